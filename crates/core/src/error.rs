@@ -1,0 +1,144 @@
+//! What can be wrong with a command or a fact: one enum for each operation. Nothing has changed when one is returned.
+
+use core::fmt;
+
+use crate::units::{FrameCount, PageCount};
+
+macro_rules! errors {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident $({ $($(#[$fdoc:meta])* $field:ident : $ty:ty),* $(,)? })? => $text:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$vdoc])* $variant $({ $($(#[$fdoc])* $field: $ty),* })?,)*
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$variant $({ $($field),* })? => write!(f, $text),)*
+                }
+            }
+        }
+
+        impl core::error::Error for $name {}
+    };
+}
+
+errors! {
+    /// Why tables of the wanted size cannot be made.
+    SealError {
+        /// A limit is zero, or past the range of its index.
+        BadLimit { /** Which limit. */ limit: &'static str } => "the limit `{limit}` is zero or too large",
+        /// Memory for the tables is not to be had.
+        OutOfMemory => "no memory for the core's tables: lower the limits",
+    }
+}
+errors! {
+    /// Why a reservation is not admitted.
+    AdmitError {
+        /// Every reservation slot is in use.
+        TableFull => "every reservation slot is in use: raise the limit `reservations`",
+        /// A reservation needs at least one frame.
+        ZeroCapacity => "a reservation needs at least one frame",
+        /// The pool cannot promise so many frames.
+        Overcommitted {
+            /// Frames asked for.
+            wanted: FrameCount,
+            /// Frames not promised to anybody.
+            available: FrameCount,
+        } => "{wanted} wanted, but only {available} are not reserved yet: shrink this or another reservation, or enlarge the pool",
+        /// The frames are promised to nobody but lent or in use now; they are being taken back. Try again.
+        InUse {
+            /// Frames still missing.
+            missing: FrameCount,
+        } => "{missing} are lent or used without a reservation and are being taken back: try again",
+        /// The table of list entries cannot hold this reservation.
+        EntriesFull => "the table of list entries is too small: raise the limit `frames` or `tasks`",
+    }
+}
+errors! {
+    /// Why an object, task or mapping cannot be made.
+    CreateError {
+        /// Every slot is in use.
+        TableFull => "every slot is in use: raise the limit",
+        /// The object has no pages.
+        Empty => "an object needs at least one page",
+        /// Not enough contiguous room in the page table.
+        PagesFull { /** Pages wanted. */ wanted: PageCount } => "no room for {wanted} in the page table: raise the limit `pages`",
+        /// The id names something that is gone.
+        Stale => "the id names something that no longer exists",
+        /// The task maps this object already.
+        AlreadyMapped => "this task maps this object already",
+        /// A copy-on-write view needs a base of kind file that is not a view itself.
+        BadBase => "a copy-on-write view needs a base object of kind file that is not itself a view",
+        /// More reservations than a region under `none` can tell apart (32).
+        TooManySharers => "a region under `none` can be mapped by the first 32 reservation slots only",
+    }
+}
+errors! {
+    /// Why something cannot be removed.
+    RemoveError {
+        /// The id names something that is gone.
+        Stale => "the id names something that no longer exists",
+        /// It is still used: by mappings, tasks, or input and output under way.
+        Busy => "still in use: remove its users first, and let input and output end",
+    }
+}
+errors! {
+    /// Why pages cannot be locked.
+    LockError {
+        /// The id names something that is gone.
+        Stale => "the id names something that no longer exists",
+        /// The range is empty or not inside the object.
+        BadRange => "the range is empty or not inside the object",
+        /// No task of the reservation maps the object.
+        NotMapped => "no task of this reservation maps the object: map it first",
+        /// A copy-on-write view can be written, so it cannot be locked.
+        CopyOnWrite => "a writable copy-on-write range cannot be locked",
+        /// The region is under `none`.
+        NotManaged => "a region under `none` cannot be locked",
+        /// The locks would leave fewer than 8 frames of the capacity unlocked.
+        TooLarge {
+            /// Smallest capacity that could hold all locks.
+            needed: FrameCount,
+        } => "the reservation needs at least {needed} to hold its locks: 8 must stay unlocked",
+        /// A page of the range is locked by this reservation already.
+        Overlap => "a page of the range is locked by this reservation already",
+        /// An earlier lock of this reservation is still bringing pages in.
+        InProgress => "an earlier lock of this reservation is still bringing its pages in: wait for it",
+    }
+}
+errors! {
+    /// Why pages cannot be unlocked.
+    UnlockError {
+        /// The id names something that is gone.
+        Stale => "the id names something that no longer exists",
+        /// The range is empty or not inside the object.
+        BadRange => "the range is empty or not inside the object",
+        /// A page of the range is not locked by this reservation, or still on its way in.
+        NotLocked => "a page of the range is not locked by this reservation, or still on its way in",
+        /// Sharing again needs frames that the pool does not have.
+        PoolLacksFrames {
+            /// Frames missing.
+            missing: FrameCount,
+        } => "the pool lacks {missing} to conserve for the pages that others keep locked",
+    }
+}
+errors! {
+    /// Why a fault is refused.
+    FaultError {
+        /// The mapping is gone: the fault came too late, or the engine is wrong.
+        Stale => "the mapping no longer exists",
+        /// The page lies outside the object.
+        OutOfRange => "the page lies outside the object",
+        /// The task waits for a page already; one thread cannot fault twice at once.
+        AlreadyWaiting => "the task waits for a page already",
+    }
+}
+errors! {
+    /// Why a completion is refused.
+    CompletionError {
+        /// No such request is outstanding: late, doubled, or never made.
+        NotOutstanding => "no such request is outstanding",
+    }
+}
