@@ -1,0 +1,58 @@
+# Everything a newcomer needs. `make help` lists it. Needs cargo (Rust 1.88 or later) and a C linker.
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+FREEHOLD := $(TARGET)/release/freehold
+DEMO := scenarios/two-tasks-none.toml scenarios/two-tasks-spc.toml scenarios/two-tasks-spel.toml
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test lint soak fuzz bench
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed 's/^\([a-z]*\):.*## /  make \1\t/' | expand -t 14
+
+setup:
+	@command -v $(CARGO) >/dev/null 2>&1 || { \
+	  echo 'make: cargo is missing. Install Rust 1.88 or later:' >&2; \
+	  echo "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile default" >&2; \
+	  echo '  . "$$HOME/.cargo/env"' >&2; exit 1; }
+	@command -v cc >/dev/null 2>&1 || { \
+	  echo 'make: a C linker is missing. On Debian, as root: apt-get install -y gcc libc6-dev' >&2; exit 1; }
+
+build: setup ## build the command freehold, optimised
+	@echo '== building freehold (release)'
+	$(CARGO) build --release --locked -p freehold
+
+demo: build ## two tasks share a region, live, under none, spc and spel: who misses what and why
+	@echo '== two tasks, one region, real pages: under none, spc and spel'
+	@$(FREEHOLD) run $(DEMO) --engine live || { status=$$?; \
+	  echo; echo "== the demo ended with status $$status; what this machine can do:"; \
+	  $(FREEHOLD) doctor; exit $$status; }
+
+lint: setup ## tidy, format and clippy, warnings refused
+	@echo '== tidy: sizes, banned words, unsafe, dependency arrows'
+	$(CARGO) run --locked -q -p xtask -- tidy
+	@echo '== rustfmt'
+	$(CARGO) fmt --all --check
+	@echo '== clippy'
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+test: lint ## lint, then every test and doc test
+	@echo '== tests'
+	$(CARGO) test --locked --workspace --no-fail-fast
+
+soak: setup ## the random suites a hundred times longer, optimised (hours)
+	@echo '== soak: FREEHOLD_SOAK=1 multiplies every random suite by 100'
+	FREEHOLD_SOAK=1 PROPTEST_CASES=$${PROPTEST_CASES:-25600} \
+	  $(CARGO) test --locked --release --workspace --no-fail-fast
+
+fuzz: setup ## random scenarios with new seeds until stopped or FUZZ_ROUNDS have passed
+	@echo '== fuzz: new seeds each round; a failure prints its seed'
+	@round=0; while [ $$round -lt $${FUZZ_ROUNDS:-10} ]; do \
+	  round=$$((round + 1)); seed=$${FUZZ_SEED:-$$(date +%s)}$$round; echo "-- round $$round, FREEHOLD_SEED=$$seed"; \
+	  FREEHOLD_SEED=$$seed PROPTEST_CASES=$${PROPTEST_CASES:-4096} \
+	    $(CARGO) test --locked --release -q -p freehold-core -p freehold-scenario -p freehold-sim || exit 1; \
+	done
+
+bench: build ## every benchmark, floor beside ours
+	@for name in $$($(FREEHOLD) bench --list --names); do \
+	  echo "== bench $$name"; $(FREEHOLD) bench $$name || exit 1; done
