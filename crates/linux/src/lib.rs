@@ -1,1 +1,34 @@
-//! Under construction.
+//! The Linux mechanisms Freehold stands on.
+//!
+//! Every raw system call of the project lives here: userfaultfd, memfd, the SIGBUS handler, PI futexes, scheduling
+//! policies and clocks, and [`probe`], which tries each of them on a tiny case. This crate decides nothing; it does
+//! what it is told and reports what the kernel said.
+//!
+//! # Absences
+//! - Functions marked *async-signal-safe* never allocate, never take a lock of the C library, and report an [`Errno`]
+//!   or another `Copy` error. They may change the C library's `errno`; the handler in [`fault`] preserves it.
+//! - Nothing here falls back silently: where a lesser mechanism was used, the result says which.
+//!
+//! Page numbers count 4 KiB pages ([`PAGE_SIZE`]); all ranges are half-open.
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+compile_error!("freehold-linux supports Linux on x86-64 only: the SIGBUS handler reads that machine's registers");
+
+pub mod clock;
+pub mod fault;
+pub mod futex;
+pub mod memory;
+pub mod pi_mutex;
+mod range;
+pub mod sched;
+mod sys;
+mod thread_id;
+pub mod tick;
+pub mod userfault;
+
+pub use range::{AddressRange, PageRange};
+pub use rustix::io::Errno;
+pub use thread_id::ThreadId;
+
+/// The size of a page and of a frame, in bytes.
+pub const PAGE_SIZE: usize = 4096;

@@ -1,0 +1,197 @@
+//! A memory object: a memfd counted in pages.
+
+use super::mapping::{Access, MapError, SharedMapping};
+use crate::{Errno, PAGE_SIZE, PageRange, sys};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FallocateFlags, MemfdFlags};
+use std::ffi::CStr;
+
+const SYS_CACHESTAT: libc::c_long = 451;
+
+/// `struct cachestat_range`
+#[repr(C)]
+struct CacheStatRange {
+    offset: u64,
+    length: u64,
+}
+
+/// `struct cachestat`
+#[repr(C)]
+#[derive(Default)]
+struct CacheStat {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// A memory object could not be created or given its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemfdError {
+    /// The caller's mistake: the length does not fit a file.
+    #[error("{0} pages are more than a file can have")]
+    TooLong(usize),
+    /// The kernel's refusal, such as too many open files.
+    #[error("a memfd could not be made: {0}")]
+    System(Errno),
+}
+
+/// Residency could not be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResidencyError {
+    /// The caller's mistake: the range leaves the object.
+    #[error("the range leaves the object")]
+    OutOfBounds,
+    /// cachestat is absent and the range could not be mapped for mincore.
+    #[error("neither cachestat nor mincore can count: {0}")]
+    Map(#[from] MapError),
+    /// The kernel's refusal.
+    #[error("resident pages could not be counted: {0}")]
+    System(Errno),
+}
+
+/// How many pages of an object are in frames, and who said so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Residency {
+    /// Pages in frames; swapped-out pages and holes do not count.
+    pub pages: usize,
+    /// The mechanism used.
+    pub source: ResidencySource,
+}
+
+/// The mechanism that counted resident pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResidencySource {
+    /// `cachestat` (6.5).
+    Cachestat,
+    /// `mincore` on a temporary mapping: allocates one byte per page.
+    Mincore,
+}
+
+/// A memory object, closed on exec.
+#[derive(Debug)]
+pub struct Memfd {
+    fd: OwnedFd,
+    pages: usize,
+}
+
+impl Memfd {
+    /// A new object of `pages` absent pages. `name` shows in `/proc/PID/maps`.
+    ///
+    /// # Errors
+    /// See [`MemfdError`].
+    pub fn create(name: &CStr, pages: usize) -> Result<Self, MemfdError> {
+        let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC).map_err(MemfdError::System)?;
+        let mut memfd = Self { fd, pages: 0 };
+        memfd.set_pages(pages)?;
+        Ok(memfd)
+    }
+
+    /// Changes the length. Pages cut off are dropped for every mapper, whose next access there raises SIGBUS.
+    ///
+    /// # Errors
+    /// See [`MemfdError`]; the length is unchanged.
+    pub fn set_pages(&mut self, pages: usize) -> Result<(), MemfdError> {
+        let (_, length) = PageRange::new(0, pages).bytes().ok_or(MemfdError::TooLong(pages))?;
+        rustix::fs::ftruncate(&self.fd, length).map_err(MemfdError::System)?;
+        self.pages = pages;
+        Ok(())
+    }
+
+    /// The length in pages.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        self.pages
+    }
+
+    /// Gives back the frames of `range` and unmaps them in every process; the next access is to a missing page.
+    ///
+    /// Async-signal-safe.
+    ///
+    /// # Errors
+    /// `INVAL` if the range is empty or leaves the object; `PERM` if a seal forbids it.
+    pub fn punch_hole(&self, range: PageRange) -> Result<(), Errno> {
+        let (offset, length) = self.bytes_within(range).ok_or(Errno::INVAL)?;
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.fd, flags, offset, length))
+    }
+
+    /// Counts the pages of `range` that are in frames, as the kernel sees it.
+    ///
+    /// # Errors
+    /// See [`ResidencyError`].
+    pub fn resident(&self, range: PageRange) -> Result<Residency, ResidencyError> {
+        match self.cachestat(range) {
+            Ok(pages) => Ok(Residency {
+                pages,
+                source: ResidencySource::Cachestat,
+            }),
+            Err(ResidencyError::System(Errno::NOSYS | Errno::PERM)) => self.mincore(range),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Counts with `cachestat` only (6.5).
+    ///
+    /// # Errors
+    /// [`ResidencyError::System`] with `NOSYS` where the kernel lacks it.
+    pub fn cachestat(&self, range: PageRange) -> Result<usize, ResidencyError> {
+        let (offset, length) = self.bounds(range)?;
+        if length == 0 {
+            // To the kernel, length 0 means "to the end".
+            return Ok(0);
+        }
+        let request = CacheStatRange { offset, length };
+        let mut reply = CacheStat::default();
+        // SAFETY: both structures are laid out as the kernel's and live through the call; only `reply` is written.
+        let result = unsafe {
+            libc::syscall(
+                SYS_CACHESTAT,
+                self.fd.as_raw_fd(),
+                &raw const request,
+                &raw mut reply,
+                0_u32,
+            )
+        };
+        sys::check(result).map_err(ResidencyError::System)?;
+        usize::try_from(reply.cached).map_err(|_| ResidencyError::System(Errno::OVERFLOW))
+    }
+
+    /// Counts with `mincore` on a temporary mapping only.
+    ///
+    /// # Errors
+    /// See [`ResidencyError`].
+    pub fn mincore(&self, range: PageRange) -> Result<Residency, ResidencyError> {
+        self.bounds(range)?;
+        let source = ResidencySource::Mincore;
+        if range.count() == 0 {
+            return Ok(Residency { pages: 0, source });
+        }
+        let mapping = SharedMapping::new(self, range, Access::Read)?;
+        let mut resident = vec![0_u8; range.count()];
+        // SAFETY: the mapping covers range.count() pages and `resident` has a byte for each; mincore writes only those.
+        let result = unsafe { libc::mincore(mapping.base().cast(), mapping.length(), resident.as_mut_ptr()) };
+        sys::check_int(result).map_err(ResidencyError::System)?;
+        Ok(Residency {
+            pages: resident.iter().filter(|byte| **byte & 1 == 1).count(),
+            source,
+        })
+    }
+
+    fn bounds(&self, range: PageRange) -> Result<(u64, u64), ResidencyError> {
+        self.bytes_within(range).ok_or(ResidencyError::OutOfBounds)
+    }
+
+    fn bytes_within(&self, range: PageRange) -> Option<(u64, u64)> {
+        if range.fits(self.pages) { range.bytes() } else { None }
+    }
+}
+
+impl AsFd for Memfd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+const _: () = assert!(PAGE_SIZE.is_power_of_two());
