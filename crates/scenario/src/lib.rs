@@ -1,1 +1,27 @@
-//! Under construction.
+//! Freehold's scenario files and results.
+//!
+//! - [`Scenario`] reads the TOML file that says what memory there is, who reserves it and what tasks touch; every error
+//!   names file, line and key and says what to do. Programs build the same through [`ScenarioSpec`].
+//! - [`AccessGenerator`] turns a task into the accesses of its jobs, the same for every engine.
+//! - [`results`] holds the documents that `run`, `reproduce` and `bench` print, as JSON and as tables.
+//!
+//! Nothing here reads a clock or draws an unseeded number; only `load` and traces read files.
+#![forbid(unsafe_code)]
+
+mod access;
+mod admission;
+mod error;
+mod model;
+mod quantity;
+mod resolve;
+mod spec;
+
+pub use access::{Access, AccessGenerator, ComputeSpread, Run};
+pub use error::{Error, Place, Warning};
+pub use model::{
+    AccessStep, Class, Costs, Faults, PageRange, Pattern, Region, RegionIndex, RegionKind, RegionUse, Reservation,
+    ReservationIndex, ReservationKind, Scenario, Sharing, StoreConfig, Task, TaskIndex, TraceEntry,
+};
+pub use quantity::{format_size, format_time, parse_size, parse_time};
+pub use resolve::{MAX_CPUS, MAX_ENTRIES, MAX_PAGES, MAX_TIME};
+pub use spec::{AccessSpec, ClassSpec, LockSpec, MemorySpec, RegionSpec, ReservationSpec, ScenarioSpec, TaskSpec};
