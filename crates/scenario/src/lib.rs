@@ -10,13 +10,17 @@
 
 mod access;
 mod admission;
+mod document;
+mod emit;
 mod error;
 mod model;
 mod quantity;
 mod resolve;
+pub mod results;
 mod spec;
 
 pub use access::{Access, AccessGenerator, ComputeSpread, Run};
+pub use document::Document;
 pub use error::{Error, Place, Warning};
 pub use model::{
     AccessStep, Class, Costs, Faults, PageRange, Pattern, Region, RegionIndex, RegionKind, RegionUse, Reservation,

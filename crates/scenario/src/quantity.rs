@@ -79,7 +79,7 @@ fn parse(text: &str, what: &str, units: &[(&str, u64)], example: &str) -> Result
 }
 
 fn format(value: u64, units: &[(&str, u64)]) -> String {
-    let fits = |(_, factor): &&(&str, u64)| value % factor == 0 && (value != 0 || *factor == 1);
+    let fits = |(_, factor): &&(&str, u64)| value.is_multiple_of(*factor) && (value != 0 || *factor == 1);
     match units.iter().rev().find(fits) {
         Some((name, factor)) => format!("{}{name}", value / factor),
         None => value.to_string(),

@@ -5,6 +5,7 @@
 pub(crate) struct SplitMix64(u64);
 
 impl SplitMix64 {
+    #[cfg(test)]
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }

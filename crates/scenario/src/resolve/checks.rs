@@ -32,7 +32,7 @@ pub(crate) fn whole_pages(path: &str, size: ByteLen) -> Result<PageCount, Fault>
             format!("is {}: sizes end at 4294967295 pages (16 TiB)", format_size(size)),
         );
     };
-    if size.get() % PAGE_SIZE != 0 {
+    if !size.get().is_multiple_of(PAGE_SIZE) {
         let up = format_size(pages.to_bytes());
         return refuse(
             path,

@@ -6,7 +6,7 @@ mod reservation;
 mod task;
 
 use crate::admission;
-use crate::error::{Error, Fault, Place, Warning};
+use crate::error::{Error, Fault, Place};
 use crate::model::{Costs, Faults, Scenario, StoreConfig};
 use crate::spec::ScenarioSpec;
 use checks::{Names, pages, refuse, span};

@@ -4,7 +4,7 @@ use super::checks::{Lookup, pages, refuse, whole_pages};
 use crate::error::{Fault, Warning};
 use crate::model::{PageRange, Region, RegionIndex, RegionUse, Reservation, ReservationIndex, Sharing, Task};
 use crate::spec::{ReservationSpec, ScenarioSpec};
-use freehold_core::units::{FrameCount, PageCount, PageIndex};
+use freehold_core::units::{FrameCount, PageIndex};
 
 /// Frames of a reservation that its locks must leave: one store may need two pages at once.
 const UNLOCKED: u32 = 8;
@@ -310,14 +310,6 @@ fn savings(region: usize, regions: &[Region], reservations: &[Reservation]) -> u
     shares.iter().sum::<u64>() - shares.iter().max().copied().unwrap_or(0)
 }
 
-/// Pages of all ranges together.
-#[cfg(test)]
-fn total(ranges: &[PageRange]) -> PageCount {
-    ranges
-        .iter()
-        .fold(PageCount::ZERO, |sum, range| sum.saturating_add(range.pages))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -348,10 +340,7 @@ mod tests {
     fn lock_lists_are_sorted_and_win_over_the_whole_region() -> Result<(), Error> {
         let mut spec = spec();
         spec.reservations[0].sharing = vec![("a".into(), Sharing::Spel)];
-        assert_eq!(
-            total(&Scenario::try_from(spec.clone())?.reservations[0].regions[0].locks).get(),
-            20
-        );
+        assert_eq!(Scenario::try_from(spec.clone())?.reservations[0].locked().get(), 20);
         spec.reservations[0].locks = vec![lock(40, 8), lock(0, 4)];
         let locks = Scenario::try_from(spec)?.reservations[0].regions[0].locks.clone();
         assert_eq!(locks.iter().map(|range| range.first.get()).collect::<Vec<_>>(), [0, 10]);
