@@ -174,7 +174,8 @@ pub enum Effect {
         /// The reservation.
         reservation: ReservationId,
     },
-    /// A page that this reservation was to lock could not be read: the lock is withdrawn, its pages unlocked.
+    /// A page that this reservation was to lock could not be had: the lock stops there. The pages before it stay
+    /// locked; unlock them, or lock the rest again.
     LockFailed {
         /// The reservation.
         reservation: ReservationId,

@@ -104,6 +104,8 @@ errors! {
         } => "the reservation needs at least {needed} to hold its locks: 8 must stay unlocked",
         /// A page of the range is locked by this reservation already.
         Overlap => "a page of the range is locked by this reservation already",
+        /// More pages locked by several reservations than the tables hold.
+        TableFull => "more pages are locked by several reservations than the limit `shared_locks` allows: raise it",
         /// An earlier lock of this reservation is still bringing pages in.
         InProgress => "an earlier lock of this reservation is still bringing its pages in: wait for it",
     }
@@ -127,6 +129,8 @@ errors! {
 errors! {
     /// Why a fault is refused.
     FaultError {
+        /// A write to an object that copy-on-write views read through to.
+        Frozen => "the object cannot be written while copy-on-write views read through to it",
         /// The mapping is gone: the fault came too late, or the engine is wrong.
         Stale => "the mapping no longer exists",
         /// The page lies outside the object.

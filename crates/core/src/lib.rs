@@ -1,7 +1,36 @@
-//! The policy of Freehold.
+//! The policy of Freehold: it decides everything and does nothing.
+//!
+//! Memory reservations with shared-page isolation, as a pure state machine: facts go in (`handle_*`), effects come out
+//! ([`Memory::poll_effect`](memory::Memory::poll_effect)), and the same facts always give the same effects. No I/O, no
+//! clock, no randomness, no hash order, no `unsafe`, and no allocation after [`Limits::seal`](limits::Limits::seal).
+//!
+//! Two engines drive it: the simulator in virtual time, the live pager over real pages. See ARCHITECTURE.md for the
+//! laws that [`Memory::check_laws`](memory::Memory::check_laws) checks.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
 
+mod account;
+pub mod effect;
+mod entry;
+pub mod error;
+pub mod fact;
+mod frame;
 pub mod id;
+mod index;
+pub mod law;
+pub mod limits;
+mod list;
+pub mod memory;
+mod object;
+mod page;
+mod queue;
+mod reclaim;
+mod sharing;
+mod slots;
+mod task;
 pub mod units;
+pub mod view;
+
+pub use memory::Memory;
+pub use sharing::UNLOCKED_FRAMES;

@@ -1,0 +1,145 @@
+//! List entries: one page on the lists of one holder. The paper's `mem_reserve_page` (section V): a link in the local
+//! list, a link in the page's ownership list, and the page.
+
+use alloc::vec::Vec;
+
+use crate::index::{EntryIndex, HolderIndex, PageNumber};
+
+/// Where an entry is linked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Place {
+    /// Unused.
+    Vacant,
+    /// On the holder's active list.
+    Active,
+    /// On the holder's inactive list: its mappings are gone, and a fault proves that it is still referenced.
+    Inactive,
+    /// Locked by the holder, on no replacement list.
+    Locked,
+    /// Evicted by the holder; the frame is not free yet.
+    Leaving,
+}
+
+/// What is true of an entry besides its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marks(u8);
+
+impl Marks {
+    pub(crate) const NONE: Self = Self(0);
+    /// The page is there for this holder.
+    pub(crate) const SETTLED: Self = Self(1);
+    /// Not settled yet, but a frame of the holder is set aside for it (in flight).
+    pub(crate) const HAS_FRAME: Self = Self(2);
+    /// Not the owner: the holder conserves one frame for it (Shared-Page Conservation).
+    pub(crate) const CONSERVES: Self = Self(4);
+    /// Locked, and another locker pays the frame (Shared-Page Eviction Lock).
+    pub(crate) const UNPAID: Self = Self(8);
+    /// Not the owner, under `none`: the holder returned one frame to the pool.
+    pub(crate) const RETURNED: Self = Self(16);
+    /// Leaving, and its frame goes back to the pool that lent it.
+    pub(crate) const TAKEN_BACK: Self = Self(32);
+
+    pub(crate) const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(crate) fn set(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    pub(crate) fn clear(&mut self, other: Self) {
+        self.0 &= !other.0;
+    }
+}
+
+/// One entry: 20 bytes (the paper's take 56).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) previous: EntryIndex,
+    pub(crate) next: EntryIndex,
+    /// The next entry of the page's ownership list, in order of sharing; the first is the owner's.
+    pub(crate) next_sharer: EntryIndex,
+    pub(crate) page: PageNumber,
+    pub(crate) holder: HolderIndex,
+    pub(crate) place: Place,
+    pub(crate) marks: Marks,
+}
+
+const _: () = assert!(size_of::<Entry>() == 20);
+
+const VACANT: Entry = Entry {
+    previous: EntryIndex::NONE,
+    next: EntryIndex::NONE,
+    next_sharer: EntryIndex::NONE,
+    page: PageNumber::NONE,
+    holder: HolderIndex::NONE,
+    place: Place::Vacant,
+    marks: Marks::NONE,
+};
+
+/// All entries, the vacant ones chained through `next`.
+#[derive(Debug)]
+pub(crate) struct Entries {
+    slots: Vec<Entry>,
+    vacant: EntryIndex,
+}
+
+impl Entries {
+    /// A table of `count` vacant entries; `None` where memory is not to be had.
+    pub(crate) fn with_capacity(count: u32) -> Option<Self> {
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(count as usize).ok()?;
+        for raw in 0..count {
+            let next = if raw + 1 == count {
+                EntryIndex::NONE
+            } else {
+                EntryIndex(raw + 1)
+            };
+            slots.push(Entry { next, ..VACANT });
+        }
+        let vacant = if count == 0 { EntryIndex::NONE } else { EntryIndex(0) };
+        Some(Self { slots, vacant })
+    }
+
+    /// A new entry, on no list.
+    pub(crate) fn make(&mut self, holder: HolderIndex, page: PageNumber) -> Option<EntryIndex> {
+        let index = self.vacant.some()?;
+        self.vacant = self[index].next;
+        self[index] = Entry { page, holder, ..VACANT };
+        Some(index)
+    }
+
+    /// Gives an entry back. It is on no list and no ownership list.
+    pub(crate) fn discard(&mut self, index: EntryIndex) {
+        let next = self.vacant;
+        self[index] = Entry { next, ..VACANT };
+        self.vacant = index;
+    }
+
+    /// The entries in use.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (EntryIndex, &Entry)> {
+        (0u32..)
+            .map(EntryIndex)
+            .zip(&self.slots)
+            .filter(|(_, entry)| entry.place != Place::Vacant)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Entry>()
+    }
+}
+
+impl core::ops::Index<EntryIndex> for Entries {
+    type Output = Entry;
+
+    fn index(&self, index: EntryIndex) -> &Entry {
+        &self.slots[index.slot()]
+    }
+}
+
+impl core::ops::IndexMut<EntryIndex> for Entries {
+    fn index_mut(&mut self, index: EntryIndex) -> &mut Entry {
+        &mut self.slots[index.slot()]
+    }
+}

@@ -1,0 +1,129 @@
+//! Reservations come and go.
+
+use crate::account::Account;
+use crate::entry::Marks;
+use crate::error::{AdmitError, RemoveError};
+use crate::id::ReservationId;
+use crate::index::HolderIndex;
+use crate::limits::ReservationSpec;
+use crate::memory::Memory;
+use crate::units::FrameCount;
+
+impl Memory {
+    /// Admits a reservation: its frames are set aside at once, and nobody else can have them. O(1) where the pool has
+    /// them free.
+    ///
+    /// # Errors
+    /// See [`AdmitError`]. Only after [`AdmitError::InUse`] is there something to drain: frames being taken back.
+    pub fn admit(&mut self, spec: ReservationSpec) -> Result<ReservationId, AdmitError> {
+        let wanted = spec.capacity.get();
+        if wanted == 0 {
+            return Err(AdmitError::ZeroCapacity);
+        }
+        if !self.reservations.has_vacancy() {
+            return Err(AdmitError::TableFull);
+        }
+        let available = self.total - self.committed();
+        if wanted > available {
+            return Err(AdmitError::Overcommitted {
+                wanted: spec.capacity,
+                available: FrameCount::new(available),
+            });
+        }
+        self.begin(None);
+        let supply = self.pool_supply(wanted);
+        if supply < wanted {
+            if self.room_for_batch() {
+                self.evict_batch(HolderIndex::POOL);
+            }
+            self.end();
+            return Err(AdmitError::InUse {
+                missing: FrameCount::new(wanted - supply),
+            });
+        }
+        let (slot, generation) = self.reservations.insert(()).ok_or(AdmitError::TableFull)?;
+        let id = ReservationId::new(slot, generation);
+        let frames = self.accounts[0].free.take(wanted);
+        let account = self.account(HolderIndex::reservation(usize::from(slot)));
+        *account = Account::new(Some(id), spec.kind, wanted);
+        account.free.put(frames);
+        self.end();
+        Ok(id)
+    }
+
+    /// Frames promised to reservations.
+    pub(crate) fn committed(&self) -> u32 {
+        self.accounts[1..]
+            .iter()
+            .filter(|account| !account.closing)
+            .map(Account::committed)
+            .sum()
+    }
+
+    /// Ends a reservation whose tasks are gone. Its locks end, sharers keep their pages, pages that nobody shares
+    /// belong to the pool, and every frame returns there; those in flight as soon as they come back. O(its frames).
+    ///
+    /// # Errors
+    /// [`RemoveError::Busy`] while it has tasks, [`RemoveError::Stale`].
+    pub fn release(&mut self, reservation: ReservationId) -> Result<(), RemoveError> {
+        let holder = self.holder_of_reservation(reservation).ok_or(RemoveError::Stale)?;
+        if self.tasks.iter().any(|(_, task)| task.holder == holder) {
+            return Err(RemoveError::Busy);
+        }
+        self.begin(None);
+        if self.account(holder).lock.take().is_some() {
+            self.locks_in_progress -= 1;
+        }
+        self.account(holder).closing = true;
+        self.cancel_debt(holder);
+        self.depart_settled(holder);
+        self.close(holder);
+        self.end();
+        Ok(())
+    }
+
+    fn depart_settled(&mut self, holder: HolderIndex) {
+        for locked_first in [true, false] {
+            loop {
+                let account = self.account_of(holder);
+                let list = if locked_first { account.locked } else { account.active };
+                let settled = self
+                    .first_settled(list)
+                    .or_else(|| (!locked_first).then(|| account.inactive.first())?);
+                let Some(index) = settled else { break };
+                self.depart(index);
+            }
+        }
+    }
+
+    fn first_settled(&self, list: crate::list::List) -> Option<crate::index::EntryIndex> {
+        let mut next = list.first();
+        core::iter::from_fn(move || {
+            let index = next?;
+            next = self.entries[index].next.some();
+            Some(index)
+        })
+        .find(|&index| self.entries[index].marks.has(Marks::SETTLED))
+    }
+
+    /// Returns what an ended reservation still holds, and forgets it once nothing is in flight.
+    pub(crate) fn close(&mut self, holder: HolderIndex) {
+        let account = self.account(holder);
+        let mut frames = account.free.take_all();
+        if account.in_flight.is_empty() {
+            frames.put(account.conserved.take_all());
+            frames.put(account.owned.take_all());
+            let borrowed = account.borrowed;
+            *account = Account::new(None, crate::limits::ReservationKind::Hard, 0);
+            self.borrowed_total -= borrowed;
+            self.reservations.remove(holder.slot() - 1);
+        }
+        self.give_pool(frames);
+    }
+
+    pub(crate) fn holder_of_reservation(&self, id: ReservationId) -> Option<HolderIndex> {
+        self.reservations.get(id.index(), id.generation())?;
+        let holder = HolderIndex::reservation(id.index());
+        (!self.account_of(holder).closing).then_some(holder)
+    }
+}

@@ -1,0 +1,200 @@
+//! The ends of fills and evictions.
+
+use crate::effect::{FaultFailure, Source};
+use crate::entry::{Marks, Place};
+use crate::error::CompletionError;
+use crate::fact::{PageRef, Request};
+use crate::id::TaskId;
+use crate::index::{HolderIndex, PageNumber, TaskIndex};
+use crate::memory::Memory;
+use crate::page::PageMarks;
+use crate::units::Instant;
+use crate::view::PageState;
+
+impl Memory {
+    /// A request was carried out: the page is filled, or it is in its store (or was clean) and its frame is free.
+    /// O(sharers of the page + tasks waiting).
+    ///
+    /// # Errors
+    /// [`CompletionError::NotOutstanding`] where no such request is outstanding; nothing has changed then.
+    pub fn handle_done(&mut self, now: Instant, page: PageRef, request: Request) -> Result<(), CompletionError> {
+        let page = self.outstanding(page, request)?;
+        self.begin(Some(now));
+        match request {
+            Request::Fill => self.filled(page),
+            Request::Evict => self.evicted(page),
+        }
+        self.end();
+        Ok(())
+    }
+
+    /// A request failed or timed out. Of a fill: whoever waits for the page gets an error, and it stays where it was.
+    /// Of an eviction: the page is kept, dirty, where it was, and if a claim counted on its frame, the oldest gets an
+    /// error. Same cost as [`handle_done`](Self::handle_done).
+    ///
+    /// # Errors
+    /// [`CompletionError::NotOutstanding`] where no such request is outstanding; nothing has changed then.
+    pub fn handle_failed(&mut self, now: Instant, page: PageRef, request: Request) -> Result<(), CompletionError> {
+        let page = self.outstanding(page, request)?;
+        self.begin(Some(now));
+        match request {
+            Request::Fill => self.fill_failed(page),
+            Request::Evict => self.eviction_failed(page),
+        }
+        self.end();
+        Ok(())
+    }
+
+    fn outstanding(&self, page: PageRef, request: Request) -> Result<PageNumber, CompletionError> {
+        let object = self
+            .objects
+            .get(page.object().index(), page.object().generation())
+            .ok_or(CompletionError::NotOutstanding)?;
+        let number = PageNumber(object.first + page.page().get());
+        let state = self.pages[number].state;
+        match (request, state) {
+            (Request::Fill, PageState::Filling) | (Request::Evict, PageState::Leaving) => Ok(number),
+            _ => Err(CompletionError::NotOutstanding),
+        }
+    }
+
+    fn filled(&mut self, page: PageNumber) {
+        let copied = matches!(self.source(page), Source::CopyOf(_));
+        let found = &mut self.pages[page];
+        found.state = PageState::Resident;
+        found.marks.set(PageMarks::SEEN);
+        found.marks.clear(PageMarks::DIRTY);
+        if copied {
+            // A copy is nowhere else, whether or not its writer is still there.
+            found.marks.set(PageMarks::DIRTY);
+        }
+        self.count_resident(page, 1);
+        self.settle_all(page);
+        self.wake(page);
+        self.call_sharers(page);
+    }
+
+    /// Pages that arrived can be evicted: claims that found nothing to evict look again.
+    fn call_sharers(&mut self, page: PageNumber) {
+        let mut next = self.pages[page].sharers;
+        while let Some(index) = next.some() {
+            next = self.entries[index].next_sharer;
+            let holder = self.entries[index].holder;
+            if self.account_of(holder).claims > 0 || self.account_of(holder).closing {
+                self.call_for_service(holder);
+            }
+        }
+    }
+
+    fn evicted(&mut self, page: PageNumber) {
+        let index = self.owner(page);
+        let entry = self.entries[index];
+        debug_assert!(entry.place == Place::Leaving);
+        let found = &mut self.pages[page];
+        if found.marks.has(PageMarks::DIRTY) {
+            found.marks.clear(PageMarks::DIRTY);
+            found.marks.set(PageMarks::STORED);
+        }
+        found.state = if found.marks.has(PageMarks::STORED) {
+            PageState::Stored
+        } else {
+            PageState::Empty
+        };
+        let frame = self.account(entry.holder).in_flight.take_one();
+        if self.is_taken_back(index) {
+            self.account(entry.holder).returning -= 1;
+            self.repay(entry.holder, frame);
+            self.call_for_service(HolderIndex::POOL);
+        } else {
+            let account = self.account(entry.holder);
+            account.leaving -= 1;
+            account.free.put(frame);
+        }
+        self.drop_entry(index);
+        self.call_for_service(entry.holder);
+        if entry.holder != HolderIndex::POOL && !self.first_owed.is_none() {
+            self.call_for_service(HolderIndex::POOL);
+        }
+        self.refill_or_wake(page);
+    }
+
+    /// Somebody may want the page that has just gone: whoever has a frame for it fills it; guests look again.
+    fn refill_or_wake(&mut self, page: PageNumber) {
+        match self.sharer_with_frame(page) {
+            Some(index) => self.start_fill(index),
+            None => self.wake(page),
+        }
+    }
+
+    fn fill_failed(&mut self, page: PageNumber) {
+        let stored = self.pages[page].marks.has(PageMarks::STORED);
+        self.pages[page].state = if stored { PageState::Stored } else { PageState::Empty };
+        while let Some(index) = self.sharer_with_frame(page) {
+            let entry = self.entries[index];
+            let account = self.account(entry.holder);
+            let frame = account.in_flight.take_one();
+            account.free.put(frame);
+            self.drop_entry(index);
+            if entry.place == Place::Locked {
+                self.fail_lock(entry.holder);
+            }
+            self.call_for_service(entry.holder);
+        }
+        self.forget_own(page);
+        self.refuse_waiters(page);
+    }
+
+    fn refuse_waiters(&mut self, page: PageNumber) {
+        let mut next = self.waiters[self.bucket(page)];
+        while let Some(task) = next.some() {
+            let Some(found) = self.tasks.at(task.slot()) else {
+                return;
+            };
+            next = found.next_waiter;
+            if found.waiting.is_some_and(|waiting| waiting.page == page) {
+                self.refuse(task, FaultFailure::Read);
+            }
+        }
+        self.pages[page].marks.clear(PageMarks::WAITED);
+    }
+
+    fn eviction_failed(&mut self, page: PageNumber) {
+        let index = self.owner(page);
+        let holder = self.entries[index].holder;
+        self.pages[page].state = PageState::Resident;
+        self.count_resident(page, 1);
+        let taken_back = self.is_taken_back(index);
+        self.entries[index].marks.clear(Marks::TAKEN_BACK);
+        self.entries[index].marks.set(Marks::SETTLED);
+        let account = self.account(holder);
+        let frame = account.in_flight.take_one();
+        account.owned.put(frame);
+        if taken_back {
+            account.returning -= 1;
+        } else {
+            account.leaving -= 1;
+        }
+        self.link(index, Place::Active);
+        self.settle_all(page);
+        self.wake(page);
+        if self.account_of(holder).claims > 0 && self.account_of(holder).uncommitted_supply() < 0 {
+            self.refuse_first_claim(holder, FaultFailure::WriteBack);
+        }
+        if self.account_of(holder).closing {
+            self.depart(index);
+        }
+        self.call_for_service(holder);
+    }
+
+    /// A periodic task has ended a job. Nothing depends on it yet; it is where pinned pools will be judged.
+    pub fn handle_job_end(&mut self, now: Instant, task: TaskId) {
+        let known = self.tasks.get(task.index(), task.generation()).is_some();
+        debug_assert!(known, "a job of a task that is gone");
+        self.begin(Some(now));
+        self.end();
+    }
+
+    pub(crate) fn task_holder(&self, task: TaskIndex) -> HolderIndex {
+        self.tasks.at(task.slot()).map_or(HolderIndex::POOL, |task| task.holder)
+    }
+}

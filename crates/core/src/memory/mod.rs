@@ -1,0 +1,278 @@
+//! The facade: every command, fact and getter of the core.
+//!
+//! Four kinds of methods, named by kind: commands are plain verbs ([`Memory::admit`], [`Memory::map`],
+//! [`Memory::lock`]); facts are `handle_*` and take the time; [`Memory::poll_effect`] gives out what is to be done;
+//! getters are nouns. After every command and every fact the engine drains `poll_effect` until it is empty, before the
+//! next one. Time never runs backwards.
+
+mod admission;
+mod claims;
+mod completion;
+mod fault;
+mod objects;
+mod service;
+mod tasks;
+mod views;
+
+use alloc::vec::Vec;
+
+use crate::account::Account;
+use crate::effect::{Effect, Holder, Scope, UnmapReason};
+use crate::entry::{Entries, Place};
+use crate::fact::PageRef;
+use crate::frame::Frames;
+use crate::index::{EntryIndex, HolderIndex, PageNumber, TaskIndex};
+use crate::limits::{Limits, Regime, ReservationKind};
+use crate::object::Object;
+use crate::page::Pages;
+use crate::queue::EffectQueue;
+use crate::slots::Slots;
+use crate::task::{Mapping, Task};
+use crate::units::{Instant, PageIndex};
+
+/// Pages evicted together by one fault, at most.
+pub const EVICTION_BATCH: u32 = 16;
+/// Pages demoted together by one fault, at most.
+pub const DEMOTION_BATCH: u32 = 64;
+/// Pages of one lock on their way in at a time, at most.
+pub(crate) const LOCK_WINDOW: u32 = 8;
+/// Effects of one batch of demotions and evictions, at most: an eviction may transfer, unmap and write back.
+const BATCH_EFFECTS: usize = DEMOTION_BATCH as usize + 3 * EVICTION_BATCH as usize;
+
+/// The policy of Freehold: all reservations, objects and pages of one pool of frames.
+#[derive(Debug)]
+pub struct Memory {
+    pub(crate) total: u32,
+    pub(crate) limits: Limits,
+    /// The pool's account first, then one for each reservation slot.
+    pub(crate) accounts: Vec<Account>,
+    pub(crate) reservations: Slots<()>,
+    pub(crate) objects: Slots<Object>,
+    pub(crate) tasks: Slots<Task>,
+    pub(crate) mappings: Slots<Mapping>,
+    pub(crate) pages: Pages,
+    pub(crate) entries: Entries,
+    /// For each page of an object under `none`, a bit for each reservation whose page another's eviction took.
+    pub(crate) taken: Vec<u32>,
+    /// Waiting tasks, chained by the page they wait for.
+    pub(crate) waiters: Vec<TaskIndex>,
+    pub(crate) effects: EffectQueue,
+    pub(crate) clock: Instant,
+    /// Holders whose claims are to be looked at again.
+    pub(crate) first_in_service: HolderIndex,
+    pub(crate) last_in_service: HolderIndex,
+    /// Reservations that the pool owes frames, oldest debt first.
+    pub(crate) first_owed: HolderIndex,
+    pub(crate) last_owed: HolderIndex,
+    pub(crate) borrowings: u64,
+    pub(crate) borrowed_total: u32,
+    /// Reservations with a lock that is bringing pages in.
+    pub(crate) locks_in_progress: u32,
+    pub(crate) unpaid_total: u32,
+    pub(crate) peak: u32,
+    /// The task whose fault is being handled, to which evictions are counted.
+    pub(crate) acting: TaskIndex,
+    #[cfg(feature = "canary")]
+    pub(crate) planted: bool,
+}
+
+impl Memory {
+    /// Allocates all tables; `None` where memory is not to be had.
+    pub(crate) fn new(limits: Limits) -> Option<Self> {
+        let holders = usize::from(limits.reservations) + 1;
+        let mut accounts = Vec::new();
+        accounts.try_reserve_exact(holders).ok()?;
+        accounts.resize_with(holders, || Account::new(None, ReservationKind::Hard, 0));
+        accounts[0].free = Frames::pool(limits.frames);
+        let mut taken = Vec::new();
+        taken.try_reserve_exact(limits.compared_pages.get() as usize).ok()?;
+        taken.resize(limits.compared_pages.get() as usize, 0);
+        let buckets = usize::from(limits.tasks).next_power_of_two();
+        let mut waiters = Vec::new();
+        waiters.try_reserve_exact(buckets).ok()?;
+        waiters.resize(buckets, TaskIndex::NONE);
+        Some(Self {
+            total: limits.frames.get(),
+            limits,
+            accounts,
+            reservations: Slots::with_capacity(limits.reservations)?,
+            objects: Slots::with_capacity(limits.objects)?,
+            tasks: Slots::with_capacity(limits.tasks)?,
+            mappings: Slots::with_capacity(limits.mappings)?,
+            pages: Pages::with_capacity(limits.pages.get())?,
+            entries: Entries::with_capacity(Self::entry_limit(&limits)?)?,
+            taken,
+            waiters,
+            effects: EffectQueue::with_capacity(Self::effect_limit(&limits))?,
+            clock: Instant::ZERO,
+            first_in_service: HolderIndex::NONE,
+            last_in_service: HolderIndex::NONE,
+            first_owed: HolderIndex::NONE,
+            last_owed: HolderIndex::NONE,
+            borrowings: 0,
+            borrowed_total: 0,
+            locks_in_progress: 0,
+            unpaid_total: 0,
+            peak: 0,
+            acting: TaskIndex::NONE,
+            #[cfg(feature = "canary")]
+            planted: false,
+        })
+    }
+
+    /// Entries ever needed at once: one for each frame (owned, in flight or conserved), one for each claim without a
+    /// frame, one for each page mapped without a frame (under `none`, or locked and paid by another).
+    fn entry_limit(limits: &Limits) -> Option<u32> {
+        let returned = u64::from(limits.compared_pages.get()) * u64::from(limits.reservations);
+        let returned = u32::try_from(returned).unwrap_or(u32::MAX).min(limits.frames.get());
+        limits
+            .frames
+            .get()
+            .checked_add(u32::from(limits.tasks))?
+            .checked_add(returned)?
+            .checked_add(limits.shared_locks.get())
+    }
+
+    fn effect_limit(limits: &Limits) -> usize {
+        let holders = usize::from(limits.reservations).min(6) + 2;
+        holders * BATCH_EFFECTS + 3 * usize::from(limits.tasks) + 64
+    }
+
+    /// Whether one more batch of evictions fits among the effects. Where it does not, whoever needs it is served
+    /// once these are drained.
+    pub(crate) fn room_for_batch(&self) -> bool {
+        self.effects.capacity() - self.effects.len() >= BATCH_EFFECTS + usize::from(self.limits.tasks) + 16
+    }
+
+    /// The next thing to do, in order; `None` when there is nothing left. O(1), but while a lock brings pages in this
+    /// is also where it goes on, a page at a time.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        if self.effects.len() == 0 {
+            if !self.first_in_service.is_none() {
+                self.end();
+            }
+            if self.locks_in_progress > 0 {
+                self.continue_locks();
+            }
+        }
+        self.effects.pop()
+    }
+
+    /// The most effects that one fact, or one command other than a lock, leaves to drain.
+    #[must_use]
+    pub const fn max_effects(&self) -> usize {
+        self.effects.capacity()
+    }
+
+    /// Starts a step: a fact or a command that changes something.
+    pub(crate) fn begin(&mut self, now: Option<Instant>) {
+        if let Some(now) = now {
+            debug_assert!(now >= self.clock, "time ran backwards");
+            self.clock = self.clock.max(now);
+        }
+        self.acting = TaskIndex::NONE;
+    }
+
+    /// Ends a step: serves whom it concerns, notes peaks, and in debug builds checks the counting laws.
+    pub(crate) fn end(&mut self) {
+        self.serve_all();
+        self.acting = TaskIndex::NONE;
+        let used = self.total - self.pool().free.len();
+        self.peak = self.peak.max(used);
+        #[cfg(debug_assertions)]
+        if let Err(violation) = self.check_counts() {
+            panic!("{violation}");
+        }
+    }
+
+    pub(crate) fn pool(&self) -> &Account {
+        &self.accounts[0]
+    }
+
+    pub(crate) fn account(&mut self, holder: HolderIndex) -> &mut Account {
+        &mut self.accounts[holder.slot()]
+    }
+
+    pub(crate) fn account_of(&self, holder: HolderIndex) -> &Account {
+        &self.accounts[holder.slot()]
+    }
+
+    pub(crate) fn holder_name(&self, holder: HolderIndex) -> Holder {
+        self.account_of(holder).id.map_or(Holder::Pool, Holder::Reservation)
+    }
+
+    pub(crate) fn object_of(&self, page: PageNumber) -> &Object {
+        let object = self.pages[page].object;
+        self.objects
+            .at(usize::from(object))
+            .expect("a page in use belongs to an object")
+    }
+
+    pub(crate) fn regime(&self, page: PageNumber) -> Regime {
+        self.object_of(page).regime
+    }
+
+    pub(crate) fn page_ref(&self, page: PageNumber) -> PageRef {
+        let slot = self.pages[page].object;
+        let first = self.object_of(page).first;
+        let object = crate::id::ObjectId::new(slot, self.objects.generation(usize::from(slot)));
+        PageRef::new(object, PageIndex::new(page.0 - first))
+    }
+
+    pub(crate) fn emit_unmap(&mut self, page: PageNumber, from: Scope, reason: UnmapReason) {
+        let page = self.page_ref(page);
+        self.effects.push(Effect::Unmap { page, from, reason });
+    }
+
+    pub(crate) fn count_resident(&mut self, page: PageNumber, by: i32) {
+        let slot = usize::from(self.pages[page].object);
+        if let Some(object) = self.objects.at_mut(slot) {
+            object.resident = object.resident.saturating_add_signed(by);
+        }
+    }
+
+    /// Takes an entry off the list it is on, and keeps the counts of pages that are not there yet.
+    pub(crate) fn unlink(&mut self, index: EntryIndex) {
+        let entry = self.entries[index];
+        let settled = entry.marks.has(crate::entry::Marks::SETTLED);
+        let account = &mut self.accounts[entry.holder.slot()];
+        match entry.place {
+            Place::Active => {
+                account.active.remove(&mut self.entries, index);
+                account.unsettled_active -= u32::from(!settled);
+            }
+            Place::Inactive => account.inactive.remove(&mut self.entries, index),
+            Place::Locked => {
+                account.locked.remove(&mut self.entries, index);
+                account.unsettled_locked -= u32::from(!settled);
+            }
+            Place::Leaving | Place::Vacant => {}
+        }
+    }
+
+    /// Puts an entry, which is on no list, at the end of one.
+    pub(crate) fn link(&mut self, index: EntryIndex, place: Place) {
+        let entry = &mut self.entries[index];
+        entry.place = place;
+        let settled = entry.marks.has(crate::entry::Marks::SETTLED);
+        let account = &mut self.accounts[entry.holder.slot()];
+        match place {
+            Place::Active => {
+                account.active.push_back(&mut self.entries, index);
+                account.unsettled_active += u32::from(!settled);
+            }
+            Place::Inactive => account.inactive.push_back(&mut self.entries, index),
+            Place::Locked => {
+                account.locked.push_back(&mut self.entries, index);
+                account.unsettled_locked += u32::from(!settled);
+            }
+            Place::Leaving | Place::Vacant => {}
+        }
+    }
+
+    /// Moves an entry to the end of another list.
+    pub(crate) fn relink(&mut self, index: EntryIndex, place: Place) {
+        self.unlink(index);
+        self.link(index, place);
+    }
+}

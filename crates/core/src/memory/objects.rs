@@ -1,0 +1,190 @@
+//! Memory objects come and go.
+
+use core::ops::Range;
+
+use crate::entry::{Marks, Place};
+use crate::error::{CreateError, RemoveError};
+use crate::id::ObjectId;
+use crate::index::PageNumber;
+use crate::limits::{ObjectKind, ObjectSpec, PageRange, Regime};
+use crate::memory::Memory;
+use crate::object::{Base, Object};
+use crate::page::PageMarks;
+use crate::units::PageCount;
+use crate::view::PageState;
+
+impl Memory {
+    /// Makes a memory object; all its pages are absent. O(objects + pages of the object).
+    ///
+    /// # Errors
+    /// See [`CreateError`].
+    pub fn create_object(&mut self, spec: ObjectSpec) -> Result<ObjectId, CreateError> {
+        let object = Object {
+            kind: spec.kind,
+            regime: spec.regime,
+            first: 0,
+            pages: spec.pages.get(),
+            first_taken: 0,
+            base: None,
+            mappings: 0,
+            views: 0,
+            resident: 0,
+        };
+        self.place_object(object)
+    }
+
+    /// Makes a copy-on-write view of a file object: as large, its pages the base's until they are written. The base
+    /// cannot be written while it has views.
+    ///
+    /// # Errors
+    /// [`CreateError::BadBase`] where the base is not a file object under conservation, and the others of
+    /// [`create_object`](Self::create_object).
+    pub fn create_view(&mut self, base: ObjectId) -> Result<ObjectId, CreateError> {
+        let found = *self
+            .objects
+            .get(base.index(), base.generation())
+            .ok_or(CreateError::Stale)?;
+        if found.kind != ObjectKind::File || found.base.is_some() || found.regime != Regime::Conserve {
+            return Err(CreateError::BadBase);
+        }
+        let written = (found.first..found.first + found.pages)
+            .any(|page| self.pages[PageNumber(page)].marks.has(PageMarks::DIRTY));
+        if written {
+            return Err(CreateError::BadBase);
+        }
+        let slot = u16::try_from(base.index()).unwrap_or(u16::MAX);
+        let base_of = Base {
+            object: slot,
+            first: found.first,
+        };
+        let view = Object {
+            kind: ObjectKind::Private,
+            base: Some(base_of),
+            mappings: 0,
+            resident: 0,
+            ..found
+        };
+        let id = self.place_object(view)?;
+        if let Some(found) = self.objects.at_mut(base.index()) {
+            found.views += 1;
+        }
+        Ok(id)
+    }
+
+    fn place_object(&mut self, mut object: Object) -> Result<ObjectId, CreateError> {
+        let wanted = PageCount::new(object.pages);
+        if wanted.is_zero() {
+            return Err(CreateError::Empty);
+        }
+        if self.objects.next_vacant().is_none() {
+            return Err(CreateError::TableFull);
+        }
+        let room = |taken: &dyn Fn(&Object) -> (u32, u32), limit| self.first_gap(object.pages, taken, limit);
+        object.first =
+            room(&|other| (other.first, other.pages), self.pages.len()).ok_or(CreateError::PagesFull { wanted })?;
+        if object.regime == Regime::Unmanaged {
+            let rows = |other: &Object| {
+                let pages = if other.regime == Regime::Unmanaged {
+                    other.pages
+                } else {
+                    0
+                };
+                (other.first_taken, pages)
+            };
+            let limit = u32::try_from(self.taken.len()).unwrap_or(u32::MAX);
+            object.first_taken = room(&rows, limit).ok_or(CreateError::PagesFull { wanted })?;
+            let first = object.first_taken as usize;
+            self.taken[first..first + object.pages as usize].fill(0);
+        }
+        let (slot, generation) = self.objects.insert(object).ok_or(CreateError::TableFull)?;
+        let (state, marks) = match object.kind {
+            ObjectKind::File => (PageState::Stored, PageMarks::STORED),
+            ObjectKind::Private | ObjectKind::Shared => (PageState::Empty, PageMarks::NONE),
+        };
+        self.pages.assign(object.first, object.pages, slot, state, marks);
+        Ok(ObjectId::new(slot, generation))
+    }
+
+    /// The lowest place below `limit` where `count` rows are taken by no object. O(objects²).
+    fn first_gap(&self, count: u32, taken: &dyn Fn(&Object) -> (u32, u32), limit: u32) -> Option<u32> {
+        let mut start = 0u32;
+        loop {
+            let end = start.checked_add(count).filter(|&end| end <= limit)?;
+            let clash = self
+                .objects
+                .iter()
+                .map(|(_, object)| taken(object))
+                .filter(|&(first, pages)| pages > 0 && first < end && start < first + pages)
+                .map(|(first, pages)| first + pages)
+                .max();
+            match clash {
+                Some(after) => start = after,
+                None => return Some(start),
+            }
+        }
+    }
+
+    /// Forgets an object that nobody maps, and its pages; their frames are the pool's at once. The engine drops the
+    /// memory itself. O(pages of the object).
+    ///
+    /// # Errors
+    /// [`RemoveError::Busy`] while it is mapped, locked, has views, or a page is on its way; [`RemoveError::Stale`].
+    pub fn remove_object(&mut self, object: ObjectId) -> Result<(), RemoveError> {
+        let found = *self
+            .objects
+            .get(object.index(), object.generation())
+            .ok_or(RemoveError::Stale)?;
+        let pages = || (found.first..found.first + found.pages).map(PageNumber);
+        let moving = |page: PageNumber| matches!(self.pages[page].state, PageState::Filling | PageState::Leaving);
+        let locked = |page: PageNumber| {
+            self.sharers(page)
+                .any(|index| self.entries[index].place == Place::Locked)
+        };
+        if found.mappings > 0 || found.views > 0 || pages().any(|page| moving(page) || locked(page)) {
+            return Err(RemoveError::Busy);
+        }
+        self.begin(None);
+        for page in pages() {
+            while self
+                .sharers(page)
+                .any(|index| self.entries[index].marks.has(Marks::SETTLED))
+            {
+                self.forget_page(page);
+            }
+        }
+        if let Some(base) = found
+            .base
+            .and_then(|base| self.objects.at_mut(usize::from(base.object)))
+        {
+            base.views -= 1;
+        }
+        self.objects.remove(object.index());
+        self.end();
+        Ok(())
+    }
+
+    /// Drops a resident page that nobody maps. What its holder has on its lists it gets back as a free frame.
+    fn forget_page(&mut self, page: PageNumber) {
+        let index = self.owner(page);
+        if self.is_shared(index) && self.regime(page) == Regime::Conserve {
+            self.unshare(index, crate::effect::UnmapReason::Left);
+            return;
+        }
+        if self.is_shared(index) {
+            self.take_from_all(index);
+        }
+        let holder = self.entries[index].holder;
+        let frame = self.account(holder).owned.take_one();
+        self.account(holder).free.put(frame);
+        self.drop_entry(index);
+        self.call_for_service(holder);
+        self.pages[page].state = PageState::Empty;
+    }
+
+    /// A range of an object as positions in the page table.
+    pub(crate) fn numbers(object: &Object, range: PageRange) -> Option<Range<u32>> {
+        let first = range.first.get();
+        let end = first.checked_add(range.count.get())?;
+        (!range.count.is_zero() && end <= object.pages).then(|| object.first + first..object.first + end)
+    }
+}

@@ -1,0 +1,78 @@
+//! Who is to be looked at again because frames came, and in which order.
+
+use crate::effect::FaultFailure;
+use crate::index::HolderIndex;
+use crate::memory::Memory;
+
+impl Memory {
+    /// Puts a holder into the queue of those whose claims are looked at before the step ends.
+    pub(crate) fn call_for_service(&mut self, holder: HolderIndex) {
+        if self.account_of(holder).in_service {
+            return;
+        }
+        let account = self.account(holder);
+        account.in_service = true;
+        account.next_in_service = HolderIndex::NONE;
+        match self.last_in_service.some() {
+            Some(last) => self.account(last).next_in_service = holder,
+            None => self.first_in_service = holder,
+        }
+        self.last_in_service = holder;
+    }
+
+    /// Serves everybody in the queue, as long as the effects have room.
+    pub(crate) fn serve_all(&mut self) {
+        while let Some(holder) = self.first_in_service.some() {
+            if !self.room_for_batch() {
+                return;
+            }
+            let next = self.account_of(holder).next_in_service;
+            self.first_in_service = next;
+            if next.is_none() {
+                self.last_in_service = HolderIndex::NONE;
+            }
+            let account = self.account(holder);
+            account.next_in_service = HolderIndex::NONE;
+            account.in_service = false;
+            self.serve(holder);
+        }
+    }
+
+    fn serve(&mut self, holder: HolderIndex) {
+        if holder == HolderIndex::POOL {
+            self.pay_debts();
+        }
+        while self.account_of(holder).claims > 0 {
+            if self.account_of(holder).free.is_empty() {
+                if self.account_of(holder).uncommitted_supply() < 0 {
+                    self.make_room(holder, 0);
+                }
+                if self.account_of(holder).free.is_empty() {
+                    self.look_for_hope(holder);
+                    break;
+                }
+            }
+            self.serve_first_claim(holder);
+        }
+        if self.account_of(holder).closing {
+            self.close(holder);
+        }
+    }
+
+    /// Claims that nothing can ever serve are refused, so that nobody waits for ever.
+    fn look_for_hope(&mut self, holder: HolderIndex) {
+        let account = self.account_of(holder);
+        let coming = !account.in_flight.is_empty() || account.owed > 0;
+        let pool_hopes = holder == HolderIndex::POOL && self.borrowed_total > 0;
+        if coming || pool_hopes || !self.room_for_batch() {
+            if !self.room_for_batch() {
+                self.call_for_service(holder);
+            }
+            return;
+        }
+        // Only the pool can be without pages, without frames and without any on their way: everything is reserved.
+        while self.account_of(holder).claims > 0 {
+            self.refuse_first_claim(holder, FaultFailure::NoFrame);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Tasks and mappings come and go.
+
+use crate::entry::{Marks, Place};
+use crate::error::{CreateError, RemoveError};
+use crate::id::{MappingId, ObjectId, ReservationId, TaskId};
+use crate::index::{EntryIndex, HolderIndex, PageNumber, TaskIndex};
+use crate::limits::Regime;
+use crate::memory::Memory;
+use crate::task::{Mapping, Task};
+use crate::view::TaskCounts;
+
+/// Reservation slots that a region under `none` can tell apart.
+const COMPARED_SLOTS: usize = 32;
+
+impl Memory {
+    /// Makes a task, in a reservation or without one. O(tasks).
+    ///
+    /// # Errors
+    /// [`CreateError::TableFull`], or [`CreateError::Stale`] where the reservation is gone.
+    pub fn add_task(&mut self, reservation: Option<ReservationId>) -> Result<TaskId, CreateError> {
+        let holder = match reservation {
+            Some(id) => self.holder_of_reservation(id).ok_or(CreateError::Stale)?,
+            None => HolderIndex::POOL,
+        };
+        let task = Task {
+            holder,
+            waiting: None,
+            next_claim: TaskIndex::NONE,
+            next_waiter: TaskIndex::NONE,
+            mappings: 0,
+            counts: TaskCounts::default(),
+        };
+        let (slot, generation) = self.tasks.insert(task).ok_or(CreateError::TableFull)?;
+        Ok(TaskId::new(slot, generation))
+    }
+
+    /// Removes a task, wherever it is: a fault it waits with is forgotten, its mappings go. O(mappings + pages of the
+    /// objects that it alone of its reservation mapped).
+    ///
+    /// # Errors
+    /// [`RemoveError::Stale`], or [`RemoveError::Busy`] where it is the last of its reservation to map locked pages
+    /// of an object and the reservation goes on: unlock them first, or [`release`](Self::release) follows and the
+    /// locks end there. Only [`unmap`](Self::unmap) is refused for that; a task that is removed is gone.
+    pub fn remove_task(&mut self, task: TaskId) -> Result<(), RemoveError> {
+        self.tasks
+            .get(task.index(), task.generation())
+            .ok_or(RemoveError::Stale)?;
+        self.begin(None);
+        let index = TaskIndex(u16::try_from(task.index()).unwrap_or(u16::MAX));
+        self.withdraw_claim(index);
+        if let Some(waiting) = self.stop_waiting(index) {
+            self.wake(waiting.page);
+        }
+        while let Some(mapping) = self.first_mapping(index) {
+            self.drop_mapping(mapping);
+        }
+        self.tasks.remove(task.index());
+        self.end();
+        Ok(())
+    }
+
+    fn first_mapping(&self, task: TaskIndex) -> Option<usize> {
+        self.mappings
+            .iter()
+            .find(|(_, found)| found.task == task)
+            .map(|(slot, _)| slot)
+    }
+
+    /// Lets a task use an object. O(mappings).
+    ///
+    /// # Errors
+    /// See [`CreateError`].
+    pub fn map(&mut self, task: TaskId, object: ObjectId) -> Result<MappingId, CreateError> {
+        let found = *self
+            .tasks
+            .get(task.index(), task.generation())
+            .ok_or(CreateError::Stale)?;
+        let regime = self
+            .objects
+            .get(object.index(), object.generation())
+            .ok_or(CreateError::Stale)?
+            .regime;
+        if regime == Regime::Unmanaged && found.holder.slot() > COMPARED_SLOTS {
+            return Err(CreateError::TooManySharers);
+        }
+        let task_index = TaskIndex(u16::try_from(task.index()).unwrap_or(u16::MAX));
+        let slot = u16::try_from(object.index()).unwrap_or(u16::MAX);
+        let mapping = Mapping {
+            task: task_index,
+            object: slot,
+        };
+        if self
+            .mappings
+            .iter()
+            .any(|(_, other)| other.task == task_index && other.object == slot)
+        {
+            return Err(CreateError::AlreadyMapped);
+        }
+        let (slot, generation) = self.mappings.insert(mapping).ok_or(CreateError::TableFull)?;
+        if let Some(object) = self.objects.at_mut(object.index()) {
+            object.mappings += 1;
+        }
+        if let Some(task) = self.tasks.at_mut(task.index()) {
+            task.mappings += 1;
+        }
+        Ok(MappingId::new(slot, generation))
+    }
+
+    /// Ends a task's use of an object. Where it was the last of its reservation, the reservation leaves the object's
+    /// pages: sharers keep them, others go to the pool, as far as that has a free frame to give for each; the rest
+    /// stays on the reservation's lists until it is evicted. O(mappings + pages of the object).
+    ///
+    /// # Errors
+    /// [`RemoveError::Busy`] while the task waits for a page, or where it was the last and the reservation locks pages
+    /// of the object; [`RemoveError::Stale`].
+    pub fn unmap(&mut self, mapping: MappingId) -> Result<(), RemoveError> {
+        let found = *self
+            .mappings
+            .get(mapping.index(), mapping.generation())
+            .ok_or(RemoveError::Stale)?;
+        let task = self.tasks.at(found.task.slot()).ok_or(RemoveError::Stale)?;
+        if task.waiting.is_some() {
+            return Err(RemoveError::Busy);
+        }
+        let holder = task.holder;
+        if self.maps(holder, found.object) == 1 && self.locks_object(holder, found.object) {
+            return Err(RemoveError::Busy);
+        }
+        self.begin(None);
+        self.drop_mapping(mapping.index());
+        self.end();
+        Ok(())
+    }
+
+    fn drop_mapping(&mut self, slot: usize) {
+        let Some(mapping) = self.mappings.remove(slot) else {
+            return;
+        };
+        let holder = self.task_holder(mapping.task);
+        if let Some(task) = self.tasks.at_mut(mapping.task.slot()) {
+            task.mappings -= 1;
+        }
+        let Some(object) = self.objects.at_mut(usize::from(mapping.object)) else {
+            return;
+        };
+        object.mappings -= 1;
+        let object = *object;
+        if holder == HolderIndex::POOL {
+            return;
+        }
+        if self.maps(holder, mapping.object) == 0 && !self.locks_object(holder, mapping.object) {
+            self.leave_pages(holder, object.first, object.pages);
+        }
+        if let Some(base) = object.base {
+            if self.reads_base(holder, base.object) == 0 {
+                self.leave_pages(holder, base.first, object.pages);
+            }
+        }
+    }
+
+    /// Mappings of an object by the tasks of one holder.
+    fn maps(&self, holder: HolderIndex, object: u16) -> usize {
+        self.mappings
+            .iter()
+            .filter(|(_, mapping)| mapping.object == object && self.task_holder(mapping.task) == holder)
+            .count()
+    }
+
+    /// Mappings of an object, or of views of it, by the tasks of one holder.
+    fn reads_base(&self, holder: HolderIndex, object: u16) -> usize {
+        let reads = |slot: u16| {
+            let base = self.objects.at(usize::from(slot)).and_then(|found| found.base);
+            slot == object || base.is_some_and(|base| base.object == object)
+        };
+        self.mappings
+            .iter()
+            .filter(|(_, mapping)| reads(mapping.object) && self.task_holder(mapping.task) == holder)
+            .count()
+    }
+
+    pub(crate) fn maps_object(&self, holder: HolderIndex, object: usize) -> bool {
+        u16::try_from(object).is_ok_and(|object| self.maps(holder, object) > 0)
+    }
+
+    fn locks_object(&self, holder: HolderIndex, object: u16) -> bool {
+        let mut next = self.account_of(holder).locked.first();
+        while let Some(index) = next {
+            if self.pages[self.entries[index].page].object == object {
+                return true;
+            }
+            next = self.entries[index].next.some();
+        }
+        false
+    }
+
+    fn leave_pages(&mut self, holder: HolderIndex, first: u32, count: u32) {
+        for page in (first..first + count).map(PageNumber) {
+            let Some(index) = self.find_entry(holder, page) else {
+                continue;
+            };
+            let entry = self.entries[index];
+            if entry.marks.has(Marks::SETTLED) && entry.place != Place::Locked {
+                self.leave_page(index);
+            }
+        }
+    }
+
+    /// The holder leaves one page but keeps its capacity: whatever frame does not come back with the page, the pool
+    /// makes up for, or the page stays.
+    fn leave_page(&mut self, index: EntryIndex) {
+        let holder = self.entries[index].holder;
+        let before = self.account_of(holder).free.len();
+        let unmanaged = self.regime(self.entries[index].page) == Regime::Unmanaged;
+        if (unmanaged || !self.is_shared(index)) && self.pool().free.is_empty() {
+            return;
+        }
+        self.depart(index);
+        if self.account_of(holder).free.len() == before {
+            let frame = self.accounts[0].free.take_one();
+            self.account(holder).free.put(frame);
+        }
+        self.call_for_service(holder);
+    }
+}

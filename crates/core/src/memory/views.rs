@@ -1,0 +1,126 @@
+//! Getters.
+
+use crate::effect::{Holder, Resolution};
+use crate::entry::{Marks, Place};
+use crate::id::{MappingId, ObjectId, ReservationId, TaskId};
+use crate::index::{HolderIndex, PageNumber, TaskIndex};
+use crate::memory::Memory;
+use crate::page::PageMarks;
+use crate::units::{Duration, FrameCount, PageCount, PageIndex};
+use crate::view::{PageState, PageView, PoolView, ReservationView, TaskCounts};
+
+impl Memory {
+    /// A reservation's lists and frames; `None` where it has ended.
+    #[must_use]
+    pub fn reservation(&self, id: ReservationId) -> Option<ReservationView> {
+        self.reservations.get(id.index(), id.generation())?;
+        Some(self.account_of(HolderIndex::reservation(id.index())).view())
+    }
+
+    /// The pool.
+    #[must_use]
+    pub fn pool_view(&self) -> PoolView {
+        let pool = self.pool();
+        let used = self.total - pool.free.len();
+        PoolView {
+            total: FrameCount::new(self.total),
+            free: pool.free.count(),
+            used: pool.owned.count(),
+            in_flight: pool.in_flight.count(),
+            committed: FrameCount::new(self.committed()),
+            memory_used: FrameCount::new(used),
+            memory_peak: FrameCount::new(self.peak.max(used)),
+        }
+    }
+
+    /// What happened to a task so far.
+    #[must_use]
+    pub fn task(&self, id: TaskId) -> Option<TaskCounts> {
+        Some(self.tasks.get(id.index(), id.generation())?.counts)
+    }
+
+    /// Whose frames a task uses.
+    #[must_use]
+    pub fn holder(&self, id: TaskId) -> Option<Holder> {
+        Some(self.holder_name(self.tasks.get(id.index(), id.generation())?.holder))
+    }
+
+    /// The task and the object of a mapping.
+    #[must_use]
+    pub fn mapping(&self, id: MappingId) -> Option<(TaskId, ObjectId)> {
+        let mapping = self.mappings.get(id.index(), id.generation())?;
+        let generation = self.objects.generation(usize::from(mapping.object));
+        Some((self.task_id(mapping.task), ObjectId::new(mapping.object, generation)))
+    }
+
+    /// Pages of an object that are in frames.
+    #[must_use]
+    pub fn resident(&self, id: ObjectId) -> Option<PageCount> {
+        Some(PageCount::new(self.objects.get(id.index(), id.generation())?.resident))
+    }
+
+    /// One page of an object; of a view, its own page, which is empty as long as it has not been written.
+    #[must_use]
+    pub fn page(&self, object: ObjectId, page: PageIndex) -> Option<PageView> {
+        let found = self.objects.get(object.index(), object.generation())?;
+        if page.get() >= found.pages {
+            return None;
+        }
+        let number = PageNumber(found.first + page.get());
+        let settled = |index: &_| self.entries[*index].marks.has(Marks::SETTLED);
+        let state = self.pages[number].state;
+        let owner = (state == PageState::Resident).then(|| self.entries[self.owner(number)].holder);
+        let locked = |index: &_| settled(index) && self.entries[*index].place == Place::Locked;
+        let reserved = |index: &_| settled(index) && self.entries[*index].holder != HolderIndex::POOL;
+        Some(PageView {
+            state,
+            dirty: self.pages[number].marks.has(PageMarks::DIRTY),
+            owner: owner.and_then(|holder| self.account_of(holder).id),
+            sharers: u32::try_from(self.sharers(number).filter(reserved).count()).unwrap_or(u32::MAX),
+            lockers: u32::try_from(self.sharers(number).filter(locked).count()).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// Bytes of all tables: what the core itself costs, fixed since it was made.
+    #[must_use]
+    pub fn table_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.accounts.capacity() * size_of::<crate::account::Account>()
+            + self.reservations.bytes()
+            + self.objects.bytes()
+            + self.tasks.bytes()
+            + self.mappings.bytes()
+            + self.pages.bytes()
+            + self.entries.bytes()
+            + self.taken.capacity() * size_of::<u32>()
+            + self.waiters.capacity() * size_of::<TaskIndex>()
+            + self.effects.capacity() * size_of::<Option<crate::effect::Effect>>()
+    }
+
+    pub(crate) fn task_id(&self, task: TaskIndex) -> TaskId {
+        TaskId::new(task.0, self.tasks.generation(task.slot()))
+    }
+
+    pub(crate) fn mapping_id(&self, mapping: u16) -> MappingId {
+        MappingId::new(mapping, self.mappings.generation(usize::from(mapping)))
+    }
+}
+
+impl TaskCounts {
+    /// Counts one resolved fault.
+    pub(crate) fn add(&mut self, resolution: Resolution, waited: Duration) {
+        self.waited = self.waited.saturating_add(waited);
+        let count = match resolution {
+            Resolution::Soft => &mut self.soft_faults,
+            Resolution::ZeroFill => &mut self.zero_fills,
+            Resolution::SwapIn { shared } => {
+                self.shared_swap_ins += u64::from(shared);
+                &mut self.swap_ins
+            }
+            Resolution::FileRead => &mut self.file_reads,
+            Resolution::Copy => &mut self.copies,
+            Resolution::Upgrade => &mut self.write_faults,
+        };
+        *count += 1;
+    }
+}

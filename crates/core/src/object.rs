@@ -1,0 +1,28 @@
+//! Memory objects.
+
+use crate::limits::{ObjectKind, Regime};
+
+/// One memory object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Object {
+    pub(crate) kind: ObjectKind,
+    pub(crate) regime: Regime,
+    /// Its first page in the page table.
+    pub(crate) first: u32,
+    pub(crate) pages: u32,
+    /// Of an object under `none`: its first row in the table of pages taken.
+    pub(crate) first_taken: u32,
+    /// Of a copy-on-write view: the object it reads through to, and that object's first page.
+    pub(crate) base: Option<Base>,
+    pub(crate) mappings: u32,
+    /// Copy-on-write views of it; it cannot be written while it has any.
+    pub(crate) views: u32,
+    pub(crate) resident: u32,
+}
+
+/// What a copy-on-write view reads through to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Base {
+    pub(crate) object: u16,
+    pub(crate) first: u32,
+}

@@ -1,0 +1,104 @@
+//! The table of pages: where the content of each page of each object is, and who uses it.
+
+use alloc::vec::Vec;
+
+use crate::index::{EntryIndex, PageNumber};
+use crate::view::PageState;
+
+/// What is true of a page besides its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageMarks(u8);
+
+impl PageMarks {
+    pub(crate) const NONE: Self = Self(0);
+    /// Written since its fill: the store's copy, where there is one, is old.
+    pub(crate) const DIRTY: Self = Self(1);
+    /// The store, or the object's file, holds content for it.
+    pub(crate) const STORED: Self = Self(2);
+    /// Its content has been read from the object's file, or written: the next read back is a swap-in.
+    pub(crate) const SEEN: Self = Self(4);
+    /// Tasks wait for it.
+    pub(crate) const WAITED: Self = Self(8);
+    /// A page of a copy-on-write view that has its own content.
+    pub(crate) const OWN: Self = Self(16);
+
+    pub(crate) const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(crate) fn set(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    pub(crate) fn clear(&mut self, other: Self) {
+        self.0 &= !other.0;
+    }
+}
+
+/// One page: 8 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page {
+    /// First entry of the ownership list. Of a resident page it is the owner's, of one being filled the filler's, of
+    /// one leaving the evictor's; claims that wait for a frame come behind.
+    pub(crate) sharers: EntryIndex,
+    pub(crate) object: u16,
+    pub(crate) state: PageState,
+    pub(crate) marks: PageMarks,
+}
+
+const _: () = assert!(size_of::<Page>() == 8);
+
+const UNUSED: Page = Page {
+    sharers: EntryIndex::NONE,
+    object: u16::MAX,
+    state: PageState::Empty,
+    marks: PageMarks::NONE,
+};
+
+/// The pages of all objects.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    slots: Vec<Page>,
+}
+
+impl Pages {
+    pub(crate) fn with_capacity(count: u32) -> Option<Self> {
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(count as usize).ok()?;
+        slots.resize(count as usize, UNUSED);
+        Some(Self { slots })
+    }
+
+    /// Gives `count` pages from `first` to `object`, all in the same first state.
+    pub(crate) fn assign(&mut self, first: u32, count: u32, object: u16, state: PageState, marks: PageMarks) {
+        let range = first as usize..first as usize + count as usize;
+        self.slots[range].fill(Page {
+            object,
+            state,
+            marks,
+            ..UNUSED
+        });
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Page>()
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+}
+
+impl core::ops::Index<PageNumber> for Pages {
+    type Output = Page;
+
+    fn index(&self, index: PageNumber) -> &Page {
+        &self.slots[index.slot()]
+    }
+}
+
+impl core::ops::IndexMut<PageNumber> for Pages {
+    fn index_mut(&mut self, index: PageNumber) -> &mut Page {
+        &mut self.slots[index.slot()]
+    }
+}

@@ -1,0 +1,47 @@
+//! The effects not yet polled, in a ring of fixed size.
+
+use alloc::vec::Vec;
+
+use crate::effect::Effect;
+
+/// First in, first out.
+#[derive(Debug)]
+pub(crate) struct EffectQueue {
+    ring: Vec<Option<Effect>>,
+    first: usize,
+    len: usize,
+}
+
+impl EffectQueue {
+    pub(crate) fn with_capacity(capacity: usize) -> Option<Self> {
+        let mut ring = Vec::new();
+        ring.try_reserve_exact(capacity).ok()?;
+        ring.resize(capacity, None);
+        Some(Self { ring, first: 0, len: 0 })
+    }
+
+    pub(crate) fn push(&mut self, effect: Effect) {
+        debug_assert!(self.len < self.ring.len(), "more effects than the stated bound");
+        let position = (self.first + self.len) % self.ring.len();
+        self.ring[position] = Some(effect);
+        self.len += 1;
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Effect> {
+        if self.len == 0 {
+            return None;
+        }
+        let effect = self.ring[self.first].take();
+        self.first = (self.first + 1) % self.ring.len();
+        self.len -= 1;
+        effect
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) const fn capacity(&self) -> usize {
+        self.ring.len()
+    }
+}

@@ -1,0 +1,91 @@
+//! The pool's own frames: what comes in, and to whom it is owed first.
+
+use crate::frame::Frames;
+use crate::index::HolderIndex;
+use crate::memory::Memory;
+
+impl Memory {
+    /// Frames return to the pool; who waits for them is served before the step ends.
+    pub(crate) fn give_pool(&mut self, frames: Frames) {
+        self.accounts[0].free.put(frames);
+        self.call_for_service(HolderIndex::POOL);
+    }
+
+    /// The pool owes a reservation frames, for pages that another's eviction took from it (only under `none`).
+    pub(crate) fn owe(&mut self, holder: HolderIndex, frames: u32) {
+        if holder == HolderIndex::POOL {
+            return;
+        }
+        self.account(holder).owed += frames;
+        if !self.account_of(holder).in_owed {
+            self.account(holder).in_owed = true;
+            self.account(holder).next_owed = HolderIndex::NONE;
+            match self.last_owed.some() {
+                Some(last) => self.account(last).next_owed = holder,
+                None => self.first_owed = holder,
+            }
+            self.last_owed = holder;
+        }
+        self.call_for_service(HolderIndex::POOL);
+    }
+
+    /// Pays debts, oldest first, as far as the pool has frames. They outrank borrowing: what was lent is taken back
+    /// for them.
+    pub(crate) fn pay_debts(&mut self) {
+        while let Some(holder) = self.first_owed.some() {
+            let owed = self.account_of(holder).owed;
+            let paid = owed.min(self.pool_supply(owed));
+            let frames = self.accounts[0].free.take(paid);
+            let account = self.account(holder);
+            account.free.put(frames);
+            account.owed -= paid;
+            if paid > 0 {
+                self.call_for_service(holder);
+            }
+            if self.account_of(holder).owed > 0 {
+                break;
+            }
+            self.forgive_first_debtor();
+        }
+    }
+
+    fn forgive_first_debtor(&mut self) {
+        let Some(first) = self.first_owed.some() else { return };
+        let next = self.account_of(first).next_owed;
+        self.account(first).in_owed = false;
+        self.account(first).next_owed = HolderIndex::NONE;
+        self.first_owed = next;
+        if next.is_none() {
+            self.last_owed = HolderIndex::NONE;
+        }
+    }
+
+    /// A reservation that ends is owed nothing.
+    pub(crate) fn cancel_debt(&mut self, holder: HolderIndex) {
+        self.account(holder).owed = 0;
+        if !self.account_of(holder).in_owed {
+            return;
+        }
+        // Rebuilds the queue without it: a reservation's end is rare.
+        let mut next = self.first_owed;
+        (self.first_owed, self.last_owed) = (HolderIndex::NONE, HolderIndex::NONE);
+        while let Some(other) = next.some() {
+            next = self.account_of(other).next_owed;
+            self.account(other).in_owed = false;
+            if other != holder && self.account_of(other).owed > 0 {
+                self.owe(other, 0);
+            }
+        }
+    }
+
+    /// Frames that the pool can hand out now, up to `wanted`: free ones, and as many as can be taken back at once of
+    /// what it lent.
+    pub(crate) fn pool_supply(&mut self, wanted: u32) -> u32 {
+        while self.pool().free.len() < wanted && self.take_back(1) > 0 {
+            if self.effects.capacity() - self.effects.len() < 8 {
+                break;
+            }
+        }
+        self.pool().free.len().min(wanted)
+    }
+}

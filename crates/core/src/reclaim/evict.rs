@@ -1,0 +1,87 @@
+//! Taking pages off a holder's lists, so that it has frames for the pages it faults on.
+
+use crate::effect::{Effect, Scope, UnmapReason};
+use crate::entry::{Marks, Place};
+use crate::index::{EntryIndex, HolderIndex};
+use crate::limits::{Regime, ReservationKind};
+use crate::memory::Memory;
+use crate::page::PageMarks;
+use crate::view::PageState;
+
+impl Memory {
+    /// Sees to it that `wanted` more claims of this holder will get a frame: borrows one, takes back what the pool lent, or evicts
+    /// a batch. Afterwards frames are free, or leaving, or nothing can be done.
+    ///
+    /// A reservation's victims depend only on its own lists: not on when a write-back ends (frames leaving count as
+    /// there) and not on whether a neighbour keeps the page (a shared victim costs the lists the same), which is law 0.
+    pub(crate) fn make_room(&mut self, holder: HolderIndex, wanted: i64) {
+        if self.account_of(holder).uncommitted_supply() >= wanted {
+            return;
+        }
+        if holder == HolderIndex::POOL && self.take_back(1) > 0 {
+            return;
+        }
+        if self.account_of(holder).kind == ReservationKind::Firm && self.borrow(holder) {
+            return;
+        }
+        if !self.room_for_batch() {
+            return;
+        }
+        self.evict_batch(holder);
+    }
+
+    /// Demotes and evicts one batch.
+    pub(crate) fn evict_batch(&mut self, holder: HolderIndex) {
+        self.demote(holder);
+        for _ in 0..self.eviction_batch(holder) {
+            let Some(index) = self.victim(holder) else { break };
+            self.count_eviction();
+            self.evict(index, UnmapReason::Eviction);
+        }
+    }
+
+    fn count_eviction(&mut self) {
+        let acting = self.acting;
+        if let Some(task) = acting.some().and_then(|task| self.tasks.at_mut(task.slot())) {
+            task.counts.evictions += 1;
+        }
+    }
+
+    /// Takes a settled page off its holder. Only private pages leave memory (law 2); under `none` a shared page leaves
+    /// it for all.
+    pub(crate) fn evict(&mut self, index: EntryIndex, reason: UnmapReason) {
+        let page = self.entries[index].page;
+        if self.is_shared(index) {
+            if self.regime(page) == Regime::Conserve {
+                self.unshare(index, reason);
+                return;
+            }
+            self.take_from_all(index);
+        }
+        self.expel(index, reason);
+    }
+
+    /// Sends a page that only this entry's holder has out of memory. Its mappings go first, all of them, even those
+    /// that a demotion removed before: the engine may not have carried that out yet (law 5).
+    fn expel(&mut self, index: EntryIndex, reason: UnmapReason) {
+        let entry = self.entries[index];
+        self.unlink(index);
+        self.link(index, Place::Leaving);
+        self.entries[index].marks.clear(Marks::SETTLED);
+        let account = self.account(entry.holder);
+        let frame = account.owned.take_one();
+        account.in_flight.put(frame);
+        account.leaving += 1;
+        self.pages[entry.page].state = PageState::Leaving;
+        self.count_resident(entry.page, -1);
+        self.emit_unmap(entry.page, Scope::Everyone, reason);
+        let holder = self.holder_name(entry.holder);
+        let dirty = self.pages[entry.page].marks.has(PageMarks::DIRTY);
+        let page = self.page_ref(entry.page);
+        self.effects.push(if dirty {
+            Effect::WriteBack { page, holder }
+        } else {
+            Effect::Discard { page, holder }
+        });
+    }
+}

@@ -1,0 +1,6 @@
+//! Where frames come from when a holder has none free: its own lists, the pool's surplus, and what the pool lent.
+
+mod borrow;
+mod debt;
+mod evict;
+mod second_chance;

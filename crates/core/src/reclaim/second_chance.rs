@@ -1,0 +1,65 @@
+//! Replacement: first in, first out, with a second chance (paper 000, section II.B, after Mach's lists).
+//!
+//! The paper reads reference bits; here a page's mappings are removed when it moves to the inactive list, and a fault
+//! on it while it is there is its reference bit: it returns to the end of the active list. Pages that nobody touched
+//! since they were demoted are evicted, oldest first. Nothing is scanned or unmapped before a fault finds no frame.
+
+use crate::effect::{Scope, UnmapReason};
+use crate::entry::{Marks, Place};
+use crate::index::{EntryIndex, HolderIndex};
+use crate::memory::{DEMOTION_BATCH, EVICTION_BATCH, Memory};
+
+/// The share of a holder's pages that ought to be inactive: one quarter, the time in which a page can prove that it is
+/// used.
+const INACTIVE_SHARE: u32 = 4;
+/// Holders of fewer frames evict fewer pages at a time, so that a batch never empties their lists.
+const BATCH_SHARE: u32 = 32;
+
+impl Memory {
+    /// Frames freed together when this holder has none: few enough to cost little of a small reservation.
+    pub(crate) fn eviction_batch(&self, holder: HolderIndex) -> u32 {
+        let size = if holder == HolderIndex::POOL {
+            self.total
+        } else {
+            self.account_of(holder).capacity
+        };
+        (size / BATCH_SHARE).clamp(1, EVICTION_BATCH)
+    }
+
+    /// Moves pages from the front of the active list to the inactive list until that has its share, at most
+    /// [`DEMOTION_BATCH`] of them. This is where a page leaves the active list of its holder, the pool's included:
+    /// what wants to keep such a page steps in here.
+    pub(crate) fn demote(&mut self, holder: HolderIndex) {
+        let name = self.holder_name(holder);
+        let mut looked_at = 0;
+        while looked_at < DEMOTION_BATCH {
+            let account = self.account_of(holder);
+            let pages = account.active_pages() + account.inactive.len();
+            let wanted = (pages / INACTIVE_SHARE).max(self.eviction_batch(holder).min(pages));
+            if account.inactive.len() >= wanted || account.active_pages() == 0 {
+                break;
+            }
+            let Some(index) = account.active.first() else { break };
+            looked_at += 1;
+            if self.entries[index].marks.has(Marks::SETTLED) {
+                self.relink(index, Place::Inactive);
+                self.emit_unmap(self.entries[index].page, Scope::Of(name), UnmapReason::Demotion);
+            } else {
+                // Still on its way in: as good as referenced.
+                self.relink(index, Place::Active);
+            }
+        }
+    }
+
+    /// The page that has been inactive longest.
+    pub(crate) fn victim(&self, holder: HolderIndex) -> Option<EntryIndex> {
+        self.account_of(holder).inactive.first()
+    }
+
+    /// A fault on an entry's page: it is referenced, so it is active again.
+    pub(crate) fn reference(&mut self, index: EntryIndex) {
+        if self.entries[index].place == Place::Inactive {
+            self.relink(index, Place::Active);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What becomes of a page that its holder leaves: because the reservation ends, or because none of its tasks maps the
+//! object any more.
+
+use crate::entry::{Marks, Place};
+use crate::frame::Frames;
+use crate::index::{EntryIndex, HolderIndex};
+use crate::limits::Regime;
+use crate::memory::Memory;
+
+impl Memory {
+    /// Takes an entry off its holder, whose reservation ends. Sharers keep the page; one that nobody shares belongs
+    /// to the pool from now on. The holder's frame for it, where it keeps one, becomes free.
+    pub(crate) fn depart(&mut self, index: EntryIndex) {
+        let entry = self.entries[index];
+        debug_assert!(entry.marks.has(Marks::SETTLED), "a page on its way cannot be left");
+        if entry.marks.has(Marks::UNPAID) {
+            self.account(entry.holder).unpaid -= 1;
+            self.unpaid_total -= 1;
+            self.drop_entry(index);
+        } else if !self.is_shared(index) {
+            self.leave_to_pool(index);
+        } else {
+            let frame = self.leave_to_sharers(index);
+            self.account(entry.holder).free.put(frame);
+            self.drop_entry(index);
+        }
+    }
+
+    /// The page's frame, and the page, go to the pool's inactive list.
+    fn leave_to_pool(&mut self, index: EntryIndex) {
+        let holder = self.entries[index].holder;
+        self.unlink(index);
+        let frame = self.account(holder).owned.take_one();
+        self.accounts[0].owned.put(frame);
+        self.entries[index].holder = HolderIndex::POOL;
+        self.link(index, Place::Inactive);
+    }
+
+    /// Hands over what this entry bears for a page that others keep, and returns the frame that is free then, if any.
+    fn leave_to_sharers(&mut self, index: EntryIndex) -> Frames {
+        let entry = self.entries[index];
+        let owns = self.owner(entry.page) == index;
+        if self.regime(entry.page) == Regime::Unmanaged {
+            return self.leave_unmanaged(index, owns);
+        }
+        let payer = entry.place == Place::Locked && !self.another_pays(index);
+        let frame = if owns {
+            let Some(heir) = self.other_sharer(index, Marks::CONSERVES) else {
+                return self.bequeath_payment(index);
+            };
+            let holder = self.entries[heir].holder;
+            self.pass_ownership(index, heir);
+            self.entries[heir].marks.clear(Marks::CONSERVES);
+            self.account(holder).conserved.take_one()
+        } else {
+            self.account(entry.holder).conserved.take_one()
+        };
+        // Other lockers who counted on this one's frame now get it: the payer's exit moves the payment (law 4).
+        match self.other_sharer(index, Marks::UNPAID).filter(|_| payer) {
+            Some(heir) => {
+                let holder = self.entries[heir].holder;
+                self.account(holder).conserved.put(frame);
+                self.entries[heir].marks.set(Marks::CONSERVES);
+                self.mark_paid(heir);
+                Frames::none()
+            }
+            None => frame,
+        }
+    }
+
+    /// All other sharers lock the page and pay nothing: ownership, frame and payment go to the first of them.
+    fn bequeath_payment(&mut self, index: EntryIndex) -> Frames {
+        if let Some(heir) = self.other_sharer(index, Marks::UNPAID) {
+            self.pass_ownership(index, heir);
+            self.mark_paid(heir);
+        }
+        Frames::none()
+    }
+
+    fn leave_unmanaged(&mut self, index: EntryIndex, owns: bool) -> Frames {
+        let holder = self.entries[index].holder;
+        if owns {
+            if let Some(heir) = self.other_sharer(index, Marks::RETURNED) {
+                self.pass_ownership(index, heir);
+                self.entries[heir].marks.clear(Marks::RETURNED);
+                let heir = self.entries[heir].holder;
+                self.account(heir).returned -= 1;
+            }
+        } else {
+            self.account(holder).returned -= 1;
+        }
+        Frames::none()
+    }
+}

@@ -1,0 +1,298 @@
+//! Shared-Page Eviction Lock (paper 000, section IV.B): locked pages stay resident until their last locker unlocks or
+//! exits. Each of n lockers is charged the pages, one of them pays the frames, (n − 1)·MS frames return to the pool.
+
+use crate::account::LockProgress;
+use crate::effect::Effect;
+use crate::entry::{Marks, Place};
+use crate::error::{LockError, UnlockError};
+use crate::id::{ObjectId, ReservationId};
+use crate::index::{EntryIndex, HolderIndex, PageNumber};
+use crate::limits::{PageRange, Regime};
+use crate::memory::{LOCK_WINDOW, Memory};
+use crate::units::FrameCount;
+use crate::view::PageState;
+
+/// Frames of its capacity that a reservation's locks leave unlocked: one store instruction may need two pages at
+/// once, and a page of each may be on its way in.
+pub const UNLOCKED_FRAMES: u32 = 8;
+
+/// What became of one step of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The page is locked or on its way.
+    Taken,
+    /// Something must end first.
+    Stalled,
+    /// No frame can be had for it.
+    Impossible,
+}
+
+impl Memory {
+    /// Locks pages for a reservation. Absent pages are brought in: drive their `Fill`s like any others until
+    /// [`Effect::Locked`] comes out. O(pages of the range).
+    ///
+    /// # Errors
+    /// See [`LockError`]; nothing has changed then.
+    pub fn lock(&mut self, reservation: ReservationId, object: ObjectId, range: PageRange) -> Result<(), LockError> {
+        let holder = self.holder_of_reservation(reservation).ok_or(LockError::Stale)?;
+        let found = *self
+            .objects
+            .get(object.index(), object.generation())
+            .ok_or(LockError::Stale)?;
+        let pages = Self::numbers(&found, range).ok_or(LockError::BadRange)?;
+        if found.base.is_some() {
+            return Err(LockError::CopyOnWrite);
+        }
+        if found.regime == Regime::Unmanaged {
+            return Err(LockError::NotManaged);
+        }
+        if !self.maps_object(holder, object.index()) {
+            return Err(LockError::NotMapped);
+        }
+        if self.account_of(holder).lock.is_some() {
+            return Err(LockError::InProgress);
+        }
+        self.check_lock_size(holder, pages.clone())?;
+        self.begin(None);
+        self.account(holder).lock = Some(LockProgress {
+            next: pages.start,
+            end: pages.end,
+        });
+        self.locks_in_progress += 1;
+        self.end();
+        Ok(())
+    }
+
+    fn check_lock_size(&self, holder: HolderIndex, pages: core::ops::Range<u32>) -> Result<(), LockError> {
+        let account = self.account_of(holder);
+        let wanted = pages.end - pages.start;
+        let needed = u64::from(account.locked.len()) + u64::from(wanted) + u64::from(UNLOCKED_FRAMES);
+        if needed > u64::from(account.capacity) {
+            let needed = FrameCount::new(u32::try_from(needed).unwrap_or(u32::MAX));
+            return Err(LockError::TooLarge { needed });
+        }
+        let mut shared = self.unpaid_total;
+        for page in pages.map(PageNumber) {
+            for index in self.sharers(page) {
+                if self.entries[index].place == Place::Locked {
+                    if self.entries[index].holder == holder {
+                        return Err(LockError::Overlap);
+                    }
+                    shared += 1;
+                }
+            }
+        }
+        if shared > self.limits.shared_locks.get() {
+            return Err(LockError::TableFull);
+        }
+        Ok(())
+    }
+
+    /// Lets every lock in progress go on as far as it can; called when there is nothing else to do.
+    pub(crate) fn continue_locks(&mut self) {
+        for slot in 1..self.accounts.len() {
+            let holder = HolderIndex(u16::try_from(slot).unwrap_or(u16::MAX));
+            while self.effects.len() == 0 && self.account_of(holder).lock.is_some() {
+                if !self.continue_lock(holder) {
+                    break;
+                }
+            }
+        }
+        self.end();
+    }
+
+    /// One page further; whether anything moved.
+    fn continue_lock(&mut self, holder: HolderIndex) -> bool {
+        let account = self.account_of(holder);
+        let (Some(progress), Some(id)) = (account.lock, account.id) else {
+            return false;
+        };
+        if progress.next == progress.end {
+            if account.unsettled_locked > 0 {
+                return false;
+            }
+            self.end_lock(holder);
+            self.effects.push(Effect::Locked { reservation: id });
+            return true;
+        }
+        if account.unsettled_locked >= LOCK_WINDOW {
+            return false;
+        }
+        match self.lock_page(holder, PageNumber(progress.next)) {
+            Step::Taken => {
+                self.account(holder).lock = Some(LockProgress {
+                    next: progress.next + 1,
+                    ..progress
+                });
+                true
+            }
+            Step::Stalled => false,
+            Step::Impossible => {
+                self.fail_lock(holder);
+                true
+            }
+        }
+    }
+
+    fn end_lock(&mut self, holder: HolderIndex) {
+        self.account(holder).lock = None;
+        self.locks_in_progress -= 1;
+    }
+
+    /// Stops a lock that cannot be completed.
+    pub(crate) fn fail_lock(&mut self, holder: HolderIndex) {
+        if self.account_of(holder).lock.is_some() {
+            self.end_lock(holder);
+            if let Some(reservation) = self.account_of(holder).id {
+                self.effects.push(Effect::LockFailed { reservation });
+            }
+        }
+    }
+
+    fn lock_page(&mut self, holder: HolderIndex, page: PageNumber) -> Step {
+        if let Some(index) = self.find_entry(holder, page) {
+            if !self.entries[index].marks.has(Marks::SETTLED) {
+                return Step::Stalled;
+            }
+            self.relink(index, Place::Locked);
+            self.settle_payment(page);
+            return Step::Taken;
+        }
+        let account = self.account_of(holder);
+        if account.claims > 0 {
+            return Step::Stalled;
+        }
+        if account.free.is_empty() {
+            self.make_room(holder, 1);
+        }
+        if self.account_of(holder).free.is_empty() {
+            let account = self.account_of(holder);
+            let coming = account.in_flight.len() > 0 || account.owed > 0;
+            return if coming { Step::Stalled } else { Step::Impossible };
+        }
+        let Some(index) = self.entries.make(holder, page) else {
+            return Step::Impossible;
+        };
+        self.append_sharer(index);
+        self.link(index, Place::Locked);
+        self.give_frame(index);
+        Step::Taken
+    }
+
+    /// Of the lockers of a page exactly one pays: its owner, where that locks it, else the first who conserves a
+    /// frame for it. What the others set aside goes back to the pool.
+    pub(crate) fn settle_payment(&mut self, page: PageNumber) {
+        let owner = self.owner(page);
+        let mut paid = self.entries[owner].place == Place::Locked;
+        let mut next = self.pages[page].sharers;
+        while let Some(index) = next.some() {
+            let entry = self.entries[index];
+            next = entry.next_sharer;
+            if index == owner || entry.place != Place::Locked || !entry.marks.has(Marks::CONSERVES) {
+                continue;
+            }
+            if !paid || self.unpaid_total >= self.limits.shared_locks.get() {
+                paid = true;
+                continue;
+            }
+            let frame = self.account(entry.holder).conserved.take_one();
+            self.entries[index].marks.clear(Marks::CONSERVES);
+            self.entries[index].marks.set(Marks::UNPAID);
+            self.account(entry.holder).unpaid += 1;
+            self.unpaid_total += 1;
+            self.give_pool(frame);
+        }
+    }
+
+    /// From now on this locker pays.
+    pub(crate) fn mark_paid(&mut self, index: EntryIndex) {
+        let holder = self.entries[index].holder;
+        self.entries[index].marks.clear(Marks::UNPAID);
+        self.account(holder).unpaid -= 1;
+        self.unpaid_total -= 1;
+    }
+
+    /// Another locker of the page that pays.
+    pub(crate) fn another_pays(&self, index: EntryIndex) -> bool {
+        self.other_locker(index, |marks| !marks.has(Marks::UNPAID)).is_some()
+    }
+
+    fn other_locker(&self, index: EntryIndex, fits: impl Fn(Marks) -> bool) -> Option<EntryIndex> {
+        self.sharers(self.entries[index].page).find(|&other| {
+            let entry = &self.entries[other];
+            other != index && entry.place == Place::Locked && entry.marks.has(Marks::SETTLED) && fits(entry.marks)
+        })
+    }
+
+    /// Unlocks pages of a reservation; they are on its active list afterwards. Undesirable at run time (paper 000,
+    /// section IV.B): where others keep them locked, frames must come from the pool. O(pages of the range).
+    ///
+    /// # Errors
+    /// See [`UnlockError`]; nothing has changed then.
+    pub fn unlock(
+        &mut self,
+        reservation: ReservationId,
+        object: ObjectId,
+        range: PageRange,
+    ) -> Result<(), UnlockError> {
+        let holder = self.holder_of_reservation(reservation).ok_or(UnlockError::Stale)?;
+        let found = *self
+            .objects
+            .get(object.index(), object.generation())
+            .ok_or(UnlockError::Stale)?;
+        let pages = Self::numbers(&found, range).ok_or(UnlockError::BadRange)?;
+        let mut needed = 0;
+        for page in pages.clone().map(PageNumber) {
+            let index = self.find_entry(holder, page).filter(|&index| {
+                let entry = &self.entries[index];
+                entry.place == Place::Locked && entry.marks.has(Marks::SETTLED)
+            });
+            let index = index.ok_or(UnlockError::NotLocked)?;
+            needed += u32::from(self.needs_frame_to_unlock(index));
+        }
+        self.begin(None);
+        let available = self.pool_supply(needed);
+        if available < needed {
+            self.end();
+            return Err(UnlockError::PoolLacksFrames {
+                missing: FrameCount::new(needed - available),
+            });
+        }
+        for page in pages.map(PageNumber) {
+            debug_assert!(
+                self.pages[page].state == PageState::Resident,
+                "a locked page is resident"
+            );
+            if let Some(index) = self.find_entry(holder, page) {
+                self.unlock_page(index);
+            }
+        }
+        self.end();
+        Ok(())
+    }
+
+    fn needs_frame_to_unlock(&self, index: EntryIndex) -> bool {
+        self.entries[index].marks.has(Marks::UNPAID)
+            || self.other_locker(index, |marks| marks.has(Marks::UNPAID)).is_some()
+    }
+
+    /// Back to sharing under conservation: whoever of the two, this one or another locker, has set nothing aside,
+    /// gets a frame from the pool for it.
+    fn unlock_page(&mut self, index: EntryIndex) {
+        let needy = if self.entries[index].marks.has(Marks::UNPAID) {
+            Some(index)
+        } else if self.another_pays(index) {
+            None
+        } else {
+            self.other_locker(index, |marks| marks.has(Marks::UNPAID))
+        };
+        self.relink(index, Place::Active);
+        if let Some(needy) = needy {
+            let frame = self.accounts[0].free.take_one();
+            let holder = self.entries[needy].holder;
+            self.account(holder).conserved.put(frame);
+            self.entries[needy].marks.set(Marks::CONSERVES);
+            self.mark_paid(needy);
+        }
+    }
+}

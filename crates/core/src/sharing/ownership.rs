@@ -1,0 +1,89 @@
+//! The ownership list of a page: the owner's entry first, then the other sharers in the order in which they came.
+
+use crate::effect::Effect;
+use crate::entry::{Marks, Place};
+use crate::index::{EntryIndex, HolderIndex, PageNumber};
+use crate::memory::Memory;
+
+impl Memory {
+    /// The sharers of a page, first the owner.
+    pub(crate) fn sharers(&self, page: PageNumber) -> impl Iterator<Item = EntryIndex> + '_ {
+        let mut next = self.pages[page].sharers;
+        core::iter::from_fn(move || {
+            let index = next.some()?;
+            next = self.entries[index].next_sharer;
+            Some(index)
+        })
+    }
+
+    /// The entry through which `holder` has the page on its lists or on the way there. O(sharers).
+    pub(crate) fn find_entry(&self, holder: HolderIndex, page: PageNumber) -> Option<EntryIndex> {
+        self.sharers(page).find(|&index| {
+            let entry = &self.entries[index];
+            entry.holder == holder && entry.place != Place::Leaving
+        })
+    }
+
+    /// Adds an entry behind the other sharers.
+    pub(crate) fn append_sharer(&mut self, index: EntryIndex) {
+        let page = self.entries[index].page;
+        self.entries[index].next_sharer = EntryIndex::NONE;
+        match self.sharers(page).last() {
+            Some(last) => self.entries[last].next_sharer = index,
+            None => self.pages[page].sharers = index,
+        }
+    }
+
+    /// Takes an entry out of the ownership list. O(sharers).
+    pub(crate) fn remove_sharer(&mut self, index: EntryIndex) {
+        let page = self.entries[index].page;
+        let next = self.entries[index].next_sharer;
+        let before = self.sharers(page).take_while(|&other| other != index).last();
+        match before {
+            Some(before) => self.entries[before].next_sharer = next,
+            None => self.pages[page].sharers = next,
+        }
+        self.entries[index].next_sharer = EntryIndex::NONE;
+    }
+
+    /// Makes an entry of the ownership list its first: the owner's.
+    pub(crate) fn put_first(&mut self, index: EntryIndex) {
+        self.remove_sharer(index);
+        let page = self.entries[index].page;
+        self.entries[index].next_sharer = self.pages[page].sharers;
+        self.pages[page].sharers = index;
+    }
+
+    /// The owner's entry of a resident page.
+    pub(crate) fn owner(&self, page: PageNumber) -> EntryIndex {
+        self.pages[page].sharers
+    }
+
+    /// The first other sharer that has the page and bears `marks`, in order of sharing.
+    pub(crate) fn other_sharer(&self, index: EntryIndex, marks: Marks) -> Option<EntryIndex> {
+        let page = self.entries[index].page;
+        self.sharers(page).find(|&other| {
+            let found = self.entries[other].marks;
+            other != index && found.has(Marks::SETTLED) && found.has(marks)
+        })
+    }
+
+    /// Passes the page's own frame from its owner to `heir`, another sharer, and makes that the owner.
+    pub(crate) fn pass_ownership(&mut self, owner: EntryIndex, heir: EntryIndex) {
+        let (from, to) = (self.entries[owner].holder, self.entries[heir].holder);
+        let frame = self.account(from).owned.take_one();
+        self.account(to).owned.put(frame);
+        self.put_first(heir);
+        if let (Some(from), Some(to)) = (self.account_of(from).id, self.account_of(to).id) {
+            let page = self.page_ref(self.entries[heir].page);
+            self.effects.push(Effect::Transfer { page, from, to });
+        }
+    }
+
+    /// Takes an entry, which holds no frame any more, off everything and gives it back.
+    pub(crate) fn drop_entry(&mut self, index: EntryIndex) {
+        self.unlink(index);
+        self.remove_sharer(index);
+        self.entries.discard(index);
+    }
+}

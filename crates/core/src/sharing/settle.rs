@@ -1,0 +1,71 @@
+//! What a holder pays for a page once it is there.
+
+use crate::entry::{Marks, Place};
+use crate::index::{EntryIndex, HolderIndex, PageNumber};
+use crate::limits::Regime;
+use crate::memory::Memory;
+
+impl Memory {
+    /// Settles an entry whose page is resident: the frame set aside for it becomes the page's own, is conserved, or
+    /// goes back to the pool.
+    pub(crate) fn settle(&mut self, index: EntryIndex) {
+        let entry = self.entries[index];
+        debug_assert!(entry.marks.has(Marks::HAS_FRAME) && !entry.marks.has(Marks::SETTLED));
+        let owner = self.owner(entry.page);
+        let frame = self.account(entry.holder).in_flight.take_one();
+        if owner == index {
+            self.account(entry.holder).owned.put(frame);
+        } else if self.entries[owner].holder == HolderIndex::POOL {
+            self.adopt(owner, index);
+            self.give_pool(frame);
+        } else if self.regime(entry.page) == Regime::Unmanaged {
+            self.entries[index].marks.set(Marks::RETURNED);
+            self.account(entry.holder).returned += 1;
+            self.give_pool(frame);
+        } else {
+            self.account(entry.holder).conserved.put(frame);
+            self.entries[index].marks.set(Marks::CONSERVES);
+        }
+        self.mark_settled(index);
+        if entry.place == Place::Locked {
+            self.settle_payment(entry.page);
+        }
+        if self.account_of(entry.holder).closing {
+            self.depart(index);
+        }
+    }
+
+    fn mark_settled(&mut self, index: EntryIndex) {
+        let entry = &mut self.entries[index];
+        entry.marks.clear(Marks::HAS_FRAME);
+        entry.marks.set(Marks::SETTLED);
+        let place = entry.place;
+        let account = &mut self.accounts[entry.holder.slot()];
+        match place {
+            Place::Locked => account.unsettled_locked -= 1,
+            _ => account.unsettled_active -= 1,
+        }
+    }
+
+    /// Adoption (law 2): a page that only the pool has becomes the reservation's own.
+    fn adopt(&mut self, pooled: EntryIndex, index: EntryIndex) {
+        let holder = self.entries[index].holder;
+        let frame = self.accounts[0].owned.take_one();
+        self.account(holder).owned.put(frame);
+        self.drop_entry(pooled);
+        self.put_first(index);
+    }
+
+    /// Settles every entry of a page, just resident, that has its frame; the first is the owner's.
+    pub(crate) fn settle_all(&mut self, page: PageNumber) {
+        while let Some(index) = self.sharer_with_frame(page) {
+            self.settle(index);
+        }
+    }
+
+    /// The first sharer that has a frame set aside for the page but not the page yet.
+    pub(crate) fn sharer_with_frame(&self, page: PageNumber) -> Option<EntryIndex> {
+        self.sharers(page)
+            .find(|&index| self.entries[index].marks.has(Marks::HAS_FRAME))
+    }
+}

@@ -1,0 +1,55 @@
+//! The paper's No-SP-Mgmt, `none`: shared pages are managed as private ones are, and any sharer may evict a page for
+//! all. It exists to show what Shared-Page Conservation prevents; laws 0 and 2 do not hold here and are counted.
+
+use crate::entry::Marks;
+use crate::index::{EntryIndex, HolderIndex, PageNumber};
+use crate::memory::Memory;
+
+impl Memory {
+    /// Takes a page that `evictor` is about to evict from all its other sharers. The page's own frame ends up in the
+    /// evictor's `owned`; every other sharer is owed a frame.
+    pub(crate) fn take_from_all(&mut self, evictor: EntryIndex) {
+        let page = self.entries[evictor].page;
+        let holder = self.entries[evictor].holder;
+        let owner = self.owner(page);
+        if owner != evictor {
+            self.pass_ownership(owner, evictor);
+            self.entries[evictor].marks.clear(Marks::RETURNED);
+            self.account(holder).returned -= 1;
+            // What the former owner lost is made up for below, as for every other sharer.
+            let former = self.entries[owner].holder;
+            self.entries[owner].marks.set(Marks::RETURNED);
+            self.account(former).returned += 1;
+        }
+        while let Some(other) = self.other_sharer(evictor, Marks::NONE) {
+            let loser = self.entries[other].holder;
+            self.remember_taken(page, loser);
+            self.account(loser).returned -= 1;
+            self.drop_entry(other);
+            self.owe(loser, 1);
+        }
+    }
+
+    fn taken_row(&self, page: PageNumber) -> Option<usize> {
+        let object = self.object_of(page);
+        (object.regime == crate::limits::Regime::Unmanaged)
+            .then(|| (object.first_taken + (page.0 - object.first)) as usize)
+    }
+
+    fn remember_taken(&mut self, page: PageNumber, loser: HolderIndex) {
+        if let Some(row) = self.taken_row(page) {
+            self.taken[row] |= 1 << (loser.0 - 1);
+        }
+    }
+
+    /// Whether another's eviction took this page from `holder`; forgets it.
+    pub(crate) fn recall_taken(&mut self, page: PageNumber, holder: HolderIndex) -> bool {
+        let Some(row) = self.taken_row(page).filter(|_| holder != HolderIndex::POOL) else {
+            return false;
+        };
+        let bit = 1u32 << (holder.0 - 1);
+        let taken = self.taken[row] & bit != 0;
+        self.taken[row] &= !bit;
+        taken
+    }
+}
