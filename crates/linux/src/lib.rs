@@ -19,6 +19,7 @@ pub mod fault;
 pub mod futex;
 pub mod memory;
 pub mod pi_mutex;
+pub mod probe;
 mod range;
 pub mod sched;
 mod sys;

@@ -159,6 +159,10 @@ impl SharedMapping {
 
     /// Locks every page that is or comes to be mapped here, without filling holes as a plain mlock would.
     ///
+    /// Lock only a mapping that is never zapped (an alias). To zap a page in *any* locked mapping soon after it was
+    /// filled takes its lock away although another locked mapping still has it: the kernel counts the locks of a page
+    /// only once it has left a per-CPU batch. A page zapped in a mapping that is not locked keeps the alias's lock.
+    ///
     /// # Errors
     /// See [`LockError`]; nothing is locked then.
     pub fn lock_on_fault(&mut self) -> Result<(), LockError> {
@@ -175,27 +179,38 @@ impl SharedMapping {
         }
     }
 
-    /// Whether [`SharedMapping::lock_on_fault`] has succeeded.
+    /// Whether [`SharedMapping::lock_on_fault`] has succeeded and [`SharedMapping::unlock`] not since.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked
     }
 
-    /// Drops this mapping's page-table entries of `range`; the frames stay in the object.
-    ///
-    /// A userfaultfd write protection of the pages survives only until they are mapped again, and their lock is taken
-    /// away with the entry: keep another locked mapping of the object. Async-signal-safe.
+    /// Takes the lock of this mapping away, be it of [`SharedMapping::lock_on_fault`] or of an `mlockall` elsewhere in
+    /// the process.
     ///
     /// # Errors
-    /// `INVAL` if the range is empty or leaves the mapping, or if the mapping is locked and the kernel is older than
-    /// 5.18.
+    /// The kernel's refusal: `NOMEM` if the process may have no more mappings.
+    pub fn unlock(&mut self) -> Result<(), Errno> {
+        // SAFETY: the range is this mapping; unlocking changes no content.
+        unsafe { rustix::mm::munlock(self.base().cast::<c_void>(), self.length()) }?;
+        self.locked = false;
+        Ok(())
+    }
+
+    /// Drops this mapping's page-table entries of `range`; the frames stay in the object.
+    ///
+    /// A userfaultfd write protection of the pages is gone when they are mapped again, unless it is asked for then. If
+    /// this mapping is locked, so is the pages' lock (see [`SharedMapping::lock_on_fault`]). Async-signal-safe.
+    ///
+    /// # Errors
+    /// `INVAL` if the range is empty or leaves the mapping, or if the mapping is locked (an `mlockall` does that too)
+    /// and the kernel is older than 5.18.
     pub fn zap(&self, range: PageRange) -> Result<(), Errno> {
-        let advice = if self.locked {
-            Advice::LinuxDontneedLocked
-        } else {
-            Advice::LinuxDontNeed
-        };
-        self.advise(range, advice)
+        match self.advise(range, Advice::LinuxDontneedLocked) {
+            // Older than 5.18.
+            Err(Errno::INVAL) => self.advise(range, Advice::LinuxDontNeed),
+            result => result,
+        }
     }
 
     /// Maps every page of `range` writable, with new zero-filled frames for holes (5.14). Not for registered mappings.

@@ -41,8 +41,11 @@ impl Userfault {
         self.over(range, abi::ZEROPAGE, 0)
     }
 
-    /// Makes every later access to the missing pages of `range` raise SIGBUS (6.6), past any handler of faults; a
-    /// zap of the page undoes it.
+    /// Makes every later access to the missing pages of `range` raise SIGBUS (6.6).
+    ///
+    /// On a kernel with CONFIG_MEMORY_FAILURE the signal says so and goes past the hook of [`crate::fault`]. On one
+    /// without, it looks like a missing page and reaches the hook: the pager must remember what it poisoned and answer
+    /// [`Handled::No`](crate::fault::Handled::No). Filling, mapping or zapping the page undoes the poison.
     ///
     /// # Errors
     /// See [`Stopped`].
