@@ -195,15 +195,11 @@ impl Memory {
             );
         };
         let (mut settled, mut payers, mut lockers) = (0u32, 0u32, 0u32);
-        let mut holders_seen = HolderIndex::NONE;
         for index in self.sharers(page) {
             let entry = &self.entries[index];
             holds(2, "a sharer is of this page", slot, entry.page == page)?;
-            let duplicate = entry.place != Place::Leaving && entry.holder == holders_seen;
-            holds(2, "a holder has a page once", slot, !duplicate)?;
-            if entry.place != Place::Leaving {
-                holders_seen = entry.holder;
-            }
+            let once = entry.place == Place::Leaving || self.find_entry(entry.holder, page) == Some(index);
+            holds(2, "a holder has a page once", slot, once)?;
             if entry.marks.has(Marks::SETTLED) {
                 settled += 1;
                 self.check_sharer(page, index, index == first)?;

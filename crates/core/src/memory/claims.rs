@@ -133,6 +133,20 @@ impl Memory {
         }
     }
 
+    /// Withdraws an entry whose page its holder has got another way; a frame set aside for it is free again.
+    pub(crate) fn withdraw_entry(&mut self, index: EntryIndex) {
+        let entry = self.entries[index];
+        if entry.marks.has(Marks::HAS_FRAME) {
+            let account = self.account(entry.holder);
+            let frame = account.in_flight.take_one();
+            account.free.put(frame);
+            self.call_for_service(entry.holder);
+        } else if let Some(task) = self.waiter_of_claim(entry.page, index) {
+            self.unqueue_claim(entry.holder, task);
+        }
+        self.drop_entry(index);
+    }
+
     /// A copy-on-write page whose first copy will not be made is read through to its base again.
     pub(crate) fn forget_own(&mut self, page: PageNumber) {
         let found = &mut self.pages[page];

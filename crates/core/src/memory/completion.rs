@@ -165,7 +165,6 @@ impl Memory {
         self.count_resident(page, 1);
         let taken_back = self.is_taken_back(index);
         self.entries[index].marks.clear(Marks::TAKEN_BACK);
-        self.entries[index].marks.set(Marks::SETTLED);
         let account = self.account(holder);
         let frame = account.in_flight.take_one();
         account.owned.put(frame);
@@ -174,6 +173,11 @@ impl Memory {
         } else {
             account.leaving -= 1;
         }
+        // If the holder itself wants the page again, it has it.
+        if let Some(claim) = self.find_entry(holder, page) {
+            self.withdraw_entry(claim);
+        }
+        self.entries[index].marks.set(Marks::SETTLED);
         self.link(index, Place::Active);
         self.settle_all(page);
         self.wake(page);

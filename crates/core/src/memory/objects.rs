@@ -61,6 +61,7 @@ impl Memory {
             kind: ObjectKind::Private,
             base: Some(base_of),
             mappings: 0,
+            views: 0,
             resident: 0,
             ..found
         };

@@ -28,12 +28,17 @@ impl Memory {
 
     /// The page's frame, and the page, go to the pool's inactive list.
     fn leave_to_pool(&mut self, index: EntryIndex) {
-        let holder = self.entries[index].holder;
+        let (holder, page) = (self.entries[index].holder, self.entries[index].page);
+        if let Some(claim) = self.find_entry(HolderIndex::POOL, page) {
+            // The pool waited for a frame to bring this page in; now it has the page itself.
+            self.withdraw_entry(claim);
+        }
         self.unlink(index);
         let frame = self.account(holder).owned.take_one();
         self.accounts[0].owned.put(frame);
         self.entries[index].holder = HolderIndex::POOL;
         self.link(index, Place::Inactive);
+        self.wake(page);
     }
 
     /// Hands over what this entry bears for a page that others keep, and returns the frame that is free then, if any.

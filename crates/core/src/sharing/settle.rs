@@ -15,6 +15,12 @@ impl Memory {
         let frame = self.account(entry.holder).in_flight.take_one();
         if owner == index {
             self.account(entry.holder).owned.put(frame);
+        } else if entry.holder == HolderIndex::POOL {
+            // A reservation was faster: the pool needs no frame for its page, and its tasks are guests there.
+            self.give_pool(frame);
+            self.entries[index].marks.clear(Marks::HAS_FRAME);
+            self.drop_entry(index);
+            return;
         } else if self.entries[owner].holder == HolderIndex::POOL {
             self.adopt(owner, index);
             self.give_pool(frame);
