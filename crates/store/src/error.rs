@@ -1,0 +1,59 @@
+//! What can be wrong with a store and its transfers.
+
+use crate::slots::Slot;
+use freehold_linux::Errno;
+use freehold_linux::memory::{LockError, MapError, MemfdError};
+
+/// A store could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// The caller's mistake: a store without slots.
+    #[error("a store needs at least one slot")]
+    NoSlots,
+    /// The caller's mistake: a store that can do nothing at a time.
+    #[error("a store needs at least one channel: set `parallel` to 1 or more")]
+    NoChannels,
+    /// Its memory could not be made.
+    #[error("the store's memory: {0}")]
+    Memory(#[from] MemfdError),
+    /// Its memory could not be mapped.
+    #[error("the store's memory: {0}")]
+    Map(#[from] MapError),
+    /// Its memory could not be locked.
+    #[error("the store's memory: {0}")]
+    Lock(#[from] LockError),
+}
+
+/// What is wrong with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// Nothing was ever written to the slot.
+    Absent,
+    /// The bytes are not those that were written.
+    Checksum,
+}
+
+/// A transfer failed. The store's content is unchanged, except that a slot whose write failed must be written again
+/// before it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The caller's mistake: no such slot.
+    #[error("{0} does not exist")]
+    NoSuchSlot(Slot),
+    /// The record cannot be trusted; it was not returned. A repetition does not help.
+    #[error("the record of {slot} is damaged ({damage:?}) and was not returned")]
+    Damaged {
+        /// The slot.
+        slot: Slot,
+        /// What is wrong.
+        damage: Damage,
+    },
+    /// The device or the kernel failed. A repetition may help.
+    #[error("input or output of {slot} failed: {errno}")]
+    Io {
+        /// The slot.
+        slot: Slot,
+        /// What the kernel said.
+        errno: Errno,
+    },
+}
