@@ -181,9 +181,11 @@ impl Memory {
         self.link(index, Place::Active);
         self.settle_all(page);
         self.wake(page);
-        if self.account_of(holder).claims > 0 && self.account_of(holder).uncommitted_supply() < 0 {
-            self.refuse_first_claim(holder, FaultFailure::WriteBack);
+        let claimant = if taken_back { HolderIndex::POOL } else { holder };
+        if self.account_of(claimant).claims > 0 && self.account_of(claimant).uncommitted_supply() < 0 {
+            self.refuse_first_claim(claimant, FaultFailure::WriteBack);
         }
+        self.call_for_service(claimant);
         if self.account_of(holder).closing {
             self.depart(index);
         }
