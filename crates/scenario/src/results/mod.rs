@@ -1,1 +1,30 @@
-//! x
+//! What commands print: documents with fixed field names, for `--json`, and the same as readable tables.
+//!
+//! Times are nanoseconds in fields that end in `_ns`; counts of memory are pages (frames) of 4 KiB.
+
+mod bench;
+mod late;
+mod number;
+mod render;
+mod reproduce;
+mod response;
+mod run;
+mod table;
+
+pub use bench::{BenchResult, Quantiles, Ratio};
+pub use late::{Delays, LateJob, LateJobs, MAX_LATE_JOBS, Reason};
+pub use reproduce::{ReproduceResult, ReproduceRow};
+pub use response::{Response, ResponseRecorder};
+pub use run::{
+    Engine, Laws, LockResult, MemoryResult, Placement, RegionResult, ReservationResult, RunResult, StoreResult,
+    TaskResult, Violation,
+};
+pub use table::{Align, TextTable};
+
+/// A document as one line-broken JSON text, without a final newline.
+///
+/// # Errors
+/// The document holds a number that JSON cannot write; none of this module's can, whatever their values.
+pub fn to_json(document: &impl serde::Serialize) -> Result<String, serde_json::Error> {
+    serde_json::to_string_pretty(document)
+}

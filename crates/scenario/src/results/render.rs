@@ -1,0 +1,227 @@
+//! The document of `run` as text.
+
+use super::late::{LateJob, Reason};
+use super::run::{RunResult, TaskResult};
+use super::table::{Align, TextTable};
+use std::fmt::Write;
+
+impl RunResult {
+    /// The result for a reader: tables, then for every task with misses how many and why.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let engine = match self.engine {
+            super::Engine::Sim => "sim",
+            super::Engine::Live => "live",
+        };
+        let mut out = String::new();
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(
+            out,
+            "{}: {engine}, seed {}, {}",
+            self.scenario,
+            self.seed,
+            span(self.duration_ns)
+        );
+        let _ = write!(
+            out,
+            "\n{}\n{}\n{}\n{}",
+            self.tasks(),
+            self.reservations(),
+            self.regions(),
+            self.memory()
+        );
+        for task in self.tasks.iter().filter(|task| task.misses > 0) {
+            let _ = write!(out, "\n{}", task.why_late());
+        }
+        if !self.laws.violations.is_empty() {
+            out.push('\n');
+        }
+        for violation in &self.laws.violations {
+            let _ = writeln!(
+                out,
+                "law {} broken at {}: {}",
+                violation.law,
+                span(violation.at_ns),
+                violation.what
+            );
+        }
+        for warning in &self.warnings {
+            let _ = writeln!(out, "warning: {warning}");
+        }
+        out
+    }
+
+    fn tasks(&self) -> TextTable {
+        let columns = [
+            "jobs",
+            "misses",
+            "max tardiness",
+            "p50",
+            "p99",
+            "max",
+            "soft",
+            "zero",
+            "swap-ins",
+            "shared swap-ins",
+            "evictions",
+        ];
+        let mut table = table("task", &columns);
+        for task in &self.tasks {
+            let response = &task.response_ns;
+            let times = [task.max_tardiness_ns, response.p50, response.p99, response.max].map(span);
+            let counts = [
+                task.soft_faults,
+                task.zero_fills,
+                task.swap_ins,
+                task.shared_swap_ins,
+                task.evictions,
+            ];
+            let head = [task.name.clone(), task.jobs.to_string(), task.misses.to_string()];
+            table.row(
+                head.into_iter()
+                    .chain(times)
+                    .chain(counts.map(|count| count.to_string())),
+            );
+        }
+        table
+    }
+
+    fn reservations(&self) -> TextTable {
+        let columns = [
+            "capacity",
+            "active",
+            "inactive",
+            "locked",
+            "free",
+            "in flight",
+            "owed",
+            "borrowed",
+            "owned",
+            "conserved",
+            "held",
+            "peak",
+        ];
+        let mut table = table("reservation", &columns);
+        for r in &self.reservations {
+            let lists = [
+                r.capacity,
+                r.active,
+                r.inactive,
+                r.locked,
+                r.free,
+                r.in_flight,
+                r.owed,
+                r.borrowed,
+            ];
+            let frames = [r.owned, r.conserved, r.held, r.peak];
+            let numbers = lists.into_iter().chain(frames).map(|number| number.to_string());
+            table.row(std::iter::once(r.name.clone()).chain(numbers));
+        }
+        table
+    }
+
+    fn regions(&self) -> TextTable {
+        let (left, right) = (Align::Left, Align::Right);
+        let mut table = TextTable::new(&[
+            ("region", left),
+            ("resident", right),
+            ("sharing", left),
+            ("max use", left),
+            ("avg use", left),
+        ]);
+        for region in &self.regions {
+            let max: Vec<String> = region.max_use.iter().map(u64::to_string).collect();
+            let avg: Vec<String> = region.avg_use.iter().map(|avg| format!("{avg:.1}")).collect();
+            let sharing = format!("{:?}", region.sharing).to_lowercase();
+            table.row([
+                region.name.clone(),
+                region.resident.to_string(),
+                sharing,
+                max.join(" "),
+                avg.join(" "),
+            ]);
+        }
+        table
+    }
+
+    fn memory(&self) -> TextTable {
+        let columns = [
+            "pool",
+            "used",
+            "peak",
+            "resident measured",
+            "store reads",
+            "store writes",
+        ];
+        let mut table = table("memory", &columns);
+        let (memory, store) = (&self.memory, &self.store);
+        let numbers = [
+            memory.pool,
+            memory.used,
+            memory.peak,
+            memory.resident_measured,
+            store.reads,
+            store.writes,
+        ];
+        table.row(std::iter::once("frames".to_owned()).chain(numbers.map(|number| number.to_string())));
+        table
+    }
+}
+
+impl TaskResult {
+    /// How many jobs were late and why: one or two sentences ending in a newline; empty without misses.
+    #[must_use]
+    pub fn why_late(&self) -> String {
+        if self.misses == 0 {
+            return String::new();
+        }
+        let head = format!("{}: {} of {} jobs late", self.name, self.misses, self.jobs);
+        let shares = shares(
+            &self.late_delays_ns.shares(self.late_response_ns),
+            self.late_response_ns,
+        );
+        match &self.worst_late_job {
+            Some(worst) => format!("{head}: {shares}; worst {}\n", describe(worst)),
+            None => format!("{head}\n"),
+        }
+    }
+}
+
+fn describe(job: &LateJob) -> String {
+    let shares = shares(&job.delays.shares(job.response_ns), job.response_ns);
+    format!(
+        "job {}: late by {}, {} ({shares})",
+        job.job,
+        span(job.tardiness_ns),
+        job.reason
+    )
+}
+
+/// `store wait 93 %, CPU wait 4 %`: the causes that matter, largest first.
+fn shares(shares: &[(Reason, u64)], whole: u64) -> String {
+    let mut shares: Vec<_> = shares.iter().filter(|(_, share)| *share > 0).collect();
+    shares.sort_by_key(|(_, share)| std::cmp::Reverse(*share));
+    let part = |(reason, share): &(Reason, u64)| {
+        let percent = u128::from(*share) * 100 / u128::from(whole.max(1));
+        if percent == 0 {
+            format!("{reason} below 1 %")
+        } else {
+            format!("{reason} {percent} %")
+        }
+    };
+    shares.into_iter().map(part).collect::<Vec<_>>().join(", ")
+}
+
+fn table(first: &str, numbers: &[&str]) -> TextTable {
+    let numbers = numbers.iter().map(|name| (*name, Align::Right));
+    TextTable::new(&std::iter::once((first, Align::Left)).chain(numbers).collect::<Vec<_>>())
+}
+
+/// A time to three digits after the point, in the unit that suits it.
+fn span(ns: u64) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    match units.iter().find(|(factor, _)| ns >= *factor) {
+        Some((factor, unit)) => format!("{}.{:03}{unit}", ns / factor, ns % factor / (factor / 1_000)),
+        None => format!("{ns}ns"),
+    }
+}

@@ -1,0 +1,245 @@
+//! The document of `run`.
+
+use super::late::{Delays, LateJob, LateJobs};
+use super::response::Response;
+use crate::model::{Scenario, Sharing};
+use serde::{Deserialize, Serialize};
+
+/// Which engine ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// Virtual time.
+    Sim,
+    /// Real pages, threads and deadlines.
+    Live,
+}
+
+/// Where the live engine's core ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Placement {
+    /// In the application's process.
+    Embedded,
+    /// In a process of its own.
+    Server,
+    /// Linux moved the pages.
+    Kernel,
+}
+
+/// A whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// The scenario's name.
+    pub scenario: String,
+    /// Which engine ran it.
+    pub engine: Engine,
+    /// Where the core ran; null in the simulator.
+    pub placement: Option<Placement>,
+    /// The seed used.
+    pub seed: u64,
+    /// How long it ran.
+    pub duration_ns: u64,
+    /// In the scenario's order.
+    pub tasks: Vec<TaskResult>,
+    /// In the scenario's order.
+    pub reservations: Vec<ReservationResult>,
+    /// In the scenario's order.
+    pub regions: Vec<RegionResult>,
+    /// The pool.
+    pub memory: MemoryResult,
+    /// The store.
+    pub store: StoreResult,
+    /// The laws.
+    pub laws: Laws,
+    /// The core's lock; live only.
+    pub lock: Option<LockResult>,
+    /// What to know about this run.
+    pub warnings: Vec<String>,
+}
+
+/// One task.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TaskResult {
+    /// Its name.
+    pub name: String,
+    /// Jobs finished, and those unfinished that are past their deadline.
+    pub jobs: u64,
+    /// Jobs that finished late, or are unfinished past their deadline.
+    pub misses: u64,
+    /// The largest tardiness.
+    pub max_tardiness_ns: u64,
+    /// Response times.
+    pub response_ns: Response,
+    /// Faults on resident pages.
+    pub soft_faults: u64,
+    /// Faults on pages never written.
+    pub zero_fills: u64,
+    /// Pages read back from a store.
+    pub swap_ins: u64,
+    /// Of these, pages the task still held when another's eviction took them.
+    pub shared_swap_ins: u64,
+    /// Own pages taken from its lists.
+    pub evictions: u64,
+    /// CPU time used.
+    pub cpu_ns: u64,
+    /// Time waiting for the store.
+    pub store_wait_ns: u64,
+    /// Time servicing faults.
+    pub fault_service_ns: u64,
+    /// Budget the kernel granted for swapping.
+    pub swap_budget_ns: u64,
+    /// Pages pinned.
+    pub pinned_pages: u64,
+    /// `deadline`, `fifo` or `best-effort`.
+    pub class: String,
+    /// Time between releases; null without.
+    pub period_ns: Option<u64>,
+    /// Relative deadline; null without.
+    pub deadline_ns: Option<u64>,
+    /// Faults that only gained write permission.
+    pub write_faults: u64,
+    /// Time ready while another task ran.
+    pub cpu_wait_ns: u64,
+    /// Time waiting for the core's lock.
+    pub lock_wait_ns: u64,
+    /// The first late jobs.
+    pub late_jobs: Vec<LateJob>,
+    /// How many late jobs there were.
+    pub late_jobs_total: u64,
+    /// The latest of them all; null without.
+    pub worst_late_job: Option<LateJob>,
+    /// Delays of all late jobs together.
+    pub late_delays_ns: Delays,
+    /// Response times of all late jobs together.
+    pub late_response_ns: u64,
+}
+
+impl TaskResult {
+    /// A task's result with everything that the scenario already says, all counts zero. An index past the
+    /// scenario's tasks gives an empty result.
+    #[must_use]
+    pub fn of(scenario: &Scenario, task: usize) -> Self {
+        let Some(task) = scenario.tasks.get(task) else {
+            return Self::default();
+        };
+        let nanoseconds = |time: Option<freehold_core::units::Duration>| time.map(|time| time.get());
+        Self {
+            name: task.name.clone(),
+            class: task.class.name().to_owned(),
+            period_ns: nanoseconds(task.period),
+            deadline_ns: nanoseconds(task.deadline),
+            ..Self::default()
+        }
+    }
+
+    /// Puts in what was collected of late jobs.
+    pub fn set_late_jobs(&mut self, late: LateJobs) {
+        self.late_jobs = late.first;
+        self.late_jobs_total = late.total;
+        self.worst_late_job = late.worst;
+        self.late_delays_ns = late.delays;
+        self.late_response_ns = late.response_ns;
+    }
+}
+
+/// One reservation, in frames.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReservationResult {
+    /// Its name.
+    pub name: String,
+    /// Frames reserved.
+    pub capacity: u64,
+    /// Pages on the active list.
+    pub active: u64,
+    /// Pages on the inactive list.
+    pub inactive: u64,
+    /// Free frames.
+    pub free: u64,
+    /// Pages locked against eviction.
+    pub locked: u64,
+    /// Frames of pages on their way.
+    pub in_flight: u64,
+    /// Frames the pool owes, under `none` only.
+    pub owed: u64,
+    /// Frames borrowed, if firm.
+    pub borrowed: u64,
+    /// Pages owned.
+    pub owned: u64,
+    /// Frames conserved for foreign pages.
+    pub conserved: u64,
+    /// Frames held: owned, free, in flight and conserved.
+    pub held: u64,
+    /// The most frames held at any time.
+    pub peak: u64,
+}
+
+/// One region.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RegionResult {
+    /// Its name.
+    pub name: String,
+    /// Pages resident.
+    pub resident: u64,
+    /// For each reservation: distinct pages touched.
+    pub max_use: Vec<u64>,
+    /// For each reservation: mean pages referenced per period.
+    pub avg_use: Vec<f64>,
+    /// The region's setting.
+    pub sharing: Sharing,
+}
+
+/// The pool, in frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryResult {
+    /// Frames the core manages.
+    pub pool: u64,
+    /// Held by reservations, and pages of tasks without one.
+    pub used: u64,
+    /// The most used at any time.
+    pub peak: u64,
+    /// What the kernel says is resident; never the core's own books.
+    pub resident_measured: u64,
+}
+
+/// The store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreResult {
+    /// Pages read.
+    pub reads: u64,
+    /// Pages written.
+    pub writes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+}
+
+/// How the laws held.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Laws {
+    /// How often they were checked.
+    pub checked: u64,
+    /// What was found.
+    pub violations: Vec<Violation>,
+}
+
+/// A law broken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Violation {
+    /// The law's number.
+    pub law: u8,
+    /// When, since the start of the run.
+    pub at_ns: u64,
+    /// What was found.
+    pub what: String,
+}
+
+/// The core's lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockResult {
+    /// How often it was taken.
+    pub holds: u64,
+    /// The longest it was held.
+    pub longest_hold_ns: u64,
+    /// The longest anyone waited for it.
+    pub longest_wait_ns: u64,
+}
