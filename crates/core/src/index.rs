@@ -6,6 +6,7 @@ macro_rules! index {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) struct $name(pub(crate) $raw);
 
+        #[allow(dead_code, reason = "not every index is ever absent")]
         impl $name {
             /// No position.
             pub(crate) const NONE: Self = Self(<$raw>::MAX);

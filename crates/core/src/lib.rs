@@ -11,6 +11,8 @@
 extern crate alloc;
 
 mod account;
+#[cfg(feature = "canary")]
+mod canary;
 pub mod effect;
 mod entry;
 pub mod error;

@@ -26,6 +26,11 @@ impl PageMarks {
         self.0 & other.0 == other.0
     }
 
+    #[cfg(feature = "canary")]
+    pub(crate) const fn bits(self) -> u8 {
+        self.0
+    }
+
     pub(crate) fn set(&mut self, other: Self) {
         self.0 |= other.0;
     }

@@ -1,0 +1,181 @@
+//! Every state that few operations can reach in a tiny world: three frames, two or three reservations, one shared
+//! object. Breadth first; states that differ only by the reservations' names are met once.
+//!
+//! `FREEHOLD_DEPTH` sets how many operations deep it goes (6 unless told).
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{Shape, World};
+use freehold_core::effect::Protection;
+use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
+use freehold_core::units::PageIndex;
+
+const PAGES: u32 = 3;
+
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Touch { task: usize, page: u32, write: bool },
+    Complete { at: usize, fails: bool },
+}
+
+fn depth() -> usize {
+    std::env::var("FREEHOLD_DEPTH")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(6)
+}
+
+fn apply(world: &mut World, operation: Operation) {
+    match operation {
+        Operation::Touch { task, page, write } => world.touch(task, 0, PageIndex::new(page), write),
+        Operation::Complete { at, fails } => world.complete(at, fails),
+    }
+}
+
+fn operations(world: &World) -> Vec<Operation> {
+    let mut all = Vec::new();
+    for task in (0..world.tasks.len()).filter(|&task| world.tasks[task].waiting.is_none()) {
+        for page in 0..PAGES {
+            all.extend([false, true].map(|write| Operation::Touch { task, page, write }));
+        }
+    }
+    for at in 0..world.outstanding.len() {
+        all.extend([false, true].map(|fails| Operation::Complete { at, fails }));
+    }
+    all
+}
+
+fn replay(shape: &Shape, path: &[Operation]) -> World {
+    let mut world = World::new(shape);
+    for &operation in path {
+        apply(&mut world, operation);
+    }
+    world
+}
+
+/// All ways to rename reservations of equal capacity.
+fn renamings(shape: &Shape) -> Vec<Vec<u16>> {
+    let count = shape.reservations.len() as u16;
+    let mut orders: Vec<Vec<u16>> = vec![Vec::new()];
+    for _ in 0..count {
+        orders = orders
+            .iter()
+            .flat_map(|order| {
+                (0..count)
+                    .filter(|slot| !order.contains(slot))
+                    .map(|slot| [order.clone(), vec![slot]].concat())
+            })
+            .collect();
+    }
+    let capacity = |slot: u16| shape.reservations[usize::from(slot)].0;
+    orders.retain(|order| {
+        order
+            .iter()
+            .zip(0..)
+            .all(|(&slot, place)| capacity(slot) == capacity(place))
+    });
+    orders
+}
+
+fn signature(world: &World, order: &[u16]) -> Vec<u32> {
+    let mut print = world.memory.fingerprint(order);
+    // Tasks stand in the order of their reservations, one each; one without a reservation comes last.
+    let tasks = order
+        .iter()
+        .map(|&slot| usize::from(slot))
+        .chain(order.len()..world.tasks.len());
+    for task in tasks {
+        let found = &world.tasks[task];
+        print.push(
+            found
+                .waiting
+                .map_or(9, |waiting| waiting.2.get() * 4 + waiting.3 as u32 + 100),
+        );
+        for page in 0..PAGES {
+            let entry = world.mapped.get(&(found.mappings[0].0, PageIndex::new(page)));
+            print.push(entry.map_or(0, |entry| if entry.1 == Protection::Writable { 2 } else { 1 }));
+        }
+    }
+    print
+}
+
+fn explore(name: &str, shape: &Shape) {
+    let orders = renamings(shape);
+    let mut seen: BTreeSet<Vec<u32>> = BTreeSet::new();
+    let mut frontier: Vec<Vec<Operation>> = vec![Vec::new()];
+    for _ in 0..depth() {
+        let mut next = Vec::new();
+        for path in &frontier {
+            for operation in operations(&replay(shape, path)) {
+                let longer = [path.as_slice(), &[operation]].concat();
+                let world = std::panic::catch_unwind(|| replay(shape, &longer));
+                let world = world.unwrap_or_else(|_| panic!("{name} fails after {longer:?}"));
+                let print = orders
+                    .iter()
+                    .map(|order| signature(&world, order))
+                    .min()
+                    .expect("an order");
+                if seen.insert(print) {
+                    next.push(longer);
+                }
+            }
+        }
+        frontier = next;
+    }
+    println!("{name}: {} states within {} operations", seen.len(), depth());
+    assert!(
+        seen.len() > 100,
+        "{name}: too few states to mean anything: {}",
+        seen.len()
+    );
+}
+
+fn shape(capacities: &[u32], kind: ReservationKind, regime: Regime, guest: bool) -> Shape {
+    let tasks = (0..capacities.len()).map(Some).chain(guest.then_some(None)).collect();
+    Shape {
+        frames: 3,
+        reservations: capacities.iter().map(|&capacity| (capacity, kind)).collect(),
+        objects: vec![(ObjectKind::Shared, PAGES, regime)],
+        views: Vec::new(),
+        tasks,
+    }
+}
+
+#[test]
+fn two_reservations_under_conservation() {
+    explore("2 + 1", &shape(&[2, 1], ReservationKind::Hard, Regime::Conserve, false));
+    explore(
+        "1 + 1 and a guest",
+        &shape(&[1, 1], ReservationKind::Hard, Regime::Conserve, true),
+    );
+}
+
+#[test]
+fn three_reservations_under_conservation() {
+    explore(
+        "1 + 1 + 1",
+        &shape(&[1, 1, 1], ReservationKind::Hard, Regime::Conserve, false),
+    );
+}
+
+#[test]
+fn reservations_without_management() {
+    explore(
+        "1 + 1 under none",
+        &shape(&[1, 1], ReservationKind::Hard, Regime::Unmanaged, false),
+    );
+    explore(
+        "1 + 1 + 1 under none",
+        &shape(&[1, 1, 1], ReservationKind::Hard, Regime::Unmanaged, false),
+    );
+}
+
+#[test]
+fn firm_reservations() {
+    explore(
+        "1 + 1 firm",
+        &shape(&[1, 1], ReservationKind::Firm, Regime::Conserve, true),
+    );
+}

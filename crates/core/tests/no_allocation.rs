@@ -1,0 +1,112 @@
+//! Nothing is allocated after `seal()`: from then on the allocator aborts.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use freehold_core::effect::Effect;
+use freehold_core::fact::{Access, Fault, Request};
+use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, PageRange, Regime, ReservationKind, ReservationSpec};
+use freehold_core::units::{FrameCount, Instant, PageCount, PageIndex};
+
+struct Strict;
+
+static SEALED: AtomicBool = AtomicBool::new(false);
+
+// SAFETY: every call is passed on unchanged to the system's allocator, or does not return.
+unsafe impl GlobalAlloc for Strict {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if SEALED.load(Ordering::Relaxed) {
+            std::process::abort();
+        }
+        // SAFETY: the caller's obligations are those of the system's allocator.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the pointer came from the system's allocator through `alloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Strict = Strict;
+
+#[test]
+fn nothing_is_allocated_after_seal() {
+    let limits = Limits {
+        frames: FrameCount::new(600),
+        pages: PageCount::new(4096),
+        reservations: 4,
+        objects: 4,
+        tasks: 4,
+        mappings: 16,
+        compared_pages: PageCount::ZERO,
+        shared_locks: PageCount::new(64),
+    };
+    let mut memory = limits.seal().expect("room for small tables");
+    SEALED.store(true, Ordering::Relaxed);
+    let outcome = exercise(&mut memory);
+    SEALED.store(false, Ordering::Relaxed);
+    assert_eq!(outcome, Some(()), "the exercise ran to its end");
+    assert!(memory.check_laws().is_ok());
+}
+
+fn exercise(memory: &mut freehold_core::Memory) -> Option<()> {
+    let hard = ReservationSpec {
+        capacity: FrameCount::new(200),
+        kind: ReservationKind::Hard,
+    };
+    let firm = ReservationSpec {
+        capacity: FrameCount::new(200),
+        kind: ReservationKind::Firm,
+    };
+    let reservations = [memory.admit(hard).ok()?, memory.admit(firm).ok()?];
+    let spec = ObjectSpec {
+        kind: ObjectKind::Shared,
+        pages: PageCount::new(1024),
+        regime: Regime::Conserve,
+    };
+    let object = memory.create_object(spec).ok()?;
+    let tasks = [
+        memory.add_task(Some(reservations[0])).ok()?,
+        memory.add_task(Some(reservations[1])).ok()?,
+    ];
+    let mappings = [memory.map(tasks[0], object).ok()?, memory.map(tasks[1], object).ok()?];
+    let range = PageRange {
+        first: PageIndex::new(0),
+        count: PageCount::new(32),
+    };
+    for reservation in reservations {
+        memory.lock(reservation, object, range).ok()?;
+        drive(memory);
+    }
+    for page in 0..1024 {
+        for mapping in mappings {
+            let fault = Fault {
+                mapping,
+                page: PageIndex::new(page),
+                access: Access::Write,
+            };
+            memory.handle_fault(Instant::ZERO, fault).ok()?;
+            drive(memory);
+        }
+    }
+    for index in [0, 1] {
+        memory.remove_task(tasks[index]).ok()?;
+        memory.release(reservations[index]).ok()?;
+        drive(memory);
+    }
+    Some(())
+}
+
+/// Answers every request at once.
+fn drive(memory: &mut freehold_core::Memory) {
+    while let Some(effect) = memory.poll_effect() {
+        let (page, request) = match effect {
+            Effect::Fill { page, .. } => (page, Request::Fill),
+            Effect::WriteBack { page, .. } | Effect::Discard { page, .. } => (page, Request::Evict),
+            _ => continue,
+        };
+        let _answered = memory.handle_done(Instant::ZERO, page, request);
+    }
+}
