@@ -78,8 +78,8 @@ impl<T> PiMutex<T> {
 }
 
 impl<T: ?Sized> PiMutex<T> {
-    /// Locks, waiting as long as it takes. Ends the process, with a message, on any [`PiLockError`]: none of them can be
-    /// survived by a caller that must have the lock.
+    /// Locks, waiting as long as it takes. Ends the process, with a message, on any [`PiLockError`]: none of them can
+    /// be survived by a caller that must have the lock.
     ///
     /// Async-signal-safe (see [`ThreadId::current`]).
     pub fn lock(&self) -> PiGuard<'_, T> {

@@ -413,64 +413,51 @@ fn what_the_hook_does_not_handle_goes_to_the_previous_handler() {
     drop(serial);
 }
 
-/// Runs one of the `#[ignore]`d tests below in a process of its own, and tells which signal ended it.
-fn signal_of(test: &str) -> Option<i32> {
-    let binary = std::env::current_exe().unwrap();
-    let output = std::process::Command::new(binary)
-        .args(["--exact", test, "--ignored"])
-        .output()
-        .unwrap();
-    output.status.signal()
-}
+/// Names the way to die, in the process that [`without_a_previous_handler_the_process_dies_of_sigbus`] starts.
+const DEATH: &str = "FREEHOLD_TEST_DEATH";
 
 #[test]
 fn without_a_previous_handler_the_process_dies_of_sigbus() {
-    assert_eq!(signal_of("dying_of_a_fault"), Some(libc::SIGBUS));
-    assert_eq!(signal_of("dying_of_an_ignored_fault"), Some(libc::SIGBUS));
-    assert_eq!(signal_of("dying_of_a_sent_signal"), Some(libc::SIGBUS));
-    assert_eq!(signal_of("dying_of_poison"), Some(libc::SIGBUS));
+    if let Ok(death) = std::env::var(DEATH) {
+        die_of(&death);
+        panic!("survived {death}");
+    }
+    for death in ["a fault", "an ignored fault", "a sent signal", "poison"] {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "without_a_previous_handler_the_process_dies_of_sigbus"])
+            .env(DEATH, death)
+            .output()
+            .unwrap()
+            .status;
+        assert_eq!(status.signal(), Some(libc::SIGBUS), "{death}: {status}");
+    }
 }
 
-fn fault_past_the_end(previous: libc::sighandler_t) {
+fn die_of(death: &str) {
+    let previous = if death == "an ignored fault" {
+        libc::SIG_IGN
+    } else {
+        libc::SIG_DFL
+    };
     // SAFETY: setting a default or ignoring action.
     unsafe { libc::signal(libc::SIGBUS, previous) };
-    let _pager = Pager::start(1);
-    let mut object = Memfd::create(c"dying", 1).unwrap();
-    let mapping = SharedMapping::of_whole(&object, Access::Read).unwrap();
-    object.set_pages(0).unwrap();
-    // SAFETY: within the mapping; the fault ends the process.
-    unsafe { mapping.base().read_volatile() };
-}
-
-#[test]
-#[ignore = "ends the process; run by another test"]
-fn dying_of_a_fault() {
-    fault_past_the_end(libc::SIG_DFL);
-}
-
-#[test]
-#[ignore = "ends the process; run by another test"]
-fn dying_of_an_ignored_fault() {
-    fault_past_the_end(libc::SIG_IGN);
-}
-
-#[test]
-#[ignore = "ends the process; run by another test"]
-fn dying_of_a_sent_signal() {
-    // SAFETY: setting the default action.
-    unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
-    let _pager = Pager::start(1);
-    // SAFETY: raising a signal.
-    unsafe { libc::raise(libc::SIGBUS) };
-}
-
-#[test]
-#[ignore = "ends the process; run by another test"]
-fn dying_of_poison() {
-    // SAFETY: setting the default action.
-    unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
     let pager = Pager::start(1);
-    pager.arena().userfault.poison(pager.range(0)).unwrap();
-    pager.arena().poisoned.store(true, Ordering::Relaxed);
-    pager.read(0);
+    match death {
+        "a sent signal" => {
+            // SAFETY: raising a signal.
+            unsafe { libc::raise(libc::SIGBUS) };
+        }
+        "poison" => {
+            pager.arena().userfault.poison(pager.range(0)).unwrap();
+            pager.arena().poisoned.store(true, Ordering::Relaxed);
+            pager.read(0);
+        }
+        _ => {
+            let mut object = Memfd::create(c"dying", 1).unwrap();
+            let mapping = SharedMapping::of_whole(&object, Access::Read).unwrap();
+            object.set_pages(0).unwrap();
+            // SAFETY: within the mapping; the fault ends the process.
+            unsafe { mapping.base().read_volatile() };
+        }
+    }
 }

@@ -38,8 +38,8 @@ pub struct Installed(());
 
 /// Makes `hook` receive the page faults of the process that raise SIGBUS.
 ///
-/// The handler runs on the thread's alternate stack if it has one ([`super::AlternateStack`]), may be entered again from
-/// within (a hook may fault), and preserves `errno`.
+/// The handler runs on the thread's alternate stack if it has one ([`super::AlternateStack`]), may be entered again
+/// from within (a hook may fault), and preserves `errno`.
 ///
 /// # Errors
 /// See [`InstallError`]; nothing is changed then.
@@ -104,10 +104,18 @@ extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     let errno = sys::errno();
     // SAFETY: the kernel passes valid pointers to both to an SA_SIGINFO handler.
     let fault = unsafe { page_fault(&*info, &*context.cast::<libc::ucontext_t>()) };
-    if fault.is_none_or(|fault| call_hook(fault) == Handled::No) {
-        chain(signal, info, context);
+    match fault.map_or(Handled::No, call_hook) {
+        Handled::Yes => {}
+        // SAFETY: as above; no other reference to the context lives.
+        Handled::ResumeAt(instruction) => resume_at(unsafe { &mut *context.cast::<libc::ucontext_t>() }, instruction),
+        Handled::No => chain(signal, info, context),
     }
     sys::set_errno(errno);
+}
+
+/// Makes the interrupted code go on elsewhere when the handler returns.
+fn resume_at(context: &mut libc::ucontext_t, instruction: usize) {
+    context.uc_mcontext.gregs[libc::REG_RIP.unsigned_abs() as usize] = (instruction as u64).cast_signed();
 }
 
 fn call_hook(fault: FaultInfo) -> Handled {
@@ -135,6 +143,7 @@ fn page_fault(info: &libc::siginfo_t, context: &libc::ucontext_t) -> Option<Faul
         address: usize::try_from(register(libc::REG_CR2).cast_unsigned()).ok()?,
         write: error & ERROR_WRITE != 0,
         protection: error & ERROR_PROTECTION != 0,
+        instruction: usize::try_from(register(libc::REG_RIP).cast_unsigned()).ok()?,
     })
 }
 

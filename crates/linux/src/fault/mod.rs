@@ -22,6 +22,8 @@ pub struct FaultInfo {
     /// The page was mapped and forbade the access: in registered memory, a write-protect fault. Otherwise the page was
     /// not mapped: missing and minor look alike.
     pub protection: bool,
+    /// The address of the instruction that made the access.
+    pub instruction: usize,
 }
 
 /// What a hook did with a fault.
@@ -29,6 +31,10 @@ pub struct FaultInfo {
 pub enum Handled {
     /// The page is there: repeat the access.
     Yes,
+    /// The page cannot be had, and the code that made the access was written to expect that: go on at this address
+    /// instead. The registers are left as they were at the fault, so only code whose every instruction allows that may
+    /// be redirected: an exception table, as kernels have for their accesses to user memory.
+    ResumeAt(usize),
     /// Not a fault of ours, or one that cannot be resolved: give it to the previous handler.
     No,
 }

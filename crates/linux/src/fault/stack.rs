@@ -25,8 +25,8 @@ pub enum StackError {
     System(Errno),
 }
 
-/// The calling thread's signal stack, with a guard page below it. Its pages are present from the start, and locked if the
-/// limit on locked memory allows. Dropping it puts back the one the thread had.
+/// The calling thread's signal stack, with a guard page below it. Its pages are present from the start, and locked if
+/// the limit on locked memory allows. Dropping it puts back the one the thread had.
 #[derive(Debug)]
 #[must_use = "the stack is removed when this is dropped"]
 pub struct AlternateStack {

@@ -27,8 +27,8 @@ fn scope() -> Finding {
         name: "userfaultfd",
         need: Need::Required,
         why: "live runs learn of page faults through it; the server needs the full form to see the kernel's faults too",
-        fix: "kernel with CONFIG_USERFAULTFD; for the full form run as root, set vm.unprivileged_userfaultfd=1, or give \
-              the user permission on /dev/userfaultfd",
+        fix: "kernel with CONFIG_USERFAULTFD; for the full form run as root, set vm.unprivileged_userfaultfd=1, or \
+              give the user permission on /dev/userfaultfd",
     };
     match Userfault::open(Features::NONE).map(|userfault| userfault.scope()) {
         Ok(Scope::Full) => item.found(Status::Present, "full"),
