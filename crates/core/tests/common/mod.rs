@@ -5,8 +5,7 @@
 use std::collections::BTreeMap;
 
 use freehold_core::Memory;
-use freehold_core::effect::Holder;
-use freehold_core::effect::{Effect, Protection, Scope, Source};
+use freehold_core::effect::{Effect, Holder, Protection, Scope, Source, UnmapReason};
 use freehold_core::fact::{Access, Fault, PageRef, Request};
 use freehold_core::id::{MappingId, ObjectId, ReservationId, TaskId};
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, PageRange, Regime, ReservationKind, ReservationSpec};
@@ -69,8 +68,8 @@ pub(crate) struct World {
     pub(crate) writes: u64,
     pub(crate) check_every: u64,
     pub(crate) steps: u64,
-    /// Faults and evictions of each reservation, for law 0.
-    pub(crate) sequences: BTreeMap<Option<ReservationId>, Vec<(char, PageRef)>>,
+    /// Pages evicted from each holder's lists, in order.
+    pub(crate) evicted: BTreeMap<Holder, Vec<PageRef>>,
 }
 
 pub(crate) struct Shape {
@@ -118,7 +117,7 @@ impl World {
             writes: 0,
             check_every: 1,
             steps: 0,
-            sequences: BTreeMap::new(),
+            evicted: BTreeMap::new(),
         };
         world.populate(shape);
         world
@@ -185,14 +184,6 @@ impl World {
         self.drain();
     }
 
-    fn sequence(&mut self, holder: Holder) -> &mut Vec<(char, PageRef)> {
-        let key = match holder {
-            Holder::Reservation(id) => Some(id),
-            Holder::Pool => None,
-        };
-        self.sequences.entry(key).or_default()
-    }
-
     /// Touches a page as a program would: nothing happens if it is mapped, else the core is told.
     pub(crate) fn touch(&mut self, task: usize, mapping: usize, page: PageIndex, write: bool) {
         if self.tasks[task].waiting.is_some() {
@@ -210,24 +201,10 @@ impl World {
             (None, false) => Access::Read,
         };
         self.tasks[task].waiting = Some((mapping, object, page, access));
-        if access != Access::Upgrade {
-            if let (Some(_), Some(reference)) = (self.tasks[task].reservation, self.reference(object, page)) {
-                let holder = self.memory.holder(self.tasks[task].id).expect("a live task");
-                self.sequence(holder).push(('f', reference));
-            }
-        }
         let fault = Fault { mapping, page, access };
         let now = self.tick();
         self.memory.handle_fault(now, fault).expect("a legal fault");
         self.drain();
-    }
-
-    fn reference(&self, object: ObjectId, page: PageIndex) -> Option<PageRef> {
-        // Only the core makes references; one that it has given out for this page serves as its name.
-        self.mapped
-            .values()
-            .map(|found| found.0)
-            .find(|found| found.object() == object && found.page() == page)
     }
 
     /// An access that succeeds: reads must see what was written last.
@@ -355,7 +332,7 @@ impl World {
             }
             Effect::WriteBack { page, holder } => {
                 self.check_unmapped(page);
-                self.sequence(holder).push(('e', page));
+                self.evicted.entry(holder).or_default().push(page);
                 let content = self
                     .pages
                     .get_mut(&(page.object(), page.page()))
@@ -365,7 +342,7 @@ impl World {
             }
             Effect::Discard { page, holder } => {
                 self.check_unmapped(page);
-                self.sequence(holder).push(('e', page));
+                self.evicted.entry(holder).or_default().push(page);
                 let content = self.pages[&(page.object(), page.page())];
                 assert_eq!(
                     content.frame,
@@ -419,7 +396,10 @@ impl World {
         }
     }
 
-    fn unmap(&mut self, page: PageRef, from: Scope, _reason: freehold_core::effect::UnmapReason) {
+    fn unmap(&mut self, page: PageRef, from: Scope, reason: UnmapReason) {
+        if let (Scope::Of(holder), UnmapReason::Eviction) = (from, reason) {
+            self.evicted.entry(holder).or_default().push(page);
+        }
         let concerned: Vec<MappingId> = self
             .tasks
             .iter()
