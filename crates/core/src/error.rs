@@ -5,7 +5,10 @@ use core::fmt;
 use crate::units::{FrameCount, PageCount};
 
 macro_rules! errors {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident $({ $($(#[$fdoc:meta])* $field:ident : $ty:ty),* $(,)? })? => $text:literal),* $(,)? }) => {
+    ($(#[$doc:meta])* $name:ident {
+        $($(#[$vdoc:meta])* $variant:ident
+            $({ $($(#[$fdoc:meta])* $field:ident : $ty:ty),* $(,)? })? => $text:literal),* $(,)?
+    }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name {
@@ -46,7 +49,8 @@ errors! {
             wanted: FrameCount,
             /// Frames not promised to anybody.
             available: FrameCount,
-        } => "{wanted} wanted, but only {available} are not reserved yet: shrink this or another reservation, or enlarge the pool",
+        } => "{wanted} wanted, but only {available} are not reserved yet: \
+            shrink this or another reservation, or enlarge the pool",
         /// The frames are promised to nobody but lent or in use now; they are being taken back. Try again.
         InUse {
             /// Frames still missing.
@@ -64,7 +68,10 @@ errors! {
         /// The object has no pages.
         Empty => "an object needs at least one page",
         /// Not enough contiguous room in the page table.
-        PagesFull { /** Pages wanted. */ wanted: PageCount } => "no room for {wanted} in the page table: raise the limit `pages`",
+        PagesFull {
+            /// Pages wanted.
+            wanted: PageCount,
+        } => "no room for {wanted} in the page table: raise the limit `pages`",
         /// The id names something that is gone.
         Stale => "the id names something that no longer exists",
         /// The task maps this object already.

@@ -4,7 +4,8 @@ use crate::error::SealError;
 use crate::memory::Memory;
 use crate::units::{FrameCount, PageCount, PageIndex};
 
-/// Sizes of the core's tables. [`seal`](Self::seal) allocates them; nothing is allocated afterwards, a full table refuses.
+/// Sizes of the core's tables. [`seal`](Self::seal) allocates them; nothing is allocated afterwards, and a full table
+/// refuses.
 ///
 /// ```
 /// use freehold_core::limits::{Limits, ReservationKind, ReservationSpec};

@@ -1,6 +1,8 @@
 //! Replacement and law 0 against a model so simple that it can be read: each hard reservation alone, its lists plain
 //! vectors, ignorant of any company. Whatever the neighbours do, the core must fault and evict as the model does.
 
+#![allow(clippy::cast_possible_truncation, reason = "small numbers of a test world")]
+
 mod common;
 
 use common::{Random, Shape, World};
@@ -120,11 +122,9 @@ fn follow(world: &World, task: usize, model: &Naive, seen: &mut usize) {
 
 #[test]
 fn company_changes_neither_faults_nor_victims() {
-    let worlds = std::env::var("FREEHOLD_WORLDS")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(1_000);
-    for seed in 1..=worlds {
+    let worlds = common::setting("FREEHOLD_WORLDS", 1_000);
+    let first = common::first_seed();
+    for seed in first..first + worlds {
         let outcome = std::panic::catch_unwind(|| compare(seed));
         assert!(outcome.is_ok(), "differs from the model with seed {seed}");
     }

@@ -1,5 +1,7 @@
 //! The checker proved: a bug planted in the transfer of ownership is found.
 
+#![allow(clippy::cast_possible_truncation, reason = "small numbers of a test world")]
+
 mod common;
 
 use common::{Shape, World};

@@ -2,6 +2,8 @@
 //!
 //! `FREEHOLD_OPERATIONS` sets how many operations each suite does (1,000,000 unless told); a failure names its seed.
 
+#![allow(clippy::cast_possible_truncation, reason = "small numbers of a test world")]
+
 mod common;
 
 use common::{Random, Shape, World};
@@ -9,10 +11,7 @@ use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
 use freehold_core::units::PageIndex;
 
 fn operations() -> u64 {
-    std::env::var("FREEHOLD_OPERATIONS")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(1_000_000)
+    common::setting("FREEHOLD_OPERATIONS", 1_000_000)
 }
 
 /// What a suite mixes.
@@ -153,7 +152,7 @@ fn come_or_go(world: &mut World, random: &mut Random) {
 fn run(name: &str, mix: Mix) {
     let total = operations();
     let mut done = 0;
-    let mut seed = 0;
+    let mut seed = common::first_seed() - 1;
     while done < total {
         seed += 1;
         let steps = 2_000.min(total - done);

@@ -151,10 +151,10 @@ impl Memory {
         if self.maps(holder, mapping.object) == 0 && !self.locks_object(holder, mapping.object) {
             self.leave_pages(holder, object.first, object.pages);
         }
-        if let Some(base) = object.base {
-            if self.reads_base(holder, base.object) == 0 {
-                self.leave_pages(holder, base.first, object.pages);
-            }
+        if let Some(base) = object.base
+            && self.reads_base(holder, base.object) == 0
+        {
+            self.leave_pages(holder, base.first, object.pages);
         }
     }
 

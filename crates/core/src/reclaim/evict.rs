@@ -9,8 +9,8 @@ use crate::page::PageMarks;
 use crate::view::PageState;
 
 impl Memory {
-    /// Sees to it that `wanted` more claims of this holder will get a frame: borrows one, takes back what the pool lent, or evicts
-    /// a batch. Afterwards frames are free, or leaving, or nothing can be done.
+    /// Sees to it that `wanted` more claims of this holder will get a frame: borrows one, takes back what the pool
+    /// lent, or evicts a batch. Afterwards frames are free, or leaving, or nothing can be done.
     ///
     /// A reservation's victims depend only on its own lists: not on when a write-back ends (frames leaving count as
     /// there) and not on whether a neighbour keeps the page (a shared victim costs the lists the same), which is law 0.

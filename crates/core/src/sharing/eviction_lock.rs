@@ -167,7 +167,7 @@ impl Memory {
         }
         if self.account_of(holder).free.is_empty() {
             let account = self.account_of(holder);
-            let coming = account.in_flight.len() > 0 || account.owed > 0;
+            let coming = !account.in_flight.is_empty() || account.owed > 0;
             return if coming { Step::Stalled } else { Step::Impossible };
         }
         let Some(index) = self.entries.make(holder, page) else {

@@ -11,6 +11,29 @@ use freehold_core::id::{MappingId, ObjectId, ReservationId, TaskId};
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, PageRange, Regime, ReservationKind, ReservationSpec};
 use freehold_core::units::{FrameCount, Instant, PageCount, PageIndex};
 
+/// A number that the environment may set; `FREEHOLD_SOAK` multiplies what it does not set by a hundred.
+#[allow(clippy::disallowed_methods, reason = "tests are told from outside how long to run")]
+pub(crate) fn setting(name: &str, default: u64) -> u64 {
+    let soak = if std::env::var_os("FREEHOLD_SOAK").is_some() {
+        100
+    } else {
+        1
+    };
+    std::env::var(name)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default * soak)
+}
+
+/// The first seed of a random suite, so that a campaign can go where none has been.
+#[allow(clippy::disallowed_methods, reason = "tests are told from outside where to start")]
+pub(crate) fn first_seed() -> u64 {
+    std::env::var("FREEHOLD_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(1)
+}
+
 /// A small generator of pseudo-random numbers (splitmix64), so that a seed is a whole test.
 pub(crate) struct Random(pub(crate) u64);
 
@@ -283,10 +306,10 @@ impl World {
             self.carry_out_effect(effect);
         }
         self.steps += 1;
-        if self.steps % self.check_every == 0 {
-            if let Err(violation) = self.memory.check_laws() {
-                panic!("{violation}");
-            }
+        if self.steps.is_multiple_of(self.check_every)
+            && let Err(violation) = self.memory.check_laws()
+        {
+            panic!("{violation}");
         }
     }
 
@@ -330,47 +353,49 @@ impl World {
                 );
                 self.outstanding.push((page, Request::Fill, Some(source)));
             }
-            Effect::WriteBack { page, holder } => {
-                self.check_unmapped(page);
-                self.evicted.entry(holder).or_default().push(page);
-                let content = self
-                    .pages
-                    .get_mut(&(page.object(), page.page()))
-                    .expect("a page of the world");
-                content.stored = content.frame.expect("a page written back has a frame");
-                self.outstanding.push((page, Request::Evict, None));
-            }
-            Effect::Discard { page, holder } => {
-                self.check_unmapped(page);
-                self.evicted.entry(holder).or_default().push(page);
-                let content = self.pages[&(page.object(), page.page())];
-                assert_eq!(
-                    content.frame,
-                    Some(content.stored),
-                    "law 5: a page discarded is in its store"
-                );
-                self.outstanding.push((page, Request::Evict, None));
-            }
-            Effect::Take { from, to } => {
-                self.check_unmapped(from);
-                let base = self
-                    .pages
-                    .get_mut(&(from.object(), from.page()))
-                    .expect("a page of the world");
-                let content = base.frame.take().expect("a page taken has a frame");
-                assert_eq!(content, base.stored, "a base page is clean");
-                let own = self
-                    .pages
-                    .get_mut(&(to.object(), to.page()))
-                    .expect("a page of the world");
-                *own = Content {
-                    frame: Some(content),
-                    stored: 0,
-                    truth: content,
-                };
-            }
+            Effect::WriteBack { page, holder } => self.leave(page, holder, true),
+            Effect::Discard { page, holder } => self.leave(page, holder, false),
+            Effect::Take { from, to } => self.take(from, to),
             Effect::Transfer { .. } | Effect::Locked { .. } | Effect::LockFailed { .. } => {}
         }
+    }
+
+    /// A page leaves: to its store, or because its store has it.
+    fn leave(&mut self, page: PageRef, holder: Holder, written: bool) {
+        self.check_unmapped(page);
+        self.evicted.entry(holder).or_default().push(page);
+        let content = self
+            .pages
+            .get_mut(&(page.object(), page.page()))
+            .expect("a page of the world");
+        if written {
+            content.stored = content.frame.expect("a page written back has a frame");
+        }
+        assert_eq!(
+            content.frame,
+            Some(content.stored),
+            "law 5: a page discarded is in its store"
+        );
+        self.outstanding.push((page, Request::Evict, None));
+    }
+
+    fn take(&mut self, from: PageRef, to: PageRef) {
+        self.check_unmapped(from);
+        let base = self
+            .pages
+            .get_mut(&(from.object(), from.page()))
+            .expect("a page of the world");
+        let content = base.frame.take().expect("a page taken has a frame");
+        assert_eq!(content, base.stored, "a base page is clean");
+        let own = self
+            .pages
+            .get_mut(&(to.object(), to.page()))
+            .expect("a page of the world");
+        *own = Content {
+            frame: Some(content),
+            stored: 0,
+            truth: content,
+        };
     }
 
     fn map(&mut self, task: TaskId, mapping: MappingId, page: PageRef, protection: Protection) {
