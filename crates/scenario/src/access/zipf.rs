@@ -1,5 +1,5 @@
-//! Zipf-distributed ranks by rejection-inversion (Hörmann and Derflinger, 1996): no table, a constant expected number of
-//! draws per sample whatever the number of ranks.
+//! Zipf-distributed ranks by rejection-inversion (Hörmann and Derflinger, 1996): no table, and a constant expected
+//! number of draws per sample whatever the number of ranks.
 
 use super::rng::SplitMix64;
 

@@ -47,7 +47,8 @@ pub(crate) fn check(machine: u32, tasks: &[Task], warnings: &mut Vec<Warning>) -
     }
     let Some(clusters) = clusters(real_time()) else {
         let message = format!(
-            "CPU admission is not proven: the `cpus` of real-time tasks overlap without being equal (machine of {machine} CPUs)"
+            "CPU admission is not proven: real-time tasks have `cpus` that overlap without being equal \
+             (machine of {machine} CPUs)"
         );
         warnings.push(Warning {
             key: "task.cpus".to_owned(),

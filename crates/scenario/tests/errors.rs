@@ -1,0 +1,189 @@
+//! Every way a scenario can be wrong: the message names file, line and key and says what to do.
+
+mod common;
+
+use common::{BASE, replaced};
+use freehold_scenario::{Document, Scenario};
+
+fn refused(text: &str) -> String {
+    match Scenario::parse(text, "s.toml") {
+        Ok(_) => panic!("accepted:\n{text}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Each line of the list.
+#[test]
+fn one_text_replaced() {
+    let cases: Vec<&str> = include_str!("errors.txt")
+        .lines()
+        .filter(|line| line.contains(" | "))
+        .collect();
+    assert!(cases.len() > 100, "{}", cases.len());
+    for case in cases {
+        let [from, to, head, part] = case.split(" | ").collect::<Vec<_>>()[..] else {
+            panic!("{case}")
+        };
+        let message = refused(&replaced(&from.replace("\\n", "\n"), &to.replace("\\n", "\n")));
+        assert!(
+            message.starts_with(&format!("s.toml:{head}: ")),
+            "{case}\n  gave {message}"
+        );
+        assert!(message.contains(part), "{case}\n  gave {message}");
+    }
+}
+
+#[test]
+fn the_base_is_legal_and_quiet() {
+    assert!(Scenario::parse(BASE, "s.toml").unwrap().warnings.is_empty());
+}
+
+#[test]
+fn later_tables() {
+    let later = "is not in this version";
+    for table in ["device", "component", "trace"] {
+        let message = refused(&format!("{BASE}[[{table}]]\nname = \"x\"\n"));
+        assert!(
+            message.starts_with("s.toml:28: ") && message.contains(&format!("`{table}` {later}")),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn more_references() {
+    let lock = |range: &str| format!("lock = [{{ region = \"shm\", {range} }}]");
+    let none = replaced("sharing = \"spc\"", "sharing = \"none\"");
+    let from_none = none.replace("type = \"hard\"", "sharing = { shm = \"spc\" }");
+    assert!(refused(&from_none).contains("s.toml:15: reservation.r1.sharing.shm: region `shm` has sharing \"none\""));
+    let locked = none.replace("type = \"hard\"", &lock("size = \"4KiB\""));
+    assert!(refused(&locked).contains("nothing of it can be locked"));
+    let twice = format!("{BASE}[[region]]\nname = \"shm\"\nsize = \"4KiB\"\n");
+    assert!(refused(&twice).starts_with("s.toml:29: region.shm.name: the name `shm` is taken"));
+    let big = format!("{BASE}[[reservation]]\nname = \"r2\"\nsize = \"60MiB\"\n");
+    let message = refused(&big);
+    assert!(
+        message.starts_with("s.toml:30: reservation.r2.size: ") && message.contains("of a pool of 16384"),
+        "{message}"
+    );
+}
+
+#[test]
+fn copies() {
+    let copy = |text: &str| {
+        format!("{BASE}[[region]]\nname = \"f\"\nkind = \"file\"\nsize = \"40KiB\"\n[[region]]\nname = \"c\"\n{text}")
+    };
+    let ok = copy("kind = \"private\"\ncopy_of = \"f\"\n");
+    assert_eq!(Scenario::parse(&ok, "s.toml").unwrap().regions[2].pages.get(), 10);
+    let message = refused(&copy("kind = \"private\"\ncopy_of = \"f\"\nsize = \"44KiB\"\n"));
+    assert!(
+        message.starts_with("s.toml:36: region.c.size: a copy has the size"),
+        "{message}"
+    );
+    assert!(refused(&copy("kind = \"private\"\ncopy_of = \"shm\"\n")).contains("`shm` is not of kind \"file\""));
+    assert!(refused(&copy("kind = \"private\"\n")).contains("region.c.size: is missing"));
+    let written = ok
+        .replace("region = \"shm\"", "region = \"c\"")
+        .replace("write = false", "write = true");
+    let locked = written.replace("type = \"hard\"", "lock = [{ region = \"c\", size = \"4KiB\" }]");
+    assert!(refused(&locked).contains("copy-on-write view that a task writes"));
+}
+
+#[test]
+fn overrides_take_the_blame() {
+    let cases = [
+        ("memory.pool=3MB", "memory.pool", "unknown unit"),
+        (
+            "task.tau1.period=50ms",
+            "task.tau1.deadline",
+            "longer than the period of 50ms",
+        ),
+        ("task.tau1.period=0s", "task.tau1.period", "is zero"),
+        ("task.tau1.access.0.amount=0B", "task.tau1.access.0.amount", "is zero"),
+        ("region.shm.sharing=auto", "region.shm.sharing", "not in this version"),
+        ("machine.cpus=0", "machine.cpus", "1 to 256"),
+        ("costs.access=0ns", "costs.access", "is zero"),
+        ("memory.pool=8MiB", "reservation.r1.size", "more than the pool"),
+    ];
+    for (set, key, part) in cases {
+        let mut document = Document::parse(BASE, "s.toml").unwrap();
+        document.apply_set(set).unwrap();
+        let message = document.scenario().unwrap_err().to_string();
+        assert!(
+            message.starts_with(&format!("--set {set}: {key}: ")),
+            "{set}: {message}"
+        );
+        assert!(message.contains(part), "{set}: {message}");
+    }
+}
+
+#[test]
+fn unknown_addresses_list_what_there_is() {
+    let cases = [
+        ("memory", "no `=`"),
+        ("mem.pool=1MiB", "there is name, duration, seed"),
+        ("memory.pole=1MiB", "there is pool, swap"),
+        ("memory=1", "below it there is pool, swap"),
+        ("task.tau2.period=1s", "there is no task `tau2`: there is tau1"),
+        ("task.tau1.perod=1s", "there is name, reservation, pinning"),
+        ("task.tau1.access.1.amount=1MiB", "there is no access `1`: there is 0"),
+        ("task.tau1=1", "the address goes on"),
+        ("task=1", "the address goes on: below it there is tau1"),
+        ("seed.x=1", "nothing is below it"),
+        ("reservation.r1.sharing=spel", "the name of a region"),
+        ("reservation.r1.lock.0.size=4KiB", "there is none"),
+        ("device.x=1", "not in this version"),
+        ("=1", "there is no key ``"),
+    ];
+    for (set, part) in cases {
+        let message = Document::parse(BASE, "s.toml")
+            .unwrap()
+            .apply_set(set)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.starts_with(&format!("--set {set}: ")) && message.contains(part),
+            "{set}: {message}"
+        );
+    }
+}
+
+#[test]
+fn overrides_apply() {
+    let sets = [
+        "name=\"other\"",
+        "duration=2s",
+        "seed=7",
+        "memory.pool=32MiB",
+        "memory.swap.latency=1ms",
+        "memory.swap.capacity=1MiB",
+        "machine.cpus=2",
+        "costs.swap_in=9us",
+        "faults.fail=0.25",
+        "region.shm.size=8MiB",
+        "reservation.r1.size=9MiB",
+        "reservation.r1.sharing.shm=spel",
+        "task.tau1.period=200ms",
+        "task.tau1.cpus=[1]",
+        "task.tau1.access.0.amount=4KiB",
+        "task.tau1.access.0.write=true",
+    ];
+    let mut document = Document::parse(BASE, "s.toml").unwrap();
+    sets.iter().for_each(|set| document.apply_set(set).unwrap());
+    let scenario = document.scenario().unwrap();
+    assert_eq!(
+        (scenario.name.as_str(), scenario.seed, scenario.pool.get()),
+        ("other", 7, 8192)
+    );
+    assert_eq!(
+        (scenario.regions[0].pages.get(), scenario.reservations[0].locked().get()),
+        (2048, 2048)
+    );
+    assert_eq!(scenario.faults.map(|faults| faults.fail), Some(0.25));
+    let task = &scenario.tasks[0];
+    assert_eq!(
+        (task.cpus.as_slice(), task.accesses[0].count, task.accesses[0].write),
+        (&[1][..], 1, true)
+    );
+    assert_eq!(Scenario::parse(&scenario.to_toml(), "t.toml").unwrap(), scenario);
+}
