@@ -1,2 +1,64 @@
-//! The `freehold` command.
-fn main() {}
+//! The `freehold` command: runs scenarios, sizes reservations, repeats the paper's experiments, and says what a machine
+//! can do. One module for each subcommand. See `freehold help`.
+
+mod bench;
+mod compare;
+mod doctor;
+mod engine;
+mod load;
+mod output;
+mod progress;
+mod reproduce;
+mod run;
+mod signals;
+mod size;
+mod status;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::status::{Failure, Status};
+
+const AFTER_HELP: &str = "\
+Exit status: 0 done; 1 the run failed (for `run`: stopped before its end; for `reproduce`: a claim does not hold; for \
+`doctor`: live runs are not possible); 2 usage or input error; 3 a law was broken.";
+
+/// Memory reservations for real-time tasks on stock Linux.
+#[derive(Debug, Parser)]
+#[command(name = "freehold", version, about, after_help = AFTER_HELP)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run scenarios and say who missed deadlines and why
+    Run(run::Arguments),
+    /// Find the smallest reservation that keeps every deadline
+    Size(size::Arguments),
+    /// Repeat the paper's experiments, its figures beside ours
+    Reproduce(reproduce::Arguments),
+    /// Say which rights and kernel features live runs need, and how to get those that are missing
+    Doctor(doctor::Arguments),
+    /// Measure a mechanism beside its floor
+    Bench(bench::Arguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match &arguments.command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::Size(arguments) => size::run(arguments),
+        Command::Reproduce(arguments) => reproduce::run(arguments),
+        Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Bench(arguments) => bench::run(arguments),
+    };
+    outcome.unwrap_or_else(report).into()
+}
+
+fn report(failure: Failure) -> Status {
+    output::note(&format!("freehold: {failure}"));
+    failure.status()
+}

@@ -1,0 +1,77 @@
+//! Several runs side by side: who missed what, and why.
+
+use freehold_scenario::Sharing;
+use freehold_scenario::results::{Align, RunResult, TaskResult, TextTable};
+
+use crate::engine::Outcome;
+use crate::output::human_time;
+
+/// One row for each task of each run, then whether the laws held.
+pub(crate) fn page(outcomes: &[Outcome]) -> String {
+    let (name, number) = (Align::Left, Align::Right);
+    let mut table = TextTable::new(&[
+        ("scenario", name),
+        ("policy", name),
+        ("task", name),
+        ("jobs", number),
+        ("misses", number),
+        ("worst response", number),
+        ("shared swap-ins", number),
+        ("why", name),
+    ]);
+    for outcome in outcomes {
+        for task in &outcome.result.tasks {
+            table.row([
+                outcome.result.scenario.clone(),
+                policy(&outcome.result),
+                task.name.clone(),
+                task.jobs.to_string(),
+                task.misses.to_string(),
+                human_time(task.response_ns.max),
+                task.shared_swap_ins.to_string(),
+                why(task),
+            ]);
+        }
+    }
+    let checks: u64 = outcomes.iter().map(|outcome| outcome.result.laws.checked).sum();
+    let broken: usize = outcomes.iter().map(|outcome| outcome.broken_laws().count()).sum();
+    let verdict = match broken {
+        0 => format!("laws: all held, checked {checks} times"),
+        _ => format!("laws: {broken} broken, checked {checks} times"),
+    };
+    format!("{table}\n{verdict}\n")
+}
+
+/// How the regions are shared.
+fn policy(result: &RunResult) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for region in &result.regions {
+        let name = match region.sharing {
+            Sharing::None => "none",
+            Sharing::Spc => "spc",
+            Sharing::Spel => "spel",
+        };
+        if (region.max_use.iter().filter(|pages| **pages > 0).count() > 1) && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() {
+        "-".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+/// Why a task missed deadlines, in a few words.
+fn why(task: &TaskResult) -> String {
+    if task.misses == 0 {
+        return String::new();
+    }
+    let reason = task.late_delays_ns.reason(task.late_response_ns);
+    let evicted = task.shared_swap_ins;
+    if evicted > 0 {
+        format!("{reason}: another evicted {evicted} pages it still held")
+    } else {
+        reason.to_string()
+    }
+}

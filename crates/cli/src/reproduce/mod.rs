@@ -1,0 +1,199 @@
+//! `freehold reproduce`: the paper's experiments, its figures beside ours.
+
+mod claim;
+mod fig3;
+mod fig8;
+mod fig9;
+mod files;
+mod table3;
+
+use freehold_scenario::results::{Align, ReproduceResult, ReproduceRow, TaskResult, TextTable};
+use serde_json::json;
+
+use crate::engine::{EngineArguments, Outcome, Session};
+use crate::load;
+use crate::output;
+use crate::status::{Failure, Status};
+
+use claim::{Claim, row};
+
+/// Options of `freehold reproduce`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The experiments, or `all`
+    #[arg(value_name = "LIST", default_value = "all", value_delimiter = ',')]
+    names: Vec<String>,
+    #[command(flatten)]
+    engine: EngineArguments,
+    /// Name the experiments and their scenario files, and run none
+    #[arg(long)]
+    list: bool,
+    /// Print one scenario file of an experiment, and run none
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
+    show: Option<String>,
+    /// Print one JSON document; for several experiments {"experiments": [..]}
+    #[arg(long)]
+    json: bool,
+}
+
+/// One experiment.
+struct Experiment {
+    name: &'static str,
+    about: &'static str,
+    files: &'static [&'static str],
+    run: fn(&Laboratory) -> Result<Vec<ReproduceRow>, Failure>,
+}
+
+const EXPERIMENTS: [Experiment; 4] = [
+    Experiment {
+        name: "spc-fig3",
+        about: "execution and completion time of a task alone, and beside one that is short of frames",
+        files: &["spc-fig3-alone.toml", "spc-fig3.toml"],
+        run: fig3::run,
+    },
+    Experiment {
+        name: "spc-fig8",
+        about: "the smallest schedulable reservations of tau1 and tau2",
+        files: &["spc-fig8-tau1.toml", "spc-fig8-tau2.toml"],
+        run: fig8::run,
+    },
+    Experiment {
+        name: "spc-table3",
+        about: "total physical memory of three task sets under none, spc and spel",
+        files: &["spc-table3-11.toml", "spc-table3-22.toml", "spc-table3-12.toml"],
+        run: table3::run,
+    },
+    Experiment {
+        name: "spc-fig9",
+        about: "tau1's misses beside tau2 under none, spc and spel",
+        files: &["spc-fig9.toml"],
+        run: fig9::run,
+    },
+];
+
+/// The seed of every experiment's files.
+const SEED: u64 = 1;
+
+/// The result of the task with this name.
+fn task_of<'a>(outcome: &'a Outcome, name: &str) -> Option<&'a TaskResult> {
+    outcome.result.tasks.iter().find(|task| task.name == name)
+}
+
+/// Runs the scenario files of the experiments.
+#[derive(Debug)]
+pub(crate) struct Laboratory {
+    session: Session,
+}
+
+impl Laboratory {
+    /// The session that everything runs in.
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Reads one of the files that are part of the command.
+    ///
+    /// # Errors
+    /// A file or an override that is wrong.
+    pub(crate) fn scenario(&self, file: &str, sets: &[&str]) -> Result<freehold_scenario::Scenario, Failure> {
+        let text = files::text(file).ok_or_else(|| Failure::Input(format!("there is no file `{file}`")))?;
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        load::embedded(&format!("experiments/{file}"), text, &sets)
+    }
+
+    /// Runs one of the files; every law must hold.
+    ///
+    /// # Errors
+    /// A broken law, a run that failed or was stopped.
+    pub(crate) fn run(&self, file: &str, sets: &[&str]) -> Result<Outcome, Failure> {
+        let outcome = self.session.run(&self.scenario(file, sets)?)?;
+        let shown = || [file].iter().chain(sets).copied().collect::<Vec<_>>().join(" --set ");
+        if let Some(law) = outcome.broken_laws().next() {
+            return Err(Failure::Law(format!("{}: {law}", shown())));
+        }
+        if outcome.stopped {
+            return Err(Failure::Run(format!("{}: stopped before its end", shown())));
+        }
+        Ok(outcome)
+    }
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
+    if let Some(file) = &arguments.show {
+        let known = || files::names().join(", ");
+        let text = files::text(file);
+        let text = text.ok_or_else(|| Failure::Input(format!("--show: there is no `{file}`: there is {}", known())))?;
+        return output::print(text).map(|()| Status::Done);
+    }
+    if arguments.list {
+        return list(arguments.json);
+    }
+    let wanted = choose(&arguments.names)?;
+    let laboratory = Laboratory {
+        session: Session::start(&arguments.engine)?,
+    };
+    let mut reports = Vec::new();
+    for experiment in wanted {
+        let rows = (experiment.run)(&laboratory)?;
+        let engine = laboratory.session.engine().into();
+        let report = ReproduceResult {
+            experiment: experiment.name.to_owned(),
+            engine,
+            seed: SEED,
+            rows,
+        };
+        if !arguments.json {
+            output::print(&format!("{}\n", report.to_text()))?;
+        }
+        reports.push(report);
+    }
+    if arguments.json {
+        match reports.as_slice() {
+            [report] => output::print_json(report)?,
+            reports => output::print_json(&json!({ "experiments": reports }))?,
+        }
+    }
+    let holds = reports.iter().all(ReproduceResult::holds);
+    Ok(if holds { Status::Done } else { Status::Failed })
+}
+
+fn choose(names: &[String]) -> Result<Vec<&'static Experiment>, Failure> {
+    if names.iter().any(|name| name == "all") {
+        return Ok(EXPERIMENTS.iter().collect());
+    }
+    let find = |name: &String| {
+        let known = EXPERIMENTS
+            .iter()
+            .map(|experiment| experiment.name)
+            .collect::<Vec<_>>()
+            .join(", ");
+        let found = EXPERIMENTS.iter().find(|experiment| experiment.name == name);
+        found.ok_or_else(|| Failure::Input(format!("there is no experiment `{name}`: there is {known}, all")))
+    };
+    names.iter().map(find).collect()
+}
+
+fn list(json: bool) -> Result<Status, Failure> {
+    if json {
+        let rows: Vec<_> = EXPERIMENTS
+            .iter()
+            .map(|experiment| json!({"experiment": experiment.name, "about": experiment.about, "files": experiment.files}))
+            .collect();
+        return output::print_json(&json!({ "experiments": rows })).map(|()| Status::Done);
+    }
+    let left = Align::Left;
+    let mut table = TextTable::new(&[
+        ("experiment", left),
+        ("what", left),
+        ("files (print with --show FILE)", left),
+    ]);
+    for experiment in &EXPERIMENTS {
+        table.row([
+            experiment.name.to_owned(),
+            experiment.about.to_owned(),
+            experiment.files.join(" "),
+        ]);
+    }
+    output::print(&table.to_string()).map(|()| Status::Done)
+}

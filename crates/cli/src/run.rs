@@ -1,0 +1,100 @@
+//! `freehold run`: scenarios on an engine.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use serde_json::json;
+
+use crate::engine::{EngineArguments, Outcome, Session};
+use crate::load::{self, Overrides};
+use crate::status::{Failure, Status};
+use crate::{compare, output};
+
+/// Options of `freehold run`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Scenario files; several are run one after the other and compared
+    #[arg(required = true, value_name = "SCENARIO")]
+    scenarios: Vec<PathBuf>,
+    #[command(flatten)]
+    engine: EngineArguments,
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Print one JSON document; for several scenarios {"runs": [..]}
+    #[arg(long)]
+    json: bool,
+    /// Not in this version
+    #[arg(long, value_name = "FILE", hide = true)]
+    trace: Option<PathBuf>,
+    /// Not in this version
+    #[arg(long, value_name = "FILE.html", hide = true)]
+    report: Option<PathBuf>,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
+    for (given, name) in [
+        (arguments.trace.is_some(), "--trace"),
+        (arguments.report.is_some(), "--report"),
+    ] {
+        if given {
+            return Err(Failure::Input(format!("{name} arrives with a later version")));
+        }
+    }
+    // Everything is read before anything runs: a typing error in the last file costs no waiting.
+    let scenarios = load::files(&arguments.scenarios, &arguments.overrides)?;
+    let session = Session::start(&arguments.engine)?;
+    let mut outcomes = Vec::new();
+    for scenario in &scenarios {
+        outcomes.push(session.run(scenario)?);
+        if session.stop().load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    print(arguments, &outcomes)?;
+    Ok(conclude(&outcomes, scenarios.len()))
+}
+
+fn print(arguments: &Arguments, outcomes: &[Outcome]) -> Result<(), Failure> {
+    if !arguments.json {
+        return output::print(&page(outcomes));
+    }
+    match (outcomes, arguments.scenarios.len()) {
+        ([outcome], 1) => output::print_json(&outcome.result),
+        _ => {
+            let runs: Vec<_> = outcomes.iter().map(|outcome| &outcome.result).collect();
+            output::print_json(&json!({ "runs": runs }))
+        }
+    }
+}
+
+fn page(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    for outcome in outcomes {
+        text.push_str(&outcome.result.to_text());
+        text.push('\n');
+    }
+    if outcomes.len() > 1 {
+        text.push_str(&compare::page(outcomes));
+    }
+    text
+}
+
+/// The worst that happened, said on standard error.
+fn conclude(outcomes: &[Outcome], wanted: usize) -> Status {
+    let mut status = Status::Done;
+    if outcomes.len() < wanted || outcomes.iter().any(|outcome| outcome.stopped) {
+        output::note("freehold: stopped before the end; the result is of what ran");
+        status = Status::Failed;
+    }
+    for outcome in outcomes {
+        for law in outcome.broken_laws() {
+            output::note(&format!(
+                "freehold: {}: a law was broken: {law}",
+                outcome.result.scenario
+            ));
+            status = Status::LawBroken;
+        }
+    }
+    status
+}

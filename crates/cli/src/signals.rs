@@ -1,0 +1,27 @@
+//! A clean stop: the first SIGINT or SIGTERM asks the engine to end, the second ends the command at once.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::status::Failure;
+
+/// The status of a command ended by the second signal: the run failed.
+const ENDED_AT_ONCE: i32 = 1;
+
+/// Catches both signals; the flag is set by the first.
+///
+/// # Errors
+/// Signals that cannot be caught.
+pub(crate) fn catch() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the second signal finds the flag set and ends the command.
+        flag::register_conditional_shutdown(signal, ENDED_AT_ONCE, Arc::clone(&stop))
+            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
+            .map_err(|error| Failure::Run(format!("cannot catch signal {signal}: {error}")))?;
+    }
+    Ok(stop)
+}

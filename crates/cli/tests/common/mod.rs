@@ -1,0 +1,84 @@
+//! Runs the command and looks at what it prints.
+#![allow(dead_code, reason = "not every test file uses everything")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// The command, to be run in the workspace's root.
+pub(crate) fn freehold(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_freehold"));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs the command to its end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    freehold(arguments).output().expect("the command starts")
+}
+
+/// The exit status.
+pub(crate) fn status(output: &Output) -> i32 {
+    output.status.code().expect("ended by itself")
+}
+
+/// Standard output.
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+/// Standard error.
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("text")
+}
+
+/// Standard output as exactly one JSON document.
+pub(crate) fn document(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("not one document: {error}\n{}\n{}", stdout(output), stderr(output));
+    })
+}
+
+/// The workspace's root.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the workspace")
+}
+
+/// The scenario files in a folder of the workspace, in the order of names.
+pub(crate) fn scenarios(folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(root().join(folder)).expect("the folder");
+    let mut names: Vec<String> = entries
+        .map(|entry| format!("{folder}/{}", entry.expect("an entry").file_name().to_string_lossy()))
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    names.sort();
+    assert!(!names.is_empty());
+    names
+}
+
+/// A file that is removed at the end of the test.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A scenario file with this text.
+    pub(crate) fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("freehold-{}-{name}.toml", std::process::id()));
+        std::fs::write(&path, text).expect("a scratch file");
+        Self(path)
+    }
+
+    /// Its path.
+    pub(crate) fn path(&self) -> &str {
+        self.0.to_str().expect("a path of text")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
