@@ -1,0 +1,113 @@
+//! One job, and where its time went.
+
+use std::time::Duration;
+
+/// Time that the memory under a task has cost it so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    /// Waiting for a store, asleep.
+    pub store_wait: Duration,
+    /// Waiting for a store, spinning: charged to the task's CPU time by the kernel.
+    pub store_spin: Duration,
+    /// CPU time spent in handling faults, spinning excluded.
+    pub fault_service: Duration,
+    /// Waiting for a lock, or for a page that another task brings in.
+    pub lock_wait: Duration,
+}
+
+impl Delays {
+    /// What was added since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            store_wait: self.store_wait.saturating_sub(earlier.store_wait),
+            store_spin: self.store_spin.saturating_sub(earlier.store_spin),
+            fault_service: self.fault_service.saturating_sub(earlier.fault_service),
+            lock_wait: self.lock_wait.saturating_sub(earlier.lock_wait),
+        }
+    }
+}
+
+/// A job's response time by what it was spent on; the rest is the task's own computation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// Ready, but another task had the CPU.
+    pub cpu_wait: Duration,
+    /// Waiting for a store, asleep or spinning.
+    pub store_wait: Duration,
+    /// Handling faults.
+    pub fault_service: Duration,
+    /// Waiting for a lock, or for a page that another task brings in.
+    pub lock_wait: Duration,
+}
+
+impl Split {
+    /// Splits the time a thread took for a job: `elapsed` from start to finish, of which `cpu` on a CPU.
+    #[must_use]
+    pub fn of(elapsed: Duration, cpu: Duration, delays: &Delays) -> Self {
+        let off_cpu = elapsed.saturating_sub(cpu);
+        let store_asleep = delays.store_wait.min(off_cpu);
+        let lock_wait = delays.lock_wait.min(off_cpu.saturating_sub(store_asleep));
+        Self {
+            cpu_wait: off_cpu.saturating_sub(store_asleep).saturating_sub(lock_wait),
+            store_wait: store_asleep + delays.store_spin,
+            fault_service: delays.fault_service,
+            lock_wait,
+        }
+    }
+
+    /// The part of this split that `part` of `whole` bears, in proportion: what a late job passes on to the next.
+    #[must_use]
+    pub fn share(&self, part: Duration, whole: Duration) -> Self {
+        let scale = |span: Duration| {
+            let nanos = span.as_nanos() * part.as_nanos() / whole.as_nanos().max(1);
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        };
+        Self {
+            cpu_wait: scale(self.cpu_wait),
+            store_wait: scale(self.store_wait),
+            fault_service: scale(self.fault_service),
+            lock_wait: scale(self.lock_wait),
+        }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            cpu_wait: self.cpu_wait + other.cpu_wait,
+            store_wait: self.store_wait + other.store_wait,
+            fault_service: self.fault_service + other.fault_service,
+            lock_wait: self.lock_wait + other.lock_wait,
+        }
+    }
+}
+
+/// What became of one job. Times count from the first release's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// From zero.
+    pub number: u64,
+    /// Nanoseconds of the monotonic clock.
+    pub release: u64,
+    /// When it got to run first; the release, for one that never did.
+    pub start: u64,
+    /// When it finished; the end of the run, for one that did not.
+    pub finish: u64,
+    /// Whether it ran to its end.
+    pub finished: bool,
+    /// CPU time of its thread.
+    pub cpu: Duration,
+    /// Where its response time went.
+    pub split: Split,
+    /// Whether it finished after its deadline, or is unfinished past it.
+    pub late: bool,
+}
+
+impl Job {
+    /// From release to finish.
+    #[must_use]
+    pub const fn response(&self) -> Duration {
+        Duration::from_nanos(self.finish.saturating_sub(self.release))
+    }
+}
