@@ -3,7 +3,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -13,6 +14,13 @@ use freehold_scenario::results::{self, RunResult, Violation};
 use crate::progress::Progress;
 use crate::signals;
 use crate::status::Failure;
+
+/// After how many facts the simulator checks the core's books, the oracles beside it always watching. Debug builds check
+/// as often as the simulator itself thinks right.
+const CHECK_EVERY: Option<u32> = if cfg!(debug_assertions) { None } else { Some(256) };
+
+/// How long a stop may go unnoticed.
+const STOP_LATENCY: Duration = Duration::from_millis(20);
 
 /// What drives the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -111,21 +119,53 @@ impl Session {
         let expected = (engine == Engine::Live).then(|| Duration::from_nanos(scenario.duration.get()));
         let _progress = Progress::start(&format!("running {} ({engine})", scenario.name), expected);
         match engine {
-            Engine::Sim => simulate(scenario, &self.stop),
+            Engine::Sim => simulate(scenario, CHECK_EVERY, &self.stop),
             Engine::Live => live(scenario, &self.arguments, &self.stop),
         }
     }
 }
 
-/// The simulator.
+/// The simulator. It runs in a thread of its own: a stop abandons it, and what it had not finished is not a result.
 ///
 /// # Errors
-/// A scenario it cannot run.
-pub(crate) fn simulate(_scenario: &Scenario, _stop: &Arc<AtomicBool>) -> Result<Outcome, Failure> {
-    Err(Failure::Run("the simulator is not part of this build".to_owned()))
+/// A scenario it cannot run, or a stop.
+pub(crate) fn simulate(scenario: &Scenario, check_every: Option<u32>, stop: &AtomicBool) -> Result<Outcome, Failure> {
+    let (done, ended) = channel();
+    let simulated = scenario.clone();
+    let options = freehold_sim::Options {
+        check_every,
+        ..freehold_sim::Options::default()
+    };
+    let run = move || {
+        // Nobody listens after a stop.
+        let _ = done.send(freehold_sim::simulate(&simulated, &options));
+    };
+    let worker = std::thread::Builder::new().name("simulator".to_owned()).spawn(run);
+    let worker = worker.map_err(|error| Failure::Run(format!("cannot start a thread: {error}")))?;
+    loop {
+        match ended.recv_timeout(STOP_LATENCY) {
+            Ok(Ok(outcome)) => {
+                return Ok(Outcome {
+                    result: outcome.result,
+                    stopped: false,
+                });
+            }
+            Ok(Err(error @ freehold_sim::SimError::Fault { .. })) => return Err(Failure::Run(error.to_string())),
+            Ok(Err(error)) => return Err(Failure::Input(format!("{}: {error}", scenario.name))),
+            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => return Err(Failure::Stopped),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                let _ = worker.join();
+                return Err(Failure::Run(format!(
+                    "{}: the simulator panicked, see above",
+                    scenario.name
+                )));
+            }
+        }
+    }
 }
 
-fn live(_scenario: &Scenario, _arguments: &EngineArguments, _stop: &Arc<AtomicBool>) -> Result<Outcome, Failure> {
+fn live(_scenario: &Scenario, _arguments: &EngineArguments, _stop: &AtomicBool) -> Result<Outcome, Failure> {
     Err(Failure::Run(
         "the live engine is not part of this build: use --engine sim".to_owned(),
     ))

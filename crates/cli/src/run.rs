@@ -46,7 +46,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     let session = Session::start(&arguments.engine)?;
     let mut outcomes = Vec::new();
     for scenario in &scenarios {
-        outcomes.push(session.run(scenario)?);
+        match session.run(scenario) {
+            Ok(outcome) => outcomes.push(outcome),
+            // What ran before is shown all the same.
+            Err(Failure::Stopped) if !outcomes.is_empty() => {}
+            Err(failure) => return Err(failure),
+        }
         if session.stop().load(Ordering::Relaxed) {
             break;
         }

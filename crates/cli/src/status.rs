@@ -35,6 +35,9 @@ pub(crate) enum Failure {
     /// An engine that could not run, or was stopped before there was a result.
     #[error("{0}")]
     Run(String),
+    /// Stopped by a signal before there was a result.
+    #[error("stopped before there was a result")]
+    Stopped,
     /// A law was broken, and there is no result to show.
     #[error("a law was broken: {0}")]
     Law(String),
@@ -48,7 +51,7 @@ impl Failure {
     pub(crate) fn status(&self) -> Status {
         match self {
             Self::Input(_) => Status::Usage,
-            Self::Run(_) => Status::Failed,
+            Self::Run(_) | Self::Stopped => Status::Failed,
             Self::Law(_) => Status::LawBroken,
             // Whoever read the output has seen enough, as with `| head`.
             Self::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Status::Done,

@@ -1,7 +1,6 @@
 //! The simulator: how long one reference takes, beside generating it only.
 
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use freehold_scenario::{AccessGenerator, Scenario, TaskIndex};
@@ -16,9 +15,9 @@ const TEXT: &str = include_str!("../../../../scenarios/two-tasks-spc.toml");
 
 pub(super) fn run(rounds: &mut Rounds) -> Result<(), Failure> {
     let scenario = load::embedded("two-tasks-spc.toml", TEXT, &[])?;
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = AtomicBool::new(false);
     let floor = || Ok(generate(&scenario));
-    let ours = || engine::simulate(&scenario, &stop).map(|outcome| references(&scenario, &outcome));
+    let ours = || engine::simulate(&scenario, Some(0), &stop).map(|outcome| references(&scenario, &outcome));
     rounds.alternate(SAMPLES, floor, ours)
 }
 

@@ -112,7 +112,7 @@ impl Laboratory {
             return Err(Failure::Law(format!("{}: {law}", shown())));
         }
         if outcome.stopped {
-            return Err(Failure::Run(format!("{}: stopped before its end", shown())));
+            return Err(Failure::Stopped);
         }
         Ok(outcome)
     }

@@ -192,7 +192,7 @@ fn keeps(
         return Err(Failure::Law(format!("with {pages} pages: {law}")));
     }
     if outcome.stopped {
-        return Err(Failure::Run("stopped before there was an answer".to_owned()));
+        return Err(Failure::Stopped);
     }
     let bound = outcome.result.tasks.iter().filter(|task| tasks.contains(&task.name));
     Ok(bound.map(|task| task.misses).sum::<u64>() == 0)

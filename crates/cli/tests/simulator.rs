@@ -1,0 +1,205 @@
+//! The command with the simulator: results, laws, sizes, experiments, signals.
+
+mod common;
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::{Scratch, document, freehold, run, scenarios, status, stderr, stdout};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const DEMO: [&str; 3] = [
+    "scenarios/two-tasks-none.toml",
+    "scenarios/two-tasks-spc.toml",
+    "scenarios/two-tasks-spel.toml",
+];
+
+fn task<'a>(result: &'a Value, name: &str) -> &'a Value {
+    let tasks = result["tasks"].as_array().expect("tasks");
+    tasks
+        .iter()
+        .find(|task| task["name"] == name)
+        .unwrap_or_else(|| panic!("no task {name}"))
+}
+
+#[test]
+fn every_shipped_file_keeps_the_laws() {
+    for file in scenarios("scenarios").into_iter().chain(scenarios("experiments")) {
+        let output = run(&["run", &file, "--json", "--engine", "sim"]);
+        assert_eq!(status(&output), 0, "{file}: {}", stderr(&output));
+        let result = document(&output);
+        assert_eq!(result["engine"], "sim");
+        assert_eq!(result["laws"]["violations"], Value::Array(Vec::new()), "{file}");
+        for task in result["tasks"].as_array().expect("tasks") {
+            assert!(task["jobs"].as_u64() > Some(0), "{file}: {task}");
+        }
+    }
+}
+
+#[test]
+fn the_demo_tells_who_missed_what_and_why() {
+    let output = run(&[&["run"][..], &DEMO].concat());
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("laws: all held"), "{text}");
+    assert!(text.contains("another evicted"), "{text}");
+
+    let output = run(&[&["run", "--json"][..], &DEMO].concat());
+    let runs = document(&output)["runs"].as_array().expect("runs").clone();
+    assert_eq!(runs.len(), 3);
+    assert!(task(&runs[0], "tau1")["misses"].as_u64() >= Some(2), "{}", runs[0]);
+    assert_eq!(task(&runs[0], "tau2")["misses"], 0);
+    for result in &runs[1..] {
+        assert_eq!(task(result, "tau1")["misses"], 0);
+        assert_eq!(task(result, "tau1")["shared_swap_ins"], 0);
+        assert_eq!(task(result, "tau2")["misses"], 0);
+    }
+}
+
+#[test]
+fn a_run_repeats_exactly_and_a_seed_changes_it() {
+    let file = "scenarios/window-zipf.toml";
+    let first = stdout(&run(&["run", file, "--json"]));
+    assert_eq!(first, stdout(&run(&["run", file, "--json"])));
+    let other = run(&["run", file, "--json", "--seed", "8"]);
+    assert_eq!(document(&other)["seed"], 8);
+    assert_ne!(first, stdout(&other));
+}
+
+#[test]
+fn overrides_reach_the_run() {
+    let output = run(&[
+        "run",
+        DEMO[1],
+        "--json",
+        "--set",
+        "duration=500ms",
+        "--set",
+        "region.shm.sharing=none",
+    ]);
+    let result = document(&output);
+    assert_eq!(result["duration_ns"], 500_000_000);
+    assert_eq!(result["regions"][0]["sharing"], "none");
+}
+
+#[test]
+fn size_finds_a_size_that_holds_above_one_that_does_not() {
+    let file = "experiments/spc-fig8-tau2.toml";
+    let output = run(&["size", file, "--task", "tau2", "--json"]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let answer = document(&output);
+    let (pages, failing) = (
+        answer["pages"].as_u64().expect("a size"),
+        answer["failing_pages"].as_u64(),
+    );
+    assert!(pages <= 512, "{answer}");
+    assert!(answer["tried"].as_u64() > Some(3), "{answer}");
+    let misses = |pages: u64| {
+        let set = format!("reservation.r2.size={}KiB", pages * 4);
+        let output = run(&["run", file, "--json", "--set", &set]);
+        (status(&output) == 0).then(|| task(&document(&output), "tau2")["misses"].as_u64().expect("a count"))
+    };
+    assert_eq!(misses(pages), Some(0));
+    assert_eq!(failing, Some(pages - 1));
+    assert_ne!(misses(pages - 1), Some(0));
+}
+
+const HOPELESS: &str = r#"
+name = "hopeless"
+duration = "1s"
+memory.pool = "4MiB"
+[[region]]
+name = "pages"
+kind = "private"
+size = "1MiB"
+[[reservation]]
+name = "r"
+size = "1MiB"
+[[task]]
+name = "slow"
+reservation = "r"
+period = "10ms"
+deadline = "1us"
+compute = "5ms"
+[[task.access]]
+region = "pages"
+pattern = "sequential"
+write = true
+[[task]]
+name = "free"
+compute = "1ms"
+"#;
+
+#[test]
+fn size_says_when_nothing_works() {
+    let hopeless = Scratch::new("hopeless", HOPELESS);
+    let output = run(&["size", hopeless.path(), "--task", "slow"]);
+    assert_eq!(status(&output), 1, "{}", stderr(&output));
+    assert!(stdout(&output).contains("no size"), "{}", stdout(&output));
+    let output = run(&["size", hopeless.path(), "--task", "slow", "--json"]);
+    assert_eq!(status(&output), 1);
+    assert!(document(&output)["pages"].is_null());
+
+    let output = run(&["size", hopeless.path(), "--task", "free"]);
+    assert_eq!(status(&output), 2, "{}", stderr(&output));
+    assert!(stderr(&output).contains("no reservation"), "{}", stderr(&output));
+}
+
+#[test]
+fn misses_of_an_own_reservation_are_no_failure() {
+    let output = run(&[
+        "run",
+        "experiments/spc-fig8-tau1.toml",
+        "--json",
+        "--set",
+        "reservation.r1.size=10MiB",
+    ]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    assert!(task(&document(&output), "tau1")["misses"].as_u64() > Some(0));
+}
+
+#[test]
+fn the_paper_is_reproduced() {
+    let output = run(&["reproduce", "all", "--json"]);
+    let reports = document(&output);
+    for report in reports["experiments"].as_array().expect("reports") {
+        for row in report["rows"].as_array().expect("rows") {
+            assert_eq!(row["holds"], true, "{}: {row}", report["experiment"]);
+        }
+    }
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+}
+
+#[test]
+fn a_signal_stops_cleanly() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let file = "scenarios/best-effort-neighbour.toml";
+        let mut child = freehold(&["run", file, "--json", "--set", "duration=3600s"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        std::thread::sleep(Duration::from_millis(1_500));
+        assert!(child.try_wait().expect("a child").is_none(), "an hour is long");
+        let began = Instant::now();
+        kill_process(Pid::from_child(&child), signal).expect("a signal");
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(status(&output), 1, "{}", stderr(&output));
+        assert!(began.elapsed() < Duration::from_secs(5));
+        assert!(stderr(&output).contains("stopped"), "{}", stderr(&output));
+        // It took longer than a second, so it said what it was doing, in a plain line.
+        assert!(
+            stderr(&output).contains("running best-effort-neighbour (sim)"),
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn bench_sim_prints_one_document() {
+    let output = run(&["bench", "sim", "--rounds", "1", "--json"]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    assert!(document(&output)["ours_ns"]["p50"].as_f64() > Some(0.0));
+}
