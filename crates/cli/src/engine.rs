@@ -1,5 +1,5 @@
-//! The engines behind one door. An engine takes a scenario and a stop flag, and gives the result document and whether it
-//! was stopped; plugging one in is one function here.
+//! The engines behind one door. An engine takes a scenario and a stop flag, and gives the result document and whether
+//! it was stopped; plugging one in is one function here.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::progress::Progress;
 use crate::signals;
 use crate::status::Failure;
 
-/// After how many facts the simulator checks the core's books, the oracles beside it always watching. Debug builds check
-/// as often as the simulator itself thinks right.
+/// After how many facts the simulator checks the core's books, the oracles beside it always watching. Debug builds
+/// check as often as the simulator itself thinks right.
 const CHECK_EVERY: Option<u32> = if cfg!(debug_assertions) { None } else { Some(256) };
 
 /// How long a stop may go unnoticed.

@@ -178,7 +178,7 @@ fn list(json: bool) -> Result<Status, Failure> {
     if json {
         let rows: Vec<_> = EXPERIMENTS
             .iter()
-            .map(|experiment| json!({"experiment": experiment.name, "about": experiment.about, "files": experiment.files}))
+            .map(|row| json!({"experiment": row.name, "about": row.about, "files": row.files}))
             .collect();
         return output::print_json(&json!({ "experiments": rows })).map(|()| Status::Done);
     }

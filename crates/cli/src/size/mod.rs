@@ -209,8 +209,8 @@ fn page(answer: &Answer) -> String {
     let from = human_pages(answer.from_pages.into());
     let Some(pages) = answer.pages else {
         return format!(
-            "no size of reservation {reservation} keeps every deadline: even {from} pages, all its tasks can use, do not \
-             ({tried} tried, engine {engine})\n"
+            "no size of reservation {reservation} keeps every deadline: even {from} pages, all its tasks can use, \
+             do not ({tried} tried, engine {engine})\n"
         );
     };
     let mut text = format!(
