@@ -1,0 +1,71 @@
+//! What is counted at one instant: the end of the last full hyperperiod, or of the run.
+
+use freehold_core::view::{PoolView, ReservationView, TaskCounts};
+use freehold_scenario::results::{MemoryResult, ReservationResult, StoreResult};
+use freehold_core::units::PAGE_SIZE;
+
+use crate::world::World;
+
+/// The counts of all tasks, reservations and regions, of the pool and of the store.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) tasks: Vec<TaskCounts>,
+    pub(crate) reservations: Vec<ReservationResult>,
+    /// Resident pages of each region.
+    pub(crate) resident: Vec<u64>,
+    pub(crate) memory: MemoryResult,
+    pub(crate) store: StoreResult,
+}
+
+impl Counts {
+    pub(crate) fn take(world: &World<'_>) -> Self {
+        let views: Vec<Option<ReservationView>> =
+            world.names.reservations.iter().map(|id| id.and_then(|id| world.memory.reservation(id))).collect();
+        let of_task = |id: &Option<freehold_core::id::TaskId>| id.and_then(|id| world.memory.task(id));
+        let named = world.scenario.reservations.iter().zip(&views);
+        let reserve: u64 = views.iter().flatten().map(|view| frames(view.free) + frames(view.conserved)).sum();
+        Self {
+            tasks: world.names.tasks.iter().map(|id| of_task(id).unwrap_or_default()).collect(),
+            reservations: named.map(|(reservation, view)| reservation_result(&reservation.name, *view)).collect(),
+            resident: (0..world.scenario.regions.len()).map(|region| world.physical.resident(region)).collect(),
+            memory: memory_result(world.memory.pool_view(), world.physical.all_resident() + reserve),
+            store: StoreResult {
+                reads: world.counts.reads,
+                writes: world.counts.writes,
+                read_bytes: world.counts.reads * PAGE_SIZE,
+            },
+        }
+    }
+}
+
+fn frames(count: freehold_core::units::FrameCount) -> u64 {
+    u64::from(count.get())
+}
+
+fn reservation_result(name: &str, view: Option<ReservationView>) -> ReservationResult {
+    let view = view.unwrap_or_default();
+    ReservationResult {
+        name: name.to_owned(),
+        capacity: frames(view.capacity),
+        active: u64::from(view.active.get()),
+        inactive: u64::from(view.inactive.get()),
+        free: frames(view.free),
+        locked: u64::from(view.locked.get()),
+        in_flight: frames(view.in_flight),
+        owed: frames(view.owed),
+        borrowed: frames(view.borrowed),
+        owned: frames(view.owned),
+        conserved: frames(view.conserved),
+        held: frames(view.held),
+        peak: frames(view.peak),
+    }
+}
+
+fn memory_result(pool: PoolView, resident_measured: u64) -> MemoryResult {
+    MemoryResult {
+        pool: frames(pool.total),
+        used: frames(pool.memory_used),
+        peak: frames(pool.memory_peak),
+        resident_measured,
+    }
+}

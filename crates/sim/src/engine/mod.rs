@@ -1,0 +1,197 @@
+//! The run: virtual time goes from event to event. Between two events every running task makes accesses that hit, all
+//! at once; where its next access faults is found by looking ahead.
+//!
+//! At one instant: jobs end, the store's requests end, counts are taken, timers expire, jobs are released, the CPUs are
+//! given out, and last, tasks that run touch pages.
+
+mod pace;
+mod touch;
+
+use freehold_core::units::PageIndex;
+use freehold_scenario::{RegionIndex, Scenario};
+
+use crate::counts::Counts;
+use crate::cpu::Cpus;
+use crate::error::SimError;
+use crate::lockstep::{Recorder, Step};
+use crate::options::Options;
+use crate::runner::Runner;
+use crate::schedule::Rank;
+use crate::store::SPIN_BELOW;
+use crate::world::World;
+
+/// Everything of one run.
+#[derive(Debug)]
+pub(crate) struct Engine<'a> {
+    pub(crate) world: World<'a>,
+    pub(crate) runners: Vec<Runner>,
+    pub(crate) recorder: Recorder,
+    /// What was counted, once it was.
+    pub(crate) counts: Option<Counts>,
+    cpus: Cpus,
+    now: u64,
+    end: u64,
+    counts_at: u64,
+    /// Whoever may run may have changed.
+    reschedule: bool,
+    /// A running number: who became ready after whom.
+    turn: u64,
+    /// Whether tasks spin while they wait for the store.
+    spins: bool,
+    ready: Vec<(Rank, usize)>,
+    order: Vec<usize>,
+}
+
+impl<'a> Engine<'a> {
+    pub(crate) fn new(scenario: &'a Scenario, options: &Options) -> Result<Self, SimError> {
+        let world = World::new(scenario, options)?;
+        let tasks = scenario.tasks.len();
+        let takes_part = |task: usize| world.names.tasks[task].is_some();
+        let runners = (0..tasks).map(|task| Runner::new(scenario, task, takes_part(task), options)).collect();
+        Ok(Self {
+            world,
+            runners,
+            recorder: Recorder::new(options.schedule, tasks),
+            counts: None,
+            cpus: Cpus::new(usize::try_from(scenario.cpus).unwrap_or(1), tasks),
+            now: 0,
+            end: scenario.duration.get(),
+            counts_at: scenario.counts_at().get(),
+            reschedule: true,
+            turn: 0,
+            spins: scenario.store.latency < SPIN_BELOW,
+            ready: Vec::with_capacity(tasks),
+            order: Vec::with_capacity(tasks),
+        })
+    }
+
+    /// From time 0 to the end.
+    pub(crate) fn run(&mut self) -> Result<(), SimError> {
+        loop {
+            self.end_jobs();
+            self.end_requests();
+            if self.counts.is_none() && self.now >= self.counts_at {
+                self.take_counts();
+            }
+            if self.now >= self.end {
+                break;
+            }
+            self.expire_timers();
+            self.release_jobs();
+            self.touch_pages()?;
+            let next = self.next_event();
+            self.advance_to(next);
+        }
+        Ok(())
+    }
+
+    /// After the end: the store is left to finish, without further faults, and nobody may be left waiting.
+    pub(crate) fn settle(&mut self) {
+        self.world.check_liveness(self.now);
+        self.world.store.heal();
+        while let Some(due) = self.world.store.next_end() {
+            self.now = self.now.max(due);
+            while let Some(ended) = self.world.store.end_one(self.now) {
+                let failed = ended.failed || self.world.fails_for_room(&ended.ticket);
+                self.world.complete(self.now, ended.ticket, failed);
+            }
+        }
+        self.world.check_liveness(self.now);
+        self.world.check_books(self.now);
+    }
+
+    fn end_jobs(&mut self) {
+        for cpu in 0..self.cpus.running().len() {
+            let Some(task) = self.cpus.running()[cpu].filter(|task| self.runners[*task].is_finished()) else {
+                continue;
+            };
+            self.recorder.job_end(task);
+            self.world.end_job(self.now, task);
+            self.hear_wakes();
+            if self.runners[task].end_job(self.now) {
+                self.begin_job(task);
+            } else {
+                self.reschedule = true;
+            }
+        }
+    }
+
+    fn begin_job(&mut self, task: usize) {
+        self.recorder.job_start(task);
+        self.runners[task].begin_job();
+    }
+
+    fn end_requests(&mut self) {
+        while let Some(ended) = self.world.store.end_one(self.now) {
+            let failed = ended.failed || self.world.fails_for_room(&ended.ticket);
+            self.recorder.event(Step::Complete {
+                region: RegionIndex::new(u16::try_from(ended.ticket.region).unwrap_or(u16::MAX)),
+                page: PageIndex::new(ended.ticket.page.page().get()),
+                request: ended.ticket.request,
+                failed,
+            });
+            self.world.complete(self.now, ended.ticket, failed);
+            self.hear_wakes();
+        }
+    }
+
+    fn take_counts(&mut self) {
+        self.recorder.event(Step::Snapshot);
+        self.world.check_books(self.now);
+        self.world.check_residency(self.now);
+        self.counts = Some(Counts::take(&self.world));
+    }
+
+    fn expire_timers(&mut self) {
+        for cpu in 0..self.cpus.running().len() {
+            let Some(task) = self.cpus.running()[cpu] else { continue };
+            let runner = &mut self.runners[task];
+            if runner.job.is_some() && !runner.suspended && runner.policy.allowance() == 0 {
+                self.turn += 1;
+                self.reschedule |= runner.policy.exhaust(self.now, self.turn);
+            }
+        }
+        for runner in &mut self.runners {
+            if runner.policy.timer().is_some_and(|timer| timer <= self.now) {
+                runner.policy.expire(self.now);
+                self.reschedule = true;
+            }
+        }
+    }
+
+    fn release_jobs(&mut self) {
+        for task in 0..self.runners.len() {
+            let runner = &mut self.runners[task];
+            if runner.next_release.is_none_or(|release| release > self.now) {
+                continue;
+            }
+            if runner.release(self.now) {
+                self.begin_job(task);
+                self.make_ready(task);
+            }
+        }
+    }
+
+    fn make_ready(&mut self, task: usize) {
+        self.turn += 1;
+        self.runners[task].policy.wake(self.now, self.turn);
+        self.reschedule = true;
+    }
+
+    /// Gives out the CPUs, and notes who does what from now on.
+    fn schedule(&mut self) {
+        self.reschedule = false;
+        self.ready.clear();
+        let claims = self.runners.iter().enumerate();
+        self.ready.extend(claims.filter_map(|(task, runner)| Some((runner.rank()?, task))));
+        self.ready.sort_unstable();
+        self.order.clear();
+        self.order.extend(self.ready.iter().map(|(_, task)| *task));
+        let runners = &self.runners;
+        self.cpus.assign(&self.order, |task, cpu| runners[task].may_use(cpu));
+        for (task, runner) in self.runners.iter_mut().enumerate() {
+            let activity = runner.activity(self.cpus.of(task));
+            runner.account.ledger.change(self.now, activity);
+        }
+    }
+}

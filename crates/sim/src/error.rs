@@ -1,0 +1,75 @@
+//! Why a scenario cannot be simulated.
+
+use freehold_core::error::{AdmitError, CreateError, LockError, SealError};
+use freehold_core::units::PageIndex;
+
+/// Why a scenario cannot be simulated. Nothing was run, save for [`SimError::Fault`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimError {
+    /// The core's tables cannot be made.
+    #[error("the core cannot be set up: {0}")]
+    Seal(SealError),
+    /// The core does not admit a reservation.
+    #[error("reservation {reservation}: not admitted: {reason}")]
+    Admission {
+        /// Its name.
+        reservation: String,
+        /// The core's reason.
+        reason: AdmitError,
+    },
+    /// The core refuses a memory object.
+    #[error("region {region}: {reason}")]
+    Region {
+        /// Its name.
+        region: String,
+        /// The core's reason.
+        reason: CreateError,
+    },
+    /// The core refuses a task or its mapping.
+    #[error("task {task}: {reason}")]
+    Task {
+        /// Its name.
+        task: String,
+        /// The core's reason.
+        reason: CreateError,
+    },
+    /// The core refuses to lock pages.
+    #[error("reservation {reservation}, region {region}: not locked: {reason}")]
+    Lock {
+        /// The reservation's name.
+        reservation: String,
+        /// The region's name.
+        region: String,
+        /// The core's reason.
+        reason: LockError,
+    },
+    /// A lock was begun and could not be completed: a page has no frame or could not be read.
+    #[error("reservation {reservation}, region {region}: a page to be locked could not be brought in")]
+    LockFailed {
+        /// The reservation's name.
+        reservation: String,
+        /// The region's name.
+        region: String,
+    },
+    /// The core refuses a fault: the scenario touches what cannot be touched so.
+    #[error("task {task}, region {region}, {page}: {reason}")]
+    Fault {
+        /// The task's name.
+        task: String,
+        /// The region's name.
+        region: String,
+        /// The page.
+        page: PageIndex,
+        /// The core's reason.
+        reason: String,
+    },
+    /// Law 0 is not compared for this reservation.
+    #[error("reservation {reservation}: {reason}")]
+    NotComparable {
+        /// Its name.
+        reservation: String,
+        /// Why not.
+        reason: &'static str,
+    },
+}

@@ -1,0 +1,22 @@
+//! What a run is to do beside running.
+
+use freehold_scenario::ReservationIndex;
+
+/// What to check and what to record. The default records nothing and, in debug builds, checks all laws all the time.
+///
+/// None of these changes what happens in the run, save [`only`](Self::only).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Check the core's books after every so many facts; 0 only where counts are taken and at the end. `None`: after
+    /// every fact in debug builds (less often where the scenario is large), as 0 in release builds. The independent
+    /// oracles always watch.
+    pub check_every: Option<u32>,
+    /// Record when each task ran, waited and slept.
+    pub history: bool,
+    /// Record the order of everything that happened, for lockstep.
+    pub schedule: bool,
+    /// Record the pages that each reservation faulted on and evicted.
+    pub sequences: bool,
+    /// Run only the tasks of this reservation, as if other tasks and reservations did not exist.
+    pub only: Option<ReservationIndex>,
+}

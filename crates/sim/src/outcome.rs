@@ -1,0 +1,194 @@
+//! What a run gives.
+
+use freehold_core::units::Instant;
+use freehold_scenario::results::{Engine as EngineKind, RegionResult, RunResult, TaskResult};
+use freehold_scenario::{ReservationIndex, Scenario};
+
+use crate::engine::Engine;
+use crate::error::SimError;
+use crate::history::Interval;
+use crate::lockstep::Schedule;
+use crate::options::Options;
+use crate::sequence::PageEvent;
+
+/// A run: its result, and whatever [`Options`] asked to record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The document of `freehold run`. Faults, evictions, lists, residency and the store are counted at
+    /// [`counted_at`](Self::counted_at); jobs, misses and times are those of the whole run.
+    pub result: RunResult,
+    /// When counts were taken: the end of the last full hyperperiod, or of the run.
+    pub counted_at: Instant,
+    /// What the document has no field for, for each task.
+    pub extras: Vec<TaskExtras>,
+    /// For each task, what it did when; empty unless asked for.
+    pub history: Vec<Vec<Interval>>,
+    /// The order of everything; `None` unless asked for.
+    pub schedule: Option<Schedule>,
+    /// For each reservation, the pages it faulted on and evicted, in order, to the end of the run; empty unless asked
+    /// for.
+    pub sequences: Vec<Vec<PageEvent>>,
+}
+
+/// What the document has no field for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskExtras {
+    /// Accesses that ended with an error: the page could not be read, or no frame could be had for it. The access was
+    /// left out and the job went on. Counted to the end of the run.
+    pub errors: u64,
+    /// Pages of files read for the first time.
+    pub file_reads: u64,
+    /// Pages copied on write.
+    pub copies: u64,
+}
+
+impl Outcome {
+    /// Whether every law held.
+    #[must_use]
+    pub fn laws_hold(&self) -> bool {
+        self.result.laws.violations.is_empty()
+    }
+}
+
+/// Runs a scenario in virtual time.
+///
+/// The same scenario and options always give the same outcome.
+///
+/// ```
+/// use freehold_scenario::Scenario;
+/// use freehold_sim::{Options, simulate};
+///
+/// let text = r#"
+/// name = "one-task"
+/// duration = "1s"
+/// memory.pool = "1MiB"
+/// [[region]]
+/// name = "data"
+/// size = "400KiB"
+/// [[reservation]]
+/// name = "r1"
+/// size = "512KiB"
+/// [[task]]
+/// name = "tau1"
+/// reservation = "r1"
+/// period = "100ms"
+/// budget = "40ms"
+/// [[task.access]]
+/// region = "data"
+/// "#;
+/// let scenario = Scenario::parse(text, "one-task.toml")?;
+/// let outcome = simulate(&scenario, &Options::default())?;
+/// let task = &outcome.result.tasks[0];
+/// assert_eq!((task.jobs, task.misses, task.zero_fills), (10, 0, 100));
+/// assert!(outcome.laws_hold());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`SimError`] where the core refuses what the scenario asks for, with the core's reason.
+pub fn simulate(scenario: &Scenario, options: &Options) -> Result<Outcome, SimError> {
+    let mut engine = Engine::new(scenario, options)?;
+    engine.run()?;
+    let sequences = engine.world.sequences.take();
+    let schedule = engine.recorder.finish();
+    engine.settle();
+    Ok(report(scenario, options, engine, schedule, sequences))
+}
+
+fn report(
+    scenario: &Scenario,
+    options: &Options,
+    engine: Engine<'_>,
+    schedule: Option<Schedule>,
+    sequences: Vec<Vec<PageEvent>>,
+) -> Outcome {
+    let counts = engine.counts.unwrap_or_default();
+    let end = scenario.duration.get();
+    let (mut tasks, mut extras, mut history, mut jobs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (position, runner) in engine.runners.into_iter().enumerate() {
+        let mut account = runner.account;
+        jobs.push(account.ended());
+        account.close(end);
+        history.extend(account.ledger.finish(end));
+        let counted = counts.tasks.get(position).copied().unwrap_or_default();
+        extras.push(TaskExtras { errors: account.errors, file_reads: counted.file_reads, copies: counted.copies });
+        let mut result = TaskResult::of(scenario, position);
+        account.report(&mut result);
+        result.soft_faults = counted.soft_faults;
+        result.zero_fills = counted.zero_fills;
+        result.swap_ins = counted.swap_ins;
+        result.shared_swap_ins = counted.shared_swap_ins;
+        result.write_faults = counted.write_faults;
+        result.evictions = counted.evictions;
+        tasks.push(result);
+    }
+    let usage = Usage { scenario, tables: &engine.world.tables, jobs: &jobs };
+    let regions = (0..scenario.regions.len())
+        .map(|region| usage.region(region, counts.resident.get(region).copied().unwrap_or_default()))
+        .collect();
+    let result = RunResult {
+        scenario: scenario.name.clone(),
+        engine: EngineKind::Sim,
+        placement: None,
+        seed: scenario.seed,
+        duration_ns: end,
+        tasks,
+        reservations: counts.reservations,
+        regions,
+        memory: counts.memory,
+        store: counts.store,
+        laws: engine.world.laws.into_laws(),
+        lock: None,
+        warnings: warnings(scenario, options, &extras),
+    };
+    Outcome { result, counted_at: scenario.counts_at(), extras, history, schedule, sequences }
+}
+
+fn warnings(scenario: &Scenario, options: &Options, extras: &[TaskExtras]) -> Vec<String> {
+    let mut warnings: Vec<String> = scenario.warnings.iter().map(ToString::to_string).collect();
+    if let Some(only) = options.only.and_then(|only| scenario.reservations.get(only.get())) {
+        warnings.push(format!("only the tasks of reservation {} ran", only.name));
+    }
+    for (task, extras) in scenario.tasks.iter().zip(extras).filter(|(_, extras)| extras.errors > 0) {
+        warnings.push(format!("task.{}: {} accesses ended with an error", task.name, extras.errors));
+    }
+    warnings
+}
+
+/// How much of a region each reservation uses.
+struct Usage<'a> {
+    scenario: &'a Scenario,
+    tables: &'a crate::page_table::PageTables,
+    /// Ended jobs of each task.
+    jobs: &'a [u64],
+}
+
+impl Usage<'_> {
+    fn region(&self, region: usize, resident: u64) -> RegionResult {
+        let found = &self.scenario.regions[region];
+        let reservations = 0..self.scenario.reservations.len();
+        RegionResult {
+            name: found.name.clone(),
+            resident,
+            max_use: reservations.clone().map(|reservation| self.tables.ever_touched(reservation, region)).collect(),
+            avg_use: reservations.map(|reservation| self.average(reservation, region)).collect(),
+            sharing: found.sharing,
+        }
+    }
+
+    /// Mean distinct pages of a job, summed over the tasks of the reservation, and at most what they ever touched.
+    fn average(&self, reservation: usize, region: usize) -> f64 {
+        let mine = |task: &usize| self.scenario.tasks[*task].reservation.map(ReservationIndex::get) == Some(reservation);
+        let means = (0..self.scenario.tasks.len()).filter(mine).map(|task| {
+            let pages = self.tables.table(task, region).map_or(0, crate::page_table::Table::distinct_sum);
+            ratio(pages, self.jobs[task])
+        });
+        means.sum::<f64>().min(ratio(self.tables.ever_touched(reservation, region), 1))
+    }
+}
+
+fn ratio(above: u64, below: u64) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "counts of pages and jobs, far below 2^53")]
+    let (above, below) = (above as f64, below as f64);
+    if below > 0.0 { above / below } else { 0.0 }
+}

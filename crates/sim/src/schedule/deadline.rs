@@ -1,0 +1,157 @@
+//! Earliest deadline first with a hard constant-bandwidth server for each task, after `SCHED_DEADLINE` of Linux: a task
+//! whose budget is used up stands still until its next period, then gets a full budget again.
+
+use freehold_core::units::Duration;
+use freehold_scenario::Task;
+
+/// The server of one task.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    budget: u64,
+    relative: u64,
+    period: u64,
+    left: u64,
+    deadline: u64,
+    throttled_until: Option<u64>,
+}
+
+impl Server {
+    pub(crate) fn new(task: &Task) -> Self {
+        let period = task.period.map_or(1, Duration::get).max(1);
+        let relative = task.deadline.map_or(period, Duration::get).max(1);
+        let budget = task.budget.map_or(relative, Duration::get).clamp(1, relative);
+        Self { budget, relative, period, left: 0, deadline: 0, throttled_until: None }
+    }
+
+    /// The rule on wake-up. A server keeps budget and deadline where that cannot make it use more than its bandwidth.
+    /// With a deadline shorter than the period, one that wakes between the two waits for the next period, and one that
+    /// wakes before its deadline gets the budget in proportion to the time left.
+    pub(crate) fn wake(&mut self, now: u64) {
+        if self.throttled_until.is_some() {
+            return;
+        }
+        let implicit = self.relative == self.period;
+        if self.deadline < now {
+            if !implicit && self.deadline > 0 && now < self.next_period() {
+                self.left = 0;
+                self.throttled_until = Some(self.next_period());
+            } else {
+                self.start_period(now);
+            }
+        } else if self.would_overflow(now) {
+            if implicit || self.deadline == 0 {
+                self.start_period(now);
+            } else {
+                let laxity = u128::from(self.deadline - now);
+                let share = u128::from(self.budget) * laxity / u128::from(self.relative);
+                self.left = u64::try_from(share).unwrap_or(u64::MAX);
+            }
+        }
+    }
+
+    fn start_period(&mut self, now: u64) {
+        self.deadline = now.saturating_add(self.relative);
+        self.left = self.budget;
+    }
+
+    /// Whether what is left, used up by the deadline, would exceed budget / relative deadline.
+    fn would_overflow(&self, now: u64) -> bool {
+        let used = u128::from(self.relative) * u128::from(self.left);
+        used > u128::from(self.deadline - now) * u128::from(self.budget)
+            || (self.deadline == now && self.relative == self.period)
+    }
+
+    fn next_period(&self) -> u64 {
+        (self.deadline - self.relative.min(self.deadline)).saturating_add(self.period)
+    }
+
+    pub(crate) fn consume(&mut self, time: u64) {
+        self.left = self.left.saturating_sub(time);
+    }
+
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The budget is used up.
+    pub(crate) fn throttle(&mut self, now: u64) {
+        let until = self.next_period();
+        self.throttled_until = Some(until);
+        if until <= now {
+            self.replenish(now);
+        }
+    }
+
+    pub(crate) fn throttled_until(&self) -> Option<u64> {
+        self.throttled_until
+    }
+
+    /// A new period: a full budget and the next deadline.
+    pub(crate) fn replenish(&mut self, now: u64) {
+        self.throttled_until = None;
+        self.deadline = self.deadline.saturating_add(self.period);
+        self.left = self.budget;
+        if self.deadline <= now {
+            self.start_period(now);
+        }
+    }
+
+    /// The deadline by which it is ranked, unless it is throttled.
+    pub(crate) fn runs_until(&self) -> Option<u64> {
+        self.throttled_until.is_none().then_some(self.deadline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(budget: u64, relative: u64, period: u64) -> Server {
+        Server { budget, relative, period, left: 0, deadline: 0, throttled_until: None }
+    }
+
+    #[test]
+    fn wakes_into_the_old_period_only_with_bandwidth_to_spare() {
+        let mut server = server(4, 10, 10);
+        server.wake(0);
+        assert_eq!((server.left, server.deadline), (4, 10));
+        server.consume(3);
+        // One left until 10: from 7 on that is less than 4 in 10.
+        server.wake(7);
+        assert_eq!((server.left, server.deadline), (1, 10));
+        server.wake(8);
+        assert_eq!((server.left, server.deadline), (4, 18));
+    }
+
+    #[test]
+    fn a_used_up_budget_stands_still_until_the_next_period() {
+        let mut server = server(4, 10, 10);
+        server.wake(5);
+        server.consume(4);
+        server.throttle(9);
+        assert_eq!(server.runs_until(), None);
+        assert_eq!(server.throttled_until(), Some(15));
+        server.replenish(15);
+        assert_eq!((server.left, server.runs_until()), (4, Some(25)));
+    }
+
+    #[test]
+    fn a_constrained_server_that_wakes_after_its_deadline_waits_for_its_period() {
+        let mut server = server(2, 4, 10);
+        server.wake(1);
+        assert_eq!(server.deadline, 5);
+        server.consume(1);
+        server.wake(7);
+        assert_eq!(server.throttled_until(), Some(11));
+        server.replenish(11);
+        assert_eq!((server.left, server.deadline), (2, 15));
+    }
+
+    #[test]
+    fn a_constrained_server_that_wakes_before_its_deadline_gets_its_share() {
+        let mut server = server(2, 4, 10);
+        server.wake(1);
+        server.wake(3);
+        assert_eq!((server.left, server.deadline), (1, 5));
+    }
+}

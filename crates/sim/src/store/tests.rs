@@ -1,0 +1,61 @@
+use super::*;
+use freehold_core::units::PageCount;
+
+fn store(latency: u64, parallel: u32, faults: Option<Faults>) -> Store {
+    let config = StoreConfig { latency: Duration::new(latency), parallel, capacity: None::<PageCount> };
+    Store::new(config, faults.map(|faults| Injector::new(faults, 1)))
+}
+
+/// When each of `requests`, handed in together at time 0, ends, in the order of ending; and whether it failed.
+fn ends(store: &mut Store, tickets: &[Ticket]) -> Vec<(u64, usize, bool)> {
+    tickets.iter().for_each(|ticket| store.submit(0, *ticket));
+    let mut ends = Vec::new();
+    while let Some(due) = store.next_end() {
+        let ended = store.end_one(due).unwrap();
+        ends.push((due, ended.ticket.region, ended.failed));
+    }
+    assert_eq!(store.outstanding(), 0);
+    ends
+}
+
+fn tickets(count: usize) -> Vec<Ticket> {
+    (0..count).map(Ticket::for_test).collect()
+}
+
+#[test]
+fn requests_queue_for_the_channels() {
+    let ends = ends(&mut store(100, 2, None), &tickets(5));
+    assert_eq!(ends, [(100, 0, false), (100, 1, false), (200, 2, false), (200, 3, false), (300, 4, false)]);
+}
+
+#[test]
+fn a_free_channel_starts_at_once() {
+    let mut store = store(100, 1, None);
+    let tickets = tickets(2);
+    store.submit(0, tickets[0]);
+    assert!(store.end_one(99).is_none());
+    assert!(store.end_one(100).is_some());
+    store.submit(130, tickets[1]);
+    assert_eq!(store.next_end(), Some(230));
+}
+
+#[test]
+fn faults_are_injected() {
+    let late = Faults { late: 1.0, late_by: Duration::new(50), ..Faults::default() };
+    assert_eq!(ends(&mut store(100, 1, Some(late)), &tickets(2)), [(150, 0, false), (300, 1, false)]);
+    let failing = Faults { fail: 1.0, ..Faults::default() };
+    assert_eq!(ends(&mut store(100, 1, Some(failing)), &tickets(1)), [(100, 0, true)]);
+    let reordering = Faults { reorder: true, ..Faults::default() };
+    let order: Vec<usize> = ends(&mut store(100, 4, Some(reordering)), &tickets(40)).iter().map(|end| end.1).collect();
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, (0..40).collect::<Vec<_>>());
+    assert_ne!(order, sorted);
+}
+
+#[test]
+fn a_healed_store_serves_as_it_should() {
+    let mut store = store(100, 1, Some(Faults { fail: 1.0, ..Faults::default() }));
+    store.heal();
+    assert_eq!(ends(&mut store, &tickets(1)), [(100, 0, false)]);
+}

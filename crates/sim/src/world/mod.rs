@@ -1,0 +1,247 @@
+//! Memory as the tasks see it: the core, the page tables, the frames and the store, with the effects that tie them
+//! together. It knows nothing of CPUs and scheduling.
+//!
+//! Order of answers, the same in every engine: effects are carried out in order; a `Fill` of zeros or of a copy and a
+//! `Discard` are answered, in order, as soon as the effects at hand are drained; whatever that brings is drained next.
+//! Only fills from the store and write-backs take time.
+
+mod effects;
+mod setup;
+
+use std::collections::VecDeque;
+
+use freehold_core::Memory;
+use freehold_core::effect::{FaultFailure, Resolution, Source};
+use freehold_core::fact::{Access, Fault, PageRef, Request};
+use freehold_core::id::{MappingId, ObjectId, ReservationId, TaskId};
+use freehold_core::units::{Instant, PageIndex};
+use freehold_scenario::{ReservationIndex, Scenario};
+
+use crate::error::SimError;
+use crate::laws::{LawBook, Oracle};
+use crate::page_table::PageTables;
+use crate::physical::Physical;
+use crate::sequence::Sequences;
+use crate::store::Store;
+
+/// A request of the core that has not ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket {
+    pub(crate) page: PageRef,
+    pub(crate) region: usize,
+    pub(crate) request: Request,
+    /// Of a fill: where the content comes from.
+    source: Option<Source>,
+    /// Of an eviction: whether the page is written to the store.
+    written: bool,
+}
+
+#[cfg(test)]
+impl Ticket {
+    /// A ticket told apart by its region.
+    pub(crate) fn for_test(region: usize) -> Self {
+        let page = setup::some_page();
+        Self { page, region, request: Request::Fill, source: Some(Source::Store), written: false }
+    }
+}
+
+/// One access to one page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Touch {
+    pub(crate) region: usize,
+    pub(crate) page: u32,
+    pub(crate) write: bool,
+}
+
+/// How a fault ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FaultEnd {
+    Mapped(Resolution),
+    Retry,
+    Failed(FaultFailure),
+}
+
+/// A fault that ended; the engine hears of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wake {
+    pub(crate) task: usize,
+    pub(crate) end: FaultEnd,
+    /// Pages that were evicted for it.
+    pub(crate) evictions: u64,
+}
+
+/// A fault that has not ended.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    region: usize,
+    page: u32,
+    /// The task's evictions before it.
+    evictions: u64,
+}
+
+/// Names of the core's things, by the scenario's positions and back.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    pub(crate) objects: Vec<ObjectId>,
+    /// `None` where the task takes no part.
+    pub(crate) tasks: Vec<Option<TaskId>>,
+    /// By task and region.
+    mappings: Vec<Vec<Option<MappingId>>>,
+    /// `None` where the reservation takes no part.
+    pub(crate) reservations: Vec<Option<ReservationId>>,
+    /// By the core's slots.
+    region_of: Vec<usize>,
+    task_of: Vec<Option<usize>>,
+    /// Task and region.
+    mapped_by: Vec<Option<(usize, usize)>>,
+    reservation_of: Vec<usize>,
+}
+
+pub(crate) struct World<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) memory: Memory,
+    pub(crate) names: Names,
+    pub(crate) tables: PageTables,
+    pub(crate) physical: Physical,
+    pub(crate) store: Store,
+    pub(crate) laws: LawBook,
+    pub(crate) sequences: Sequences,
+    pub(crate) counts: StoreCounts,
+    answers: VecDeque<Ticket>,
+    pending: Vec<Option<Pending>>,
+    /// For each task, the number of its present fault in the sequence of its reservation.
+    events: Vec<Option<usize>>,
+    /// Faults that ended, in order; the engine takes them out.
+    pub(crate) wakes: VecDeque<Wake>,
+    /// Before tasks are released everything is answered at once.
+    setting_up: bool,
+    /// A lock that could not be completed.
+    lock_failed: bool,
+    /// Facts told to the core.
+    facts: u64,
+    check_every: u64,
+}
+
+/// What the store did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StoreCounts {
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+}
+
+impl World<'_> {
+    /// A task touches a page that its page table does not let it touch. The end of the fault is in `wakes`, now or
+    /// later. `again`: this very access has faulted before.
+    pub(crate) fn fault(&mut self, now: u64, task: usize, touch: Touch, again: bool) -> Result<(), SimError> {
+        let Touch { region, page, write } = touch;
+        let mapped = self.tables.table(task, region).is_some_and(|table| table.is_mapped(page));
+        let access = match (write, mapped) {
+            (true, true) => Access::Upgrade,
+            (true, false) => Access::Write,
+            (false, _) => Access::Read,
+        };
+        let evictions = self.evictions(task);
+        if self.pending[task].replace(Pending { region, page, evictions }).is_some() {
+            self.laws.report(now, Oracle::Faults, || format!("task {task} faults twice at once"));
+        }
+        self.note_begin(task, touch, access, again);
+        let refused = |reason: String| SimError::Fault {
+            task: self.scenario.tasks[task].name.clone(),
+            region: self.scenario.regions[region].name.clone(),
+            page: PageIndex::new(page),
+            reason,
+        };
+        let Some(mapping) = self.names.mappings[task][region] else {
+            return Err(refused("the task does not map the region".to_owned()));
+        };
+        let fault = Fault { mapping, page: PageIndex::new(page), access };
+        self.memory.handle_fault(Instant::new(now), fault).map_err(|error| refused(error.to_string()))?;
+        self.carry_out(now);
+        Ok(())
+    }
+
+    /// The store has ended a request.
+    pub(crate) fn complete(&mut self, now: u64, ticket: Ticket, failed: bool) {
+        self.answer(now, ticket, failed);
+        self.carry_out(now);
+    }
+
+    /// A write-back for which the store has no room fails.
+    pub(crate) fn fails_for_room(&self, ticket: &Ticket) -> bool {
+        ticket.written && self.physical.store_is_full_for(ticket.region, ticket.page.page().get())
+    }
+
+    /// A task has ended a job.
+    pub(crate) fn end_job(&mut self, now: u64, task: usize) {
+        self.tables.end_job(task);
+        if let Some(id) = self.names.tasks[task] {
+            self.memory.handle_job_end(Instant::new(now), id);
+            self.carry_out(now);
+        }
+    }
+
+    fn note_begin(&mut self, task: usize, touch: Touch, access: Access, again: bool) {
+        if !again {
+            self.events[task] = None;
+        }
+        let reservation = self.scenario.tasks[task].reservation.map(ReservationIndex::get);
+        if let (Some(reservation), None, true) = (reservation, self.events[task], access != Access::Upgrade) {
+            self.events[task] = self.sequences.begin_fault(reservation, touch.region, touch.page);
+        }
+    }
+
+    fn note_end(&mut self, task: usize, pending: Pending, end: FaultEnd) {
+        let reservation = self.scenario.tasks[task].reservation.map(ReservationIndex::get);
+        if let (Some(reservation), Some(number), FaultEnd::Mapped(resolution)) = (reservation, self.events[task], end) {
+            let others = self.physical.written_by_others(pending.region, pending.page, reservation);
+            self.sequences.end_fault(reservation, number, resolution, others);
+        }
+    }
+
+    /// Evictions of the task so far.
+    fn evictions(&self, task: usize) -> u64 {
+        let counts = self.names.tasks[task].and_then(|id| self.memory.task(id));
+        counts.map_or(0, |counts| counts.evictions)
+    }
+
+    /// Checks every law that the core knows.
+    pub(crate) fn check_books(&mut self, now: u64) {
+        self.laws.note_check();
+        if let Err(violation) = self.memory.check_laws() {
+            self.laws.note(now, violation.law, || format!("books: {violation}"));
+        }
+    }
+
+    /// Nobody may be left waiting when the store has nothing left to do.
+    pub(crate) fn check_liveness(&mut self, now: u64) {
+        if self.store.outstanding() > 0 {
+            return;
+        }
+        for (task, pending) in self.scenario.tasks.iter().zip(&self.pending) {
+            if let Some(Pending { region, page, .. }) = pending {
+                let region = &self.scenario.regions[*region].name;
+                let what = || format!("{} waits for page {page} of {region}, and nothing is under way", task.name);
+                self.laws.report(now, Oracle::Liveness, what);
+            }
+        }
+    }
+
+    /// Pages of the region that the core believes resident must be those that are.
+    pub(crate) fn check_residency(&mut self, now: u64) {
+        for (region, object) in self.names.objects.iter().enumerate() {
+            let believed = self.memory.resident(*object).map_or(0, |pages| u64::from(pages.get()));
+            let found = self.physical.staying(region);
+            if believed != found {
+                let name = &self.scenario.regions[region].name;
+                let what = || format!("{name}: the core believes {believed} pages resident, {found} are");
+                self.laws.report(now, Oracle::Frames, what);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for World<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").field("scenario", &self.scenario.name).field("facts", &self.facts).finish_non_exhaustive()
+    }
+}
