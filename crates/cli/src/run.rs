@@ -103,3 +103,38 @@ fn conclude(outcomes: &[Outcome], wanted: usize) -> Status {
     }
     status
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use freehold_scenario::results::Violation;
+
+    use super::*;
+    use crate::engine;
+
+    #[test]
+    fn a_broken_law_is_status_3_and_a_stop_status_1() {
+        let text = include_str!("../../../scenarios/private-only.toml");
+        let scenario = load::embedded("private-only.toml", text, &[]).unwrap();
+        let outcome = engine::simulate(&scenario, None, &AtomicBool::new(false)).unwrap();
+        assert_eq!(conclude(std::slice::from_ref(&outcome), 1), Status::Done);
+        assert_eq!(conclude(std::slice::from_ref(&outcome), 2), Status::Failed);
+
+        let stopped = Outcome {
+            stopped: true,
+            ..outcome.clone()
+        };
+        assert_eq!(conclude(&[outcome.clone(), stopped], 2), Status::Failed);
+
+        let mut broken = outcome;
+        broken.result.laws.violations.push(Violation {
+            law: 1,
+            at_ns: 7,
+            what: "planted".to_owned(),
+        });
+        broken.stopped = true;
+        assert_eq!(conclude(std::slice::from_ref(&broken), 1), Status::LawBroken);
+        assert!(page(&[broken.clone(), broken]).contains("laws: 2 broken"));
+    }
+}
