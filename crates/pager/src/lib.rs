@@ -1,1 +1,57 @@
-//! Under construction.
+//! The live driver of the core, embedded in the program: every thread pages for itself.
+//!
+//! A program makes a [`Pager`], reservations, objects and tasks; each task is one thread, which maps objects and enters
+//! ([`TaskHandle::enter`]). From then on a touch of an absent page raises SIGBUS in that very thread, and the handler
+//! asks the core what to do, does it, and maps the page. There is no pager thread, and nothing is allocated on the way.
+//!
+//! # Rules that hold everywhere here
+//! - A page is written and read by the pager only through its object's locked alias. Unmap everybody, then copy out,
+//!   then drop; never another order (law 5).
+//! - Decisions are made under the core's lock and carried out outside it. Why a late mapping does no harm is in the
+//!   module `epoch`; who waits for what, and who drives it, in `wait`.
+//! - A reservation's unused frames are backed by locked frames of the pager's own (`reserve`).
+//! - An access that cannot be served ends with an error if it was made through [`Bound`], else with the previous SIGBUS
+//!   handler; it never faults for ever.
+//!
+//! # Absences
+//! - Copy-on-write views are not offered: there is no call to make one.
+//! - Objects are not removed before their pager.
+//! - A process that called `mlockall(MCL_FUTURE)` cannot make objects: every new mapping would be filled at once.
+//! - A system call that touches an absent page fails with EFAULT: touch before the call.
+
+mod access;
+#[cfg(feature = "canary")]
+mod canary;
+mod carry_out;
+mod config;
+mod context;
+mod counters;
+mod epoch;
+mod error;
+mod handler;
+mod install;
+mod mailbox;
+mod measure;
+mod object;
+mod pager;
+mod report;
+mod request;
+mod reserve;
+mod shared;
+mod task;
+mod transfer;
+mod wait;
+mod watch;
+
+pub use config::{Config, Pace, StoreShape};
+pub use error::{
+    AccessError, CreateObjectError, EndError, EnterError, Failure, LockPagesError, MapObjectError, MeasureError,
+    ReserveError, StartError, UnlockPagesError,
+};
+pub use pager::{Locking, Pager};
+pub use report::{Broken, ObjectReport, Report, TaskTimes};
+pub use task::{Bound, MappedRegion, TaskHandle};
+pub use watch::Watch;
+
+pub use freehold_core as core;
+pub use freehold_store as store;

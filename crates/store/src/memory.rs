@@ -171,6 +171,26 @@ impl MemoryStore {
         result
     }
 
+    /// Gives `slot` a record without a transfer: `content`, or zeros, which take no frame. For set-up.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchSlot`], or [`StoreError::Io`] if there is no frame for the slot.
+    pub fn seed(&self, slot: Slot, content: Option<&Record>) -> Result<(), StoreError> {
+        self.check(slot)?;
+        if let Some(record) = content {
+            self.back(slot)
+                .and_then(|()| self.transfer_out(slot, record))
+                .map_err(|errno| StoreError::Io { slot, errno })?;
+        } else if self.slots.has(slot, Mark::BACKED) {
+            self.transfer_out(slot, &[0; RECORD_SIZE])
+                .map_err(|errno| StoreError::Io { slot, errno })?;
+        }
+        let sum = checksum::of(slot.get(), content.unwrap_or(&[0; RECORD_SIZE]));
+        self.slots.set_sum(slot, sum);
+        self.slots.set(slot, Mark::PRESENT);
+        Ok(())
+    }
+
     /// Flips one bit of the record of `slot` behind the checksum's back, for tests.
     ///
     /// # Errors

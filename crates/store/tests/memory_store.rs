@@ -14,7 +14,7 @@ fn config(slots: u32) -> StoreConfig {
 }
 
 fn store(slots: u32) -> MemoryStore {
-    MemoryStore::new(config(slots)).unwrap()
+    MemoryStore::new(config(slots)).expect("a store of a few slots")
 }
 
 fn pattern(seed: u8) -> [u8; RECORD_SIZE] {
@@ -125,4 +125,14 @@ fn due_times_follow_latency_and_parallelism() {
         .map(|number| store.submit_write(NOW, Slot::new(number), &pattern(0)).unwrap().get() - NOW.get())
         .collect();
     assert_eq!(due, [500_000, 500_000, 1_000_000, 1_000_000]);
+}
+
+#[test]
+fn seeded_records_cost_no_transfer_and_zeros_no_frame() {
+    let store = store(2);
+    store.seed(Slot::new(0), None).unwrap();
+    store.seed(Slot::new(1), Some(&pattern(5))).unwrap();
+    assert_eq!((store.stats().writes, store.stats().frames), (0, FrameCount::new(1)));
+    assert_eq!(read(&store, Slot::new(0)).unwrap(), [0; RECORD_SIZE]);
+    assert_eq!(read(&store, Slot::new(1)).unwrap(), pattern(5));
 }

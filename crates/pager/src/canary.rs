@@ -1,0 +1,44 @@
+//! A planted bug, so that the stress test can prove that it finds such bugs: pages are copied out *before* they are
+//! unmapped. A write in between is lost (law 5). Deliberately wrong, and a data race besides.
+
+use crate::context::{Context, Work};
+use crate::object::Object;
+use crate::pager::Pager;
+use crate::request::HolderRow;
+use crate::shared::Shared;
+use freehold_core::fact::{PageRef, Request};
+use std::sync::atomic::Ordering;
+
+impl Pager {
+    /// Plants or removes the bug.
+    #[doc(hidden)]
+    pub fn plant_copy_before_zap(&self, planted: bool) {
+        self.shared().copies_before_zapping.store(planted, Ordering::Release);
+    }
+}
+
+impl Shared {
+    /// If the bug is planted: copies out what is to be written back, too early. True if it did.
+    pub(crate) fn copy_before_zapping(&self, context: &Context) -> bool {
+        if !self.copies_before_zapping.load(Ordering::Acquire) {
+            return false;
+        }
+        for work in &context.work {
+            if let Work::WriteBack(page, _) = work {
+                let object = self.object_at(page.object().index());
+                let slot = self.slot(*page);
+                object.with_record(Object::page_of(*page), |record| {
+                    self.store.submit_write(self.now(), slot, record).is_ok()
+                });
+            }
+        }
+        // The window is small: leave it open long enough to be hit.
+        std::thread::yield_now();
+        true
+    }
+
+    /// Enters the write of a page that was copied too early.
+    pub(crate) fn begin_copied(&self, context: &mut Context, page: PageRef, holder: HolderRow) {
+        self.enter(context, page, Request::Evict, holder, Ok(self.now()));
+    }
+}

@@ -1,0 +1,265 @@
+//! Effects turned into system calls.
+//!
+//! The order within one batch: threads whose faults were answered are woken; all unmappings; then requests in the order
+//! in which the core made them. The core orders effects for each page only, and for one page unmappings precede its
+//! eviction, so this is one of the orders it allows; it lets adjacent pages be unmapped and dropped together. One system
+//! call for a run matters: with a sibling thread running on another CPU each call costs a TLB shoot-down.
+
+use crate::context::{Context, Ended, Unmapping, Work};
+use crate::object::{Object, Whose};
+use crate::report::Broken;
+use crate::request::{HolderRow, Transfer};
+use crate::shared::Shared;
+use freehold_core::fact::{PageRef, Request};
+use freehold_core::units::Instant;
+use freehold_linux::{Errno, PageRange};
+use freehold_store::{Slot, StoreError};
+
+impl Shared {
+    /// Carries out all that is in the buffers, and tells the core what ended at once, until nothing is left to do.
+    pub(crate) fn run(&self, context: &mut Context) {
+        loop {
+            self.trim_reserve(context);
+            self.carry_out(context);
+            let Some(Ended { page, kind, failed }) = context.ended.pop_front() else {
+                return;
+            };
+            self.tell_ended(context, page, kind, failed);
+        }
+    }
+
+    fn tell_ended(&self, context: &mut Context, page: PageRef, kind: Request, failed: bool) {
+        let told = self.tell(context, |core, now| {
+            if failed {
+                core.handle_failed(now, page, kind)
+            } else {
+                core.handle_done(now, page, kind)
+            }
+        });
+        if told.is_err() {
+            self.counters.note_broken(Broken::CompletionRefused);
+        }
+    }
+
+    /// Before more frames are taken from the machine: releases those that the reserve has too many of.
+    fn trim_reserve(&self, context: &mut Context) {
+        if self.reserve.must_trim() {
+            let used = self.tell(context, |core, _| core.pool_view().memory_used);
+            // A failure leaves frames too many in the reserve: the machine is poorer, nobody's pages are wrong.
+            let _ = self.reserve.trim(used.get() as usize);
+        }
+    }
+
+    /// Carries out what is in the buffers. Never takes the core's lock.
+    pub(crate) fn carry_out(&self, context: &mut Context) {
+        for task in context.wakes.drain(..) {
+            self.tasks[usize::from(task)].mailbox.wake();
+        }
+        #[cfg(feature = "canary")]
+        let copied_early = self.copy_before_zapping(context);
+        #[cfg(not(feature = "canary"))]
+        let copied_early = false;
+        self.unmap(context);
+        let mut at = 0;
+        while let Some(&work) = context.work.get(at) {
+            at += 1;
+            match work {
+                Work::FillZero(page) => self.fill_zero(context, page),
+                Work::FillStored(page, holder) => self.begin_read(context, page, holder),
+                Work::WriteBack(page, holder) if copied_early => self.begin_copied(context, page, holder),
+                Work::WriteBack(page, holder) => self.begin_write(context, page, holder),
+                Work::Discard(_) => at = self.discard(context, at - 1),
+                Work::Refuse(page, kind) => {
+                    self.counters.note_broken(Broken::NotSupported);
+                    end(context, page, kind, true);
+                }
+            }
+        }
+        context.work.clear();
+    }
+
+    /// Advances the epochs of all pages to unmap, then zaps them in runs.
+    fn unmap(&self, context: &mut Context) {
+        if context.unmappings.is_empty() {
+            return;
+        }
+        context.unmappings.sort_unstable_by_key(|unmapping| {
+            let whose = match unmapping.whose {
+                Whose::Everyones => u32::MAX,
+                Whose::Of(HolderRow(row)) => row,
+            };
+            (unmapping.object, whose, unmapping.page)
+        });
+        for unmapping in &context.unmappings {
+            let object = self.object_at(unmapping.object);
+            self.epochs.advance(object.number(unmapping.page));
+        }
+        let mut rest = &context.unmappings[..];
+        while let Some((first, run)) = unmapping_run(rest) {
+            let pages = PageRange::new(first.page, run);
+            match self.object_at(first.object).zap(pages, first.whose) {
+                Ok(calls) => self.counters.zap_calls.add(u64::from(calls)),
+                Err(_) => self.not_unmapped(),
+            }
+            self.counters.pages_zapped.add(run as u64);
+            rest = &rest[unmapping_entries(rest, first, run)..];
+        }
+        context.unmappings.clear();
+    }
+
+    /// A page that stays mapped can be written after it was copied out. Nothing right can follow.
+    fn not_unmapped(&self) -> ! {
+        self.counters.note_broken(Broken::NotUnmapped);
+        crate::handler::die(b"freehold: a page could not be unmapped: its content cannot be kept\n")
+    }
+
+    fn fill_zero(&self, context: &mut Context, page: PageRef) {
+        let filled = self.give_frame(page);
+        end(context, page, Request::Fill, filled.is_err());
+    }
+
+    /// A locked frame of zeros for the page, from the headroom if the machine has none.
+    pub(crate) fn give_frame(&self, page: PageRef) -> Result<(), Errno> {
+        let object = self.object_at(page.object().index());
+        let at = Object::page_of(page);
+        match object.allocate(at) {
+            Ok(()) => {}
+            Err(_) if self.reserve.release_headroom() => object.allocate(at)?,
+            Err(errno) => return Err(errno),
+        }
+        self.reserve.note_filled();
+        Ok(())
+    }
+
+    fn begin_read(&self, context: &mut Context, page: PageRef, holder: HolderRow) {
+        let begun = self.store.submit_read(self.now(), self.slot(page));
+        self.enter(context, page, Request::Fill, holder, begun);
+    }
+
+    fn begin_write(&self, context: &mut Context, page: PageRef, holder: HolderRow) {
+        let object = self.object_at(page.object().index());
+        let slot = self.slot(page);
+        let begun = object
+            .with_record(Object::page_of(page), |record| {
+                self.store.submit_write(self.now(), slot, record)
+            })
+            .unwrap_or(Err(StoreError::NoSuchSlot(slot)));
+        self.enter(context, page, Request::Evict, holder, begun);
+    }
+
+    #[cfg(not(feature = "canary"))]
+    fn begin_copied(&self, context: &mut Context, page: PageRef, holder: HolderRow) {
+        self.begin_write(context, page, holder);
+    }
+
+    /// Enters a transfer that has begun, or that could not.
+    pub(crate) fn enter(
+        &self,
+        context: &mut Context,
+        page: PageRef,
+        kind: Request,
+        holder: HolderRow,
+        begun: Result<Instant, StoreError>,
+    ) {
+        let transfer = Transfer {
+            page,
+            number: u32::try_from(self.number(page)).unwrap_or(u32::MAX),
+            kind,
+            due: begun.unwrap_or_else(|_| self.now()),
+            holder,
+            refused: begun.is_err(),
+        };
+        match self.transfers.insert(transfer) {
+            Some(false) => {}
+            Some(true) => self.nudge_all(),
+            None => {
+                self.counters.note_broken(Broken::TransferRefused);
+                end(context, page, kind, true);
+            }
+        }
+    }
+
+    /// Tells every waiting task to look again at what it may drive.
+    fn nudge_all(&self) {
+        for task in &self.tasks {
+            task.mailbox.nudge();
+        }
+    }
+
+    /// Drops the pages of all discards that follow each other from `first` on; returns where other work begins. The
+    /// core is told in its own order.
+    fn discard(&self, context: &mut Context, first: usize) -> usize {
+        let discards = |work: &&Work| matches!(work, Work::Discard(_));
+        let count = context.work[first..].iter().take_while(discards).count();
+        let end_at = first + count;
+        for at in first..end_at {
+            if let Work::Discard(page) = context.work[at] {
+                context.drops.push((page.object().index(), Object::page_of(page)));
+            }
+        }
+        self.drop_pages(context);
+        for at in first..end_at {
+            if let Work::Discard(page) = context.work[at] {
+                end(context, page, Request::Evict, false);
+            }
+        }
+        end_at
+    }
+
+    /// Drops the frames of all pages in `drops`, run by run, and empties it.
+    pub(crate) fn drop_pages(&self, context: &mut Context) {
+        context.drops.sort_unstable();
+        let mut rest = &context.drops[..];
+        while let Some(&(object, page)) = rest.first() {
+            let run = (1..rest.len())
+                .find(|&next| rest[next] != (object, page + next))
+                .unwrap_or(rest.len());
+            let dropped = self.object_at(object).punch(PageRange::new(page, run));
+            if dropped.is_err() {
+                // The frames are still there, and the core will hand them out again.
+                crate::handler::die(b"freehold: pages could not be dropped: their frames cannot be given on\n");
+            }
+            self.reserve.note_dropped(run);
+            self.counters.punch_calls.add(1);
+            self.counters.pages_punched.add(run as u64);
+            rest = &rest[run..];
+        }
+        context.drops.clear();
+    }
+
+    /// The place of a page in the store.
+    pub(crate) fn slot(&self, page: PageRef) -> Slot {
+        Slot::new(u32::try_from(self.number(page)).unwrap_or(u32::MAX))
+    }
+}
+
+/// Notes that a request has ended.
+pub(crate) fn end(context: &mut Context, page: PageRef, kind: Request, failed: bool) {
+    debug_assert!(
+        context.ended.len() < context.ended.capacity(),
+        "more ends than the stated bound"
+    );
+    context.ended.push_back(Ended { page, kind, failed });
+}
+
+/// The first unmapping of a sorted slice, and how many adjacent pages of the same mappings begin with it.
+fn unmapping_run(sorted: &[Unmapping]) -> Option<(Unmapping, usize)> {
+    let first = *sorted.first()?;
+    let mut run = 1;
+    for next in &sorted[1..] {
+        let alike = next.object == first.object && next.whose == first.whose;
+        if !alike || next.page > first.page + run {
+            break;
+        }
+        // A page may be there twice.
+        run = next.page - first.page + 1;
+    }
+    Some((first, run))
+}
+
+/// How many entries of a sorted slice the run that begins it takes up.
+fn unmapping_entries(sorted: &[Unmapping], first: Unmapping, run: usize) -> usize {
+    let in_run =
+        |next: &&Unmapping| next.object == first.object && next.whose == first.whose && next.page < first.page + run;
+    sorted.iter().take_while(in_run).count()
+}

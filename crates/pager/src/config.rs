@@ -1,0 +1,63 @@
+//! The shape of a pager.
+
+use crate::watch::Watch;
+use freehold_core::limits::Limits;
+use freehold_core::units::Duration;
+use std::sync::Arc;
+
+/// What makes transfers end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// The monotonic clock: a transfer ends when its store says it is due.
+    #[default]
+    Clock,
+    /// A coordinator, with [`Pager::complete`](crate::Pager::complete): for tests that prescribe the order. The core's
+    /// clock stands still between calls of [`Pager::set_now`](crate::Pager::set_now).
+    Manual,
+}
+
+/// Where evicted pages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreShape {
+    /// How long each transfer takes.
+    pub latency: Duration,
+    /// Transfers at a time.
+    pub parallel: u16,
+}
+
+impl Default for StoreShape {
+    /// 500 µs, 8 at a time.
+    fn default() -> Self {
+        Self {
+            latency: Duration::from_micros(500),
+            parallel: 8,
+        }
+    }
+}
+
+/// Options of a [`Pager`](crate::Pager).
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Sizes of the core's tables, and of the pager's beside them. The pager keeps 16 bytes for each pair of a task and
+    /// an object.
+    pub limits: Limits,
+    /// What makes transfers end.
+    pub pace: Pace,
+    /// The store, in memory of its own that is not part of the pool.
+    pub store: StoreShape,
+    /// Is told of tasks that wait, in [`Pace::Manual`].
+    pub watch: Option<Arc<dyn Watch>>,
+}
+
+impl Config {
+    /// The clock's pace and the default store.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            pace: Pace::default(),
+            store: StoreShape::default(),
+            watch: None,
+        }
+    }
+}

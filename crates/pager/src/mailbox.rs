@@ -1,0 +1,207 @@
+//! How a task learns how its fault ended.
+//!
+//! The answer to a task's fault may be drained by any thread. It is left in the task's mailbox under the core's lock;
+//! the task carries it out itself, because only it can touch its own mappings' faults in time.
+//!
+//! One word is the state, and a futex to sleep on; another holds the answer. A task has at most one fault outstanding,
+//! so there is at most one answer.
+
+use crate::epoch::Epoch;
+use freehold_core::effect::{FaultFailure, Protection};
+use freehold_linux::clock::MonotonicTime;
+use freehold_linux::futex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// No fault outstanding.
+const IDLE: u32 = 0;
+/// A fault is outstanding.
+const WAITING: u32 = 1;
+/// As WAITING, and there may be something new to drive.
+const NUDGED: u32 = 2;
+/// The answer is there.
+const ANSWERED: u32 = 3;
+
+/// How a fault ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Map the page, unless its epoch has moved on.
+    Map {
+        epoch: Epoch,
+        protection: Protection,
+        /// The page is mapped; only write permission is to be granted.
+        upgrade: bool,
+    },
+    /// Touch the page again.
+    Retry,
+    /// The access cannot be served.
+    Fail(FaultFailure),
+}
+
+const KIND_MAP: u64 = 0;
+const KIND_RETRY: u64 = 1;
+const KIND_FAIL: u64 = 2;
+const WRITABLE: u64 = 1 << 8;
+const UPGRADE: u64 = 1 << 9;
+const DETAIL_SHIFT: u32 = 32;
+
+impl Answer {
+    fn encode(self) -> u64 {
+        match self {
+            Self::Map {
+                epoch,
+                protection,
+                upgrade,
+            } => {
+                let writable = if protection == Protection::Writable {
+                    WRITABLE
+                } else {
+                    0
+                };
+                let upgrade = if upgrade { UPGRADE } else { 0 };
+                KIND_MAP | writable | upgrade | u64::from(epoch.bits()) << DETAIL_SHIFT
+            }
+            Self::Retry => KIND_RETRY,
+            Self::Fail(failure) => {
+                let code = match failure {
+                    FaultFailure::Read => 0,
+                    FaultFailure::WriteBack => 1,
+                    FaultFailure::NoFrame => 2,
+                };
+                KIND_FAIL | code << DETAIL_SHIFT
+            }
+        }
+    }
+
+    fn decode(bits: u64) -> Self {
+        let detail = bits >> DETAIL_SHIFT;
+        match bits & 0xff {
+            KIND_MAP => Self::Map {
+                epoch: Epoch::from_bits(u32::try_from(detail).unwrap_or(0)),
+                protection: if bits & WRITABLE == 0 {
+                    Protection::ReadOnly
+                } else {
+                    Protection::Writable
+                },
+                upgrade: bits & UPGRADE != 0,
+            },
+            KIND_RETRY => Self::Retry,
+            _ => Self::Fail(match detail {
+                0 => FaultFailure::Read,
+                1 => FaultFailure::WriteBack,
+                _ => FaultFailure::NoFrame,
+            }),
+        }
+    }
+}
+
+/// One task's mailbox.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    state: AtomicU32,
+    answer: AtomicU64,
+}
+
+impl Mailbox {
+    /// The owner expects an answer from now on.
+    pub(crate) fn open(&self) {
+        self.state.store(WAITING, Ordering::Release);
+    }
+
+    /// The owner expects no answer after all.
+    pub(crate) fn close(&self) {
+        self.state.store(IDLE, Ordering::Release);
+    }
+
+    /// Leaves the answer. True if the owner may be asleep: wake it with [`Mailbox::wake`].
+    pub(crate) fn post(&self, answer: Answer) -> bool {
+        self.answer.store(answer.encode(), Ordering::Relaxed);
+        self.state.swap(ANSWERED, Ordering::AcqRel) != IDLE
+    }
+
+    /// Tells a waiting owner to look again at what it waits for.
+    pub(crate) fn nudge(&self) {
+        if self
+            .state
+            .compare_exchange(WAITING, NUDGED, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
+            self.wake();
+        }
+    }
+
+    /// Wakes the owner.
+    pub(crate) fn wake(&self) {
+        futex::wake(&self.state, 1);
+    }
+
+    /// The answer, if it has come; the mailbox is closed then.
+    pub(crate) fn take(&self) -> Option<Answer> {
+        if self.state.load(Ordering::Acquire) != ANSWERED {
+            return None;
+        }
+        self.state.store(IDLE, Ordering::Release);
+        Some(Answer::decode(self.answer.load(Ordering::Relaxed)))
+    }
+
+    /// Whether the answer has come.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.state.load(Ordering::Acquire) == ANSWERED
+    }
+
+    /// Forgets nudges received so far. To be called before the owner looks at what it waits for.
+    pub(crate) fn rearm(&self) {
+        // Failure: there was no nudge, or the answer is there.
+        let _ = self
+            .state
+            .compare_exchange(NUDGED, WAITING, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Sleeps until answered, nudged or `until`; may return early for no reason.
+    pub(crate) fn sleep(&self, until: Option<MonotonicTime>) {
+        // Every way a wait can end is a reason to look again.
+        let _ = futex::wait(&self.state, WAITING, until);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, Mailbox};
+    use crate::epoch::Epoch;
+    use freehold_core::effect::{FaultFailure, Protection};
+
+    #[test]
+    fn answers_survive_their_encoding() {
+        let mut answers = vec![Answer::Retry];
+        for failure in [FaultFailure::Read, FaultFailure::WriteBack, FaultFailure::NoFrame] {
+            answers.push(Answer::Fail(failure));
+        }
+        for protection in [Protection::ReadOnly, Protection::Writable] {
+            for upgrade in [false, true] {
+                let epoch = Epoch::from_bits(u32::MAX);
+                answers.push(Answer::Map {
+                    epoch,
+                    protection,
+                    upgrade,
+                });
+            }
+        }
+        for answer in answers {
+            assert_eq!(Answer::decode(answer.encode()), answer);
+        }
+    }
+
+    #[test]
+    fn a_nudge_is_seen_once_and_never_hides_an_answer() {
+        let mailbox = Mailbox::default();
+        mailbox.nudge();
+        mailbox.open();
+        mailbox.nudge();
+        mailbox.rearm();
+        assert_eq!(mailbox.take(), None);
+        assert!(mailbox.post(Answer::Retry));
+        mailbox.nudge();
+        mailbox.rearm();
+        assert_eq!(mailbox.take(), Some(Answer::Retry));
+        assert_eq!(mailbox.take(), None);
+    }
+}

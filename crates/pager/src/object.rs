@@ -1,0 +1,173 @@
+//! Memory objects: a memfd, the pager's locked alias of it, and the tasks' own mappings.
+//!
+//! The alias is the only mapping through which pages are filled and copied out. It is locked on fault, so that a page
+//! that every task has had zapped is still locked, and not registered, so that the pager never faults on it. A task's
+//! mapping belongs to that task alone: zapping it concerns nobody else.
+//!
+//! Mappings are never given back to the kernel before their object is: a zap decided earlier may still be pending in a
+//! preempted thread, and must not hit what took their place. A mapping whose task is gone serves the next task that
+//! maps the object.
+
+use crate::request::HolderRow;
+use freehold_core::fact::PageRef;
+use freehold_core::id::ObjectId;
+use freehold_core::limits::ObjectKind;
+use freehold_linux::PageRange;
+use freehold_linux::memory::{Access, Memfd, SharedMapping};
+use freehold_linux::userfault::{Modes, Userfault};
+use freehold_store::Record;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use crate::error::CreateObjectError;
+use crate::error::MapObjectError;
+
+/// A memory object of the pager.
+#[derive(Debug)]
+pub(crate) struct Object {
+    pub(crate) id: ObjectId,
+    pub(crate) kind: ObjectKind,
+    /// The number of its first page among all pages; also its first slot in the store.
+    pub(crate) first: u32,
+    // The mappings are dropped before the memfd, though the kernel would not mind another order.
+    mappers: Box<[Mapper]>,
+    /// Rows of `mappers` ever used.
+    used_rows: AtomicUsize,
+    alias: SharedMapping,
+    pub(crate) memfd: Memfd,
+}
+
+/// Room for one task's mapping.
+#[derive(Debug, Default)]
+struct Mapper {
+    mapping: OnceLock<SharedMapping>,
+    in_use: AtomicBool,
+    holder: AtomicU32,
+}
+
+/// Whose mappings are zapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Everyones,
+    Of(HolderRow),
+}
+
+impl Object {
+    pub(crate) fn new(
+        id: ObjectId,
+        kind: ObjectKind,
+        first: u32,
+        pages: usize,
+        tasks: usize,
+    ) -> Result<Self, CreateObjectError> {
+        let memfd = Memfd::create(c"freehold-object", pages)?;
+        let mut alias = SharedMapping::of_whole(&memfd, Access::ReadWrite)?;
+        alias.lock_on_fault()?;
+        Ok(Self {
+            id,
+            kind,
+            first,
+            mappers: (0..tasks).map(|_| Mapper::default()).collect(),
+            used_rows: AtomicUsize::new(0),
+            alias,
+            memfd,
+        })
+    }
+
+    /// The number of one of its pages among all pages.
+    pub(crate) fn number(&self, page: usize) -> usize {
+        self.first as usize + page
+    }
+
+    pub(crate) fn pages(&self) -> usize {
+        self.memfd.pages()
+    }
+
+    /// Gives a task of `holder` a mapping; returns its row. Not to be called by two threads at a time.
+    pub(crate) fn attach(&self, userfault: &Userfault, holder: HolderRow) -> Result<usize, MapObjectError> {
+        let row = self
+            .mappers
+            .iter()
+            .position(|mapper| !mapper.in_use.load(Ordering::Acquire))
+            .ok_or(MapObjectError::TooManyTasks)?;
+        let mapper = &self.mappers[row];
+        if mapper.mapping.get().is_none() {
+            let mapping = self.map_registered(userfault)?;
+            // Empty as just seen, and only one thread attaches at a time.
+            let _ = mapper.mapping.set(mapping);
+        }
+        mapper.holder.store(holder.0, Ordering::Release);
+        mapper.in_use.store(true, Ordering::Release);
+        self.used_rows.fetch_max(row + 1, Ordering::AcqRel);
+        Ok(row)
+    }
+
+    fn map_registered(&self, userfault: &Userfault) -> Result<SharedMapping, MapObjectError> {
+        let mapping = SharedMapping::of_whole(&self.memfd, Access::ReadWrite)?;
+        let modes = Modes::MISSING | Modes::MINOR | Modes::WRITE_PROTECT;
+        let whole = mapping
+            .addresses(mapping.whole())
+            .ok_or(MapObjectError::System(freehold_linux::Errno::INVAL))?;
+        // SAFETY: the memory is this new mapping's, which hands out raw pointers only; no reference into it is made.
+        unsafe { userfault.register(whole, modes) }?;
+        Ok(mapping)
+    }
+
+    /// Takes a task's mapping back: its pages are zapped, and accesses to it are faults that nobody serves.
+    pub(crate) fn detach(&self, row: usize) {
+        let Some(mapping) = self.mapping(row) else { return };
+        let _ = mapping.zap(mapping.whole());
+        self.mappers[row].in_use.store(false, Ordering::Release);
+    }
+
+    /// The mapping in this row, whether in use or not.
+    pub(crate) fn mapping(&self, row: usize) -> Option<&SharedMapping> {
+        self.mappers.get(row)?.mapping.get()
+    }
+
+    /// Drops the page-table entries of `pages` in whose mappings it says. Pages are not dropped. One system call for
+    /// each mapping; returns how many.
+    pub(crate) fn zap(&self, pages: PageRange, whose: Whose) -> Result<u32, freehold_linux::Errno> {
+        let mut calls = 0;
+        for mapper in &self.mappers[..self.used_rows.load(Ordering::Acquire)] {
+            let meant = match whose {
+                Whose::Everyones => true,
+                Whose::Of(holder) => mapper.holder.load(Ordering::Acquire) == holder.0,
+            };
+            if !meant || !mapper.in_use.load(Ordering::Acquire) {
+                continue;
+            }
+            if let Some(mapping) = mapper.mapping.get() {
+                mapping.zap(pages)?;
+                calls += 1;
+            }
+        }
+        Ok(calls)
+    }
+
+    /// Gives `page` a locked frame of zeros. It must have none: what a frame holds already would be seen.
+    pub(crate) fn allocate(&self, page: usize) -> Result<(), freehold_linux::Errno> {
+        self.alias.populate(PageRange::single(page))
+    }
+
+    /// Drops the frames of `pages`, for every mapper and for the alias.
+    pub(crate) fn punch(&self, pages: PageRange) -> Result<(), freehold_linux::Errno> {
+        self.memfd.punch_hole(pages)
+    }
+
+    /// Hands the content of a resident page, mapped for nobody but the pager, to `use_it`.
+    pub(crate) fn with_record<R>(&self, page: usize, use_it: impl FnOnce(&mut Record) -> R) -> Option<R> {
+        let start = self.alias.page(page)?;
+        // SAFETY: the alias is mapped as long as `self` lives, and a page is as long and as aligned as a record. The
+        // page is resident (the caller's fill allocated it, or its eviction has not dropped it yet), and nobody else
+        // reaches it: a page being filled is mapped for nobody yet, and one being evicted was zapped for everybody and
+        // cannot be mapped again (`epoch`), so no other reference or access exists. Its request is taken by one thread.
+        let record = unsafe { &mut *start.cast::<Record>() };
+        Some(use_it(record))
+    }
+
+    /// The page of this object that an effect names, as an index.
+    pub(crate) fn page_of(page: PageRef) -> usize {
+        page.page().get() as usize
+    }
+}

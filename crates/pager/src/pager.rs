@@ -1,0 +1,355 @@
+//! The pager as its user sees it: commands, made by any thread, one at a time.
+
+use crate::config::{Config, Pace};
+use crate::context::Context;
+use crate::error::{CreateObjectError, LockPagesError, ReserveError, StartError};
+use crate::install;
+use crate::object::Object;
+use crate::request::Transfers;
+use crate::reserve::Reserve;
+use crate::shared::{Control, LOCK_DONE, LOCK_FAILED, LOCK_OPEN, Shared, TaskRow, row_of};
+use crate::task::{Local, TaskHandle};
+use freehold_core::Memory;
+use freehold_core::effect::Holder;
+use freehold_core::error::{AdmitError, CreateError, RemoveError, UnlockError};
+use freehold_core::fact::{PageRef, Request};
+use freehold_core::id::{ObjectId, ReservationId};
+use freehold_core::law::Violation;
+use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, PageRange, ReservationSpec};
+use freehold_core::units::{Instant, PageCount, PageIndex};
+use freehold_linux::clock::{self, MonotonicTime};
+use freehold_linux::pi_mutex::PiMutex;
+use freehold_linux::userfault::{Features, Userfault};
+use freehold_store::{MemoryStore, Record, Slot, StoreConfig};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// How often an admission that finds its frames in use is tried again, each time after a transfer has ended.
+const ADMISSION_ATTEMPTS: u32 = 10_000;
+
+/// The live driver of the core, embedded in the program.
+///
+/// Commands may be given by any thread and at any time; they are carried out one after the other. When the last pager,
+/// task and guard is gone everything is given back: handler, mappings, memfds, locked memory, the userfaultfd.
+#[derive(Debug)]
+pub struct Pager {
+    shared: Arc<Shared>,
+}
+
+/// Whether a lock of pages is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Locking {
+    /// All pages are resident and locked.
+    Complete,
+    /// Pages are on their way in; only in [`Pace::Manual`], where their transfers end when the coordinator says so.
+    Pending,
+}
+
+impl Pager {
+    /// Makes a pager: all tables are allocated, the handler is installed, the headroom is there.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left behind.
+    pub fn new(config: Config) -> Result<Self, StartError> {
+        let Config {
+            limits,
+            pace,
+            store,
+            watch,
+        } = config;
+        let userfault = Userfault::open(Features::SELF_PAGING)?;
+        let core = limits.seal().map_err(StartError::Core)?;
+        let max_effects = core.max_effects();
+        let tasks = usize::from(limits.tasks);
+        let pages = limits.pages.get() as usize;
+        let reservations = usize::from(limits.reservations);
+        let shared = Shared {
+            tasks: (0..tasks).map(|_| TaskRow::default()).collect(),
+            objects: (0..limits.objects).map(|_| OnceLock::new()).collect(),
+            epochs: crate::epoch::Epochs::new(pages),
+            transfers: Transfers::new(most_transfers(&limits), pages, reservations + 1),
+            reserve: Reserve::new(limits.frames.get() as usize, tasks)?,
+            store: MemoryStore::new(StoreConfig {
+                slots: limits.pages.get(),
+                latency: store.latency,
+                parallel: store.parallel,
+            })?,
+            core: PiMutex::new(core),
+            max_effects,
+            pages: limits.pages.get(),
+            pace,
+            watch,
+            manual_now: AtomicU64::new(0),
+            counters: crate::counters::Counters::default(),
+            locks: (0..reservations).map(|_| AtomicU8::new(LOCK_DONE)).collect(),
+            control: PiMutex::new(Control {
+                context: Context::new(None, max_effects, tasks),
+                pages_given: 0,
+            }),
+            #[cfg(feature = "canary")]
+            copies_before_zapping: std::sync::atomic::AtomicBool::new(false),
+            userfault,
+            _handler: install::share()?,
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// Admits a reservation and backs its frames.
+    ///
+    /// # Errors
+    /// See [`ReserveError`]; nothing is reserved then.
+    pub fn reserve(&self, spec: ReservationSpec) -> Result<ReservationId, ReserveError> {
+        let mut control = self.shared.control.lock();
+        let context = &mut control.context;
+        let mut attempt = 0;
+        let id = loop {
+            let admitted = self.shared.tell(context, |core, _| core.admit(spec));
+            self.shared.run(context);
+            match admitted {
+                Err(AdmitError::InUse { .. }) if attempt < ADMISSION_ATTEMPTS && self.pass_transfer(context) => {
+                    attempt += 1;
+                }
+                other => break other?,
+            }
+        };
+        if let Err(errno) = self.adjust(context) {
+            // The tasks of a new reservation cannot be in the way.
+            let _ = self.shared.tell(context, |core, _| core.release(id));
+            self.shared.run(context);
+            let _ = self.adjust(context);
+            return Err(ReserveError::NoFrames(errno));
+        }
+        Ok(id)
+    }
+
+    /// Ends a reservation; its tasks must be gone.
+    ///
+    /// # Errors
+    /// See [`RemoveError`].
+    pub fn release(&self, reservation: ReservationId) -> Result<(), RemoveError> {
+        let mut control = self.shared.control.lock();
+        let context = &mut control.context;
+        let released = self.shared.tell(context, |core, _| core.release(reservation));
+        self.shared.run(context);
+        released
+    }
+
+    /// Makes a memory object, which lives as long as the pager. The pages of an object of kind file are zeros that are
+    /// read from the store at first touch; give them other content with [`Pager::load`].
+    ///
+    /// # Errors
+    /// See [`CreateObjectError`]; nothing is made then.
+    pub fn create_object(&self, spec: ObjectSpec) -> Result<ObjectId, CreateObjectError> {
+        let mut control = self.shared.control.lock();
+        let first = control.pages_given;
+        let room = self.shared.pages - first;
+        if spec.pages.get() > room {
+            return Err(CreateError::PagesFull { wanted: spec.pages }.into());
+        }
+        let context = &mut control.context;
+        let id = self.shared.tell(context, |core, _| core.create_object(spec))?;
+        self.shared.run(context);
+        let pages = spec.pages.get() as usize;
+        let object = match Object::new(id, spec.kind, first, pages, self.shared.tasks.len()) {
+            Ok(object) => object,
+            Err(error) => {
+                let _ = self.shared.tell(context, |core, _| core.remove_object(id));
+                self.shared.run(context);
+                return Err(error);
+            }
+        };
+        if spec.kind == ObjectKind::File {
+            for page in 0..spec.pages.get() {
+                self.shared.store.seed(Slot::new(first + page), None)?;
+            }
+        }
+        control.pages_given += spec.pages.get();
+        // Vacant: objects are never removed, so the core gives out each index once.
+        let _ = self.shared.objects[id.index()].set(object);
+        Ok(id)
+    }
+
+    /// Gives a page of an object of kind file its content, before any task has touched it.
+    ///
+    /// # Errors
+    /// [`CreateObjectError::Refused`] if the object is unknown, not of kind file or has no such page;
+    /// [`CreateObjectError::Content`].
+    pub fn load(&self, object: ObjectId, page: PageIndex, content: &Record) -> Result<(), CreateObjectError> {
+        let found = self.shared.object(object).ok_or(CreateError::Stale)?;
+        if found.kind != ObjectKind::File || page.get() as usize >= found.pages() {
+            return Err(CreateError::BadBase.into());
+        }
+        let slot = Slot::new(found.first + page.get());
+        Ok(self.shared.store.seed(slot, Some(content))?)
+    }
+
+    /// Makes a task, in a reservation or without one.
+    ///
+    /// # Errors
+    /// [`CreateError::TableFull`], or [`CreateError::Stale`] where the reservation is gone.
+    pub fn add_task(&self, reservation: Option<ReservationId>) -> Result<TaskHandle, CreateError> {
+        let mut control = self.shared.control.lock();
+        let shared = &self.shared;
+        let id = shared.tell(&mut control.context, |core, _| core.add_task(reservation))?;
+        shared.run(&mut control.context);
+        let holder = row_of(reservation.map_or(Holder::Pool, Holder::Reservation));
+        let row = &shared.tasks[id.index()];
+        row.holder.store(holder.0, Ordering::Release);
+        let local = row.local.get_or_init(|| {
+            let me = u16::try_from(id.index()).ok();
+            PiMutex::new(Local {
+                task: id,
+                holder,
+                context: Context::new(me, shared.max_effects, shared.tasks.len()),
+                views: Vec::with_capacity(shared.objects.len()),
+            })
+        });
+        let mut local = local.lock();
+        local.task = id;
+        local.holder = holder;
+        Ok(TaskHandle::new(Arc::clone(shared), id))
+    }
+
+    /// Locks pages for a reservation, one of whose tasks maps the object: they are brought in and stay.
+    ///
+    /// # Errors
+    /// See [`LockPagesError`]; nothing is locked then.
+    pub fn lock_pages(
+        &self,
+        reservation: ReservationId,
+        object: ObjectId,
+        range: PageRange,
+    ) -> Result<Locking, LockPagesError> {
+        let mut control = self.shared.control.lock();
+        let context = &mut control.context;
+        let state = &self.shared.locks[reservation.index()];
+        state.store(LOCK_OPEN, Ordering::Release);
+        self.shared
+            .tell(context, |core, _| core.lock(reservation, object, range))?;
+        self.shared.run(context);
+        loop {
+            match state.load(Ordering::Acquire) {
+                LOCK_DONE => return Ok(Locking::Complete),
+                LOCK_FAILED => return Err(LockPagesError::NotFilled),
+                _ if self.shared.pace == Pace::Manual => return Ok(Locking::Pending),
+                _ if self.pass_transfer(context) => {}
+                // The transfer is in the hands of a task's thread.
+                _ => std::thread::yield_now(),
+            }
+        }
+    }
+
+    /// Unlocks pages; they stay resident until they are evicted like others.
+    ///
+    /// # Errors
+    /// See [`UnlockError`].
+    pub fn unlock_pages(
+        &self,
+        reservation: ReservationId,
+        object: ObjectId,
+        range: PageRange,
+    ) -> Result<(), UnlockError> {
+        let mut control = self.shared.control.lock();
+        let context = &mut control.context;
+        let unlocked = self
+            .shared
+            .tell(context, |core, _| core.unlock(reservation, object, range));
+        self.shared.run(context);
+        unlocked
+    }
+
+    /// Ends all transfers under way, waiting for each, and makes the reserve exact. Afterwards, if no task runs, the
+    /// frames that the kernel counts are those of the books. In [`Pace::Manual`] transfers are left to the coordinator.
+    ///
+    /// # Errors
+    /// The kernel's refusal of frames for the reserve.
+    pub fn settle(&self) -> Result<(), freehold_linux::Errno> {
+        let mut control = self.shared.control.lock();
+        let context = &mut control.context;
+        if self.shared.pace == Pace::Clock {
+            while self.pass_transfer(context) {}
+        }
+        self.adjust(context)
+    }
+
+    /// In [`Pace::Manual`]: ends one transfer, as a failure if so told. False if it is not under way.
+    pub fn complete(&self, page: PageRef, request: Request, failed: bool) -> bool {
+        let known = self.outstanding().contains(&(page, request));
+        let number = u32::try_from(self.shared.number(page)).unwrap_or(u32::MAX);
+        let mut control = self.shared.control.lock();
+        known && self.shared.finish_page(&mut control.context, number, failed)
+    }
+
+    /// All transfers under way, earliest due time first.
+    #[must_use]
+    pub fn outstanding(&self) -> Vec<(PageRef, Request)> {
+        self.shared.transfers.list()
+    }
+
+    /// In [`Pace::Manual`]: sets the core's clock, which never goes back.
+    pub fn set_now(&self, now: Instant) {
+        self.shared.manual_now.fetch_max(now.get(), Ordering::AcqRel);
+    }
+
+    /// The store, for its counts and for failures to inject.
+    #[must_use]
+    pub fn store(&self) -> &MemoryStore {
+        &self.shared.store
+    }
+
+    /// Looks at the core under its lock: getters only, and briefly, because faults wait meanwhile.
+    pub fn inspect<R>(&self, look: impl FnOnce(&Memory) -> R) -> R {
+        look(&self.shared.core.lock())
+    }
+
+    /// Checks every law on the core's books.
+    ///
+    /// # Errors
+    /// The first law that is broken.
+    pub fn check_laws(&self) -> Result<(), Violation> {
+        self.inspect(Memory::check_laws)
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Waits for the earliest transfer and ends it; false if there is none.
+    fn pass_transfer(&self, context: &mut Context) -> bool {
+        let Some(next) = self.shared.transfers.earliest() else {
+            return false;
+        };
+        if self.shared.pace == Pace::Clock && next.due > self.shared.now() {
+            clock::sleep_until(MonotonicTime::from_nanos(next.due.get()));
+        }
+        self.shared.finish_page(context, next.number, false);
+        true
+    }
+
+    fn adjust(&self, context: &mut Context) -> Result<(), freehold_linux::Errno> {
+        let used = self.shared.tell(context, |core, _| core.pool_view().memory_used);
+        self.shared.run(context);
+        self.shared.reserve.adjust(used.get() as usize)
+    }
+}
+
+impl Shared {
+    /// Between two jobs: makes the reserve follow the books, if it is off by enough.
+    pub(crate) fn adjust_reserve_between_jobs(&self, context: &mut Context) {
+        if self.reserve.wants_adjustment() {
+            let used = self.tell(context, |core, _| core.pool_view().memory_used);
+            self.run(context);
+            // Without frames for the reserve the next fills find fewer; the headroom is what remains.
+            let _ = self.reserve.adjust(used.get() as usize);
+        }
+    }
+}
+
+/// A page under way has a frame; so there are at most as many as frames, and never more than pages.
+fn most_transfers(limits: &Limits) -> usize {
+    let pages: PageCount = limits.pages;
+    (limits.frames.get()).min(pages.get()) as usize
+}

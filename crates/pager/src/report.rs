@@ -1,0 +1,128 @@
+//! What a pager tells about itself and its tasks.
+
+use freehold_core::id::ObjectId;
+use freehold_core::units::{Duration, FrameCount, PageCount};
+use freehold_store::StoreStats;
+
+/// Where one task's time in the pager went, so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskTimes {
+    /// Faults that reached the pager, spurious ones included.
+    pub faults: u64,
+    /// Time in the fault handler, without the three waits below.
+    pub fault_service: Duration,
+    /// The longest one fault was served, without the waits.
+    pub longest_service: Duration,
+    /// Asleep, waiting for a transfer: not charged as CPU time.
+    pub store_slept: Duration,
+    /// Spinning, waiting for a transfer: charged as CPU time.
+    pub store_spun: Duration,
+    /// Waiting for the core's lock.
+    pub lock_wait: Duration,
+    /// Mappings not made because the page was unmapped meanwhile (see the module `epoch`); the access faulted again.
+    pub epoch_retries: u64,
+    /// Mappings found made already.
+    pub mapped_already: u64,
+    /// Faults that ended with an error.
+    pub failures: u64,
+    /// Waits that found no transfer to drive, only another thread at work.
+    pub adrift: u64,
+}
+
+/// A disagreement between the kernel's state and the books: a law is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// A page that is resident by the books was in no frame (law 5).
+    PageAbsent,
+    /// A page could not be unmapped.
+    NotUnmapped,
+    /// The core refused a fault of a mapping that exists.
+    FaultRefused,
+    /// The core refused the end of a transfer that it had asked for.
+    CompletionRefused,
+    /// The table of transfers was full, or had the page already.
+    TransferRefused,
+    /// The core asked for something that is not possible here, such as a copy-on-write page.
+    NotSupported,
+    /// The core reported a broken law; see [`Pager::check_laws`](crate::Pager::check_laws).
+    MappingRefused,
+}
+
+impl Broken {
+    const ALL: [Self; 7] = [
+        Self::PageAbsent,
+        Self::NotUnmapped,
+        Self::FaultRefused,
+        Self::CompletionRefused,
+        Self::TransferRefused,
+        Self::NotSupported,
+        Self::MappingRefused,
+    ];
+
+    pub(crate) fn code(self) -> u8 {
+        let at = Self::ALL.iter().position(|&other| other == self).unwrap_or(0);
+        u8::try_from(at + 1).unwrap_or(u8::MAX)
+    }
+
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code).checked_sub(1)?).copied()
+    }
+}
+
+/// One object at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectReport {
+    /// The object.
+    pub object: ObjectId,
+    /// Pages in frames by the core's books.
+    pub resident: PageCount,
+    /// Pages in frames as the kernel counts them.
+    pub resident_measured: PageCount,
+}
+
+/// The pager at one moment. Books and measurement agree only while no task runs and after [`settle`](crate::Pager::settle).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Frames in use by the core's books: the contract's `memory.used`.
+    pub memory_used: FrameCount,
+    /// Frames of objects and reserve, as the kernel counts them: the contract's `memory.resident_measured`.
+    pub resident_measured: FrameCount,
+    /// Of these, frames of the reserve.
+    pub reserve: FrameCount,
+    /// Frames of the headroom, not counted in the above.
+    pub headroom: FrameCount,
+    /// How often the headroom had to give a frame.
+    pub headroom_used: u64,
+    /// The farthest that fills ran ahead of the release of reserve frames.
+    pub reserve_most_behind: FrameCount,
+    /// Every object.
+    pub objects: Vec<ObjectReport>,
+    /// The store.
+    pub store: StoreStats,
+    /// Transfers under way now.
+    pub transfers: usize,
+    /// The most transfers ever under way at a time.
+    pub most_transfers: usize,
+    /// How often the core's lock was taken for a fact or command.
+    pub core_locks: u64,
+    /// The longest it was held.
+    pub longest_hold: Duration,
+    /// The longest anybody waited for it.
+    pub longest_wait: Duration,
+    /// System calls that unmapped pages, and the pages they were made for.
+    pub zap_calls: u64,
+    /// Pages unmapped, counted once for each effect.
+    pub pages_zapped: u64,
+    /// System calls that dropped pages.
+    pub punch_calls: u64,
+    /// Pages dropped.
+    pub pages_punched: u64,
+    /// Decisions so long that a part was carried out under the core's lock.
+    pub overlong_drains: u64,
+    /// Waits for another thread at work that were ended by the clock, for lack of a wake-up.
+    pub adrift_timeouts: u64,
+    /// Broken laws, and the first of them.
+    pub broken: u64,
+    /// What the first one was.
+    pub first_broken: Option<Broken>,
+}

@@ -1,0 +1,219 @@
+//! A reservation's frames are there: what is promised but not in use is backed by locked frames of the pager's own.
+//!
+//! The *reserve* is one memfd whose first pages are resident, as many as reservations have free and conserved frames
+//! (and frames being filled). Filling a page of an object takes a frame from the machine, so one is released here, and
+//! dropping a page gives one back, so one is taken here. Both are done for a run of pages at a time: fills may run ahead
+//! of the release by at most the size of the headroom; drops are made up for off the fault path, between jobs.
+//!
+//! The *headroom* is a second memfd, with one frame for each task that may fault at the same time: released when the
+//! machine has no frame for a fill, restored between jobs.
+//!
+//! Between the release of a frame here and its allocation there, somebody else may take it: see CAVEATS.md.
+
+use crate::error::StartError;
+use freehold_core::units::FrameCount;
+use freehold_linux::memory::{Access, Memfd, Residency, ResidencyError, SharedMapping};
+use freehold_linux::pi_mutex::PiMutex;
+use freehold_linux::{Errno, PageRange};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering};
+
+/// Fewest frames of headroom.
+const LEAST_HEADROOM: usize = 16;
+
+/// Locked frames, the first pages of a memfd of their own.
+#[derive(Debug)]
+struct Stock {
+    mapping: SharedMapping,
+    memfd: Memfd,
+    /// How many of the first pages are resident.
+    held: PiMutex<usize>,
+}
+
+impl Stock {
+    fn new(name: &CStr, pages: usize) -> Result<Self, StartError> {
+        let memfd = Memfd::create(name, pages)?;
+        let mut mapping = SharedMapping::of_whole(&memfd, Access::ReadWrite)?;
+        mapping.lock_on_fault()?;
+        Ok(Self {
+            mapping,
+            memfd,
+            held: PiMutex::new(0),
+        })
+    }
+
+    /// Makes the stock `wanted` frames large (at most its length), in one system call.
+    fn resize(&self, wanted: usize) -> Result<(), Errno> {
+        let mut held = self.held.lock();
+        let wanted = wanted.min(self.memfd.pages());
+        if wanted > *held {
+            self.mapping.populate(PageRange::new(*held, wanted - *held))?;
+        } else if wanted < *held {
+            self.memfd.punch_hole(PageRange::new(wanted, *held - wanted))?;
+        }
+        *held = wanted;
+        Ok(())
+    }
+
+    /// Releases `count` frames, or as many as there are; returns how many.
+    fn release(&self, count: usize) -> Result<usize, Errno> {
+        let mut held = self.held.lock();
+        let count = count.min(*held);
+        if count > 0 {
+            self.memfd.punch_hole(PageRange::new(*held - count, count))?;
+            *held -= count;
+        }
+        Ok(count)
+    }
+
+    fn resident(&self) -> Result<Residency, ResidencyError> {
+        self.memfd.resident(self.mapping.whole())
+    }
+}
+
+/// Frames that are promised but not in use, and headroom.
+#[derive(Debug)]
+pub(crate) struct Reserve {
+    stock: Stock,
+    headroom: Stock,
+    headroom_size: usize,
+    /// Resident pages of all objects, as the pager filled and dropped them.
+    in_objects: AtomicUsize,
+    /// Fills less drops since the stock was last looked at.
+    behind: AtomicIsize,
+    most_behind: AtomicIsize,
+    headroom_used: AtomicU64,
+}
+
+impl Reserve {
+    /// A reserve that can back `frames`, empty at first, and headroom for `tasks`, there at once.
+    pub(crate) fn new(frames: usize, tasks: usize) -> Result<Self, StartError> {
+        let headroom_size = tasks.max(LEAST_HEADROOM);
+        let headroom = Stock::new(c"freehold-headroom", headroom_size)?;
+        headroom.resize(headroom_size).map_err(|errno| StartError::Headroom {
+            frames: FrameCount::new(u32::try_from(headroom_size).unwrap_or(u32::MAX)),
+            errno,
+        })?;
+        Ok(Self {
+            stock: Stock::new(c"freehold-reserve", frames)?,
+            headroom,
+            headroom_size,
+            in_objects: AtomicUsize::new(0),
+            behind: AtomicIsize::new(0),
+            most_behind: AtomicIsize::new(0),
+            headroom_used: AtomicU64::new(0),
+        })
+    }
+
+    /// An object got a frame.
+    pub(crate) fn note_filled(&self) {
+        self.in_objects.fetch_add(1, Ordering::AcqRel);
+        let behind = self.behind.fetch_add(1, Ordering::AcqRel) + 1;
+        self.most_behind.fetch_max(behind, Ordering::Relaxed);
+    }
+
+    /// Objects lost `count` frames.
+    pub(crate) fn note_dropped(&self, count: usize) {
+        self.in_objects.fetch_sub(count, Ordering::AcqRel);
+        self.behind
+            .fetch_sub(isize::try_from(count).unwrap_or(isize::MAX), Ordering::AcqRel);
+    }
+
+    /// Whether so many frames were filled ahead that some must be released before the next fill.
+    pub(crate) fn must_trim(&self) -> bool {
+        self.behind.load(Ordering::Acquire) >= isize::try_from(LEAST_HEADROOM).unwrap_or(isize::MAX)
+    }
+
+    /// Whether the stock is off by enough to be worth a system call between two jobs.
+    pub(crate) fn wants_adjustment(&self) -> bool {
+        self.behind.load(Ordering::Acquire).unsigned_abs() >= LEAST_HEADROOM / 2
+    }
+
+    /// Releases what the stock has beyond its due, given all frames in use by the core's books.
+    pub(crate) fn trim(&self, used: usize) -> Result<(), Errno> {
+        let held = *self.stock.held.lock();
+        let there = held + self.in_objects.load(Ordering::Acquire);
+        // What is missing stays noted, for the next adjustment.
+        self.behind
+            .store(there.min(used).cast_signed() - used.cast_signed(), Ordering::Release);
+        match there.saturating_sub(used) {
+            0 => Ok(()),
+            excess => self.stock.release(excess).map(|_| ()),
+        }
+    }
+
+    /// Makes the stock exactly what it should be, and the headroom whole. Not for the fault path.
+    pub(crate) fn adjust(&self, used: usize) -> Result<(), Errno> {
+        self.behind.store(0, Ordering::Release);
+        self.stock
+            .resize(used.saturating_sub(self.in_objects.load(Ordering::Acquire)))?;
+        self.headroom.resize(self.headroom_size)
+    }
+
+    /// Releases one frame of the headroom; false if there is none left.
+    pub(crate) fn release_headroom(&self) -> bool {
+        let released = self.headroom.release(1).is_ok_and(|released| released == 1);
+        self.headroom_used.fetch_add(u64::from(released), Ordering::Relaxed);
+        released
+    }
+
+    /// Frames of the stock, as the kernel counts them.
+    pub(crate) fn resident(&self) -> Result<Residency, ResidencyError> {
+        self.stock.resident()
+    }
+
+    /// Frames of the headroom, as the kernel counts them.
+    pub(crate) fn headroom_resident(&self) -> Result<Residency, ResidencyError> {
+        self.headroom.resident()
+    }
+
+    /// The farthest that fills ever ran ahead of the release.
+    pub(crate) fn most_behind(&self) -> usize {
+        self.most_behind.load(Ordering::Relaxed).max(0).unsigned_abs()
+    }
+
+    /// How often the headroom had to give a frame.
+    pub(crate) fn headroom_used(&self) -> u64 {
+        self.headroom_used.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Reserve;
+
+    #[test]
+    fn the_stock_follows_the_books() {
+        let reserve = Reserve::new(100, 4).unwrap();
+        assert_eq!(reserve.headroom_resident().unwrap().pages, 16);
+        reserve.adjust(40).unwrap();
+        assert_eq!(reserve.resident().unwrap().pages, 40);
+        for _ in 0..16 {
+            assert!(!reserve.must_trim());
+            reserve.note_filled();
+        }
+        assert!(reserve.must_trim());
+        reserve.trim(40).unwrap();
+        assert_eq!(reserve.resident().unwrap().pages, 24);
+        assert!(!reserve.must_trim());
+        reserve.note_dropped(10);
+        assert!(reserve.wants_adjustment());
+        // A trim never takes frames.
+        reserve.trim(40).unwrap();
+        assert_eq!(reserve.resident().unwrap().pages, 24);
+        reserve.adjust(40).unwrap();
+        assert_eq!(reserve.resident().unwrap().pages, 34);
+        assert_eq!(reserve.most_behind(), 16);
+    }
+
+    #[test]
+    fn the_headroom_is_spent_and_restored() {
+        let reserve = Reserve::new(1, 17).unwrap();
+        let spent = std::iter::repeat_with(|| reserve.release_headroom()).take_while(|&released| released);
+        assert_eq!(spent.count(), 17);
+        assert_eq!(reserve.headroom_resident().unwrap().pages, 0);
+        reserve.adjust(0).unwrap();
+        assert_eq!(reserve.headroom_resident().unwrap().pages, 17);
+        assert_eq!(reserve.headroom_used(), 17);
+    }
+}

@@ -1,0 +1,218 @@
+//! What all threads of a pager share, and the way to the core.
+//!
+//! The core is behind a PI mutex. Under it a thread hands in one fact or command and drains every effect into its own
+//! buffers, which were allocated for the most there can be; answers to faults are posted to mailboxes. Everything else
+//! (copying, zapping, punching, waking) happens after the lock is released.
+
+use crate::config::Pace;
+use crate::context::{Context, Unmapping, Work};
+use crate::counters::{Counters, TaskCounters};
+use crate::epoch::Epochs;
+use crate::mailbox::{Answer, Mailbox};
+use crate::object::{Object, Whose};
+use crate::report::Broken;
+use crate::request::{HolderRow, Transfers};
+use crate::reserve::Reserve;
+use crate::task::Local;
+use crate::watch::Watch;
+use freehold_core::Memory;
+use freehold_core::effect::{Effect, Holder, Resolution, Scope, Source};
+use freehold_core::fact::{PageRef, Request};
+use freehold_core::id::ObjectId;
+use freehold_core::units::Instant;
+use freehold_linux::clock;
+use freehold_linux::fault::Installed;
+use freehold_linux::pi_mutex::{PiGuard, PiMutex};
+use freehold_linux::userfault::Userfault;
+use freehold_store::MemoryStore;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// One task's row.
+#[derive(Debug, Default)]
+pub(crate) struct TaskRow {
+    pub(crate) mailbox: Mailbox,
+    pub(crate) counters: TaskCounters,
+    pub(crate) holder: AtomicU32,
+    /// Some thread acts as the task.
+    pub(crate) bound: AtomicBool,
+    /// Buffers and mappings, locked by the task's thread while it is in the handler.
+    pub(crate) local: OnceLock<PiMutex<Local>>,
+}
+
+/// How a reservation's lock of pages ended.
+pub(crate) const LOCK_OPEN: u8 = 0;
+pub(crate) const LOCK_DONE: u8 = 1;
+pub(crate) const LOCK_FAILED: u8 = 2;
+
+/// The pager. Fields are dropped in this order: first the handler is removed (no task is bound any more, so nobody
+/// needs it), then mappings and objects go, then reserve and store, and the userfaultfd last, so that no registered
+/// mapping ever outlives it and reads zeros where pages were.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) _handler: Arc<Installed>,
+    pub(crate) tasks: Box<[TaskRow]>,
+    pub(crate) objects: Box<[OnceLock<Object>]>,
+    pub(crate) epochs: Epochs,
+    pub(crate) transfers: Transfers,
+    pub(crate) reserve: Reserve,
+    pub(crate) store: MemoryStore,
+    pub(crate) core: PiMutex<Memory>,
+    /// The most effects one fact leaves.
+    pub(crate) max_effects: usize,
+    pub(crate) pages: u32,
+    pub(crate) pace: Pace,
+    pub(crate) watch: Option<Arc<dyn Watch>>,
+    /// The time in manual pace.
+    pub(crate) manual_now: AtomicU64,
+    pub(crate) counters: Counters,
+    /// By reservation slot.
+    pub(crate) locks: Box<[AtomicU8]>,
+    /// Buffers for commands; one command at a time.
+    pub(crate) control: PiMutex<Control>,
+    #[cfg(feature = "canary")]
+    pub(crate) copies_before_zapping: AtomicBool,
+    pub(crate) userfault: Userfault,
+}
+
+/// What commands use.
+#[derive(Debug)]
+pub(crate) struct Control {
+    pub(crate) context: Context,
+    /// Pages given to objects so far.
+    pub(crate) pages_given: u32,
+}
+
+impl Shared {
+    /// The present, as the core is to see it.
+    pub(crate) fn now(&self) -> Instant {
+        match self.pace {
+            Pace::Clock => Instant::new(clock::now().as_nanos()),
+            Pace::Manual => Instant::new(self.manual_now.load(Ordering::Acquire)),
+        }
+    }
+
+    /// Hands one fact or command to the core and drains what follows from it.
+    pub(crate) fn tell<R>(&self, context: &mut Context, fact: impl FnOnce(&mut Memory, Instant) -> R) -> R {
+        let mut core = self.lock_core(context);
+        let begun = clock::now();
+        let now = match self.pace {
+            Pace::Clock => Instant::new(begun.as_nanos()),
+            Pace::Manual => self.now(),
+        };
+        let result = fact(&mut core, now);
+        self.drain(&mut core, context);
+        let held = clock::now().as_nanos() - begun.as_nanos();
+        drop(core);
+        self.counters.core_locks.add(1);
+        self.counters.longest_hold.raise(held);
+        result
+    }
+
+    fn lock_core(&self, context: &mut Context) -> PiGuard<'_, Memory> {
+        if let Some(core) = self.core.try_lock() {
+            return core;
+        }
+        let begun = clock::now().as_nanos();
+        let core = self.core.lock();
+        let waited = clock::now().as_nanos() - begun;
+        self.counters.longest_wait.raise(waited);
+        context.lock_wait += waited;
+        core
+    }
+
+    fn drain(&self, core: &mut Memory, context: &mut Context) {
+        while let Some(effect) = core.poll_effect() {
+            if !context.has_room() {
+                // Only a lock of very many pages leaves so much. What follows must not overtake what is in the
+                // buffers, so they are carried out here, under the lock.
+                self.counters.overlong_drains.add(1);
+                self.carry_out(context);
+            }
+            self.sort_in(effect, context);
+        }
+    }
+
+    fn sort_in(&self, effect: Effect, context: &mut Context) {
+        match effect {
+            Effect::Map {
+                task,
+                page,
+                protection,
+                resolution,
+                ..
+            } => {
+                let epoch = self.epochs.sample(self.number(page));
+                let answer = Answer::Map {
+                    epoch,
+                    protection,
+                    upgrade: resolution == Resolution::Upgrade,
+                };
+                self.post(task.index(), answer, context);
+            }
+            Effect::Retry { task } => self.post(task.index(), Answer::Retry, context),
+            Effect::Fail { task, failure } => self.post(task.index(), Answer::Fail(failure), context),
+            Effect::Unmap { page, from, .. } => context.unmappings.push(Unmapping {
+                object: page.object().index(),
+                page: Object::page_of(page),
+                whose: match from {
+                    Scope::Everyone => Whose::Everyones,
+                    Scope::Of(holder) => Whose::Of(row_of(holder)),
+                },
+            }),
+            Effect::Fill { page, source, urgent } => {
+                let holder = urgent.map_or(HolderRow::POOL, |task| self.holder_of(task.index()));
+                context.work.push(match source {
+                    Source::Zero => Work::FillZero(page),
+                    Source::Store => Work::FillStored(page, holder),
+                    Source::CopyOf(_) => Work::Refuse(page, Request::Fill),
+                });
+            }
+            Effect::WriteBack { page, holder } => context.work.push(Work::WriteBack(page, row_of(holder))),
+            Effect::Discard { page, .. } => context.work.push(Work::Discard(page)),
+            Effect::Take { .. } => self.counters.note_broken(Broken::NotSupported),
+            Effect::Transfer { .. } => {}
+            Effect::Locked { reservation } => self.locks[reservation.index()].store(LOCK_DONE, Ordering::Release),
+            Effect::LockFailed { reservation } => {
+                self.locks[reservation.index()].store(LOCK_FAILED, Ordering::Release);
+            }
+        }
+    }
+
+    fn post(&self, task: usize, answer: Answer, context: &mut Context) {
+        self.tasks[task].mailbox.post(answer);
+        let task = u16::try_from(task).unwrap_or(u16::MAX);
+        if context.me != Some(task) {
+            context.wakes.push(task);
+        }
+    }
+
+    /// The object with this id.
+    pub(crate) fn object(&self, id: ObjectId) -> Option<&Object> {
+        self.objects.get(id.index())?.get().filter(|object| object.id == id)
+    }
+
+    /// The object that an effect names: the core names only objects that it has, and it has only ours.
+    pub(crate) fn object_at(&self, index: usize) -> &Object {
+        self.objects[index]
+            .get()
+            .expect("the core names an object that was made")
+    }
+
+    /// The number of a page among all pages.
+    pub(crate) fn number(&self, page: PageRef) -> usize {
+        self.object_at(page.object().index()).number(Object::page_of(page))
+    }
+
+    pub(crate) fn holder_of(&self, task: usize) -> HolderRow {
+        HolderRow(self.tasks[task].holder.load(Ordering::Acquire))
+    }
+}
+
+/// The row of a holder: the pool first, then the reservation slots.
+pub(crate) fn row_of(holder: Holder) -> HolderRow {
+    match holder {
+        Holder::Pool => HolderRow::POOL,
+        Holder::Reservation(id) => HolderRow(u32::try_from(id.index() + 1).unwrap_or(u32::MAX)),
+    }
+}

@@ -1,0 +1,107 @@
+//! A task waits for its page, and drives what it waits for.
+//!
+//! There is no pager thread. A waiting task ends transfers of its own holder and of its own page as they fall due, and
+//! sleeps (or spins, where the latency is shorter than a timer can do) in between. Answers for other tasks go to their
+//! mailboxes; each maps its own page.
+//!
+//! A task is *adrift* when nothing it could drive is under way: the transfer it waits for is in the hands of another
+//! thread, which was perhaps preempted. It sleeps until its answer comes or a new transfer is entered. That wait is not
+//! bounded by priority inheritance; it is counted.
+
+use crate::config::Pace;
+use crate::context::Context;
+use crate::mailbox::Answer;
+use crate::request::HolderRow;
+use crate::shared::{Shared, TaskRow};
+use freehold_core::id::TaskId;
+use freehold_core::units::{Duration, Instant};
+use freehold_linux::clock::{self, MonotonicTime};
+
+/// Latencies below this are waited for by spinning.
+pub(crate) const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
+/// A task adrift looks again after this long even if nobody tells it to.
+const ADRIFT_LOOK: std::time::Duration = std::time::Duration::from_millis(5);
+
+/// Who waits for what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) task: TaskId,
+    pub(crate) holder: HolderRow,
+    /// The number of the page.
+    pub(crate) page: u32,
+}
+
+impl Shared {
+    /// Waits until the fault of `waiter` is answered.
+    pub(crate) fn await_answer(&self, context: &mut Context, row: &TaskRow, waiter: Waiter) -> Answer {
+        if let Some(answer) = row.mailbox.take() {
+            return answer;
+        }
+        match self.pace {
+            Pace::Manual => self.await_coordinator(row, waiter.task),
+            Pace::Clock => self.drive_until_answered(context, row, waiter),
+        }
+    }
+
+    fn await_coordinator(&self, row: &TaskRow, task: TaskId) -> Answer {
+        if let Some(watch) = &self.watch {
+            watch.blocked(task);
+        }
+        let answer = loop {
+            if let Some(answer) = row.mailbox.take() {
+                break answer;
+            }
+            row.mailbox.rearm();
+            row.mailbox.sleep(None);
+        };
+        if let Some(watch) = &self.watch {
+            watch.resumed(task);
+        }
+        answer
+    }
+
+    fn drive_until_answered(&self, context: &mut Context, row: &TaskRow, waiter: Waiter) -> Answer {
+        loop {
+            if let Some(answer) = row.mailbox.take() {
+                return answer;
+            }
+            row.mailbox.rearm();
+            match self.transfers.candidate(waiter.holder, waiter.page) {
+                Some(candidate) if candidate.due <= self.now() => {
+                    self.finish_page(context, candidate.number, false);
+                }
+                Some(candidate) => self.pass_time(row, candidate.due),
+                None => self.drift(row),
+            }
+        }
+    }
+
+    /// Until `due`, or until there is something new.
+    fn pass_time(&self, row: &TaskRow, due: Instant) {
+        let begun = clock::now();
+        if self.store.latency() < SHORTEST_SLEEP {
+            let mut now = begun;
+            while now.as_nanos() < due.get() && !row.mailbox.is_answered() {
+                std::hint::spin_loop();
+                now = clock::now();
+            }
+            row.counters.spun.add(now.as_nanos() - begun.as_nanos());
+        } else {
+            row.mailbox.sleep(Some(MonotonicTime::from_nanos(due.get())));
+            row.counters.slept.add(clock::now().as_nanos() - begun.as_nanos());
+        }
+    }
+
+    fn drift(&self, row: &TaskRow) {
+        row.counters.adrift.add(1);
+        let begun = clock::now();
+        let until = begun.saturating_add(ADRIFT_LOOK);
+        row.mailbox.sleep(Some(until));
+        self.transfers.found();
+        let ended = clock::now();
+        row.counters.slept.add(ended.as_nanos() - begun.as_nanos());
+        if ended >= until {
+            self.counters.adrift_timeouts.add(1);
+        }
+    }
+}

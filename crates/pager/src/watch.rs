@@ -1,0 +1,15 @@
+//! A coordinator's view of tasks that wait, for tests in lockstep.
+
+use freehold_core::id::TaskId;
+use std::fmt;
+
+/// Is told when tasks wait for transfers, in [`Pace::Manual`](crate::Pace::Manual).
+///
+/// Called in the signal handler of the task's thread: implementations must be async-signal-safe, so atomics and futexes
+/// only.
+pub trait Watch: Send + Sync + fmt::Debug {
+    /// The task waits, until a completion answers its fault.
+    fn blocked(&self, task: TaskId);
+    /// The task's fault was answered; it goes on.
+    fn resumed(&self, task: TaskId);
+}
