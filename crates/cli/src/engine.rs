@@ -165,10 +165,33 @@ pub(crate) fn simulate(scenario: &Scenario, check_every: Option<u32>, stop: &Ato
     }
 }
 
-fn live(_scenario: &Scenario, _arguments: &EngineArguments, _stop: &AtomicBool) -> Result<Outcome, Failure> {
-    Err(Failure::Run(
-        "the live engine is not part of this build: use --engine sim".to_owned(),
-    ))
+/// Real pages.
+///
+/// # Errors
+/// What the machine, the kernel or the core refuses.
+fn live(scenario: &Scenario, arguments: &EngineArguments, stop: &AtomicBool) -> Result<Outcome, Failure> {
+    let _ = arguments;
+    let outcome = freehold_live::run(scenario, stop);
+    let outcome = outcome.map_err(|error| live_failure(scenario, &error))?;
+    Ok(Outcome {
+        result: outcome.result,
+        stopped: outcome.stopped,
+    })
+}
+
+/// What the scenario asks for and cannot have is the input's fault; what the machine lacks is the run's.
+fn live_failure(scenario: &Scenario, error: &freehold_live::LiveError) -> Failure {
+    use freehold_live::LiveError as E;
+    let text = format!("{}: {error}", scenario.name);
+    match error {
+        E::CopyOnWrite(_)
+        | E::Cpus { .. }
+        | E::Reservation { .. }
+        | E::Region { .. }
+        | E::Task { .. }
+        | E::Lock { .. } => Failure::Input(text),
+        _ => Failure::Run(text),
+    }
 }
 
 impl fmt::Display for Engine {

@@ -14,6 +14,7 @@ mod document;
 mod emit;
 mod error;
 mod model;
+pub mod plan;
 mod quantity;
 mod resolve;
 pub mod results;

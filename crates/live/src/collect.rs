@@ -1,0 +1,259 @@
+//! The result document, from what threads, core, pager and kernel say.
+
+use freehold_core::units::{Duration, PAGE_SIZE};
+use freehold_core::view::TaskCounts;
+use freehold_linux::clock::MonotonicTime;
+use freehold_pager::Report;
+use freehold_rt::job::Job;
+use freehold_scenario::results::{
+    Delays, Engine, LateJob, LateJobs, Laws, LockResult, MemoryResult, Placement, ReservationResult, ResponseRecorder,
+    RunResult, StoreResult, TaskResult, Violation,
+};
+use freehold_scenario::{Class, Scenario, plan};
+
+use crate::error::LiveError;
+use crate::machine::{Machine, choose_cpus};
+use crate::run::Finished;
+use crate::usage::region_result;
+
+/// The counts at one instant.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    pub(crate) tasks: Vec<TaskCounts>,
+    pub(crate) reservations: Vec<ReservationResult>,
+    pub(crate) resident: Vec<u64>,
+    pub(crate) memory: MemoryResult,
+    pub(crate) store: StoreResult,
+    /// Whether nothing was under way, so that books and kernel must agree to the page.
+    settled: bool,
+}
+
+impl Counts {
+    pub(crate) fn take(scenario: &Scenario, machine: &Machine, settled: bool) -> Result<Self, LiveError> {
+        let report = machine.pager.report()?;
+        let (pool, views) = machine.pager.inspect(|core| {
+            let views: Vec<_> = machine.reservations.iter().map(|&id| core.reservation(id)).collect();
+            (core.pool_view(), views)
+        });
+        let named = scenario.reservations.iter().zip(views);
+        let line = |(reservation, view): (&freehold_scenario::Reservation, Option<_>)| {
+            plan::reservation_result(&reservation.name, &view.unwrap_or_default())
+        };
+        Ok(Self {
+            tasks: machine.tasks.iter().map(|task| task.handle.counts()).collect(),
+            reservations: named.map(line).collect(),
+            resident: report
+                .objects
+                .iter()
+                .map(|object| u64::from(object.resident_measured.get()))
+                .collect(),
+            memory: plan::memory_result(&pool, u64::from(report.resident_measured.get())),
+            store: store_result(&report),
+            settled,
+        })
+    }
+}
+
+fn store_result(report: &Report) -> StoreResult {
+    let reads = report.store.reads;
+    StoreResult {
+        reads,
+        writes: report.store.writes,
+        read_bytes: reads * PAGE_SIZE,
+    }
+}
+
+/// The document.
+pub(crate) fn result(
+    scenario: &Scenario,
+    machine: &Machine,
+    counts: Counts,
+    finished: Vec<Finished>,
+    origin: MonotonicTime,
+) -> Result<RunResult, LiveError> {
+    let report = machine.pager.report()?;
+    let laws = laws(scenario, machine, &counts, &report, &finished);
+    let mut warnings = warnings(scenario, &report, &finished)?;
+    let (mut tasks, mut usages) = (Vec::new(), Vec::new());
+    for (position, finished) in finished.into_iter().enumerate() {
+        let counted = counts.tasks.get(position).copied().unwrap_or_default();
+        tasks.push(task_result(scenario, position, &finished, &counted, origin));
+        if finished.record.unkept > 0 {
+            let name = &scenario.tasks[position].name;
+            warnings.push(format!(
+                "task.{name}: {} further jobs are not among its response times",
+                finished.record.unkept
+            ));
+        }
+        usages.push(finished.harvest.usage);
+    }
+    let region = |region: usize| region_result(scenario, &usages, region, counts.resident[region]);
+    Ok(RunResult {
+        scenario: scenario.name.clone(),
+        engine: Engine::Live,
+        placement: Some(Placement::Embedded),
+        seed: scenario.seed,
+        duration_ns: scenario.duration.get(),
+        tasks,
+        regions: (0..scenario.regions.len()).map(region).collect(),
+        reservations: counts.reservations,
+        memory: counts.memory,
+        store: counts.store,
+        laws,
+        lock: Some(LockResult {
+            holds: report.core_locks,
+            longest_hold_ns: report.longest_hold.get(),
+            longest_wait_ns: report.longest_wait.get(),
+        }),
+        warnings,
+    })
+}
+
+fn task_result(
+    scenario: &Scenario,
+    position: usize,
+    finished: &Finished,
+    counted: &TaskCounts,
+    origin: MonotonicTime,
+) -> TaskResult {
+    let mut result = TaskResult::of(scenario, position);
+    let (mut responses, mut late) = (ResponseRecorder::new(), LateJobs::new());
+    let record = &finished.record;
+    for job in record.jobs() {
+        if job.finished {
+            responses.record(duration(job.response()));
+        }
+        result.cpu_ns += nanos(job.cpu);
+        result.cpu_wait_ns += nanos(job.split.cpu_wait);
+        if job.late {
+            let lateness = late_job(job, scenario.tasks[position].deadline, origin);
+            result.max_tardiness_ns = result.max_tardiness_ns.max(lateness.tardiness_ns);
+            late.record(lateness);
+        }
+    }
+    result.jobs = record.jobs().len() as u64 + record.unkept;
+    result.misses = late.total + record.unkept_late;
+    result.response_ns = responses.response();
+    result.response_ns.max = result.response_ns.max.max(nanos(record.unkept_worst));
+    result.store_wait_ns = (finished.times.store_slept.saturating_add(finished.times.store_spun)).get();
+    result.fault_service_ns = finished.times.fault_service.get();
+    result.lock_wait_ns = finished.times.lock_wait.get();
+    result.soft_faults = counted.soft_faults;
+    result.zero_fills = counted.zero_fills;
+    result.swap_ins = counted.swap_ins;
+    result.shared_swap_ins = counted.shared_swap_ins;
+    result.write_faults = counted.write_faults;
+    result.evictions = counted.evictions;
+    result.set_late_jobs(late);
+    result
+}
+
+fn late_job(job: &Job, deadline: Option<Duration>, origin: MonotonicTime) -> LateJob {
+    let response = duration(job.response());
+    let tardiness = deadline.map_or(Duration::ZERO, |deadline| response.saturating_sub(deadline));
+    let delays = Delays {
+        cpu_wait_ns: nanos(job.split.cpu_wait),
+        store_wait_ns: nanos(job.split.store_wait),
+        fault_service_ns: nanos(job.split.fault_service),
+        lock_wait_ns: nanos(job.split.lock_wait),
+    };
+    LateJob::new(
+        job.number,
+        job.release.saturating_sub(origin.as_nanos()),
+        response,
+        tardiness,
+        delays,
+    )
+}
+
+/// Everything that can be checked of a run that is over.
+fn laws(scenario: &Scenario, machine: &Machine, counts: &Counts, report: &Report, finished: &[Finished]) -> Laws {
+    let mut laws = Laws {
+        checked: 0,
+        violations: Vec::new(),
+    };
+    let mut check = |law: u8, holds: bool, what: &dyn Fn() -> String| {
+        laws.checked += 1;
+        if !holds {
+            laws.violations.push(Violation {
+                law,
+                at_ns: scenario.duration.get(),
+                what: what(),
+            });
+        }
+    };
+    let books = machine.pager.check_laws();
+    let law = books.as_ref().err().map_or(1, |violation| violation.law);
+    check(law, books.is_ok(), &|| {
+        books.as_ref().err().map_or(String::new(), ToString::to_string)
+    });
+    let used = u64::from(machine.memory_used().get());
+    let measured = u64::from(report.resident_measured.get());
+    check(1, used == measured, &|| {
+        format!("the books say {used} frames are used, the kernel has {measured}")
+    });
+    let counted = (counts.memory.used, counts.memory.resident_measured);
+    check(1, !counts.settled || counted.0 == counted.1, &|| {
+        format!("books and kernel when counted: {counted:?}")
+    });
+    for object in &report.objects {
+        let (books, kernel) = (object.resident.get(), object.resident_measured.get());
+        check(1, books == kernel, &|| {
+            format!("an object has {books} resident pages by the books, {kernel} in the kernel")
+        });
+    }
+    check(5, report.broken == 0, &|| {
+        format!(
+            "{} disagreements with the kernel: {:?}",
+            report.broken, report.first_broken
+        )
+    });
+    for (task, finished) in scenario.tasks.iter().zip(finished) {
+        let harvest = &finished.harvest;
+        check(5, harvest.wrong == 0, &|| {
+            format!(
+                "task {} found {} pages changed, first {:?}",
+                task.name, harvest.wrong, harvest.first_wrong
+            )
+        });
+    }
+    laws
+}
+
+fn warnings(scenario: &Scenario, report: &Report, finished: &[Finished]) -> Result<Vec<String>, LiveError> {
+    let mut warnings: Vec<String> = scenario.warnings.iter().map(ToString::to_string).collect();
+    for (task, finished) in scenario
+        .tasks
+        .iter()
+        .zip(finished)
+        .filter(|(_, finished)| finished.harvest.errors > 0)
+    {
+        warnings.push(format!(
+            "task.{}: {} accesses ended with an error",
+            task.name, finished.harvest.errors
+        ));
+    }
+    let everywhere = freehold_linux::sched::allowed_cpus().map_err(LiveError::UnknownCpus)?;
+    let some_cpus = choose_cpus(scenario)?.len() < everywhere.len();
+    if some_cpus && scenario.tasks.iter().any(|task| task.class == Class::Deadline) {
+        warnings.push("the kernel keeps no deadline thread on some CPUs: those tasks run on all CPUs".to_owned());
+    }
+    if scenario.faults.is_some() {
+        warnings.push("[faults] is for the simulator: the live store fails only if it really does".to_owned());
+    }
+    if report.headroom_used > 0 {
+        let used = report.headroom_used;
+        warnings.push(format!(
+            "the kernel had no frame for a fill {used} times: the headroom was given up for it"
+        ));
+    }
+    Ok(warnings)
+}
+
+fn nanos(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn duration(span: std::time::Duration) -> Duration {
+    Duration::new(nanos(span))
+}

@@ -1,0 +1,117 @@
+//! Why a scenario cannot run live.
+
+use freehold_core::error::CreateError;
+use freehold_pager::{
+    CreateObjectError, EnterError, LockPagesError, MapObjectError, MeasureError, ReserveError, StartError,
+};
+use freehold_rt::class::ClassError;
+use freehold_sim::SimError;
+
+/// Why a scenario cannot run live, or had to be given up. Nothing is left behind.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LiveError {
+    /// The pager cannot be started; `freehold doctor` says what is missing.
+    #[error("the pager cannot start: {0}; `freehold doctor` says what this machine lacks")]
+    Start(#[from] StartError),
+    /// Something that only the simulator runs.
+    #[error("region {0}: copy-on-write views run in the simulator only: use --engine sim")]
+    CopyOnWrite(String),
+    /// More CPUs than there are.
+    #[error("the scenario wants {wanted} CPUs, but this process may use {usable}: set machine.cpus to at most that")]
+    Cpus {
+        /// CPUs of the scenario.
+        wanted: u32,
+        /// CPUs of this process.
+        usable: usize,
+    },
+    /// The CPUs of this process cannot be asked for.
+    #[error("the CPUs of this process are not known: {0}")]
+    UnknownCpus(freehold_linux::sched::AffinityError),
+    /// A reservation is refused.
+    #[error("reservation {name}: {reason}")]
+    Reservation {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: ReserveError,
+    },
+    /// A region cannot be made.
+    #[error("region {name}: {reason}")]
+    Region {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: CreateObjectError,
+    },
+    /// A task cannot be made.
+    #[error("task {name}: {reason}")]
+    Task {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: CreateError,
+    },
+    /// A task cannot map a region.
+    #[error("task {name}: {reason}")]
+    Map {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: MapObjectError,
+    },
+    /// Pages cannot be locked.
+    #[error("reservation {name}, region {region}: not locked: {reason}")]
+    Lock {
+        /// The reservation's name.
+        name: String,
+        /// The region's name.
+        region: String,
+        /// Why.
+        reason: LockPagesError,
+    },
+    /// A thread cannot become a task.
+    #[error("task {name}: {reason}")]
+    Enter {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: EnterError,
+    },
+    /// A thread cannot get its class or its CPUs.
+    #[error("task {name}: {reason}; `freehold doctor` says which right is missing")]
+    Class {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: ClassError,
+    },
+    /// A thread cannot be started.
+    #[error("task {name}: no thread for it: {reason}")]
+    Thread {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: std::io::Error,
+    },
+    /// A thread ended in a panic.
+    #[error("task {0}: its thread panicked: a bug in Freehold")]
+    Panicked(String),
+    /// What the kernel has cannot be measured.
+    #[error("resident pages cannot be measured: {0}")]
+    Measure(#[from] MeasureError),
+    /// The kernel has no frames for the reserve.
+    #[error("the reserve cannot be kept: the kernel has no frames: {0}")]
+    Reserve(#[from] freehold_linux::Errno),
+    /// The simulator, whose order lockstep follows, refuses the scenario.
+    #[error("the simulator, whose order lockstep follows: {0}")]
+    Simulator(#[from] SimError),
+    /// Live and simulator went different ways.
+    #[error("lockstep lost at step {step}: {what}")]
+    Diverged {
+        /// The step of the schedule.
+        step: usize,
+        /// What happened instead.
+        what: String,
+    },
+}

@@ -1,0 +1,198 @@
+//! Setting up: a scenario's reservations, regions and tasks in a pager.
+
+use std::sync::Arc;
+
+use freehold_core::id::{ObjectId, ReservationId};
+use freehold_core::limits::PageRange;
+use freehold_core::units::FrameCount;
+use freehold_linux::sched;
+use freehold_pager::{Config, Locking, MappedRegion, Pace, Pager, StoreShape, TaskHandle, Watch};
+use freehold_scenario::{ReservationIndex, Scenario, plan};
+
+use crate::error::LiveError;
+
+/// One task, ready to be entered by its thread.
+#[derive(Debug)]
+pub(crate) struct LiveTask {
+    pub(crate) handle: TaskHandle,
+    /// By region; those that its accesses name.
+    pub(crate) regions: Vec<Option<MappedRegion>>,
+}
+
+/// A pager with everything of a scenario in it.
+///
+/// Tasks are dropped before the pager, and keepers, which hold locked regions mapped, after the tasks.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) tasks: Vec<LiveTask>,
+    _keepers: Vec<TaskHandle>,
+    pub(crate) reservations: Vec<ReservationId>,
+    pub(crate) objects: Vec<ObjectId>,
+    pub(crate) pager: Pager,
+}
+
+impl Machine {
+    /// Sets up in the order that [`plan`] lays down.
+    pub(crate) fn new(scenario: &Scenario, pace: Pace, watch: Option<Arc<dyn Watch>>) -> Result<Self, LiveError> {
+        if let Some(view) = scenario.regions.iter().find(|region| region.copy_of.is_some()) {
+            return Err(LiveError::CopyOnWrite(view.name.clone()));
+        }
+        let parallel = u16::try_from(scenario.store.parallel).unwrap_or(u16::MAX);
+        let store = StoreShape {
+            latency: scenario.store.latency,
+            parallel,
+        };
+        let pager = Pager::new(Config {
+            limits: plan::limits(scenario),
+            pace,
+            store,
+            watch,
+        })?;
+        let mut machine = Self {
+            tasks: Vec::new(),
+            _keepers: Vec::new(),
+            reservations: Vec::new(),
+            objects: Vec::new(),
+            pager,
+        };
+        machine.create_objects(scenario)?;
+        let mut tasks: Vec<Option<LiveTask>> = scenario.tasks.iter().map(|_| None).collect();
+        for position in 0..scenario.reservations.len() {
+            let index = ReservationIndex::new(u16::try_from(position).unwrap_or(u16::MAX));
+            machine.admit(scenario, position)?;
+            machine.add_tasks(scenario, Some(index), &mut tasks)?;
+            machine.keep(scenario, index)?;
+            machine.lock(scenario, position)?;
+        }
+        machine.add_tasks(scenario, None, &mut tasks)?;
+        machine.tasks = tasks.into_iter().flatten().collect();
+        Ok(machine)
+    }
+
+    fn create_objects(&mut self, scenario: &Scenario) -> Result<(), LiveError> {
+        for region in &scenario.regions {
+            let made = self.pager.create_object(plan::object(region));
+            let refused = |reason| LiveError::Region {
+                name: region.name.clone(),
+                reason,
+            };
+            self.objects.push(made.map_err(refused)?);
+        }
+        Ok(())
+    }
+
+    fn admit(&mut self, scenario: &Scenario, position: usize) -> Result<(), LiveError> {
+        let reservation = &scenario.reservations[position];
+        let refused = |reason| LiveError::Reservation {
+            name: reservation.name.clone(),
+            reason,
+        };
+        let id = self.pager.reserve(plan::reservation(reservation)).map_err(refused)?;
+        self.reservations.push(id);
+        Ok(())
+    }
+
+    fn add_tasks(
+        &self,
+        scenario: &Scenario,
+        reservation: Option<ReservationIndex>,
+        tasks: &mut [Option<LiveTask>],
+    ) -> Result<(), LiveError> {
+        let id = reservation.map(|index| self.reservations[index.get()]);
+        for (position, task) in scenario
+            .tasks
+            .iter()
+            .enumerate()
+            .filter(|(_, task)| task.reservation == reservation)
+        {
+            let refused = |reason| LiveError::Task {
+                name: task.name.clone(),
+                reason,
+            };
+            let handle = self.pager.add_task(id).map_err(refused)?;
+            let mut regions = vec![None; scenario.regions.len()];
+            for region in plan::mapped_regions(scenario, position) {
+                let refused = |reason| LiveError::Map {
+                    name: task.name.clone(),
+                    reason,
+                };
+                regions[region] = Some(handle.map(self.objects[region]).map_err(refused)?);
+            }
+            tasks[position] = Some(LiveTask { handle, regions });
+        }
+        Ok(())
+    }
+
+    /// A reservation can only lock what one of its tasks maps. Where none touches the region, one that never runs
+    /// maps it.
+    fn keep(&mut self, scenario: &Scenario, index: ReservationIndex) -> Result<(), LiveError> {
+        let name = &scenario.reservations[index.get()].name;
+        let mut keeper = None;
+        for region in plan::kept_regions(scenario, index) {
+            let refused = |reason| LiveError::Task {
+                name: name.clone(),
+                reason,
+            };
+            let handle = match keeper.take() {
+                Some(handle) => handle,
+                None => self
+                    .pager
+                    .add_task(Some(self.reservations[index.get()]))
+                    .map_err(refused)?,
+            };
+            let refused = |reason| LiveError::Map {
+                name: name.clone(),
+                reason,
+            };
+            handle.map(self.objects[region]).map_err(refused)?;
+            keeper = Some(handle);
+        }
+        self._keepers.extend(keeper);
+        Ok(())
+    }
+
+    fn lock(&self, scenario: &Scenario, position: usize) -> Result<(), LiveError> {
+        let reservation = &scenario.reservations[position];
+        let uses = reservation.regions.iter().enumerate();
+        for (region, range) in uses.flat_map(|(region, used)| used.locks.iter().map(move |range| (region, range))) {
+            let pages = PageRange {
+                first: range.first,
+                count: range.pages,
+            };
+            let refused = |reason| LiveError::Lock {
+                name: reservation.name.clone(),
+                region: scenario.regions[region].name.clone(),
+                reason,
+            };
+            let (id, object) = (self.reservations[position], self.objects[region]);
+            let mut locking = self.pager.lock_pages(id, object, pages).map_err(refused)?;
+            while locking == Locking::Pending {
+                for (page, request) in self.pager.outstanding() {
+                    self.pager.complete(page, request, false);
+                }
+                if self.pager.outstanding().is_empty() {
+                    locking = Locking::Complete;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Frames that tasks without a reservation and the pool's own pages take, and everything held: the books' total.
+    pub(crate) fn memory_used(&self) -> FrameCount {
+        self.pager.inspect(|core| core.pool_view().memory_used)
+    }
+}
+
+/// The CPUs that the scenario's CPUs 0, 1, .. are on this machine.
+pub(crate) fn choose_cpus(scenario: &Scenario) -> Result<Vec<usize>, LiveError> {
+    let usable = sched::allowed_cpus().map_err(LiveError::UnknownCpus)?;
+    let wanted = usize::try_from(scenario.cpus).unwrap_or(usize::MAX);
+    if usable.len() < wanted {
+        return Err(LiveError::Cpus {
+            wanted: scenario.cpus,
+            usable: usable.len(),
+        });
+    }
+    Ok(usable[usable.len() - wanted..].to_vec())
+}

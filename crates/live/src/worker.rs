@@ -1,0 +1,190 @@
+//! A task's work: the accesses of its jobs, as real touches.
+
+use std::ops::ControlFlow;
+
+use freehold_linux::clock::{self, MonotonicTime};
+use freehold_pager::{AccessError, Bound, MappedRegion};
+use freehold_rt::job::Delays;
+use freehold_rt::runner::Work;
+use freehold_rt::stop::StopFlag;
+use freehold_scenario::{Access, AccessGenerator, Scenario, TaskIndex};
+
+use crate::compute::Computation;
+use crate::usage::Usage;
+
+/// Words in a page.
+const WORDS: usize = 512;
+/// Words that a task has for its own in each page: one to write, one to remember by.
+const WORDS_OF_TASK: usize = 2;
+/// Tasks that have words of their own; what others find is not checked.
+const TASKS_CHECKED: usize = WORDS / WORDS_OF_TASK;
+/// Accesses between two looks at the clock.
+const CLOCK_EVERY: u64 = 64;
+
+/// What a worker brings home.
+#[derive(Debug)]
+pub(crate) struct Harvest {
+    pub(crate) usage: Usage,
+    /// Accesses that ended with an error.
+    pub(crate) errors: u64,
+    /// Accesses that found something else than the task had left there (law 5).
+    pub(crate) wrong: u64,
+    /// The first of these, as region and page.
+    pub(crate) first_wrong: Option<(usize, usize)>,
+}
+
+/// One task at work.
+#[derive(Debug)]
+pub(crate) struct Worker<'a> {
+    bound: &'a Bound<'a>,
+    regions: &'a [Option<MappedRegion>],
+    generator: AccessGenerator,
+    /// For each region and page, what the task left there.
+    left: Vec<Vec<u64>>,
+    position: usize,
+    computation: Computation,
+    made: u64,
+    stop: &'a StopFlag,
+    end: Option<MonotonicTime>,
+    harvest: Harvest,
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(
+        scenario: &Scenario,
+        position: usize,
+        bound: &'a Bound<'a>,
+        regions: &'a [Option<MappedRegion>],
+        stop: &'a StopFlag,
+    ) -> Self {
+        let index = TaskIndex::new(u16::try_from(position).unwrap_or(u16::MAX));
+        let pages = |region: &Option<MappedRegion>| region.map_or(0, |region| region.words() / WORDS);
+        Self {
+            bound,
+            regions,
+            generator: AccessGenerator::new(scenario, index, scenario.seed),
+            left: regions.iter().map(|region| vec![0; pages(region)]).collect(),
+            position,
+            computation: Computation::default(),
+            made: 0,
+            stop,
+            end: None,
+            harvest: Harvest {
+                usage: Usage::new(scenario, position),
+                errors: 0,
+                wrong: 0,
+                first_wrong: None,
+            },
+        }
+    }
+
+    /// Break off jobs at this time.
+    pub(crate) fn end_at(&mut self, end: MonotonicTime) {
+        self.end = Some(end);
+    }
+
+    pub(crate) fn begin_job(&mut self) {
+        self.generator.begin_job();
+        self.harvest.usage.begin_job();
+        self.made = 0;
+    }
+
+    /// Makes the next access of the job; none is left where there is none.
+    pub(crate) fn next_access(&mut self) -> Option<()> {
+        let access = self.generator.next()?;
+        self.touch(access);
+        self.made += 1;
+        Some(())
+    }
+
+    pub(crate) fn end_job(&mut self) {
+        self.harvest.usage.end_job();
+    }
+
+    pub(crate) fn harvest(self) -> Harvest {
+        self.harvest
+    }
+
+    /// Computes what is due after the access just made.
+    fn compute(&mut self) {
+        let due = self.generator.compute_after(self.made.saturating_sub(1));
+        self.computation.add(std::time::Duration::from_nanos(due.get()));
+    }
+
+    fn touch(&mut self, access: Access) {
+        let (region, page) = (access.region.get(), access.page.get() as usize);
+        self.harvest.usage.touch(region, page);
+        match self.visit(region, page, access.write) {
+            Ok(true) => {}
+            Ok(false) => {
+                self.harvest.wrong += 1;
+                self.harvest.first_wrong.get_or_insert((region, page));
+            }
+            Err(_) => self.harvest.errors += 1,
+        }
+    }
+
+    /// Touches a page; true if it holds what the task left there. A write goes first, so that it is a write that
+    /// faults; what was left is in another word of the same page.
+    fn visit(&mut self, region: usize, page: usize, write: bool) -> Result<bool, AccessError> {
+        let Some(mapped) = self.regions[region] else {
+            return Err(AccessError::OutOfBounds);
+        };
+        let word = page * WORDS + (self.position % TASKS_CHECKED) * WORDS_OF_TASK;
+        let checked = self.position < TASKS_CHECKED;
+        let left = self.left[region][page];
+        if !write {
+            return Ok(self.bound.read_word(&mapped, word)? == left || !checked);
+        }
+        let next = left.wrapping_add(1).max(1) ^ ((page as u64) << 40);
+        self.bound.write_word(&mapped, word, next)?;
+        let right = self.bound.read_word(&mapped, word + 1)? == left || !checked;
+        self.bound.write_word(&mapped, word + 1, next)?;
+        self.left[region][page] = next;
+        Ok(right)
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.is_raised() || (self.made % CLOCK_EVERY == 0 && self.end.is_some_and(|end| clock::now() >= end))
+    }
+}
+
+impl Work for Worker<'_> {
+    fn job(&mut self, _number: u64) -> ControlFlow<()> {
+        self.begin_job();
+        loop {
+            if self.is_over() {
+                return ControlFlow::Break(());
+            }
+            let more = self.next_access().is_some();
+            if !more && self.made > 0 {
+                break;
+            }
+            if !more {
+                // A job without accesses computes all at once.
+                self.made = 1;
+                self.compute();
+                break;
+            }
+            self.compute();
+        }
+        self.computation.finish();
+        self.end_job();
+        ControlFlow::Continue(())
+    }
+
+    fn delays(&self) -> Delays {
+        let times = self.bound.task().times();
+        let span = |span: freehold_core::units::Duration| std::time::Duration::from_nanos(span.get());
+        Delays {
+            store_wait: span(times.store_slept),
+            store_spin: span(times.store_spun),
+            fault_service: span(times.fault_service),
+            lock_wait: span(times.lock_wait),
+        }
+    }
+
+    fn rest(&mut self) {
+        self.bound.job_end();
+    }
+}

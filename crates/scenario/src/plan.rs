@@ -1,0 +1,131 @@
+//! A scenario in the core's terms: what every engine asks of the core, and what it reports of it.
+//!
+//! Every engine sets up in the same order, so that all give the core's things the same names: objects in file order
+//! (copy-on-write views last), then for each reservation its admission, its tasks with their mappings, a *keeper* task
+//! for locked regions that none of them maps, and its locks; then the tasks without a reservation.
+
+use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
+use freehold_core::units::{FrameCount, PageCount};
+use freehold_core::view::{PoolView, ReservationView};
+
+use crate::model::{self, Region, RegionKind, Reservation, ReservationIndex, Scenario, Sharing, Task};
+use crate::results::{MemoryResult, ReservationResult};
+
+/// The core's tables, just large enough for this scenario.
+#[must_use]
+pub fn limits(scenario: &Scenario) -> Limits {
+    let sum = |pages: &mut dyn Iterator<Item = PageCount>| pages.fold(PageCount::ZERO, PageCount::saturating_add);
+    let compared = |region: &&Region| region.sharing == Sharing::None;
+    let mappings = (0..scenario.tasks.len())
+        .map(|task| mapped_regions(scenario, task).count())
+        .sum::<usize>();
+    let uses = scenario
+        .reservations
+        .iter()
+        .flat_map(|reservation| &reservation.regions);
+    let kept = uses.filter(|used| !used.locks.is_empty()).count();
+    Limits {
+        frames: scenario.pool,
+        pages: sum(&mut scenario.regions.iter().map(|region| region.pages)).max(PageCount::new(1)),
+        reservations: at_least_one(scenario.reservations.len()),
+        objects: at_least_one(scenario.regions.len()),
+        tasks: at_least_one(scenario.tasks.len() + scenario.reservations.len()),
+        mappings: at_least_one(mappings + kept),
+        compared_pages: sum(&mut scenario.regions.iter().filter(compared).map(|region| region.pages)),
+        shared_locks: sum(&mut scenario.reservations.iter().map(Reservation::locked)),
+    }
+}
+
+fn at_least_one(count: usize) -> u16 {
+    u16::try_from(count.max(1)).unwrap_or(u16::MAX)
+}
+
+/// The object that a region becomes.
+#[must_use]
+pub fn object(region: &Region) -> ObjectSpec {
+    let kind = match region.kind {
+        RegionKind::Shared => ObjectKind::Shared,
+        RegionKind::Private => ObjectKind::Private,
+        RegionKind::File => ObjectKind::File,
+    };
+    let regime = if region.sharing == Sharing::None {
+        Regime::Unmanaged
+    } else {
+        Regime::Conserve
+    };
+    ObjectSpec {
+        kind,
+        pages: region.pages,
+        regime,
+    }
+}
+
+/// What is asked of admission for a reservation.
+#[must_use]
+pub fn reservation(reservation: &Reservation) -> ReservationSpec {
+    let kind = match reservation.kind {
+        model::ReservationKind::Hard => ReservationKind::Hard,
+        model::ReservationKind::Firm => ReservationKind::Firm,
+    };
+    ReservationSpec {
+        capacity: reservation.capacity,
+        kind,
+    }
+}
+
+/// The positions of the regions that a task maps, ascending: those that its accesses name.
+pub fn mapped_regions(scenario: &Scenario, task: usize) -> impl Iterator<Item = usize> + '_ {
+    let task = scenario.tasks.get(task);
+    (0..scenario.regions.len()).filter(move |&region| task.is_some_and(|task| touches(task, region)))
+}
+
+fn touches(task: &Task, region: usize) -> bool {
+    task.accesses.iter().any(|step| step.region.get() == region)
+}
+
+/// The positions of the regions that a reservation locks although none of its tasks maps them.
+pub fn kept_regions(scenario: &Scenario, reservation: ReservationIndex) -> impl Iterator<Item = usize> + '_ {
+    let uses = scenario
+        .reservations
+        .get(reservation.get())
+        .map_or(&[][..], |found| &found.regions);
+    let mine = move |task: &&Task| task.reservation == Some(reservation);
+    let mapped = move |region: usize| scenario.tasks.iter().filter(mine).any(|task| touches(task, region));
+    let locked = uses.iter().enumerate().filter(|(_, used)| !used.locks.is_empty());
+    locked.map(|(region, _)| region).filter(move |&region| !mapped(region))
+}
+
+fn frames(count: FrameCount) -> u64 {
+    u64::from(count.get())
+}
+
+/// A reservation's line of the result.
+#[must_use]
+pub fn reservation_result(name: &str, view: &ReservationView) -> ReservationResult {
+    ReservationResult {
+        name: name.to_owned(),
+        capacity: frames(view.capacity),
+        active: u64::from(view.active.get()),
+        inactive: u64::from(view.inactive.get()),
+        free: frames(view.free),
+        locked: u64::from(view.locked.get()),
+        in_flight: frames(view.in_flight),
+        owed: frames(view.owed),
+        borrowed: frames(view.borrowed),
+        owned: frames(view.owned),
+        conserved: frames(view.conserved),
+        held: frames(view.held),
+        peak: frames(view.peak),
+    }
+}
+
+/// The pool's line of the result.
+#[must_use]
+pub fn memory_result(pool: &PoolView, resident_measured: u64) -> MemoryResult {
+    MemoryResult {
+        pool: frames(pool.total),
+        used: frames(pool.memory_used),
+        peak: frames(pool.memory_peak),
+        resident_measured,
+    }
+}
