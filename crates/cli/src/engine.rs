@@ -170,8 +170,11 @@ pub(crate) fn simulate(scenario: &Scenario, check_every: Option<u32>, stop: &Ato
 /// # Errors
 /// What the machine, the kernel or the core refuses.
 fn live(scenario: &Scenario, arguments: &EngineArguments, stop: &AtomicBool) -> Result<Outcome, Failure> {
-    let _ = arguments;
-    let outcome = freehold_live::run(scenario, stop);
+    let outcome = if arguments.lockstep {
+        freehold_live::run_in_lockstep(scenario, stop)
+    } else {
+        freehold_live::run(scenario, stop)
+    };
     let outcome = outcome.map_err(|error| live_failure(scenario, &error))?;
     Ok(Outcome {
         result: outcome.result,

@@ -10,12 +10,12 @@
 mod collect;
 mod compute;
 mod error;
-//mod lockstep;
+mod lockstep;
 mod machine;
 mod run;
 mod usage;
 mod worker;
 
 pub use error::LiveError;
-//pub use lockstep::run_in_lockstep;
+pub use lockstep::run_in_lockstep;
 pub use run::{Outcome, run};

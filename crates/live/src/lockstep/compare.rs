@@ -1,0 +1,84 @@
+//! Every count of the real run against the simulator's.
+
+use freehold_core::view::TaskCounts;
+use freehold_scenario::Scenario;
+use freehold_scenario::results::{ReservationResult, RunResult, TaskResult};
+
+use crate::collect::Counts;
+
+/// What differs, in words; empty where all counts are equal.
+pub(crate) fn differences(scenario: &Scenario, simulated: &RunResult, live: &Counts) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut equal = |what: String, sim: u64, live: u64| {
+        if sim != live {
+            found.push(format!("lockstep: {what}: {sim} in the simulator, {live} live"));
+        }
+    };
+    for (sim, live) in simulated.tasks.iter().zip(&live.tasks) {
+        for (count, sim_count, live_count) in task_counts(sim, live) {
+            equal(format!("task {}: {count}", sim.name), sim_count, live_count);
+        }
+    }
+    for (sim, live) in simulated.reservations.iter().zip(&live.reservations) {
+        for ((count, sim_count), (_, live_count)) in reservation_counts(sim).into_iter().zip(reservation_counts(live)) {
+            equal(format!("reservation {}: {count}", sim.name), sim_count, live_count);
+        }
+    }
+    for (region, (sim, live)) in scenario
+        .regions
+        .iter()
+        .zip(simulated.regions.iter().zip(&live.resident))
+    {
+        equal(format!("region {}: resident", region.name), sim.resident, *live);
+    }
+    equal("memory used".to_owned(), simulated.memory.used, live.memory.used);
+    equal("memory peak".to_owned(), simulated.memory.peak, live.memory.peak);
+    equal("store reads".to_owned(), simulated.store.reads, live.store.reads);
+    equal("store writes".to_owned(), simulated.store.writes, live.store.writes);
+    found
+}
+
+fn task_counts(sim: &TaskResult, live: &TaskCounts) -> [(&'static str, u64, u64); 6] {
+    [
+        ("soft faults", sim.soft_faults, live.soft_faults),
+        ("zero fills", sim.zero_fills, live.zero_fills),
+        ("swap-ins", sim.swap_ins, live.swap_ins),
+        ("shared swap-ins", sim.shared_swap_ins, live.shared_swap_ins),
+        ("write faults", sim.write_faults, live.write_faults),
+        ("evictions", sim.evictions, live.evictions),
+    ]
+}
+
+fn reservation_counts(result: &ReservationResult) -> [(&'static str, u64); 11] {
+    [
+        ("active", result.active),
+        ("inactive", result.inactive),
+        ("free", result.free),
+        ("locked", result.locked),
+        ("in flight", result.in_flight),
+        ("owed", result.owed),
+        ("borrowed", result.borrowed),
+        ("owned", result.owned),
+        ("conserved", result.conserved),
+        ("held", result.held),
+        ("peak", result.peak),
+    ]
+}
+
+/// Puts the real counts into the document.
+pub(crate) fn replace(result: &mut RunResult, live: Counts) {
+    for (task, counts) in result.tasks.iter_mut().zip(&live.tasks) {
+        task.soft_faults = counts.soft_faults;
+        task.zero_fills = counts.zero_fills;
+        task.swap_ins = counts.swap_ins;
+        task.shared_swap_ins = counts.shared_swap_ins;
+        task.write_faults = counts.write_faults;
+        task.evictions = counts.evictions;
+    }
+    for (region, resident) in result.regions.iter_mut().zip(live.resident) {
+        region.resident = resident;
+    }
+    result.reservations = live.reservations;
+    result.memory = live.memory;
+    result.store = live.store;
+}
