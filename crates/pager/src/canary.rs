@@ -7,7 +7,11 @@ use crate::pager::Pager;
 use crate::request::HolderRow;
 use crate::shared::Shared;
 use freehold_core::fact::{PageRef, Request};
+use freehold_linux::clock;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const WINDOW: Duration = Duration::from_micros(50);
 
 impl Pager {
     /// Plants or removes the bug.
@@ -33,7 +37,7 @@ impl Shared {
             }
         }
         // The window is small: leave it open long enough to be hit.
-        std::thread::yield_now();
+        clock::sleep_until(clock::now().saturating_add(WINDOW));
         true
     }
 
