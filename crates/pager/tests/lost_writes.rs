@@ -7,15 +7,14 @@
 mod common;
 
 use common::{Random, WORDS, audit, config, hard, object, private, stamp};
-use freehold_pager::Pager;
 use freehold_pager::core::limits::{ObjectKind, Regime};
+use freehold_pager::{AccessError, Bound, MappedRegion, Pager};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const PAGES: usize = 12;
 
-/// A writer counts in its own words of every page and never finds another count than its last. Returns how many counts
-/// were lost before the first was noticed.
-fn count_up(pager: &Pager, rounds: usize) -> Vec<String> {
+/// A writer counts in its own word of every page and never finds another count than its last. Returns what was wrong.
+fn count_up(pager: &Pager, rounds: u64) -> Vec<String> {
     let reservations = [hard(pager, 24), hard(pager, 10)];
     let region = object(pager, ObjectKind::Shared, 12, Regime::Unmanaged);
     let ballast = private(pager, 24);
@@ -26,43 +25,47 @@ fn count_up(pager: &Pager, rounds: usize) -> Vec<String> {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         // Reads every page, which puts it on the evictor's lists, and then needs its frame for something else.
-        scope.spawn(|| {
+        let evicting = scope.spawn(|| {
             let bound = evictor.enter().unwrap();
             let mut random = Random(5);
             while !stop.load(Ordering::Relaxed) {
-                bound.read_word(&at_evictor, random.below(PAGES) * WORDS).unwrap();
-                bound.read_word(&at_ballast, random.below(24) * WORDS).unwrap();
+                bound.read_word(&at_evictor, random.below(PAGES) * WORDS)?;
+                bound.read_word(&at_ballast, random.below(24) * WORDS)?;
             }
+            Ok(())
         });
         let counting = scope.spawn(|| {
             let bound = writer.enter().unwrap();
-            let mut wrong = Vec::new();
-            for version in 1..=rounds as u64 {
-                for page in 0..PAGES {
-                    let at = page * WORDS + 7;
-                    let found = bound.read_word(&at_writer, at).unwrap();
-                    let wanted = if version == 1 { 0 } else { stamp(page, 7, version - 1) };
-                    if found != wanted {
-                        wrong.push(format!("page {page}: {found:#x} instead of {wanted:#x}"));
-                    }
-                    bound.write_word(&at_writer, at, stamp(page, 7, version)).unwrap();
-                }
-                if !wrong.is_empty() {
-                    break;
-                }
-            }
+            let result = (1..=rounds).try_for_each(|version| count_once(&bound, &at_writer, version));
             stop.store(true, Ordering::Relaxed);
-            wrong
+            result
         });
-        counting.join().unwrap()
+        let counted: Result<(), String> = counting.join().unwrap();
+        let evicted: Result<(), AccessError> = evicting.join().unwrap();
+        let evicted = evicted.map_err(|error| error.to_string());
+        [counted, evicted].into_iter().filter_map(Result::err).collect()
     })
+}
+
+fn count_once(bound: &Bound<'_>, region: &MappedRegion, version: u64) -> Result<(), String> {
+    for page in 0..PAGES {
+        let at = page * WORDS + 7;
+        let found = bound.read_word(region, at).map_err(|error| error.to_string())?;
+        let wanted = if version == 1 { 0 } else { stamp(page, 7, version - 1) };
+        if found != wanted {
+            return Err(format!("page {page}: {found:#x} instead of {wanted:#x}"));
+        }
+        bound
+            .write_word(region, at, stamp(page, 7, version))
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 #[test]
 fn no_write_is_lost() {
     let pager = Pager::new(config(64, 64, 0)).unwrap();
-    let rounds = 200_000;
-    assert_eq!(count_up(&pager, rounds), Vec::<String>::new());
+    assert_eq!(count_up(&pager, 200_000), Vec::<String>::new());
     let stats = pager.store().stats();
     assert!(stats.writes > 0, "nothing was ever written back: {stats:?}");
     audit(&pager);
