@@ -119,6 +119,11 @@ impl Physical {
         !self.is_file[region] && !self.get(region, page).stored && self.capacity.is_some_and(|c| self.stored >= c)
     }
 
+    /// From now on the store has room for everything.
+    pub(crate) fn enlarge_store(&mut self) {
+        self.capacity = None;
+    }
+
     /// A writable mapping came or goes.
     pub(crate) fn written(&mut self, region: usize, page: u32, reservation: Option<usize>) {
         self.version += 1;

@@ -85,10 +85,12 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// After the end: the store is left to finish, without further faults, and nobody may be left waiting.
+    /// After the end: the store is left to finish, without further faults and with room for all, and nobody may be left
+    /// waiting.
     pub(crate) fn settle(&mut self) {
         self.world.check_liveness(self.now);
         self.world.store.heal();
+        self.world.physical.enlarge_store();
         while let Some(due) = self.world.store.next_end() {
             self.now = self.now.max(due);
             while let Some(ended) = self.world.store.end_one(self.now) {

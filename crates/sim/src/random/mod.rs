@@ -68,6 +68,8 @@ struct Swarm {
     mix: Mix,
     writes: bool,
     locks: bool,
+    /// Views are used by several reservations.
+    common_views: bool,
     best_effort: bool,
     deadline: bool,
     /// Tasks come and go.
@@ -90,6 +92,7 @@ impl Swarm {
             },
             writes: !half(true) || half(true),
             locks: half(true),
+            common_views: half(true) && half(true),
             best_effort: half(true),
             deadline: half(true),
             lifetimes: half(true),

@@ -42,8 +42,8 @@ fn push(rng: &mut Rng, swarm: &Swarm, spec: &mut ScenarioSpec, reservation: Opti
         task.compute = Duration::from_micros(rng.within(1, 400));
     }
     for _ in 0..rng.within(1, 3) {
-        let access = access(rng, swarm, spec);
-        task.accesses.push(access);
+        let region = region(rng, swarm, spec, &task);
+        task.accesses.push(access(rng, swarm, spec, region));
     }
     spec.tasks.push(task);
 }
@@ -72,9 +72,17 @@ fn timing(rng: &mut Rng, swarm: &Swarm, task: &mut TaskSpec) {
     }
 }
 
-fn access(rng: &mut Rng, swarm: &Swarm, spec: &ScenarioSpec) -> AccessSpec {
+/// Any region, but a view only for tasks of its reservation.
+fn region<'a>(rng: &mut Rng, swarm: &Swarm, spec: &'a ScenarioSpec, task: &TaskSpec) -> &'a RegionSpec {
     let position = usize::try_from(rng.below(spec.regions.len() as u64)).unwrap_or(0);
     let region = &spec.regions[position];
+    let reservation = spec.reservations.get(position % spec.reservations.len()).map(|found| &found.name);
+    let strange = task.reservation.as_ref() != reservation && !swarm.common_views;
+    let base = region.copy_of.as_ref().filter(|_| strange);
+    base.and_then(|base| spec.regions.iter().find(|other| other.name == *base)).unwrap_or(region)
+}
+
+fn access(rng: &mut Rng, swarm: &Swarm, spec: &ScenarioSpec, region: &RegionSpec) -> AccessSpec {
     let size = region.size.map_or(1, |size| size.get() / PAGE_SIZE);
     let may_write = swarm.writes && !is_base(region, &spec.regions);
     let pattern = pattern(rng, size, may_write);

@@ -186,6 +186,9 @@ fn limits(scenario: &Scenario) -> Limits {
     let touched = scenario.tasks.iter().map(|task| task.accesses.len()).sum::<usize>();
     let locked = scenario.reservations.iter().flat_map(|reservation| &reservation.regions);
     let kept = locked.filter(|used| !used.locks.is_empty()).count();
+    // What the core asks for grows with the square of the lockers of a page.
+    let locks = scenario.reservations.iter().map(|reservation| u64::from(reservation.locked().get())).sum::<u64>();
+    let shared_locks = locks * scenario.reservations.len() as u64;
     let at_least_one = |count: usize| narrow(count.max(1));
     Limits {
         frames: scenario.pool,
@@ -195,7 +198,7 @@ fn limits(scenario: &Scenario) -> Limits {
         tasks: at_least_one(scenario.tasks.len() + keepers),
         mappings: at_least_one(touched + kept),
         compared_pages: sum(&mut scenario.regions.iter().filter(compared).map(|region| region.pages)),
-        shared_locks: sum(&mut scenario.reservations.iter().map(freehold_scenario::Reservation::locked)),
+        shared_locks: PageCount::new(u32::try_from(shared_locks).unwrap_or(u32::MAX)),
     }
 }
 
