@@ -49,17 +49,18 @@ impl Counts {
                 .map(|object| u64::from(object.resident_measured.get()))
                 .collect(),
             memory: plan::memory_result(&pool, u64::from(report.resident_measured.get())),
-            store: store_result(&report),
+            store: store_result(machine, &report),
             settled,
         })
     }
 }
 
-fn store_result(report: &Report) -> StoreResult {
-    let reads = report.store.reads;
+fn store_result(machine: &Machine, report: &Report) -> StoreResult {
+    let reads = report.store.reads - machine.before.reads;
+    let writes = report.store.writes - machine.before.writes;
     StoreResult {
         reads,
-        writes: report.store.writes,
+        writes,
         read_bytes: reads * PAGE_SIZE,
     }
 }

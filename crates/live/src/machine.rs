@@ -6,6 +6,7 @@ use freehold_core::id::{ObjectId, ReservationId};
 use freehold_core::limits::PageRange;
 use freehold_core::units::FrameCount;
 use freehold_linux::sched;
+use freehold_pager::store::StoreStats;
 use freehold_pager::{Config, Locking, MappedRegion, Pace, Pager, StoreShape, TaskHandle, Watch};
 use freehold_scenario::{ReservationIndex, Scenario, plan};
 
@@ -29,6 +30,8 @@ pub(crate) struct Machine {
     pub(crate) reservations: Vec<ReservationId>,
     pub(crate) objects: Vec<ObjectId>,
     pub(crate) pager: Pager,
+    /// What the store did while locks brought pages in: before time 0, so not part of the run.
+    pub(crate) before: StoreStats,
 }
 
 impl Machine {
@@ -53,6 +56,7 @@ impl Machine {
             _keepers: Vec::new(),
             reservations: Vec::new(),
             objects: Vec::new(),
+            before: pager.store().stats(),
             pager,
         };
         machine.create_objects(scenario)?;
@@ -66,6 +70,7 @@ impl Machine {
         }
         machine.add_tasks(scenario, None, &mut tasks)?;
         machine.tasks = tasks.into_iter().flatten().collect();
+        machine.before = machine.pager.store().stats();
         Ok(machine)
     }
 

@@ -150,7 +150,8 @@ impl<'a> Worker<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.stop.is_raised() || (self.made % CLOCK_EVERY == 0 && self.end.is_some_and(|end| clock::now() >= end))
+        self.stop.is_raised()
+            || (self.made.is_multiple_of(CLOCK_EVERY) && self.end.is_some_and(|end| clock::now() >= end))
     }
 }
 

@@ -53,7 +53,11 @@ impl Shared {
     /// Carries out what is in the buffers. Never takes the core's lock.
     pub(crate) fn carry_out(&self, context: &mut Context) {
         for task in context.wakes.drain(..) {
-            self.tasks[usize::from(task)].mailbox.wake();
+            let slot = usize::from(task);
+            if let Some(watch) = &self.watch {
+                watch.answered(slot);
+            }
+            self.tasks[slot].mailbox.wake();
         }
         #[cfg(feature = "canary")]
         let copied_early = self.copy_before_zapping(context);

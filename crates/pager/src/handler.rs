@@ -132,7 +132,16 @@ impl Shared {
             holder,
             page: number,
         };
-        match self.await_answer(context, row, waiter) {
+        let (answer, waited) = self.await_answer(context, row, waiter);
+        let served = self.carry_out_answer(row, view, page, number, answer);
+        if waited {
+            self.tell_resumed(waiter.task);
+        }
+        served
+    }
+
+    fn carry_out_answer(&self, row: &TaskRow, view: View, page: usize, number: u32, answer: Answer) -> Served {
+        match answer {
             Answer::Map {
                 epoch,
                 protection,

@@ -32,14 +32,22 @@ pub(crate) struct Waiter {
 }
 
 impl Shared {
-    /// Waits until the fault of `waiter` is answered.
-    pub(crate) fn await_answer(&self, context: &mut Context, row: &TaskRow, waiter: Waiter) -> Answer {
+    /// Waits until the fault of `waiter` is answered; says whether it had to wait for that.
+    pub(crate) fn await_answer(&self, context: &mut Context, row: &TaskRow, waiter: Waiter) -> (Answer, bool) {
         if let Some(answer) = row.mailbox.take() {
-            return answer;
+            return (answer, false);
         }
-        match self.pace {
+        let answer = match self.pace {
             Pace::Manual => self.await_coordinator(row, waiter.task),
             Pace::Clock => self.drive_until_answered(context, row, waiter),
+        };
+        (answer, true)
+    }
+
+    /// What a task that waited tells the coordinator once its answer is carried out.
+    pub(crate) fn tell_resumed(&self, task: TaskId) {
+        if let Some(watch) = self.watch.as_ref().filter(|_| self.pace == Pace::Manual) {
+            watch.resumed(task);
         }
     }
 
@@ -47,17 +55,13 @@ impl Shared {
         if let Some(watch) = &self.watch {
             watch.blocked(task);
         }
-        let answer = loop {
+        loop {
             if let Some(answer) = row.mailbox.take() {
-                break answer;
+                return answer;
             }
             row.mailbox.rearm();
             row.mailbox.sleep(None);
-        };
-        if let Some(watch) = &self.watch {
-            watch.resumed(task);
         }
-        answer
     }
 
     fn drive_until_answered(&self, context: &mut Context, row: &TaskRow, waiter: Waiter) -> Answer {

@@ -10,6 +10,9 @@ use std::fmt;
 pub trait Watch: Send + Sync + fmt::Debug {
     /// The task waits, until a completion answers its fault.
     fn blocked(&self, task: TaskId);
-    /// The task's fault was answered; it goes on.
+    /// The fault of the task in this slot ([`TaskId::index`]) is answered; it is about to be woken. Called in the thread
+    /// that answers.
+    fn answered(&self, slot: usize);
+    /// The task has carried out its answer and is about to go on.
     fn resumed(&self, task: TaskId);
 }

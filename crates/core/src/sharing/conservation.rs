@@ -1,7 +1,7 @@
 //! Shared-Page Conservation (paper 000, section IV.A): a shared victim is not evicted but only unmapped from its
 //! holder, which gets a frame without asking the pool.
 
-use crate::effect::{Holder, Scope, UnmapReason};
+use crate::effect::{Effect, Holder, Scope, UnmapReason};
 use crate::entry::Marks;
 use crate::index::EntryIndex;
 use crate::memory::Memory;
@@ -43,9 +43,19 @@ impl Memory {
             return self.planted_succession(owner, heir);
         }
         let holder = self.entries[heir].holder;
+        self.record_transfer(owner, heir);
         self.pass_ownership(owner, heir);
         self.entries[heir].marks.clear(Marks::CONSERVES);
         self.account(holder).conserved.take_one()
+    }
+
+    /// An eviction passes a page on; departures, which may concern every page at once, are not recorded.
+    fn record_transfer(&mut self, owner: EntryIndex, heir: EntryIndex) {
+        let (from, to) = (self.entries[owner].holder, self.entries[heir].holder);
+        if let (Some(from), Some(to)) = (self.account_of(from).id, self.account_of(to).id) {
+            let page = self.page_ref(self.entries[heir].page);
+            self.effects.push(Effect::Transfer { page, from, to });
+        }
     }
 
     /// The planted bug of the `canary` feature: the heir becomes the owner, but the frame that it conserved stays

@@ -1,6 +1,5 @@
 //! The ownership list of a page: the owner's entry first, then the other sharers in the order in which they came.
 
-use crate::effect::Effect;
 use crate::entry::{Marks, Place};
 use crate::index::{EntryIndex, HolderIndex, PageNumber};
 use crate::memory::Memory;
@@ -74,10 +73,6 @@ impl Memory {
         let frame = self.account(from).owned.take_one();
         self.account(to).owned.put(frame);
         self.put_first(heir);
-        if let (Some(from), Some(to)) = (self.account_of(from).id, self.account_of(to).id) {
-            let page = self.page_ref(self.entries[heir].page);
-            self.effects.push(Effect::Transfer { page, from, to });
-        }
     }
 
     /// Takes an entry, which holds no frame any more, off everything and gives it back.

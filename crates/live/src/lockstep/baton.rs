@@ -17,11 +17,13 @@ pub(crate) const IDLE: u32 = 0;
 pub(crate) const RUNNING: u32 = 1;
 /// In a fault that waits.
 pub(crate) const BLOCKED: u32 = 2;
-/// Its fault was answered; it waits for permission.
+/// Its fault was answered and the answer is carried out; it waits for permission.
 pub(crate) const ANSWERED: u32 = 3;
+/// Its fault was answered; it is on its way to carry that out.
+const WOKEN: u32 = 4;
 
 /// How long the coordinator waits for a thread before it gives up.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The states of all tasks' threads, by the core's task slots.
 #[derive(Debug)]
@@ -65,6 +67,16 @@ impl Batons {
         }
     }
 
+    /// Waits until every thread whose fault was answered has carried that out, so that nothing overtakes it.
+    pub(crate) fn wait_for_woken(&self) -> Option<()> {
+        for slot in 0..self.states.len() {
+            if self.state(slot) == WOKEN {
+                self.wait_for(slot, &[ANSWERED, RUNNING, IDLE])?;
+            }
+        }
+        Some(())
+    }
+
     /// Lets every thread go on without permission.
     pub(crate) fn release(&self) {
         self.released.store(true, Ordering::Release);
@@ -79,6 +91,14 @@ impl Batons {
 impl Watch for Batons {
     fn blocked(&self, task: TaskId) {
         self.set(task.index(), BLOCKED);
+    }
+
+    fn answered(&self, slot: usize) {
+        // The thread may have found its answer already, and be further.
+        let further = self.states[slot].compare_exchange(BLOCKED, WOKEN, Ordering::AcqRel, Ordering::Acquire);
+        if further.is_ok() {
+            futex::wake(&self.states[slot], u32::MAX);
+        }
     }
 
     fn resumed(&self, task: TaskId) {

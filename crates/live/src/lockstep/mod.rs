@@ -94,6 +94,7 @@ fn play(
             scenario,
             machine,
             reins,
+            batons,
             counts: None,
         };
         let outcome = conductor.follow(steps, stop);
@@ -120,6 +121,7 @@ struct Conductor<'a> {
     scenario: &'a Scenario,
     machine: &'a Machine,
     reins: Vec<Reins<'a>>,
+    batons: &'a Batons,
     counts: Option<Counts>,
 }
 
@@ -155,6 +157,11 @@ impl Conductor<'_> {
                     Ok(())
                 }
             }
+            .and_then(|()| {
+                self.batons
+                    .wait_for_woken()
+                    .ok_or_else(|| "an answer is not carried out".to_owned())
+            })
             .map_err(diverged)?;
         }
         Ok(false)
@@ -184,7 +191,7 @@ impl Conductor<'_> {
         reins
             .batons
             .wait_for(reins.slot, &[ANSWERED])
-            .ok_or("its fault is not answered")?;
+            .ok_or_else(|| format!("its fault is not answered (state {})", reins.batons.state(reins.slot)))?;
         reins.batons.set(reins.slot, baton::RUNNING);
         match reins.batons.wait_for(reins.slot, &[IDLE, BLOCKED]) {
             Some(IDLE) => {
@@ -211,7 +218,7 @@ impl Conductor<'_> {
             reins
                 .batons
                 .wait_for(reins.slot, &[ANSWERED])
-                .ok_or("its fault is not answered")?;
+                .ok_or_else(|| format!("its fault is not answered (state {})", reins.batons.state(reins.slot)))?;
             reins.batons.set(reins.slot, baton::RUNNING);
             match reins.batons.wait_for(reins.slot, &[IDLE, BLOCKED]) {
                 Some(BLOCKED) => return Ok(()),

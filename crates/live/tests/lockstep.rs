@@ -1,0 +1,87 @@
+//! Live equals simulated: every count, for every shipped scenario and for random ones, on real pages.
+//!
+//! `FREEHOLD_LOCKSTEP` sets how many random scenarios (120 unless told), `FREEHOLD_SEED` the first seed.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use freehold_live::{LiveError, run_in_lockstep};
+use freehold_scenario::Scenario;
+use freehold_sim::{Mix, random_scenario};
+
+/// Random scenarios hold to here: of those the simulator refuses nothing is compared.
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
+}
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
+    let entries = std::fs::read_dir(folder).expect("the folder of shipped scenarios");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
+    files.sort();
+    files
+}
+
+/// True if the scenario ran; copy-on-write is refused by name.
+fn follows(scenario: &Scenario, what: &str) -> bool {
+    match run_in_lockstep(scenario, &AtomicBool::new(false)) {
+        Ok(outcome) => {
+            let violations = &outcome.result.laws.violations;
+            assert!(violations.is_empty(), "{what}: {violations:#?}");
+            true
+        }
+        Err(LiveError::CopyOnWrite(_)) => false,
+        Err(error) => panic!("{what}: {error}"),
+    }
+}
+
+#[test]
+fn shipped_scenarios_count_the_same_live_and_simulated() {
+    let mut ran = 0;
+    for file in files("scenarios").into_iter().chain(files("experiments")) {
+        let shorten = ["duration=2s".to_owned()];
+        let scenario = Scenario::load(&file, &shorten).or_else(|_| Scenario::load::<String>(&file, &[]));
+        let scenario = scenario.expect("a shipped scenario is correct");
+        ran += usize::from(follows(&scenario, &file.display().to_string()));
+    }
+    assert!(ran >= 12, "only {ran} shipped scenarios ran");
+}
+
+#[test]
+fn random_scenarios_count_the_same_live_and_simulated() {
+    let wanted = number("FREEHOLD_LOCKSTEP", 120);
+    let (mut seed, mut ran) = (number("FREEHOLD_SEED", 1), 0);
+    while ran < wanted {
+        let mix = Mix {
+            firm: seed % 2 == 0,
+            unmanaged: seed % 3 == 0,
+            unreserved: seed % 4 < 2,
+            views: false,
+            threads: seed % 5 < 2,
+            delays: seed % 7 == 0,
+            failures: false,
+        };
+        ran += u64::from(follows(&random_scenario(seed, mix), &format!("seed {seed}, {mix:?}")));
+        seed += 1;
+    }
+}
+
+#[test]
+fn failing_stores_fail_alike_live_and_simulated() {
+    for seed in 1..=40 {
+        let mix = Mix {
+            firm: seed % 2 == 0,
+            unmanaged: seed % 3 == 0,
+            unreserved: true,
+            views: false,
+            threads: true,
+            delays: true,
+            failures: true,
+        };
+        follows(&random_scenario(seed, mix), &format!("seed {seed}, {mix:?}"));
+    }
+}
