@@ -5,8 +5,8 @@
 //! a read of what somebody else wrote; never more. One task makes its accesses in one order whatever happens; of several
 //! tasks in one reservation the order depends on the scheduler, so reservations with one task are compared.
 //!
-//! A copy-on-write view is its reservation's own: where others write it, the copies are new pages for all who use the
-//! view, and nothing is compared.
+//! A copy-on-write view is meant for one reservation: a copy that one user makes is a new page for all users of the
+//! view. Where others use it too, nothing is compared.
 //!
 //! A run ends after a time, not after a number of accesses, so one of the sequences may be longer: they are compared as
 //! far as both got.
@@ -14,7 +14,7 @@
 use std::fmt;
 
 use freehold_core::effect::Resolution;
-use freehold_scenario::{AccessStep, Pattern, ReservationIndex, ReservationKind, Scenario, Sharing};
+use freehold_scenario::{ReservationIndex, ReservationKind, Scenario, Sharing};
 
 use crate::error::SimError;
 use crate::options::Options;
@@ -62,29 +62,22 @@ pub fn not_comparable(scenario: &Scenario, reservation: ReservationIndex) -> Opt
     let (Some(task), None) = (tasks.next(), tasks.next()) else {
         return Some("law 0 is compared for reservations with one task");
     };
-    let others_copy = |region: usize| {
+    let common_view = |region: usize| {
         let is_view = scenario.regions.get(region).is_some_and(|region| region.copy_of.is_some());
-        let others = scenario.tasks.iter().filter(|task| task.reservation != Some(reservation));
-        is_view && others.flat_map(|task| &task.accesses).any(|step| step.region.get() == region && may_write(step))
+        let mut others = scenario.tasks.iter().filter(|task| task.reservation != Some(reservation));
+        is_view && others.any(|task| task.accesses.iter().any(|step| step.region.get() == region))
     };
     let unmanaged = |region: usize| scenario.regions.get(region).is_none_or(|region| region.sharing == Sharing::None);
     if found.kind == ReservationKind::Firm {
         Some("law 0 is about hard reservations")
     } else if task.accesses.iter().any(|step| unmanaged(step.region.get())) {
         Some("law 0 does not hold for regions under `none`")
-    } else if task.accesses.iter().any(|step| others_copy(step.region.get())) {
-        Some("a task outside the reservation copies pages of a copy-on-write view that it uses")
+    } else if task.accesses.iter().any(|step| common_view(step.region.get())) {
+        Some("a copy-on-write view that it uses is also used by tasks outside it")
     } else if scenario.faults.is_some_and(|faults| faults.fail > 0.0) || scenario.store.capacity.is_some() {
         Some("law 0 is not compared where requests to the store can fail")
     } else {
         None
-    }
-}
-
-fn may_write(step: &AccessStep) -> bool {
-    match &step.pattern {
-        Pattern::Trace { entries, .. } => entries.iter().any(|entry| entry.write),
-        _ => step.write,
     }
 }
 

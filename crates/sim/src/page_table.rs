@@ -2,7 +2,7 @@
 //!
 //! Beside it, for the usage figures, the number of the job that last touched the page.
 
-use freehold_scenario::Scenario;
+use freehold_scenario::{AccessStep, Pattern, Scenario};
 
 /// The page may be read.
 const READABLE: u8 = 1;
@@ -18,6 +18,8 @@ pub(crate) struct Table {
     pub(crate) region: usize,
     /// The task's reservation.
     pub(crate) reservation: Option<usize>,
+    /// Whether the task ever writes the region.
+    pub(crate) writes: bool,
     bytes: Box<[u8]>,
     touched: Box<[u32]>,
     /// Distinct pages that the present job has touched.
@@ -32,6 +34,7 @@ impl Table {
             task,
             region,
             reservation,
+            writes: false,
             bytes: vec![0; pages].into_boxed_slice(),
             touched: vec![0; pages].into_boxed_slice(),
             distinct: 0,
@@ -96,6 +99,13 @@ impl Table {
     }
 }
 
+fn may_write(step: &AccessStep) -> bool {
+    match &step.pattern {
+        Pattern::Trace { entries, .. } => entries.iter().any(|entry| entry.write),
+        _ => step.write,
+    }
+}
+
 /// All page tables.
 #[derive(Debug)]
 pub(crate) struct PageTables {
@@ -135,7 +145,9 @@ impl PageTables {
         let pages = scenario.regions[region].pages.get() as usize;
         let reservation = scenario.tasks[task].reservation.map(freehold_scenario::ReservationIndex::get);
         let index = self.tables.len();
-        self.tables.push(Table::new(task, region, reservation, pages));
+        let mut steps = scenario.tasks[task].accesses.iter().filter(|step| step.region.get() == region);
+        let writes = steps.any(may_write);
+        self.tables.push(Table { writes, ..Table::new(task, region, reservation, pages) });
         self.of[task][region] = Some(index);
         self.over[region].push(index);
         if let Some(base) = scenario.regions[region].copy_of {

@@ -124,17 +124,13 @@ impl Physical {
         self.capacity = None;
     }
 
-    /// A writable mapping came or goes.
-    pub(crate) fn written(&mut self, region: usize, page: u32, reservation: Option<usize>) {
-        self.version += 1;
-        let version = self.version;
-        let page = self.page(region, page);
-        page.truth = version;
-        page.frame = version;
-        page.writers |= writer_bit(reservation);
+    /// A writable mapping comes; `by` says of which reservation, if the task ever writes the region.
+    pub(crate) fn written(&mut self, region: usize, page: u32, by: Option<Option<usize>>) {
+        self.written_once_more(region, page);
+        self.page(region, page).writers |= by.map_or(0, writer_bit);
     }
 
-    /// As [`written`](Self::written), by whoever had the mapping.
+    /// A writable mapping goes.
     pub(crate) fn written_once_more(&mut self, region: usize, page: u32) {
         self.version += 1;
         let version = self.version;

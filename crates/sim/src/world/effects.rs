@@ -102,10 +102,9 @@ impl World<'_> {
         self.blame(now, Oracle::Effects, wrong, page);
         if let Some(table) = self.tables.table_mut(owner, mapped) {
             table.map(number, writable, of_base);
-        }
-        if writable {
-            let reservation = self.scenario.tasks[owner].reservation.map(freehold_scenario::ReservationIndex::get);
-            self.physical.written(region, number, reservation);
+            if writable {
+                self.physical.written(region, number, table.writes.then_some(table.reservation));
+            }
         }
         self.end_fault(now, who.0, FaultEnd::Mapped(resolution));
     }
