@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{audit, check_page, hard, object, pager, shared, write_page};
+use common::{WORDS, audit, check_page, hard, object, pager, shared, stamp, write_page};
 use freehold_pager::core::id::{ObjectId, ReservationId};
 use freehold_pager::core::limits::{ObjectKind, PageRange, Regime};
 use freehold_pager::core::units::{PageCount, PageIndex};
@@ -167,4 +167,45 @@ fn locked_pages_are_resident_before_the_first_touch_and_stay() {
         pager.unlock_pages(reservation, region, range).unwrap();
     }
     audit(&pager);
+}
+
+#[test]
+fn a_page_that_everybody_wants_at_once_is_filled_once() {
+    const PAGES: usize = 40;
+    for latency in [0, 60] {
+        let pager = pager(128, 64, latency);
+        let reservations = [hard(&pager, 48), hard(&pager, 48)];
+        let region = shared(&pager, 40);
+        let tasks: Vec<_> = (0..4)
+            .map(|number| {
+                let task = pager.add_task(Some(reservations[number % 2])).unwrap();
+                let mapped = task.map(region).unwrap();
+                (task, mapped)
+            })
+            .collect();
+        let barrier = std::sync::Barrier::new(tasks.len());
+        std::thread::scope(|scope| {
+            for (number, (task, mapped)) in tasks.iter().enumerate() {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    let bound = task.enter().unwrap();
+                    for page in 0..PAGES {
+                        barrier.wait();
+                        let word = page * WORDS + number;
+                        bound.write_word(mapped, word, stamp(page, number, 1)).unwrap();
+                        barrier.wait();
+                        for other in 0..4 {
+                            let found = bound.read_word(mapped, page * WORDS + other).unwrap();
+                            assert_eq!(found, stamp(page, other, 1));
+                        }
+                    }
+                });
+            }
+        });
+        let counts: Vec<_> = tasks.iter().map(|(task, _)| task.counts()).collect();
+        let fills: u64 = counts.iter().map(|counts| counts.zero_fills).sum();
+        let soft: u64 = counts.iter().map(|counts| counts.soft_faults).sum();
+        assert_eq!((fills, soft), (40, 3 * 40));
+        audit(&pager);
+    }
 }

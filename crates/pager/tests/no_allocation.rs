@@ -1,0 +1,89 @@
+//! The fault path allocates nothing. Alone in its process: the allocator is everybody's.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use common::{Random, WORDS, audit, hard, pager, private, shared};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts what threads allocate while they say that they should not.
+struct Counting;
+
+thread_local! {
+    static FORBIDDEN: Cell<bool> = const { Cell::new(false) };
+}
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+fn note() {
+    if FORBIDDEN.get() {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: every call is passed on to the system's allocator unchanged; counting neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note();
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        note();
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note();
+        // SAFETY: as above.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn faults_evictions_and_job_ends_allocate_nothing() {
+    for latency in [0, 20, 80] {
+        let pager = pager(96, 256, latency);
+        let reservations = [hard(&pager, 24), hard(&pager, 24)];
+        let region = shared(&pager, 48);
+        let tasks = reservations.map(|reservation| {
+            let task = pager.add_task(Some(reservation)).unwrap();
+            let regions = [task.map(region).unwrap(), task.map(private(&pager, 40)).unwrap()];
+            (task, regions)
+        });
+        std::thread::scope(|scope| {
+            for (number, (task, regions)) in tasks.iter().enumerate() {
+                scope.spawn(move || {
+                    let bound = task.enter().unwrap();
+                    let mut random = Random(number as u64);
+                    FORBIDDEN.set(true);
+                    for round in 0..4000_u64 {
+                        let region = &regions[random.below(2)];
+                        let page = random.below(region.words() / WORDS);
+                        let word = page * WORDS + number;
+                        let read = bound.read_word(region, word);
+                        let written = bound.write_word(region, word, round);
+                        if round % 100 == 0 {
+                            bound.job_end();
+                        }
+                        if read.is_err() || written.is_err() {
+                            FORBIDDEN.set(false);
+                            panic!("an access failed: {read:?} {written:?}");
+                        }
+                    }
+                    FORBIDDEN.set(false);
+                });
+            }
+        });
+        assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 0);
+        assert!(tasks.iter().all(|(task, _)| task.counts().swap_ins > 100));
+        drop(tasks);
+        audit(&pager);
+    }
+}
