@@ -54,10 +54,10 @@ impl Shared {
     pub(crate) fn carry_out(&self, context: &mut Context) {
         for task in context.wakes.drain(..) {
             let slot = usize::from(task);
+            self.tasks[slot].mailbox.wake();
             if let Some(watch) = &self.watch {
                 watch.answered(slot);
             }
-            self.tasks[slot].mailbox.wake();
         }
         #[cfg(feature = "canary")]
         let copied_early = self.copy_before_zapping(context);

@@ -10,8 +10,8 @@ use std::fmt;
 pub trait Watch: Send + Sync + fmt::Debug {
     /// The task waits, until a completion answers its fault.
     fn blocked(&self, task: TaskId);
-    /// The fault of the task in this slot ([`TaskId::index`]) is answered; it is about to be woken. Called in the thread
-    /// that answers.
+    /// The fault of the task in this slot ([`TaskId::index`]) is answered; it has been woken, and may have resumed
+    /// already. Called in the thread that answers, before anything is unmapped that was decided with the answer.
     fn answered(&self, slot: usize);
     /// The task has carried out its answer and is about to go on.
     fn resumed(&self, task: TaskId);

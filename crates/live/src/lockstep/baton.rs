@@ -19,9 +19,6 @@ pub(crate) const RUNNING: u32 = 1;
 pub(crate) const BLOCKED: u32 = 2;
 /// Its fault was answered and the answer is carried out; it waits for permission.
 pub(crate) const ANSWERED: u32 = 3;
-/// Its fault was answered; it is on its way to carry that out.
-const WOKEN: u32 = 4;
-
 /// How long the coordinator waits for a thread before it gives up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -67,16 +64,6 @@ impl Batons {
         }
     }
 
-    /// Waits until every thread whose fault was answered has carried that out, so that nothing overtakes it.
-    pub(crate) fn wait_for_woken(&self) -> Option<()> {
-        for slot in 0..self.states.len() {
-            if self.state(slot) == WOKEN {
-                self.wait_for(slot, &[ANSWERED, RUNNING, IDLE])?;
-            }
-        }
-        Some(())
-    }
-
     /// Lets every thread go on without permission.
     pub(crate) fn release(&self) {
         self.released.store(true, Ordering::Release);
@@ -94,11 +81,8 @@ impl Watch for Batons {
     }
 
     fn answered(&self, slot: usize) {
-        // The thread may have found its answer already, and be further.
-        let further = self.states[slot].compare_exchange(BLOCKED, WOKEN, Ordering::AcqRel, Ordering::Acquire);
-        if further.is_ok() {
-            futex::wake(&self.states[slot], u32::MAX);
-        }
+        // What was decided together with the answer must not overtake it: in the simulator the page is mapped by now.
+        let _ = self.wait_for(slot, &[ANSWERED, RUNNING, IDLE]);
     }
 
     fn resumed(&self, task: TaskId) {

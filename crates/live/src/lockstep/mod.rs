@@ -94,7 +94,6 @@ fn play(
             scenario,
             machine,
             reins,
-            batons,
             counts: None,
         };
         let outcome = conductor.follow(steps, stop);
@@ -121,7 +120,6 @@ struct Conductor<'a> {
     scenario: &'a Scenario,
     machine: &'a Machine,
     reins: Vec<Reins<'a>>,
-    batons: &'a Batons,
     counts: Option<Counts>,
 }
 
@@ -157,11 +155,6 @@ impl Conductor<'_> {
                     Ok(())
                 }
             }
-            .and_then(|()| {
-                self.batons
-                    .wait_for_woken()
-                    .ok_or_else(|| "an answer is not carried out".to_owned())
-            })
             .map_err(diverged)?;
         }
         Ok(false)
