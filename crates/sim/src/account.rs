@@ -49,7 +49,10 @@ impl Account {
     /// A job is released. It begins once all before it have ended.
     pub(crate) fn release(&mut self, now: u64) {
         self.ledger.catch_up(now);
-        self.open.push_back(Release { at: now, delays: self.ledger.delays() });
+        self.open.push_back(Release {
+            at: now,
+            delays: self.ledger.delays(),
+        });
     }
 
     /// Jobs released and not ended.
@@ -62,7 +65,10 @@ impl Account {
         self.ledger.catch_up(now);
         let Some(release) = self.open.pop_front() else { return };
         self.responses.record(Duration::new(now - release.at));
-        if self.deadline.is_some_and(|deadline| now > release.at.saturating_add(deadline)) {
+        if self
+            .deadline
+            .is_some_and(|deadline| now > release.at.saturating_add(deadline))
+        {
             self.miss(now, release);
         }
         self.jobs += 1;
@@ -72,7 +78,10 @@ impl Account {
     pub(crate) fn close(&mut self, end: u64) {
         self.ledger.catch_up(end);
         while let Some(release) = self.open.pop_front() {
-            if self.deadline.is_some_and(|deadline| end >= release.at.saturating_add(deadline)) {
+            if self
+                .deadline
+                .is_some_and(|deadline| end >= release.at.saturating_add(deadline))
+            {
                 self.miss(end, release);
                 self.jobs += 1;
             }
@@ -86,7 +95,8 @@ impl Account {
         self.max_tardiness = self.max_tardiness.max(tardiness);
         let delays = between(&release.delays, &self.ledger.delays());
         let (response, tardiness) = (Duration::new(response), Duration::new(tardiness));
-        self.late.record(LateJob::new(self.jobs, release.at, response, tardiness, delays));
+        self.late
+            .record(LateJob::new(self.jobs, release.at, response, tardiness, delays));
     }
 
     /// Fills in what this account knows.

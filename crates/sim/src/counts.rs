@@ -1,8 +1,8 @@
 //! What is counted at one instant: the end of the last full hyperperiod, or of the run.
 
+use freehold_core::units::PAGE_SIZE;
 use freehold_core::view::{PoolView, ReservationView, TaskCounts};
 use freehold_scenario::results::{MemoryResult, ReservationResult, StoreResult};
-use freehold_core::units::PAGE_SIZE;
 
 use crate::world::World;
 
@@ -19,15 +19,32 @@ pub(crate) struct Counts {
 
 impl Counts {
     pub(crate) fn take(world: &World<'_>) -> Self {
-        let views: Vec<Option<ReservationView>> =
-            world.names.reservations.iter().map(|id| id.and_then(|id| world.memory.reservation(id))).collect();
+        let views: Vec<Option<ReservationView>> = world
+            .names
+            .reservations
+            .iter()
+            .map(|id| id.and_then(|id| world.memory.reservation(id)))
+            .collect();
         let of_task = |id: &Option<freehold_core::id::TaskId>| id.and_then(|id| world.memory.task(id));
         let named = world.scenario.reservations.iter().zip(&views);
-        let reserve: u64 = views.iter().flatten().map(|view| frames(view.free) + frames(view.conserved)).sum();
+        let reserve: u64 = views
+            .iter()
+            .flatten()
+            .map(|view| frames(view.free) + frames(view.conserved))
+            .sum();
         Self {
-            tasks: world.names.tasks.iter().map(|id| of_task(id).unwrap_or_default()).collect(),
-            reservations: named.map(|(reservation, view)| reservation_result(&reservation.name, *view)).collect(),
-            resident: (0..world.scenario.regions.len()).map(|region| world.physical.resident(region)).collect(),
+            tasks: world
+                .names
+                .tasks
+                .iter()
+                .map(|id| of_task(id).unwrap_or_default())
+                .collect(),
+            reservations: named
+                .map(|(reservation, view)| reservation_result(&reservation.name, *view))
+                .collect(),
+            resident: (0..world.scenario.regions.len())
+                .map(|region| world.physical.resident(region))
+                .collect(),
             memory: memory_result(world.memory.pool_view(), world.physical.all_resident() + reserve),
             store: StoreResult {
                 reads: world.counts.reads,

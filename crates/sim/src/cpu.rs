@@ -11,7 +11,11 @@ pub(crate) struct Cpus {
 
 impl Cpus {
     pub(crate) fn new(cpus: usize, tasks: usize) -> Self {
-        Self { running: vec![None; cpus], last: vec![None; tasks], chosen: vec![None; cpus] }
+        Self {
+            running: vec![None; cpus],
+            last: vec![None; tasks],
+            chosen: vec![None; cpus],
+        }
     }
 
     /// The task on each CPU.
@@ -36,12 +40,19 @@ impl Cpus {
             let idle = |cpu: &usize| self.running[*cpu].is_none();
             let place_of = |cpu: usize| {
                 let occupant = self.running[cpu];
-                order[position..].iter().position(|other| Some(*other) == occupant).unwrap_or(usize::MAX)
+                order[position..]
+                    .iter()
+                    .position(|other| Some(*other) == occupant)
+                    .unwrap_or(usize::MAX)
             };
             let cpu = stays
                 .or(last.filter(idle))
                 .or_else(|| (0..self.running.len()).filter(free).find(idle))
-                .or_else(|| (0..self.running.len()).filter(free).max_by_key(|cpu| (place_of(*cpu), usize::MAX - *cpu)));
+                .or_else(|| {
+                    (0..self.running.len())
+                        .filter(free)
+                        .max_by_key(|cpu| (place_of(*cpu), usize::MAX - *cpu))
+                });
             if let Some(cpu) = cpu {
                 self.chosen[cpu] = Some(task);
             }

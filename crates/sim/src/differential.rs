@@ -1,9 +1,9 @@
 //! Law 0, tested: a reservation's tasks alone and in company.
 //!
 //! For a hard reservation under SPC or SPEL and a given access order of its tasks, the sequence of pages that it faults
-//! on and evicts is the same alone and in any company. Company may turn a fill into a soft fault, and a first touch into
-//! a read of what somebody else wrote; never more. One task makes its accesses in one order whatever happens; of several
-//! tasks in one reservation the order depends on the scheduler, so reservations with one task are compared.
+//! on and evicts is the same alone and in any company. Company may turn a fill into a soft fault, and a first touch
+//! into a read of what somebody else wrote; never more. One task makes its accesses in one order whatever happens; of
+//! several tasks in one reservation the order depends on the scheduler, so reservations with one task are compared.
 //!
 //! A copy-on-write view is meant for one reservation: a copy that one user makes is a new page for all users of the
 //! view. Where others use it too, nothing is compared.
@@ -45,8 +45,15 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { position, alone, company } = self;
-        write!(f, "law 0 broken at event {position}: alone {alone:?}, in company {company:?}")
+        let Self {
+            position,
+            alone,
+            company,
+        } = self;
+        write!(
+            f,
+            "law 0 broken at event {position}: alone {alone:?}, in company {company:?}"
+        )
     }
 }
 
@@ -58,16 +65,30 @@ pub fn not_comparable(scenario: &Scenario, reservation: ReservationIndex) -> Opt
     let Some(found) = scenario.reservations.get(reservation.get()) else {
         return Some("the scenario has no such reservation");
     };
-    let mut tasks = scenario.tasks.iter().filter(|task| task.reservation == Some(reservation));
+    let mut tasks = scenario
+        .tasks
+        .iter()
+        .filter(|task| task.reservation == Some(reservation));
     let (Some(task), None) = (tasks.next(), tasks.next()) else {
         return Some("law 0 is compared for reservations with one task");
     };
     let common_view = |region: usize| {
-        let is_view = scenario.regions.get(region).is_some_and(|region| region.copy_of.is_some());
-        let mut others = scenario.tasks.iter().filter(|task| task.reservation != Some(reservation));
+        let is_view = scenario
+            .regions
+            .get(region)
+            .is_some_and(|region| region.copy_of.is_some());
+        let mut others = scenario
+            .tasks
+            .iter()
+            .filter(|task| task.reservation != Some(reservation));
         is_view && others.any(|task| task.accesses.iter().any(|step| step.region.get() == region))
     };
-    let unmanaged = |region: usize| scenario.regions.get(region).is_none_or(|region| region.sharing == Sharing::None);
+    let unmanaged = |region: usize| {
+        scenario
+            .regions
+            .get(region)
+            .is_none_or(|region| region.sharing == Sharing::None)
+    };
     if found.kind == ReservationKind::Firm {
         Some("law 0 is about hard reservations")
     } else if task.accesses.iter().any(|step| unmanaged(step.region.get())) {
@@ -89,26 +110,43 @@ pub fn differential(
     scenario: &Scenario,
     reservation: ReservationIndex,
 ) -> Result<Result<Agreement, Difference>, SimError> {
-    let options = Options { sequences: true, ..Options::default() };
+    let options = Options {
+        sequences: true,
+        ..Options::default()
+    };
     let mut company = simulate(scenario, &options)?.sequences;
-    let company = company.get_mut(reservation.get()).map(std::mem::take).unwrap_or_default();
+    let company = company
+        .get_mut(reservation.get())
+        .map(std::mem::take)
+        .unwrap_or_default();
     compare_alone(scenario, reservation, &company)
 }
 
-/// As [`differential`], with the sequence in company known from a run with [`Options::sequences`].
+/// As [`differential()`], with the sequence in company known from a run with [`Options::sequences`].
 ///
 /// # Errors
-/// As [`differential`].
+/// As [`differential()`].
 pub fn compare_alone(
     scenario: &Scenario,
     reservation: ReservationIndex,
     company: &[PageEvent],
 ) -> Result<Result<Agreement, Difference>, SimError> {
     if let Some(reason) = not_comparable(scenario, reservation) {
-        let name = scenario.reservations.get(reservation.get()).map(|found| found.name.clone()).unwrap_or_default();
-        return Err(SimError::NotComparable { reservation: name, reason });
+        let name = scenario
+            .reservations
+            .get(reservation.get())
+            .map(|found| found.name.clone())
+            .unwrap_or_default();
+        return Err(SimError::NotComparable {
+            reservation: name,
+            reason,
+        });
     }
-    let options = Options { sequences: true, only: Some(reservation), ..Options::default() };
+    let options = Options {
+        sequences: true,
+        only: Some(reservation),
+        ..Options::default()
+    };
     let mut alone = simulate(scenario, &options)?.sequences;
     let alone = alone.get_mut(reservation.get()).map(std::mem::take).unwrap_or_default();
     Ok(compare(&alone, company))
@@ -118,12 +156,22 @@ fn compare(alone: &[PageEvent], company: &[PageEvent]) -> Result<Agreement, Diff
     let mut agreement = Agreement::default();
     for (position, (alone, company)) in alone.iter().zip(company).enumerate() {
         let same_page = (alone.region, alone.page) == (company.region, company.page);
-        let effect = if same_page { effect_of_company(alone.change, company.change) } else { None };
+        let effect = if same_page {
+            effect_of_company(alone.change, company.change)
+        } else {
+            None
+        };
         match effect {
             Some(Effect::None) => {}
             Some(Effect::Softened) => agreement.softened += 1,
             Some(Effect::WrittenByOthers) => agreement.written_by_others += 1,
-            None => return Err(Difference { position, alone: *alone, company: *company }),
+            None => {
+                return Err(Difference {
+                    position,
+                    alone: *alone,
+                    company: *company,
+                });
+            }
         }
         agreement.compared += 1;
     }
@@ -141,7 +189,13 @@ fn effect_of_company(alone: Change, company: Change) -> Option<Effect> {
     use Resolution::{FileRead, Soft, SwapIn, ZeroFill};
     match (alone, company) {
         (Change::Evicted, Change::Evicted) => Some(Effect::None),
-        (Change::Faulted { resolution: alone, .. }, Change::Faulted { resolution: company, written_by_others }) => {
+        (
+            Change::Faulted { resolution: alone, .. },
+            Change::Faulted {
+                resolution: company,
+                written_by_others,
+            },
+        ) => {
             match (alone, company) {
                 // Still open at the end of one of the runs.
                 (None, _) | (_, None) => Some(Effect::None),
@@ -156,5 +210,74 @@ fn effect_of_company(alone: Change, company: Change) -> Option<Effect> {
             }
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freehold_core::units::PageIndex;
+    use freehold_scenario::RegionIndex;
+
+    fn event(change: Change, page: u32) -> PageEvent {
+        PageEvent {
+            change,
+            region: RegionIndex::new(0),
+            page: PageIndex::new(page),
+        }
+    }
+
+    fn fault(resolution: Resolution, page: u32, written_by_others: bool) -> PageEvent {
+        event(
+            Change::Faulted {
+                resolution: Some(resolution),
+                written_by_others,
+            },
+            page,
+        )
+    }
+
+    const READ_BACK: Resolution = Resolution::SwapIn { shared: false };
+
+    #[test]
+    fn what_company_may_do() {
+        let alone = [
+            fault(Resolution::ZeroFill, 1, false),
+            fault(READ_BACK, 2, false),
+            event(Change::Evicted, 1),
+        ];
+        let company = [
+            fault(READ_BACK, 1, true),
+            fault(Resolution::Soft, 2, false),
+            event(Change::Evicted, 1),
+        ];
+        let agreement = compare(&alone, &company).unwrap();
+        assert_eq!(
+            (agreement.compared, agreement.softened, agreement.written_by_others),
+            (3, 1, 1)
+        );
+        assert_eq!(compare(&alone[..1], &company), compare(&alone[..1], &company[..1]));
+    }
+
+    #[test]
+    fn what_company_may_not_do() {
+        let differs = |alone, company| compare(&[alone], &[company]).is_err();
+        // Another page, another order.
+        assert!(differs(
+            fault(Resolution::Soft, 1, false),
+            fault(Resolution::Soft, 2, false)
+        ));
+        assert!(differs(fault(Resolution::Soft, 1, false), event(Change::Evicted, 1)));
+        assert!(differs(event(Change::Evicted, 1), event(Change::Evicted, 2)));
+        // A page that was there alone and is not in company.
+        assert!(differs(fault(Resolution::Soft, 1, false), fault(READ_BACK, 1, true)));
+        // A swap-in of what nobody else wrote, or of what was taken away.
+        assert!(differs(
+            fault(Resolution::ZeroFill, 1, false),
+            fault(READ_BACK, 1, false)
+        ));
+        let taken = fault(Resolution::SwapIn { shared: true }, 1, true);
+        assert!(differs(fault(Resolution::ZeroFill, 1, false), taken));
+        assert!(differs(fault(READ_BACK, 1, false), taken));
     }
 }

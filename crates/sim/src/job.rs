@@ -15,7 +15,9 @@ pub(crate) struct Shape {
 impl Shape {
     pub(crate) fn of(task: &Task, costs: &Costs) -> Self {
         let accesses = ComputeSpread::of(task).accesses();
-        let work = accesses.saturating_mul(costs.access.get()).saturating_add(task.compute.get());
+        let work = accesses
+            .saturating_mul(costs.access.get())
+            .saturating_add(task.compute.get());
         Self { accesses, work }
     }
 
@@ -52,12 +54,18 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn new(shape: Shape) -> Self {
-        Self { shape, done: 0, debt: 0, resumes: false }
+        Self {
+            shape,
+            done: 0,
+            debt: 0,
+            resumes: false,
+        }
     }
 
     /// CPU time until access `access` can be made; until the end for the one past the last.
     pub(crate) fn time_until(&self, access: u64) -> u64 {
-        self.debt.saturating_add(self.shape.work_before(access).saturating_sub(self.done))
+        self.debt
+            .saturating_add(self.shape.work_before(access).saturating_sub(self.done))
     }
 
     /// Spends CPU time, on the debt first. Returns how much of it the debt took.

@@ -64,7 +64,11 @@ impl LawBook {
 
     pub(crate) fn note(&mut self, now: u64, law: u8, what: impl FnOnce() -> String) {
         if self.violations.len() < KEPT {
-            self.violations.push(Violation { law, at_ns: now, what: what() });
+            self.violations.push(Violation {
+                law,
+                at_ns: now,
+                what: what(),
+            });
         } else {
             self.unwritten += 1;
         }
@@ -74,6 +78,9 @@ impl LawBook {
         if let Some(last) = self.violations.last_mut().filter(|_| self.unwritten > 0) {
             last.what.push_str(&format!(" (and {} more)", self.unwritten));
         }
-        Laws { checked: self.checked, violations: self.violations }
+        Laws {
+            checked: self.checked,
+            violations: self.violations,
+        }
     }
 }

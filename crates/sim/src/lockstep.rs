@@ -1,8 +1,8 @@
 //! The order of everything that happened in a run, so that another engine can do the same.
 //!
 //! An engine that replays it sets up reservations, objects, tasks, mappings and locks in the same order as the
-//! simulator (see [`Schedule`]), then takes the steps one by one, and asks its core at [`Step::Snapshot`] for the counts:
-//! they are equal to the simulator's.
+//! simulator (see [`Schedule`]), then takes the steps one by one, and asks its core at [`Step::Snapshot`] for the
+//! counts: they are equal to the simulator's.
 
 use freehold_core::fact::Request;
 use freehold_core::units::PageIndex;
@@ -83,7 +83,12 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new(wanted: bool, tasks: usize) -> Self {
-        Self { steps: wanted.then(Vec::new), pending: vec![0; tasks], open: 0, latest: None }
+        Self {
+            steps: wanted.then(Vec::new),
+            pending: vec![0; tasks],
+            open: 0,
+            latest: None,
+        }
     }
 
     /// The task made accesses.
@@ -102,7 +107,9 @@ impl Recorder {
         let others = self.open - usize::from(self.pending[task] > 0);
         if others > 0 {
             self.write_latest();
-            (0..self.pending.len()).filter(|other| *other != task).for_each(|other| self.write_run(other));
+            (0..self.pending.len())
+                .filter(|other| *other != task)
+                .for_each(|other| self.write_run(other));
         }
         self.latest = Some(task);
     }
@@ -154,7 +161,10 @@ impl Recorder {
         self.open -= 1;
         let task = index(task);
         match self.steps.as_mut().and_then(|steps| steps.last_mut()) {
-            Some(Step::Run { task: last, accesses: made }) if *last == task => *made += accesses,
+            Some(Step::Run {
+                task: last,
+                accesses: made,
+            }) if *last == task => *made += accesses,
             _ => self.push(Step::Run { task, accesses }),
         }
     }
@@ -177,7 +187,10 @@ mod tests {
     #[test]
     fn hits_of_one_task_merge_and_faults_keep_their_order() {
         let mut recorder = Recorder::new(true, 2);
-        let run = |task, accesses| Step::Run { task: TaskIndex::new(task), accesses };
+        let run = |task, accesses| Step::Run {
+            task: TaskIndex::new(task),
+            accesses,
+        };
         recorder.made(0, 3);
         recorder.fault(0);
         recorder.made(0, 1);
@@ -189,6 +202,16 @@ mod tests {
         recorder.fault(1);
         recorder.begin(1);
         let steps = recorder.finish().unwrap().steps;
-        assert_eq!(steps, [run(0, 6), run(1, 5), run(0, 1), Step::Begin { task: TaskIndex::new(1) }]);
+        assert_eq!(
+            steps,
+            [
+                run(0, 6),
+                run(1, 5),
+                run(0, 1),
+                Step::Begin {
+                    task: TaskIndex::new(1)
+                }
+            ]
+        );
     }
 }

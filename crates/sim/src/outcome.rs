@@ -111,7 +111,11 @@ fn report(
         account.close(end);
         history.extend(account.ledger.finish(end));
         let counted = counts.tasks.get(position).copied().unwrap_or_default();
-        extras.push(TaskExtras { errors: account.errors, file_reads: counted.file_reads, copies: counted.copies });
+        extras.push(TaskExtras {
+            errors: account.errors,
+            file_reads: counted.file_reads,
+            copies: counted.copies,
+        });
         let mut result = TaskResult::of(scenario, position);
         account.report(&mut result);
         result.soft_faults = counted.soft_faults;
@@ -122,7 +126,11 @@ fn report(
         result.evictions = counted.evictions;
         tasks.push(result);
     }
-    let usage = Usage { scenario, tables: &engine.world.tables, jobs: &jobs };
+    let usage = Usage {
+        scenario,
+        tables: &engine.world.tables,
+        jobs: &jobs,
+    };
     let regions = (0..scenario.regions.len())
         .map(|region| usage.region(region, counts.resident.get(region).copied().unwrap_or_default()))
         .collect();
@@ -141,7 +149,14 @@ fn report(
         lock: None,
         warnings: warnings(scenario, options, &extras),
     };
-    Outcome { result, counted_at: scenario.counts_at(), extras, history, schedule, sequences }
+    Outcome {
+        result,
+        counted_at: scenario.counts_at(),
+        extras,
+        history,
+        schedule,
+        sequences,
+    }
 }
 
 fn warnings(scenario: &Scenario, options: &Options, extras: &[TaskExtras]) -> Vec<String> {
@@ -149,8 +164,16 @@ fn warnings(scenario: &Scenario, options: &Options, extras: &[TaskExtras]) -> Ve
     if let Some(only) = options.only.and_then(|only| scenario.reservations.get(only.get())) {
         warnings.push(format!("only the tasks of reservation {} ran", only.name));
     }
-    for (task, extras) in scenario.tasks.iter().zip(extras).filter(|(_, extras)| extras.errors > 0) {
-        warnings.push(format!("task.{}: {} accesses ended with an error", task.name, extras.errors));
+    for (task, extras) in scenario
+        .tasks
+        .iter()
+        .zip(extras)
+        .filter(|(_, extras)| extras.errors > 0)
+    {
+        warnings.push(format!(
+            "task.{}: {} accesses ended with an error",
+            task.name, extras.errors
+        ));
     }
     warnings
 }
@@ -170,20 +193,31 @@ impl Usage<'_> {
         RegionResult {
             name: found.name.clone(),
             resident,
-            max_use: reservations.clone().map(|reservation| self.tables.ever_touched(reservation, region)).collect(),
-            avg_use: reservations.map(|reservation| self.average(reservation, region)).collect(),
+            max_use: reservations
+                .clone()
+                .map(|reservation| self.tables.ever_touched(reservation, region))
+                .collect(),
+            avg_use: reservations
+                .map(|reservation| self.average(reservation, region))
+                .collect(),
             sharing: found.sharing,
         }
     }
 
     /// Mean distinct pages of a job, summed over the tasks of the reservation, and at most what they ever touched.
     fn average(&self, reservation: usize, region: usize) -> f64 {
-        let mine = |task: &usize| self.scenario.tasks[*task].reservation.map(ReservationIndex::get) == Some(reservation);
+        let mine =
+            |task: &usize| self.scenario.tasks[*task].reservation.map(ReservationIndex::get) == Some(reservation);
         let means = (0..self.scenario.tasks.len()).filter(mine).map(|task| {
-            let pages = self.tables.table(task, region).map_or(0, crate::page_table::Table::distinct_sum);
+            let pages = self
+                .tables
+                .table(task, region)
+                .map_or(0, crate::page_table::Table::distinct_sum);
             ratio(pages, self.jobs[task])
         });
-        means.sum::<f64>().min(ratio(self.tables.ever_touched(reservation, region), 1))
+        means
+            .sum::<f64>()
+            .min(ratio(self.tables.ever_touched(reservation, region), 1))
     }
 }
 

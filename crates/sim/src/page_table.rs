@@ -130,7 +130,10 @@ impl PageTables {
     pub(crate) fn new(scenario: &Scenario) -> Self {
         let regions = scenario.regions.len();
         let tasks = scenario.tasks.len();
-        let ever = scenario.reservations.iter().map(|_| (0..regions).map(|_| Usage::default()).collect());
+        let ever = scenario
+            .reservations
+            .iter()
+            .map(|_| (0..regions).map(|_| Usage::default()).collect());
         Self {
             tables: Vec::new(),
             of: vec![vec![None; regions]; tasks],
@@ -143,11 +146,19 @@ impl PageTables {
     /// A new, empty table for a task's mapping of a region.
     pub(crate) fn add(&mut self, scenario: &Scenario, task: usize, region: usize) {
         let pages = scenario.regions[region].pages.get() as usize;
-        let reservation = scenario.tasks[task].reservation.map(freehold_scenario::ReservationIndex::get);
+        let reservation = scenario.tasks[task]
+            .reservation
+            .map(freehold_scenario::ReservationIndex::get);
         let index = self.tables.len();
-        let mut steps = scenario.tasks[task].accesses.iter().filter(|step| step.region.get() == region);
+        let mut steps = scenario.tasks[task]
+            .accesses
+            .iter()
+            .filter(|step| step.region.get() == region);
         let writes = steps.any(may_write);
-        self.tables.push(Table { writes, ..Table::new(task, region, reservation, pages) });
+        self.tables.push(Table {
+            writes,
+            ..Table::new(task, region, reservation, pages)
+        });
         self.of[task][region] = Some(index);
         self.over[region].push(index);
         if let Some(base) = scenario.regions[region].copy_of {
@@ -192,7 +203,11 @@ impl PageTables {
     /// A task that has the page's frame mapped.
     pub(crate) fn mapper(&self, region: usize, page: u32) -> Option<usize> {
         let maps = |table: &&Table| table.is_mapped(page) && table.maps_base(page) == (table.region != region);
-        self.over[region].iter().map(|index| &self.tables[*index]).find(maps).map(|table| table.task)
+        self.over[region]
+            .iter()
+            .map(|index| &self.tables[*index])
+            .find(maps)
+            .map(|table| table.task)
     }
 
     /// Notes accesses of a task for the usage figures.

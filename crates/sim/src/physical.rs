@@ -59,7 +59,14 @@ impl Physical {
         for region in &scenario.regions {
             first.push(pages.len());
             let is_file = region.kind == RegionKind::File && region.copy_of.is_none();
-            let page = Page { place: Place::Absent, stored: is_file, truth: 0, frame: 0, store: 0, writers: 0 };
+            let page = Page {
+                place: Place::Absent,
+                stored: is_file,
+                truth: 0,
+                frame: 0,
+                store: 0,
+                writers: 0,
+            };
             pages.resize(pages.len() + region.pages.get() as usize, page);
         }
         let is_file = |region: &freehold_scenario::Region| region.kind == RegionKind::File && region.copy_of.is_none();
@@ -171,7 +178,11 @@ impl Physical {
         if matches!(source, Source::CopyOf(_)) {
             page.truth = content;
         }
-        if page.truth != content { Some("a fill brought in something else than was last written") } else { wrong }
+        if page.truth != content {
+            Some("a fill brought in something else than was last written")
+        } else {
+            wrong
+        }
     }
 
     /// A fill failed.
@@ -247,10 +258,17 @@ impl Physical {
 impl Page {
     /// Whether the content survives the loss of the frame.
     fn is_recoverable(&self) -> bool {
-        if self.stored { self.store == self.truth } else { self.truth == 0 }
+        if self.stored {
+            self.store == self.truth
+        } else {
+            self.truth == 0
+        }
     }
 }
 
 fn writer_bit(reservation: Option<usize>) -> u64 {
     1 << reservation.unwrap_or(63).min(63)
 }
+
+#[cfg(test)]
+mod tests;

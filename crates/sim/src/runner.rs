@@ -47,13 +47,19 @@ impl Runner {
             shape: Shape::of(task, &scenario.costs),
             period: task.period.map(Duration::get),
             stop: task.stop.get(),
-            may_use: (0..cpus).map(|cpu| task.cpus.iter().any(|used| *used as usize == cpu)).collect(),
+            may_use: (0..cpus)
+                .map(|cpu| task.cpus.iter().any(|used| *used as usize == cpu))
+                .collect(),
         }
     }
 
     /// Its claim to a CPU, if it has one.
     pub(crate) fn rank(&self) -> Option<Rank> {
-        if self.job.is_none() || self.suspended { None } else { self.policy.rank() }
+        if self.job.is_none() || self.suspended {
+            None
+        } else {
+            self.policy.rank()
+        }
     }
 
     pub(crate) fn may_use(&self, cpu: usize) -> bool {
@@ -104,5 +110,4 @@ impl Runner {
         let times = [self.next_release, self.policy.timer()];
         times.into_iter().flatten().min()
     }
-
 }

@@ -37,27 +37,48 @@ pub(crate) struct Sequences {
 
 impl Sequences {
     pub(crate) fn new(reservations: usize, wanted: bool) -> Self {
-        Self { of: if wanted { vec![Vec::new(); reservations] } else { Vec::new() } }
+        Self {
+            of: if wanted {
+                vec![Vec::new(); reservations]
+            } else {
+                Vec::new()
+            },
+        }
     }
 
     pub(crate) fn note(&mut self, reservation: usize, change: Change, region: usize, page: u32) {
         if let Some(events) = self.of.get_mut(reservation) {
             let region = RegionIndex::new(u16::try_from(region).unwrap_or(u16::MAX));
-            events.push(PageEvent { change, region, page: PageIndex::new(page) });
+            events.push(PageEvent {
+                change,
+                region,
+                page: PageIndex::new(page),
+            });
         }
     }
 
     /// A fault has begun; its end is filled in under the returned number.
     pub(crate) fn begin_fault(&mut self, reservation: usize, region: usize, page: u32) -> Option<usize> {
         let number = self.of.get(reservation).map(Vec::len);
-        self.note(reservation, Change::Faulted { resolution: None, written_by_others: false }, region, page);
+        self.note(
+            reservation,
+            Change::Faulted {
+                resolution: None,
+                written_by_others: false,
+            },
+            region,
+            page,
+        );
         number
     }
 
     /// A fault has ended.
     pub(crate) fn end_fault(&mut self, reservation: usize, number: usize, resolution: Resolution, others: bool) {
         if let Some(event) = self.of.get_mut(reservation).and_then(|events| events.get_mut(number)) {
-            event.change = Change::Faulted { resolution: Some(resolution), written_by_others: others };
+            event.change = Change::Faulted {
+                resolution: Some(resolution),
+                written_by_others: others,
+            };
         }
     }
 

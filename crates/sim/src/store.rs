@@ -1,5 +1,5 @@
-//! The store of evicted pages in virtual time: requests wait first come, first served for one of a few channels, each of
-//! which serves one request in one latency. Faults (late, failed, reordered) come from a seed.
+//! The store of evicted pages in virtual time: requests wait, first come first served, for one of a few channels, each
+//! of which serves one request in one latency. Faults (late, failed, reordered) come from a seed.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -84,8 +84,12 @@ impl Store {
                 Some(injector) => injector.choose(self.waiting.len()),
                 None => 0,
             };
-            let Some(ticket) = self.waiting.remove(position) else { return };
-            let Some(slot) = self.serving.iter().position(Option::is_none) else { return };
+            let Some(ticket) = self.waiting.remove(position) else {
+                return;
+            };
+            let Some(slot) = self.serving.iter().position(Option::is_none) else {
+                return;
+            };
             let (time, failed) = match &mut self.injector {
                 Some(injector) => injector.serve(self.latency),
                 None => (self.latency, false),
@@ -107,7 +111,10 @@ pub(crate) struct Injector {
 impl Injector {
     /// `seed` is the scenario's, used where the faults have none of their own.
     pub(crate) fn new(faults: Faults, seed: u64) -> Self {
-        Self { faults, rng: Rng::stream(faults.seed.unwrap_or(seed), 0xfa17) }
+        Self {
+            faults,
+            rng: Rng::stream(faults.seed.unwrap_or(seed), 0xfa17),
+        }
     }
 
     /// Which of the waiting requests is served next.

@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use freehold_scenario::{Access, AccessGenerator, Run};
 use freehold_core::units::{PageCount, PageIndex};
+use freehold_scenario::{Access, AccessGenerator, Run};
 
 use crate::page_table::PageTables;
 
@@ -82,7 +82,11 @@ impl Tape {
             self.stretches.push_back(run);
         }
         let run = self.stretches.front()?;
-        Some(Access { region: run.region, page: run.first, write: run.write })
+        Some(Access {
+            region: run.region,
+            page: run.first,
+            write: run.write,
+        })
     }
 
     /// Looks ahead: finds the next access that faults, or how far there is none. What was looked at before is looked at
@@ -105,7 +109,9 @@ impl Tape {
                 if self.stretches.len() == STRETCHES {
                     break;
                 }
-                let Some(run) = self.generator.next_run(left) else { break };
+                let Some(run) = self.generator.next_run(left) else {
+                    break;
+                };
                 self.stretches.push_back(run);
             }
             let run = self.stretches[self.looked.0];
@@ -142,7 +148,9 @@ impl Tape {
     pub(crate) fn make(&mut self, tables: &mut PageTables, task: usize, count: u64) {
         let mut left = count;
         while left > 0 {
-            let Some(run) = self.stretches.front().copied() else { break };
+            let Some(run) = self.stretches.front().copied() else {
+                break;
+            };
             let len = u32::try_from(left).unwrap_or(u32::MAX).min(run.len.get());
             tables.touch(task, run.region.get(), run.first.get(), len, self.job);
             self.drop_front(len);
@@ -166,7 +174,11 @@ impl Tape {
         self.made += u64::from(len);
         if len == run.len.get() {
             self.stretches.pop_front();
-            self.looked = if self.looked.0 == 0 { (0, 0) } else { (self.looked.0 - 1, self.looked.1) };
+            self.looked = if self.looked.0 == 0 {
+                (0, 0)
+            } else {
+                (self.looked.0 - 1, self.looked.1)
+            };
             return;
         }
         run.first = PageIndex::new(run.first.get() + len);

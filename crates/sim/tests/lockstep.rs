@@ -1,5 +1,6 @@
-//! A second, naive engine replays the schedule of a run access by access, in no time at all, and must count the same. It
-//! shares nothing with the simulator but the core, the access generator and the rules written at [`Schedule`].
+//! A second, naive engine replays the schedule of a run access by access, in no time at all, and must count the same.
+//! It shares nothing with the simulator but the core, the access generator and the rules written at [`Schedule`].
+#![allow(clippy::unwrap_used, reason = "where an unwrap fails, the test fails")]
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -63,7 +64,9 @@ impl<'a> Naive<'a> {
             tasks: vec![None; scenario.tasks.len()],
             mappings: BTreeMap::new(),
             table: BTreeMap::new(),
-            generators: (0..u16::try_from(scenario.tasks.len()).unwrap()).map(generator).collect(),
+            generators: (0..u16::try_from(scenario.tasks.len()).unwrap())
+                .map(generator)
+                .collect(),
             held: vec![None; scenario.tasks.len()],
             ended: BTreeMap::new(),
             answers: VecDeque::new(),
@@ -82,9 +85,17 @@ impl<'a> Naive<'a> {
                 let object = match region.copy_of {
                     Some(base) if views => self.memory.create_view(objects[base.get()].unwrap()),
                     None if !views => self.memory.create_object(ObjectSpec {
-                        kind: if region.kind == RegionKind::File { ObjectKind::File } else { ObjectKind::Shared },
+                        kind: if region.kind == RegionKind::File {
+                            ObjectKind::File
+                        } else {
+                            ObjectKind::Shared
+                        },
                         pages: region.pages,
-                        regime: if region.sharing == Sharing::None { Regime::Unmanaged } else { Regime::Conserve },
+                        regime: if region.sharing == Sharing::None {
+                            Regime::Unmanaged
+                        } else {
+                            Regime::Conserve
+                        },
                     }),
                     _ => continue,
                 };
@@ -97,7 +108,13 @@ impl<'a> Naive<'a> {
                 freehold_scenario::ReservationKind::Hard => ReservationKind::Hard,
                 freehold_scenario::ReservationKind::Firm => ReservationKind::Firm,
             };
-            let id = self.memory.admit(ReservationSpec { capacity: reservation.capacity, kind }).unwrap();
+            let id = self
+                .memory
+                .admit(ReservationSpec {
+                    capacity: reservation.capacity,
+                    kind,
+                })
+                .unwrap();
             self.reservations.push(id);
             let index = ReservationIndex::new(u16::try_from(position).unwrap());
             self.add_tasks(Some(index));
@@ -109,7 +126,10 @@ impl<'a> Naive<'a> {
     fn add_tasks(&mut self, reservation: Option<ReservationIndex>) {
         for (position, task) in self.scenario.tasks.iter().enumerate() {
             if task.reservation == reservation {
-                let id = self.memory.add_task(reservation.map(|index| self.reservations[index.get()])).unwrap();
+                let id = self
+                    .memory
+                    .add_task(reservation.map(|index| self.reservations[index.get()]))
+                    .unwrap();
                 self.tasks[position] = Some(id);
                 for region in 0..self.objects.len() {
                     if task.accesses.iter().any(|step| step.region.get() == region) {
@@ -125,7 +145,11 @@ impl<'a> Naive<'a> {
         let mut keeper = None;
         let reservation = &self.scenario.reservations[index.get()];
         let mapped = |region: usize| {
-            let mut mine = self.scenario.tasks.iter().filter(|task| task.reservation == Some(index));
+            let mut mine = self
+                .scenario
+                .tasks
+                .iter()
+                .filter(|task| task.reservation == Some(index));
             mine.any(|task| task.accesses.iter().any(|step| step.region.get() == region))
         };
         for (region, used) in reservation.regions.iter().enumerate() {
@@ -136,7 +160,10 @@ impl<'a> Naive<'a> {
         }
         for (region, used) in reservation.regions.iter().enumerate() {
             for range in &used.locks {
-                let range = PageRange { first: range.first, count: range.pages };
+                let range = PageRange {
+                    first: range.first,
+                    count: range.pages,
+                };
                 self.memory.lock(id, self.objects[region], range).unwrap();
                 self.drain();
             }
@@ -148,19 +175,28 @@ impl<'a> Naive<'a> {
             while let Some(effect) = self.memory.poll_effect() {
                 self.carry_out(effect);
             }
-            let Some((page, request)) = self.answers.pop_front() else { return };
+            let Some((page, request)) = self.answers.pop_front() else {
+                return;
+            };
             self.memory.handle_done(Instant::new(self.now), page, request).unwrap();
         }
     }
 
     fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::Map { task, mapping, page, protection, .. } => {
+            Effect::Map {
+                task,
+                mapping,
+                page,
+                protection,
+                ..
+            } => {
                 let task = self.task(task);
                 let (&(_, region), _) = self.mappings.iter().find(|(_, other)| **other == mapping).unwrap();
                 let of_base = self.objects[region] != page.object();
                 let writable = protection == Protection::Writable;
-                self.table.insert((task, region, page.page().get()), (writable, of_base));
+                self.table
+                    .insert((task, region, page.page().get()), (writable, of_base));
                 self.ended.insert(task, End::Mapped);
             }
             Effect::Retry { task } => drop(self.ended.insert(self.task(task), End::Retry)),
@@ -179,7 +215,11 @@ impl<'a> Naive<'a> {
                     !(meant && object == page.object() && *number == page.page().get())
                 });
             }
-            Effect::Fill { page, source: Source::Store, .. } => self.request(page, Request::Fill),
+            Effect::Fill {
+                page,
+                source: Source::Store,
+                ..
+            } => self.request(page, Request::Fill),
             Effect::WriteBack { page, .. } => self.request(page, Request::Evict),
             Effect::Fill { page, .. } => self.answers.push_back((page, Request::Fill)),
             Effect::Discard { page, .. } => self.answers.push_back((page, Request::Evict)),
@@ -212,7 +252,11 @@ impl<'a> Naive<'a> {
                 (None, true) => Kind::Write,
                 (None, false) => Kind::Read,
             };
-            let fault = Fault { mapping: self.mappings[&(task, access.region.get())], page: access.page, access: kind };
+            let fault = Fault {
+                mapping: self.mappings[&(task, access.region.get())],
+                page: access.page,
+                access: kind,
+            };
             self.memory.handle_fault(Instant::new(self.now), fault).unwrap();
             self.drain();
             match self.ended.remove(&task) {
@@ -238,8 +282,16 @@ impl<'a> Naive<'a> {
                     }
                 }
                 Step::Begin { task } => assert!(!self.access(task.get()), "nothing to wait for in {step:?}"),
-                Step::Complete { region, page, request, failed } => {
-                    let page = self.open.remove(&(region.get(), page.get(), request)).expect("no such request");
+                Step::Complete {
+                    region,
+                    page,
+                    request,
+                    failed,
+                } => {
+                    let page = self
+                        .open
+                        .remove(&(region.get(), page.get(), request))
+                        .expect("no such request");
                     let now = Instant::new(self.now);
                     match failed {
                         false => self.memory.handle_done(now, page, request).unwrap(),
@@ -248,8 +300,13 @@ impl<'a> Naive<'a> {
                     self.drain();
                 }
                 Step::JobEnd { task } => {
-                    assert_eq!(self.generators[task.get()].next(), None, "accesses are left at the end of a job");
-                    self.memory.handle_job_end(Instant::new(self.now), self.tasks[task.get()].unwrap());
+                    assert_eq!(
+                        self.generators[task.get()].next(),
+                        None,
+                        "accesses are left at the end of a job"
+                    );
+                    self.memory
+                        .handle_job_end(Instant::new(self.now), self.tasks[task.get()].unwrap());
                     self.drain();
                 }
                 Step::Snapshot => snapshot(self),
@@ -265,16 +322,41 @@ impl<'a> Naive<'a> {
     fn compare(&self, outcome: &Outcome) {
         for (id, result) in self.tasks.iter().zip(&outcome.result.tasks) {
             let counts = self.memory.task(id.unwrap()).unwrap();
-            let ours = [counts.soft_faults, counts.zero_fills, counts.swap_ins, counts.evictions, counts.write_faults];
-            let theirs =
-                [result.soft_faults, result.zero_fills, result.swap_ins, result.evictions, result.write_faults];
+            let ours = [
+                counts.soft_faults,
+                counts.zero_fills,
+                counts.swap_ins,
+                counts.evictions,
+                counts.write_faults,
+            ];
+            let theirs = [
+                result.soft_faults,
+                result.zero_fills,
+                result.swap_ins,
+                result.evictions,
+                result.write_faults,
+            ];
             assert_eq!(ours, theirs, "{}", result.name);
         }
         for (id, result) in self.reservations.iter().zip(&outcome.result.reservations) {
             let view = self.memory.reservation(*id).unwrap();
-            let ours = [view.active.get(), view.inactive.get(), view.locked.get(), view.conserved.get()];
-            assert_eq!(ours.map(u64::from), [result.active, result.inactive, result.locked, result.conserved]);
-            let ours = [view.free.get(), view.in_flight.get(), view.owned.get(), view.held.get(), view.peak.get()];
+            let ours = [
+                view.active.get(),
+                view.inactive.get(),
+                view.locked.get(),
+                view.conserved.get(),
+            ];
+            assert_eq!(
+                ours.map(u64::from),
+                [result.active, result.inactive, result.locked, result.conserved]
+            );
+            let ours = [
+                view.free.get(),
+                view.in_flight.get(),
+                view.owned.get(),
+                view.held.get(),
+                view.peak.get(),
+            ];
             assert_eq!(
                 ours.map(u64::from),
                 [result.free, result.in_flight, result.owned, result.held, result.peak],
@@ -294,11 +376,26 @@ fn a_naive_engine_counts_the_same() {
     let first = number("FREEHOLD_SIM_SEED", 0);
     let mut steps = 0;
     for seed in first..first + number("FREEHOLD_SIM_SCENARIOS", 500) {
-        let mix = if seed % 2 == 0 { Mix::everything() } else { Mix::default() };
+        let mix = if seed % 2 == 0 {
+            Mix::everything()
+        } else {
+            Mix::default()
+        };
         let scenario = random_scenario(seed, mix);
-        let outcome = simulate(&scenario, &Options { schedule: true, ..Options::default() }).unwrap();
+        let outcome = simulate(
+            &scenario,
+            &Options {
+                schedule: true,
+                ..Options::default()
+            },
+        )
+        .unwrap();
         let schedule = outcome.schedule.as_ref().unwrap();
-        assert_eq!(schedule.steps.iter().filter(|step| **step == Step::Snapshot).count(), 1, "seed {seed}");
+        assert_eq!(
+            schedule.steps.iter().filter(|step| **step == Step::Snapshot).count(),
+            1,
+            "seed {seed}"
+        );
         println!("seed {seed}");
         Naive::new(&scenario).replay(schedule, |naive| naive.compare(&outcome));
         steps += schedule.steps.len();

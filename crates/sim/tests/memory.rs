@@ -10,7 +10,11 @@ use freehold_scenario::{
 use freehold_sim::{Change, Options, SimError, differential, simulate};
 
 fn lock(region: &str, size: u64) -> LockSpec {
-    LockSpec { region: region.to_owned(), offset: ByteLen::ZERO, size: pages(size) }
+    LockSpec {
+        region: region.to_owned(),
+        offset: ByteLen::ZERO,
+        size: pages(size),
+    }
 }
 
 /// Two tasks that walk through 40 shared pages; the second has too few frames.
@@ -30,12 +34,16 @@ fn two_tasks(sharing: Sharing) -> ScenarioSpec {
 #[test]
 fn conservation_keeps_a_neighbour_from_evicting() {
     let outcome = run(two_tasks(Sharing::Spc));
-    let [large, small] = &outcome.result.tasks[..] else { panic!() };
+    let [large, small] = &outcome.result.tasks[..] else {
+        panic!()
+    };
     // The neighbour comes second and finds every page resident. It writes them; the owner keeps them.
     assert_eq!((large.zero_fills, large.soft_faults, large.swap_ins), (40, 0, 0));
     assert_eq!((small.zero_fills, small.swap_ins), (0, 0));
     assert!(small.evictions > 200);
-    let [large, small] = &outcome.result.reservations[..] else { panic!() };
+    let [large, small] = &outcome.result.reservations[..] else {
+        panic!()
+    };
     assert_eq!((large.held, large.owned, large.conserved), (60, 40, 0));
     assert_eq!((small.held, small.owned), (16, 0));
     assert_eq!(outcome.result.memory.used, 76);
@@ -54,7 +62,9 @@ fn without_management_it_does() {
 
 #[test]
 fn law_0_of_two_tasks() {
-    let agreement = differential(&checked(two_tasks(Sharing::Spc)), ReservationIndex::new(1)).unwrap().unwrap();
+    let agreement = differential(&checked(two_tasks(Sharing::Spc)), ReservationIndex::new(1))
+        .unwrap()
+        .unwrap();
     // Every fill of the small one was made for it by the large one.
     assert!(agreement.softened > 100 && agreement.compared > 200, "{agreement:?}");
 }
@@ -62,7 +72,9 @@ fn law_0_of_two_tasks() {
 #[test]
 fn locked_pages_are_there_when_time_begins() {
     let outcome = run(two_tasks(Sharing::Spel));
-    let [large, small] = &outcome.result.tasks[..] else { panic!() };
+    let [large, small] = &outcome.result.tasks[..] else {
+        panic!()
+    };
     assert_eq!((large.zero_fills, large.soft_faults, large.evictions), (0, 40, 0));
     assert_eq!((small.zero_fills, small.soft_faults, small.evictions), (0, 40, 0));
     assert_eq!(outcome.result.memory.used, 60 + 50 - 40);
@@ -82,7 +94,9 @@ fn frames_that_a_lock_gives_back_are_there_for_the_next_reservation() {
     assert_eq!(outcome.result.memory.used, 3 * 60 - 2 * 50);
     spec.memory.pool = pages(110);
     let refused = simulate(&checked(spec), &Options::default()).unwrap_err();
-    let SimError::Admission { reservation, reason } = refused else { panic!("{refused}") };
+    let SimError::Admission { reservation, reason } = refused else {
+        panic!("{refused}")
+    };
     assert_eq!(reservation, "b");
     assert!(reason.to_string().contains("60 frames wanted"), "{reason}");
 }
@@ -97,7 +111,10 @@ fn a_region_that_no_task_of_the_locker_touches_is_mapped_by_a_keeper() {
     spec.tasks.push(walking("walker", "busy", "shm", 10, false));
     let outcome = run(spec);
     assert_eq!(outcome.result.reservations[0].locked, 12);
-    assert_eq!((outcome.result.tasks[0].soft_faults, outcome.result.tasks[0].zero_fills), (12, 8));
+    assert_eq!(
+        (outcome.result.tasks[0].soft_faults, outcome.result.tasks[0].zero_fills),
+        (12, 8)
+    );
 }
 
 #[test]
@@ -121,7 +138,10 @@ fn refusals_name_reservation_region_and_reason() {
     "#;
     let scenario = Scenario::parse(text, "view.toml").unwrap();
     let refused = simulate(&scenario, &Options::default()).unwrap_err().to_string();
-    assert!(refused.contains("r1") && refused.contains("copy") && refused.contains("cannot be locked"), "{refused}");
+    assert!(
+        refused.contains("r1") && refused.contains("copy") && refused.contains("cannot be locked"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -131,13 +151,19 @@ fn use_of_regions() {
     reservation(&mut spec, "r", 60);
     reservation(&mut spec, "other", 10);
     let mut task = walking("window", "r", "data", 10, false);
-    task.accesses[0].pattern = Pattern::Window { size: pages(8), shift: pages(3) };
+    task.accesses[0].pattern = Pattern::Window {
+        size: pages(8),
+        shift: pages(3),
+    };
     task.accesses[0].amount = Some(pages(24));
     spec.tasks.push(task);
     let outcome = run(spec);
     let data = &outcome.result.regions[0];
     // Ten jobs of 8 pages each, every page touched three times; the windows begin at 0, 3, .. 27.
-    assert_eq!((data.max_use.as_slice(), data.avg_use.as_slice()), (&[35, 0][..], &[8.0, 0.0][..]));
+    assert_eq!(
+        (data.max_use.as_slice(), data.avg_use.as_slice()),
+        (&[35, 0][..], &[8.0, 0.0][..])
+    );
     assert_eq!(data.resident, 35);
 }
 
@@ -152,7 +178,10 @@ fn counts_are_those_of_the_last_full_hyperperiod() {
     let outcome = run(spec);
     assert_eq!(outcome.counted_at.get(), 30_000_000);
     // Three jobs' pages; the fourth job is in the jobs, not in the counts.
-    assert_eq!((outcome.result.tasks[0].zero_fills, outcome.result.tasks[0].jobs), (12, 4));
+    assert_eq!(
+        (outcome.result.tasks[0].zero_fills, outcome.result.tasks[0].jobs),
+        (12, 4)
+    );
     assert_eq!(outcome.result.regions[0].resident, 12);
 }
 
@@ -165,8 +194,14 @@ fn a_file_is_read_from_the_store() {
     spec.tasks.push(walking("reader", "r", "file", 10, false));
     let outcome = run(spec);
     assert_eq!(outcome.extras[0].file_reads, 6);
-    assert_eq!((outcome.result.store.reads, outcome.result.store.read_bytes), (6, 6 * 4096));
-    assert_eq!((outcome.result.tasks[0].zero_fills, outcome.result.tasks[0].swap_ins), (0, 0));
+    assert_eq!(
+        (outcome.result.store.reads, outcome.result.store.read_bytes),
+        (6, 6 * 4096)
+    );
+    assert_eq!(
+        (outcome.result.tasks[0].zero_fills, outcome.result.tasks[0].swap_ins),
+        (0, 0)
+    );
 }
 
 /// A task that writes 12 pages in 4 frames.
@@ -181,7 +216,10 @@ fn thrashing() -> ScenarioSpec {
 #[test]
 fn a_store_that_takes_nothing_loses_nothing() {
     let mut spec = thrashing();
-    spec.faults = Some(Faults { fail: 1.0, ..Faults::default() });
+    spec.faults = Some(Faults {
+        fail: 1.0,
+        ..Faults::default()
+    });
     let outcome = run(spec);
     let writer = &outcome.result.tasks[0];
     // The first four pages stay, dirty; every other access ends with an error, and the jobs go on.
@@ -189,7 +227,13 @@ fn a_store_that_takes_nothing_loses_nothing() {
     assert_eq!(outcome.result.regions[0].resident, 4);
     assert_eq!((outcome.result.store.reads, outcome.result.store.writes), (0, 0));
     assert!(outcome.extras[0].errors >= 10 * 8, "{:?}", outcome.extras[0]);
-    assert!(outcome.result.warnings.iter().any(|warning| warning.contains("ended with an error")));
+    assert!(
+        outcome
+            .result
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("ended with an error"))
+    );
 }
 
 #[test]
@@ -199,7 +243,10 @@ fn a_full_store_refuses_and_keeps() {
     let outcome = run(spec);
     assert!(outcome.extras[0].errors > 0);
     // What could not be written stays, dirty, and takes all frames.
-    assert_eq!((outcome.result.store.writes, outcome.result.regions[0].resident), (5, 4));
+    assert_eq!(
+        (outcome.result.store.writes, outcome.result.regions[0].resident),
+        (5, 4)
+    );
 }
 
 #[test]
@@ -210,7 +257,10 @@ fn nobody_else_notices_a_failing_store() {
     reservation(&mut spec, "calm", 10);
     spec.tasks.push(walking("calm", "calm", "calm-data", 10, true));
     let well = run(spec.clone());
-    spec.faults = Some(Faults { fail: 0.5, ..Faults::default() });
+    spec.faults = Some(Faults {
+        fail: 0.5,
+        ..Faults::default()
+    });
     let ill = run(spec);
     assert!(ill.extras[0].errors > 0);
     assert_eq!(ill.sequences[1], well.sequences[1]);
@@ -221,10 +271,18 @@ fn nobody_else_notices_a_failing_store() {
 fn late_and_reordered_completions_change_times_only() {
     let plain = run(thrashing());
     let mut spec = thrashing();
-    spec.faults = Some(Faults { late: 0.5, late_by: ms(1), reorder: true, ..Faults::default() });
+    spec.faults = Some(Faults {
+        late: 0.5,
+        late_by: ms(1),
+        reorder: true,
+        ..Faults::default()
+    });
     let disturbed = run(spec);
     let pages = |outcome: &freehold_sim::Outcome| -> Vec<_> {
-        outcome.sequences[0].iter().map(|event| (event.page, matches!(event.change, Change::Evicted))).collect()
+        outcome.sequences[0]
+            .iter()
+            .map(|event| (event.page, matches!(event.change, Change::Evicted)))
+            .collect()
     };
     let (plain_pages, disturbed_pages) = (pages(&plain), pages(&disturbed));
     let both = plain_pages.len().min(disturbed_pages.len());
@@ -246,7 +304,10 @@ fn a_task_without_reservation_lives_on_what_is_left() {
     loose.accesses.push(access);
     spec.tasks.push(loose);
     let outcome = run(spec);
-    assert_eq!((outcome.result.tasks[0].swap_ins, outcome.result.tasks[0].evictions), (0, 0));
+    assert_eq!(
+        (outcome.result.tasks[0].swap_ins, outcome.result.tasks[0].evictions),
+        (0, 0)
+    );
     assert!(outcome.result.tasks[1].evictions > 0);
     assert!(outcome.result.regions[1].resident <= 10);
 }
@@ -262,6 +323,9 @@ fn a_long_run_of_hits_is_quick() {
     spec.memory.latency = Duration::from_micros(100);
     let scenario = checked(spec);
     let outcome = simulate(&scenario, &Options::default()).unwrap();
-    assert_eq!((outcome.result.tasks[0].jobs, outcome.result.tasks[0].zero_fills), (100, 256));
+    assert_eq!(
+        (outcome.result.tasks[0].jobs, outcome.result.tasks[0].zero_fills),
+        (100, 256)
+    );
     assert_eq!(outcome.result.tasks[0].response_ns.p50 / 1_000_000, 50);
 }

@@ -32,7 +32,10 @@ fn equals_are_served_first_come_first_served_and_ties_by_position() {
         spec.tasks.push(task);
     }
     let outcome = run(spec);
-    assert_eq!([ran(&outcome, 0), ran(&outcome, 1), ran(&outcome, 2)], [[(2, 4)], [(0, 2)], [(4, 6)]]);
+    assert_eq!(
+        [ran(&outcome, 0), ran(&outcome, 1), ran(&outcome, 2)],
+        [[(2, 4)], [(0, 2)], [(4, 6)]]
+    );
 }
 
 #[test]
@@ -57,7 +60,10 @@ fn a_server_throttles_its_task_until_the_next_period() {
     assert_eq!(ran(&outcome, 1), [(2, 10), (12, 20), (22, 30)]);
     // The first job ends at 21; the second, released at 10, goes on at once with what is left of the budget.
     let greedy = &outcome.result.tasks[0];
-    assert_eq!((greedy.jobs, greedy.misses, greedy.max_tardiness_ns), (3, 3, 11_000_000));
+    assert_eq!(
+        (greedy.jobs, greedy.misses, greedy.max_tardiness_ns),
+        (3, 3, 11_000_000)
+    );
 }
 
 #[test]
@@ -95,14 +101,26 @@ fn two_cpus_are_given_to_the_two_first() {
     let mut spec = spec(10, 1);
     spec.cpus = 2;
     for (priority, compute) in [(1, 4), (3, 3), (2, 5)] {
-        spec.tasks.push(computing(&format!("p{priority}"), Fifo(Some(priority)), compute, Some(10)));
+        spec.tasks.push(computing(
+            &format!("p{priority}"),
+            Fifo(Some(priority)),
+            compute,
+            Some(10),
+        ));
     }
     let outcome = run(spec);
-    assert_eq!([ran(&outcome, 0), ran(&outcome, 1), ran(&outcome, 2)], [[(3, 7)], [(0, 3)], [(0, 5)]]);
-    let cpu = |task: usize| outcome.history[task].iter().find_map(|interval| match interval.activity {
-        Activity::Running { cpu } => Some(cpu),
-        _ => None,
-    });
+    assert_eq!(
+        [ran(&outcome, 0), ran(&outcome, 1), ran(&outcome, 2)],
+        [[(3, 7)], [(0, 3)], [(0, 5)]]
+    );
+    let cpu = |task: usize| {
+        outcome.history[task]
+            .iter()
+            .find_map(|interval| match interval.activity {
+                Activity::Running { cpu } => Some(cpu),
+                _ => None,
+            })
+    };
     assert_eq!([cpu(0), cpu(1), cpu(2)], [Some(0), Some(0), Some(1)]);
 }
 
@@ -186,7 +204,11 @@ fn a_task_suspends_itself_for_a_slow_store() {
     assert_eq!(swapper.response_ns.max, 40_000_000);
     // What the swapper leaves is the other's.
     assert_eq!(outcome.result.tasks[1].cpu_ns, 200_000_000 - 44_000_000);
-    assert!(outcome.history[0].iter().any(|interval| interval.activity == Activity::Suspended));
+    assert!(
+        outcome.history[0]
+            .iter()
+            .any(|interval| interval.activity == Activity::Suspended)
+    );
 }
 
 #[test]
@@ -197,7 +219,11 @@ fn a_task_spins_for_a_fast_store() {
     assert_eq!(swapper.store_wait_ns, 20 * 40_000);
     assert_eq!(swapper.cpu_ns, 44_000_000 + 20 * 40_000);
     assert_eq!(outcome.result.tasks[1].cpu_ns, 200_000_000 - 44_800_000);
-    assert!(outcome.history[0].iter().all(|interval| interval.activity != Activity::Suspended));
+    assert!(
+        outcome.history[0]
+            .iter()
+            .all(|interval| interval.activity != Activity::Suspended)
+    );
 }
 
 #[test]
@@ -215,9 +241,10 @@ fn a_response_is_split_without_remainder() {
         assert_eq!(delays.own_computation_ns(job.response_ns), 8_000_000, "{job:?}");
         assert!(delays.cpu_wait_ns > 0 && delays.cpu_wait_ns <= 7_000_000, "{job:?}");
     }
-    assert_eq!(swapper.late_jobs[1].delays.store_wait_ns + swapper.late_jobs[0].delays.store_wait_ns, {
-        swapper.store_wait_ns
-    });
+    assert_eq!(
+        swapper.late_jobs[1].delays.store_wait_ns + swapper.late_jobs[0].delays.store_wait_ns,
+        { swapper.store_wait_ns }
+    );
 }
 
 #[test]
@@ -239,5 +266,8 @@ fn a_deadline_task_may_be_late_by_its_budget_alone() {
     spec.tasks.push(task);
     let outcome = run(spec);
     let job = outcome.result.tasks[0].late_jobs[0];
-    assert_eq!((job.response_ns, job.delays.cpu_wait_ns, job.reason), (11_000_000, 8_000_000, Reason::CpuWait));
+    assert_eq!(
+        (job.response_ns, job.delays.cpu_wait_ns, job.reason),
+        (11_000_000, 8_000_000, Reason::CpuWait)
+    );
 }

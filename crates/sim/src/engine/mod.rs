@@ -47,7 +47,9 @@ impl<'a> Engine<'a> {
         let world = World::new(scenario, options)?;
         let tasks = scenario.tasks.len();
         let takes_part = |task: usize| world.names.tasks[task].is_some();
-        let runners = (0..tasks).map(|task| Runner::new(scenario, task, takes_part(task), options)).collect();
+        let runners = (0..tasks)
+            .map(|task| Runner::new(scenario, task, takes_part(task), options))
+            .collect();
         Ok(Self {
             world,
             runners,
@@ -185,7 +187,8 @@ impl<'a> Engine<'a> {
         self.reschedule = false;
         self.ready.clear();
         let claims = self.runners.iter().enumerate();
-        self.ready.extend(claims.filter_map(|(task, runner)| Some((runner.rank()?, task))));
+        self.ready
+            .extend(claims.filter_map(|(task, runner)| Some((runner.rank()?, task))));
         self.ready.sort_unstable();
         self.order.clear();
         self.order.extend(self.ready.iter().map(|(_, task)| *task));

@@ -48,12 +48,17 @@ impl Engine<'_> {
             let Some(task) = self.cpus.running()[cpu] else { continue };
             let runner = &mut self.runners[task];
             runner.policy.consume(time);
-            let Some(job) = runner.job.as_mut().filter(|_| !runner.waits) else { continue };
+            let Some(job) = runner.job.as_mut().filter(|_| !runner.waits) else {
+                continue;
+            };
             let served = job.spend(time);
             let begun = job.begun();
             runner.account.ledger.serve(served);
             let clear = runner.tape.look_ahead(&self.world.tables, task).access();
-            debug_assert!(begun <= clear, "accesses made that were not looked at: {begun} of {clear}");
+            debug_assert!(
+                begun <= clear,
+                "accesses made that were not looked at: {begun} of {clear}"
+            );
             let accesses = begun.min(clear).saturating_sub(runner.tape.made());
             if accesses > 0 {
                 runner.tape.make(&mut self.world.tables, task, accesses);

@@ -35,7 +35,9 @@ impl Engine<'_> {
     /// Whether a running task's next access is due and faults, or was held up by a fault.
     fn touches_now(&mut self, task: usize) -> bool {
         let runner = &mut self.runners[task];
-        let Some(job) = runner.job.filter(|_| !runner.waits) else { return false };
+        let Some(job) = runner.job.filter(|_| !runner.waits) else {
+            return false;
+        };
         if job.resumes {
             return true;
         }
@@ -47,8 +49,14 @@ impl Engine<'_> {
 
     /// Makes a task's next access, by way of faults, as far as that goes without waiting.
     fn touch(&mut self, task: usize) -> Result<(), SimError> {
-        let Some(access) = self.runners[task].tape.next() else { return Ok(()) };
-        let touch = Touch { region: access.region.get(), page: access.page.get(), write: access.write };
+        let Some(access) = self.runners[task].tape.next() else {
+            return Ok(());
+        };
+        let touch = Touch {
+            region: access.region.get(),
+            page: access.page.get(),
+            write: access.write,
+        };
         let mut again = self.runners[task].job.is_some_and(|job| job.resumes);
         for _ in 0..TRIES {
             let table = self.world.tables.table(task, touch.region);
@@ -65,7 +73,10 @@ impl Engine<'_> {
                     self.wait(task);
                     return Ok(());
                 }
-                Some(Wake { end: FaultEnd::Failed(_), .. }) => {
+                Some(Wake {
+                    end: FaultEnd::Failed(_),
+                    ..
+                }) => {
                     self.done_touching(task);
                     return Ok(());
                 }
@@ -73,7 +84,9 @@ impl Engine<'_> {
             }
         }
         let name = &self.world.scenario.tasks[task].name;
-        self.world.laws.report(self.now, Oracle::Liveness, || format!("{name} faults without end"));
+        self.world
+            .laws
+            .report(self.now, Oracle::Liveness, || format!("{name} faults without end"));
         self.runners[task].tape.skip();
         self.done_touching(task);
         Ok(())

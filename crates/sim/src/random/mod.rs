@@ -157,8 +157,16 @@ fn regions(rng: &mut Rng, swarm: &Swarm, spec: &mut ScenarioSpec) {
     for number in 0..rng.within(1, 4) {
         let size = rng.pick(&[1, 2, 3, 5, 8, 13, 21, 34, 55, 120]);
         let mut region = RegionSpec::new(format!("g{number}"), pages(size));
-        region.kind = rng.pick(&[RegionKind::Shared, RegionKind::Shared, RegionKind::Private, RegionKind::File]);
-        let of_file = spec.regions.iter().find(|other| other.kind == RegionKind::File && other.sharing != Sharing::None);
+        region.kind = rng.pick(&[
+            RegionKind::Shared,
+            RegionKind::Shared,
+            RegionKind::Private,
+            RegionKind::File,
+        ]);
+        let of_file = spec
+            .regions
+            .iter()
+            .find(|other| other.kind == RegionKind::File && other.sharing != Sharing::None);
         match of_file {
             Some(base) if swarm.mix.views && rng.one_in(2) => {
                 region.kind = RegionKind::Private;
@@ -191,7 +199,10 @@ fn reservations(rng: &mut Rng, swarm: &Swarm, spec: &mut ScenarioSpec) {
 fn locks(rng: &mut Rng, capacity: u64, regions: &[RegionSpec]) -> Vec<LockSpec> {
     let mut room = capacity.saturating_sub(8);
     let mut locks = Vec::new();
-    for region in regions.iter().filter(|region| region.copy_of.is_none() && region.sharing != Sharing::None) {
+    for region in regions
+        .iter()
+        .filter(|region| region.copy_of.is_none() && region.sharing != Sharing::None)
+    {
         let size = region.size.map_or(0, |size| size.get() / PAGE_SIZE);
         if room == 0 || size == 0 || rng.one_in(3) {
             continue;
@@ -199,7 +210,11 @@ fn locks(rng: &mut Rng, capacity: u64, regions: &[RegionSpec]) -> Vec<LockSpec> 
         let length = rng.within(1, room.min(size));
         let offset = rng.within(0, size - length);
         room -= length;
-        locks.push(LockSpec { region: region.name.clone(), offset: pages(offset), size: pages(length) });
+        locks.push(LockSpec {
+            region: region.name.clone(),
+            offset: pages(offset),
+            size: pages(length),
+        });
     }
     locks
 }
@@ -212,16 +227,34 @@ fn store(rng: &mut Rng, swarm: &Swarm, spec: &mut ScenarioSpec) {
     }
     if swarm.mix.delays || swarm.mix.failures {
         let late = if swarm.mix.delays && rng.one_in(2) { 0.2 } else { 0.0 };
-        let late_by = if late > 0.0 { Duration::from_micros(rng.within(1, 3_000)) } else { Duration::ZERO };
-        let fail = if swarm.mix.failures { rng.pick(&[0.0, 0.01, 0.2, 0.9]) } else { 0.0 };
+        let late_by = if late > 0.0 {
+            Duration::from_micros(rng.within(1, 3_000))
+        } else {
+            Duration::ZERO
+        };
+        let fail = if swarm.mix.failures {
+            rng.pick(&[0.0, 0.01, 0.2, 0.9])
+        } else {
+            0.0
+        };
         let reorder = swarm.mix.delays && rng.one_in(2);
-        spec.faults = Some(Faults { seed: rng.one_in(2).then(|| rng.next_u64()), late, late_by, fail, reorder });
+        spec.faults = Some(Faults {
+            seed: rng.one_in(2).then(|| rng.next_u64()),
+            late,
+            late_by,
+            fail,
+            reorder,
+        });
     }
 }
 
 /// Everything reserved, and now and then some frames for the rest.
 fn pool(rng: &mut Rng, spec: &mut ScenarioSpec) {
-    let reserved: u64 = spec.reservations.iter().map(|reservation| reservation.size.get() / PAGE_SIZE).sum();
+    let reserved: u64 = spec
+        .reservations
+        .iter()
+        .map(|reservation| reservation.size.get() / PAGE_SIZE)
+        .sum();
     let spare = rng.pick(&[0, 2, 3, 8, 30]);
     spec.memory.pool = pages(reserved + spare);
 }

@@ -76,10 +76,14 @@ fn timing(rng: &mut Rng, swarm: &Swarm, task: &mut TaskSpec) {
 fn region<'a>(rng: &mut Rng, swarm: &Swarm, spec: &'a ScenarioSpec, task: &TaskSpec) -> &'a RegionSpec {
     let position = usize::try_from(rng.below(spec.regions.len() as u64)).unwrap_or(0);
     let region = &spec.regions[position];
-    let reservation = spec.reservations.get(position % spec.reservations.len()).map(|found| &found.name);
+    let reservation = spec
+        .reservations
+        .get(position % spec.reservations.len())
+        .map(|found| &found.name);
     let strange = task.reservation.as_ref() != reservation && !swarm.common_views;
     let base = region.copy_of.as_ref().filter(|_| strange);
-    base.and_then(|base| spec.regions.iter().find(|other| other.name == *base)).unwrap_or(region)
+    base.and_then(|base| spec.regions.iter().find(|other| other.name == *base))
+        .unwrap_or(region)
 }
 
 fn access(rng: &mut Rng, swarm: &Swarm, spec: &ScenarioSpec, region: &RegionSpec) -> AccessSpec {
@@ -103,8 +107,13 @@ fn pattern(rng: &mut Rng, size: u64, may_write: bool) -> Pattern {
     match rng.below(5) {
         0 => Pattern::Sequential,
         1 => Pattern::Random,
-        2 => Pattern::Zipf { exponent: rng.pick(&[0.5, 0.9, 1.5]) },
-        3 => Pattern::Window { size: pages(rng.within(1, size)), shift: within_region(rng, size) },
+        2 => Pattern::Zipf {
+            exponent: rng.pick(&[0.5, 0.9, 1.5]),
+        },
+        3 => Pattern::Window {
+            size: pages(rng.within(1, size)),
+            shift: within_region(rng, size),
+        },
         _ => {
             let entry = |line| TraceEntry {
                 page: PageIndex::new(u32::try_from(rng.below(size)).unwrap_or(0)),
@@ -112,7 +121,10 @@ fn pattern(rng: &mut Rng, size: u64, may_write: bool) -> Pattern {
                 line,
             };
             let entries: Arc<[TraceEntry]> = (1..=u32::try_from(size.min(30)).unwrap_or(1)).map(entry).collect();
-            Pattern::Trace { file: "random.trace".to_owned(), entries }
+            Pattern::Trace {
+                file: "random.trace".to_owned(),
+                entries,
+            }
         }
     }
 }

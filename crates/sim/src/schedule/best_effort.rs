@@ -14,12 +14,18 @@ pub(crate) struct Turn {
 
 impl Turn {
     pub(crate) fn new() -> Self {
-        Self { turn: 0, left: QUANTUM.get() }
+        Self {
+            turn: 0,
+            left: QUANTUM.get(),
+        }
     }
 
     /// Goes to the end of the queue, with a whole turn.
     pub(crate) fn wake(&mut self, turn: u64) {
-        *self = Self { turn, left: QUANTUM.get() };
+        *self = Self {
+            turn,
+            left: QUANTUM.get(),
+        };
     }
 
     pub(crate) fn consume(&mut self, time: u64) {

@@ -20,7 +20,14 @@ impl Server {
         let period = task.period.map_or(1, Duration::get).max(1);
         let relative = task.deadline.map_or(period, Duration::get).max(1);
         let budget = task.budget.map_or(relative, Duration::get).clamp(1, relative);
-        Self { budget, relative, period, left: 0, deadline: 0, throttled_until: None }
+        Self {
+            budget,
+            relative,
+            period,
+            left: 0,
+            deadline: 0,
+            throttled_until: None,
+        }
     }
 
     /// The rule on wake-up. A server keeps budget and deadline where that cannot make it use more than its bandwidth.
@@ -107,7 +114,14 @@ mod tests {
     use super::*;
 
     fn server(budget: u64, relative: u64, period: u64) -> Server {
-        Server { budget, relative, period, left: 0, deadline: 0, throttled_until: None }
+        Server {
+            budget,
+            relative,
+            period,
+            left: 0,
+            deadline: 0,
+            throttled_until: None,
+        }
     }
 
     #[test]

@@ -10,7 +10,10 @@ pub(crate) struct Queued {
 impl Queued {
     /// `priority` 1..=99, larger first.
     pub(crate) fn new(priority: u8) -> Self {
-        Self { below_top: u8::MAX - priority, turn: 0 }
+        Self {
+            below_top: u8::MAX - priority,
+            turn: 0,
+        }
     }
 
     /// Goes to the end of its queue. A task that is preempted keeps its place.

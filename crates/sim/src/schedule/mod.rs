@@ -1,7 +1,8 @@
 //! Who runs: three classes as Linux has them, each above the next. Deadline tasks, earliest deadline first within a
 //! budget; fifo tasks by fixed priority; best-effort tasks by turns in what is left.
 //!
-//! Preemption and migration cost nothing. No time is kept back for best-effort tasks (as with real-time throttling off).
+//! Preemption and migration cost nothing. No time is kept back for best-effort tasks (as with real-time throttling
+//! off).
 
 pub(crate) mod best_effort;
 pub(crate) mod deadline;
@@ -50,9 +51,21 @@ impl Policy {
     /// Its claim, if it may run.
     pub(crate) fn rank(&self) -> Option<Rank> {
         match self {
-            Self::Deadline(server) => Some(Rank { class: 0, first: server.runs_until()?, second: 0 }),
-            Self::Fifo(queued) => Some(Rank { class: 1, first: queued.order().0, second: queued.order().1 }),
-            Self::BestEffort(turn) => Some(Rank { class: 2, first: turn.order(), second: 0 }),
+            Self::Deadline(server) => Some(Rank {
+                class: 0,
+                first: server.runs_until()?,
+                second: 0,
+            }),
+            Self::Fifo(queued) => Some(Rank {
+                class: 1,
+                first: queued.order().0,
+                second: queued.order().1,
+            }),
+            Self::BestEffort(turn) => Some(Rank {
+                class: 2,
+                first: turn.order(),
+                second: 0,
+            }),
         }
     }
 

@@ -2,7 +2,11 @@ use super::*;
 use freehold_core::units::PageCount;
 
 fn store(latency: u64, parallel: u32, faults: Option<Faults>) -> Store {
-    let config = StoreConfig { latency: Duration::new(latency), parallel, capacity: None::<PageCount> };
+    let config = StoreConfig {
+        latency: Duration::new(latency),
+        parallel,
+        capacity: None::<PageCount>,
+    };
     Store::new(config, faults.map(|faults| Injector::new(faults, 1)))
 }
 
@@ -25,7 +29,16 @@ fn tickets(count: usize) -> Vec<Ticket> {
 #[test]
 fn requests_queue_for_the_channels() {
     let ends = ends(&mut store(100, 2, None), &tickets(5));
-    assert_eq!(ends, [(100, 0, false), (100, 1, false), (200, 2, false), (200, 3, false), (300, 4, false)]);
+    assert_eq!(
+        ends,
+        [
+            (100, 0, false),
+            (100, 1, false),
+            (200, 2, false),
+            (200, 3, false),
+            (300, 4, false)
+        ]
+    );
 }
 
 #[test]
@@ -41,12 +54,28 @@ fn a_free_channel_starts_at_once() {
 
 #[test]
 fn faults_are_injected() {
-    let late = Faults { late: 1.0, late_by: Duration::new(50), ..Faults::default() };
-    assert_eq!(ends(&mut store(100, 1, Some(late)), &tickets(2)), [(150, 0, false), (300, 1, false)]);
-    let failing = Faults { fail: 1.0, ..Faults::default() };
+    let late = Faults {
+        late: 1.0,
+        late_by: Duration::new(50),
+        ..Faults::default()
+    };
+    assert_eq!(
+        ends(&mut store(100, 1, Some(late)), &tickets(2)),
+        [(150, 0, false), (300, 1, false)]
+    );
+    let failing = Faults {
+        fail: 1.0,
+        ..Faults::default()
+    };
     assert_eq!(ends(&mut store(100, 1, Some(failing)), &tickets(1)), [(100, 0, true)]);
-    let reordering = Faults { reorder: true, ..Faults::default() };
-    let order: Vec<usize> = ends(&mut store(100, 4, Some(reordering)), &tickets(40)).iter().map(|end| end.1).collect();
+    let reordering = Faults {
+        reorder: true,
+        ..Faults::default()
+    };
+    let order: Vec<usize> = ends(&mut store(100, 4, Some(reordering)), &tickets(40))
+        .iter()
+        .map(|end| end.1)
+        .collect();
     let mut sorted = order.clone();
     sorted.sort_unstable();
     assert_eq!(sorted, (0..40).collect::<Vec<_>>());
@@ -55,7 +84,14 @@ fn faults_are_injected() {
 
 #[test]
 fn a_healed_store_serves_as_it_should() {
-    let mut store = store(100, 1, Some(Faults { fail: 1.0, ..Faults::default() }));
+    let mut store = store(
+        100,
+        1,
+        Some(Faults {
+            fail: 1.0,
+            ..Faults::default()
+        }),
+    );
     store.heal();
     assert_eq!(ends(&mut store, &tickets(1)), [(100, 0, false)]);
 }

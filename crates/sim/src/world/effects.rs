@@ -22,7 +22,9 @@ impl World<'_> {
             self.answer(now, ticket, false);
         }
         if let Some((frames, pool)) = self.physical.overdrawn() {
-            self.laws.report(now, Oracle::Frames, || format!("{frames} frames in use, the pool has {pool}"));
+            self.laws.report(now, Oracle::Frames, || {
+                format!("{frames} frames in use, the pool has {pool}")
+            });
         }
         if self.check_every != 0 && self.facts.is_multiple_of(self.check_every) {
             self.check_books(now);
@@ -58,14 +60,28 @@ impl World<'_> {
             self.memory.handle_done(at, ticket.page, ticket.request)
         };
         if let Err(error) = told {
-            self.laws.report(now, Oracle::Effects, || format!("the core refuses the end of its own request: {error}"));
+            self.laws.report(now, Oracle::Effects, || {
+                format!("the core refuses the end of its own request: {error}")
+            });
         }
     }
 
     fn apply(&mut self, now: u64, effect: Effect) {
         match effect {
-            Effect::Map { task, mapping, page, protection, resolution } => {
-                self.map(now, (task, mapping), page, protection == Protection::Writable, resolution);
+            Effect::Map {
+                task,
+                mapping,
+                page,
+                protection,
+                resolution,
+            } => {
+                self.map(
+                    now,
+                    (task, mapping),
+                    page,
+                    protection == Protection::Writable,
+                    resolution,
+                );
             }
             Effect::Retry { task } => self.end_fault(now, task, FaultEnd::Retry),
             Effect::Fail { task, failure } => self.end_fault(now, task, FaultEnd::Failed(failure)),
@@ -88,7 +104,9 @@ impl World<'_> {
             return;
         };
         let of_base = mapped != region;
-        let base = self.scenario.regions[mapped].copy_of.map(freehold_scenario::RegionIndex::get);
+        let base = self.scenario.regions[mapped]
+            .copy_of
+            .map(freehold_scenario::RegionIndex::get);
         let wanted = self.pending[owner].map(|pending| (pending.region, pending.page));
         let wrong = if !self.physical.is_resident(region, number) {
             Some("a mapping of a page that is not resident")
@@ -103,7 +121,8 @@ impl World<'_> {
         if let Some(table) = self.tables.table_mut(owner, mapped) {
             table.map(number, writable, of_base);
             if writable {
-                self.physical.written(region, number, table.writes.then_some(table.reservation));
+                self.physical
+                    .written(region, number, table.writes.then_some(table.reservation));
             }
         }
         self.end_fault(now, who.0, FaultEnd::Mapped(resolution));
@@ -112,7 +131,9 @@ impl World<'_> {
     fn end_fault(&mut self, now: u64, id: TaskId, end: FaultEnd) {
         let task = self.names.task_of.get(id.index()).copied().flatten();
         let Some((task, pending)) = task.and_then(|task| Some((task, self.pending[task].take()?))) else {
-            self.laws.report(now, Oracle::Faults, || format!("{id:?} has no fault that could end with {end:?}"));
+            self.laws.report(now, Oracle::Faults, || {
+                format!("{id:?} has no fault that could end with {end:?}")
+            });
             return;
         };
         self.note_end(task, pending, end);
@@ -139,7 +160,13 @@ impl World<'_> {
         let region = self.region_of(page);
         let wrong = self.physical.fill(region, page.page().get(), source);
         self.blame(now, Oracle::Effects, wrong, page);
-        let ticket = Ticket { page, region, request: Request::Fill, source: Some(source), written: false };
+        let ticket = Ticket {
+            page,
+            region,
+            request: Request::Fill,
+            source: Some(source),
+            written: false,
+        };
         if self.setting_up || !matches!(source, Source::Store) {
             self.answers.push_back(ticket);
         } else {
@@ -154,12 +181,21 @@ impl World<'_> {
             false => self.physical.discard(region, number),
         };
         self.blame(now, Oracle::Integrity, wrong, page);
-        let mapped = self.tables.mapper(region, number).map(|_| "an eviction of a page that is still mapped");
+        let mapped = self
+            .tables
+            .mapper(region, number)
+            .map(|_| "an eviction of a page that is still mapped");
         self.blame(now, Oracle::Effects, mapped, page);
         if let Some(reservation) = self.reservation_of(holder) {
             self.sequences.note(reservation, Change::Evicted, region, number);
         }
-        let ticket = Ticket { page, region, request: Request::Evict, source: None, written };
+        let ticket = Ticket {
+            page,
+            region,
+            request: Request::Evict,
+            source: None,
+            written,
+        };
         if self.setting_up || !written {
             self.answers.push_back(ticket);
         } else {
@@ -168,15 +204,25 @@ impl World<'_> {
     }
 
     fn take(&mut self, now: u64, from: PageRef, to: PageRef) {
-        let (source, target) = ((self.region_of(from), from.page().get()), (self.region_of(to), to.page().get()));
-        let mapped = self.tables.mapper(source.0, source.1).map(|_| "a frame taken from a page that is still mapped");
+        let (source, target) = (
+            (self.region_of(from), from.page().get()),
+            (self.region_of(to), to.page().get()),
+        );
+        let mapped = self
+            .tables
+            .mapper(source.0, source.1)
+            .map(|_| "a frame taken from a page that is still mapped");
         self.blame(now, Oracle::Effects, mapped, from);
         let wrong = self.physical.take(source, target);
         self.blame(now, Oracle::Integrity, wrong, from);
     }
 
     pub(super) fn region_of(&self, page: PageRef) -> usize {
-        self.names.region_of.get(page.object().index()).copied().unwrap_or_default()
+        self.names
+            .region_of
+            .get(page.object().index())
+            .copied()
+            .unwrap_or_default()
     }
 
     fn reservation_of(&self, holder: Holder) -> Option<usize> {
@@ -189,7 +235,9 @@ impl World<'_> {
     fn blame(&mut self, now: u64, oracle: Oracle, wrong: Wrong, page: PageRef) {
         if let Some(wrong) = wrong {
             let region = &self.scenario.regions[self.region_of(page)].name;
-            self.laws.report(now, oracle, || format!("{wrong}: page {} of {region}", page.page().get()));
+            self.laws.report(now, oracle, || {
+                format!("{wrong}: page {} of {region}", page.page().get())
+            });
         }
     }
 }

@@ -41,7 +41,13 @@ impl Ticket {
     /// A ticket told apart by its region.
     pub(crate) fn for_test(region: usize) -> Self {
         let page = setup::some_page();
-        Self { page, region, request: Request::Fill, source: Some(Source::Store), written: false }
+        Self {
+            page,
+            region,
+            request: Request::Fill,
+            source: Some(Source::Store),
+            written: false,
+        }
     }
 }
 
@@ -134,15 +140,26 @@ impl World<'_> {
     /// later. `again`: this very access has faulted before.
     pub(crate) fn fault(&mut self, now: u64, task: usize, touch: Touch, again: bool) -> Result<(), SimError> {
         let Touch { region, page, write } = touch;
-        let mapped = self.tables.table(task, region).is_some_and(|table| table.is_mapped(page));
+        let mapped = self
+            .tables
+            .table(task, region)
+            .is_some_and(|table| table.is_mapped(page));
         let access = match (write, mapped) {
             (true, true) => Access::Upgrade,
             (true, false) => Access::Write,
             (false, _) => Access::Read,
         };
         let evictions = self.evictions(task);
-        if self.pending[task].replace(Pending { region, page, evictions }).is_some() {
-            self.laws.report(now, Oracle::Faults, || format!("task {task} faults twice at once"));
+        if self.pending[task]
+            .replace(Pending {
+                region,
+                page,
+                evictions,
+            })
+            .is_some()
+        {
+            self.laws
+                .report(now, Oracle::Faults, || format!("task {task} faults twice at once"));
         }
         self.note_begin(task, touch, access, again);
         let refused = |reason: String| SimError::Fault {
@@ -154,8 +171,14 @@ impl World<'_> {
         let Some(mapping) = self.names.mappings[task][region] else {
             return Err(refused("the task does not map the region".to_owned()));
         };
-        let fault = Fault { mapping, page: PageIndex::new(page), access };
-        self.memory.handle_fault(Instant::new(now), fault).map_err(|error| refused(error.to_string()))?;
+        let fault = Fault {
+            mapping,
+            page: PageIndex::new(page),
+            access,
+        };
+        self.memory
+            .handle_fault(Instant::new(now), fault)
+            .map_err(|error| refused(error.to_string()))?;
         self.carry_out(now);
         Ok(())
     }
@@ -193,7 +216,9 @@ impl World<'_> {
     fn note_end(&mut self, task: usize, pending: Pending, end: FaultEnd) {
         let reservation = self.scenario.tasks[task].reservation.map(ReservationIndex::get);
         if let (Some(reservation), Some(number), FaultEnd::Mapped(resolution)) = (reservation, self.events[task], end) {
-            let others = self.physical.written_by_others(pending.region, pending.page, reservation);
+            let others = self
+                .physical
+                .written_by_others(pending.region, pending.page, reservation);
             self.sequences.end_fault(reservation, number, resolution, others);
         }
     }
@@ -220,7 +245,12 @@ impl World<'_> {
         for (task, pending) in self.scenario.tasks.iter().zip(&self.pending) {
             if let Some(Pending { region, page, .. }) = pending {
                 let region = &self.scenario.regions[*region].name;
-                let what = || format!("{} waits for page {page} of {region}, and nothing is under way", task.name);
+                let what = || {
+                    format!(
+                        "{} waits for page {page} of {region}, and nothing is under way",
+                        task.name
+                    )
+                };
                 self.laws.report(now, Oracle::Liveness, what);
             }
         }
@@ -242,6 +272,9 @@ impl World<'_> {
 
 impl std::fmt::Debug for World<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("World").field("scenario", &self.scenario.name).field("facts", &self.facts).finish_non_exhaustive()
+        f.debug_struct("World")
+            .field("scenario", &self.scenario.name)
+            .field("facts", &self.facts)
+            .finish_non_exhaustive()
     }
 }

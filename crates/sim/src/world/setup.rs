@@ -69,8 +69,14 @@ impl<'a> World<'a> {
             freehold_scenario::ReservationKind::Hard => ReservationKind::Hard,
             freehold_scenario::ReservationKind::Firm => ReservationKind::Firm,
         };
-        let spec = ReservationSpec { capacity: reservation.capacity, kind };
-        let refused = |reason| SimError::Admission { reservation: reservation.name.clone(), reason };
+        let spec = ReservationSpec {
+            capacity: reservation.capacity,
+            kind,
+        };
+        let refused = |reason| SimError::Admission {
+            reservation: reservation.name.clone(),
+            reason,
+        };
         let id = self.memory.admit(spec).map_err(refused)?;
         self.carry_out(0);
         enter(&mut self.names.reservation_of, id.index(), position);
@@ -95,10 +101,17 @@ impl<'a> World<'a> {
                         RegionKind::File => ObjectKind::File,
                     },
                     pages: region.pages,
-                    regime: if region.sharing == Sharing::None { Regime::Unmanaged } else { Regime::Conserve },
+                    regime: if region.sharing == Sharing::None {
+                        Regime::Unmanaged
+                    } else {
+                        Regime::Conserve
+                    },
                 }),
             };
-            let id = made.map_err(|reason| SimError::Region { region: region.name.clone(), reason })?;
+            let id = made.map_err(|reason| SimError::Region {
+                region: region.name.clone(),
+                reason,
+            })?;
             self.carry_out(0);
             enter(&mut self.names.region_of, id.index(), position);
             ids[position] = Some(id);
@@ -114,7 +127,10 @@ impl<'a> World<'a> {
             if task.reservation != reservation {
                 continue;
             }
-            let refused = |reason| SimError::Task { task: task.name.clone(), reason };
+            let refused = |reason| SimError::Task {
+                task: task.name.clone(),
+                reason,
+            };
             let id = self.memory.add_task(id).map_err(refused)?;
             enter(&mut self.names.task_of, id.index(), Some(position));
             self.names.tasks[position] = Some(id);
@@ -143,10 +159,16 @@ impl<'a> World<'a> {
             if used.locks.is_empty() || self.scenario.tasks.iter().filter(mine).any(touches) {
                 continue;
             }
-            let refused = |reason| SimError::Task { task: reservation.name.clone(), reason };
+            let refused = |reason| SimError::Task {
+                task: reservation.name.clone(),
+                reason,
+            };
             let id = match keeper {
                 Some(id) => id,
-                None => self.memory.add_task(self.names.reservations[index.get()]).map_err(refused)?,
+                None => self
+                    .memory
+                    .add_task(self.names.reservations[index.get()])
+                    .map_err(refused)?,
             };
             keeper = Some(id);
             self.memory.map(id, self.names.objects[region]).map_err(refused)?;
@@ -157,16 +179,23 @@ impl<'a> World<'a> {
 
     fn lock_of(&mut self, index: ReservationIndex) -> Result<(), SimError> {
         let reservation = &self.scenario.reservations[index.get()];
-        let Some(id) = self.names.reservations[index.get()] else { return Ok(()) };
+        let Some(id) = self.names.reservations[index.get()] else {
+            return Ok(());
+        };
         for (region, used) in reservation.regions.iter().enumerate() {
             for range in &used.locks {
-                let range = PageRange { first: range.first, count: range.pages };
+                let range = PageRange {
+                    first: range.first,
+                    count: range.pages,
+                };
                 let (reservation, region_name) = (&reservation.name, &self.scenario.regions[region].name);
-                self.memory.lock(id, self.names.objects[region], range).map_err(|reason| SimError::Lock {
-                    reservation: reservation.clone(),
-                    region: region_name.clone(),
-                    reason,
-                })?;
+                self.memory
+                    .lock(id, self.names.objects[region], range)
+                    .map_err(|reason| SimError::Lock {
+                        reservation: reservation.clone(),
+                        region: region_name.clone(),
+                        reason,
+                    })?;
                 self.carry_out(0);
                 if self.lock_failed {
                     let (reservation, region) = (reservation.clone(), region_name.clone());
@@ -184,10 +213,17 @@ fn limits(scenario: &Scenario) -> Limits {
     let compared = |region: &&freehold_scenario::Region| region.sharing == Sharing::None;
     let keepers = scenario.reservations.len();
     let touched = scenario.tasks.iter().map(|task| task.accesses.len()).sum::<usize>();
-    let locked = scenario.reservations.iter().flat_map(|reservation| &reservation.regions);
+    let locked = scenario
+        .reservations
+        .iter()
+        .flat_map(|reservation| &reservation.regions);
     let kept = locked.filter(|used| !used.locks.is_empty()).count();
     // What the core asks for grows with the square of the lockers of a page.
-    let locks = scenario.reservations.iter().map(|reservation| u64::from(reservation.locked().get())).sum::<u64>();
+    let locks = scenario
+        .reservations
+        .iter()
+        .map(|reservation| u64::from(reservation.locked().get()))
+        .sum::<u64>();
     let shared_locks = locks * scenario.reservations.len() as u64;
     let at_least_one = |count: usize| narrow(count.max(1));
     Limits {
@@ -203,9 +239,17 @@ fn limits(scenario: &Scenario) -> Limits {
 }
 
 fn default_check(scenario: &Scenario) -> u64 {
-    let pages: u64 = scenario.regions.iter().map(|region| u64::from(region.pages.get())).sum();
+    let pages: u64 = scenario
+        .regions
+        .iter()
+        .map(|region| u64::from(region.pages.get()))
+        .sum();
     let entries = pages + u64::from(scenario.pool.get());
-    if cfg!(debug_assertions) { entries.div_ceil(CHECKED_CLOSELY) } else { 0 }
+    if cfg!(debug_assertions) {
+        entries.div_ceil(CHECKED_CLOSELY)
+    } else {
+        0
+    }
 }
 
 fn narrow(position: usize) -> u16 {
@@ -239,11 +283,19 @@ pub(super) fn some_page() -> freehold_core::fact::PageRef {
         shared_locks: PageCount::ZERO,
     };
     let mut memory = limits.seal().unwrap();
-    let spec = ObjectSpec { kind: ObjectKind::Shared, pages: one, regime: Regime::Conserve };
+    let spec = ObjectSpec {
+        kind: ObjectKind::Shared,
+        pages: one,
+        regime: Regime::Conserve,
+    };
     let object = memory.create_object(spec).unwrap();
     let task = memory.add_task(None).unwrap();
     let mapping = memory.map(task, object).unwrap();
-    let fault = Fault { mapping, page: PageIndex::new(0), access: Access::Read };
+    let fault = Fault {
+        mapping,
+        page: PageIndex::new(0),
+        access: Access::Read,
+    };
     memory.handle_fault(Instant::ZERO, fault).unwrap();
     match memory.poll_effect() {
         Some(Effect::Fill { page, .. }) => page,

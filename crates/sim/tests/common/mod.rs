@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use freehold_core::units::{ByteLen, Duration, PAGE_SIZE};
-use freehold_scenario::{AccessSpec, ClassSpec, Pattern, RegionSpec, ReservationSpec, Scenario, ScenarioSpec, TaskSpec};
+use freehold_scenario::{
+    AccessSpec, ClassSpec, Pattern, RegionSpec, ReservationSpec, Scenario, ScenarioSpec, TaskSpec,
+};
 use freehold_sim::{Activity, Options, Outcome, simulate};
 
 /// A scenario of `ms` milliseconds whose pool has `frames` frames.
@@ -56,14 +58,20 @@ pub(crate) fn walking(name: &str, reservation: &str, region: &str, period: u64, 
 }
 
 pub(crate) fn checked(spec: ScenarioSpec) -> Scenario {
-    Scenario::try_from(spec).unwrap()
+    Scenario::try_from(spec).expect("a valid scenario")
 }
 
 /// Runs with everything recorded and checked; all laws must hold.
 pub(crate) fn run(spec: ScenarioSpec) -> Outcome {
     let scenario = checked(spec);
-    let options = Options { history: true, schedule: true, sequences: true, check_every: Some(1), only: None };
-    let outcome = simulate(&scenario, &options).unwrap();
+    let options = Options {
+        history: true,
+        schedule: true,
+        sequences: true,
+        check_every: Some(1),
+        only: None,
+    };
+    let outcome = simulate(&scenario, &options).expect("a scenario that can be run");
     assert!(outcome.laws_hold(), "{:#?}", outcome.result.laws);
     outcome
 }
@@ -76,7 +84,10 @@ pub(crate) fn ran(outcome: &Outcome, task: usize) -> Vec<(u64, u64)> {
             continue;
         }
         let (from, to) = (interval.from.get(), interval.to.get());
-        assert!(from % 1_000_000 == 0 && to % 1_000_000 == 0, "not at a millisecond: {interval:?}");
+        assert!(
+            from % 1_000_000 == 0 && to % 1_000_000 == 0,
+            "not at a millisecond: {interval:?}"
+        );
         match found.last_mut() {
             Some(last) if last.1 == from / 1_000_000 => last.1 = to / 1_000_000,
             _ => found.push((from / 1_000_000, to / 1_000_000)),
