@@ -101,11 +101,6 @@ impl<'a> Worker<'a> {
         self.harvest.usage.end_job();
     }
 
-    /// Accesses that ended with an error so far.
-    pub(crate) fn errors(&self) -> u64 {
-        self.harvest.errors
-    }
-
     pub(crate) fn harvest(self) -> Harvest {
         self.harvest
     }

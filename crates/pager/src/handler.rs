@@ -135,7 +135,7 @@ impl Shared {
         let (answer, waited) = self.await_answer(context, row, waiter);
         let served = self.carry_out_answer(row, view, page, number, answer);
         if waited {
-            self.tell_resumed(waiter.task);
+            self.tell_resumed(waiter.task, matches!(served, Served::Failed(_)));
         }
         served
     }

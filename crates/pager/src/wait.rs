@@ -45,9 +45,9 @@ impl Shared {
     }
 
     /// What a task that waited tells the coordinator once its answer is carried out.
-    pub(crate) fn tell_resumed(&self, task: TaskId) {
+    pub(crate) fn tell_resumed(&self, task: TaskId, failed: bool) {
         if let Some(watch) = self.watch.as_ref().filter(|_| self.pace == Pace::Manual) {
-            watch.resumed(task);
+            watch.resumed(task, failed);
         }
     }
 

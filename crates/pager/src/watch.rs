@@ -13,6 +13,6 @@ pub trait Watch: Send + Sync + fmt::Debug {
     /// The fault of the task in this slot ([`TaskId::index`]) is answered; it has been woken, and may have resumed
     /// already. Called in the thread that answers, before anything is unmapped that was decided with the answer.
     fn answered(&self, slot: usize);
-    /// The task has carried out its answer and is about to go on.
-    fn resumed(&self, task: TaskId);
+    /// The task has carried out its answer and is about to go on; with `failed`, its access ends with an error.
+    fn resumed(&self, task: TaskId, failed: bool);
 }

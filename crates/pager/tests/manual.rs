@@ -32,7 +32,7 @@ impl Watch for Gate {
         }
     }
 
-    fn resumed(&self, _: TaskId) {
+    fn resumed(&self, _: TaskId, _: bool) {
         self.blocked.fetch_sub(1, Ordering::SeqCst);
     }
 }

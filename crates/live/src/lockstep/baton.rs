@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(crate) struct Batons {
     states: Box<[AtomicU32]>,
+    /// Whether the fault answered last was answered with an error.
+    failed: Box<[AtomicBool]>,
     /// Nobody waits for permission any more: the schedule is over.
     released: AtomicBool,
 }
@@ -34,12 +36,18 @@ impl Batons {
     pub(crate) fn new(slots: usize) -> Self {
         Self {
             states: (0..slots).map(|_| AtomicU32::new(IDLE)).collect(),
+            failed: (0..slots).map(|_| AtomicBool::new(false)).collect(),
             released: AtomicBool::new(false),
         }
     }
 
     pub(crate) fn state(&self, slot: usize) -> u32 {
         self.states[slot].load(Ordering::Acquire)
+    }
+
+    /// Whether the fault answered last was answered with an error: its access is over.
+    pub(crate) fn has_failed(&self, slot: usize) -> bool {
+        self.failed[slot].load(Ordering::Acquire)
     }
 
     /// Sets a state and wakes whoever waits for a change. Async-signal-safe.
@@ -85,8 +93,9 @@ impl Watch for Batons {
         let _ = self.wait_for(slot, &[ANSWERED, RUNNING, IDLE]);
     }
 
-    fn resumed(&self, task: TaskId) {
+    fn resumed(&self, task: TaskId, failed: bool) {
         let slot = task.index();
+        self.failed[slot].store(failed, Ordering::Release);
         self.set(slot, ANSWERED);
         while self.state(slot) == ANSWERED && !self.released.load(Ordering::Acquire) {
             let soon = clock::now().saturating_add(Duration::from_millis(100));

@@ -18,7 +18,7 @@ use freehold_scenario::results::{Engine, Placement, Violation};
 use freehold_scenario::{RegionIndex, Scenario, TaskIndex, plan};
 use freehold_sim::{Options, Step};
 
-use self::baton::{ANSWERED, BLOCKED, Batons, IDLE};
+use self::baton::{BLOCKED, Batons, IDLE};
 use self::player::{Command, Player, Reins};
 use crate::collect::{self, Counts};
 use crate::error::LiveError;
@@ -75,19 +75,18 @@ fn play(
         let (mut reins, mut handles) = (Vec::new(), Vec::new());
         for (position, task) in machine.tasks.iter().enumerate() {
             let (commands, received) = mpsc::channel();
-            let (report, errors) = mpsc::channel();
             let player = Player {
                 scenario,
                 position,
                 task,
                 batons,
             };
-            let spawned = thread::Builder::new().spawn_scoped(scope, move || player.main(&received, &report));
+            let spawned = thread::Builder::new().spawn_scoped(scope, move || player.main(&received));
             let failed = |reason| LiveError::Thread {
                 name: scenario.tasks[position].name.clone(),
                 reason,
             };
-            reins.push(Reins::new(task.handle.id().index(), commands, errors, batons));
+            reins.push(Reins::new(task.handle.id().index(), commands, batons));
             handles.push(spawned.map_err(failed)?);
         }
         let mut conductor = Conductor {
@@ -175,21 +174,18 @@ impl Conductor<'_> {
         }
     }
 
-    /// Lets an access whose fault was answered end. 1 if it was made, 0 if there was none or it failed.
+    /// Lets an access whose fault was answered end. 1 if it was made, or refused only now; 0 if there was none, or its
+    /// answer was an error.
     fn end_pending_access(&mut self, task: TaskIndex) -> Result<u32, String> {
         let reins = &mut self.reins[task.get()];
         if !reins.pending {
             return Ok(0);
         }
-        reins
-            .batons
-            .wait_for(reins.slot, &[ANSWERED])
-            .ok_or_else(|| format!("its fault is not answered (state {})", reins.batons.state(reins.slot)))?;
-        reins.batons.set(reins.slot, baton::RUNNING);
+        let failed = reins.let_go()?;
         match reins.batons.wait_for(reins.slot, &[IDLE, BLOCKED]) {
             Some(IDLE) => {
                 reins.pending = false;
-                Ok(u32::from(!reins.take_errors()))
+                Ok(u32::from(!failed))
             }
             Some(_) => Err("it faults again and waits, in the simulator it did not".to_owned()),
             None => Err("its access does not end".to_owned()),
@@ -208,14 +204,10 @@ impl Conductor<'_> {
     fn begin(&mut self, task: TaskIndex) -> Result<(), String> {
         let reins = &mut self.reins[task.get()];
         if reins.pending {
-            reins
-                .batons
-                .wait_for(reins.slot, &[ANSWERED])
-                .ok_or_else(|| format!("its fault is not answered (state {})", reins.batons.state(reins.slot)))?;
-            reins.batons.set(reins.slot, baton::RUNNING);
+            let failed = reins.let_go()?;
             match reins.batons.wait_for(reins.slot, &[IDLE, BLOCKED]) {
                 Some(BLOCKED) => return Ok(()),
-                Some(_) if reins.take_errors() => reins.pending = false,
+                Some(_) if failed => reins.pending = false,
                 Some(_) => return Err("an access is made that the simulator did not make".to_owned()),
                 None => return Err("its access does not end".to_owned()),
             }

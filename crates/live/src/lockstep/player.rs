@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use freehold_rt::stop::StopFlag;
 use freehold_scenario::Scenario;
 
-use super::baton::{BLOCKED, Batons, IDLE, RUNNING};
+use super::baton::{ANSWERED, BLOCKED, Batons, IDLE, RUNNING};
 use crate::error::LiveError;
 use crate::machine::LiveTask;
 use crate::worker::{Harvest, Worker};
@@ -32,8 +32,8 @@ pub(crate) struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// Carries out commands until told to finish. Accesses that ended with an error are reported through `errors`.
-    pub(crate) fn main(&self, commands: &Receiver<Command>, errors: &Sender<u64>) -> Result<Harvest, LiveError> {
+    /// Carries out commands until told to finish.
+    pub(crate) fn main(&self, commands: &Receiver<Command>) -> Result<Harvest, LiveError> {
         let slot = self.task.handle.id().index();
         let refused = |reason| LiveError::Enter {
             name: self.scenario.tasks[self.position].name.clone(),
@@ -61,8 +61,6 @@ impl Player<'_> {
                 }
                 Command::Finish => break,
             }
-            // The coordinator reads this once the state is idle.
-            let _ = errors.send(worker.errors());
             self.batons.set(slot, IDLE);
         }
         Ok(worker.harvest())
@@ -74,22 +72,17 @@ impl Player<'_> {
 pub(crate) struct Reins<'a> {
     pub(crate) slot: usize,
     pub(crate) commands: Sender<Command>,
-    pub(crate) errors: Receiver<u64>,
     pub(crate) batons: &'a Batons,
-    /// Errors of the task known of.
-    seen_errors: u64,
     /// An access has begun and is not known to have ended.
     pub(crate) pending: bool,
 }
 
 impl<'a> Reins<'a> {
-    pub(crate) fn new(slot: usize, commands: Sender<Command>, errors: Receiver<u64>, batons: &'a Batons) -> Self {
+    pub(crate) fn new(slot: usize, commands: Sender<Command>, batons: &'a Batons) -> Self {
         Self {
             slot,
             commands,
-            errors,
             batons,
-            seen_errors: 0,
             pending: false,
         }
     }
@@ -102,23 +95,21 @@ impl<'a> Reins<'a> {
     }
 
     /// Gives a command and waits until it is carried out.
-    pub(crate) fn carry_out(&mut self, command: Command) -> Result<(), String> {
+    pub(crate) fn carry_out(&self, command: Command) -> Result<(), String> {
         self.command(command);
         match self.batons.wait_for(self.slot, &[IDLE, BLOCKED]) {
-            Some(IDLE) => {
-                self.take_errors();
-                Ok(())
-            }
+            Some(IDLE) => Ok(()),
             Some(_) => Err(format!("{command:?} waits for a page, in the simulator it did not")),
             None => Err(format!("{command:?} does not end")),
         }
     }
 
-    /// Whether an access ended with an error since the last time.
-    pub(crate) fn take_errors(&mut self) -> bool {
-        let now = self.errors.try_iter().last().unwrap_or(self.seen_errors);
-        let new = now > self.seen_errors;
-        self.seen_errors = now;
-        new
+    /// Lets a thread whose fault was answered go on; whether the answer was an error.
+    pub(crate) fn let_go(&self) -> Result<bool, String> {
+        let answered = self.batons.wait_for(self.slot, &[ANSWERED]);
+        answered.ok_or_else(|| format!("its fault is not answered (state {})", self.batons.state(self.slot)))?;
+        let failed = self.batons.has_failed(self.slot);
+        self.batons.set(self.slot, RUNNING);
+        Ok(failed)
     }
 }
