@@ -4,11 +4,13 @@ use freehold_core::units::Instant;
 use freehold_scenario::results::{Engine as EngineKind, RegionResult, RunResult, TaskResult};
 use freehold_scenario::{ReservationIndex, Scenario};
 
+use crate::counts::Counts;
 use crate::engine::Engine;
 use crate::error::SimError;
 use crate::history::Interval;
 use crate::lockstep::Schedule;
 use crate::options::Options;
+use crate::runner::Runner;
 use crate::sequence::PageEvent;
 
 /// A run: its result, and whatever [`Options`] asked to record.
@@ -103,43 +105,30 @@ fn report(
     sequences: Vec<Vec<PageEvent>>,
 ) -> Outcome {
     let counts = engine.counts.unwrap_or_default();
-    let end = scenario.duration.get();
-    let (mut tasks, mut extras, mut history, mut jobs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (position, runner) in engine.runners.into_iter().enumerate() {
-        let mut account = runner.account;
-        jobs.push(account.ended());
-        account.close(end);
-        history.extend(account.ledger.finish(end));
-        let counted = counts.tasks.get(position).copied().unwrap_or_default();
-        extras.push(TaskExtras {
-            errors: account.errors,
-            file_reads: counted.file_reads,
-            copies: counted.copies,
-        });
-        let mut result = TaskResult::of(scenario, position);
-        account.report(&mut result);
-        result.soft_faults = counted.soft_faults;
-        result.zero_fills = counted.zero_fills;
-        result.swap_ins = counted.swap_ins;
-        result.shared_swap_ins = counted.shared_swap_ins;
-        result.write_faults = counted.write_faults;
-        result.evictions = counted.evictions;
-        tasks.push(result);
-    }
+    let reports: Vec<TaskReport> = (engine.runners.into_iter().enumerate())
+        .map(|(position, runner)| TaskReport::of(scenario, position, runner, &counts))
+        .collect();
+    let jobs: Vec<u64> = reports.iter().map(|report| report.ended).collect();
+    let extras: Vec<TaskExtras> = reports.iter().map(|report| report.extras).collect();
     let usage = Usage {
         scenario,
         tables: &engine.world.tables,
         jobs: &jobs,
     };
+    let resident = |region: usize| counts.resident.get(region).copied().unwrap_or_default();
     let regions = (0..scenario.regions.len())
-        .map(|region| usage.region(region, counts.resident.get(region).copied().unwrap_or_default()))
+        .map(|region| usage.region(region, resident(region)))
         .collect();
+    let (tasks, history): (Vec<_>, Vec<_>) = reports
+        .into_iter()
+        .map(|report| (report.result, report.history))
+        .unzip();
     let result = RunResult {
         scenario: scenario.name.clone(),
         engine: EngineKind::Sim,
         placement: None,
         seed: scenario.seed,
-        duration_ns: end,
+        duration_ns: scenario.duration.get(),
         tasks,
         reservations: counts.reservations,
         regions,
@@ -149,6 +138,7 @@ fn report(
         lock: None,
         warnings: warnings(scenario, options, &extras),
     };
+    let history = history.into_iter().flatten().collect();
     Outcome {
         result,
         counted_at: scenario.counts_at(),
@@ -156,6 +146,45 @@ fn report(
         history,
         schedule,
         sequences,
+    }
+}
+
+/// What is to be said of one task.
+struct TaskReport {
+    result: TaskResult,
+    extras: TaskExtras,
+    /// Jobs that ended.
+    ended: u64,
+    history: Option<Vec<Interval>>,
+}
+
+impl TaskReport {
+    fn of(scenario: &Scenario, position: usize, runner: Runner, counts: &Counts) -> Self {
+        let end = scenario.duration.get();
+        let counted = counts.tasks.get(position).copied().unwrap_or_default();
+        let mut account = runner.account;
+        let ended = account.ended();
+        account.close(end);
+        let history = account.ledger.finish(end);
+        let extras = TaskExtras {
+            errors: account.errors,
+            file_reads: counted.file_reads,
+            copies: counted.copies,
+        };
+        let mut result = TaskResult::of(scenario, position);
+        account.report(&mut result);
+        result.soft_faults = counted.soft_faults;
+        result.zero_fills = counted.zero_fills;
+        result.swap_ins = counted.swap_ins;
+        result.shared_swap_ins = counted.shared_swap_ins;
+        result.write_faults = counted.write_faults;
+        result.evictions = counted.evictions;
+        Self {
+            result,
+            extras,
+            ended,
+            history,
+        }
     }
 }
 

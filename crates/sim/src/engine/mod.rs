@@ -200,3 +200,28 @@ impl<'a> Engine<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::{Mix, random_scenario};
+
+    /// A bug planted in the core is found: whoever watches is awake.
+    #[test]
+    fn a_planted_bug_is_found() {
+        let found = |seed: &u64| {
+            let scenario = random_scenario(*seed, Mix::default());
+            let options = Options {
+                check_every: Some(1),
+                ..Options::default()
+            };
+            let mut engine = Engine::new(&scenario, &options).unwrap();
+            engine.world.memory.plant_ownership_bug();
+            let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| engine.run()));
+            // Debug builds of the core notice by themselves.
+            ran.is_err() || !engine.world.laws.into_laws().violations.is_empty()
+        };
+        let seeds = (0..200).filter(found).count();
+        assert!(seeds > 20, "found by {seeds} of 200 seeds");
+    }
+}
