@@ -57,6 +57,9 @@ impl Shared {
         }
         loop {
             if let Some(answer) = row.mailbox.take() {
+                if let Some(watch) = &self.watch {
+                    watch.carrying_out(task);
+                }
                 return answer;
             }
             row.mailbox.rearm();
@@ -70,8 +73,9 @@ impl Shared {
                 return answer;
             }
             row.mailbox.rearm();
-            match self.transfers.candidate(waiter.holder, waiter.page) {
-                Some(candidate) if candidate.due <= self.now() => {
+            let now = self.now();
+            match self.transfers.candidate(waiter.holder, waiter.page, now) {
+                Some(candidate) if candidate.due <= now => {
                     self.finish_page(context, candidate.number, false);
                 }
                 Some(candidate) => self.pass_time(row, candidate.due),

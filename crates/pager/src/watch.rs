@@ -13,6 +13,8 @@ pub trait Watch: Send + Sync + fmt::Debug {
     /// The fault of the task in this slot ([`TaskId::index`]) is answered; it has been woken, and may have resumed
     /// already. Called in the thread that answers, before anything is unmapped that was decided with the answer.
     fn answered(&self, slot: usize);
+    /// The task has taken its answer and is about to carry it out. A test may hold it here, as preemption would.
+    fn carrying_out(&self, _task: TaskId) {}
     /// The task has carried out its answer and is about to go on; with `failed`, its access ends with an error.
     fn resumed(&self, task: TaskId, failed: bool);
 }

@@ -12,7 +12,7 @@ use freehold_pager::{AccessError, Failure, Pace, Pager, Watch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Knows how many tasks wait, and can hold back the wake-up of a task whose fault was answered.
+/// Knows how many tasks wait, and can hold a task between its answer and the mapping.
 #[derive(Debug, Default)]
 struct Gate {
     blocked: AtomicUsize,
@@ -25,7 +25,9 @@ impl Watch for Gate {
         self.blocked.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn answered(&self, _: usize) {
+    fn answered(&self, _: usize) {}
+
+    fn carrying_out(&self, _: TaskId) {
         while self.hold.load(Ordering::SeqCst) {
             self.held.store(true, Ordering::SeqCst);
             std::thread::yield_now();
@@ -146,8 +148,8 @@ fn transfers_fail_when_the_coordinator_says_so() {
     audit(&pager);
 }
 
-/// The race of the module `epoch`, in slow motion: a task is told to map its page and sleeps on; the page is evicted
-/// and dropped by another; the task wakes up.
+/// The race of the module `epoch`, in slow motion: a task is told to map its page and is preempted; the page is
+/// evicted and dropped by another; the task goes on.
 #[test]
 fn a_late_mapping_is_not_made() {
     let (pager, gate) = manual(32, 96);
@@ -184,7 +186,7 @@ fn a_late_mapping_is_not_made() {
         while !gate.held.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }
-        // The answer is in the mailbox, the page in its frame, and the mapping is not made yet.
+        // The task has its answer, the page its frame, and the mapping is not made yet.
         assert_eq!(state(), PageState::Resident);
         let others = scope.spawn(|| {
             let bound = evictor.enter().unwrap();
