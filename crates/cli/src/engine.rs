@@ -100,6 +100,17 @@ impl Session {
         })
     }
 
+    /// The same session in virtual time, for searches that would take too long in real time.
+    pub(crate) fn simulated(&self) -> Self {
+        let arguments = EngineArguments {
+            engine: Engine::Sim,
+            lockstep: false,
+            ..self.arguments.clone()
+        };
+        let stop = Arc::clone(&self.stop);
+        Self { arguments, stop }
+    }
+
     /// The engine chosen.
     pub(crate) fn engine(&self) -> Engine {
         self.arguments.engine

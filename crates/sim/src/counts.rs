@@ -1,7 +1,8 @@
 //! What is counted at one instant: the end of the last full hyperperiod, or of the run.
 
 use freehold_core::units::PAGE_SIZE;
-use freehold_core::view::{PoolView, ReservationView, TaskCounts};
+use freehold_core::view::{ReservationView, TaskCounts};
+use freehold_scenario::plan;
 use freehold_scenario::results::{MemoryResult, ReservationResult, StoreResult};
 
 use crate::world::World;
@@ -40,12 +41,12 @@ impl Counts {
                 .map(|id| of_task(id).unwrap_or_default())
                 .collect(),
             reservations: named
-                .map(|(reservation, view)| reservation_result(&reservation.name, *view))
+                .map(|(reservation, view)| plan::reservation_result(&reservation.name, &view.unwrap_or_default()))
                 .collect(),
             resident: (0..world.scenario.regions.len())
                 .map(|region| world.physical.resident(region))
                 .collect(),
-            memory: memory_result(world.memory.pool_view(), world.physical.all_resident() + reserve),
+            memory: plan::memory_result(&world.memory.pool_view(), world.physical.all_resident() + reserve),
             store: StoreResult {
                 reads: world.counts.reads,
                 writes: world.counts.writes,
@@ -57,32 +58,4 @@ impl Counts {
 
 fn frames(count: freehold_core::units::FrameCount) -> u64 {
     u64::from(count.get())
-}
-
-fn reservation_result(name: &str, view: Option<ReservationView>) -> ReservationResult {
-    let view = view.unwrap_or_default();
-    ReservationResult {
-        name: name.to_owned(),
-        capacity: frames(view.capacity),
-        active: u64::from(view.active.get()),
-        inactive: u64::from(view.inactive.get()),
-        free: frames(view.free),
-        locked: u64::from(view.locked.get()),
-        in_flight: frames(view.in_flight),
-        owed: frames(view.owed),
-        borrowed: frames(view.borrowed),
-        owned: frames(view.owned),
-        conserved: frames(view.conserved),
-        held: frames(view.held),
-        peak: frames(view.peak),
-    }
-}
-
-fn memory_result(pool: PoolView, resident_measured: u64) -> MemoryResult {
-    MemoryResult {
-        pool: frames(pool.total),
-        used: frames(pool.memory_used),
-        peak: frames(pool.memory_peak),
-        resident_measured,
-    }
 }

@@ -2,9 +2,8 @@
 //! without a reservation. So frames that a lock gives back are there for the next reservation. No virtual time passes;
 //! pages that a lock brings in are there at time 0.
 
-use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, PageRange, Regime, ReservationKind, ReservationSpec};
-use freehold_core::units::PageCount;
-use freehold_scenario::{RegionKind, ReservationIndex, Scenario, Sharing};
+use freehold_core::limits::PageRange;
+use freehold_scenario::{ReservationIndex, Scenario, plan};
 
 use super::{Names, StoreCounts, World};
 use crate::error::SimError;
@@ -24,7 +23,7 @@ impl<'a> World<'a> {
         let injector = scenario.faults.map(|faults| Injector::new(faults, scenario.seed));
         let mut world = Self {
             scenario,
-            memory: limits(scenario).seal().map_err(SimError::Seal)?,
+            memory: plan::limits(scenario).seal().map_err(SimError::Seal)?,
             names: Names::default(),
             tables: PageTables::new(scenario),
             physical: Physical::new(scenario),
@@ -65,14 +64,7 @@ impl<'a> World<'a> {
 
     fn admit(&mut self, position: usize) -> Result<(), SimError> {
         let reservation = &self.scenario.reservations[position];
-        let kind = match reservation.kind {
-            freehold_scenario::ReservationKind::Hard => ReservationKind::Hard,
-            freehold_scenario::ReservationKind::Firm => ReservationKind::Firm,
-        };
-        let spec = ReservationSpec {
-            capacity: reservation.capacity,
-            kind,
-        };
+        let spec = plan::reservation(reservation);
         let refused = |reason| SimError::Admission {
             reservation: reservation.name.clone(),
             reason,
@@ -94,19 +86,7 @@ impl<'a> World<'a> {
             let base = region.copy_of.and_then(|base| ids.get(base.get()).copied().flatten());
             let made = match base {
                 Some(base) => self.memory.create_view(base),
-                None => self.memory.create_object(ObjectSpec {
-                    kind: match region.kind {
-                        RegionKind::Shared => ObjectKind::Shared,
-                        RegionKind::Private => ObjectKind::Private,
-                        RegionKind::File => ObjectKind::File,
-                    },
-                    pages: region.pages,
-                    regime: if region.sharing == Sharing::None {
-                        Regime::Unmanaged
-                    } else {
-                        Regime::Conserve
-                    },
-                }),
+                None => self.memory.create_object(plan::object(region)),
             };
             let id = made.map_err(|reason| SimError::Region {
                 region: region.name.clone(),
@@ -134,10 +114,7 @@ impl<'a> World<'a> {
             let id = self.memory.add_task(id).map_err(refused)?;
             enter(&mut self.names.task_of, id.index(), Some(position));
             self.names.tasks[position] = Some(id);
-            for region in 0..self.scenario.regions.len() {
-                if !task.accesses.iter().any(|step| step.region.get() == region) {
-                    continue;
-                }
+            for region in plan::mapped_regions(self.scenario, position) {
                 let mapping = self.memory.map(id, self.names.objects[region]).map_err(refused)?;
                 enter(&mut self.names.mapped_by, mapping.index(), Some((position, region)));
                 self.names.mappings[position][region] = Some(mapping);
@@ -152,13 +129,8 @@ impl<'a> World<'a> {
     /// maps it.
     fn keep_locked_regions_mapped(&mut self, index: ReservationIndex) -> Result<(), SimError> {
         let reservation = &self.scenario.reservations[index.get()];
-        let mine = |task: &&freehold_scenario::Task| task.reservation == Some(index);
         let mut keeper = None;
-        for (region, used) in reservation.regions.iter().enumerate() {
-            let touches = |task: &freehold_scenario::Task| task.accesses.iter().any(|step| step.region.get() == region);
-            if used.locks.is_empty() || self.scenario.tasks.iter().filter(mine).any(touches) {
-                continue;
-            }
+        for region in plan::kept_regions(self.scenario, index) {
             let refused = |reason| SimError::Task {
                 task: reservation.name.clone(),
                 reason,
@@ -207,37 +179,6 @@ impl<'a> World<'a> {
     }
 }
 
-/// The core's tables, just large enough for this scenario.
-fn limits(scenario: &Scenario) -> Limits {
-    let sum = |pages: &mut dyn Iterator<Item = PageCount>| pages.fold(PageCount::ZERO, PageCount::saturating_add);
-    let compared = |region: &&freehold_scenario::Region| region.sharing == Sharing::None;
-    let keepers = scenario.reservations.len();
-    let touched = scenario.tasks.iter().map(|task| task.accesses.len()).sum::<usize>();
-    let locked = scenario
-        .reservations
-        .iter()
-        .flat_map(|reservation| &reservation.regions);
-    let kept = locked.filter(|used| !used.locks.is_empty()).count();
-    // What the core asks for grows with the square of the lockers of a page.
-    let locks = scenario
-        .reservations
-        .iter()
-        .map(|reservation| u64::from(reservation.locked().get()))
-        .sum::<u64>();
-    let shared_locks = locks * scenario.reservations.len() as u64;
-    let at_least_one = |count: usize| narrow(count.max(1));
-    Limits {
-        frames: scenario.pool,
-        pages: sum(&mut scenario.regions.iter().map(|region| region.pages)).max(PageCount::new(1)),
-        reservations: at_least_one(scenario.reservations.len()),
-        objects: at_least_one(scenario.regions.len()),
-        tasks: at_least_one(scenario.tasks.len() + keepers),
-        mappings: at_least_one(touched + kept),
-        compared_pages: sum(&mut scenario.regions.iter().filter(compared).map(|region| region.pages)),
-        shared_locks: PageCount::new(u32::try_from(shared_locks).unwrap_or(u32::MAX)),
-    }
-}
-
 fn default_check(scenario: &Scenario) -> u64 {
     let pages: u64 = scenario
         .regions
@@ -269,7 +210,8 @@ fn enter<T: Clone + Default>(table: &mut Vec<T>, slot: usize, value: T) {
 pub(super) fn some_page() -> freehold_core::fact::PageRef {
     use freehold_core::effect::Effect;
     use freehold_core::fact::{Access, Fault};
-    use freehold_core::units::{FrameCount, Instant, PageIndex};
+    use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime};
+    use freehold_core::units::{FrameCount, Instant, PageCount, PageIndex};
 
     let (frames, one) = (FrameCount::new(2), PageCount::new(1));
     let limits = Limits {
