@@ -72,6 +72,12 @@ pub enum CreateObjectError {
     /// Its content could not be given.
     #[error("the object's content: {0}")]
     Content(#[from] StoreError),
+    /// The process locks every new mapping, which fills it at once.
+    #[error("mlockall(MCL_FUTURE) fills every new mapping at once: add MCL_ONFAULT to it")]
+    LockedAtOnce,
+    /// It could not be found out whether new mappings are filled at once.
+    #[error("the object's memory: {0}")]
+    Measure(#[from] ResidencyError),
 }
 
 /// A task could not be given an object.
@@ -92,6 +98,9 @@ pub enum MapObjectError {
     /// Its registration.
     #[error("the task's mapping: {0}")]
     Register(#[from] RegisterError),
+    /// The process locks every new mapping, which fills it at once.
+    #[error("mlockall(MCL_FUTURE) fills every new mapping at once: add MCL_ONFAULT to it")]
+    LockedAtOnce,
     /// Some other refusal.
     #[error("the task's mapping: {0}")]
     System(Errno),

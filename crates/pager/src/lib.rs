@@ -16,7 +16,10 @@
 //! # Absences
 //! - Copy-on-write views are not offered: there is no call to make one.
 //! - Objects are not removed before their pager.
-//! - A process that called `mlockall(MCL_FUTURE)` cannot make objects: every new mapping would be filled at once.
+//! - `mlockall` fills what it locks: use it with `MCL_ONFAULT`, or with `MCL_CURRENT` before the pager is made. Under
+//!   `MCL_FUTURE` without `MCL_ONFAULT` objects are neither made nor mapped but refused by name; `MCL_CURRENT` without
+//!   it, later, fills objects and reserve behind the books' back, which [`Pager::report`] shows. `munlockall` takes the
+//!   lock from the pager's frames.
 //! - A system call that touches an absent page fails with EFAULT: touch before the call.
 
 mod access;

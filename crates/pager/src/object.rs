@@ -60,6 +60,9 @@ impl Object {
         pages: usize,
         tasks: usize,
     ) -> Result<Self, CreateObjectError> {
+        if maps_are_filled_at_once()? {
+            return Err(CreateObjectError::LockedAtOnce);
+        }
         let memfd = Memfd::create(c"freehold-object", pages)?;
         let mut alias = SharedMapping::of_whole(&memfd, Access::ReadWrite)?;
         alias.lock_on_fault()?;
@@ -92,6 +95,9 @@ impl Object {
             .ok_or(MapObjectError::TooManyTasks)?;
         let mapper = &self.mappers[row];
         if mapper.mapping.get().is_none() {
+            if maps_are_filled_at_once().unwrap_or(true) {
+                return Err(MapObjectError::LockedAtOnce);
+            }
             let mapping = self.map_registered(userfault)?;
             // Empty as just seen, and only one thread attaches at a time.
             let _ = mapper.mapping.set(mapping);
@@ -170,4 +176,12 @@ impl Object {
     pub(crate) fn page_of(page: PageRef) -> usize {
         page.page().get() as usize
     }
+}
+
+/// Whether the process has asked for every new mapping to be locked, and so filled (`mlockall(MCL_FUTURE)`): tried on a
+/// page of its own.
+fn maps_are_filled_at_once() -> Result<bool, CreateObjectError> {
+    let memfd = Memfd::create(c"freehold-probe", 1)?;
+    let _mapping = SharedMapping::of_whole(&memfd, Access::ReadWrite)?;
+    Ok(memfd.resident(PageRange::single(0))?.pages > 0)
 }
