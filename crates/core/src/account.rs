@@ -118,6 +118,11 @@ impl Account {
         self.locked.len() - self.unsettled_locked
     }
 
+    /// Whether there is anything to take back from it: a free frame that no claim waits for, or a page that is there.
+    pub(crate) const fn can_give(&self) -> bool {
+        (self.claims == 0 && !self.free.is_empty()) || self.active_pages() > 0 || self.inactive.len() > 0
+    }
+
     /// Frames held: what this reservation really takes from the pool.
     pub(crate) const fn held(&self) -> u32 {
         self.owned.len() + self.free.len() + self.in_flight.len() + self.conserved.len()

@@ -87,8 +87,10 @@ errors! {
     RemoveError {
         /// The id names something that is gone.
         Stale => "the id names something that no longer exists",
-        /// It is still used: by mappings, tasks, or input and output under way.
+        /// It is still used: by mappings, tasks, locks, or input and output under way.
         Busy => "still in use: remove its users first, and let input and output end",
+        /// Effects of earlier steps wait to be polled.
+        Undrained => "effects of earlier steps are not drained: poll them first",
     }
 }
 errors! {
@@ -126,7 +128,7 @@ errors! {
         BadRange => "the range is empty or not inside the object",
         /// A page of the range is not locked by this reservation, or still on its way in.
         NotLocked => "a page of the range is not locked by this reservation, or still on its way in",
-        /// Sharing again needs frames that the pool does not have.
+        /// Sharing again needs frames that the pool does not have, or has promised to others.
         PoolLacksFrames {
             /// Frames missing.
             missing: FrameCount,
@@ -144,6 +146,8 @@ errors! {
         OutOfRange => "the page lies outside the object",
         /// The task waits for a page already; one thread cannot fault twice at once.
         AlreadyWaiting => "the task waits for a page already",
+        /// Effects of earlier steps wait to be polled.
+        Undrained => "effects of earlier steps are not drained: poll them first",
     }
 }
 errors! {
@@ -151,5 +155,7 @@ errors! {
     CompletionError {
         /// No such request is outstanding: late, doubled, or never made.
         NotOutstanding => "no such request is outstanding",
+        /// Effects of earlier steps wait to be polled; the request is still outstanding.
+        Undrained => "effects of earlier steps are not drained: poll them first",
     }
 }

@@ -137,7 +137,39 @@ impl Memory {
         for number in 0..self.pages.len() {
             self.check_page(PageNumber(number))?;
         }
-        Ok(())
+        for (slot, object) in self.objects.iter() {
+            let state = |page: u32| self.pages[PageNumber(page)].state;
+            let resident =
+                (object.first..object.first + object.pages).filter(|&page| state(page) == PageState::Resident);
+            equal(
+                1,
+                "resident pages of an object",
+                slot,
+                resident.map(|_| 1i64).sum::<i64>(),
+                object.resident,
+            )?;
+        }
+        self.check_debts()
+    }
+
+    /// Totals that are kept beside the accounts.
+    fn check_debts(&self) -> Check {
+        let owed: u32 = self.accounts.iter().map(|account| account.owed).sum();
+        equal(3, "debts add up", 0, owed, self.owed_total)?;
+        let returning: u32 = self.accounts.iter().map(|account| account.returning).sum();
+        equal(1, "frames on their way back add up", 0, returning, self.returning_total)?;
+        holds(
+            1,
+            "no more is promised than there is",
+            0,
+            self.committed() <= self.total,
+        )?;
+        holds(
+            4,
+            "shared locks stay within their limit",
+            0,
+            self.unpaid_total <= self.limits.shared_locks.get(),
+        )
     }
 
     /// One account's counters against its entries.

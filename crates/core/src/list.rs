@@ -42,6 +42,18 @@ impl List {
         self.len += 1;
     }
 
+    /// Puts `index`, which is on no list, before all others.
+    pub(crate) fn push_front(&mut self, entries: &mut Entries, index: EntryIndex) {
+        entries[index].previous = EntryIndex::NONE;
+        entries[index].next = self.first;
+        match self.first.some() {
+            Some(first) => entries[first].previous = index,
+            None => self.last = index,
+        }
+        self.first = index;
+        self.len += 1;
+    }
+
     /// Takes `index`, which is on this list, out of it.
     pub(crate) fn remove(&mut self, entries: &mut Entries, index: EntryIndex) {
         let (previous, next) = (entries[index].previous, entries[index].next);

@@ -20,6 +20,13 @@ pub(crate) struct Object {
     pub(crate) resident: u32,
 }
 
+impl Object {
+    /// Whether this page, counted through all objects, is one of its.
+    pub(crate) const fn owns(&self, page: u32) -> bool {
+        page >= self.first && page - self.first < self.pages
+    }
+}
+
 /// What a copy-on-write view reads through to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Base {

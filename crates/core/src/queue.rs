@@ -20,8 +20,12 @@ impl EffectQueue {
         Some(Self { ring, first: 0, len: 0 })
     }
 
+    /// Appends an effect. Everybody who pushes has made sure of room; a full ring stays as it is, whatever happens.
     pub(crate) fn push(&mut self, effect: Effect) {
         debug_assert!(self.len < self.ring.len(), "more effects than the stated bound");
+        if self.len == self.ring.len() {
+            return;
+        }
         let position = (self.first + self.len) % self.ring.len();
         self.ring[position] = Some(effect);
         self.len += 1;
@@ -43,5 +47,10 @@ impl EffectQueue {
 
     pub(crate) const fn capacity(&self) -> usize {
         self.ring.len()
+    }
+
+    /// How many more effects fit.
+    pub(crate) const fn room(&self) -> usize {
+        self.ring.len() - self.len
     }
 }

@@ -23,7 +23,7 @@ impl Memory {
         if !self.reservations.has_vacancy() {
             return Err(AdmitError::TableFull);
         }
-        let available = self.total - self.committed();
+        let available = self.unpromised();
         if wanted > available {
             return Err(AdmitError::Overcommitted {
                 wanted: spec.capacity,
@@ -31,9 +31,11 @@ impl Memory {
             });
         }
         self.begin(None);
+        self.pay_debts();
         let supply = self.pool_supply(wanted);
         if supply < wanted {
-            if self.room_for_batch() {
+            let coming = self.pool().leaving + self.returning_total;
+            if coming < wanted - supply && self.room_for_batch() {
                 self.evict_batch(HolderIndex::POOL);
             }
             self.end();
@@ -60,6 +62,11 @@ impl Memory {
             .sum()
     }
 
+    /// Frames promised to nobody.
+    pub(crate) fn unpromised(&self) -> u32 {
+        self.total.saturating_sub(self.committed())
+    }
+
     /// Ends a reservation whose tasks are gone. Its locks end, sharers keep their pages, pages that nobody shares
     /// belong to the pool, and every frame returns there; those in flight as soon as they come back. O(its frames).
     ///
@@ -76,12 +83,12 @@ impl Memory {
         }
         self.account(holder).closing = true;
         self.cancel_debt(holder);
-        self.depart_settled(holder);
-        self.close(holder);
+        self.call_for_service(holder);
         self.end();
         Ok(())
     }
 
+    /// Takes every page that is there off a reservation that ends.
     fn depart_settled(&mut self, holder: HolderIndex) {
         for locked_first in [true, false] {
             loop {
@@ -106,8 +113,10 @@ impl Memory {
         .find(|&index| self.entries[index].marks.has(Marks::SETTLED))
     }
 
-    /// Returns what an ended reservation still holds, and forgets it once nothing is in flight.
+    /// Returns what an ended reservation still holds, and forgets it once nothing is in flight. Only called while it
+    /// is served, so that it is in no queue when its slot is given up.
     pub(crate) fn close(&mut self, holder: HolderIndex) {
+        self.depart_settled(holder);
         let account = self.account(holder);
         let mut frames = account.free.take_all();
         if account.in_flight.is_empty() {
@@ -116,6 +125,7 @@ impl Memory {
             let borrowed = account.borrowed;
             *account = Account::new(None, crate::limits::ReservationKind::Hard, 0);
             self.borrowed_total -= borrowed;
+            self.forget_taken(holder);
             self.reservations.remove(holder.slot() - 1);
         }
         self.give_pool(frames);

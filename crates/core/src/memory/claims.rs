@@ -128,8 +128,8 @@ impl Memory {
             && !entry.marks.has(Marks::SETTLED)
             && !entry.marks.has(Marks::HAS_FRAME)
         {
-            self.forget_own(entry.page);
             self.drop_entry(index);
+            self.forget_own(entry.page);
         }
     }
 
@@ -147,10 +147,10 @@ impl Memory {
         self.drop_entry(index);
     }
 
-    /// A copy-on-write page whose first copy will not be made is read through to its base again.
+    /// A copy-on-write page whose first copy nobody is waiting for any more is read through to its base again.
     pub(crate) fn forget_own(&mut self, page: PageNumber) {
         let found = &mut self.pages[page];
-        if found.state == PageState::Empty && !found.marks.has(PageMarks::STORED) {
+        if found.sharers.is_none() && found.state == PageState::Empty && !found.marks.has(PageMarks::STORED) {
             found.marks.clear(PageMarks::OWN);
         }
     }

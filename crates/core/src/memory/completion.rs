@@ -16,7 +16,8 @@ impl Memory {
     /// O(sharers of the page + tasks waiting).
     ///
     /// # Errors
-    /// [`CompletionError::NotOutstanding`] where no such request is outstanding; nothing has changed then.
+    /// [`CompletionError::NotOutstanding`] where no such request is outstanding, [`CompletionError::Undrained`];
+    /// nothing has changed then.
     pub fn handle_done(&mut self, now: Instant, page: PageRef, request: Request) -> Result<(), CompletionError> {
         let page = self.outstanding(page, request)?;
         self.begin(Some(now));
@@ -33,7 +34,8 @@ impl Memory {
     /// error. Same cost as [`handle_done`](Self::handle_done).
     ///
     /// # Errors
-    /// [`CompletionError::NotOutstanding`] where no such request is outstanding; nothing has changed then.
+    /// [`CompletionError::NotOutstanding`] where no such request is outstanding, [`CompletionError::Undrained`];
+    /// nothing has changed then.
     pub fn handle_failed(&mut self, now: Instant, page: PageRef, request: Request) -> Result<(), CompletionError> {
         let page = self.outstanding(page, request)?;
         self.begin(Some(now));
@@ -46,14 +48,20 @@ impl Memory {
     }
 
     fn outstanding(&self, page: PageRef, request: Request) -> Result<PageNumber, CompletionError> {
-        let object = self
+        // A `PageRef` may come from another `Memory`: its page need not lie in the object here.
+        let number = self
             .objects
             .get(page.object().index(), page.object().generation())
+            .filter(|object| page.page().get() < object.pages)
+            .map(|object| PageNumber(object.first + page.page().get()))
             .ok_or(CompletionError::NotOutstanding)?;
-        let number = PageNumber(object.first + page.page().get());
-        let state = self.pages[number].state;
-        match (request, state) {
-            (Request::Fill, PageState::Filling) | (Request::Evict, PageState::Leaving) => Ok(number),
+        match (request, self.pages[number].state) {
+            (Request::Fill, PageState::Filling) | (Request::Evict, PageState::Leaving) if self.room_for_fact() => {
+                Ok(number)
+            }
+            (Request::Fill, PageState::Filling) | (Request::Evict, PageState::Leaving) => {
+                Err(CompletionError::Undrained)
+            }
             _ => Err(CompletionError::NotOutstanding),
         }
     }
@@ -74,7 +82,8 @@ impl Memory {
         self.call_sharers(page);
     }
 
-    /// Pages that arrived can be evicted: claims that found nothing to evict look again.
+    /// Pages that arrived can be evicted: claims that found nothing to evict look again, and so do those of the pool
+    /// where they can be taken back.
     fn call_sharers(&mut self, page: PageNumber) {
         let mut next = self.pages[page].sharers;
         while let Some(index) = next.some() {
@@ -82,6 +91,10 @@ impl Memory {
             let holder = self.entries[index].holder;
             if self.account_of(holder).claims > 0 || self.account_of(holder).closing {
                 self.call_for_service(holder);
+            }
+            let reclaimable = holder == HolderIndex::POOL || self.account_of(holder).borrowed > 0;
+            if reclaimable && self.pool_is_short() {
+                self.call_for_service(HolderIndex::POOL);
             }
         }
     }
@@ -103,6 +116,7 @@ impl Memory {
         let frame = self.account(entry.holder).in_flight.take_one();
         if self.is_taken_back(index) {
             self.account(entry.holder).returning -= 1;
+            self.returning_total -= 1;
             self.repay(entry.holder, frame);
             self.call_for_service(HolderIndex::POOL);
         } else {
@@ -140,8 +154,8 @@ impl Memory {
             }
             self.call_for_service(entry.holder);
         }
-        self.forget_own(page);
         self.refuse_waiters(page);
+        self.forget_own(page);
     }
 
     fn refuse_waiters(&mut self, page: PageNumber) {
@@ -170,21 +184,29 @@ impl Memory {
         account.owned.put(frame);
         if taken_back {
             account.returning -= 1;
+            self.returning_total -= 1;
         } else {
             account.leaving -= 1;
         }
-        // If the holder itself wants the page again, it has it.
+        // If the holder itself wants the page again, it has it, locked where it is a lock that wants it.
+        let mut place = Place::Active;
         if let Some(claim) = self.find_entry(holder, page) {
+            if self.entries[claim].place == Place::Locked {
+                place = Place::Locked;
+            }
             self.withdraw_entry(claim);
         }
         self.entries[index].marks.set(Marks::SETTLED);
-        self.link(index, Place::Active);
+        self.link(index, place);
         self.settle_all(page);
         self.wake(page);
         let claimant = if taken_back { HolderIndex::POOL } else { holder };
         if self.account_of(claimant).claims > 0 && self.account_of(claimant).uncommitted_supply() < 0 {
             self.refuse_first_claim(claimant, FaultFailure::WriteBack);
+        } else if claimant == HolderIndex::POOL {
+            self.refuse_debtor();
         }
+        self.store_failed = true;
         self.call_for_service(claimant);
         if self.account_of(holder).closing {
             self.depart(index);

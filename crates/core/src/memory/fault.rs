@@ -37,6 +37,9 @@ impl Memory {
         if object.views > 0 && fault.access != Access::Read {
             return Err(FaultError::Frozen);
         }
+        if !self.room_for_fact() {
+            return Err(FaultError::Undrained);
+        }
         self.begin(Some(now));
         self.acting = mapping.task;
         let slot = u16::try_from(slot).unwrap_or(u16::MAX);
@@ -174,10 +177,13 @@ impl Memory {
         let page = waiting.page;
         let through_view =
             self.mappings.at(usize::from(waiting.mapping)).map(|found| found.object) != Some(self.pages[page].object);
+        // A write through a view needs the view's own page by now; one to the base itself may have been overtaken by
+        // the making of a view, which froze it.
+        let unwritable = waiting.access != Access::Read && (through_view || self.object_of(page).views > 0);
         let holder = self.task_holder(task);
         match self.find_entry(holder, page) {
             Some(index) if self.entries[index].marks.has(Marks::SETTLED) => {
-                if through_view && waiting.access != Access::Read {
+                if unwritable {
                     Readiness::LookAgain
                 } else {
                     Readiness::Ready
@@ -186,7 +192,7 @@ impl Memory {
             Some(_) => Readiness::NotYet,
             None if holder != HolderIndex::POOL => Readiness::LookAgain,
             None => match self.pages[page].state {
-                PageState::Resident if through_view && waiting.access != Access::Read => Readiness::LookAgain,
+                PageState::Resident if unwritable => Readiness::LookAgain,
                 PageState::Resident => Readiness::Ready,
                 PageState::Filling | PageState::Leaving => Readiness::NotYet,
                 PageState::Empty | PageState::Stored => Readiness::LookAgain,

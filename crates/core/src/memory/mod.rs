@@ -36,6 +36,8 @@ pub const EVICTION_BATCH: u32 = 16;
 pub const DEMOTION_BATCH: u32 = 64;
 /// Pages of one lock on their way in at a time, at most.
 pub(crate) const LOCK_WINDOW: u32 = 8;
+/// Reservation slots that a region under `none` can tell apart.
+pub(crate) const COMPARED_SLOTS: u32 = 32;
 /// Effects of one batch of demotions and evictions, at most: an eviction may transfer, unmap and write back.
 const BATCH_EFFECTS: usize = DEMOTION_BATCH as usize + 3 * EVICTION_BATCH as usize;
 
@@ -66,6 +68,12 @@ pub struct Memory {
     pub(crate) last_owed: HolderIndex,
     pub(crate) borrowings: u64,
     pub(crate) borrowed_total: u32,
+    /// Frames on their way back to the pool that lent them.
+    pub(crate) returning_total: u32,
+    /// Frames that the pool owes.
+    pub(crate) owed_total: u32,
+    /// In this step a page could not be written back.
+    pub(crate) store_failed: bool,
     /// Reservations with a lock that is bringing pages in.
     pub(crate) locks_in_progress: u32,
     pub(crate) unpaid_total: u32,
@@ -111,6 +119,9 @@ impl Memory {
             last_owed: HolderIndex::NONE,
             borrowings: 0,
             borrowed_total: 0,
+            returning_total: 0,
+            owed_total: 0,
+            store_failed: false,
             locks_in_progress: 0,
             unpaid_total: 0,
             peak: 0,
@@ -123,8 +134,11 @@ impl Memory {
     /// Entries ever needed at once: one for each frame (owned, in flight or conserved), one for each claim without a
     /// frame, one for each page mapped without a frame (under `none`, or locked and paid by another).
     fn entry_limit(limits: &Limits) -> Option<u32> {
-        let returned = u64::from(limits.compared_pages.get()) * u64::from(limits.reservations);
-        let returned = u32::try_from(returned).unwrap_or(u32::MAX).min(limits.frames.get());
+        // A resident page under `none` is mapped without a frame by every holder but its owner. A firm reservation can
+        // borrow the frame that such a mapping returned and map the next page with it, so frames are no bound here.
+        let sharers = u32::from(limits.reservations).min(COMPARED_SLOTS) - 1;
+        let resident = limits.compared_pages.get().min(limits.frames.get());
+        let returned = resident.checked_mul(sharers)?;
         limits
             .frames
             .get()
@@ -135,13 +149,24 @@ impl Memory {
 
     fn effect_limit(limits: &Limits) -> usize {
         let holders = usize::from(limits.reservations).min(6) + 2;
-        holders * BATCH_EFFECTS + 3 * usize::from(limits.tasks) + 64
+        holders * BATCH_EFFECTS + 2 * Self::step_effects(limits) + usize::from(limits.tasks)
+    }
+
+    /// Effects of one step before batches are counted, at most: each task's fault ends once, each reservation fails a
+    /// lock and passes a page on once.
+    fn step_effects(limits: &Limits) -> usize {
+        usize::from(limits.tasks) + 2 * usize::from(limits.reservations) + 16
+    }
+
+    /// Whether a fact can be taken in. It always can where the engine drains the effects of one before the next.
+    pub(crate) fn room_for_fact(&self) -> bool {
+        self.effects.room() >= Self::step_effects(&self.limits)
     }
 
     /// Whether one more batch of evictions fits among the effects. Where it does not, whoever needs it is served
     /// once these are drained.
     pub(crate) fn room_for_batch(&self) -> bool {
-        self.effects.capacity() - self.effects.len() >= BATCH_EFFECTS + usize::from(self.limits.tasks) + 16
+        self.effects.room() >= BATCH_EFFECTS + Self::step_effects(&self.limits)
     }
 
     /// The next thing to do, in order; `None` when there is nothing left. O(1), but while a lock brings pages in this
@@ -158,7 +183,8 @@ impl Memory {
         self.effects.pop()
     }
 
-    /// The most effects that one fact, or one command other than a lock, leaves to drain.
+    /// The most effects that wait to be polled at a time. One fact, or one command other than a lock, leaves no more
+    /// than this in all, unless it makes more than six holders evict: those are served while the effects are polled.
     #[must_use]
     pub const fn max_effects(&self) -> usize {
         self.effects.capacity()
@@ -171,6 +197,7 @@ impl Memory {
             self.clock = self.clock.max(now);
         }
         self.acting = TaskIndex::NONE;
+        self.store_failed = false;
     }
 
     /// Ends a step: serves whom it concerns, notes peaks, and in debug builds checks the counting laws.
@@ -268,6 +295,15 @@ impl Memory {
             }
             Place::Leaving | Place::Vacant => {}
         }
+    }
+
+    /// Moves an entry whose page is there, but not mapped any more, to the front of the inactive list.
+    pub(crate) fn make_next_victim(&mut self, index: EntryIndex) {
+        self.unlink(index);
+        let entry = &mut self.entries[index];
+        entry.place = Place::Inactive;
+        let account = &mut self.accounts[entry.holder.slot()];
+        account.inactive.push_front(&mut self.entries, index);
     }
 
     /// Moves an entry to the end of another list.

@@ -2,7 +2,8 @@
 
 use core::ops::Range;
 
-use crate::entry::{Marks, Place};
+use crate::account::Account;
+use crate::entry::Place;
 use crate::error::{CreateError, RemoveError};
 use crate::id::ObjectId;
 use crate::index::PageNumber;
@@ -141,17 +142,16 @@ impl Memory {
             self.sharers(page)
                 .any(|index| self.entries[index].place == Place::Locked)
         };
+        let being_locked = |account: &Account| account.lock.is_some_and(|lock| found.owns(lock.end - 1));
+        if self.accounts.iter().any(being_locked) {
+            return Err(RemoveError::Busy);
+        }
         if found.mappings > 0 || found.views > 0 || pages().any(|page| moving(page) || locked(page)) {
             return Err(RemoveError::Busy);
         }
         self.begin(None);
         for page in pages() {
-            while self
-                .sharers(page)
-                .any(|index| self.entries[index].marks.has(Marks::SETTLED))
-            {
-                self.forget_page(page);
-            }
+            self.forget_page(page);
         }
         if let Some(base) = found
             .base
@@ -164,21 +164,28 @@ impl Memory {
         Ok(())
     }
 
-    /// Drops a resident page that nobody maps. What its holder has on its lists it gets back as a free frame.
+    /// Drops a resident page that nobody maps. What a holder bears for it comes back to it as a free frame, or as a
+    /// debt under `none`.
     fn forget_page(&mut self, page: PageNumber) {
-        let index = self.owner(page);
-        if self.is_shared(index) && self.regime(page) == Regime::Conserve {
-            self.unshare(index, crate::effect::UnmapReason::Left);
+        let owner = self.owner(page);
+        if self.pages[page].state != PageState::Resident {
             return;
         }
-        if self.is_shared(index) {
-            self.take_from_all(index);
+        if self.regime(page) == Regime::Unmanaged {
+            self.take_from_all(owner);
         }
-        let holder = self.entries[index].holder;
-        let frame = self.account(holder).owned.take_one();
-        self.account(holder).free.put(frame);
-        self.drop_entry(index);
-        self.call_for_service(holder);
+        while let Some(index) = self.pages[page].sharers.some() {
+            let entry = self.entries[index];
+            let account = self.account(entry.holder);
+            let frame = if index == owner {
+                account.owned.take_one()
+            } else {
+                account.conserved.take_one()
+            };
+            account.free.put(frame);
+            self.drop_entry(index);
+            self.call_for_service(entry.holder);
+        }
         self.pages[page].state = PageState::Empty;
     }
 

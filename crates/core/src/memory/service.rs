@@ -43,6 +43,10 @@ impl Memory {
             self.pay_debts();
         }
         while self.account_of(holder).claims > 0 {
+            if !self.room_for_batch() {
+                self.call_for_service(holder);
+                break;
+            }
             if self.account_of(holder).free.is_empty() {
                 if self.account_of(holder).uncommitted_supply() < 0 {
                     self.make_room(holder, 0);
@@ -56,7 +60,15 @@ impl Memory {
         }
         if self.account_of(holder).closing {
             self.close(holder);
+        } else if self.account_of(holder).borrowed > 0 && self.pool_is_short() {
+            // What this one was given may be what the pool can take back.
+            self.call_for_service(HolderIndex::POOL);
         }
+    }
+
+    /// Whether somebody waits for frames of the pool.
+    pub(crate) fn pool_is_short(&self) -> bool {
+        self.pool().claims > 0 || !self.first_owed.is_none()
     }
 
     /// Claims that nothing can ever serve are refused, so that nobody waits for ever.
@@ -67,6 +79,9 @@ impl Memory {
         if coming || pool_hopes || !self.room_for_batch() {
             if !self.room_for_batch() {
                 self.call_for_service(holder);
+            }
+            if self.account_of(holder).owed > 0 {
+                self.call_for_service(HolderIndex::POOL);
             }
             return;
         }

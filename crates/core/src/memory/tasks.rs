@@ -3,14 +3,11 @@
 use crate::entry::{Marks, Place};
 use crate::error::{CreateError, RemoveError};
 use crate::id::{MappingId, ObjectId, ReservationId, TaskId};
-use crate::index::{EntryIndex, HolderIndex, PageNumber, TaskIndex};
+use crate::index::{HolderIndex, PageNumber, TaskIndex};
 use crate::limits::Regime;
-use crate::memory::Memory;
+use crate::memory::{COMPARED_SLOTS, Memory};
 use crate::task::{Mapping, Task};
 use crate::view::TaskCounts;
-
-/// Reservation slots that a region under `none` can tell apart.
-const COMPARED_SLOTS: usize = 32;
 
 impl Memory {
     /// Makes a task, in a reservation or without one. O(tasks).
@@ -38,13 +35,15 @@ impl Memory {
     /// objects that it alone of its reservation mapped).
     ///
     /// # Errors
-    /// [`RemoveError::Stale`], or [`RemoveError::Busy`] where it is the last of its reservation to map locked pages
-    /// of an object and the reservation goes on: unlock them first, or [`release`](Self::release) follows and the
-    /// locks end there. Only [`unmap`](Self::unmap) is refused for that; a task that is removed is gone.
+    /// [`RemoveError::Stale`], [`RemoveError::Undrained`]. A task that is removed is gone: where it was the last of its
+    /// reservation to map locked pages, these stay locked until they are unlocked or the reservation ends.
     pub fn remove_task(&mut self, task: TaskId) -> Result<(), RemoveError> {
         self.tasks
             .get(task.index(), task.generation())
             .ok_or(RemoveError::Stale)?;
+        if !self.room_for_fact() {
+            return Err(RemoveError::Undrained);
+        }
         self.begin(None);
         let index = TaskIndex(u16::try_from(task.index()).unwrap_or(u16::MAX));
         self.withdraw_claim(index);
@@ -80,7 +79,7 @@ impl Memory {
             .get(object.index(), object.generation())
             .ok_or(CreateError::Stale)?
             .regime;
-        if regime == Regime::Unmanaged && found.holder.slot() > COMPARED_SLOTS {
+        if regime == Regime::Unmanaged && u32::from(found.holder.0) > COMPARED_SLOTS {
             return Err(CreateError::TooManySharers);
         }
         let task_index = TaskIndex(u16::try_from(task.index()).unwrap_or(u16::MAX));
@@ -106,13 +105,14 @@ impl Memory {
         Ok(MappingId::new(slot, generation))
     }
 
-    /// Ends a task's use of an object. Where it was the last of its reservation, the reservation leaves the object's
-    /// pages: sharers keep them, others go to the pool, as far as that has a free frame to give for each; the rest
-    /// stays on the reservation's lists until it is evicted. O(mappings + pages of the object).
+    /// Ends a task's use of an object. Where it was the last of its reservation, the object's pages are the next that
+    /// the reservation evicts. They stay on its lists until then: to give them away at once would take a frame of the
+    /// pool for each that nobody shares, and what is evicted next would depend on whether the pool has it (law 0).
+    /// Under `none` they are given away as far as the pool has frames. O(mappings + pages of the object).
     ///
     /// # Errors
     /// [`RemoveError::Busy`] while the task waits for a page, or where it was the last and the reservation locks pages
-    /// of the object; [`RemoveError::Stale`].
+    /// of the object or is about to; [`RemoveError::Stale`].
     pub fn unmap(&mut self, mapping: MappingId) -> Result<(), RemoveError> {
         let found = *self
             .mappings
@@ -148,11 +148,11 @@ impl Memory {
         if holder == HolderIndex::POOL {
             return;
         }
-        if self.maps(holder, mapping.object) == 0 && !self.locks_object(holder, mapping.object) {
+        if self.reads(holder, mapping.object) == 0 && !self.locks_object(holder, mapping.object) {
             self.leave_pages(holder, object.first, object.pages);
         }
         if let Some(base) = object.base
-            && self.reads_base(holder, base.object) == 0
+            && self.reads(holder, base.object) == 0
         {
             self.leave_pages(holder, base.first, object.pages);
         }
@@ -167,7 +167,7 @@ impl Memory {
     }
 
     /// Mappings of an object, or of views of it, by the tasks of one holder.
-    fn reads_base(&self, holder: HolderIndex, object: u16) -> usize {
+    fn reads(&self, holder: HolderIndex, object: u16) -> usize {
         let reads = |slot: u16| {
             let base = self.objects.at(usize::from(slot)).and_then(|found| found.base);
             slot == object || base.is_some_and(|base| base.object == object)
@@ -182,7 +182,15 @@ impl Memory {
         u16::try_from(object).is_ok_and(|object| self.maps(holder, object) > 0)
     }
 
+    /// Whether the reservation locks pages of an object, or a lock of it is still bringing some in.
     fn locks_object(&self, holder: HolderIndex, object: u16) -> bool {
+        if self
+            .account_of(holder)
+            .lock
+            .is_some_and(|lock| self.pages[PageNumber(lock.end - 1)].object == object)
+        {
+            return true;
+        }
         let mut next = self.account_of(holder).locked.first();
         while let Some(index) = next {
             if self.pages[self.entries[index].page].object == object {
@@ -194,31 +202,24 @@ impl Memory {
     }
 
     fn leave_pages(&mut self, holder: HolderIndex, first: u32, count: u32) {
-        for page in (first..first + count).map(PageNumber) {
+        // Backwards, so that the first page is the first victim.
+        for page in (first..first + count).rev().map(PageNumber) {
             let Some(index) = self.find_entry(holder, page) else {
                 continue;
             };
             let entry = self.entries[index];
-            if entry.marks.has(Marks::SETTLED) && entry.place != Place::Locked {
-                self.leave_page(index);
+            if !entry.marks.has(Marks::SETTLED) || entry.place == Place::Locked {
+                continue;
+            }
+            if self.regime(page) == Regime::Unmanaged && !self.pool().free.is_empty() && self.room_for_batch() {
+                // What the holder has no frame for any more the pool makes up for.
+                self.depart(index);
+                let frame = self.accounts[0].free.take_one();
+                self.account(holder).free.put(frame);
+                self.call_for_service(holder);
+            } else {
+                self.make_next_victim(index);
             }
         }
-    }
-
-    /// The holder leaves one page but keeps its capacity: whatever frame does not come back with the page, the pool
-    /// makes up for, or the page stays.
-    fn leave_page(&mut self, index: EntryIndex) {
-        let holder = self.entries[index].holder;
-        let before = self.account_of(holder).free.len();
-        let unmanaged = self.regime(self.entries[index].page) == Regime::Unmanaged;
-        if (unmanaged || !self.is_shared(index)) && self.pool().free.is_empty() {
-            return;
-        }
-        self.depart(index);
-        if self.account_of(holder).free.len() == before {
-            let frame = self.accounts[0].free.take_one();
-            self.account(holder).free.put(frame);
-        }
-        self.call_for_service(holder);
     }
 }

@@ -30,7 +30,8 @@ impl Memory {
         true
     }
 
-    /// The firm reservation that borrowed last and still has what it borrowed.
+    /// The firm reservation that borrowed last, of those that still have what they borrowed and can give it up now:
+    /// one whose pages are all on their way in cannot, and keeps nobody from asking the one before. O(reservations).
     fn latest_borrower(&self) -> Option<HolderIndex> {
         if self.borrowed_total == 0 {
             return None;
@@ -38,7 +39,7 @@ impl Memory {
         self.accounts
             .iter()
             .zip(0u16..)
-            .filter(|(account, _)| account.borrowed > account.returning)
+            .filter(|(account, _)| account.borrowed > account.returning && !account.closing && account.can_give())
             .max_by_key(|(account, _)| account.borrowed_at)
             .map(|(_, slot)| HolderIndex(slot))
     }
@@ -47,6 +48,8 @@ impl Memory {
     /// left are dirty, one write-back is begun, whose frame comes later, and the claimant does not wait for it.
     /// O(reservations + 32) for each frame.
     pub(crate) fn take_back(&mut self, wanted: u32) -> u32 {
+        // However often this is asked, no more is begun than is waited for.
+        let demand = wanted.max(self.pool().claims + self.owed_total);
         let mut got = 0;
         while got < wanted {
             let Some(borrower) = self.latest_borrower() else { break };
@@ -61,6 +64,9 @@ impl Memory {
                 break;
             };
             let at_once = self.is_shared(index) && self.regime(self.entries[index].page) == Regime::Conserve;
+            if !at_once && self.returning_total >= demand {
+                break;
+            }
             self.evict(index, UnmapReason::TakenBack);
             if at_once {
                 let frame = self.account(borrower).free.take_one();
@@ -72,6 +78,7 @@ impl Memory {
             let account = self.account(borrower);
             account.leaving -= 1;
             account.returning += 1;
+            self.returning_total += 1;
             break;
         }
         got

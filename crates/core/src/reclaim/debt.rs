@@ -1,5 +1,6 @@
 //! The pool's own frames: what comes in, and to whom it is owed first.
 
+use crate::effect::FaultFailure;
 use crate::frame::Frames;
 use crate::index::HolderIndex;
 use crate::memory::Memory;
@@ -13,10 +14,11 @@ impl Memory {
 
     /// The pool owes a reservation frames, for pages that another's eviction took from it (only under `none`).
     pub(crate) fn owe(&mut self, holder: HolderIndex, frames: u32) {
-        if holder == HolderIndex::POOL {
+        if holder == HolderIndex::POOL || self.account_of(holder).closing {
             return;
         }
         self.account(holder).owed += frames;
+        self.owed_total += frames;
         if !self.account_of(holder).in_owed {
             self.account(holder).in_owed = true;
             self.account(holder).next_owed = HolderIndex::NONE;
@@ -29,16 +31,24 @@ impl Memory {
         self.call_for_service(HolderIndex::POOL);
     }
 
-    /// Pays debts, oldest first, as far as the pool has frames. They outrank borrowing: what was lent is taken back
-    /// for them.
+    /// Pays debts, oldest first, as far as the pool has frames. They outrank borrowing and tasks without a reservation:
+    /// what was lent is taken back for them, and then the pool's own pages are evicted.
     pub(crate) fn pay_debts(&mut self) {
+        // A page that has just failed to be written back is not tried again for a debt that nobody waits for.
+        let reclaims = !self.store_failed || self.waiting_debtor().is_some();
         while let Some(holder) = self.first_owed.some() {
             let owed = self.account_of(holder).owed;
-            let paid = owed.min(self.pool_supply(owed));
+            let supply = if reclaims {
+                self.pool_supply(owed)
+            } else {
+                self.pool().free.len()
+            };
+            let paid = owed.min(supply);
             let frames = self.accounts[0].free.take(paid);
             let account = self.account(holder);
             account.free.put(frames);
             account.owed -= paid;
+            self.owed_total -= paid;
             if paid > 0 {
                 self.call_for_service(holder);
             }
@@ -46,6 +56,43 @@ impl Memory {
                 break;
             }
             self.forgive_first_debtor();
+        }
+        if reclaims {
+            self.reclaim_for_debts();
+        }
+    }
+
+    /// Evicts pages of the pool until what is owed is on its way.
+    fn reclaim_for_debts(&mut self) {
+        while self.pool().leaving + self.returning_total < self.owed_total {
+            if !self.room_for_batch() {
+                self.call_for_service(HolderIndex::POOL);
+                return;
+            }
+            if self.pool().active_pages() + self.pool().inactive.len() == 0 {
+                return;
+            }
+            self.evict_batch(HolderIndex::POOL);
+        }
+    }
+
+    /// The first reservation whose claims can be served by what it is owed only.
+    fn waiting_debtor(&self) -> Option<HolderIndex> {
+        let mut next = self.first_owed;
+        while let Some(holder) = next.some() {
+            let account = self.account_of(holder);
+            if account.claims > 0 && account.free.is_empty() && account.in_flight.is_empty() {
+                return Some(holder);
+            }
+            next = account.next_owed;
+        }
+        None
+    }
+
+    /// A page that was to pay a debt could not be written back: the oldest claim that counted on it is refused.
+    pub(crate) fn refuse_debtor(&mut self) {
+        if let Some(holder) = self.waiting_debtor() {
+            self.refuse_first_claim(holder, FaultFailure::WriteBack);
         }
     }
 
@@ -62,6 +109,7 @@ impl Memory {
 
     /// A reservation that ends is owed nothing.
     pub(crate) fn cancel_debt(&mut self, holder: HolderIndex) {
+        self.owed_total -= self.account_of(holder).owed;
         self.account(holder).owed = 0;
         if !self.account_of(holder).in_owed {
             return;
@@ -82,7 +130,8 @@ impl Memory {
     /// what it lent.
     pub(crate) fn pool_supply(&mut self, wanted: u32) -> u32 {
         while self.pool().free.len() < wanted && self.take_back(1) > 0 {
-            if self.effects.capacity() - self.effects.len() < 8 {
+            if !self.room_for_batch() {
+                self.call_for_service(HolderIndex::POOL);
                 break;
             }
         }

@@ -35,14 +35,26 @@ impl Memory {
         self.demote(holder);
         for _ in 0..self.eviction_batch(holder) {
             let Some(index) = self.victim(holder) else { break };
-            self.count_eviction();
+            self.count_eviction(holder);
             self.evict(index, UnmapReason::Eviction);
         }
     }
 
-    fn count_eviction(&mut self) {
-        let acting = self.acting;
-        if let Some(task) = acting.some().and_then(|task| self.tasks.at_mut(task.slot())) {
+    /// Counts an eviction to the task for whose fault it is: the one whose fault is handled, or the oldest that waits
+    /// and for which no frame is coming yet. O(claims).
+    fn count_eviction(&mut self, holder: HolderIndex) {
+        let account = self.account_of(holder);
+        let provided = account.free.len() + account.leaving;
+        let mut oldest = account.first_claim;
+        for _ in 0..provided {
+            match self.tasks.at(oldest.slot()).map(|task| task.next_claim) {
+                Some(next) if !next.is_none() => oldest = next,
+                _ => break,
+            }
+        }
+        let acting = self.acting.some().filter(|task| self.task_holder(*task) == holder);
+        let task = acting.or(oldest.some());
+        if let Some(task) = task.and_then(|task| self.tasks.at_mut(task.slot())) {
             task.counts.evictions += 1;
         }
     }

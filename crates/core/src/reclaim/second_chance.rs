@@ -31,8 +31,8 @@ impl Memory {
     /// what wants to keep such a page steps in here.
     pub(crate) fn demote(&mut self, holder: HolderIndex) {
         let name = self.holder_name(holder);
-        let mut looked_at = 0;
-        while looked_at < DEMOTION_BATCH {
+        let mut demoted = 0;
+        while demoted < DEMOTION_BATCH {
             let account = self.account_of(holder);
             let pages = account.active_pages() + account.inactive.len();
             let wanted = (pages / INACTIVE_SHARE).max(self.eviction_batch(holder).min(pages));
@@ -40,12 +40,12 @@ impl Memory {
                 break;
             }
             let Some(index) = account.active.first() else { break };
-            looked_at += 1;
             if self.entries[index].marks.has(Marks::SETTLED) {
+                demoted += 1;
                 self.relink(index, Place::Inactive);
                 self.emit_unmap(self.entries[index].page, Scope::Of(name), UnmapReason::Demotion);
             } else {
-                // Still on its way in: as good as referenced.
+                // Still on its way in: as good as referenced. Not counted, or many of them would hide those behind.
                 self.relink(index, Place::Active);
             }
         }

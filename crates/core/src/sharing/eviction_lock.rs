@@ -73,14 +73,16 @@ impl Memory {
         }
         let mut shared = self.unpaid_total;
         for page in pages.map(PageNumber) {
+            let mut locked = false;
             for index in self.sharers(page) {
                 if self.entries[index].place == Place::Locked {
                     if self.entries[index].holder == holder {
                         return Err(LockError::Overlap);
                     }
-                    shared += 1;
+                    locked = true;
                 }
             }
+            shared += u32::from(locked);
         }
         if shared > self.limits.shared_locks.get() {
             return Err(LockError::TableFull);
@@ -149,7 +151,30 @@ impl Memory {
         }
     }
 
+    /// Whether the table of shared locks has room for one more locker of this page. Locks that were begun together
+    /// could not count each other, so it is asked again for every page. O(sharers + reservations).
+    fn shared_lock(&self, page: PageNumber) -> Step {
+        let limit = self.limits.shared_locks.get();
+        let locked = |index: EntryIndex| self.entries[index].place == Place::Locked;
+        if !self.sharers(page).any(locked) {
+            return Step::Taken;
+        }
+        // A locked page on its way in may turn out to be paid by another.
+        let unsettled: u32 = self.accounts.iter().map(|account| account.unsettled_locked).sum();
+        if self.unpaid_total >= limit {
+            Step::Impossible
+        } else if self.unpaid_total + unsettled >= limit {
+            Step::Stalled
+        } else {
+            Step::Taken
+        }
+    }
+
     fn lock_page(&mut self, holder: HolderIndex, page: PageNumber) -> Step {
+        let step = self.shared_lock(page);
+        if step != Step::Taken {
+            return step;
+        }
         if let Some(index) = self.find_entry(holder, page) {
             if !self.entries[index].marks.has(Marks::SETTLED) {
                 return Step::Stalled;
@@ -191,7 +216,7 @@ impl Memory {
             if index == owner || entry.place != Place::Locked || !entry.marks.has(Marks::CONSERVES) {
                 continue;
             }
-            if !paid || self.unpaid_total >= self.limits.shared_locks.get() {
+            if !paid {
                 paid = true;
                 continue;
             }
@@ -228,7 +253,8 @@ impl Memory {
     /// section IV.B): where others keep them locked, frames must come from the pool. O(pages of the range).
     ///
     /// # Errors
-    /// See [`UnlockError`]; nothing has changed then.
+    /// See [`UnlockError`]; no page and no reservation has changed then. To find the frames the pool may have begun to
+    /// take back what it lent to firm reservations.
     pub fn unlock(
         &mut self,
         reservation: ReservationId,
@@ -251,7 +277,10 @@ impl Memory {
             needed += u32::from(self.needs_frame_to_unlock(index));
         }
         self.begin(None);
-        let available = self.pool_supply(needed);
+        self.pay_debts();
+        // Frames that were returned under `none` are in the pool, but promised: the pool would owe what it cannot have.
+        let available = needed.min(self.unpromised());
+        let available = self.pool_supply(available);
         if available < needed {
             self.end();
             return Err(UnlockError::PoolLacksFrames {

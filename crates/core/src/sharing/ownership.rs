@@ -53,6 +53,19 @@ impl Memory {
         self.pages[page].sharers = index;
     }
 
+    /// Puts an entry that is about to share the page behind those that share it already: it may have waited for its
+    /// frame while later ones were served, and the longest-sharing reservation is the heir (law 2). O(sharers).
+    pub(crate) fn put_behind_sharers(&mut self, index: EntryIndex) {
+        self.remove_sharer(index);
+        let page = self.entries[index].page;
+        let settled = |other: &EntryIndex| self.entries[*other].marks.has(Marks::SETTLED);
+        let Some(last) = self.sharers(page).filter(settled).last() else {
+            return self.append_sharer(index);
+        };
+        self.entries[index].next_sharer = self.entries[last].next_sharer;
+        self.entries[last].next_sharer = index;
+    }
+
     /// The owner's entry of a resident page.
     pub(crate) fn owner(&self, page: PageNumber) -> EntryIndex {
         self.pages[page].sharers

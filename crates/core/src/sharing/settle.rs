@@ -32,6 +32,9 @@ impl Memory {
             self.account(entry.holder).conserved.put(frame);
             self.entries[index].marks.set(Marks::CONSERVES);
         }
+        if self.owner(entry.page) != index {
+            self.put_behind_sharers(index);
+        }
         self.mark_settled(index);
         if entry.place == Place::Locked {
             self.settle_payment(entry.page);

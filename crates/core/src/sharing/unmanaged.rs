@@ -3,7 +3,7 @@
 
 use crate::entry::Marks;
 use crate::index::{EntryIndex, HolderIndex, PageNumber};
-use crate::memory::Memory;
+use crate::memory::{COMPARED_SLOTS, Memory};
 
 impl Memory {
     /// Takes a page that `evictor` is about to evict from all its other sharers. The page's own frame ends up in the
@@ -39,6 +39,14 @@ impl Memory {
     fn remember_taken(&mut self, page: PageNumber, loser: HolderIndex) {
         if let Some(row) = self.taken_row(page) {
             self.taken[row] |= 1 << (loser.0 - 1);
+        }
+    }
+
+    /// A reservation that has ended leaves no trace to the next one in its slot. O(pages under `none`).
+    pub(crate) fn forget_taken(&mut self, holder: HolderIndex) {
+        if u32::from(holder.0) <= COMPARED_SLOTS {
+            let bit = 1u32 << (holder.0 - 1);
+            self.taken.iter_mut().for_each(|row| *row &= !bit);
         }
     }
 

@@ -93,6 +93,8 @@ pub(crate) struct World {
     pub(crate) steps: u64,
     /// Pages evicted from each holder's lists, in order.
     pub(crate) evicted: BTreeMap<Holder, Vec<PageRef>>,
+    /// Reservations whose lock is done.
+    pub(crate) locked: Vec<ReservationId>,
 }
 
 pub(crate) struct Shape {
@@ -141,6 +143,7 @@ impl World {
             check_every: 1,
             steps: 0,
             evicted: BTreeMap::new(),
+            locked: Vec::new(),
         };
         world.populate(shape);
         world
@@ -356,7 +359,8 @@ impl World {
             Effect::WriteBack { page, holder } => self.leave(page, holder, true),
             Effect::Discard { page, holder } => self.leave(page, holder, false),
             Effect::Take { from, to } => self.take(from, to),
-            Effect::Transfer { .. } | Effect::Locked { .. } | Effect::LockFailed { .. } => {}
+            Effect::Locked { reservation } => self.locked.push(reservation),
+            Effect::Transfer { .. } | Effect::LockFailed { .. } => {}
         }
     }
 
