@@ -141,12 +141,7 @@ fn task_result(
     result.store_wait_ns = (finished.times.store_slept.saturating_add(finished.times.store_spun)).get();
     result.fault_service_ns = finished.times.fault_service.get();
     result.lock_wait_ns = finished.times.lock_wait.get();
-    result.soft_faults = counted.soft_faults;
-    result.zero_fills = counted.zero_fills;
-    result.swap_ins = counted.swap_ins;
-    result.shared_swap_ins = counted.shared_swap_ins;
-    result.write_faults = counted.write_faults;
-    result.evictions = counted.evictions;
+    plan::set_task_counts(&mut result, counted);
     result.set_late_jobs(late);
     result
 }

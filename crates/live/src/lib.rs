@@ -1,8 +1,8 @@
 //! Scenarios on real pages, threads and deadlines: the glue between a scenario, the pager and the periodic tasks.
 //!
-//! [`run`] does what `freehold run --engine live` does. Each task of the scenario is a thread of its class; each region is
-//! a memory object of the pager, which every task maps for itself; each access is a real touch. Every access also checks
-//! that the page holds what the task left there (law 5).
+//! [`run`] does what `freehold run --engine live` does. Each task of the scenario is a thread of its class; each
+//! region is a memory object of the pager, which every task maps for itself; each access is a real touch. Every
+//! access also checks that the page holds what the task left there (law 5).
 //!
 //! [`run_in_lockstep`] replays the order in which the simulator did everything, so that every count is equal.
 #![deny(unsafe_code)]

@@ -2,9 +2,9 @@
 //!
 //! A page whose store fails cannot be had, and the instruction that wants it must not fault for ever. The accesses here
 //! are a few instructions of known addresses, so that the handler can recognise them and let them end with an error
-//! instead: an exception table of one entry. All of them are leaf functions that touch no stack, so the registers at any
-//! of their instructions allow to go on at the landing. Every other access that cannot be served goes to the previous
-//! SIGBUS handler, and the process dies as it would natively.
+//! instead: an exception table of one entry. All of them are leaf functions that touch no stack, so the registers at
+//! any of their instructions allow to go on at the landing. Every other access that cannot be served goes to the
+//! previous SIGBUS handler, and the process dies as it would natively.
 //!
 //! In assembly they are also free to race: two threads may write the same word, as they may in C with `volatile`.
 

@@ -2,8 +2,8 @@
 //!
 //! The order within one batch: threads whose faults were answered are woken; all unmappings; then requests in the order
 //! in which the core made them. The core orders effects for each page only, and for one page unmappings precede its
-//! eviction, so this is one of the orders it allows; it lets adjacent pages be unmapped and dropped together. One system
-//! call for a run matters: with a sibling thread running on another CPU each call costs a TLB shoot-down.
+//! eviction, so this is one of the orders it allows; it lets adjacent pages be unmapped and dropped together. One
+//! system call for a run matters: with a sibling thread running on another CPU each call costs a TLB shoot-down.
 
 use crate::context::{Context, Ended, Unmapping, Work};
 use crate::object::{Object, Whose};

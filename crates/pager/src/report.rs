@@ -80,7 +80,8 @@ pub struct ObjectReport {
     pub resident_measured: PageCount,
 }
 
-/// The pager at one moment. Books and measurement agree only while no task runs and after [`settle`](crate::Pager::settle).
+/// The pager at one moment. Books and measurement agree only while no task runs and after
+/// [`settle`](crate::Pager::settle).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Frames in use by the core's books: the contract's `memory.used`.

@@ -2,8 +2,8 @@
 //!
 //! The *reserve* is one memfd whose first pages are resident, as many as reservations have free and conserved frames
 //! (and frames being filled). Filling a page of an object takes a frame from the machine, so one is released here, and
-//! dropping a page gives one back, so one is taken here. Both are done for a run of pages at a time: fills may run ahead
-//! of the release by at most the size of the headroom; drops are made up for off the fault path, between jobs.
+//! dropping a page gives one back, so one is taken here. Both are done for a run of pages at a time: fills may run
+//! ahead of the release by at most the size of the headroom; drops are made up for off the fault path, between jobs.
 //!
 //! The *headroom* is a second memfd, with one frame for each task that may fault at the same time: released when the
 //! machine has no frame for a fill, restored between jobs.

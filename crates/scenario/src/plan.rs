@@ -6,10 +6,10 @@
 
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
 use freehold_core::units::{FrameCount, PageCount};
-use freehold_core::view::{PoolView, ReservationView};
+use freehold_core::view::{PoolView, ReservationView, TaskCounts};
 
 use crate::model::{self, Region, RegionKind, Reservation, ReservationIndex, Scenario, Sharing, Task};
-use crate::results::{MemoryResult, ReservationResult};
+use crate::results::{MemoryResult, ReservationResult, TaskResult};
 
 /// The core's tables, just large enough for this scenario.
 #[must_use]
@@ -128,4 +128,14 @@ pub fn memory_result(pool: &PoolView, resident_measured: u64) -> MemoryResult {
         peak: frames(pool.memory_peak),
         resident_measured,
     }
+}
+
+/// Puts a task's counts into its line of the result.
+pub fn set_task_counts(result: &mut TaskResult, counts: &TaskCounts) {
+    result.soft_faults = counts.soft_faults;
+    result.zero_fills = counts.zero_fills;
+    result.swap_ins = counts.swap_ins;
+    result.shared_swap_ins = counts.shared_swap_ins;
+    result.write_faults = counts.write_faults;
+    result.evictions = counts.evictions;
 }

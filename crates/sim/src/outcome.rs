@@ -2,7 +2,7 @@
 
 use freehold_core::units::Instant;
 use freehold_scenario::results::{Engine as EngineKind, RegionResult, RunResult, TaskResult};
-use freehold_scenario::{ReservationIndex, Scenario};
+use freehold_scenario::{ReservationIndex, Scenario, plan};
 
 use crate::counts::Counts;
 use crate::engine::Engine;
@@ -173,12 +173,7 @@ impl TaskReport {
         };
         let mut result = TaskResult::of(scenario, position);
         account.report(&mut result);
-        result.soft_faults = counted.soft_faults;
-        result.zero_fills = counted.zero_fills;
-        result.swap_ins = counted.swap_ins;
-        result.shared_swap_ins = counted.shared_swap_ins;
-        result.write_faults = counted.write_faults;
-        result.evictions = counted.evictions;
+        plan::set_task_counts(&mut result, &counted);
         Self {
             result,
             extras,

@@ -1,8 +1,8 @@
 //! The baton that lets one task's thread run at a time.
 //!
 //! The coordinator gives a thread a command, and waits until the thread is idle again or blocked in a fault. A thread
-//! whose fault was answered does not go on by itself: it waits, in the handler, for the coordinator's permission, because
-//! the simulator makes the access only when the task has a CPU again.
+//! whose fault was answered does not go on by itself: it waits, in the handler, for the coordinator's permission,
+//! because the simulator makes the access only when the task has a CPU again.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;

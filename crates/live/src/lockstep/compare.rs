@@ -1,8 +1,8 @@
 //! Every count of the real run against the simulator's.
 
 use freehold_core::view::TaskCounts;
-use freehold_scenario::Scenario;
 use freehold_scenario::results::{ReservationResult, RunResult, TaskResult};
+use freehold_scenario::{Scenario, plan};
 
 use crate::collect::Counts;
 
@@ -68,12 +68,7 @@ fn reservation_counts(result: &ReservationResult) -> [(&'static str, u64); 11] {
 /// Puts the real counts into the document.
 pub(crate) fn replace(result: &mut RunResult, live: Counts) {
     for (task, counts) in result.tasks.iter_mut().zip(&live.tasks) {
-        task.soft_faults = counts.soft_faults;
-        task.zero_fills = counts.zero_fills;
-        task.swap_ins = counts.swap_ins;
-        task.shared_swap_ins = counts.shared_swap_ins;
-        task.write_faults = counts.write_faults;
-        task.evictions = counts.evictions;
+        plan::set_task_counts(task, counts);
     }
     for (region, resident) in result.regions.iter_mut().zip(live.resident) {
         region.resident = resident;

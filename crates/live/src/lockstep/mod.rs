@@ -1,7 +1,7 @@
 //! Lockstep: the live engine does everything in the order in which the simulator did it, so that every count is equal.
 //!
-//! A coordinator walks through the simulator's schedule. Accesses are real touches by the tasks' own threads, one thread
-//! at a time; requests to the store end when the schedule says so.
+//! A coordinator walks through the simulator's schedule. Accesses are real touches by the tasks' own threads, one
+//! thread at a time; requests to the store end when the schedule says so.
 
 mod baton;
 mod compare;
