@@ -9,8 +9,8 @@ mod common;
 
 use common::{Random, WORDS, audit, config, hard, object, private, stamp};
 use freehold_pager::core::limits::{ObjectKind, Regime};
-use freehold_pager::{Bound, MappedRegion, Pager};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use freehold_pager::{Bound, MappedRegion, Pager, TaskHandle};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const TASKS: usize = 4;
 const SHARED_PAGES: usize = 64;
@@ -82,6 +82,33 @@ impl Owner {
     }
 }
 
+/// One task's work: visits of shared and private pages, in an order of its own.
+fn play(task: &TaskHandle, shared: &MappedRegion, private: Option<&MappedRegion>, part: Part) -> Result<(), String> {
+    let bound = task.enter().unwrap();
+    let mut random = Random(part.seed ^ (part.number as u64) << 32);
+    let mut shared_words = Owner::new(part.number, SHARED_PAGES);
+    let mut own_words = Owner::new(part.number, PRIVATE_PAGES);
+    for round in 0..part.rounds {
+        // Half of the time everybody crowds on a few pages.
+        let crowd = if random.below(2) == 0 { 4 } else { SHARED_PAGES };
+        shared_words.visit(&bound, shared, random.below(crowd), &mut random)?;
+        if let Some(private) = private.filter(|_| random.below(2) == 0) {
+            own_words.visit(&bound, private, random.below(PRIVATE_PAGES), &mut random)?;
+        }
+        if round % 64 == 63 {
+            bound.job_end();
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+struct Part {
+    seed: u64,
+    number: usize,
+    rounds: usize,
+}
+
 struct Outcome {
     wrong: Vec<String>,
     pager: Pager,
@@ -89,22 +116,21 @@ struct Outcome {
     epoch_retries: u64,
 }
 
-fn stress(seed: u64, regime: Regime, latency_us: u64, rounds: usize, prepare: impl FnOnce(&Pager)) -> Outcome {
+fn stress(seed: u64, regime: Regime, latency_us: u64, rounds: usize) -> Outcome {
     let pager = Pager::new(config(128, 512, latency_us)).unwrap();
-    prepare(&pager);
     let reservations = [hard(&pager, 24), hard(&pager, 28), hard(&pager, 32)];
     let region = object(&pager, ObjectKind::Shared, 64, regime);
+    // The last task shares its reservation with the first, and has no private region.
     let setups: Vec<_> = (0..TASKS)
         .map(|number| {
             let task = pager.add_task(Some(reservations[number % 3])).unwrap();
-            let mapped = task.map(region).unwrap();
-            (task, mapped)
+            let shared = task.map(region).unwrap();
+            let own = (number < 3).then(|| task.map(private(&pager, 48)).unwrap());
+            (task, shared, own)
         })
         .collect();
-    let own = [0, 1, 2].map(|_| private(&pager, 48));
-    let (epoch_retries, faults) = (AtomicU64::new(0), AtomicU64::new(0));
     let stop = AtomicBool::new(false);
-    let wrong: Vec<String> = std::thread::scope(|scope| {
+    let wrong = std::thread::scope(|scope| {
         // Keep every CPU busy, so that threads are preempted everywhere.
         for _ in 0..2 {
             scope.spawn(|| {
@@ -113,58 +139,30 @@ fn stress(seed: u64, regime: Regime, latency_us: u64, rounds: usize, prepare: im
                 }
             });
         }
-        let threads: Vec<_> = setups
-            .iter()
-            .enumerate()
-            .map(|(number, (task, mapped))| {
-                let (own, faults, epoch_retries) = (&own, &faults, &epoch_retries);
-                scope.spawn(move || {
-                    // The last task shares its reservation with the first, and has no private region.
-                    let private = own.get(number).map(|&object| task.map(object).unwrap());
-                    let bound = task.enter().unwrap();
-                    let mut random = Random(seed ^ (number as u64) << 32);
-                    let mut shared_words = Owner::new(number, SHARED_PAGES);
-                    let mut own_words = Owner::new(number, PRIVATE_PAGES);
-                    let mut result = Ok(());
-                    for round in 0..rounds {
-                        // Half of the time everybody crowds on a few pages.
-                        let crowd = if random.below(2) == 0 { 4 } else { SHARED_PAGES };
-                        result = shared_words.visit(&bound, mapped, random.below(crowd), &mut random);
-                        if let Some(private) = private.filter(|_| result.is_ok() && random.below(2) == 0) {
-                            result = own_words.visit(&bound, &private, random.below(PRIVATE_PAGES), &mut random);
-                        }
-                        if result.is_err() {
-                            break;
-                        }
-                        if round % 64 == 63 {
-                            bound.job_end();
-                        }
-                    }
-                    drop(bound);
-                    faults.fetch_add(task.times().faults, Ordering::Relaxed);
-                    epoch_retries.fetch_add(task.times().epoch_retries, Ordering::Relaxed);
-                    result
-                })
+        let threads: Vec<_> = (0..TASKS)
+            .map(|number| {
+                let (task, shared, own) = &setups[number];
+                let part = Part { seed, number, rounds };
+                scope.spawn(move || play(task, shared, own.as_ref(), part))
             })
             .collect();
-        let wrong = threads
-            .into_iter()
-            .filter_map(|thread| thread.join().unwrap().err())
-            .collect();
+        let wrong = threads.into_iter().filter_map(|thread| thread.join().unwrap().err());
+        let wrong: Vec<String> = wrong.collect();
         stop.store(true, Ordering::Relaxed);
         wrong
     });
+    let times: Vec<_> = setups.iter().map(|(task, _, _)| task.times()).collect();
     drop(setups);
     Outcome {
         wrong,
         pager,
-        faults: faults.into_inner(),
-        epoch_retries: epoch_retries.into_inner(),
+        faults: times.iter().map(|times| times.faults).sum(),
+        epoch_retries: times.iter().map(|times| times.epoch_retries).sum(),
     }
 }
 
 fn must_be_right(seed: u64, regime: Regime, latency_us: u64, rounds: usize) {
-    let outcome = stress(seed, regime, latency_us, rounds, |_| {});
+    let outcome = stress(seed, regime, latency_us, rounds);
     assert_eq!(outcome.wrong, Vec::<String>::new(), "seed {seed}");
     assert!(outcome.faults > rounds as u64);
     audit(&outcome.pager);
