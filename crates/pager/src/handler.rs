@@ -121,12 +121,11 @@ impl Shared {
             access,
         };
         row.mailbox.open();
-        if self.tell(context, |core, now| core.handle_fault(now, fault)).is_err() {
+        if self.ask(context, |core, now| core.handle_fault(now, fault)).is_err() {
             row.mailbox.close();
             self.counters.note_broken(Broken::FaultRefused);
             return Served::Failed(Failure::Integrity);
         }
-        self.run(context);
         let waiter = Waiter {
             task: local.task,
             holder,

@@ -27,10 +27,51 @@ use std::sync::{Arc, OnceLock};
 /// How often an admission that finds its frames in use is tried again, each time after a transfer has ended.
 const ADMISSION_ATTEMPTS: u32 = 10_000;
 
+/// How long a command that waits for another thread sleeps before it looks again.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_micros(50);
+
 /// The live driver of the core, embedded in the program.
 ///
 /// Commands may be given by any thread and at any time; they are carried out one after the other. When the last pager,
 /// task and guard is gone everything is given back: handler, mappings, memfds, locked memory, the userfaultfd.
+///
+/// ```
+/// use freehold_pager::core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
+/// use freehold_pager::core::units::{FrameCount, PageCount};
+/// use freehold_pager::{Config, Pager};
+///
+/// let pager = Pager::new(Config::new(Limits {
+///     frames: FrameCount::new(64),
+///     pages: PageCount::new(128),
+///     reservations: 2,
+///     objects: 2,
+///     tasks: 2,
+///     mappings: 4,
+///     compared_pages: PageCount::ZERO,
+///     shared_locks: PageCount::ZERO,
+/// }))?;
+/// let reservation = pager.reserve(ReservationSpec {
+///     capacity: FrameCount::new(16),
+///     kind: ReservationKind::Hard,
+/// })?;
+/// let object = pager.create_object(ObjectSpec {
+///     kind: ObjectKind::Private,
+///     pages: PageCount::new(100),
+///     regime: Regime::Conserve,
+/// })?;
+/// let task = pager.add_task(Some(reservation))?;
+/// let region = task.map(object)?;
+/// let bound = task.enter()?;
+/// // 100 pages in 16 frames: what does not fit goes to the store and comes back.
+/// for page in 0..100 {
+///     bound.write_word(&region, page * 512, 7)?;
+/// }
+/// for page in 0..100 {
+///     assert_eq!(bound.read_word(&region, page * 512)?, 7);
+/// }
+/// assert_eq!(task.counts().zero_fills, 100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Pager {
     shared: Arc<Shared>,
@@ -83,6 +124,7 @@ impl Pager {
             manual_now: AtomicU64::new(0),
             counters: crate::counters::Counters::default(),
             locks: (0..reservations).map(|_| AtomicU8::new(LOCK_DONE)).collect(),
+            busy: (0..=tasks).map(|_| PiMutex::new(())).collect(),
             control: PiMutex::new(Control {
                 context: Context::new(None, max_effects, tasks),
                 pages_given: 0,
@@ -106,8 +148,7 @@ impl Pager {
         let context = &mut control.context;
         let mut attempt = 0;
         let id = loop {
-            let admitted = self.shared.tell(context, |core, _| core.admit(spec));
-            self.shared.run(context);
+            let admitted = self.shared.ask(context, |core, _| core.admit(spec));
             match admitted {
                 Err(AdmitError::InUse { .. }) if attempt < ADMISSION_ATTEMPTS && self.pass_transfer(context) => {
                     attempt += 1;
@@ -117,8 +158,7 @@ impl Pager {
         };
         if let Err(errno) = self.adjust(context) {
             // The tasks of a new reservation cannot be in the way.
-            let _ = self.shared.tell(context, |core, _| core.release(id));
-            self.shared.run(context);
+            let _ = self.shared.ask(context, |core, _| core.release(id));
             let _ = self.adjust(context);
             return Err(ReserveError::NoFrames(errno));
         }
@@ -132,9 +172,7 @@ impl Pager {
     pub fn release(&self, reservation: ReservationId) -> Result<(), RemoveError> {
         let mut control = self.shared.control.lock();
         let context = &mut control.context;
-        let released = self.shared.tell(context, |core, _| core.release(reservation));
-        self.shared.run(context);
-        released
+        self.shared.ask(context, |core, _| core.release(reservation))
     }
 
     /// Makes a memory object, which lives as long as the pager. The pages of an object of kind file are zeros that are
@@ -150,14 +188,12 @@ impl Pager {
             return Err(CreateError::PagesFull { wanted: spec.pages }.into());
         }
         let context = &mut control.context;
-        let id = self.shared.tell(context, |core, _| core.create_object(spec))?;
-        self.shared.run(context);
+        let id = self.shared.ask(context, |core, _| core.create_object(spec))?;
         let pages = spec.pages.get() as usize;
         let object = match Object::new(id, spec.kind, first, pages, self.shared.tasks.len()) {
             Ok(object) => object,
             Err(error) => {
-                let _ = self.shared.tell(context, |core, _| core.remove_object(id));
-                self.shared.run(context);
+                let _ = self.shared.ask(context, |core, _| core.remove_object(id));
                 return Err(error);
             }
         };
@@ -193,8 +229,7 @@ impl Pager {
     pub fn add_task(&self, reservation: Option<ReservationId>) -> Result<TaskHandle, CreateError> {
         let mut control = self.shared.control.lock();
         let shared = &self.shared;
-        let id = shared.tell(&mut control.context, |core, _| core.add_task(reservation))?;
-        shared.run(&mut control.context);
+        let id = shared.ask(&mut control.context, |core, _| core.add_task(reservation))?;
         let holder = row_of(reservation.map_or(Holder::Pool, Holder::Reservation));
         let row = &shared.tasks[id.index()];
         row.holder.store(holder.0, Ordering::Release);
@@ -228,16 +263,18 @@ impl Pager {
         let state = &self.shared.locks[reservation.index()];
         state.store(LOCK_OPEN, Ordering::Release);
         self.shared
-            .tell(context, |core, _| core.lock(reservation, object, range))?;
-        self.shared.run(context);
+            .ask(context, |core, _| core.lock(reservation, object, range))?;
         loop {
             match state.load(Ordering::Acquire) {
                 LOCK_DONE => return Ok(Locking::Complete),
                 LOCK_FAILED => return Err(LockPagesError::NotFilled),
                 _ if self.shared.pace == Pace::Manual => return Ok(Locking::Pending),
                 _ if self.pass_transfer(context) => {}
-                // The transfer is in the hands of a task's thread.
-                _ => std::thread::yield_now(),
+                // The transfer is in the hands of a task's thread, which may be preempted.
+                _ => {
+                    self.shared.lend_priority();
+                    clock::sleep_until(clock::now().saturating_add(LOOK_AGAIN));
+                }
             }
         }
     }
@@ -254,11 +291,8 @@ impl Pager {
     ) -> Result<(), UnlockError> {
         let mut control = self.shared.control.lock();
         let context = &mut control.context;
-        let unlocked = self
-            .shared
-            .tell(context, |core, _| core.unlock(reservation, object, range));
-        self.shared.run(context);
-        unlocked
+        self.shared
+            .ask(context, |core, _| core.unlock(reservation, object, range))
     }
 
     /// Ends all transfers under way, waiting for each, and makes the reserve exact. Afterwards, if no task runs, the
@@ -330,8 +364,7 @@ impl Pager {
     }
 
     fn adjust(&self, context: &mut Context) -> Result<(), freehold_linux::Errno> {
-        let used = self.shared.tell(context, |core, _| core.pool_view().memory_used);
-        self.shared.run(context);
+        let used = self.shared.ask(context, |core, _| core.pool_view().memory_used);
         self.shared.reserve.adjust(used.get() as usize)
     }
 }
@@ -340,8 +373,7 @@ impl Shared {
     /// Between two jobs: makes the reserve follow the books, if it is off by enough.
     pub(crate) fn adjust_reserve_between_jobs(&self, context: &mut Context) {
         if self.reserve.wants_adjustment() {
-            let used = self.tell(context, |core, _| core.pool_view().memory_used);
-            self.run(context);
+            let used = self.ask(context, |core, _| core.pool_view().memory_used);
             // Without frames for the reserve the next fills find fewer; the headroom is what remains.
             let _ = self.reserve.adjust(used.get() as usize);
         }

@@ -68,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// By reservation slot.
     pub(crate) locks: Box<[AtomicU8]>,
+    /// Of each task, and last of commands: held while what was drained is carried out.
+    pub(crate) busy: Box<[PiMutex<()>]>,
     /// Buffers for commands; one command at a time.
     pub(crate) control: PiMutex<Control>,
     #[cfg(feature = "canary")]
@@ -89,6 +91,30 @@ impl Shared {
         match self.pace {
             Pace::Clock => Instant::new(clock::now().as_nanos()),
             Pace::Manual => Instant::new(self.manual_now.load(Ordering::Acquire)),
+        }
+    }
+
+    /// Hands one fact or command to the core and carries out all that follows from it.
+    pub(crate) fn ask<R>(&self, context: &mut Context, fact: impl FnOnce(&mut Memory, Instant) -> R) -> R {
+        let _busy = self.busy(context);
+        let result = self.tell(context, fact);
+        self.run(context);
+        result
+    }
+
+    /// To be held while anything drained into `context` is not carried out yet.
+    pub(crate) fn busy(&self, context: &Context) -> PiGuard<'_, ()> {
+        let row = context.me.map_or(self.tasks.len(), usize::from);
+        self.busy[row].lock()
+    }
+
+    /// Waits until whoever is carrying something out right now has done so, and lends each its priority meanwhile. The
+    /// caller must not be busy itself.
+    pub(crate) fn lend_priority(&self) {
+        for busy in &self.busy {
+            if busy.try_lock().is_none() {
+                drop(busy.lock());
+            }
         }
     }
 

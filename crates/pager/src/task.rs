@@ -122,8 +122,7 @@ impl TaskHandle {
         let place = found.attach(&self.shared.userfault, holder)?;
         let mapped = self
             .shared
-            .tell(&mut control.context, |core, _| core.map(self.id, object));
-        self.shared.run(&mut control.context);
+            .ask(&mut control.context, |core, _| core.map(self.id, object));
         let (Ok(mapping), Some(memory)) = (mapped, found.mapping(place)) else {
             found.detach(place);
             return Err(mapped
@@ -198,8 +197,7 @@ impl Drop for TaskHandle {
         let mut control = self.shared.control.lock();
         let context = &mut control.context;
         // Stale: removed already, which nobody but this handle does.
-        let _ = self.shared.tell(context, |core, _| core.remove_task(self.id));
-        self.shared.run(context);
+        let _ = self.shared.ask(context, |core, _| core.remove_task(self.id));
         for view in local.lock().views.drain(..) {
             self.shared.object_at(view.object).detach(view.row);
         }
@@ -290,8 +288,7 @@ impl Bound<'_> {
         let holder = local.holder;
         let context = &mut local.context;
         shared.finish_due(context, holder);
-        shared.tell(context, |core, now| core.handle_job_end(now, self.task.id));
-        shared.run(context);
+        shared.ask(context, |core, now| core.handle_job_end(now, self.task.id));
         shared.adjust_reserve_between_jobs(context);
         row.counters.lock_wait.add(context.take_lock_wait());
     }

@@ -12,6 +12,7 @@ impl Shared {
     /// Ends every transfer of `holder` that is due.
     pub(crate) fn finish_due(&self, context: &mut Context, holder: HolderRow) {
         while self.transfers.is_due(holder, self.now()) {
+            let _busy = self.busy(context);
             while context.due.len() < DUE_BATCH
                 && let Some(transfer) = self.transfers.take_due(holder, self.now())
             {
@@ -27,6 +28,7 @@ impl Shared {
 
     /// Ends the transfer of one page, due or not; false if it has none.
     pub(crate) fn finish_page(&self, context: &mut Context, number: u32, failed: bool) -> bool {
+        let _busy = self.busy(context);
         let Some(transfer) = self.transfers.take_page(number) else {
             return false;
         };

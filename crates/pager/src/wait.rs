@@ -4,9 +4,11 @@
 //! sleeps (or spins, where the latency is shorter than a timer can do) in between. Answers for other tasks go to their
 //! mailboxes; each maps its own page.
 //!
-//! A task is *adrift* when nothing it could drive is under way: the transfer it waits for is in the hands of another
-//! thread, which was perhaps preempted. It sleeps until its answer comes or a new transfer is entered. That wait is not
-//! bounded by priority inheritance; it is counted.
+//! A task is *adrift* when nothing it could drive is under way: what it waits for is being carried out by another
+//! thread, which was perhaps preempted. Every thread holds a PI mutex while it carries something out; the task adrift
+//! waits for each of these in turn, and so lends its priority to whoever holds the thing it waits for. Only then does
+//! it sleep, until its answer comes or a new transfer is entered. The wait for a thread of lower priority is bounded
+//! by what that thread drained at once: one fact's effects and the transfers it ends together.
 
 use crate::config::Pace;
 use crate::context::Context;
@@ -103,7 +105,8 @@ impl Shared {
     fn drift(&self, row: &TaskRow) {
         row.counters.adrift.add(1);
         let begun = clock::now();
-        let until = begun.saturating_add(ADRIFT_LOOK);
+        self.lend_priority();
+        let until = clock::now().saturating_add(ADRIFT_LOOK);
         row.mailbox.sleep(Some(until));
         self.transfers.found();
         let ended = clock::now();
@@ -111,5 +114,44 @@ impl Shared {
         if ended >= until {
             self.counters.adrift_timeouts.add(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Config, Pager};
+    use freehold_core::limits::Limits;
+    use freehold_core::units::{FrameCount, PageCount};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn who_is_adrift_waits_for_whoever_is_busy() {
+        let pager = Pager::new(Config::new(Limits {
+            frames: FrameCount::new(1),
+            pages: PageCount::new(1),
+            reservations: 1,
+            objects: 1,
+            tasks: 2,
+            mappings: 1,
+            compared_pages: PageCount::ZERO,
+            shared_locks: PageCount::ZERO,
+        }))
+        .unwrap();
+        let shared = pager.shared();
+        shared.lend_priority();
+        let (busy, done) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _busy = shared.busy[1].lock();
+                busy.store(true, Ordering::SeqCst);
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                done.store(true, Ordering::SeqCst);
+            });
+            while !busy.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            shared.lend_priority();
+            assert!(done.load(Ordering::SeqCst));
+        });
     }
 }

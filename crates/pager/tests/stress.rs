@@ -167,6 +167,8 @@ fn must_be_right(seed: u64, regime: Regime, latency_us: u64, rounds: usize) {
     assert!(outcome.faults > rounds as u64);
     audit(&outcome.pager);
     let report = outcome.pager.report().unwrap();
+    // Whoever waits for another thread is woken by it, never by the clock.
+    assert_eq!(report.adrift_timeouts, 0);
     println!(
         "seed {seed}: {} faults, {} epoch retries, {} adrift timeouts, hold {:?}, wait {:?}",
         outcome.faults, outcome.epoch_retries, report.adrift_timeouts, report.longest_hold, report.longest_wait
