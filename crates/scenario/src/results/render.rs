@@ -30,6 +30,14 @@ impl RunResult {
             self.regions(),
             self.memory()
         );
+        if let Some(lock) = &self.lock {
+            let (hold, wait) = (span(lock.longest_hold_ns), span(lock.longest_wait_ns));
+            let _ = writeln!(
+                out,
+                "\ncore lock: held {} times, at most {hold}; waited for at most {wait}",
+                lock.holds
+            );
+        }
         for task in self.tasks.iter().filter(|task| task.misses > 0) {
             let _ = write!(out, "\n{}", task.why_late());
         }
