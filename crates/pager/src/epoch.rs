@@ -28,10 +28,11 @@
 //! mapped again by right, costs a soft fault and no more: the core answers a fault on a page it believes mapped with
 //! the mapping once again.
 //!
+//! `tests/model_epoch.rs` runs this very file in every interleaving of a small world.
+//!
 //! A thread waits for a stripe at most as long as one ioctl takes its holder, which inherits the waiter's priority.
 
-use freehold_linux::pi_mutex::{PiGuard, PiMutex};
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, PiGuard, PiMutex};
 
 const STRIPES: usize = 128;
 
@@ -92,12 +93,14 @@ mod tests {
 
     #[test]
     fn an_old_epoch_is_refused_and_a_current_one_is_held() {
-        let epochs = Epochs::new(4);
-        let before = epochs.sample(2);
-        epochs.advance(3);
-        assert!(epochs.hold(2, before).is_some());
-        epochs.advance(2);
-        assert!(epochs.hold(2, before).is_none());
-        assert!(epochs.hold(2, epochs.sample(2)).is_some());
+        crate::sync::run(|| {
+            let epochs = Epochs::new(4);
+            let before = epochs.sample(2);
+            epochs.advance(3);
+            assert!(epochs.hold(2, before).is_some());
+            epochs.advance(2);
+            assert!(epochs.hold(2, before).is_none());
+            assert!(epochs.hold(2, epochs.sample(2)).is_some());
+        });
     }
 }

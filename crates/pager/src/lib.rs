@@ -41,6 +41,7 @@ mod report;
 mod request;
 mod reserve;
 mod shared;
+mod sync;
 mod task;
 mod transfer;
 mod wait;

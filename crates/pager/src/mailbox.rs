@@ -4,13 +4,12 @@
 //! the task carries it out itself, because only it can touch its own mappings' faults in time.
 //!
 //! One word is the state, and a futex to sleep on; another holds the answer. A task has at most one fault outstanding,
-//! so there is at most one answer.
+//! so there is at most one answer. `tests/model_mailbox.rs` runs this very file in every interleaving of a few threads.
 
 use crate::epoch::Epoch;
+use crate::sync::{AtomicU32, AtomicU64, Ordering, futex};
 use freehold_core::effect::{FaultFailure, Protection};
 use freehold_linux::clock::MonotonicTime;
-use freehold_linux::futex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// No fault outstanding.
 const IDLE: u32 = 0;
@@ -192,16 +191,18 @@ mod tests {
 
     #[test]
     fn a_nudge_is_seen_once_and_never_hides_an_answer() {
-        let mailbox = Mailbox::default();
-        mailbox.nudge();
-        mailbox.open();
-        mailbox.nudge();
-        mailbox.rearm();
-        assert_eq!(mailbox.take(), None);
-        assert!(mailbox.post(Answer::Retry));
-        mailbox.nudge();
-        mailbox.rearm();
-        assert_eq!(mailbox.take(), Some(Answer::Retry));
-        assert_eq!(mailbox.take(), None);
+        crate::sync::run(|| {
+            let mailbox = Mailbox::default();
+            mailbox.nudge();
+            mailbox.open();
+            mailbox.nudge();
+            mailbox.rearm();
+            assert_eq!(mailbox.take(), None);
+            assert!(mailbox.post(Answer::Retry));
+            mailbox.nudge();
+            mailbox.rearm();
+            assert_eq!(mailbox.take(), Some(Answer::Retry));
+            assert_eq!(mailbox.take(), None);
+        });
     }
 }
