@@ -148,7 +148,7 @@ impl Memory {
         if holder == HolderIndex::POOL {
             return;
         }
-        if self.reads(holder, mapping.object) == 0 && !self.locks_object(holder, mapping.object) {
+        if self.reads(holder, mapping.object) == 0 {
             self.leave_pages(holder, object.first, object.pages);
         }
         if let Some(base) = object.base

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod naive;
+
 use std::collections::BTreeMap;
 
 use freehold_core::Memory;
@@ -95,6 +97,8 @@ pub(crate) struct World {
     pub(crate) evicted: BTreeMap<Holder, Vec<PageRef>>,
     /// Reservations whose lock is done.
     pub(crate) locked: Vec<ReservationId>,
+    /// Pages that an owner's eviction passed on, and to whom.
+    pub(crate) transfers: Vec<(PageRef, ReservationId, ReservationId)>,
 }
 
 pub(crate) struct Shape {
@@ -144,6 +148,7 @@ impl World {
             steps: 0,
             evicted: BTreeMap::new(),
             locked: Vec::new(),
+            transfers: Vec::new(),
         };
         world.populate(shape);
         world
@@ -305,9 +310,16 @@ impl World {
 
     /// Carries out everything the core asks for, except requests, which become outstanding; then checks the laws.
     pub(crate) fn drain(&mut self) {
+        let mut effects = 0;
         while let Some(effect) = self.memory.poll_effect() {
             self.carry_out_effect(effect);
+            effects += 1;
         }
+        // No world has so many pages to lock that its locks exceed the bound of other steps.
+        assert!(
+            effects <= self.memory.max_effects(),
+            "{effects} effects follow from one step"
+        );
         self.steps += 1;
         if self.steps.is_multiple_of(self.check_every)
             && let Err(violation) = self.memory.check_laws()
@@ -360,7 +372,8 @@ impl World {
             Effect::Discard { page, holder } => self.leave(page, holder, false),
             Effect::Take { from, to } => self.take(from, to),
             Effect::Locked { reservation } => self.locked.push(reservation),
-            Effect::Transfer { .. } | Effect::LockFailed { .. } => {}
+            Effect::Transfer { page, from, to } => self.transfers.push((page, from, to)),
+            Effect::LockFailed { .. } => {}
         }
     }
 
