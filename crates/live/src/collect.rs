@@ -31,6 +31,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     pub(crate) fn take(scenario: &Scenario, machine: &Machine, settled: bool) -> Result<Self, LiveError> {
+        machine.pager.adjust_reserve()?;
         let report = machine.pager.report()?;
         let (pool, views) = machine.pager.inspect(|core| {
             let views: Vec<_> = machine.reservations.iter().map(|&id| core.reservation(id)).collect();

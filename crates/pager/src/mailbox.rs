@@ -10,6 +10,7 @@ use crate::epoch::Epoch;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, futex};
 use freehold_core::effect::{FaultFailure, Protection};
 use freehold_linux::clock::MonotonicTime;
+use freehold_linux::futex::Waited;
 
 /// No fault outstanding.
 const IDLE: u32 = 0;
@@ -155,10 +156,11 @@ impl Mailbox {
             .compare_exchange(NUDGED, WAITING, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Sleeps until answered, nudged or `until`; may return early for no reason.
-    pub(crate) fn sleep(&self, until: Option<MonotonicTime>) {
-        // Every way a wait can end is a reason to look again.
-        let _ = futex::wait(&self.state, WAITING, until);
+    /// Sleeps until answered, nudged or `until`; may return early for no reason. True if the time was reached and
+    /// nobody had woken the owner before.
+    pub(crate) fn sleep(&self, until: Option<MonotonicTime>) -> bool {
+        // Every other way a wait can end is a reason to look again.
+        futex::wait(&self.state, WAITING, until) == Ok(Waited::TimedOut)
     }
 }
 

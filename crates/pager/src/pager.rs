@@ -309,6 +309,15 @@ impl Pager {
         self.adjust(context)
     }
 
+    /// Makes the reserve follow the books now, while tasks run and transfers are under way: what they change meanwhile
+    /// is not in it.
+    ///
+    /// # Errors
+    /// The kernel's refusal of frames for the reserve.
+    pub fn adjust_reserve(&self) -> Result<(), freehold_linux::Errno> {
+        self.adjust(&mut self.shared.control.lock().context)
+    }
+
     /// In [`Pace::Manual`]: ends one transfer, as a failure if so told. False if it is not under way.
     pub fn complete(&self, page: PageRef, request: Request, failed: bool) -> bool {
         let known = self.outstanding().contains(&(page, request));

@@ -107,13 +107,10 @@ impl Shared {
         let begun = clock::now();
         self.lend_priority();
         let until = clock::now().saturating_add(ADRIFT_LOOK);
-        row.mailbox.sleep(Some(until));
+        let timed_out = row.mailbox.sleep(Some(until));
         self.transfers.found();
-        let ended = clock::now();
-        row.counters.slept.add(ended.as_nanos() - begun.as_nanos());
-        if ended >= until {
-            self.counters.adrift_timeouts.add(1);
-        }
+        row.counters.slept.add(clock::now().as_nanos() - begun.as_nanos());
+        self.counters.adrift_timeouts.add(u64::from(timed_out));
     }
 }
 
