@@ -45,8 +45,15 @@ soak: setup ## the random suites a hundred times longer, optimised (hours)
 	FREEHOLD_SOAK=1 PROPTEST_CASES=$${PROPTEST_CASES:-25600} \
 	  $(CARGO) test --locked --release --workspace --no-fail-fast
 
-fuzz: setup ## random scenarios with new seeds until stopped or FUZZ_ROUNDS have passed
-	@echo '== fuzz: new seeds each round; a failure prints its seed'
+fuzz: setup ## cargo-fuzz FUZZ_SECONDS on each target, then the random suites with FUZZ_ROUNDS new seeds
+	@if $(CARGO) fuzz --version >/dev/null 2>&1 && $(CARGO) +nightly --version >/dev/null 2>&1; then \
+	  for target in $$($(CARGO) +nightly fuzz list); do \
+	    echo "== fuzz: cargo-fuzz, $$target, $${FUZZ_SECONDS:-60} s"; seeds=; \
+	    if [ $$target = scenario_text ]; then mkdir -p fuzz/corpus/$$target; seeds="fuzz/corpus/$$target scenarios"; fi; \
+	    $(CARGO) +nightly fuzz run $$target $$seeds -- -max_total_time=$${FUZZ_SECONDS:-60} -max_len=4096 || exit 1; \
+	  done; \
+	else echo '== fuzz: no cargo-fuzz or no nightly toolchain: random suites only'; fi
+	@echo '== fuzz: random suites, new seeds each round; a failure prints its seed'
 	@round=0; while [ $$round -lt $${FUZZ_ROUNDS:-10} ]; do \
 	  round=$$((round + 1)); seed=$${FUZZ_SEED:-$$(date +%s)}$$round; echo "-- round $$round, FREEHOLD_SEED=$$seed"; \
 	  FREEHOLD_SEED=$$seed PROPTEST_CASES=$${PROPTEST_CASES:-4096} \

@@ -13,7 +13,7 @@ use crate::view::PageState;
 
 impl Memory {
     /// A request was carried out: the page is filled, or it is in its store (or was clean) and its frame is free.
-    /// O(sharers of the page + tasks waiting).
+    /// O(sharers of the page × (sharers + tasks waiting)), and for each claim that has no frame yet a fault's batch.
     ///
     /// # Errors
     /// [`CompletionError::NotOutstanding`] where no such request is outstanding, [`CompletionError::Undrained`];

@@ -15,8 +15,10 @@ impl Memory {
     /// A task touched a page that is not mapped for it, or not for writing. Ends, now or after later completions, with
     /// one `Map`, `Retry` or `Fail` for the task.
     ///
-    /// Cost: O(sharers of the page), plus at most one batch of 64 demotions and 16 evictions when no frame is free;
-    /// amortised O(sharers), since every page demoted or evicted was brought in by an earlier fault.
+    /// Cost: O(sharers of the page + tasks that wait in the same bucket), plus at most one batch of 64 demotions and 16
+    /// evictions when no frame is free, which passes over the pages of the holder that are still on their way in, one
+    /// for each of its waiting tasks; amortised O(sharers + waiting tasks), since every page demoted or evicted was
+    /// brought in by an earlier fault.
     ///
     /// # Errors
     /// See [`FaultError`]; nothing has changed then.
