@@ -186,7 +186,11 @@ fn live(scenario: &Scenario, arguments: &EngineArguments, stop: &AtomicBool) -> 
     } else {
         freehold_live::run(scenario, stop)
     };
-    let outcome = outcome.map_err(|error| live_failure(scenario, &error))?;
+    let mut outcome = outcome.map_err(|error| live_failure(scenario, &error))?;
+    if outcome.stopped {
+        let note = "stopped before its end: the counts are of what ran".to_owned();
+        outcome.result.warnings.push(note);
+    }
     Ok(Outcome {
         result: outcome.result,
         stopped: outcome.stopped,

@@ -104,11 +104,7 @@ pub(crate) fn result(
         memory: counts.memory,
         store: counts.store,
         laws,
-        lock: Some(LockResult {
-            holds: report.core_locks,
-            longest_hold_ns: report.longest_hold.get(),
-            longest_wait_ns: report.longest_wait.get(),
-        }),
+        lock: Some(lock_result(&report)),
         warnings,
     })
 }
@@ -163,6 +159,15 @@ fn late_job(job: &Job, deadline: Option<Duration>, origin: MonotonicTime) -> Lat
         tardiness,
         delays,
     )
+}
+
+/// How the core's lock was held.
+pub(crate) fn lock_result(report: &Report) -> LockResult {
+    LockResult {
+        holds: report.core_locks,
+        longest_hold_ns: report.longest_hold.get(),
+        longest_wait_ns: report.longest_wait.get(),
+    }
 }
 
 /// What can be checked after a run in lockstep: its counts are compared with the simulator's besides.

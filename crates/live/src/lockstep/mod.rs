@@ -46,6 +46,7 @@ pub fn run_in_lockstep(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome
     machine.pager.settle()?;
     let mut result = simulated.result;
     result.engine = Engine::Live;
+    result.lock = Some(collect::lock_result(&machine.pager.report()?));
     result.placement = Some(Placement::Embedded);
     result
         .warnings
