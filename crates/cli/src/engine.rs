@@ -204,6 +204,7 @@ fn live_failure(scenario: &Scenario, error: &freehold_live::LiveError) -> Failur
     match error {
         E::CopyOnWrite(_)
         | E::Cpus { .. }
+        | E::Memory { .. }
         | E::Reservation { .. }
         | E::Region { .. }
         | E::Task { .. }

@@ -25,6 +25,14 @@ pub enum LiveError {
         /// CPUs of this process.
         usable: usize,
     },
+    /// A pool larger than the memory that is available.
+    #[error("memory.pool is {pool} MiB, but only {available} MiB are available: make the pool smaller")]
+    Memory {
+        /// The pool, in MiB.
+        pool: u64,
+        /// What the kernel says is available, in MiB.
+        available: u64,
+    },
     /// The CPUs of this process cannot be asked for.
     #[error("the CPUs of this process are not known: {0}")]
     UnknownCpus(freehold_linux::sched::AffinityError),

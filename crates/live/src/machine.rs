@@ -40,6 +40,7 @@ impl Machine {
         if let Some(view) = scenario.regions.iter().find(|region| region.copy_of.is_some()) {
             return Err(LiveError::CopyOnWrite(view.name.clone()));
         }
+        check_memory(scenario)?;
         let parallel = u16::try_from(scenario.store.parallel).unwrap_or(u16::MAX);
         let store = StoreShape {
             latency: scenario.store.latency,
@@ -200,4 +201,17 @@ pub(crate) fn choose_cpus(scenario: &Scenario) -> Result<Vec<usize>, LiveError> 
         });
     }
     Ok(usable[usable.len() - wanted..].to_vec())
+}
+
+/// Refuses a pool that the kernel could only give by killing something. Where it does not say what is available,
+/// nothing is refused.
+fn check_memory(scenario: &Scenario) -> Result<(), LiveError> {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    let pool = scenario.pool.to_bytes().get() >> 20;
+    match kib.map(|kib| kib >> 10) {
+        Some(available) if pool > available => Err(LiveError::Memory { pool, available }),
+        _ => Ok(()),
+    }
 }
