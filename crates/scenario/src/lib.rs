@@ -4,6 +4,7 @@
 //!   names file, line and key and says what to do. Programs build the same through [`ScenarioSpec`].
 //! - [`AccessGenerator`] turns a task into the accesses of its jobs, the same for every engine.
 //! - [`results`] holds the documents that `run`, `reproduce` and `bench` print, as JSON and as tables.
+//! - [`recording`] holds what happened when, for pictures and traces.
 //!
 //! Nothing here reads a clock or draws an unseeded number; only `load` and traces read files.
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@ mod error;
 mod model;
 pub mod plan;
 mod quantity;
+pub mod recording;
 mod resolve;
 pub mod results;
 mod spec;

@@ -1,0 +1,409 @@
+//! What happened in a run, for pictures and traces: one model, filled by both engines, read by whoever draws.
+//!
+//! Plain data. All times are nanoseconds since the run's time 0; intervals are half-open. Every list is bounded by a
+//! [`Capacity`]; what found no room is counted in [`Recording::lost`], and pictures say so. Regions, reservations and
+//! tasks are meant by their position in the scenario.
+//!
+//! ```
+//! use freehold_scenario::recording::{Capacity, Recording, keep};
+//! let mut recording = Recording::new(2);
+//! let room = Capacity { evictions: 0, ..Capacity::default() };
+//! assert_eq!((recording.tasks.len(), recording.lost), (2, 0));
+//! keep(&mut recording.tasks[0].spans, room.per_task_spans, &mut recording.lost, Default::default());
+//! assert_eq!((recording.tasks[0].spans.len(), recording.lost), (1, 0));
+//! ```
+
+use crate::results::Delays;
+
+/// A run as it happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// In the scenario's order.
+    pub tasks: Vec<TaskRecording>,
+    /// The lists, ascending in time.
+    pub samples: Vec<Sample>,
+    /// Pages evicted, ascending in time. Demotions are many and may be left out.
+    pub evictions: Vec<Eviction>,
+    /// Reads from and writes to the store, ascending in the time of their begin.
+    pub transfers: Vec<Transfer>,
+    /// Holds of the core's lock, ascending in time; live only.
+    pub lock_holds: Vec<LockHold>,
+    /// Events that found no room.
+    pub lost: u64,
+}
+
+/// What one task did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskRecording {
+    /// Jobs, ascending in number.
+    pub jobs: Vec<JobSpan>,
+    /// What the task did when, ascending; gaps are sleep.
+    pub spans: Vec<Span>,
+    /// Faults, ascending in the time of their begin.
+    pub faults: Vec<FaultSpan>,
+}
+
+/// One job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobSpan {
+    /// Its number, from 0.
+    pub number: u64,
+    /// When it was released.
+    pub release_ns: u64,
+    /// When it began to run: not before its release, nor before the end of the job before.
+    pub begin_ns: u64,
+    /// When it ended; the end of the run where it did not.
+    pub end_ns: u64,
+    /// Its absolute deadline; `None` without.
+    pub deadline_ns: Option<u64>,
+    /// Whether it ended late, or is unfinished past its deadline.
+    pub missed: bool,
+    /// Whether it ended.
+    pub finished: bool,
+    /// Where its time went.
+    pub delays: Delays,
+}
+
+impl JobSpan {
+    /// From release to end, ns.
+    #[must_use]
+    pub fn response_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.release_ns)
+    }
+
+    /// By how much it ended past its deadline, ns; 0 where it did not, or has none.
+    #[must_use]
+    pub fn tardiness_ns(&self) -> u64 {
+        self.deadline_ns
+            .map_or(0, |deadline| self.end_ns.saturating_sub(deadline))
+    }
+}
+
+/// What a task does while it does not sleep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TaskState {
+    /// It runs.
+    #[default]
+    Running,
+    /// Ready, but another task runs, or its budget is used up.
+    Ready,
+    /// It has a CPU, on which it spins for the store.
+    StoreSpin,
+    /// It has suspended itself for the store.
+    StoreWait,
+}
+
+/// What a task did for some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// From when.
+    pub from_ns: u64,
+    /// Until when.
+    pub to_ns: u64,
+    /// What it did.
+    pub state: TaskState,
+}
+
+/// How a fault ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum FaultKind {
+    /// The page was resident.
+    #[default]
+    Soft,
+    /// Filled with zeros.
+    ZeroFill,
+    /// Read back from the store.
+    SwapIn,
+    /// Read back from the store, and the task still held the page when another's eviction took it.
+    SharedSwapIn,
+    /// Read from a file for the first time.
+    FileRead,
+    /// Copied on write.
+    Copy,
+    /// Write permission granted.
+    Upgrade,
+    /// It could not be resolved.
+    Failed,
+}
+
+impl FaultKind {
+    /// Every kind, in the order in which documents list them.
+    pub const ALL: [Self; 8] = [
+        Self::Soft,
+        Self::ZeroFill,
+        Self::SwapIn,
+        Self::SharedSwapIn,
+        Self::FileRead,
+        Self::Copy,
+        Self::Upgrade,
+        Self::Failed,
+    ];
+
+    /// Its name for a reader.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Soft => "soft fault",
+            Self::ZeroFill => "zero fill",
+            Self::SwapIn => "swap-in",
+            Self::SharedSwapIn => "shared swap-in",
+            Self::FileRead => "file read",
+            Self::Copy => "copy on write",
+            Self::Upgrade => "write fault",
+            Self::Failed => "failed fault",
+        }
+    }
+}
+
+/// A fault, from the access that faulted until the task went on; its service is part of it where the engine can tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultSpan {
+    /// When the access faulted.
+    pub from_ns: u64,
+    /// When the fault was over.
+    pub to_ns: u64,
+    /// The region.
+    pub region: u16,
+    /// The page of the region.
+    pub page: u32,
+    /// How it ended.
+    pub kind: FaultKind,
+}
+
+/// The lists at one instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// When.
+    pub at_ns: u64,
+    /// In the scenario's order.
+    pub reservations: Vec<ReservationSample>,
+    /// Frames of the pool that nobody holds.
+    pub pool_free: u64,
+    /// Frames held by reservations, and pages of tasks without one.
+    pub pool_used: u64,
+    /// Pages resident of each region, in the scenario's order.
+    pub regions_resident: Vec<u64>,
+}
+
+/// One reservation at one instant, in frames; the fields mean what those of
+/// [`ReservationResult`](crate::results::ReservationResult) mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReservationSample {
+    /// Pages on the active list.
+    pub active: u64,
+    /// Pages on the inactive list.
+    pub inactive: u64,
+    /// Pages locked against eviction.
+    pub locked: u64,
+    /// Free frames.
+    pub free: u64,
+    /// Frames of pages on their way.
+    pub in_flight: u64,
+    /// Frames the pool owes.
+    pub owed: u64,
+    /// Frames borrowed.
+    pub borrowed: u64,
+    /// Pages owned.
+    pub owned: u64,
+    /// Frames conserved for foreign pages.
+    pub conserved: u64,
+    /// Frames held.
+    pub held: u64,
+}
+
+/// Why a page went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EvictionReason {
+    /// Moved to the inactive list.
+    Demotion,
+    /// Taken from its holder's lists for a frame.
+    #[default]
+    Eviction,
+    /// Taken back from a firm reservation that had borrowed its frame.
+    TakenBack,
+    /// Its holder left the page.
+    Left,
+    /// A copy-on-write page got its own copy.
+    Copied,
+}
+
+impl EvictionReason {
+    /// Its name for a reader.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Demotion => "demotion",
+            Self::Eviction => "eviction",
+            Self::TakenBack => "taken back",
+            Self::Left => "left",
+            Self::Copied => "copied",
+        }
+    }
+}
+
+/// A page that went from a holder's lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Eviction {
+    /// When.
+    pub at_ns: u64,
+    /// The region.
+    pub region: u16,
+    /// The page of the region.
+    pub page: u32,
+    /// Whose page it was; `None`: the pool's, or everybody's.
+    pub reservation: Option<u16>,
+    /// Why.
+    pub reason: EvictionReason,
+    /// Whether its content is written to the store.
+    pub write_back: bool,
+}
+
+/// Which way a page goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TransferKind {
+    /// From the store.
+    #[default]
+    Read,
+    /// To the store.
+    Write,
+}
+
+/// One page read from or written to the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transfer {
+    /// When it was asked for.
+    pub from_ns: u64,
+    /// When it ended; the end of the run where it did not.
+    pub to_ns: u64,
+    /// The region.
+    pub region: u16,
+    /// The page of the region.
+    pub page: u32,
+    /// Which way.
+    pub kind: TransferKind,
+    /// Whether it failed.
+    pub failed: bool,
+    /// On whose account, where that is known.
+    pub task: Option<u16>,
+}
+
+/// One hold of the core's lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LockHold {
+    /// When it was taken.
+    pub from_ns: u64,
+    /// When it was given back.
+    pub to_ns: u64,
+    /// How long the holder had waited for it before, ns.
+    pub waited_ns: u64,
+    /// Who held it; `None`: none of the scenario's tasks.
+    pub task: Option<u16>,
+}
+
+/// How many events of each kind a recording keeps: the first ones. With the default a task takes about 5 MiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Jobs of each task.
+    pub per_task_jobs: usize,
+    /// Spans of each task.
+    pub per_task_spans: usize,
+    /// Faults of each task.
+    pub per_task_faults: usize,
+    /// Samples, spread over the whole run.
+    pub samples: usize,
+    /// Evictions.
+    pub evictions: usize,
+    /// Transfers.
+    pub transfers: usize,
+    /// Holds of the core's lock.
+    pub lock_holds: usize,
+}
+
+impl Default for Capacity {
+    fn default() -> Self {
+        Self {
+            per_task_jobs: 10_000,
+            per_task_spans: 50_000,
+            per_task_faults: 100_000,
+            samples: 1_000,
+            evictions: 100_000,
+            transfers: 100_000,
+            lock_holds: 100_000,
+        }
+    }
+}
+
+impl Recording {
+    /// An empty recording of so many tasks.
+    #[must_use]
+    pub fn new(tasks: usize) -> Self {
+        Self {
+            tasks: vec![TaskRecording::default(); tasks],
+            ..Self::default()
+        }
+    }
+
+    /// Brings every list into its order; for an engine that collects from several places.
+    pub fn sort(&mut self) {
+        for task in &mut self.tasks {
+            task.jobs.sort_by_key(|job| job.number);
+            task.spans.sort_by_key(|span| span.from_ns);
+            task.faults.sort_by_key(|fault| fault.from_ns);
+        }
+        self.samples.sort_by_key(|sample| sample.at_ns);
+        self.evictions.sort_by_key(|eviction| eviction.at_ns);
+        self.transfers.sort_by_key(|transfer| transfer.from_ns);
+        self.lock_holds.sort_by_key(|hold| hold.from_ns);
+    }
+}
+
+/// Puts `item` in `list` while it has fewer than `room`; counts it in `lost` otherwise.
+pub fn keep<T>(list: &mut Vec<T>, room: usize, lost: &mut u64, item: T) {
+    if list.len() < room {
+        list.push(item);
+    } else {
+        *lost = lost.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        let (mut list, mut lost) = (Vec::new(), 0);
+        for number in 0..5 {
+            keep(&mut list, 3, &mut lost, number);
+        }
+        assert_eq!((list, lost), (vec![0, 1, 2], 2));
+        let mut lost = u64::MAX;
+        keep(&mut Vec::new(), 0, &mut lost, 0);
+        assert_eq!(lost, u64::MAX);
+    }
+
+    #[test]
+    fn sorting_brings_lists_into_their_order() {
+        let mut recording = Recording::new(1);
+        let fault = |from_ns| FaultSpan {
+            from_ns,
+            ..FaultSpan::default()
+        };
+        recording.tasks[0].faults = [3, 1, 2].map(fault).to_vec();
+        recording.sort();
+        assert_eq!(recording.tasks[0].faults, [1, 2, 3].map(fault).to_vec());
+    }
+
+    #[test]
+    fn late_is_past_the_deadline() {
+        let job = |deadline_ns| JobSpan {
+            release_ns: 10,
+            end_ns: 60,
+            deadline_ns,
+            ..JobSpan::default()
+        };
+        assert_eq!(job(Some(50)).tardiness_ns(), 10);
+        assert_eq!(job(Some(70)).tardiness_ns(), 0);
+        assert_eq!((job(None).tardiness_ns(), job(None).response_ns()), (0, 50));
+    }
+}
