@@ -203,6 +203,7 @@ fn live_failure(scenario: &Scenario, error: &freehold_live::LiveError) -> Failur
     let text = format!("{}: {error}", scenario.name);
     match error {
         E::CopyOnWrite(_)
+        | E::Store(_)
         | E::Cpus { .. }
         | E::Memory { .. }
         | E::Reservation { .. }

@@ -17,6 +17,9 @@ pub enum LiveError {
     /// Something that only the simulator runs.
     #[error("region {0}: copy-on-write views run in the simulator only: use --engine sim")]
     CopyOnWrite(String),
+    /// A store that only the simulator has.
+    #[error("memory.swap.store is \"{0}\", which the live engine does not have yet: use \"memory\" or --engine sim")]
+    Store(&'static str),
     /// More CPUs than there are.
     #[error("the scenario wants {wanted} CPUs, but this process may use {usable}: set machine.cpus to at most that")]
     Cpus {

@@ -8,7 +8,7 @@ use freehold_core::units::FrameCount;
 use freehold_linux::sched;
 use freehold_pager::store::StoreStats;
 use freehold_pager::{Config, Locking, MappedRegion, Pace, Pager, StoreShape, TaskHandle, Watch};
-use freehold_scenario::{ReservationIndex, Scenario, plan};
+use freehold_scenario::{ReservationIndex, Scenario, StoreKind, plan};
 
 use crate::error::LiveError;
 
@@ -39,6 +39,9 @@ impl Machine {
     pub(crate) fn new(scenario: &Scenario, pace: Pace, watch: Option<Arc<dyn Watch>>) -> Result<Self, LiveError> {
         if let Some(view) = scenario.regions.iter().find(|region| region.copy_of.is_some()) {
             return Err(LiveError::CopyOnWrite(view.name.clone()));
+        }
+        if scenario.store.kind != StoreKind::Memory {
+            return Err(LiveError::Store(scenario.store.kind.name()));
         }
         check_memory(scenario)?;
         let parallel = u16::try_from(scenario.store.parallel).unwrap_or(u16::MAX);

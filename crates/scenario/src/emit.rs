@@ -63,11 +63,13 @@ impl Text {
         let capacity = memory
             .capacity
             .map(|size| format!(", capacity = {}", quoted(&format_size(size))));
-        let (latency, parallel) = (time(memory.latency), memory.parallel);
-        let capacity = capacity.unwrap_or_default();
+        let directory = memory.directory.as_deref().map(quoted);
+        let directory = directory.map(|directory| format!(", directory = {directory}"));
+        let (store, latency, parallel) = (quoted(memory.store.name()), time(memory.latency), memory.parallel);
+        let (capacity, directory) = (capacity.unwrap_or_default(), directory.unwrap_or_default());
         self.key(
             "swap",
-            format!("{{ store = \"memory\", latency = {latency}, parallel = {parallel}{capacity} }}"),
+            format!("{{ store = {store}, latency = {latency}, parallel = {parallel}{capacity}{directory} }}"),
         );
     }
 

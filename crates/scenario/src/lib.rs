@@ -27,7 +27,7 @@ pub use document::Document;
 pub use error::{Error, Place, Warning};
 pub use model::{
     AccessStep, Class, Costs, Faults, PageRange, Pattern, Region, RegionIndex, RegionKind, RegionUse, Reservation,
-    ReservationIndex, ReservationKind, Scenario, Sharing, StoreConfig, Task, TaskIndex, TraceEntry,
+    ReservationIndex, ReservationKind, Scenario, Sharing, StoreConfig, StoreKind, Task, TaskIndex, TraceEntry,
 };
 pub use quantity::{format_size, format_time, parse_size, parse_time};
 pub use resolve::{MAX_CPUS, MAX_ENTRIES, MAX_PAGES, MAX_TIME};

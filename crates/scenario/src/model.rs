@@ -4,6 +4,7 @@ use crate::error::Warning;
 use crate::spec::ScenarioSpec;
 use freehold_core::units::{Duration, FrameCount, Instant, PageCount, PageIndex};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 macro_rules! index {
@@ -72,15 +73,55 @@ pub struct Scenario {
     pub(crate) spec: ScenarioSpec,
 }
 
-/// The emulated store of `memory.swap`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What kind of store evicted pages go to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StoreKind {
+    /// Memory with a latency: an emulated device.
+    #[default]
+    Memory,
+    /// A file.
+    File,
+    /// Compressed memory.
+    Compressed,
+}
+
+impl StoreKind {
+    /// Time for one page where the scenario states none. For [`Memory`](Self::Memory) the store keeps to it in every
+    /// engine; of the others, which take as long as they take, it is the simulator's model.
+    #[must_use]
+    pub const fn default_latency(self) -> Duration {
+        match self {
+            Self::Memory => Duration::from_micros(500),
+            Self::File => Duration::from_micros(60),
+            Self::Compressed => Duration::from_micros(10),
+        }
+    }
+
+    /// The word of the scenario file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::File => "file",
+            Self::Compressed => "compressed",
+        }
+    }
+}
+
+/// The store of `memory.swap`.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreConfig {
-    /// Time for one page.
+    /// Which store.
+    pub kind: StoreKind,
+    /// Time for one page: what `memory` keeps to, and the simulator's model of the others.
     pub latency: Duration,
-    /// Requests served at once, 1..=256.
+    /// Requests served at once, 1..=256; of `file`, requests under way at the device.
     pub parallel: u32,
     /// Pages it can hold; `None` is unbounded.
     pub capacity: Option<PageCount>,
+    /// Where the file of `file` is made: not empty, not looked for yet. Without meaning for the others.
+    pub directory: PathBuf,
 }
 
 /// The simulator's costs; none zero.

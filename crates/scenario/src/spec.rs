@@ -1,7 +1,7 @@
 //! The scenario as written: plain values under names, every default still open. Build one in a program and validate it
 //! with [`Scenario::try_from`](crate::Scenario), or read one from a file; both go through the same rules.
 
-use crate::model::{Costs, Faults, Pattern, RegionKind, ReservationKind, Sharing};
+use crate::model::{Costs, Faults, Pattern, RegionKind, ReservationKind, Sharing, StoreKind};
 use freehold_core::units::{ByteLen, Duration};
 
 /// A whole scenario.
@@ -51,12 +51,17 @@ pub struct ScenarioSpec {
 pub struct MemorySpec {
     /// Frames the core manages, in bytes; a multiple of 4 KiB.
     pub pool: ByteLen,
-    /// `memory.swap.latency`: how long the store takes for one page.
+    /// `memory.swap.store`: which store.
+    pub store: StoreKind,
+    /// `memory.swap.latency`: how long the store takes for one page, see [`StoreKind::default_latency`].
     pub latency: Duration,
     /// `memory.swap.parallel`: requests the store serves at once, 1..=256.
     pub parallel: u32,
     /// `memory.swap.capacity`: room of the store; `None` is unbounded.
     pub capacity: Option<ByteLen>,
+    /// `memory.swap.directory`: where the file of a file store is; `None` is `/var/tmp`. Only with
+    /// [`StoreKind::File`].
+    pub directory: Option<String>,
 }
 
 /// `[[region]]`.
@@ -165,9 +170,11 @@ impl ScenarioSpec {
             seed: 1,
             memory: MemorySpec {
                 pool,
-                latency: Duration::from_micros(500),
+                store: StoreKind::Memory,
+                latency: StoreKind::Memory.default_latency(),
                 parallel: 8,
                 capacity: None,
+                directory: None,
             },
             cpus: 1,
             costs: Costs::default(),

@@ -187,3 +187,37 @@ fn overrides_apply() {
     );
     assert_eq!(Scenario::parse(&scenario.to_toml(), "t.toml").unwrap(), scenario);
 }
+
+#[test]
+fn stores_have_their_own_defaults() {
+    let store = |text: &str| Scenario::parse(&replaced("store = \"memory\", latency = \"500us\"", text), "s.toml");
+    let found = |text: &str| store(text).map(|scenario| scenario.store).unwrap();
+    let seen = |text: &str| {
+        let store = found(text);
+        let directory = store.directory.to_str().unwrap().to_owned();
+        (
+            store.kind.name(),
+            store.latency.get() / 1_000,
+            store.parallel,
+            directory,
+        )
+    };
+    let usual = || "/var/tmp".to_owned();
+    assert_eq!(seen("parallel = 4"), ("memory", 500, 4, usual()));
+    assert_eq!(seen("store = \"file\""), ("file", 60, 8, usual()));
+    assert_eq!(seen("store = \"compressed\""), ("compressed", 10, 8, usual()));
+    let own = "store = \"file\", directory = \"/srv/swap\", latency = \"2ms\"";
+    assert_eq!(seen(own), ("file", 2_000, 8, "/srv/swap".to_owned()));
+    // What the override makes of it, the override is to blame for.
+    let mut document = Document::parse(
+        &replaced("store = \"memory\"", own.split(", latency").next().unwrap()),
+        "s.toml",
+    )
+    .unwrap();
+    document.apply_set("memory.swap.store=memory").unwrap();
+    let message = document.scenario().unwrap_err().to_string();
+    assert!(
+        message.starts_with("--set memory.swap.store=memory: memory.swap.directory: "),
+        "{message}"
+    );
+}

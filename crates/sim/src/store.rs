@@ -33,7 +33,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new(config: StoreConfig, injector: Option<Injector>) -> Self {
+    pub(crate) fn new(config: &StoreConfig, injector: Option<Injector>) -> Self {
         let channels = usize::try_from(config.parallel.max(1)).unwrap_or(1);
         Self {
             latency: config.latency.get(),

@@ -4,7 +4,7 @@ use super::schema::{ACCESS, COSTS, FAULTS, LOCK, MACHINE, MEMORY, REGION, RESERV
 use super::section::Section;
 use super::tree::{Node, Value};
 use crate::error::Fault;
-use crate::model::{Costs, Faults, Pattern, RegionKind, ReservationKind, Sharing};
+use crate::model::{Costs, Faults, Pattern, RegionKind, ReservationKind, Sharing, StoreKind};
 use crate::spec::{AccessSpec, ClassSpec, LockSpec, MemorySpec, RegionSpec, ReservationSpec, ScenarioSpec, TaskSpec};
 use freehold_core::units::Duration;
 use std::path::Path;
@@ -52,10 +52,12 @@ pub(super) fn scenario(table: &[(String, Node)], directory: &Path) -> Result<Sce
 }
 
 fn store(swap: &Section<'_>, memory: &mut MemorySpec) -> Result<(), Fault> {
-    swap.choice("store", &[("memory", ())], &["file", "compressed"])?;
-    memory.latency = swap.time("latency")?.unwrap_or(memory.latency);
+    let kinds = [StoreKind::Memory, StoreKind::File, StoreKind::Compressed].map(|kind| (kind.name(), kind));
+    memory.store = swap.choice("store", &kinds, &[])?.unwrap_or_default();
+    memory.latency = swap.time("latency")?.unwrap_or(memory.store.default_latency());
     memory.parallel = swap.small("parallel", "1 to 256")?.unwrap_or(memory.parallel);
     memory.capacity = swap.size("capacity")?;
+    memory.directory = swap.text("directory")?;
     Ok(())
 }
 

@@ -44,6 +44,7 @@ pub(crate) const SWAP: Fields = &[
     ("latency", Leaf),
     ("parallel", Leaf),
     ("capacity", Leaf),
+    ("directory", Leaf),
 ];
 pub(crate) const MACHINE: Fields = &[("cpus", Leaf)];
 pub(crate) const COSTS: Fields = &[

@@ -7,10 +7,11 @@ mod task;
 
 use crate::admission;
 use crate::error::{Error, Fault, Place};
-use crate::model::{Costs, Faults, Scenario, StoreConfig};
-use crate::spec::ScenarioSpec;
+use crate::model::{Costs, Faults, Scenario, StoreConfig, StoreKind};
+use crate::spec::{MemorySpec, ScenarioSpec};
 use checks::{Names, pages, refuse, span};
 use freehold_core::units::Duration;
+use std::path::PathBuf;
 
 /// The largest pool, and the most pages of all regions together: 256 GiB. The engines keep tables per page.
 pub const MAX_PAGES: u32 = 1 << 26;
@@ -18,6 +19,8 @@ pub const MAX_PAGES: u32 = 1 << 26;
 pub const MAX_ENTRIES: usize = 1024;
 /// The most CPUs of the machine.
 pub const MAX_CPUS: u32 = 256;
+/// Where a file store makes its file by default.
+const DEFAULT_DIRECTORY: &str = "/var/tmp";
 /// The longest time a scenario may state: 10 years.
 pub const MAX_TIME: Duration = Duration::new(10 * 365 * 86_400 * 1_000_000_000);
 
@@ -146,8 +149,29 @@ fn store(spec: &ScenarioSpec) -> Result<StoreConfig, Fault> {
         .map(|size| pages("memory.swap.capacity", size, u32::MAX))
         .transpose()?;
     Ok(StoreConfig {
+        kind: memory.store,
         latency: memory.latency,
         parallel: memory.parallel,
         capacity,
+        directory: directory(memory)?,
     })
+}
+
+/// Where a file store's file is made. Whether the place exists is for the engine to find out.
+fn directory(memory: &MemorySpec) -> Result<PathBuf, Fault> {
+    let path = "memory.swap.directory";
+    let Some(directory) = &memory.directory else {
+        return Ok(PathBuf::from(DEFAULT_DIRECTORY));
+    };
+    if memory.store != StoreKind::File {
+        let message = format!(
+            "belongs to store \"file\": remove it, or change the store from \"{}\"",
+            memory.store.name()
+        );
+        return Err(Fault::new(path, message).with("memory.swap.store"));
+    }
+    if directory.is_empty() || directory.chars().any(char::is_control) {
+        return refuse(path, "must be the path of a directory, such as \"/var/tmp\"");
+    }
+    Ok(PathBuf::from(directory))
 }

@@ -3,7 +3,7 @@
 
 use freehold_core::units::{ByteLen, Duration};
 use freehold_scenario::{
-    AccessSpec, ClassSpec, LockSpec, Pattern, RegionSpec, ReservationSpec, ScenarioSpec, Sharing, TaskSpec,
+    AccessSpec, ClassSpec, LockSpec, Pattern, RegionSpec, ReservationSpec, ScenarioSpec, Sharing, StoreKind, TaskSpec,
 };
 use proptest::prelude::*;
 
@@ -99,13 +99,23 @@ fn task() -> impl Strategy<Value = TaskSpec> {
     })
 }
 
+fn store() -> impl Strategy<Value = (StoreKind, Option<String>)> {
+    prop_oneof![
+        Just((StoreKind::Memory, None)),
+        Just((StoreKind::Compressed, None)),
+        proptest::option::of("[ -~τ]{1,9}").prop_map(|directory| (StoreKind::File, directory)),
+    ]
+}
+
 /// Legal scenarios: two regions of 8 to 40 pages, two reservations, up to five tasks.
 pub(crate) fn spec() -> impl Strategy<Value = ScenarioSpec> {
     let sizes = (8_u64..40, 8_u64..40, 48_u64..64, 48_u64..64);
     let locks = (0_u64..4, 1_u64..4, any::<bool>());
-    (sizes, locks, proptest::collection::vec(task(), 0..5), any::<u32>()).prop_map(|(sizes, locks, tasks, seed)| {
+    let others = (any::<u32>(), store());
+    (sizes, locks, proptest::collection::vec(task(), 0..5), others).prop_map(|(sizes, locks, tasks, (seed, store))| {
         let mut spec = ScenarioSpec::new("random \"τ\"\\", Duration::from_millis(200), kib(4 * 128));
         spec.seed = u64::from(seed);
+        (spec.memory.store, spec.memory.directory) = store;
         spec.regions = vec![
             RegionSpec::new("g0", kib(sizes.0 * 4)),
             RegionSpec::new("g1", kib(sizes.1 * 4)),

@@ -1,13 +1,16 @@
 use super::*;
 use freehold_core::units::PageCount;
+use freehold_scenario::StoreKind;
 
 fn store(latency: u64, parallel: u32, faults: Option<Faults>) -> Store {
     let config = StoreConfig {
+        kind: StoreKind::default(),
         latency: Duration::new(latency),
         parallel,
         capacity: None::<PageCount>,
+        directory: std::path::PathBuf::new(),
     };
-    Store::new(config, faults.map(|faults| Injector::new(faults, 1)))
+    Store::new(&config, faults.map(|faults| Injector::new(faults, 1)))
 }
 
 /// When each of `requests`, handed in together at time 0, ends, in the order of ending; and whether it failed.

@@ -27,7 +27,7 @@ impl<'a> World<'a> {
             names: Names::default(),
             tables: PageTables::new(scenario),
             physical: Physical::new(scenario),
-            store: Store::new(scenario.store, injector),
+            store: Store::new(&scenario.store, injector),
             laws: LawBook::default(),
             sequences: Sequences::new(scenario.reservations.len(), options.sequences),
             counts: StoreCounts::default(),
