@@ -1,5 +1,6 @@
-//! The store of evicted pages in virtual time: requests wait, first come first served, for one of a few channels, each
-//! of which serves one request in one latency. Faults (late, failed, reordered) come from a seed.
+//! The store of evicted pages in virtual time: requests wait, the most urgent first and among equals first come first
+//! served, for one of a few channels, each of which serves one request in one latency. Faults (late, failed, reordered)
+//! come from a seed.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -8,7 +9,7 @@ use freehold_core::units::Duration;
 use freehold_scenario::{Faults, StoreConfig};
 
 use crate::rng::Rng;
-use crate::world::Ticket;
+use crate::world::{Ticket, Urgency};
 
 /// Below this latency a task waits for the store by spinning on its CPU; at or above it, it suspends itself.
 pub const SPIN_BELOW: Duration = Duration::from_micros(50);
@@ -20,11 +21,29 @@ pub(crate) struct Ended {
     pub(crate) failed: bool,
 }
 
+/// A request that no channel serves yet.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    urgency: Urgency,
+    /// A running number.
+    arrival: u64,
+    ticket: Ticket,
+}
+
+impl Waiting {
+    /// Who comes first has the smaller one.
+    fn rank(&self) -> (Reverse<Urgency>, u64) {
+        (Reverse(self.urgency), self.arrival)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Store {
     latency: u64,
     channels: usize,
-    waiting: VecDeque<Ticket>,
+    /// By rank.
+    waiting: VecDeque<Waiting>,
+    arrivals: u64,
     /// Due time, running number (ties end in order of starting), slot in `serving`.
     due: BinaryHeap<Reverse<(u64, u64, usize)>>,
     serving: Vec<Option<Ended>>,
@@ -39,6 +58,7 @@ impl Store {
             latency: config.latency.get(),
             channels,
             waiting: VecDeque::new(),
+            arrivals: 0,
             due: BinaryHeap::with_capacity(channels),
             serving: vec![None; channels],
             started: 0,
@@ -47,9 +67,43 @@ impl Store {
     }
 
     /// Hands a request in at `now`.
-    pub(crate) fn submit(&mut self, now: u64, ticket: Ticket) {
-        self.waiting.push_back(ticket);
+    pub(crate) fn submit(&mut self, now: u64, ticket: Ticket, urgency: Urgency) {
+        let arrival = self.arrivals;
+        self.arrivals += 1;
+        self.enqueue(Waiting {
+            urgency,
+            arrival,
+            ticket,
+        });
         self.start(now);
+    }
+
+    /// Whether a request handed in now begins at once, whatever its urgency.
+    pub(crate) fn has_free_channel(&self) -> bool {
+        self.due.len() < self.channels
+    }
+
+    /// Whether such a request waits or is being served. O(requests).
+    pub(crate) fn is_under_way(&self, chosen: impl Fn(&Ticket) -> bool) -> bool {
+        let serving = self.serving.iter().flatten().map(|ended| &ended.ticket);
+        serving
+            .chain(self.waiting.iter().map(|waiting| &waiting.ticket))
+            .any(chosen)
+    }
+
+    /// Lets requests that wait be served before less urgent ones. O(requests), more only where any is lifted.
+    pub(crate) fn lift(&mut self, urgency: Urgency, chosen: impl Fn(&Ticket) -> bool) {
+        let lifted = |waiting: &Waiting| waiting.urgency < urgency && chosen(&waiting.ticket);
+        while let Some(position) = self.waiting.iter().position(lifted) {
+            if let Some(waiting) = self.waiting.remove(position) {
+                self.enqueue(Waiting { urgency, ..waiting });
+            }
+        }
+    }
+
+    fn enqueue(&mut self, request: Waiting) {
+        let position = self.waiting.partition_point(|waiting| waiting.rank() < request.rank());
+        self.waiting.insert(position, request);
     }
 
     /// When the next request ends.
@@ -79,12 +133,12 @@ impl Store {
     }
 
     fn start(&mut self, now: u64) {
-        while self.due.len() < self.channels {
+        while self.has_free_channel() {
             let position = match &mut self.injector {
                 Some(injector) => injector.choose(self.waiting.len()),
                 None => 0,
             };
-            let Some(ticket) = self.waiting.remove(position) else {
+            let Some(Waiting { ticket, .. }) = self.waiting.remove(position) else {
                 return;
             };
             let Some(slot) = self.serving.iter().position(Option::is_none) else {

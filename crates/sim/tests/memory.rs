@@ -329,3 +329,38 @@ fn a_long_run_of_hits_is_quick() {
     );
     assert_eq!(outcome.result.tasks[0].response_ns.p50 / 1_000_000, 50);
 }
+
+/// Mean wait for the store per page that comes back from it, in latencies, of a task of this class beside many that
+/// keep the only channel busy.
+fn waits(class: ClassSpec) -> u64 {
+    let mut spec = spec(1_000, 200);
+    spec.memory.parallel = 1;
+    spec.memory.latency = ms(1);
+    spec.cpus = 2;
+    region(&mut spec, "wide", 100);
+    region(&mut spec, "narrow", 12);
+    reservation(&mut spec, "busy", 60);
+    reservation(&mut spec, "calm", 10);
+    let mut looked_at = walking("looked-at", "calm", "narrow", 100, true);
+    looked_at.class = Some(class);
+    looked_at.budget = Some(ms(90));
+    spec.tasks.push(looked_at);
+    for number in 0..12 {
+        let mut flood = walking(&format!("flood-{number}"), "busy", "wide", 10, true);
+        (flood.period, flood.class) = (None, Some(ClassSpec::BestEffort));
+        flood.accesses[0].pattern = Pattern::Random;
+        spec.tasks.push(flood);
+    }
+    let outcome = run(spec);
+    let found = &outcome.result.tasks[0];
+    assert!(found.swap_ins > 5, "{found:#?}");
+    found.store_wait_ns / found.swap_ins / 1_000_000
+}
+
+#[test]
+fn the_store_serves_the_more_urgent_first() {
+    let [deadline, fifo, best_effort] = [ClassSpec::Deadline, ClassSpec::Fifo(None), ClassSpec::BestEffort].map(waits);
+    // A page's own write-back, its fill, and for each at most one request that is being served already.
+    assert!(deadline <= 4 && fifo <= 4, "{deadline} {fifo}");
+    assert!(best_effort > 8, "{best_effort}");
+}

@@ -15,7 +15,9 @@ fn store(latency: u64, parallel: u32, faults: Option<Faults>) -> Store {
 
 /// When each of `requests`, handed in together at time 0, ends, in the order of ending; and whether it failed.
 fn ends(store: &mut Store, tickets: &[Ticket]) -> Vec<(u64, usize, bool)> {
-    tickets.iter().for_each(|ticket| store.submit(0, *ticket));
+    tickets
+        .iter()
+        .for_each(|ticket| store.submit(0, *ticket, Urgency::default()));
     let mut ends = Vec::new();
     while let Some(due) = store.next_end() {
         let ended = store.end_one(due).unwrap();
@@ -48,10 +50,10 @@ fn requests_queue_for_the_channels() {
 fn a_free_channel_starts_at_once() {
     let mut store = store(100, 1, None);
     let tickets = tickets(2);
-    store.submit(0, tickets[0]);
+    store.submit(0, tickets[0], Urgency::default());
     assert!(store.end_one(99).is_none());
     assert!(store.end_one(100).is_some());
-    store.submit(130, tickets[1]);
+    store.submit(130, tickets[1], Urgency::default());
     assert_eq!(store.next_end(), Some(230));
 }
 
@@ -97,4 +99,33 @@ fn a_healed_store_serves_as_it_should() {
     );
     store.heal();
     assert_eq!(ends(&mut store, &tickets(1)), [(100, 0, false)]);
+}
+
+/// The regions of all requests, in the order of ending.
+fn order(store: &mut Store) -> Vec<usize> {
+    let next = |store: &mut Store| store.next_end().and_then(|due| store.end_one(due));
+    std::iter::from_fn(|| next(store))
+        .map(|ended| ended.ticket.region)
+        .collect()
+}
+
+#[test]
+fn the_more_urgent_overtakes_what_waits_but_not_what_is_served() {
+    let mut store = store(100, 1, None);
+    for (ticket, urgency) in tickets(6).into_iter().zip([0, 0, 7, 0, 7, 9]) {
+        store.submit(0, ticket, Urgency::for_test(urgency));
+    }
+    assert_eq!(order(&mut store), [0, 5, 2, 4, 1, 3]);
+}
+
+#[test]
+fn what_is_lifted_keeps_its_place_among_equals() {
+    let mut store = store(100, 1, None);
+    for (ticket, urgency) in tickets(6).into_iter().zip([0, 0, 3, 0, 3, 0]) {
+        store.submit(0, ticket, Urgency::for_test(urgency));
+    }
+    assert!(store.is_under_way(|ticket| ticket.region == 0) && !store.is_under_way(|ticket| ticket.region == 6));
+    // What is as urgent already, or served already, stays.
+    store.lift(Urgency::for_test(3), |ticket| [0, 1, 4, 5].contains(&ticket.region));
+    assert_eq!(order(&mut store), [0, 1, 2, 4, 5, 3]);
 }

@@ -166,11 +166,13 @@ impl World<'_> {
             request: Request::Fill,
             source: Some(source),
             written: false,
+            reservation: None,
         };
         if self.setting_up || !matches!(source, Source::Store) {
             self.answers.push_back(ticket);
         } else {
-            self.store.submit(now, ticket);
+            let urgency = self.urgency_of_fill(page);
+            self.store.submit(now, ticket, urgency);
         }
     }
 
@@ -186,7 +188,8 @@ impl World<'_> {
             .mapper(region, number)
             .map(|_| "an eviction of a page that is still mapped");
         self.blame(now, Oracle::Effects, mapped, page);
-        if let Some(reservation) = self.reservation_of(holder) {
+        let reservation = self.reservation_of(holder);
+        if let Some(reservation) = reservation {
             self.sequences.note(reservation, Change::Evicted, region, number);
         }
         let ticket = Ticket {
@@ -195,11 +198,13 @@ impl World<'_> {
             request: Request::Evict,
             source: None,
             written,
+            reservation,
         };
         if self.setting_up || !written {
             self.answers.push_back(ticket);
         } else {
-            self.store.submit(now, ticket);
+            let urgency = self.urgency_of_write_back(holder);
+            self.store.submit(now, ticket, urgency);
         }
     }
 
@@ -225,7 +230,7 @@ impl World<'_> {
             .unwrap_or_default()
     }
 
-    fn reservation_of(&self, holder: Holder) -> Option<usize> {
+    pub(super) fn reservation_of(&self, holder: Holder) -> Option<usize> {
         match holder {
             Holder::Reservation(id) => self.names.reservation_of.get(id.index()).copied(),
             Holder::Pool => None,

@@ -7,6 +7,7 @@
 
 mod effects;
 mod setup;
+mod urgency;
 
 use std::collections::VecDeque;
 
@@ -24,6 +25,8 @@ use crate::physical::Physical;
 use crate::sequence::Sequences;
 use crate::store::Store;
 
+pub(crate) use urgency::Urgency;
+
 /// A request of the core that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket {
@@ -34,6 +37,8 @@ pub(crate) struct Ticket {
     source: Option<Source>,
     /// Of an eviction: whether the page is written to the store.
     written: bool,
+    /// Of an eviction: the reservation whose frame it frees; `None` is the pool.
+    reservation: Option<usize>,
 }
 
 #[cfg(test)]
@@ -47,6 +52,7 @@ impl Ticket {
             request: Request::Fill,
             source: Some(Source::Store),
             written: false,
+            reservation: None,
         }
     }
 }
@@ -121,6 +127,8 @@ pub(crate) struct World<'a> {
     pub(crate) wakes: VecDeque<Wake>,
     /// Before tasks are released everything is answered at once.
     setting_up: bool,
+    /// The task whose fault is being handled.
+    cause: Option<usize>,
     /// A lock that could not be completed.
     lock_failed: bool,
     /// Facts told to the core.
@@ -179,7 +187,10 @@ impl World<'_> {
         self.memory
             .handle_fault(Instant::new(now), fault)
             .map_err(|error| refused(error.to_string()))?;
+        self.cause = Some(task);
         self.carry_out(now);
+        self.cause = None;
+        self.lift_what_it_waits_for(task);
         Ok(())
     }
 

@@ -36,6 +36,7 @@ impl<'a> World<'a> {
             events: vec![None; scenario.tasks.len()],
             wakes: std::collections::VecDeque::new(),
             setting_up: true,
+            cause: None,
             lock_failed: false,
             facts: 0,
             check_every: options.check_every.map_or_else(|| default_check(scenario), u64::from),
