@@ -24,9 +24,10 @@
 //! for it. A fault that does not wait is over at once, its cost paid after; one that waits pays when the task runs
 //! again.
 //!
-//! **The store.** Requests queue for `parallel` channels of one `latency` per page: those of deadline tasks first, then
-//! of fifo tasks by priority, then of all others, equals in the order of their arrival; a write-back counts as of the
-//! task whose fault caused it, and write-backs are asynchronous. Below [`SPIN_BELOW`] a waiting task spins, charged to its budget; at or above it suspends itself.
+//! **The store.** Requests queue for `parallel` channels of one `latency` per page: those of deadline tasks first,
+//! then of fifo tasks by priority, then of all others, equals in the order of their arrival. Write-backs are
+//! asynchronous, and each counts as of the task whose fault caused it. Below [`SPIN_BELOW`] a waiting task spins,
+//! charged to its budget; at or above it suspends itself.
 //! `[faults]` makes requests late, fail, or overtake each other (each then takes one to two latencies). An access
 //! whose fault fails is left out and counted in [`TaskExtras::errors`]; the job goes on.
 //!
