@@ -71,6 +71,8 @@ pub(crate) struct Account {
     pub(crate) borrowed_at: u64,
     /// Frames in flight that go back to the pool when the page above them is gone.
     pub(crate) returning: u32,
+    /// Pages ever evicted because their frames were taken back.
+    pub(crate) taken_back: u64,
 }
 
 impl Account {
@@ -105,6 +107,7 @@ impl Account {
             in_owed: false,
             borrowed_at: 0,
             returning: 0,
+            taken_back: 0,
         }
     }
 
@@ -148,6 +151,7 @@ impl Account {
             in_flight: self.in_flight.count(),
             owed: FrameCount::new(self.owed),
             borrowed: FrameCount::new(self.borrowed),
+            taken_back: self.taken_back,
             owned: self.owned.count(),
             conserved: self.conserved.count(),
             held: FrameCount::new(self.held()),

@@ -143,14 +143,14 @@ pub enum Effect {
     WriteBack {
         /// The page.
         page: PageRef,
-        /// Whose lists it was evicted from; the frame goes to this holder.
+        /// Who gets the frame: whose lists the page was evicted from, or the pool that takes back what it lent.
         holder: Holder,
     },
     /// Request: drop `page`, whose content is in its store, its file, or zero. Its mappings are gone.
     Discard {
         /// The page.
         page: PageRef,
-        /// Whose lists it was evicted from; the frame goes to this holder.
+        /// Who gets the frame: whose lists the page was evicted from, or the pool that takes back what it lent.
         holder: Holder,
     },
     /// Move the frame and content of `from` to `to`: a copy-on-write page whose only user writes it.

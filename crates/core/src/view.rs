@@ -22,6 +22,8 @@ pub struct ReservationView {
     pub owed: FrameCount,
     /// Frames borrowed from the pool (only firm reservations).
     pub borrowed: FrameCount,
+    /// Pages ever evicted from it because the frames under them were taken back.
+    pub taken_back: u64,
     /// Frames of pages this reservation owns.
     pub owned: FrameCount,
     /// Frames on the conserved-page list.

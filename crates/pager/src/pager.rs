@@ -16,7 +16,7 @@ use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::{ObjectId, ReservationId};
 use freehold_core::law::Violation;
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, PageRange, ReservationSpec};
-use freehold_core::units::{Instant, PageCount, PageIndex};
+use freehold_core::units::{FrameCount, Instant, PageCount, PageIndex};
 use freehold_linux::clock::{self, MonotonicTime};
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_linux::userfault::{Features, Userfault};
@@ -24,8 +24,8 @@ use freehold_store::{MemoryStore, Record, Slot, StoreConfig};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// How often an admission that finds its frames in use is tried again, each time after a transfer has ended.
-const ADMISSION_ATTEMPTS: u32 = 10_000;
+/// How often an admission whose frames are in use looks again while nothing that it could end is under way.
+const IDLE_LOOKS: u32 = 1_000;
 
 /// How long a command that waits for another thread sleeps before it looks again.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_micros(50);
@@ -139,23 +139,24 @@ impl Pager {
         })
     }
 
-    /// Admits a reservation and backs its frames.
+    /// Admits a reservation and backs its frames. Where frames that nobody has a claim to are in use, lent to firm
+    /// reservations or by tasks without one, they are gathered first: at most one transfer for each frame, as many at a
+    /// time as the store serves, and nobody whose frames they are has to do anything for it.
     ///
     /// # Errors
     /// See [`ReserveError`]; nothing is reserved then.
     pub fn reserve(&self, spec: ReservationSpec) -> Result<ReservationId, ReserveError> {
         let mut control = self.shared.control.lock();
         let context = &mut control.context;
-        let mut attempt = 0;
-        let id = loop {
-            let admitted = self.shared.ask(context, |core, _| core.admit(spec));
-            match admitted {
-                Err(AdmitError::InUse { .. }) if attempt < ADMISSION_ATTEMPTS && self.pass_transfer(context) => {
-                    attempt += 1;
-                }
-                other => break other?,
+        let mut admitted = self.shared.ask(context, |core, _| core.admit(spec));
+        if matches!(admitted, Err(AdmitError::InUse { .. })) {
+            self.gather(context, spec.capacity);
+            admitted = self.shared.ask(context, |core, _| core.admit(spec));
+            if admitted.is_err() {
+                self.shared.ask(context, |core, _| core.stop_gathering());
             }
-        };
+        }
+        let id = admitted?;
         if let Err(errno) = self.adjust(context) {
             // The tasks of a new reservation cannot be in the way.
             let _ = self.shared.ask(context, |core, _| core.release(id));
@@ -358,6 +359,27 @@ impl Pager {
 
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// Ends transfers until `wanted` frames are free, or until that is hopeless: transfers fail, or nothing moves.
+    fn gather(&self, context: &mut Context, wanted: FrameCount) {
+        // One for each frame; as many again for what was under way before or had to be repeated.
+        let mut transfers = wanted.get().saturating_mul(2);
+        let mut idle = 0;
+        while transfers > 0 && idle < IDLE_LOOKS {
+            let missing = self.shared.ask(context, |core, _| core.gather(wanted));
+            if missing.is_ok_and(|missing| missing.is_zero()) || missing.is_err() {
+                return;
+            }
+            if self.pass_transfer(context) {
+                (transfers, idle) = (transfers - 1, 0);
+            } else {
+                // They are in the hands of tasks' threads, which may be preempted.
+                self.shared.lend_priority();
+                clock::sleep_until(clock::now().saturating_add(LOOK_AGAIN));
+                idle += 1;
+            }
+        }
     }
 
     /// Waits for the earliest transfer and ends it; false if there is none.

@@ -112,6 +112,7 @@ pub fn reservation_result(name: &str, view: &ReservationView) -> ReservationResu
         in_flight: frames(view.in_flight),
         owed: frames(view.owed),
         borrowed: frames(view.borrowed),
+        taken_back: view.taken_back,
         owned: frames(view.owned),
         conserved: frames(view.conserved),
         held: frames(view.held),

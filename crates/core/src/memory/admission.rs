@@ -14,7 +14,8 @@ impl Memory {
     /// them free.
     ///
     /// # Errors
-    /// See [`AdmitError`]. Only after [`AdmitError::InUse`] is there something to drain: frames being taken back.
+    /// See [`AdmitError`]. Only after [`AdmitError::InUse`] is there something to drain: frames being taken back. To be
+    /// sure to get them, [`gather`](Self::gather) them first.
     pub fn admit(&mut self, spec: ReservationSpec) -> Result<ReservationId, AdmitError> {
         let wanted = spec.capacity.get();
         if wanted == 0 {
@@ -49,6 +50,10 @@ impl Memory {
         let account = self.account(HolderIndex::reservation(usize::from(slot)));
         *account = Account::new(Some(id), spec.kind, wanted);
         account.free.put(frames);
+        if self.gathering > 0 {
+            self.gathering = 0;
+            self.call_for_service(HolderIndex::POOL);
+        }
         self.end();
         Ok(id)
     }

@@ -201,7 +201,8 @@ impl Memory {
         self.settle_all(page);
         self.wake(page);
         let claimant = if taken_back { HolderIndex::POOL } else { holder };
-        if self.account_of(claimant).claims > 0 && self.account_of(claimant).uncommitted_supply() < 0 {
+        let waits = claimant != HolderIndex::POOL || self.gathering == 0;
+        if waits && self.account_of(claimant).claims > 0 && self.account_of(claimant).uncommitted_supply() < 0 {
             self.refuse_first_claim(claimant, FaultFailure::WriteBack);
         } else if claimant == HolderIndex::POOL {
             self.refuse_debtor();

@@ -72,6 +72,8 @@ pub struct Memory {
     pub(crate) returning_total: u32,
     /// Frames that the pool owes.
     pub(crate) owed_total: u32,
+    /// Frames that are being gathered for a reservation that is about to be admitted; 0 is none.
+    pub(crate) gathering: u32,
     /// In this step a page could not be written back.
     pub(crate) store_failed: bool,
     /// Reservations with a lock that is bringing pages in.
@@ -121,6 +123,7 @@ impl Memory {
             borrowed_total: 0,
             returning_total: 0,
             owed_total: 0,
+            gathering: 0,
             store_failed: false,
             locks_in_progress: 0,
             unpaid_total: 0,

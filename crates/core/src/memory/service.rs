@@ -41,6 +41,11 @@ impl Memory {
     fn serve(&mut self, holder: HolderIndex) {
         if holder == HolderIndex::POOL {
             self.pay_debts();
+            if self.gathering > 0 {
+                // Tasks without a reservation wait until it is over.
+                self.reclaim_gathered();
+                return;
+            }
         }
         while self.account_of(holder).claims > 0 {
             if !self.room_for_batch() {
@@ -68,7 +73,7 @@ impl Memory {
 
     /// Whether somebody waits for frames of the pool.
     pub(crate) fn pool_is_short(&self) -> bool {
-        self.pool().claims > 0 || !self.first_owed.is_none()
+        self.pool().claims > 0 || !self.first_owed.is_none() || self.gathering > 0
     }
 
     /// Claims that nothing can ever serve are refused, so that nobody waits for ever.

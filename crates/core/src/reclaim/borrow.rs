@@ -1,5 +1,12 @@
 //! Firm reservations: frames that nobody reserved are lent to them, and taken back under pressure, clean and latest
 //! first. The borrower waits for write-back, never the claimant.
+//!
+//! The bound: when `n` frames are wanted, requests for as many as are missing are begun in the step that wants them
+//! (as far as its effects have room; the rest as those end), each on a page of its own, and none waits for the
+//! borrower to do anything. A frame costs no request if it is free or under a shared page, a discard if the page is
+//! clean, one write to the store if it is dirty. So `n` frames are back after at most `n` requests: with a store that
+//! serves `p` requests at a time in `t` each, within `t · ⌈n / p⌉` of being wanted, once the store has ended what it
+//! had begun before.
 
 use crate::effect::UnmapReason;
 use crate::entry::Marks;
@@ -12,11 +19,19 @@ use crate::page::PageMarks;
 /// Pages looked at, latest first, for one that needs no write-back.
 const CLEAN_SEARCH: u32 = 32;
 
+/// How far one frame has come on its way back.
+enum Taken {
+    /// It is in the pool.
+    Now,
+    /// It comes when a request ends.
+    Begun,
+}
+
 impl Memory {
     /// Lends this firm reservation one frame, if the pool has one that nobody has a better claim to.
     pub(crate) fn borrow(&mut self, holder: HolderIndex) -> bool {
         let pool = self.pool();
-        if pool.free.is_empty() || pool.claims > 0 || !self.first_owed.is_none() {
+        if pool.free.is_empty() || pool.claims > 0 || !self.first_owed.is_none() || self.gathering > 0 {
             return false;
         }
         let frame = self.accounts[0].free.take_one();
@@ -44,44 +59,54 @@ impl Memory {
             .map(|(_, slot)| HolderIndex(slot))
     }
 
-    /// Takes back up to `wanted` frames that were lent. Returns how many are in the pool now; where the only pages
-    /// left are dirty, one write-back is begun, whose frame comes later, and the claimant does not wait for it.
-    /// O(reservations + 32) for each frame.
+    /// Takes back up to `wanted` frames that were lent. Returns how many are in the pool now; for the others requests
+    /// are begun, whose frames come later. O(reservations + 32) for each frame.
     pub(crate) fn take_back(&mut self, wanted: u32) -> u32 {
         // However often this is asked, no more is begun than is waited for.
-        let demand = wanted.max(self.pool().claims + self.owed_total);
-        let mut got = 0;
-        while got < wanted {
-            let Some(borrower) = self.latest_borrower() else { break };
-            let account = self.account(borrower);
-            if account.claims == 0 && !account.free.is_empty() {
-                let frame = account.free.take_one();
-                self.repay(borrower, frame);
-                got += 1;
-                continue;
+        let demand = wanted.max(self.pool().claims + self.owed_total + self.gathering);
+        let (mut got, mut begun) = (0, 0);
+        while got + begun < wanted {
+            match self.take_one_back(demand) {
+                Some(Taken::Now) => got += 1,
+                Some(Taken::Begun) => begun += 1,
+                None => break,
             }
-            let Some(index) = self.cheapest_page(borrower) else {
-                break;
-            };
-            let at_once = self.is_shared(index) && self.regime(self.entries[index].page) == Regime::Conserve;
-            if !at_once && self.returning_total >= demand {
+            if !self.room_for_batch() {
                 break;
             }
-            self.evict(index, UnmapReason::TakenBack);
-            if at_once {
-                let frame = self.account(borrower).free.take_one();
-                self.repay(borrower, frame);
-                got += 1;
-                continue;
-            }
-            self.entries[index].marks.set(Marks::TAKEN_BACK);
-            let account = self.account(borrower);
-            account.leaving -= 1;
-            account.returning += 1;
-            self.returning_total += 1;
-            break;
         }
         got
+    }
+
+    fn take_one_back(&mut self, demand: u32) -> Option<Taken> {
+        let borrower = self.latest_borrower()?;
+        let account = self.account(borrower);
+        if account.claims == 0 && !account.free.is_empty() {
+            self.repay_free(borrower);
+            return Some(Taken::Now);
+        }
+        let index = self.cheapest_page(borrower)?;
+        let at_once = self.is_shared(index) && self.regime(self.entries[index].page) == Regime::Conserve;
+        if !at_once && self.returning_total >= demand {
+            return None;
+        }
+        self.evict(index, UnmapReason::TakenBack);
+        self.account(borrower).taken_back += 1;
+        if at_once {
+            self.repay_free(borrower);
+            return Some(Taken::Now);
+        }
+        self.entries[index].marks.set(Marks::TAKEN_BACK);
+        let account = self.account(borrower);
+        account.leaving -= 1;
+        account.returning += 1;
+        self.returning_total += 1;
+        Some(Taken::Begun)
+    }
+
+    fn repay_free(&mut self, borrower: HolderIndex) {
+        let frame = self.account(borrower).free.take_one();
+        self.repay(borrower, frame);
     }
 
     /// The latest page of the borrower whose frame can be had without write-back, else the latest of all.

@@ -129,10 +129,11 @@ impl Memory {
     /// Frames that the pool can hand out now, up to `wanted`: free ones, and as many as can be taken back at once of
     /// what it lent.
     pub(crate) fn pool_supply(&mut self, wanted: u32) -> u32 {
-        while self.pool().free.len() < wanted && self.take_back(1) > 0 {
+        let missing = wanted.saturating_sub(self.pool().free.len());
+        if missing > 0 && self.room_for_batch() {
+            self.take_back(missing);
             if !self.room_for_batch() {
                 self.call_for_service(HolderIndex::POOL);
-                break;
             }
         }
         self.pool().free.len().min(wanted)

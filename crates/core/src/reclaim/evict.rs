@@ -1,6 +1,6 @@
 //! Taking pages off a holder's lists, so that it has frames for the pages it faults on.
 
-use crate::effect::{Effect, Scope, UnmapReason};
+use crate::effect::{Effect, Holder, Scope, UnmapReason};
 use crate::entry::{Marks, Place};
 use crate::index::{EntryIndex, HolderIndex};
 use crate::limits::{Regime, ReservationKind};
@@ -18,7 +18,7 @@ impl Memory {
         if self.account_of(holder).uncommitted_supply() >= wanted {
             return;
         }
-        if holder == HolderIndex::POOL && self.take_back(1) > 0 {
+        if holder == HolderIndex::POOL && (self.gathering > 0 || self.take_back(1) > 0) {
             return;
         }
         if self.account_of(holder).kind == ReservationKind::Firm && self.borrow(holder) {
@@ -87,7 +87,11 @@ impl Memory {
         self.pages[entry.page].state = PageState::Leaving;
         self.count_resident(entry.page, -1);
         self.emit_unmap(entry.page, Scope::Everyone, reason);
-        let holder = self.holder_name(entry.holder);
+        // What is taken back is the pool's, and so is the request: its ends are nobody's business but the pool's.
+        let holder = match reason {
+            UnmapReason::TakenBack => Holder::Pool,
+            _ => self.holder_name(entry.holder),
+        };
         let dirty = self.pages[entry.page].marks.has(PageMarks::DIRTY);
         let page = self.page_ref(entry.page);
         self.effects.push(if dirty {

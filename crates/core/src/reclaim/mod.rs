@@ -3,4 +3,5 @@
 mod borrow;
 mod debt;
 mod evict;
+mod gather;
 mod second_chance;

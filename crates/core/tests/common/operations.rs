@@ -211,7 +211,7 @@ fn lock(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>, operation: 
 
 fn remove(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>, now: Instant) {
     let memory = &mut machine.memory;
-    let _refused_or_not = match bytes.below(6) {
+    let _refused_or_not = match bytes.below(8) {
         0 => bytes.one_of(&names.tasks).map(|task| memory.remove_task(task)),
         1 => bytes.one_of(&names.mappings).map(|mapping| memory.unmap(mapping)),
         2 => bytes.one_of(&names.objects).map(|object| memory.remove_object(object)),
@@ -223,6 +223,14 @@ fn remove(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>, now: Inst
             if let Some(task) = task.filter(|&task| memory.task(task).is_some()) {
                 memory.handle_job_end(now, task);
             }
+            None
+        }
+        5 => {
+            let _missing_or_refused = memory.gather(FrameCount::new(bytes.number()));
+            None
+        }
+        6 => {
+            memory.stop_gathering();
             None
         }
         _ => {
@@ -277,6 +285,8 @@ impl Machine {
     /// Answers everything; then nobody waits.
     fn finish(&mut self, names: &mut Names, now: u64) {
         let now = Instant::new(now);
+        // Who waits because frames are gathered waits for this.
+        self.memory.stop_gathering();
         for _ in 0..10_000 {
             self.poll(names, usize::MAX);
             // An answer given before its request was polled leaves a request behind that is none.

@@ -164,6 +164,9 @@ pub struct ReservationResult {
     pub owed: u64,
     /// Frames borrowed, if firm.
     pub borrowed: u64,
+    /// Pages ever evicted because the frames under them were taken back, if firm.
+    #[serde(default)]
+    pub taken_back: u64,
     /// Pages owned.
     pub owned: u64,
     /// Frames conserved for foreign pages.

@@ -1,0 +1,62 @@
+//! Gathering: the frames for a reservation that is about to be admitted, out of what the pool uses and what it lent.
+//!
+//! Nobody has a claim to these frames, but somebody may be using them. While they are gathered nothing is lent and
+//! tasks without a reservation wait, so that what comes back stays: `n` frames are there after at most `n` requests and
+//! one batch, whatever anybody does meanwhile. Debts outrank this.
+
+use crate::error::AdmitError;
+use crate::index::HolderIndex;
+use crate::memory::Memory;
+use crate::units::FrameCount;
+
+impl Memory {
+    /// Begins to gather free frames in the pool, for an [`admit`](Self::admit) that was refused because they are in
+    /// use. Returns how many are missing still: they come as requests end, and `admit` takes them when all are there.
+    ///
+    /// Until then, or until [`stop_gathering`](Self::stop_gathering), nothing is lent to firm reservations and tasks
+    /// without a reservation wait for frames. A second call changes what is wanted, and begins anew what failed.
+    /// O(frames wanted), as far as the effects have room.
+    ///
+    /// # Errors
+    /// [`AdmitError::Overcommitted`] where so many frames are promised to others.
+    pub fn gather(&mut self, wanted: FrameCount) -> Result<FrameCount, AdmitError> {
+        let available = FrameCount::new(self.unpromised());
+        if wanted > available {
+            return Err(AdmitError::Overcommitted { wanted, available });
+        }
+        self.begin(None);
+        self.gathering = wanted.get();
+        self.call_for_service(HolderIndex::POOL);
+        self.end();
+        Ok(FrameCount::new(wanted.get().saturating_sub(self.pool().free.len())))
+    }
+
+    /// Gives up gathering: what is free may be lent again, and tasks without a reservation go on.
+    pub fn stop_gathering(&mut self) {
+        self.begin(None);
+        self.gathering = 0;
+        self.call_for_service(HolderIndex::POOL);
+        self.end();
+    }
+
+    /// Begins requests until as many frames are free or on their way as are gathered and owed: first what was lent,
+    /// then the pool's own pages. What finds no room among the effects is begun as others end.
+    pub(crate) fn reclaim_gathered(&mut self) {
+        let wanted = self.gathering.saturating_add(self.owed_total);
+        while !self.store_failed && self.room_for_batch() {
+            let coming = self.pool().free.len() + self.pool().leaving + self.returning_total;
+            if coming >= wanted {
+                return;
+            }
+            let returning = self.returning_total;
+            let taken = self.take_back(wanted - coming);
+            if taken > 0 || self.returning_total > returning {
+                continue;
+            }
+            if self.pool().active_pages() + self.pool().inactive.len() == 0 {
+                return;
+            }
+            self.evict_batch(HolderIndex::POOL);
+        }
+    }
+}
