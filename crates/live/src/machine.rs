@@ -54,6 +54,7 @@ impl Machine {
             pace,
             store,
             watch,
+            events: None,
         })?;
         let mut machine = Self {
             tasks: Vec::new(),

@@ -1,6 +1,7 @@
 //! What a fault costs, side by side with the bare mechanism: SIGBUS, one ioctl, return. In nanoseconds, per fault.
 //!
-//! `cargo run --release -p freehold-pager --example fault_floor`
+//! `cargo run --release -p freehold-pager --example fault_floor [SIBLINGS [record]]`: beside so many threads that spin,
+//! and with everything recorded.
 #![allow(clippy::unwrap_used, reason = "a measurement")]
 
 use freehold_linux::fault::{FaultInfo, Handled, install};
@@ -9,7 +10,7 @@ use freehold_linux::userfault::{Features, Modes, Userfault};
 use freehold_linux::{AddressRange, PageRange, clock};
 use freehold_pager::core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
 use freehold_pager::core::units::{Duration, FrameCount, PageCount};
-use freehold_pager::{Config, Pager, StoreShape};
+use freehold_pager::{Config, EventCapacity, Pager, StoreShape};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -91,12 +92,24 @@ fn limits() -> Limits {
     }
 }
 
-fn ours() {
+fn events() -> EventCapacity {
+    EventCapacity {
+        faults: 1 << 14,
+        waits: 1 << 14,
+        evictions: 1 << 14,
+        transfers: 1 << 14,
+        lock_holds: 1 << 16,
+        shortest_hold: Duration::ZERO,
+    }
+}
+
+fn ours(record: bool) {
     let mut config = Config::new(limits());
     config.store = StoreShape {
         latency: Duration::ZERO,
         parallel: 1,
     };
+    config.events = record.then(events);
     let pager = Pager::new(config).unwrap();
     let capacity = FrameCount::new(u32::try_from(PAGES + 64).unwrap());
     let kind = ReservationKind::Hard;
@@ -135,6 +148,7 @@ fn ours() {
 
 fn main() {
     let siblings: i32 = std::env::args().nth(1).map_or(0, |argument| argument.parse().unwrap());
+    let record = std::env::args().nth(2).is_some_and(|argument| argument == "record");
     SIBLINGS.store(siblings, Ordering::Relaxed);
     for _ in 0..siblings {
         std::thread::spawn(|| {
@@ -145,7 +159,7 @@ fn main() {
     }
     for _ in 0..ROUNDS {
         floor();
-        ours();
+        ours(record);
     }
     SIBLINGS.store(0, Ordering::Relaxed);
 }

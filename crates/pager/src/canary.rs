@@ -43,6 +43,7 @@ impl Shared {
 
     /// Enters the write of a page that was copied too early.
     pub(crate) fn begin_copied(&self, context: &mut Context, page: PageRef, holder: HolderRow) {
-        self.enter(context, page, Request::Evict, holder, Ok(self.now()));
+        let account = context.account(holder, context.me);
+        self.enter(context, page, Request::Evict, account, Ok(self.now()));
     }
 }

@@ -8,7 +8,7 @@
 use crate::context::{Context, Ended, Unmapping, Work};
 use crate::object::{Object, Whose};
 use crate::report::Broken;
-use crate::request::{HolderRow, Transfer};
+use crate::request::{Account, HolderRow, Transfer};
 use crate::shared::Shared;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::units::Instant;
@@ -69,7 +69,7 @@ impl Shared {
             at += 1;
             match work {
                 Work::FillZero(page) => self.fill_zero(context, page),
-                Work::FillStored(page, holder) => self.begin_read(context, page, holder),
+                Work::FillStored(page, holder, task) => self.begin_read(context, page, holder, task),
                 Work::WriteBack(page, holder) if copied_early => self.begin_copied(context, page, holder),
                 Work::WriteBack(page, holder) => self.begin_write(context, page, holder),
                 Work::Discard(_) => at = self.discard(context, at - 1),
@@ -135,9 +135,10 @@ impl Shared {
         Ok(())
     }
 
-    fn begin_read(&self, context: &mut Context, page: PageRef, holder: HolderRow) {
+    fn begin_read(&self, context: &mut Context, page: PageRef, holder: HolderRow, task: Option<u16>) {
         let begun = self.store.submit_read(self.now(), self.slot(page));
-        self.enter(context, page, Request::Fill, holder, begun);
+        let account = context.account(holder, task);
+        self.enter(context, page, Request::Fill, account, begun);
     }
 
     fn begin_write(&self, context: &mut Context, page: PageRef, holder: HolderRow) {
@@ -148,7 +149,8 @@ impl Shared {
                 self.store.submit_write(self.now(), slot, record)
             })
             .unwrap_or(Err(StoreError::NoSuchSlot(slot)));
-        self.enter(context, page, Request::Evict, holder, begun);
+        let account = context.account(holder, context.me);
+        self.enter(context, page, Request::Evict, account, begun);
     }
 
     #[cfg(not(feature = "canary"))]
@@ -162,7 +164,7 @@ impl Shared {
         context: &mut Context,
         page: PageRef,
         kind: Request,
-        holder: HolderRow,
+        account: Account,
         begun: Result<Instant, StoreError>,
     ) {
         let transfer = Transfer {
@@ -170,8 +172,8 @@ impl Shared {
             number: u32::try_from(self.number(page)).unwrap_or(u32::MAX),
             kind,
             due: begun.unwrap_or_else(|_| self.now()),
-            holder,
             refused: begun.is_err(),
+            account,
         };
         match self.transfers.insert(transfer) {
             Some(false) => {}

@@ -1,5 +1,6 @@
 //! The shape of a pager.
 
+use crate::recorder::EventCapacity;
 use crate::watch::Watch;
 use freehold_core::limits::Limits;
 use freehold_core::units::Duration;
@@ -47,6 +48,8 @@ pub struct Config {
     pub store: StoreShape,
     /// Is told of tasks that wait, in [`Pace::Manual`].
     pub watch: Option<Arc<dyn Watch>>,
+    /// What happens is recorded, as far as there is room: see [`Pager::take_events`](crate::Pager::take_events).
+    pub events: Option<EventCapacity>,
 }
 
 impl Config {
@@ -58,6 +61,7 @@ impl Config {
             pace: Pace::default(),
             store: StoreShape::default(),
             watch: None,
+            events: None,
         }
     }
 }

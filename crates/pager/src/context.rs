@@ -2,6 +2,7 @@
 //! task is made.
 
 use crate::object::Whose;
+use crate::recorder::{EventCapacity, Recorder};
 use crate::request::{HolderRow, Transfer};
 use freehold_core::fact::{PageRef, Request};
 use std::collections::VecDeque;
@@ -22,8 +23,8 @@ pub(crate) struct Unmapping {
 pub(crate) enum Work {
     /// Give the page a frame of zeros.
     FillZero(PageRef),
-    /// Read the page back.
-    FillStored(PageRef, HolderRow),
+    /// Read the page back, for this task.
+    FillStored(PageRef, HolderRow, Option<u16>),
     /// Write the page to the store, then drop it.
     WriteBack(PageRef, HolderRow),
     /// Drop the page.
@@ -55,11 +56,13 @@ pub(crate) struct Context {
     pub(crate) drops: Vec<(usize, usize)>,
     /// Time spent waiting for the core's lock, until somebody takes it for his account.
     pub(crate) lock_wait: u64,
+    /// Writes down what happens, if that was asked for.
+    pub(crate) recorder: Option<Box<Recorder>>,
 }
 
 impl Context {
     /// Buffers for at most `effects` effects at a time, in a pager of `tasks` tasks.
-    pub(crate) fn new(me: Option<u16>, effects: usize, tasks: usize) -> Self {
+    pub(crate) fn new(me: Option<u16>, effects: usize, tasks: usize, events: Option<&EventCapacity>) -> Self {
         Self {
             me,
             unmappings: Vec::with_capacity(effects),
@@ -69,6 +72,7 @@ impl Context {
             due: Vec::with_capacity(DUE_BATCH),
             drops: Vec::with_capacity(effects.max(DUE_BATCH)),
             lock_wait: 0,
+            recorder: events.map(|capacity| Box::new(Recorder::new(capacity))),
         }
     }
 

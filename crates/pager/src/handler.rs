@@ -7,7 +7,7 @@ use crate::report::Broken;
 use crate::shared::{Shared, TaskRow};
 use crate::task::{Local, View};
 use crate::wait::Waiter;
-use freehold_core::effect::Protection;
+use freehold_core::effect::{Protection, Resolution};
 use freehold_core::fact::{Access, Fault};
 use freehold_core::units::PageIndex;
 use freehold_linux::fault::{FaultInfo, Handled};
@@ -99,9 +99,13 @@ impl Shared {
         let lock_wait = local.context.take_lock_wait();
         row.counters.lock_wait.add(lock_wait);
         let waited = row.counters.slept.get() + row.counters.spun.get() - waited_before;
-        let service = (clock::now().as_nanos() - begun).saturating_sub(waited + lock_wait);
+        let ended = clock::now().as_nanos();
+        let service = (ended - begun).saturating_sub(waited + lock_wait);
         row.counters.service.add(service);
         row.counters.longest_service.raise(service);
+        if let Some(recorder) = &mut local.context.recorder {
+            recorder.fault(begun, ended, view.object, page);
+        }
         served
     }
 
@@ -132,6 +136,9 @@ impl Shared {
             page: number,
         };
         let (answer, waited) = self.await_answer(context, row, waiter);
+        if let Some(recorder) = &mut context.recorder {
+            recorder.answered(answer);
+        }
         let served = self.carry_out_answer(row, view, page, number, answer);
         if waited {
             self.tell_resumed(waiter.task, matches!(served, Served::Failed(_)));
@@ -144,13 +151,13 @@ impl Shared {
             Answer::Map {
                 epoch,
                 protection,
-                upgrade,
+                resolution,
             } => {
                 let Some(_stripe) = self.epochs.hold(number as usize, epoch) else {
                     row.counters.epoch_retries.add(1);
                     return Served::Repeat;
                 };
-                self.make_mapping(row, view, page, protection, upgrade)
+                self.make_mapping(row, view, page, protection, resolution == Resolution::Upgrade)
             }
             Answer::Retry => Served::Repeat,
             Answer::Fail(failure) => Served::Failed(failure.into()),

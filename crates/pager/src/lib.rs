@@ -37,6 +37,7 @@ mod mailbox;
 mod measure;
 mod object;
 mod pager;
+mod recorder;
 mod report;
 mod request;
 mod reserve;
@@ -53,6 +54,9 @@ pub use error::{
     ReserveError, StartError, UnlockPagesError,
 };
 pub use pager::{Locking, Pager};
+pub use recorder::{
+    EventCapacity, Events, EvictionEvent, FaultEnd, FaultEvent, LockHoldEvent, TaskEvents, TransferEvent, WaitEvent,
+};
 pub use report::{Broken, ObjectReport, Report, TaskTimes};
 pub use task::{Bound, MappedRegion, TaskHandle};
 pub use watch::Watch;

@@ -8,7 +8,7 @@
 
 use crate::epoch::Epoch;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, futex};
-use freehold_core::effect::{FaultFailure, Protection};
+use freehold_core::effect::{FaultFailure, Protection, Resolution};
 use freehold_linux::clock::MonotonicTime;
 use freehold_linux::futex::Waited;
 
@@ -28,8 +28,8 @@ pub(crate) enum Answer {
     Map {
         epoch: Epoch,
         protection: Protection,
-        /// The page is mapped; only write permission is to be granted.
-        upgrade: bool,
+        /// How the core counted the fault; for an upgrade only write permission is to be granted.
+        resolution: Resolution,
     },
     /// Touch the page again.
     Retry,
@@ -41,7 +41,7 @@ const KIND_MAP: u64 = 0;
 const KIND_RETRY: u64 = 1;
 const KIND_FAIL: u64 = 2;
 const WRITABLE: u64 = 1 << 8;
-const UPGRADE: u64 = 1 << 9;
+const RESOLUTION_SHIFT: u32 = 16;
 const DETAIL_SHIFT: u32 = 32;
 
 impl Answer {
@@ -50,15 +50,15 @@ impl Answer {
             Self::Map {
                 epoch,
                 protection,
-                upgrade,
+                resolution,
             } => {
                 let writable = if protection == Protection::Writable {
                     WRITABLE
                 } else {
                     0
                 };
-                let upgrade = if upgrade { UPGRADE } else { 0 };
-                KIND_MAP | writable | upgrade | u64::from(epoch.bits()) << DETAIL_SHIFT
+                let resolution = encode_resolution(resolution) << RESOLUTION_SHIFT;
+                KIND_MAP | writable | resolution | u64::from(epoch.bits()) << DETAIL_SHIFT
             }
             Self::Retry => KIND_RETRY,
             Self::Fail(failure) => {
@@ -82,7 +82,7 @@ impl Answer {
                 } else {
                     Protection::Writable
                 },
-                upgrade: bits & UPGRADE != 0,
+                resolution: decode_resolution(bits >> RESOLUTION_SHIFT & 0xff),
             },
             KIND_RETRY => Self::Retry,
             _ => Self::Fail(match detail {
@@ -91,6 +91,30 @@ impl Answer {
                 _ => FaultFailure::NoFrame,
             }),
         }
+    }
+}
+
+fn encode_resolution(resolution: Resolution) -> u64 {
+    match resolution {
+        Resolution::Soft => 0,
+        Resolution::ZeroFill => 1,
+        Resolution::SwapIn { shared: false } => 2,
+        Resolution::SwapIn { shared: true } => 3,
+        Resolution::FileRead => 4,
+        Resolution::Copy => 5,
+        Resolution::Upgrade => 6,
+    }
+}
+
+fn decode_resolution(code: u64) -> Resolution {
+    match code {
+        0 => Resolution::Soft,
+        1 => Resolution::ZeroFill,
+        2 => Resolution::SwapIn { shared: false },
+        3 => Resolution::SwapIn { shared: true },
+        4 => Resolution::FileRead,
+        5 => Resolution::Copy,
+        _ => Resolution::Upgrade,
     }
 }
 
@@ -168,7 +192,17 @@ impl Mailbox {
 mod tests {
     use super::{Answer, Mailbox};
     use crate::epoch::Epoch;
-    use freehold_core::effect::{FaultFailure, Protection};
+    use freehold_core::effect::{FaultFailure, Protection, Resolution};
+
+    const RESOLUTIONS: [Resolution; 7] = [
+        Resolution::Soft,
+        Resolution::ZeroFill,
+        Resolution::SwapIn { shared: false },
+        Resolution::SwapIn { shared: true },
+        Resolution::FileRead,
+        Resolution::Copy,
+        Resolution::Upgrade,
+    ];
 
     #[test]
     fn answers_survive_their_encoding() {
@@ -177,12 +211,12 @@ mod tests {
             answers.push(Answer::Fail(failure));
         }
         for protection in [Protection::ReadOnly, Protection::Writable] {
-            for upgrade in [false, true] {
+            for resolution in RESOLUTIONS {
                 let epoch = Epoch::from_bits(u32::MAX);
                 answers.push(Answer::Map {
                     epoch,
                     protection,
-                    upgrade,
+                    resolution,
                 });
             }
         }

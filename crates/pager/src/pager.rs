@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::error::{CreateObjectError, LockPagesError, ReserveError, StartError};
 use crate::install;
 use crate::object::Object;
+use crate::recorder::Events;
 use crate::request::Transfers;
 use crate::reserve::Reserve;
 use crate::shared::{Control, LOCK_DONE, LOCK_FAILED, LOCK_OPEN, Shared, TaskRow, row_of};
@@ -98,6 +99,7 @@ impl Pager {
             pace,
             store,
             watch,
+            events,
         } = config;
         let userfault = Userfault::open(Features::SELF_PAGING)?;
         let core = limits.seal().map_err(StartError::Core)?;
@@ -122,11 +124,12 @@ impl Pager {
             pace,
             watch,
             manual_now: AtomicU64::new(0),
+            events,
             counters: crate::counters::Counters::default(),
             locks: (0..reservations).map(|_| AtomicU8::new(LOCK_DONE)).collect(),
             busy: (0..=tasks).map(|_| PiMutex::new(())).collect(),
             control: PiMutex::new(Control {
-                context: Context::new(None, max_effects, tasks),
+                context: Context::new(None, max_effects, tasks, events.as_ref()),
                 pages_given: 0,
             }),
             #[cfg(feature = "canary")]
@@ -239,7 +242,7 @@ impl Pager {
             PiMutex::new(Local {
                 task: id,
                 holder,
-                context: Context::new(me, shared.max_effects, shared.tasks.len()),
+                context: Context::new(me, shared.max_effects, shared.tasks.len(), shared.events.as_ref()),
                 views: Vec::with_capacity(shared.objects.len()),
             })
         });
@@ -355,6 +358,13 @@ impl Pager {
     /// The first law that is broken.
     pub fn check_laws(&self) -> Result<(), Violation> {
         self.inspect(Memory::check_laws)
+    }
+
+    /// Takes out what was recorded since this was last called; none if [`Config::events`] asked for nothing. Sorts and
+    /// allocates; a task that faults meanwhile may wait for that.
+    #[must_use]
+    pub fn take_events(&self) -> Option<Events> {
+        self.shared.take_events()
     }
 
     pub(crate) fn shared(&self) -> &Shared {

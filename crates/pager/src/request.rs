@@ -23,6 +23,16 @@ impl HolderRow {
     }
 }
 
+/// On whose account a transfer is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Account {
+    pub(crate) holder: HolderRow,
+    /// The task that waits for the page, or whose thread was told to write it; for the record.
+    pub(crate) task: Option<u16>,
+    /// When the core asked for it; zero where nothing is recorded.
+    pub(crate) since: Instant,
+}
+
 /// One transfer under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfer {
@@ -32,10 +42,9 @@ pub(crate) struct Transfer {
     pub(crate) kind: Request,
     /// When it ends.
     pub(crate) due: Instant,
-    /// On whose account.
-    pub(crate) holder: HolderRow,
     /// The store refused it at once; nothing is to be fetched.
     pub(crate) refused: bool,
+    pub(crate) account: Account,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +123,7 @@ impl Transfers {
     pub(crate) fn insert(&self, transfer: Transfer) -> Option<bool> {
         let mut table = self.table.lock();
         table.insert(transfer)?;
-        self.publish(&table, transfer.holder);
+        self.publish(&table, transfer.account.holder);
         Some(table.adrift > 0)
     }
 
@@ -139,7 +148,7 @@ impl Transfers {
         let node = *table.of_page.get(number as usize)?;
         let transfer = table.transfer(node)?;
         table.remove(node);
-        self.publish(&table, transfer.holder);
+        self.publish(&table, transfer.account.holder);
         Some(transfer)
     }
 
@@ -222,7 +231,7 @@ impl Table {
         }
         self.vacant = self.nodes[node as usize].next;
         // Due times rarely decrease, so the place is nearly always the end.
-        let holder = transfer.holder.index();
+        let holder = transfer.account.holder.index();
         let mut before = self.queues[holder].last;
         while self.transfer(before).is_some_and(|other| other.due > transfer.due) {
             before = self.nodes[before as usize].previous;
@@ -251,7 +260,7 @@ impl Table {
             next,
         } = self.nodes[node as usize];
         let Some(transfer) = transfer else { return };
-        self.join(transfer.holder.index(), previous, next);
+        self.join(transfer.account.holder.index(), previous, next);
         self.of_page[transfer.number as usize] = NONE;
         self.nodes[node as usize] = Node {
             transfer: None,
@@ -281,7 +290,7 @@ fn index32(at: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Candidate, HolderRow, Transfer, Transfers};
+    use super::{Account, Candidate, HolderRow, Transfer, Transfers};
     use freehold_core::Memory;
     use freehold_core::effect::Effect;
     use freehold_core::fact::{Access, Fault, PageRef, Request};
@@ -338,8 +347,12 @@ mod tests {
             number: page.page().get(),
             kind: Request::Evict,
             due: Instant::new(due),
-            holder,
             refused: false,
+            account: Account {
+                holder,
+                task: None,
+                since: Instant::ZERO,
+            },
         }
     }
 

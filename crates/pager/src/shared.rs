@@ -10,13 +10,14 @@ use crate::counters::{Counters, TaskCounters};
 use crate::epoch::Epochs;
 use crate::mailbox::{Answer, Mailbox};
 use crate::object::{Object, Whose};
+use crate::recorder::EventCapacity;
 use crate::report::Broken;
 use crate::request::{HolderRow, Transfers};
 use crate::reserve::Reserve;
 use crate::task::Local;
 use crate::watch::Watch;
 use freehold_core::Memory;
-use freehold_core::effect::{Effect, Holder, Resolution, Scope, Source};
+use freehold_core::effect::{Effect, Holder, Scope, Source};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::units::Instant;
@@ -63,6 +64,8 @@ pub(crate) struct Shared {
     pub(crate) pages: u32,
     pub(crate) pace: Pace,
     pub(crate) watch: Option<Arc<dyn Watch>>,
+    /// What each thread records.
+    pub(crate) events: Option<EventCapacity>,
     /// The time in manual pace.
     pub(crate) manual_now: AtomicU64,
     pub(crate) counters: Counters,
@@ -120,18 +123,27 @@ impl Shared {
 
     /// Hands one fact or command to the core and drains what follows from it.
     pub(crate) fn tell<R>(&self, context: &mut Context, fact: impl FnOnce(&mut Memory, Instant) -> R) -> R {
+        let waited_before = context.lock_wait;
         let mut core = self.lock_core(context);
         let begun = clock::now();
+        if let Some(recorder) = &mut context.recorder {
+            recorder.asked(begun.as_nanos());
+        }
         let now = match self.pace {
             Pace::Clock => Instant::new(begun.as_nanos()),
             Pace::Manual => self.now(),
         };
         let result = fact(&mut core, now);
         self.drain(&mut core, context);
-        let held = clock::now().as_nanos() - begun.as_nanos();
+        let ended = clock::now();
         drop(core);
+        let held = ended.as_nanos() - begun.as_nanos();
         self.counters.core_locks.add(1);
         self.counters.longest_hold.raise(held);
+        if let Some(recorder) = &mut context.recorder {
+            let waited = context.lock_wait - waited_before;
+            recorder.lock_hold(context.me, begun.as_nanos(), ended.as_nanos(), waited);
+        }
         result
     }
 
@@ -160,6 +172,9 @@ impl Shared {
     }
 
     fn sort_in(&self, effect: Effect, context: &mut Context) {
+        if let Some(recorder) = &mut context.recorder {
+            recorder.decided(&effect);
+        }
         match effect {
             Effect::Map {
                 task,
@@ -172,25 +187,19 @@ impl Shared {
                 let answer = Answer::Map {
                     epoch,
                     protection,
-                    upgrade: resolution == Resolution::Upgrade,
+                    resolution,
                 };
                 self.post(task.index(), answer, context);
             }
             Effect::Retry { task } => self.post(task.index(), Answer::Retry, context),
             Effect::Fail { task, failure } => self.post(task.index(), Answer::Fail(failure), context),
-            Effect::Unmap { page, from, .. } => context.unmappings.push(Unmapping {
-                object: page.object().index(),
-                page: Object::page_of(page),
-                whose: match from {
-                    Scope::Everyone => Whose::Everyones,
-                    Scope::Of(holder) => Whose::Of(row_of(holder)),
-                },
-            }),
+            Effect::Unmap { page, from, .. } => context.unmappings.push(unmapping(page, from)),
             Effect::Fill { page, source, urgent } => {
                 let holder = urgent.map_or(HolderRow::POOL, |task| self.holder_of(task.index()));
+                let task = urgent.and_then(|task| u16::try_from(task.index()).ok());
                 context.work.push(match source {
                     Source::Zero => Work::FillZero(page),
-                    Source::Store => Work::FillStored(page, holder),
+                    Source::Store => Work::FillStored(page, holder, task),
                     Source::CopyOf(_) => Work::Refuse(page, Request::Fill),
                 });
             }
@@ -232,6 +241,17 @@ impl Shared {
 
     pub(crate) fn holder_of(&self, task: usize) -> HolderRow {
         HolderRow(self.tasks[task].holder.load(Ordering::Acquire))
+    }
+}
+
+fn unmapping(page: PageRef, from: Scope) -> Unmapping {
+    Unmapping {
+        object: page.object().index(),
+        page: Object::page_of(page),
+        whose: match from {
+            Scope::Everyone => Whose::Everyones,
+            Scope::Of(holder) => Whose::Of(row_of(holder)),
+        },
     }
 }
 

@@ -55,7 +55,11 @@ impl Shared {
             }
         }
         self.drop_pages(context);
+        let now = context.time_to_record();
         for transfer in taken.drain(..) {
+            if let Some(recorder) = &mut context.recorder {
+                recorder.transfer(transfer.page, transfer.kind, transfer.account, transfer.refused, now);
+            }
             end(context, transfer.page, transfer.kind, transfer.refused);
         }
         // Handed back before anything can need it again: no buffer is ever allocated anew.

@@ -80,14 +80,14 @@ impl Shared {
                 Some(candidate) if candidate.due <= now => {
                     self.finish_page(context, candidate.number, false);
                 }
-                Some(candidate) => self.pass_time(row, candidate.due),
-                None => self.drift(row),
+                Some(candidate) => self.pass_time(context, row, candidate.due),
+                None => self.drift(context, row),
             }
         }
     }
 
     /// Until `due`, or until there is something new.
-    fn pass_time(&self, row: &TaskRow, due: Instant) {
+    fn pass_time(&self, context: &mut Context, row: &TaskRow, due: Instant) {
         let begun = clock::now();
         if self.store.latency() < SHORTEST_SLEEP {
             let mut now = begun;
@@ -96,20 +96,25 @@ impl Shared {
                 now = clock::now();
             }
             row.counters.spun.add(now.as_nanos() - begun.as_nanos());
+            context.waited(begun, now, true);
         } else {
             row.mailbox.sleep(Some(MonotonicTime::from_nanos(due.get())));
-            row.counters.slept.add(clock::now().as_nanos() - begun.as_nanos());
+            let now = clock::now();
+            row.counters.slept.add(now.as_nanos() - begun.as_nanos());
+            context.waited(begun, now, false);
         }
     }
 
-    fn drift(&self, row: &TaskRow) {
+    fn drift(&self, context: &mut Context, row: &TaskRow) {
         row.counters.adrift.add(1);
         let begun = clock::now();
         self.lend_priority();
         let until = clock::now().saturating_add(ADRIFT_LOOK);
         let timed_out = row.mailbox.sleep(Some(until));
         self.transfers.found();
-        row.counters.slept.add(clock::now().as_nanos() - begun.as_nanos());
+        let now = clock::now();
+        row.counters.slept.add(now.as_nanos() - begun.as_nanos());
+        context.waited(begun, now, false);
         self.counters.adrift_timeouts.add(u64::from(timed_out));
     }
 }

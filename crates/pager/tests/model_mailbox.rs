@@ -17,7 +17,7 @@ mod mailbox;
 #[path = "model/sync.rs"]
 mod sync;
 
-use freehold_core::effect::Protection;
+use freehold_core::effect::{Protection, Resolution};
 use loom::sync::Mutex;
 use loom::thread;
 use mailbox::{Answer, Mailbox};
@@ -144,7 +144,7 @@ fn numbered(number: u32) -> Answer {
     Answer::Map {
         epoch: epoch::Epoch::from_bits(number),
         protection: Protection::Writable,
-        upgrade: false,
+        resolution: Resolution::Soft,
     }
 }
 

@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{Random, WORDS, audit, hard, pager, private, shared};
+use common::{Random, WORDS, audit, config, event_capacity, hard, private, shared};
+use freehold_pager::Pager;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,8 +49,17 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn faults_evictions_and_job_ends_allocate_nothing() {
-    for latency in [0, 20, 80] {
-        let pager = pager(96, 256, latency);
+    // Nothing recorded; more room than there are events; too little.
+    let recordings = [None, Some(event_capacity(1 << 16)), Some(event_capacity(100))];
+    for (latency, events) in [0, 20, 80]
+        .into_iter()
+        .flat_map(|latency| recordings.map(|events| (latency, events)))
+    {
+        let pager = Pager::new(freehold_pager::Config {
+            events,
+            ..config(96, 256, latency)
+        })
+        .unwrap();
         let reservations = [hard(&pager, 24), hard(&pager, 24)];
         let region = shared(&pager, 48);
         let tasks = reservations.map(|reservation| {
@@ -83,6 +93,10 @@ fn faults_evictions_and_job_ends_allocate_nothing() {
         });
         assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 0);
         assert!(tasks.iter().all(|(task, _)| task.counts().swap_ins > 100));
+        assert_eq!(
+            pager.take_events().map(|events| events.lost > 0),
+            events.map(|room| room.faults == 100)
+        );
         drop(tasks);
         audit(&pager);
     }

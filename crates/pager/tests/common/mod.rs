@@ -6,7 +6,7 @@
 use freehold_pager::core::id::{ObjectId, ReservationId};
 use freehold_pager::core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
 use freehold_pager::core::units::{Duration, FrameCount, PageCount};
-use freehold_pager::{Bound, Config, MappedRegion, Pager, StoreShape};
+use freehold_pager::{Bound, Config, EventCapacity, MappedRegion, Pager, StoreShape};
 
 /// Words in a page.
 pub(crate) const WORDS: usize = 512;
@@ -31,6 +31,18 @@ pub(crate) fn config(frames: u32, pages: u32, latency_us: u64) -> Config {
         parallel: 8,
     };
     config
+}
+
+/// Room for so many events of each kind, and every hold of the core's lock.
+pub(crate) fn event_capacity(events: usize) -> EventCapacity {
+    EventCapacity {
+        faults: events,
+        waits: events,
+        evictions: events,
+        transfers: events,
+        lock_holds: events,
+        shortest_hold: Duration::ZERO,
+    }
 }
 
 pub(crate) fn pager(frames: u32, pages: u32, latency_us: u64) -> Pager {
