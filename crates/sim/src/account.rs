@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use freehold_core::units::Duration;
+use freehold_scenario::recording::{Capacity, JobSpan, TaskRecording, keep};
 use freehold_scenario::results::{Delays, LateJob, LateJobs, ResponseRecorder, TaskResult};
 
 use crate::ledger::{Ledger, between};
@@ -29,10 +30,21 @@ pub(crate) struct Account {
     /// Accesses that ended with an error.
     pub(crate) errors: u64,
     pub(crate) ledger: Ledger,
+    record: Option<JobRecord>,
+}
+
+/// The jobs, for a recording.
+#[derive(Debug)]
+struct JobRecord {
+    list: Vec<JobSpan>,
+    room: usize,
+    lost: u64,
+    /// When the job under way first had a CPU.
+    began: Option<u64>,
 }
 
 impl Account {
-    pub(crate) fn new(deadline: Option<u64>, with_history: bool) -> Self {
+    pub(crate) fn new(deadline: Option<u64>, with_history: bool, recording: Option<Capacity>) -> Self {
         Self {
             deadline,
             open: VecDeque::new(),
@@ -42,7 +54,13 @@ impl Account {
             late: LateJobs::new(),
             responses: ResponseRecorder::new(),
             errors: 0,
-            ledger: Ledger::new(with_history),
+            ledger: Ledger::new(with_history, recording.map(|room| room.per_task_spans)),
+            record: recording.map(|room| JobRecord {
+                list: Vec::new(),
+                room: room.per_task_jobs,
+                lost: 0,
+                began: None,
+            }),
         }
     }
 
@@ -65,10 +83,11 @@ impl Account {
         self.ledger.catch_up(now);
         let Some(release) = self.open.pop_front() else { return };
         self.responses.record(Duration::new(now - release.at));
-        if self
+        let missed = self
             .deadline
-            .is_some_and(|deadline| now > release.at.saturating_add(deadline))
-        {
+            .is_some_and(|deadline| now > release.at.saturating_add(deadline));
+        self.note_job(self.jobs, now, release, missed, true);
+        if missed {
             self.miss(now, release);
         }
         self.jobs += 1;
@@ -77,15 +96,55 @@ impl Account {
     /// The run is over. Open jobs whose deadline has come can only be late.
     pub(crate) fn close(&mut self, end: u64) {
         self.ledger.catch_up(end);
+        let mut number = self.jobs;
         while let Some(release) = self.open.pop_front() {
-            if self
+            let missed = self
                 .deadline
-                .is_some_and(|deadline| end >= release.at.saturating_add(deadline))
-            {
+                .is_some_and(|deadline| end >= release.at.saturating_add(deadline));
+            self.note_job(number, end, release, missed, false);
+            number += 1;
+            if missed {
                 self.miss(end, release);
                 self.jobs += 1;
             }
         }
+    }
+
+    /// The oldest open job may have got a CPU: whether it has is known by the ledger.
+    pub(crate) fn note_begin(&mut self, now: u64) {
+        let Some(record) = &mut self.record else { return };
+        match record.began {
+            None if self.ledger.has_cpu() => record.began = Some(now),
+            // It had the CPU for no time at all.
+            Some(began) if began == now && !self.ledger.has_cpu() => record.began = None,
+            _ => {}
+        }
+    }
+
+    fn note_job(&mut self, number: u64, now: u64, release: Release, missed: bool, finished: bool) {
+        let Some(record) = &mut self.record else { return };
+        let job = JobSpan {
+            number,
+            release_ns: release.at,
+            begin_ns: record.began.take().unwrap_or(now),
+            end_ns: now,
+            deadline_ns: self.deadline.map(|deadline| release.at.saturating_add(deadline)),
+            missed,
+            finished,
+            delays: between(&release.delays, &self.ledger.delays()),
+        };
+        keep(&mut record.list, record.room, &mut record.lost, job);
+    }
+
+    /// Jobs and spans recorded, and how many found no room; after the run.
+    pub(crate) fn take_recording(&mut self) -> (TaskRecording, u64) {
+        let (spans, lost) = self.ledger.take_spans();
+        let (jobs, lost_jobs) = self
+            .record
+            .take()
+            .map_or_else(Default::default, |record| (record.list, record.lost));
+        let faults = Vec::new();
+        (TaskRecording { jobs, spans, faults }, lost + lost_jobs)
     }
 
     fn miss(&mut self, now: u64, release: Release) {

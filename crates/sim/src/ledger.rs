@@ -1,6 +1,7 @@
 //! Where a task's time goes.
 
 use freehold_core::units::Instant;
+use freehold_scenario::recording::{Span, TaskState, keep};
 use freehold_scenario::results::Delays;
 
 use crate::history::{Activity, Interval};
@@ -16,10 +17,20 @@ pub(crate) struct Ledger {
     cpu: u64,
     delays: Delays,
     history: Option<Vec<Interval>>,
+    spans: Option<Spans>,
+}
+
+/// What a task did, for a recording.
+#[derive(Debug)]
+struct Spans {
+    list: Vec<Span>,
+    room: usize,
+    lost: u64,
 }
 
 impl Ledger {
-    pub(crate) fn new(with_history: bool) -> Self {
+    /// `room`: spans to record, if any are wanted.
+    pub(crate) fn new(with_history: bool, room: Option<usize>) -> Self {
         Self {
             activity: Activity::Asleep,
             until: 0,
@@ -27,6 +38,11 @@ impl Ledger {
             cpu: 0,
             delays: Delays::default(),
             history: with_history.then(Vec::new),
+            spans: room.map(|room| Spans {
+                list: Vec::new(),
+                room,
+                lost: 0,
+            }),
         }
     }
 
@@ -78,11 +94,52 @@ impl Ledger {
         self.history.take()
     }
 
+    /// The spans recorded, and how many found no room; after [`finish`](Self::finish).
+    pub(crate) fn take_spans(&mut self) -> (Vec<Span>, u64) {
+        self.spans
+            .take()
+            .map_or_else(Default::default, |spans| (spans.list, spans.lost))
+    }
+
+    /// Whether it has a CPU.
+    pub(crate) fn has_cpu(&self) -> bool {
+        matches!(self.activity, Activity::Running { .. } | Activity::Spinning { .. })
+    }
+
     fn close_interval(&mut self, now: u64) {
+        if let Some((spans, state)) = self.spans.as_mut().zip(state(self.activity)) {
+            spans.note(self.since, now, state);
+        }
         let (from, to, activity) = (Instant::new(self.since), Instant::new(now), self.activity);
         if let Some(history) = self.history.as_mut().filter(|_| from < to) {
             history.push(Interval { from, to, activity });
         }
+    }
+}
+
+impl Spans {
+    fn note(&mut self, from_ns: u64, to_ns: u64, state: TaskState) {
+        match self.list.last_mut() {
+            _ if from_ns == to_ns => {}
+            // A change of CPU is not a change of state.
+            Some(last) if (last.to_ns, last.state) == (from_ns, state) && self.lost == 0 => last.to_ns = to_ns,
+            _ => keep(
+                &mut self.list,
+                self.room,
+                &mut self.lost,
+                Span { from_ns, to_ns, state },
+            ),
+        }
+    }
+}
+
+fn state(activity: Activity) -> Option<TaskState> {
+    match activity {
+        Activity::Asleep => None,
+        Activity::Ready => Some(TaskState::Ready),
+        Activity::Running { .. } => Some(TaskState::Running),
+        Activity::Spinning { .. } => Some(TaskState::StoreSpin),
+        Activity::Suspended => Some(TaskState::StoreWait),
     }
 }
 

@@ -5,8 +5,9 @@
 //! outcome, always and everywhere: nothing here reads a clock, draws an unseeded number or follows a hash order.
 //!
 //! - [`Outcome`] holds the document of `freehold run` and, where [`Options`] asks for it, when each task ran
-//!   ([`Interval`]), the exact order of everything for lockstep ([`Schedule`]), and what each reservation faulted on
-//!   and evicted ([`PageEvent`]).
+//!   ([`Interval`]), the exact order of everything for lockstep ([`Schedule`]), what each reservation faulted on
+//!   and evicted ([`PageEvent`]), and what happened when ([`Recording`](freehold_scenario::recording::Recording)), for
+//!   pictures and traces.
 //! - [`differential()`] tests the master law, non-interference, on one scenario.
 //! - [`random_scenario`] makes small and nasty scenarios from a seed, for tests of anything that runs scenarios.
 //!
@@ -52,6 +53,7 @@ mod cpu;
 mod differential;
 mod engine;
 mod error;
+mod event_log;
 mod history;
 mod job;
 mod laws;

@@ -1,6 +1,7 @@
 //! What a run is to do beside running.
 
 use freehold_scenario::ReservationIndex;
+use freehold_scenario::recording::Capacity;
 
 /// What to check and what to record. The default records nothing and, in debug builds, checks all laws all the time.
 ///
@@ -17,6 +18,8 @@ pub struct Options {
     pub schedule: bool,
     /// Record the pages that each reservation faulted on and evicted.
     pub sequences: bool,
+    /// Record what happened when, for pictures and traces; so much of it.
+    pub recording: Option<Capacity>,
     /// Run only the tasks of this reservation, as if other tasks and reservations did not exist.
     pub only: Option<ReservationIndex>,
 }

@@ -1,6 +1,7 @@
 //! What a run gives.
 
 use freehold_core::units::Instant;
+use freehold_scenario::recording::Recording;
 use freehold_scenario::results::{Engine as EngineKind, RegionResult, RunResult, TaskResult};
 use freehold_scenario::{ReservationIndex, Scenario, plan};
 
@@ -30,6 +31,8 @@ pub struct Outcome {
     /// For each reservation, the pages it faulted on and evicted, in order, to the end of the run; empty unless asked
     /// for.
     pub sequences: Vec<Vec<PageEvent>>,
+    /// What happened when, to the end of the run; `None` unless asked for.
+    pub recording: Option<Recording>,
 }
 
 /// What the document has no field for.
@@ -93,20 +96,27 @@ pub fn simulate(scenario: &Scenario, options: &Options) -> Result<Outcome, SimEr
     engine.run()?;
     let sequences = engine.world.sequences.take();
     let schedule = engine.recorder.finish();
+    let recording = engine.world.log.take();
     engine.settle();
-    Ok(report(scenario, options, engine, schedule, sequences))
+    let recorded = Recorded {
+        schedule,
+        sequences,
+        recording,
+    };
+    Ok(report(scenario, options, engine, recorded))
 }
 
-fn report(
-    scenario: &Scenario,
-    options: &Options,
-    engine: Engine<'_>,
+/// What was recorded until the end of the run.
+struct Recorded {
     schedule: Option<Schedule>,
     sequences: Vec<Vec<PageEvent>>,
-) -> Outcome {
+    recording: Option<Recording>,
+}
+
+fn report(scenario: &Scenario, options: &Options, engine: Engine<'_>, mut recorded: Recorded) -> Outcome {
     let counts = engine.counts.unwrap_or_default();
     let reports: Vec<TaskReport> = (engine.runners.into_iter().enumerate())
-        .map(|(position, runner)| TaskReport::of(scenario, position, runner, &counts))
+        .map(|(position, runner)| TaskReport::of(scenario, position, runner, &counts, recorded.recording.as_mut()))
         .collect();
     let jobs: Vec<u64> = reports.iter().map(|report| report.ended).collect();
     let extras: Vec<TaskExtras> = reports.iter().map(|report| report.extras).collect();
@@ -144,8 +154,9 @@ fn report(
         counted_at: scenario.counts_at(),
         extras,
         history,
-        schedule,
-        sequences,
+        schedule: recorded.schedule,
+        sequences: recorded.sequences,
+        recording: recorded.recording,
     }
 }
 
@@ -159,13 +170,27 @@ struct TaskReport {
 }
 
 impl TaskReport {
-    fn of(scenario: &Scenario, position: usize, runner: Runner, counts: &Counts) -> Self {
+    fn of(
+        scenario: &Scenario,
+        position: usize,
+        runner: Runner,
+        counts: &Counts,
+        recording: Option<&mut Recording>,
+    ) -> Self {
         let end = scenario.duration.get();
         let counted = counts.tasks.get(position).copied().unwrap_or_default();
         let mut account = runner.account;
         let ended = account.ended();
         account.close(end);
         let history = account.ledger.finish(end);
+        if let Some(recording) = recording {
+            let (mut task, lost) = account.take_recording();
+            recording.lost = recording.lost.saturating_add(lost);
+            if let Some(place) = recording.tasks.get_mut(position) {
+                task.faults = std::mem::take(&mut place.faults);
+                *place = task;
+            }
+        }
         let extras = TaskExtras {
             errors: account.errors,
             file_reads: counted.file_reads,

@@ -39,7 +39,7 @@ impl Runner {
         Self {
             policy: Policy::new(task),
             tape: Tape::new(AccessGenerator::new(scenario, index, scenario.seed)),
-            account: Account::new(task.deadline.map(Duration::get), options.history),
+            account: Account::new(task.deadline.map(Duration::get), options.history, options.recording),
             job: None,
             waits: false,
             suspended: false,

@@ -70,6 +70,7 @@ impl<'a> Engine<'a> {
     /// From time 0 to the end.
     pub(crate) fn run(&mut self) -> Result<(), SimError> {
         loop {
+            self.world.sample(self.now);
             self.end_jobs();
             self.end_requests();
             if self.counts.is_none() && self.now >= self.counts_at {
@@ -123,6 +124,7 @@ impl<'a> Engine<'a> {
     fn begin_job(&mut self, task: usize) {
         self.recorder.job_start(task);
         self.runners[task].begin_job();
+        self.runners[task].account.note_begin(self.now);
     }
 
     fn end_requests(&mut self) {
@@ -197,6 +199,9 @@ impl<'a> Engine<'a> {
         for (task, runner) in self.runners.iter_mut().enumerate() {
             let activity = runner.activity(self.cpus.of(task));
             runner.account.ledger.change(self.now, activity);
+            if runner.job.is_some() {
+                runner.account.note_begin(self.now);
+            }
         }
     }
 }

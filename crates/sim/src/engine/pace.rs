@@ -39,7 +39,7 @@ impl Engine<'_> {
 
     /// Lets every running task work until then.
     pub(super) fn advance_to(&mut self, next: u64) {
-        let time = next - self.now;
+        let (before, time) = (self.now, next - self.now);
         self.now = next;
         if time == 0 {
             return;
@@ -54,6 +54,9 @@ impl Engine<'_> {
             let served = job.spend(time);
             let begun = job.begun();
             runner.account.ledger.serve(served);
+            if served > 0 {
+                self.world.log.fault_served(before, task, served);
+            }
             let clear = runner.tape.look_ahead(&self.world.tables, task).access();
             debug_assert!(
                 begun <= clear,

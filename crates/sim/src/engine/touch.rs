@@ -156,9 +156,11 @@ impl Engine<'_> {
             FaultEnd::Retry => freehold_core::units::Duration::ZERO,
         };
         let evictions = costs.eviction.get().saturating_mul(wake.evictions);
+        let cost = cost.get().saturating_add(evictions);
+        self.world.log.fault_costs(wake.task, wake.end, cost);
         let runner = &mut self.runners[wake.task];
         if let Some(job) = &mut runner.job {
-            job.debt = job.debt.saturating_add(cost.get()).saturating_add(evictions);
+            job.debt = job.debt.saturating_add(cost);
         }
         if let FaultEnd::Failed(_) = wake.end {
             runner.account.errors += 1;

@@ -4,8 +4,10 @@ use freehold_core::effect::{Effect, Holder, Protection, Resolution, Scope, Sourc
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::{MappingId, TaskId};
 use freehold_core::units::Instant;
+use freehold_scenario::recording::TransferKind;
 
 use super::{FaultEnd, Ticket, Wake, World};
+use crate::event_log::Unmapped;
 use crate::laws::Oracle;
 use crate::physical::Wrong;
 use crate::sequence::Change;
@@ -53,6 +55,7 @@ impl World<'_> {
             }
             (Request::Evict, true) => self.physical.kept(region, page),
         }
+        self.log.transferred(now, ticket.transfer, failed);
         let at = Instant::new(now);
         let told = if failed {
             self.memory.handle_failed(at, ticket.page, ticket.request)
@@ -85,7 +88,7 @@ impl World<'_> {
             }
             Effect::Retry { task } => self.end_fault(now, task, FaultEnd::Retry),
             Effect::Fail { task, failure } => self.end_fault(now, task, FaultEnd::Failed(failure)),
-            Effect::Unmap { page, from, reason } => self.unmap(page, from, reason),
+            Effect::Unmap { page, from, reason } => self.unmap(now, page, from, reason),
             Effect::Fill { page, source, .. } => self.fill(now, page, source),
             Effect::WriteBack { page, holder } => self.evict(now, page, holder, true),
             Effect::Discard { page, holder } => self.evict(now, page, holder, false),
@@ -137,11 +140,12 @@ impl World<'_> {
             return;
         };
         self.note_end(task, pending, end);
+        self.log.fault_ended(now, task, (pending.region, pending.page), end);
         let evictions = self.evictions(task).saturating_sub(pending.evictions);
         self.wakes.push_back(Wake { task, end, evictions });
     }
 
-    fn unmap(&mut self, page: PageRef, from: Scope, reason: UnmapReason) {
+    fn unmap(&mut self, now: u64, page: PageRef, from: Scope, reason: UnmapReason) {
         let (region, number) = (self.region_of(page), page.page().get());
         let holder = match from {
             Scope::Everyone => None,
@@ -151,6 +155,12 @@ impl World<'_> {
         if self.tables.unmap(region, number, chosen) {
             self.physical.written_once_more(region, number);
         }
+        let unmapped = Unmapped {
+            holder_only: holder.is_some(),
+            reservation: holder.flatten(),
+            reason,
+        };
+        self.log.unmapped(now, page, (region, number), unmapped);
         if let (Some(Some(reservation)), UnmapReason::Eviction) = (holder, reason) {
             self.sequences.note(reservation, Change::Evicted, region, number);
         }
@@ -167,6 +177,9 @@ impl World<'_> {
             source: Some(source),
             written: false,
             reservation: None,
+            transfer: matches!(source, Source::Store)
+                .then(|| self.log.transfer(now, (region, page.page().get()), TransferKind::Read))
+                .flatten(),
         };
         if self.setting_up || !matches!(source, Source::Store) {
             self.answers.push_back(ticket);
@@ -192,6 +205,7 @@ impl World<'_> {
         if let Some(reservation) = reservation {
             self.sequences.note(reservation, Change::Evicted, region, number);
         }
+        self.log.expelled(now, page, (region, number), reservation, written);
         let ticket = Ticket {
             page,
             region,
@@ -199,6 +213,9 @@ impl World<'_> {
             source: None,
             written,
             reservation,
+            transfer: written
+                .then(|| self.log.transfer(now, (region, number), TransferKind::Write))
+                .flatten(),
         };
         if self.setting_up || !written {
             self.answers.push_back(ticket);

@@ -19,6 +19,7 @@ use freehold_core::units::{Instant, PageIndex};
 use freehold_scenario::{ReservationIndex, Scenario};
 
 use crate::error::SimError;
+use crate::event_log::EventLog;
 use crate::laws::{LawBook, Oracle};
 use crate::page_table::PageTables;
 use crate::physical::Physical;
@@ -39,6 +40,8 @@ pub(crate) struct Ticket {
     written: bool,
     /// Of an eviction: the reservation whose frame it frees; `None` is the pool.
     reservation: Option<usize>,
+    /// In the recording.
+    transfer: Option<usize>,
 }
 
 #[cfg(test)]
@@ -53,6 +56,7 @@ impl Ticket {
             source: Some(Source::Store),
             written: false,
             reservation: None,
+            transfer: None,
         }
     }
 }
@@ -118,6 +122,7 @@ pub(crate) struct World<'a> {
     pub(crate) store: Store,
     pub(crate) laws: LawBook,
     pub(crate) sequences: Sequences,
+    pub(crate) log: EventLog,
     pub(crate) counts: StoreCounts,
     answers: VecDeque<Ticket>,
     pending: Vec<Option<Pending>>,
@@ -158,6 +163,7 @@ impl World<'_> {
             (false, _) => Access::Read,
         };
         let evictions = self.evictions(task);
+        self.log.fault(now, task);
         if self.pending[task]
             .replace(Pending {
                 region,

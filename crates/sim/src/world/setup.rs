@@ -7,6 +7,7 @@ use freehold_scenario::{ReservationIndex, Scenario, plan};
 
 use super::{Names, StoreCounts, World};
 use crate::error::SimError;
+use crate::event_log::EventLog;
 use crate::laws::LawBook;
 use crate::options::Options;
 use crate::page_table::PageTables;
@@ -30,6 +31,7 @@ impl<'a> World<'a> {
             store: Store::new(&scenario.store, injector),
             laws: LawBook::default(),
             sequences: Sequences::new(scenario.reservations.len(), options.sequences),
+            log: EventLog::default(),
             counts: StoreCounts::default(),
             answers: std::collections::VecDeque::new(),
             pending: vec![None; scenario.tasks.len()],
@@ -60,6 +62,7 @@ impl<'a> World<'a> {
         }
         world.setting_up = false;
         world.counts = StoreCounts::default();
+        world.log = EventLog::new(scenario, options.recording);
         Ok(world)
     }
 

@@ -68,6 +68,7 @@ pub(crate) fn run(spec: ScenarioSpec) -> Outcome {
         history: true,
         schedule: true,
         sequences: true,
+        recording: None,
         check_every: Some(1),
         only: None,
     };
