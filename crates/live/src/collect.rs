@@ -146,19 +146,23 @@ fn task_result(
 fn late_job(job: &Job, deadline: Option<Duration>, origin: MonotonicTime) -> LateJob {
     let response = duration(job.response());
     let tardiness = deadline.map_or(Duration::ZERO, |deadline| response.saturating_sub(deadline));
-    let delays = Delays {
-        cpu_wait_ns: nanos(job.split.cpu_wait),
-        store_wait_ns: nanos(job.split.store_wait),
-        fault_service_ns: nanos(job.split.fault_service),
-        lock_wait_ns: nanos(job.split.lock_wait),
-    };
     LateJob::new(
         job.number,
         job.release.saturating_sub(origin.as_nanos()),
         response,
         tardiness,
-        delays,
+        delays(job),
     )
+}
+
+/// Where a job's time went.
+pub(crate) fn delays(job: &Job) -> Delays {
+    Delays {
+        cpu_wait_ns: nanos(job.split.cpu_wait),
+        store_wait_ns: nanos(job.split.store_wait),
+        fault_service_ns: nanos(job.split.fault_service),
+        lock_wait_ns: nanos(job.split.lock_wait),
+    }
 }
 
 /// How the core's lock was held.

@@ -4,6 +4,8 @@
 //! region is a memory object of the pager, which every task maps for itself; each access is a real touch. Every
 //! access also checks that the page holds what the task left there (law 5).
 //!
+//! [`run_with`] can record what happens meanwhile, for pictures and traces.
+//!
 //! [`run_in_lockstep`] replays the order in which the simulator did everything, so that every count is equal.
 #![deny(unsafe_code)]
 
@@ -12,10 +14,14 @@ mod compute;
 mod error;
 mod lockstep;
 mod machine;
+mod recording;
 mod run;
+mod sampler;
+mod spans;
 mod usage;
+mod watch;
 mod worker;
 
 pub use error::LiveError;
 pub use lockstep::run_in_lockstep;
-pub use run::{Outcome, run};
+pub use run::{Options, Outcome, run, run_with};

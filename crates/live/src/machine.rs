@@ -7,7 +7,7 @@ use freehold_core::limits::PageRange;
 use freehold_core::units::FrameCount;
 use freehold_linux::sched;
 use freehold_pager::store::StoreStats;
-use freehold_pager::{Config, Locking, MappedRegion, Pace, Pager, StoreShape, TaskHandle, Watch};
+use freehold_pager::{Config, EventCapacity, Locking, MappedRegion, Pace, Pager, StoreShape, TaskHandle, Watch};
 use freehold_scenario::{ReservationIndex, Scenario, StoreKind, plan};
 
 use crate::error::LiveError;
@@ -36,7 +36,12 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Sets up in the order that [`plan`] lays down.
-    pub(crate) fn new(scenario: &Scenario, pace: Pace, watch: Option<Arc<dyn Watch>>) -> Result<Self, LiveError> {
+    pub(crate) fn new(
+        scenario: &Scenario,
+        pace: Pace,
+        watch: Option<Arc<dyn Watch>>,
+        events: Option<EventCapacity>,
+    ) -> Result<Self, LiveError> {
         if let Some(view) = scenario.regions.iter().find(|region| region.copy_of.is_some()) {
             return Err(LiveError::CopyOnWrite(view.name.clone()));
         }
@@ -54,7 +59,7 @@ impl Machine {
             pace,
             store,
             watch,
-            events: None,
+            events,
         })?;
         let mut machine = Self {
             tasks: Vec::new(),

@@ -1,8 +1,8 @@
 //! A run by the clock.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use freehold_linux::clock::{self, MonotonicTime};
@@ -12,18 +12,20 @@ use freehold_rt::record::Record;
 use freehold_rt::runner;
 use freehold_rt::stop::StopFlag;
 use freehold_rt::timing::Timing;
+use freehold_scenario::recording::{Capacity, Recording};
 use freehold_scenario::results::RunResult;
 use freehold_scenario::{Class as ScenarioClass, Scenario, Task};
 
 use crate::collect::{self, Counts};
 use crate::error::LiveError;
 use crate::machine::{LiveTask, Machine, choose_cpus};
+use crate::recording;
+use crate::sampler::{Sampled, Sampler};
+use crate::watch::Watch;
 use crate::worker::{Harvest, Worker};
 
 /// Time between the last thread's being ready and time 0.
 const LEAD: Duration = Duration::from_millis(20);
-/// How often the stop flag of the caller is looked at.
-const LOOK: Duration = Duration::from_millis(20);
 /// Stack of a task's thread.
 const STACK: usize = 256 * 1024;
 
@@ -34,6 +36,16 @@ pub struct Outcome {
     pub result: RunResult,
     /// Whether the run was stopped before its end.
     pub stopped: bool,
+    /// What happened, if that was asked for; never in lockstep, where there is no real time.
+    pub recording: Option<Recording>,
+}
+
+/// What to do besides running.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Record what happens, so much at most. Takes the memory for it beforehand, beside the scenario's pool, and holds
+    /// the core's lock for about a microsecond at each sample.
+    pub recording: Option<Capacity>,
 }
 
 /// What a task's thread brings back.
@@ -49,11 +61,29 @@ pub(crate) struct Finished {
 /// # Errors
 /// [`LiveError`]: what is missing, or refused and by whom. Nothing is left behind.
 pub fn run(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError> {
+    run_with(scenario, &Options::default(), stop)
+}
+
+/// As [`run`], with options.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Result<Outcome, LiveError> {
     let cpus = choose_cpus(scenario)?;
-    let machine = Machine::new(scenario, Pace::Clock, None)?;
+    let capacity = options.recording;
+    let events = capacity.map(|capacity| recording::event_capacity(scenario, &capacity));
+    let machine = Machine::new(scenario, Pace::Clock, None, events)?;
+    // What locks brought in was before time 0.
+    drop(machine.pager.take_events());
     let flag = StopFlag::new();
-    let (counts, finished, origin) = threads(scenario, &machine, &cpus, &flag, stop)?;
-    let counts = match counts {
+    let watch = Watch {
+        scenario,
+        machine: &machine,
+        flag: &flag,
+        stop,
+    };
+    let started = threads(watch, &cpus, capacity)?;
+    let counts = match started.counts {
         Some(counts) => counts,
         None => {
             machine.pager.settle()?;
@@ -61,21 +91,28 @@ pub fn run(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError>
         }
     };
     machine.pager.settle()?;
-    let stopped = flag.is_raised();
-    let result = collect::result(scenario, &machine, counts, finished, origin)?;
-    Ok(Outcome { result, stopped })
+    let recorded = machine.pager.take_events().zip(started.sampled);
+    let recording =
+        recorded.map(|(events, sampled)| recording::recording(scenario, &machine, &started.finished, events, sampled));
+    let result = collect::result(scenario, &machine, counts, started.finished, started.origin)?;
+    Ok(Outcome {
+        result,
+        stopped: flag.is_raised(),
+        recording,
+    })
 }
 
-type Started = (Option<Counts>, Vec<Finished>, MonotonicTime);
+/// What the threads and the watch brought home.
+struct Started {
+    counts: Option<Counts>,
+    finished: Vec<Finished>,
+    origin: MonotonicTime,
+    sampled: Option<Sampled>,
+}
 
 /// Starts a thread for each task, lets all begin at once, and waits for them.
-fn threads(
-    scenario: &Scenario,
-    machine: &Machine,
-    cpus: &[usize],
-    flag: &StopFlag,
-    stop: &AtomicBool,
-) -> Result<Started, LiveError> {
+fn threads(watch: Watch<'_>, cpus: &[usize], capacity: Option<Capacity>) -> Result<Started, LiveError> {
+    let (scenario, machine) = (watch.scenario, watch.machine);
     thread::scope(|scope| {
         let (ready, readiness) = mpsc::channel();
         let mut starts = Vec::new();
@@ -89,7 +126,8 @@ fn threads(
                 position,
                 task,
                 cpus,
-                flag,
+                flag: watch.flag,
+                preemptions: capacity.map(|capacity| capacity.per_task_spans),
             };
             let spawned = thread::Builder::new()
                 .name(scenario.tasks[position].name.chars().take(15).collect())
@@ -115,13 +153,19 @@ fn threads(
                 return Err(error);
             }
         };
-        let counts = watch(scenario, machine, origin, &handles, flag, stop)?;
+        let mut sampler = capacity.map(|capacity| Sampler::new(scenario, origin, capacity));
+        let counts = watch.watch(origin, &handles, sampler.as_mut())?;
         let mut finished = Vec::new();
         for (position, handle) in handles.into_iter().enumerate() {
             let panicked = |_| LiveError::Panicked(scenario.tasks[position].name.clone());
             finished.extend(handle.join().map_err(panicked)?);
         }
-        Ok((counts, finished, origin))
+        Ok(Started {
+            counts,
+            finished,
+            origin,
+            sampled: sampler.map(Sampler::finish),
+        })
     })
 }
 
@@ -144,37 +188,6 @@ fn start_all(
     Ok(origin)
 }
 
-/// Passes the caller's stop on while threads run, and takes the counts where the last full hyperperiod ends before
-/// the run does.
-fn watch(
-    scenario: &Scenario,
-    machine: &Machine,
-    origin: MonotonicTime,
-    handles: &[ScopedJoinHandle<'_, Option<Finished>>],
-    flag: &StopFlag,
-    stop: &AtomicBool,
-) -> Result<Option<Counts>, LiveError> {
-    let early = scenario.counts_at().get() < scenario.duration.get();
-    let counts_at = origin.saturating_add(Duration::from_nanos(scenario.counts_at().get()));
-    let mut counts = None;
-    while handles.iter().any(|handle| !handle.is_finished()) {
-        let now = clock::now();
-        if early && counts.is_none() && now >= counts_at {
-            counts = Some(Counts::take(scenario, machine, false)?);
-        }
-        if stop.load(Ordering::Relaxed) {
-            flag.raise();
-        }
-        let due = if early && counts.is_none() {
-            counts_at.saturating_since(now).min(LOOK)
-        } else {
-            LOOK
-        };
-        clock::sleep_until(now.saturating_add(due));
-    }
-    Ok(counts.filter(|_| !flag.is_raised()))
-}
-
 /// What a task's thread needs.
 struct TaskThread<'a> {
     scenario: &'a Scenario,
@@ -182,6 +195,8 @@ struct TaskThread<'a> {
     task: &'a LiveTask,
     cpus: &'a [usize],
     flag: &'a StopFlag,
+    /// Room for preemptions, if they are to be recorded.
+    preemptions: Option<usize>,
 }
 
 impl TaskThread<'_> {
@@ -196,6 +211,9 @@ impl TaskThread<'_> {
             }
         };
         let mut worker = Worker::new(self.scenario, self.position, &bound, &self.task.regions, self.flag);
+        if let Some(room) = self.preemptions {
+            worker.note_preemptions(room);
+        }
         // Everything is allocated before the class is taken: from here on nothing waits for an allocator.
         let timing = self.timing(spec, MonotonicTime::from_nanos(0));
         let mut record = Record::for_timing(&timing);

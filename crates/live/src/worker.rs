@@ -9,7 +9,7 @@ use freehold_rt::runner::Work;
 use freehold_rt::stop::StopFlag;
 use freehold_scenario::{Access, AccessGenerator, Scenario, TaskIndex};
 
-use crate::compute::Computation;
+use crate::compute::{Computation, Preemption};
 use crate::usage::Usage;
 
 /// Words in a page.
@@ -31,6 +31,10 @@ pub(crate) struct Harvest {
     pub(crate) wrong: u64,
     /// The first of these, as region and page.
     pub(crate) first_wrong: Option<(usize, usize)>,
+    /// When the task had no CPU though it computed; of a recorded run.
+    pub(crate) preempted: Vec<Preemption>,
+    /// Preemptions that found no room.
+    pub(crate) preemptions_lost: u64,
 }
 
 /// One task at work.
@@ -74,6 +78,8 @@ impl<'a> Worker<'a> {
                 errors: 0,
                 wrong: 0,
                 first_wrong: None,
+                preempted: Vec::new(),
+                preemptions_lost: 0,
             },
         }
     }
@@ -81,6 +87,11 @@ impl<'a> Worker<'a> {
     /// Break off jobs at this time.
     pub(crate) fn end_at(&mut self, end: MonotonicTime) {
         self.end = Some(end);
+    }
+
+    /// Notes when the task has no CPU, so many times at most. Allocates.
+    pub(crate) fn note_preemptions(&mut self, room: usize) {
+        self.computation.note_preemptions(room);
     }
 
     pub(crate) fn begin_job(&mut self) {
@@ -102,7 +113,12 @@ impl<'a> Worker<'a> {
     }
 
     pub(crate) fn harvest(self) -> Harvest {
-        self.harvest
+        let (preempted, preemptions_lost) = self.computation.into_preemptions();
+        Harvest {
+            preempted,
+            preemptions_lost,
+            ..self.harvest
+        }
     }
 
     /// Computes what is due after the access just made.

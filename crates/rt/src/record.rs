@@ -20,6 +20,8 @@ pub struct Record {
     pub unkept_worst: Duration,
     /// Those of them that were late.
     pub unkept_late: u64,
+    /// The job that was open at the end of the run, unless it was late: it is not among the jobs.
+    pub open: Option<Job>,
 }
 
 impl Record {
@@ -37,6 +39,7 @@ impl Record {
             unkept: 0,
             unkept_worst: Duration::ZERO,
             unkept_late: 0,
+            open: None,
         }
     }
 

@@ -86,18 +86,20 @@ impl Thread<'_> {
         // At the end of the run an open job is late if its deadline has come; it is judged by that end.
         let judged = if finished { finish } else { finish.min(self.timing.end) };
         let late = self.is_late(release, judged, finished);
+        let job = Job {
+            number,
+            release: release.as_nanos(),
+            start: start.as_nanos(),
+            finish: judged.as_nanos(),
+            finished,
+            cpu,
+            split,
+            late,
+        };
         if finished || late {
-            let (release, start, finish) = (release.as_nanos(), start.as_nanos(), judged.as_nanos());
-            record.push(Job {
-                number,
-                release,
-                start,
-                finish,
-                finished,
-                cpu,
-                split,
-                late,
-            });
+            record.push(job);
+        } else {
+            record.open = Some(job);
         }
         flow
     }

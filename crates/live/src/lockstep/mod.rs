@@ -41,7 +41,7 @@ pub fn run_in_lockstep(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome
     let simulated = freehold_sim::simulate(scenario, &options)?;
     let steps = simulated.schedule.map(|schedule| schedule.steps).unwrap_or_default();
     let batons = Arc::new(Batons::new(usize::from(plan::limits(scenario).tasks)));
-    let machine = Machine::new(scenario, Pace::Manual, Some(Arc::clone(&batons) as _))?;
+    let machine = Machine::new(scenario, Pace::Manual, Some(Arc::clone(&batons) as _), None)?;
     let (counts, harvests, stopped) = play(scenario, &machine, &batons, &steps, stop)?;
     machine.pager.settle()?;
     let mut result = simulated.result;
@@ -60,7 +60,11 @@ pub fn run_in_lockstep(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome
     let laws = collect::laws_of_lockstep(scenario, &machine, &harvests)?;
     result.laws.checked += laws.checked;
     result.laws.violations.extend(laws.violations);
-    Ok(Outcome { result, stopped })
+    Ok(Outcome {
+        result,
+        stopped,
+        recording: None,
+    })
 }
 
 type Played = (Option<Counts>, Vec<Harvest>, bool);
