@@ -9,8 +9,8 @@ use crate::request::HolderRow;
 use crate::shared::Shared;
 use freehold_core::id::{MappingId, ObjectId, TaskId};
 use freehold_core::view::TaskCounts;
-use freehold_linux::Errno;
 use freehold_linux::fault::AlternateStack;
+use freehold_linux::{Errno, PAGE_SIZE, PageRange};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -291,6 +291,23 @@ impl Bound<'_> {
         shared.ask(context, |core, now| core.handle_job_end(now, self.task.id));
         shared.adjust_reserve_between_jobs(context);
         row.counters.lock_wait.add(context.take_lock_wait());
+    }
+
+    /// Drops this task's mappings of `pages` of `region`; the pages stay where they are. The next touch of each is a
+    /// soft fault, and nothing else changes: the core need not know. To learn what is referenced, and to measure.
+    ///
+    /// # Errors
+    /// [`AccessError::OutOfBounds`] if `pages` is empty or leaves the region, or that is not this task's.
+    pub fn zap(&self, region: &MappedRegion, pages: PageRange) -> Result<(), AccessError> {
+        let offset = pages.first().saturating_mul(PAGE_SIZE);
+        self.address(region, offset, pages.count().saturating_mul(PAGE_SIZE))?;
+        let row = &self.task.shared.tasks[self.task.id.index()];
+        let local = row.local.get().ok_or(AccessError::OutOfBounds)?.lock();
+        let (view, _) = local.find(region.base.addr()).ok_or(AccessError::OutOfBounds)?;
+        let mapping = self.task.shared.object_at(view.object).mapping(view.row);
+        let zapped = mapping.map(|mapping| mapping.zap(pages));
+        // Refused: an empty range.
+        zapped.and_then(Result::ok).ok_or(AccessError::OutOfBounds)
     }
 
     fn address(&self, region: &MappedRegion, offset: usize, length: usize) -> Result<*mut u8, AccessError> {

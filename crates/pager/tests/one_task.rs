@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Random, audit, check_page, config, hard, object, pager, private, write_page};
+use freehold_linux::PageRange;
 use freehold_pager::core::limits::{ObjectKind, Regime};
 use freehold_pager::core::units::PageIndex;
 use freehold_pager::{AccessError, Pager};
@@ -213,4 +214,37 @@ fn two_pagers_in_one_process_do_not_meet() {
     for pager in &pagers {
         audit(pager);
     }
+}
+
+#[test]
+fn pages_zapped_by_hand_come_back_as_soft_faults() {
+    let pager = pager(32, 32, 0);
+    let reservation = hard(&pager, 24);
+    let object = private(&pager, 16);
+    let (task, other) = (
+        pager.add_task(Some(reservation)).unwrap(),
+        pager.add_task(Some(reservation)).unwrap(),
+    );
+    let (region, foreign) = (task.map(object).unwrap(), other.map(object).unwrap());
+    let bound = task.enter().unwrap();
+    for page in 0..16 {
+        write_page(&bound, &region, page, 1);
+    }
+    assert_eq!(bound.zap(&region, PageRange::new(4, 8)), Ok(()));
+    for page in 0..16 {
+        check_page(&bound, &region, page, 1);
+        write_page(&bound, &region, page, 2);
+    }
+    let counts = task.counts();
+    assert_eq!((counts.zero_fills, counts.soft_faults, counts.write_faults), (16, 8, 0));
+    for outside in [
+        PageRange::new(0, 0),
+        PageRange::new(8, 9),
+        PageRange::new(usize::MAX, 2),
+    ] {
+        assert_eq!(bound.zap(&region, outside), Err(AccessError::OutOfBounds));
+    }
+    assert_eq!(bound.zap(&foreign, PageRange::new(0, 1)), Err(AccessError::OutOfBounds));
+    drop(bound);
+    audit(&pager);
 }
