@@ -44,6 +44,9 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Measure a mechanism beside its floor
     Bench(bench::Arguments),
+    /// An operation of the core, for valgrind to count
+    #[command(hide = true)]
+    BenchCore(bench::callgrind::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Reproduce(arguments) => reproduce::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
+        Command::BenchCore(arguments) => bench::callgrind::perform(arguments),
     };
     outcome.unwrap_or_else(report).into()
 }

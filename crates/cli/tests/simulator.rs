@@ -196,10 +196,3 @@ fn a_signal_stops_cleanly() {
         );
     }
 }
-
-#[test]
-fn bench_sim_prints_one_document() {
-    let output = run(&["bench", "sim", "--rounds", "1", "--json"]);
-    assert_eq!(status(&output), 0, "{}", stderr(&output));
-    assert!(document(&output)["ours_ns"]["p50"].as_f64() > Some(0.0));
-}

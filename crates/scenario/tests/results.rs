@@ -4,8 +4,8 @@ mod common;
 
 use freehold_core::units::Duration;
 use freehold_scenario::results::{
-    BenchResult, Delays, Engine, LateJob, LateJobs, Laws, MemoryResult, Quantiles, Ratio, RegionResult,
-    ReproduceResult, ReproduceRow, ReservationResult, RunResult, StoreResult, TaskResult, to_json,
+    BenchResult, BenchRow, Delays, Engine, Judged, LateJob, LateJobs, Laws, MemoryResult, Quantiles, Ratio,
+    RegionResult, ReproduceResult, ReproduceRow, ReservationResult, RunResult, StoreResult, TaskResult, to_json,
 };
 use freehold_scenario::{Scenario, Sharing};
 
@@ -164,13 +164,31 @@ fn bench_keeps_the_contract() {
         ratio: Ratio::of(&ours_ns, &floor_ns),
         goal: 1.25,
         unit: "ns".into(),
+        holds: true,
+        judged: Judged::RatioP50,
+        floor: "bare".into(),
+        sides: Vec::new(),
+        rows: vec![BenchRow::at_most("core", 1.5, "", 1.16)],
+        notes: Vec::new(),
     };
     let json = serde_json::to_string(&result).unwrap();
     let expected = [
         r#"{"bench":"fault-soft","rounds":5,"floor_ns":{"p50":4,"p99":8,"p999":9.5,"max":10},"#,
         r#""ours_ns":{"p50":5,"p99":8,"p999":10,"max":20},"#,
-        r#""ratio":{"p50":1.25,"p99":1.0},"goal":1.25,"unit":"ns"}"#,
+        r#""ratio":{"p50":1.25,"p99":1.0,"p999":1.0526315789473684},"goal":1.25,"unit":"ns","#,
+        r#""holds":true,"judged":"ratio.p50","floor":"bare","sides":[],"#,
+        r#""rows":[{"what":"core","value":1.5,"unit":"","goal":1.16,"holds":false}],"notes":[]}"#,
     ];
     assert_eq!(json, expected.concat());
+    for (judged, goal, held) in [
+        (Judged::RatioP50, 1.25, true),
+        (Judged::RatioP999, 1.05, false),
+        (Judged::OursP50, 4.9, false),
+        (Judged::OursP50AtLeast, 4.9, true),
+    ] {
+        assert_eq!(judged.judge(&ours_ns, &result.ratio, goal), held, "{judged:?}");
+    }
+    assert!(!Judged::OursP50.judge(&Quantiles::default(), &result.ratio, 1.0));
+    assert!(result.to_text().contains("MISSED"), "{}", result.to_text());
     assert!(result.to_text().contains("ratio  1.25"), "{}", result.to_text());
 }

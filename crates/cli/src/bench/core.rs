@@ -1,5 +1,5 @@
-//! The core alone: a task walks through half again as many pages as its reservation has frames, so that every step
-//! faults and evicts; every request is answered at once. All tables fit in a first-level cache or nearly.
+//! The core alone: what a fault event costs with all that follows from it, the answers to its requests included, and
+//! how large the tables are.
 
 use std::fmt::Display;
 use std::hint::black_box;
@@ -10,48 +10,127 @@ use freehold_core::fact::{Access, Fault, PageRef, Request};
 use freehold_core::id::MappingId;
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
 use freehold_core::units::{FrameCount, Instant, PageCount, PageIndex};
+use freehold_linux::clock;
 
-use super::Rounds;
+use super::rounds::{Effort, Found, Samples};
 use crate::status::Failure;
 
-const FRAMES: u32 = 64;
-const PAGES: u32 = 96;
 /// Faults in one sample.
-const FAULTS: u32 = 960;
-const SAMPLES: u32 = 500;
-/// The floor's table: 96 entries, as many as there are pages.
-const CHAIN: usize = PAGES as usize;
+const FAULTS: u32 = 480;
+const SAMPLES: u32 = 1_000;
+/// Dependent loads in one sample.
 const LOADS: u32 = 10_000;
+/// The page descriptor's 56 bytes and the pointer added to it (paper, section VI.A); its 56 bytes of each
+/// `mem_reserve_page` come on top.
+const PAPER_BYTES: u64 = 64;
 
-pub(super) fn run(rounds: &mut Rounds) -> Result<(), Failure> {
-    let mut world = World::new()?;
-    let chain: Vec<usize> = (0..CHAIN).map(|at| (at + 37) % CHAIN).collect();
-    let mut at = 0;
-    let loads = || {
-        for _ in 0..LOADS {
-            at = black_box(&chain)[at];
-        }
-        black_box(at);
-        Ok(u64::from(LOADS))
+/// Tables that fit a first-level cache or nearly: a task walks through half again as many pages as it has frames.
+pub(super) fn small(effort: Effort) -> Result<Found, Failure> {
+    let mut world = World::new(64, 96)?;
+    let mut next = 0;
+    let walk = move |_: &World| {
+        next = (next + 1) % 96;
+        next
     };
-    world.walk()?;
-    rounds.alternate(SAMPLES, loads, || world.walk())
+    world.warm_up(200, walk)?;
+    against_loads(effort, 96, world, walk)
 }
 
-/// A memory with one task in one reservation.
+/// A million pages, touched at random: the touches that fault reach the core.
+pub(super) fn large(effort: Effort) -> Result<Found, Failure> {
+    let pages = if effort.quick { 100_000 } else { 1_000_000 };
+    let mut world = World::new(pages / 3 * 2, pages)?;
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let touch = move |world: &World| {
+        loop {
+            let page = random.below(pages);
+            if !world.is_mapped(page) {
+                return page;
+            }
+        }
+    };
+    world.warm_up(2 * pages, touch)?;
+    let bytes = world.memory.table_bytes();
+    let mut found = against_loads(effort, bytes / size_of::<u32>(), world, touch)?;
+    found.row("tables", megabytes(bytes), "MiB");
+    found.notes.push(format!(
+        "{pages} pages, two thirds of them in frames; uniformly random reads"
+    ));
+    Ok(found)
+}
+
+/// Fills a core until every frame and every page of its tables is in use.
+pub(super) fn metadata(effort: Effort) -> Result<Found, Failure> {
+    let mut found = Found::new()?;
+    let frames = if effort.quick { 1 << 12 } else { 1 << 16 };
+    let mut world = World::new(frames, frames)?;
+    for page in 0..frames {
+        world.fault(page)?;
+    }
+    let mapped = (0..frames).filter(|page| world.is_mapped(*page)).count() as u64;
+    if mapped != u64::from(frames) {
+        return Err(wrong(format!("only {mapped} of {frames} pages are mapped")));
+    }
+    let bytes = world.memory.table_bytes() as u64;
+    found.floor.record(PAPER_BYTES);
+    found.ours.record_mean(bytes, mapped);
+    found.row("tables", megabytes(world.memory.table_bytes()), "MiB");
+    found.notes.push(format!(
+        "{frames} frames, each under a mapped page; a page that is in the store only costs 8 bytes more"
+    ));
+    Ok(found)
+}
+
+fn against_loads(
+    effort: Effort,
+    table: usize,
+    mut world: World,
+    mut next: impl FnMut(&World) -> u32,
+) -> Result<Found, Failure> {
+    let mut found = Found::new()?;
+    let chain = Random(1).cycle(table);
+    let repeat = effort.scaled(SAMPLES);
+    let mut at = 0;
+    let loads = |samples: &mut Samples| {
+        for _ in 0..(repeat / 10).max(1) {
+            let begun = clock::now();
+            for _ in 0..LOADS {
+                at = black_box(&chain)[at as usize];
+            }
+            black_box(at);
+            samples.record_mean(clock::now().as_nanos() - begun.as_nanos(), LOADS.into());
+        }
+        Ok(())
+    };
+    let faults = |samples: &mut Samples| {
+        for _ in 0..repeat {
+            let begun = clock::now();
+            for _ in 0..FAULTS {
+                let page = next(&world);
+                world.fault(page)?;
+            }
+            samples.record_mean(clock::now().as_nanos() - begun.as_nanos(), FAULTS.into());
+        }
+        Ok(())
+    };
+    found.alternate(effort, loads, faults)?;
+    Ok(found)
+}
+
+/// A memory with one task in one reservation, and which pages are mapped.
 struct World {
     memory: Memory,
     mapping: MappingId,
     requests: Vec<(PageRef, Request)>,
+    mapped: Vec<u64>,
     now: u64,
-    page: u32,
 }
 
 impl World {
-    fn new() -> Result<Self, Failure> {
+    fn new(frames: u32, pages: u32) -> Result<Self, Failure> {
         let limits = Limits {
-            frames: FrameCount::new(FRAMES),
-            pages: PageCount::new(PAGES),
+            frames: FrameCount::new(frames),
+            pages: PageCount::new(pages),
             reservations: 1,
             objects: 1,
             tasks: 1,
@@ -61,14 +140,13 @@ impl World {
         };
         let mut memory = limits.seal().map_err(wrong)?;
         let spec = ReservationSpec {
-            capacity: FrameCount::new(FRAMES),
+            capacity: FrameCount::new(frames),
             kind: ReservationKind::Hard,
         };
         let reservation = memory.admit(spec).map_err(wrong)?;
-        let pages = PageCount::new(PAGES);
         let object = ObjectSpec {
             kind: ObjectKind::Private,
-            pages,
+            pages: PageCount::new(pages),
             regime: Regime::Conserve,
         };
         let object = memory.create_object(object).map_err(wrong)?;
@@ -78,34 +156,44 @@ impl World {
             memory,
             mapping,
             requests: Vec::new(),
+            mapped: vec![0; pages.div_ceil(u64::BITS) as usize],
             now: 0,
-            page: 0,
         })
     }
 
-    /// Faults on the next pages; returns how many facts the core was told.
-    fn walk(&mut self) -> Result<u64, Failure> {
-        let mut facts = 0;
-        for _ in 0..FAULTS {
-            self.now += 1_000;
-            let now = Instant::new(self.now);
-            let page = PageIndex::new(self.page);
-            self.page = (self.page + 1) % PAGES;
-            let fault = Fault {
-                mapping: self.mapping,
-                page,
-                access: Access::Write,
-            };
-            self.memory.handle_fault(now, fault).map_err(wrong)?;
-            facts += 1;
+    fn is_mapped(&self, page: u32) -> bool {
+        self.mapped[(page / u64::BITS) as usize] >> (page % u64::BITS) & 1 == 1
+    }
+
+    fn note_mapped(&mut self, page: PageRef, mapped: bool) {
+        let page = page.page().get();
+        let (word, bit) = (&mut self.mapped[(page / u64::BITS) as usize], 1 << (page % u64::BITS));
+        *word = if mapped { *word | bit } else { *word & !bit };
+    }
+
+    fn warm_up(&mut self, faults: u32, mut next: impl FnMut(&Self) -> u32) -> Result<(), Failure> {
+        (0..faults).try_for_each(|_| {
+            let page = next(self);
+            self.fault(page)
+        })
+    }
+
+    /// A write to a page that is not mapped, and all that follows from it; every request is answered at once.
+    fn fault(&mut self, page: u32) -> Result<(), Failure> {
+        self.now += 1_000;
+        let now = Instant::new(self.now);
+        let fault = Fault {
+            mapping: self.mapping,
+            page: PageIndex::new(page),
+            access: Access::Write,
+        };
+        self.memory.handle_fault(now, fault).map_err(wrong)?;
+        self.drain();
+        while let Some((page, request)) = self.requests.pop() {
+            self.memory.handle_done(now, page, request).map_err(wrong)?;
             self.drain();
-            while let Some((page, request)) = self.requests.pop() {
-                self.memory.handle_done(now, page, request).map_err(wrong)?;
-                facts += 1;
-                self.drain();
-            }
         }
-        Ok(facts)
+        Ok(())
     }
 
     fn drain(&mut self) {
@@ -115,6 +203,8 @@ impl World {
                 Effect::WriteBack { page, .. } | Effect::Discard { page, .. } => {
                     self.requests.push((page, Request::Evict));
                 }
+                Effect::Map { page, .. } => self.note_mapped(page, true),
+                Effect::Unmap { page, .. } => self.note_mapped(page, false),
                 other => {
                     let _ = black_box(other);
                 }
@@ -123,6 +213,51 @@ impl World {
     }
 }
 
+/// Xorshift: the same numbers in every run.
+#[derive(Clone, Copy, Debug)]
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u32) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        // The upper half, scaled: below `bound`, which is 32 bits wide.
+        u32::try_from(((self.0 >> 32) * u64::from(bound)) >> 32).unwrap_or(0)
+    }
+
+    /// A table in which each element names the next of one cycle through all of it (Sattolo's algorithm).
+    fn cycle(mut self, length: usize) -> Vec<u32> {
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        let mut table: Vec<u32> = (0..length).collect();
+        for at in (1..length).rev() {
+            table.swap(at as usize, self.below(at) as usize);
+        }
+        table
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "for display; far below 2^53")]
+fn megabytes(bytes: usize) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
 fn wrong(error: impl Display) -> Failure {
     Failure::Run(format!("the core refused: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Random;
+
+    #[test]
+    fn the_chain_is_one_cycle() {
+        let table = Random(7).cycle(1000);
+        let (mut at, mut steps) = (table[0], 1);
+        while at != 0 {
+            at = table[at as usize];
+            steps += 1;
+        }
+        assert_eq!(steps, 1000);
+    }
 }

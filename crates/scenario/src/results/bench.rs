@@ -18,10 +18,65 @@ pub struct BenchResult {
     pub ours_ns: Quantiles,
     /// Ours divided by the floor.
     pub ratio: Ratio,
-    /// What the ratio should not exceed (for a rate: not fall below).
+    /// What the number named by `judged` should not exceed (for a rate: not fall below).
     pub goal: f64,
     /// The unit of `floor_ns` and `ours_ns`.
     pub unit: String,
+    /// Whether every goal, that of each row included, is kept.
+    pub holds: bool,
+    /// Which number the goal is for.
+    pub judged: Judged,
+    /// What the floor is.
+    pub floor: String,
+    /// Other distributions measured in the same run, in the same unit.
+    pub sides: Vec<BenchSide>,
+    /// Other numbers measured in the same run.
+    pub rows: Vec<BenchRow>,
+    /// What a reader must know to judge the numbers.
+    pub notes: Vec<String>,
+}
+
+/// The number that a goal is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Judged {
+    /// The ratio of the medians, at most the goal.
+    #[serde(rename = "ratio.p50")]
+    RatioP50,
+    /// The ratio of the 99.9th percentiles, at most the goal.
+    #[serde(rename = "ratio.p999")]
+    RatioP999,
+    /// Our median, at most the goal.
+    #[serde(rename = "ours.p50")]
+    OursP50,
+    /// Our median, at least the goal: a rate.
+    #[serde(rename = "ours.p50 at least")]
+    OursP50AtLeast,
+}
+
+/// A distribution measured beside floor and ours.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BenchSide {
+    /// What was measured.
+    pub what: String,
+    /// Its distribution.
+    pub ns: Quantiles,
+}
+
+/// A number measured beside floor and ours.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BenchRow {
+    /// What it is.
+    pub what: String,
+    /// The number.
+    #[serde(serialize_with = "number::serialize")]
+    pub value: f64,
+    /// Its unit; empty for a ratio.
+    pub unit: String,
+    /// What it should not exceed; null where it is shown only.
+    #[serde(serialize_with = "number::serialize_option")]
+    pub goal: Option<f64>,
+    /// Whether the goal is kept; true where there is none.
+    pub holds: bool,
 }
 
 /// A distribution.
@@ -48,6 +103,8 @@ pub struct Ratio {
     pub p50: f64,
     /// Of the 99th percentiles.
     pub p99: f64,
+    /// Of the 99.9th percentiles.
+    pub p999: f64,
 }
 
 impl Ratio {
@@ -58,6 +115,54 @@ impl Ratio {
         Self {
             p50: ratio(ours.p50, floor.p50),
             p99: ratio(ours.p99, floor.p99),
+            p999: ratio(ours.p999, floor.p999),
+        }
+    }
+}
+
+impl Judged {
+    /// The number judged, and whether it keeps the goal. A number that could not be measured keeps none.
+    #[must_use]
+    pub fn judge(self, ours: &Quantiles, ratio: &Ratio, goal: f64) -> bool {
+        let (number, at_least) = match self {
+            Self::RatioP50 => (ratio.p50, false),
+            Self::RatioP999 => (ratio.p999, false),
+            Self::OursP50 => (ours.p50, false),
+            Self::OursP50AtLeast => (ours.p50, true),
+        };
+        number > 0.0 && if at_least { number >= goal } else { number <= goal }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::RatioP50 => "ratio of p50 at most",
+            Self::RatioP999 => "ratio of p99.9 at most",
+            Self::OursP50 => "p50 at most",
+            Self::OursP50AtLeast => "p50 at least",
+        }
+    }
+}
+
+impl BenchRow {
+    /// A number that is shown only.
+    #[must_use]
+    pub fn shown(what: impl Into<String>, value: f64, unit: &str) -> Self {
+        Self {
+            what: what.into(),
+            value,
+            unit: unit.to_owned(),
+            goal: None,
+            holds: true,
+        }
+    }
+
+    /// A number that should not exceed `goal`.
+    #[must_use]
+    pub fn at_most(what: impl Into<String>, value: f64, unit: &str, goal: f64) -> Self {
+        Self {
+            goal: Some(goal),
+            holds: value <= goal,
+            ..Self::shown(what, value, unit)
         }
     }
 }
@@ -66,22 +171,42 @@ impl BenchResult {
     /// The result for a reader.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let names = ["p50", "p99", "p999", "max"].map(|name| (name, Align::Right));
+        let names = ["p50", "p99", "p99.9", "max"].map(|name| (name, Align::Right));
         let mut table = TextTable::new(&[&[(self.unit.as_str(), Align::Left)][..], &names].concat());
-        for (name, q) in [("floor", &self.floor_ns), ("ours", &self.ours_ns)] {
-            table.row([
-                name.to_owned(),
-                number::show(q.p50),
-                number::show(q.p99),
-                number::show(q.p999),
-                number::show(q.max),
-            ]);
+        let sides = self.sides.iter().map(|side| (side.what.as_str(), &side.ns));
+        for (name, q) in [("floor", &self.floor_ns), ("ours", &self.ours_ns)]
+            .into_iter()
+            .chain(sides)
+        {
+            let numbers = [q.p50, q.p99, q.p999, q.max].map(number::show);
+            table.row([&[name.to_owned()][..], &numbers].concat());
         }
-        let Ratio { p50, p99 } = self.ratio;
-        table.row(["ratio".to_owned(), format!("{p50:.2}"), format!("{p99:.2}")]);
-        format!(
-            "{}: {} rounds, goal {:.2}\n\n{table}",
-            self.bench, self.rounds, self.goal
-        )
+        let Ratio { p50, p99, p999 } = self.ratio;
+        let ratios = [p50, p99, p999].map(|ratio| format!("{ratio:.2}"));
+        table.row([&["ratio".to_owned()][..], &ratios].concat());
+        let held = self.judged.judge(&self.ours_ns, &self.ratio, self.goal);
+        let mut text = format!(
+            "{}: {} rounds; floor: {}\n\n{table}\n{} {}: {}\n",
+            self.bench,
+            self.rounds,
+            self.floor,
+            self.judged.name(),
+            number::show(self.goal),
+            verdict(held)
+        );
+        for row in &self.rows {
+            let goal = row.goal.map_or(String::new(), |goal| {
+                format!(" (at most {}: {})", number::show(goal), verdict(row.holds))
+            });
+            text += &format!("{}: {} {}{goal}\n", row.what, number::show(row.value), row.unit);
+        }
+        for note in &self.notes {
+            text += &format!("note: {note}\n");
+        }
+        text
     }
+}
+
+fn verdict(held: bool) -> &'static str {
+    if held { "goal held" } else { "goal MISSED" }
 }

@@ -11,7 +11,7 @@ mod response;
 mod run;
 mod table;
 
-pub use bench::{BenchResult, Quantiles, Ratio};
+pub use bench::{BenchResult, BenchRow, BenchSide, Judged, Quantiles, Ratio};
 pub use late::{Delays, LateJob, LateJobs, MAX_LATE_JOBS, Reason};
 pub use reproduce::{ReproduceResult, ReproduceRow};
 pub use response::{Response, ResponseRecorder};
