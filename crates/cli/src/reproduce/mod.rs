@@ -5,6 +5,7 @@ mod fig3;
 mod fig8;
 mod fig9;
 mod files;
+mod table2;
 mod table3;
 
 use freehold_scenario::results::{Align, ReproduceResult, ReproduceRow, TaskResult, TextTable};
@@ -44,7 +45,7 @@ struct Experiment {
     run: fn(&Laboratory) -> Result<Vec<ReproduceRow>, Failure>,
 }
 
-const EXPERIMENTS: [Experiment; 4] = [
+const EXPERIMENTS: [Experiment; 5] = [
     Experiment {
         name: "spc-fig3",
         about: "execution and completion time of a task alone, and beside one that is short of frames",
@@ -56,6 +57,12 @@ const EXPERIMENTS: [Experiment; 4] = [
         about: "the smallest schedulable reservations of tau1 and tau2",
         files: &["spc-fig8-tau1.toml", "spc-fig8-tau2.toml"],
         run: fig8::run,
+    },
+    Experiment {
+        name: "spc-table2",
+        about: "what shared-page management adds to the cost of single operations",
+        files: &[],
+        run: table2::run,
     },
     Experiment {
         name: "spc-table3",
