@@ -195,3 +195,24 @@ fn no_more_is_taken_back_than_wanted() {
     world.complete_all();
     nobody_waits(&world);
 }
+
+/// A reservation waits for a page that another is writing back, and for a second page with the same frame. The write-back
+/// fails, so the first page is there after all: it can be evicted for the second.
+#[test]
+fn a_page_that_stays_serves_who_waited_for_its_frame() {
+    let mut world = World::new(&Shape {
+        frames: 2,
+        reservations: vec![(1, ReservationKind::Hard)],
+        objects: vec![(ObjectKind::Shared, 8, Regime::Conserve)],
+        views: Vec::new(),
+        tasks: vec![Some(0), Some(0), None, None],
+    });
+    settled(&mut world, 2, 0, 0, true);
+    touch(&mut world, 2, 0, 1, true);
+    assert_eq!(world.outstanding.len(), 1, "the pool writes page 0 back");
+    touch(&mut world, 0, 0, 0, false);
+    touch(&mut world, 1, 0, 2, false);
+    world.complete(0, true);
+    world.complete_all();
+    nobody_waits(&world);
+}

@@ -200,6 +200,7 @@ impl Memory {
         self.link(index, place);
         self.settle_all(page);
         self.wake(page);
+        self.call_sharers(page);
         let claimant = if taken_back { HolderIndex::POOL } else { holder };
         let waits = claimant != HolderIndex::POOL || self.gathering == 0;
         if waits && self.account_of(claimant).claims > 0 && self.account_of(claimant).uncommitted_supply() < 0 {
