@@ -1,6 +1,5 @@
 //! Several runs side by side: who missed what, and why.
 
-use freehold_scenario::Sharing;
 use freehold_scenario::results::{Align, RunResult, TaskResult, TextTable};
 
 use crate::engine::Outcome;
@@ -46,11 +45,7 @@ pub(crate) fn page(outcomes: &[Outcome]) -> String {
 fn policy(result: &RunResult) -> String {
     let mut names: Vec<&str> = Vec::new();
     for region in &result.regions {
-        let name = match region.sharing {
-            Sharing::None => "none",
-            Sharing::Spc => "spc",
-            Sharing::Spel => "spel",
-        };
+        let name = region.sharing.name();
         if (region.max_use.iter().filter(|pages| **pages > 0).count() > 1) && !names.contains(&name) {
             names.push(name);
         }

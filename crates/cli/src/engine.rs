@@ -209,7 +209,8 @@ fn live_failure(scenario: &Scenario, error: &freehold_live::LiveError) -> Failur
         | E::Reservation { .. }
         | E::Region { .. }
         | E::Task { .. }
-        | E::Lock { .. } => Failure::Input(text),
+        | E::Lock { .. }
+        | E::Decision(_) => Failure::Input(text),
         _ => Failure::Run(text),
     }
 }

@@ -117,6 +117,9 @@ pub enum LiveError {
     /// The simulator, whose order lockstep follows, refuses the scenario.
     #[error("the simulator, whose order lockstep follows: {0}")]
     Simulator(#[from] SimError),
+    /// What `auto` asks for cannot be decided, or no profile be taken.
+    #[error("sharing \"auto\": {0}")]
+    Decision(SimError),
     /// Live and simulator went different ways.
     #[error("lockstep lost at step {step}: {what}")]
     Diverged {

@@ -6,6 +6,8 @@
 //!
 //! [`run_with`] can record what happens meanwhile, for pictures and traces.
 //!
+//! [`profile`] measures how much of each region every reservation uses when it has room for all.
+//!
 //! [`run_in_lockstep`] replays the order in which the simulator did everything, so that every count is equal.
 #![deny(unsafe_code)]
 
@@ -24,4 +26,4 @@ mod worker;
 
 pub use error::LiveError;
 pub use lockstep::run_in_lockstep;
-pub use run::{Options, Outcome, run, run_with};
+pub use run::{Options, Outcome, profile, run, run_with};

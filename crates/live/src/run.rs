@@ -15,12 +15,14 @@ use freehold_rt::timing::Timing;
 use freehold_scenario::recording::{Capacity, Recording};
 use freehold_scenario::results::RunResult;
 use freehold_scenario::{Class as ScenarioClass, Scenario, Task};
+use freehold_sim::Profile;
 
 use crate::collect::{self, Counts};
 use crate::error::LiveError;
 use crate::machine::{LiveTask, Machine, choose_cpus};
 use crate::recording;
 use crate::sampler::{Sampled, Sampler};
+use crate::usage::{self, Usage};
 use crate::watch::Watch;
 use crate::worker::{Harvest, Worker};
 
@@ -56,7 +58,8 @@ pub(crate) struct Finished {
     pub(crate) times: TaskTimes,
 }
 
-/// Runs a scenario on real pages, in as much time as it says. Raising `stop` ends it early, cleanly.
+/// Runs a scenario on real pages, in as much time as it says. Raising `stop` ends it early, cleanly. Where a region
+/// asks for `auto`, [`freehold_sim::decide`] decides first.
 ///
 /// # Errors
 /// [`LiveError`]: what is missing, or refused and by whom. Nothing is left behind.
@@ -69,6 +72,13 @@ pub fn run(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError>
 /// # Errors
 /// As [`run`].
 pub fn run_with(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Result<Outcome, LiveError> {
+    let decision = freehold_sim::decide(scenario).map_err(LiveError::Decision)?;
+    let mut outcome = run_decided(&decision.scenario, options, stop)?;
+    decision.annotate(&mut outcome.result);
+    Ok(outcome)
+}
+
+fn run_decided(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Result<Outcome, LiveError> {
     let cpus = choose_cpus(scenario)?;
     let capacity = options.recording;
     let events = capacity.map(|capacity| recording::event_capacity(scenario, &capacity));
@@ -100,6 +110,28 @@ pub fn run_with(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Re
         stopped: flag.is_raised(),
         recording,
     })
+}
+
+/// Takes a profile on real pages: runs the scenario with room for everything ([`freehold_sim::ample`]), in as much time
+/// as it says. `None` where `stop` was raised before the end.
+///
+/// # Errors
+/// As [`run`]; the pool is as large as all that every reservation touches.
+pub fn profile(scenario: &Scenario, stop: &AtomicBool) -> Result<Option<Profile>, LiveError> {
+    let scenario = &freehold_sim::ample(scenario).map_err(LiveError::Decision)?;
+    let cpus = choose_cpus(scenario)?;
+    let machine = Machine::new(scenario, Pace::Clock, None, None)?;
+    let flag = StopFlag::new();
+    let watch = Watch {
+        scenario,
+        machine: &machine,
+        flag: &flag,
+        stop,
+    };
+    let started = threads(watch, &cpus, None)?;
+    machine.pager.settle()?;
+    let usages: Vec<Usage> = started.finished.into_iter().map(|task| task.harvest.usage).collect();
+    Ok((!flag.is_raised()).then(|| usage::profile(scenario, &usages)))
 }
 
 /// What the threads and the watch brought home.

@@ -2,13 +2,16 @@
 
 use freehold_scenario::results::RegionResult;
 use freehold_scenario::{ReservationIndex, Scenario};
+use freehold_sim::{Profile, RegionProfile};
 
 /// The pages of one region that one task has touched.
 #[derive(Debug)]
 struct Touched {
     /// For each page, the job that touched it last; 0 is never.
     last_job: Vec<u32>,
-    /// Pages touched, each counted once a job.
+    /// Pages touched by the job under way.
+    in_job: u64,
+    /// Pages touched by jobs that ended, each counted once a job.
     in_jobs: u64,
 }
 
@@ -28,6 +31,7 @@ impl Usage {
             let pages = scenario.regions[region].pages.get() as usize;
             regions[region] = Some(Touched {
                 last_job: vec![0; pages],
+                in_job: 0,
                 in_jobs: 0,
             });
         }
@@ -44,52 +48,68 @@ impl Usage {
 
     pub(crate) fn end_job(&mut self) {
         self.jobs_ended += 1;
+        for touched in self.regions.iter_mut().flatten() {
+            touched.in_jobs += std::mem::take(&mut touched.in_job);
+        }
     }
 
     pub(crate) fn touch(&mut self, region: usize, page: usize) {
         if let Some(touched) = self.regions[region].as_mut() {
-            touched.in_jobs += u64::from(touched.last_job[page] != self.job);
+            touched.in_job += u64::from(touched.last_job[page] != self.job);
             touched.last_job[page] = self.job;
         }
     }
 
+    /// Of a task that has not ended any job, the job under way counts.
     fn average(&self, region: usize) -> f64 {
         self.regions[region]
             .as_ref()
-            .map_or(0.0, |touched| ratio(touched.in_jobs, self.jobs_ended))
+            .map_or(0.0, |touched| match self.jobs_ended {
+                0 => ratio(touched.in_job, 1),
+                jobs => ratio(touched.in_jobs, jobs),
+            })
+    }
+
+    fn has_touched(&self, region: usize, page: usize) -> bool {
+        let touched = self.regions[region].as_ref();
+        touched.is_some_and(|touched| touched.last_job[page] != 0)
     }
 }
 
 /// A region's line of the result, from what all tasks touched.
 pub(crate) fn region_result(scenario: &Scenario, usages: &[Usage], region: usize, resident: u64) -> RegionResult {
-    let found = &scenario.regions[region];
-    let mut result = RegionResult {
-        name: found.name.clone(),
+    let reservations = 0..scenario.reservations.len();
+    let uses = reservations.map(|reservation| use_of(scenario, usages, reservation, region));
+    let (max_use, avg_use) = uses.map(|used| (used.max(), used.average())).unzip();
+    RegionResult {
         resident,
-        max_use: Vec::new(),
-        avg_use: Vec::new(),
-        sharing: found.sharing,
-    };
-    for reservation in 0..scenario.reservations.len() {
-        let mine = |task: usize| scenario.tasks[task].reservation.map(ReservationIndex::get) == Some(reservation);
-        let usages: Vec<&Usage> = (0..usages.len())
-            .filter(|&task| mine(task))
-            .map(|task| &usages[task])
-            .collect();
-        let touched = |page: usize| {
-            let last = |usage: &&Usage| {
-                usage.regions[region]
-                    .as_ref()
-                    .map_or(0, |touched| touched.last_job[page])
-            };
-            usages.iter().any(|usage| last(usage) != 0)
-        };
-        let ever = (0..found.pages.get() as usize).filter(|&page| touched(page)).count() as u64;
-        let average: f64 = usages.iter().map(|usage| usage.average(region)).sum();
-        result.max_use.push(ever);
-        result.avg_use.push(average.min(ratio(ever, 1)));
+        max_use,
+        avg_use,
+        ..RegionResult::of(scenario, region)
     }
-    result
+}
+
+/// What all tasks touched, for each reservation.
+pub(crate) fn profile(scenario: &Scenario, usages: &[Usage]) -> Profile {
+    Profile::of(scenario, |reservation, region| {
+        use_of(scenario, usages, reservation, region)
+    })
+}
+
+/// What the tasks of a reservation touched of a region.
+fn use_of(scenario: &Scenario, usages: &[Usage], reservation: usize, region: usize) -> RegionProfile {
+    let tasks = scenario.tasks.iter().zip(usages);
+    let mine: Vec<&Usage> = tasks
+        .filter(|(task, _)| task.reservation.map(ReservationIndex::get) == Some(reservation))
+        .map(|(_, usage)| usage)
+        .collect();
+    let pages = 0..scenario.regions[region].pages.get() as usize;
+    let touched: Vec<bool> = pages
+        .map(|page| mine.iter().any(|usage| usage.has_touched(region, page)))
+        .collect();
+    let max = touched.iter().filter(|touched| **touched).count() as u64;
+    let average: f64 = mine.iter().map(|usage| usage.average(region)).sum();
+    RegionProfile::new(touched, average.min(ratio(max, 1)))
 }
 
 fn ratio(above: u64, below: u64) -> f64 {

@@ -101,7 +101,7 @@ impl Text {
         };
         self.key("kind", quoted(kind));
         self.key_if("size", region.size.map(|size| quoted(&format_size(size))));
-        self.key("sharing", quoted(sharing(region.sharing)));
+        self.key("sharing", quoted(region.sharing.name()));
         self.key_if("copy_of", region.copy_of.as_deref().map(quoted));
     }
 
@@ -115,7 +115,7 @@ impl Text {
         };
         self.key("type", quoted(kind));
         if !reservation.sharing.is_empty() {
-            let entry = |(region, how): &(String, Sharing)| format!("{} = {}", quoted(region), quoted(sharing(*how)));
+            let entry = |(region, how): &(String, Sharing)| format!("{} = {}", quoted(region), quoted(how.name()));
             let entries: Vec<String> = reservation.sharing.iter().map(entry).collect();
             self.key("sharing", format!("{{ {} }}", entries.join(", ")));
         }
@@ -173,14 +173,6 @@ impl Text {
         }
         self.key_if("amount", access.amount.map(|amount| quoted(&format_size(amount))));
         self.key("write", access.write);
-    }
-}
-
-fn sharing(sharing: Sharing) -> &'static str {
-    match sharing {
-        Sharing::None => "none",
-        Sharing::Spc => "spc",
-        Sharing::Spel => "spel",
     }
 }
 

@@ -189,6 +189,22 @@ pub enum Sharing {
     Spc,
     /// Shared-page eviction lock.
     Spel,
+    /// Whichever of `Spc` and `Spel` takes fewer frames: decided once, from a profile, before a run. Only as a region's
+    /// setting.
+    Auto,
+}
+
+impl Sharing {
+    /// The word of the scenario file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Spc => "spc",
+            Self::Spel => "spel",
+            Self::Auto => "auto",
+        }
+    }
 }
 
 /// How firmly a reservation is bounded.
@@ -253,7 +269,8 @@ impl Reservation {
 pub struct RegionUse {
     /// Whether a task of the reservation touches the region, or the reservation locks pages of it.
     pub mapped: bool,
-    /// What is in force: `Spel` exactly where `locks` has ranges or the setting covers an unmapped region.
+    /// What is in force: `Spel` exactly where `locks` has ranges or the setting covers an unmapped region; `Auto` where
+    /// that is not decided yet.
     pub sharing: Sharing,
     /// Ranges to lock: ascending, disjoint, not empty, inside the region. The whole region under `spel` without a
     /// `lock` list; empty where the region is not mapped.

@@ -100,7 +100,7 @@ fn overrides_take_the_blame() {
         ),
         ("task.tau1.period=0s", "task.tau1.period", "is zero"),
         ("task.tau1.access.0.amount=0B", "task.tau1.access.0.amount", "is zero"),
-        ("region.shm.sharing=auto", "region.shm.sharing", "not in this version"),
+        ("region.shm.sharing=both", "region.shm.sharing", "is unknown"),
         ("machine.cpus=0", "machine.cpus", "1 to 256"),
         ("costs.access=0ns", "costs.access", "is zero"),
         ("memory.pool=8MiB", "reservation.r1.size", "more than the pool"),

@@ -3,11 +3,11 @@
 mod common;
 
 use freehold_core::units::Duration;
+use freehold_scenario::Scenario;
 use freehold_scenario::results::{
     BenchResult, BenchRow, Delays, Engine, Judged, LateJob, LateJobs, Laws, MemoryResult, Quantiles, Ratio,
     RegionResult, ReproduceResult, ReproduceRow, ReservationResult, RunResult, StoreResult, TaskResult, to_json,
 };
-use freehold_scenario::{Scenario, Sharing};
 
 fn run() -> RunResult {
     let scenario = Scenario::parse(common::BASE, "s.toml").expect("legal");
@@ -51,7 +51,7 @@ fn run() -> RunResult {
             resident: 0,
             max_use: vec![2560],
             avg_use: vec![12.5],
-            sharing: Sharing::Spc,
+            ..RegionResult::of(&scenario, 0)
         }],
         memory: MemoryResult {
             pool: 16_384,

@@ -64,6 +64,15 @@ pub enum SimError {
         /// The core's reason.
         reason: String,
     },
+    /// A scenario made from another, whose rules it does not keep: a bug in Freehold.
+    #[error("the scenario as decided breaks its own rules: {0}")]
+    Changed(freehold_scenario::Error),
+    /// No profile can be taken: room for everything that every reservation touches is more than any pool may have.
+    #[error("room for all that every reservation touches takes {frames} frames, more than a pool may have")]
+    TooLargeToProfile {
+        /// Frames.
+        frames: u64,
+    },
     /// Law 0 is not compared for this reservation.
     #[error("reservation {reservation}: {reason}")]
     NotComparable {

@@ -48,6 +48,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod advice;
 mod counts;
 mod cpu;
 mod differential;
@@ -63,6 +64,7 @@ mod options;
 mod outcome;
 mod page_table;
 mod physical;
+mod profile;
 mod random;
 mod rng;
 mod runner;
@@ -70,14 +72,17 @@ mod schedule;
 mod sequence;
 mod store;
 mod tape;
+mod usage;
 mod world;
 
+pub use advice::{Decision, advise, decide};
 pub use differential::{Agreement, Difference, compare_alone, differential, not_comparable};
 pub use error::SimError;
 pub use history::{Activity, Interval};
 pub use lockstep::{Schedule, Step};
 pub use options::Options;
 pub use outcome::{Outcome, TaskExtras, simulate};
+pub use profile::{Profile, RegionProfile, ample, profile};
 pub use random::{Mix, random_scenario};
 pub use schedule::best_effort::QUANTUM;
 pub use sequence::{Change, PageEvent};

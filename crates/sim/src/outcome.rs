@@ -2,9 +2,10 @@
 
 use freehold_core::units::Instant;
 use freehold_scenario::recording::Recording;
-use freehold_scenario::results::{Engine as EngineKind, RegionResult, RunResult, TaskResult};
-use freehold_scenario::{ReservationIndex, Scenario, plan};
+use freehold_scenario::results::{Engine as EngineKind, RunResult, TaskResult};
+use freehold_scenario::{Scenario, Sharing, plan};
 
+use crate::advice::decide;
 use crate::counts::Counts;
 use crate::engine::Engine;
 use crate::error::SimError;
@@ -13,6 +14,7 @@ use crate::lockstep::Schedule;
 use crate::options::Options;
 use crate::runner::Runner;
 use crate::sequence::PageEvent;
+use crate::usage::Usage;
 
 /// A run: its result, and whatever [`Options`] asked to record.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +59,8 @@ impl Outcome {
 
 /// Runs a scenario in virtual time.
 ///
-/// The same scenario and options always give the same outcome.
+/// The same scenario and options always give the same outcome. Where a region asks for `auto`, [`decide`] decides
+/// first; the result says how.
 ///
 /// ```
 /// use freehold_scenario::Scenario;
@@ -92,6 +95,17 @@ impl Outcome {
 /// # Errors
 /// [`SimError`] where the core refuses what the scenario asks for, with the core's reason.
 pub fn simulate(scenario: &Scenario, options: &Options) -> Result<Outcome, SimError> {
+    if !scenario.regions.iter().any(|region| region.sharing == Sharing::Auto) {
+        return run(scenario, options);
+    }
+    let decision = decide(scenario)?;
+    let mut outcome = run(&decision.scenario, options)?;
+    decision.annotate(&mut outcome.result);
+    Ok(outcome)
+}
+
+/// As [`simulate`], everything decided.
+fn run(scenario: &Scenario, options: &Options) -> Result<Outcome, SimError> {
     let mut engine = Engine::new(scenario, options)?;
     engine.run()?;
     let sequences = engine.world.sequences.take();
@@ -225,53 +239,4 @@ fn warnings(scenario: &Scenario, options: &Options, extras: &[TaskExtras]) -> Ve
         ));
     }
     warnings
-}
-
-/// How much of a region each reservation uses.
-struct Usage<'a> {
-    scenario: &'a Scenario,
-    tables: &'a crate::page_table::PageTables,
-    /// Ended jobs of each task.
-    jobs: &'a [u64],
-}
-
-impl Usage<'_> {
-    fn region(&self, region: usize, resident: u64) -> RegionResult {
-        let found = &self.scenario.regions[region];
-        let reservations = 0..self.scenario.reservations.len();
-        RegionResult {
-            name: found.name.clone(),
-            resident,
-            max_use: reservations
-                .clone()
-                .map(|reservation| self.tables.ever_touched(reservation, region))
-                .collect(),
-            avg_use: reservations
-                .map(|reservation| self.average(reservation, region))
-                .collect(),
-            sharing: found.sharing,
-        }
-    }
-
-    /// Mean distinct pages of a job, summed over the tasks of the reservation, and at most what they ever touched.
-    fn average(&self, reservation: usize, region: usize) -> f64 {
-        let mine =
-            |task: &usize| self.scenario.tasks[*task].reservation.map(ReservationIndex::get) == Some(reservation);
-        let means = (0..self.scenario.tasks.len()).filter(mine).map(|task| {
-            let pages = self
-                .tables
-                .table(task, region)
-                .map_or(0, crate::page_table::Table::distinct_sum);
-            ratio(pages, self.jobs[task])
-        });
-        means
-            .sum::<f64>()
-            .min(ratio(self.tables.ever_touched(reservation, region), 1))
-    }
-}
-
-fn ratio(above: u64, below: u64) -> f64 {
-    #[allow(clippy::cast_precision_loss, reason = "counts of pages and jobs, far below 2^53")]
-    let (above, below) = (above as f64, below as f64);
-    if below > 0.0 { above / below } else { 0.0 }
 }

@@ -93,6 +93,11 @@ impl Table {
         self.distinct = 0;
     }
 
+    /// Distinct pages of the job under way.
+    pub(crate) fn distinct(&self) -> u64 {
+        self.distinct
+    }
+
     /// Distinct pages of each ended job, summed.
     pub(crate) fn distinct_sum(&self) -> u64 {
         self.distinct_sum
@@ -228,6 +233,11 @@ impl PageTables {
         for index in self.of[task].iter().flatten() {
             self.tables[*index].end_job();
         }
+    }
+
+    /// For each page of the region, whether the reservation ever touched it; empty where it does not map the region.
+    pub(crate) fn touched(&self, reservation: usize, region: usize) -> &[bool] {
+        &self.ever[reservation][region].touched
     }
 
     /// Distinct pages of the region that the reservation ever touched.

@@ -33,6 +33,14 @@ use crate::worker::Harvest;
 /// # Errors
 /// [`LiveError`], among them [`LiveError::Diverged`] where the real run could not follow.
 pub fn run_in_lockstep(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError> {
+    let decision = freehold_sim::decide(scenario).map_err(LiveError::Decision)?;
+    let mut outcome = follow(&decision.scenario, stop)?;
+    decision.annotate(&mut outcome.result);
+    Ok(outcome)
+}
+
+/// As [`run_in_lockstep`], everything decided.
+fn follow(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError> {
     let options = Options {
         schedule: true,
         check_every: Some(0),

@@ -9,7 +9,7 @@ use crate::spec::{AccessSpec, ClassSpec, LockSpec, MemorySpec, RegionSpec, Reser
 use freehold_core::units::Duration;
 use std::path::Path;
 
-const SHARING: &[(&str, Sharing)] = &[("none", Sharing::None), ("spc", Sharing::Spc), ("spel", Sharing::Spel)];
+const SHARING: [Sharing; 4] = [Sharing::None, Sharing::Spc, Sharing::Spel, Sharing::Auto];
 
 /// Reads a whole document. Trace files are looked for in `directory`.
 pub(super) fn scenario(table: &[(String, Node)], directory: &Path) -> Result<ScenarioSpec, Fault> {
@@ -86,11 +86,12 @@ fn region(section: &Section<'_>) -> Result<RegionSpec, Fault> {
         ("private", RegionKind::Private),
         ("file", RegionKind::File),
     ];
+    let words = SHARING.map(|sharing| (sharing.name(), sharing));
     Ok(RegionSpec {
         name: section.required("name", section.text("name")?, "\"…\"")?,
         kind: section.choice("kind", &kinds, &[])?.unwrap_or(RegionKind::Shared),
         size: section.size("size")?,
-        sharing: section.choice("sharing", SHARING, &["auto"])?.unwrap_or(Sharing::Spc),
+        sharing: section.choice("sharing", &words, &[])?.unwrap_or(Sharing::Spc),
         copy_of: section.text("copy_of")?,
     })
 }
@@ -123,12 +124,8 @@ fn overrides(section: &Section<'_>) -> Result<Vec<(String, Sharing)>, Fault> {
                 format!("must be \"none\", \"spc\" or \"spel\", not {}", node.value.kind()),
             ));
         };
-        match SHARING.iter().find(|(known, _)| known == word) {
-            Some((_, sharing)) => Ok((region.clone(), *sharing)),
-            None if word == "auto" => Err(Fault::new(
-                path,
-                "\"auto\" is not in this version: use \"spc\" or \"spel\"",
-            )),
+        match SHARING.iter().find(|known| known.name() == word) {
+            Some(sharing) => Ok((region.clone(), *sharing)),
             None => Err(Fault::new(
                 path,
                 format!("`{}` is unknown: use \"spc\" or \"spel\"", word.escape_debug()),

@@ -3,8 +3,9 @@
 use super::checks::{Lookup, pages, refuse, whole_pages};
 use crate::error::{Fault, Warning};
 use crate::model::{PageRange, Region, RegionIndex, RegionUse, Reservation, ReservationIndex, Sharing, Task};
+use crate::quantity::format_size;
 use crate::spec::{ReservationSpec, ScenarioSpec};
-use freehold_core::units::{FrameCount, PageIndex};
+use freehold_core::units::{ByteLen, FrameCount, PAGE_SIZE, PageIndex};
 
 /// Frames of a reservation that its locks must leave: one store may need two pages at once.
 const UNLOCKED: u32 = 8;
@@ -57,10 +58,12 @@ fn capacity(path: &str, spec: &ReservationSpec, pool: FrameCount, tasks: usize) 
     }
     let least = u64::from(PER_TASK) * (tasks as u64).max(1);
     if u64::from(capacity.get()) < least {
-        let message = format!(
-            "{capacity} are too few: {least} at least, {PER_TASK} for each of {tasks} tasks bound to it ({}KiB)",
-            least * 4
-        );
+        let (size, least) = (format_size(spec.size), format_size(ByteLen::new(least * PAGE_SIZE)));
+        let message = match tasks {
+            0 => format!("is {size}: a reservation has at least {least}"),
+            1 => format!("is {size}: its task needs at least {least}"),
+            _ => format!("is {size}: its {tasks} tasks need at least {least}, {PER_TASK} frames each"),
+        };
         return refuse(path, message);
     }
     Ok(capacity)
@@ -114,9 +117,11 @@ fn overrides(
         let of_region = regions
             .get(usize::from(position))
             .map_or(Sharing::Spc, |region| region.sharing);
-        if *sharing == Sharing::None && of_region != Sharing::None {
-            let message =
-                "an override to \"none\" is not possible: `none` concerns a region and all who map it, set it there";
+        if (*sharing == Sharing::None && of_region != Sharing::None) || *sharing == Sharing::Auto {
+            let word = sharing.name();
+            let message = format!(
+                "an override to \"{word}\" is not possible: `{word}` concerns a region and all who map it, set it there"
+            );
             return Err(Fault::new(path, message).with(format!("region.{position}.sharing")));
         }
         if *sharing != Sharing::None && of_region == Sharing::None {
@@ -139,7 +144,7 @@ fn lock_lists(
     regions: &[Region],
     names: &Lookup<'_>,
 ) -> Result<Vec<Vec<PageRange>>, Fault> {
-    let mut lists: Vec<Vec<PageRange>> = vec![Vec::new(); regions.len()];
+    let mut lists: Vec<Vec<(PageRange, usize)>> = vec![Vec::new(); regions.len()];
     for (number, lock) in spec.locks.iter().enumerate() {
         let path = format!("{path}.lock.{number}");
         let position = usize::from(names.find(&format!("{path}.region"), &lock.region)?);
@@ -170,17 +175,23 @@ fn lock_lists(
             first: PageIndex::new(first.get()),
             pages: length,
         };
-        let overlaps = |other: &PageRange| range.first.get() < end_of(other) && other.first.get() < end_of(&range);
-        if list.iter().any(overlaps) {
-            return refuse(
-                format!("{path}.offset"),
-                "overlaps a range before it: list every page once",
-            );
-        }
-        list.push(range);
+        list.push((range, number));
     }
-    lists.iter_mut().for_each(|list| list.sort_unstable());
-    Ok(lists)
+    lists.into_iter().map(|list| disjoint(path, list)).collect()
+}
+
+/// Ranges in ascending order, each with its number in the list of the file. O(ranges × log ranges).
+fn disjoint(path: &str, mut list: Vec<(PageRange, usize)>) -> Result<Vec<PageRange>, Fault> {
+    list.sort_unstable();
+    let overlaps = |pair: &&[(PageRange, usize)]| pair[1].0.first.get() < end_of(&pair[0].0);
+    if let Some(pair) = list.windows(2).find(overlaps) {
+        let later = pair[0].1.max(pair[1].1);
+        return refuse(
+            format!("{path}.lock.{later}.offset"),
+            "overlaps another range of the list: list every page once",
+        );
+    }
+    Ok(list.into_iter().map(|(range, _)| range).collect())
 }
 
 fn end_of(range: &PageRange) -> u32 {

@@ -2,6 +2,7 @@
 //!
 //! Times are nanoseconds in fields that end in `_ns`; counts of memory are pages (frames) of 4 KiB.
 
+mod advice;
 mod bench;
 mod late;
 mod number;
@@ -11,6 +12,7 @@ mod response;
 mod run;
 mod table;
 
+pub use advice::{AdviceResult, RegionAdvice, ReservationAdvice};
 pub use bench::{BenchResult, BenchRow, BenchSide, Judged, Quantiles, Ratio};
 pub use late::{Delays, LateJob, LateJobs, MAX_LATE_JOBS, Reason};
 pub use reproduce::{ReproduceResult, ReproduceRow};

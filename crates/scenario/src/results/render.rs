@@ -1,7 +1,7 @@
 //! The document of `run` as text.
 
 use super::late::{LateJob, Reason};
-use super::run::{RunResult, TaskResult};
+use super::run::{RegionResult, RunResult, TaskResult};
 use super::table::{Align, TextTable};
 use std::fmt::Write;
 
@@ -140,16 +140,29 @@ impl RunResult {
         for region in &self.regions {
             let max: Vec<String> = region.max_use.iter().map(u64::to_string).collect();
             let avg: Vec<String> = region.avg_use.iter().map(|avg| format!("{avg:.1}")).collect();
-            let sharing = format!("{:?}", region.sharing).to_lowercase();
             table.row([
                 region.name.clone(),
                 region.resident.to_string(),
-                sharing,
+                self.sharing(region),
                 max.join(" "),
                 avg.join(" "),
             ]);
         }
         table
+    }
+
+    /// The region's sharing, and that of reservations for which another is in force: `spc, r2 spel`.
+    fn sharing(&self, region: &RegionResult) -> String {
+        let mut text = region.sharing.name().to_owned();
+        if region.asked != region.sharing {
+            let _ = write!(text, " ({})", region.asked.name());
+        }
+        for (reservation, used) in self.reservations.iter().zip(&region.in_force) {
+            if let Some(used) = used.filter(|used| *used != region.sharing) {
+                let _ = write!(text, ", {} {}", reservation.name, used.name());
+            }
+        }
+        text
     }
 
     fn memory(&self) -> TextTable {

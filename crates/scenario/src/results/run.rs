@@ -1,5 +1,6 @@
 //! The document of `run`.
 
+use super::advice::RegionAdvice;
 use super::late::{Delays, LateJob, LateJobs};
 use super::response::Response;
 use crate::model::{Scenario, Sharing};
@@ -188,8 +189,38 @@ pub struct RegionResult {
     pub max_use: Vec<u64>,
     /// For each reservation: mean pages referenced per period.
     pub avg_use: Vec<f64>,
-    /// The region's setting.
+    /// The region's setting; where that is `auto`, what was decided.
     pub sharing: Sharing,
+    /// The region's setting as written.
+    pub asked: Sharing,
+    /// For each reservation: what is in force for it; null where it does not map the region.
+    pub in_force: Vec<Option<Sharing>>,
+    /// Where `auto` was asked: what was decided, why, and what both choices cost.
+    pub advice: Option<RegionAdvice>,
+}
+
+impl RegionResult {
+    /// A region's result with everything that the scenario says, all counts zero and all uses empty. An index past the
+    /// scenario's regions gives a nameless one.
+    #[must_use]
+    pub fn of(scenario: &Scenario, region: usize) -> Self {
+        let found = scenario.regions.get(region);
+        let sharing = found.map_or(Sharing::Spc, |region| region.sharing);
+        let uses = scenario.reservations.iter().map(|reservation| {
+            let used = reservation.regions.get(region).filter(|used| used.mapped);
+            used.map(|used| used.sharing)
+        });
+        Self {
+            name: found.map_or_else(String::new, |region| region.name.clone()),
+            resident: 0,
+            max_use: Vec::new(),
+            avg_use: Vec::new(),
+            sharing,
+            asked: sharing,
+            in_force: uses.collect(),
+            advice: None,
+        }
+    }
 }
 
 /// The pool, in frames.

@@ -116,10 +116,14 @@ pub(crate) fn spec() -> impl Strategy<Value = ScenarioSpec> {
         let mut spec = ScenarioSpec::new("random \"τ\"\\", Duration::from_millis(200), kib(4 * 128));
         spec.seed = u64::from(seed);
         (spec.memory.store, spec.memory.directory) = store;
+        let automatic = seed % 3 == 0;
         spec.regions = vec![
             RegionSpec::new("g0", kib(sizes.0 * 4)),
             RegionSpec::new("g1", kib(sizes.1 * 4)),
         ];
+        if automatic {
+            spec.regions[0].sharing = Sharing::Auto;
+        }
         spec.reservations = vec![
             ReservationSpec::new("r0", kib(sizes.2 * 4)),
             ReservationSpec::new("r1", kib(sizes.3 * 4)),
