@@ -3,14 +3,14 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use freehold_scenario::Scenario;
 use freehold_scenario::results::{self, RunResult, Violation};
 
+use crate::background;
 use crate::progress::Progress;
 use crate::signals;
 use crate::status::Failure;
@@ -18,9 +18,6 @@ use crate::status::Failure;
 /// After how many facts the simulator checks the core's books, the oracles beside it always watching. Debug builds
 /// check as often as the simulator itself thinks right.
 const CHECK_EVERY: Option<u32> = if cfg!(debug_assertions) { None } else { Some(256) };
-
-/// How long a stop may go unnoticed.
-const STOP_LATENCY: Duration = Duration::from_millis(20);
 
 /// What drives the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -136,44 +133,22 @@ impl Session {
     }
 }
 
-/// The simulator. It runs in a thread of its own: a stop abandons it, and what it had not finished is not a result.
+/// The simulator. A stop abandons it, and what it had not finished is not a result.
 ///
 /// # Errors
 /// A scenario it cannot run, or a stop.
 pub(crate) fn simulate(scenario: &Scenario, check_every: Option<u32>, stop: &AtomicBool) -> Result<Outcome, Failure> {
-    let (done, ended) = channel();
     let simulated = scenario.clone();
     let options = freehold_sim::Options {
         check_every,
         ..freehold_sim::Options::default()
     };
-    let run = move || {
-        // Nobody listens after a stop.
-        let _ = done.send(freehold_sim::simulate(&simulated, &options));
-    };
-    let worker = std::thread::Builder::new().name("simulator".to_owned()).spawn(run);
-    let worker = worker.map_err(|error| Failure::Run(format!("cannot start a thread: {error}")))?;
-    loop {
-        match ended.recv_timeout(STOP_LATENCY) {
-            Ok(Ok(outcome)) => {
-                return Ok(Outcome {
-                    result: outcome.result,
-                    stopped: false,
-                });
-            }
-            Ok(Err(error @ freehold_sim::SimError::Fault { .. })) => return Err(Failure::Run(error.to_string())),
-            Ok(Err(error)) => return Err(Failure::Input(format!("{}: {error}", scenario.name))),
-            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => return Err(Failure::Stopped),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                let _ = worker.join();
-                return Err(Failure::Run(format!(
-                    "{}: the simulator panicked, see above",
-                    scenario.name
-                )));
-            }
-        }
-    }
+    let run = move || freehold_sim::simulate(&simulated, &options);
+    let outcome = background::simulator(&scenario.name, stop, run)?;
+    Ok(Outcome {
+        result: outcome.result,
+        stopped: false,
+    })
 }
 
 /// Real pages.
@@ -198,7 +173,7 @@ fn live(scenario: &Scenario, arguments: &EngineArguments, stop: &AtomicBool) -> 
 }
 
 /// What the scenario asks for and cannot have is the input's fault; what the machine lacks is the run's.
-fn live_failure(scenario: &Scenario, error: &freehold_live::LiveError) -> Failure {
+pub(crate) fn live_failure(scenario: &Scenario, error: &freehold_live::LiveError) -> Failure {
     use freehold_live::LiveError as E;
     let text = format!("{}: {error}", scenario.name);
     match error {

@@ -1,6 +1,8 @@
 //! The `freehold` command: runs scenarios, sizes reservations, repeats the paper's experiments, and says what a machine
 //! can do. One module for each subcommand. See `freehold help`.
 
+mod advise;
+mod background;
 mod bench;
 mod compare;
 mod doctor;
@@ -38,6 +40,8 @@ enum Command {
     Run(run::Arguments),
     /// Find the smallest reservation that keeps every deadline
     Size(size::Arguments),
+    /// Say whether to conserve or to lock each shared region, and what each costs in frames
+    Advise(advise::Arguments),
     /// Repeat the paper's experiments, its figures beside ours
     Reproduce(reproduce::Arguments),
     /// Say which rights and kernel features live runs need, and how to get those that are missing
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
     let outcome = match &arguments.command {
         Command::Run(arguments) => run::run(arguments),
         Command::Size(arguments) => size::run(arguments),
+        Command::Advise(arguments) => advise::run(arguments),
         Command::Reproduce(arguments) => reproduce::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),

@@ -10,6 +10,7 @@
 //! chosen. Reservations that say themselves how they share the region, by an override or a lock list, stay as they
 //! are; pages that they lock cost the others nothing more.
 
+use freehold_core::UNLOCKED_FRAMES;
 use freehold_core::units::{ByteLen, PAGE_SIZE};
 use freehold_scenario::results::{RegionAdvice, ReservationAdvice, RunResult};
 use freehold_scenario::{LockSpec, PageRange, RegionIndex, ReservationIndex, Scenario, Sharing};
@@ -132,7 +133,10 @@ struct Part<'a> {
     fixed: bool,
     used: &'a RegionProfile,
     frames_spc: u64,
+    /// M_R′, and no less than the locks and what must stay unlocked.
     frames_spel: u64,
+    /// M_R′ is less than that.
+    too_small: bool,
 }
 
 impl Part<'_> {
@@ -179,7 +183,8 @@ impl<'a> Weighing<'a> {
             .map(|part| part.used.average());
         Self {
             max: union(&all) - union(&fixed),
-            sum_of_averages: averages.sum(),
+            // The sum of nothing would be minus zero.
+            sum_of_averages: averages.fold(0.0, |sum, average| sum + average),
             frames_spc: sizes(|part| part.frames_spc).saturating_sub(given_back(&fixed)),
             frames_spel: sizes(|part| part.frames_spel).saturating_sub(given_back(&all)),
             scenario,
@@ -191,24 +196,26 @@ impl<'a> Weighing<'a> {
     /// The advice, and the scenario with the locks where they are chosen.
     fn conclude(&self) -> (RegionAdvice, Option<Scenario>) {
         let below = self.is_below();
-        let (choice, reason, locked) = match self.nothing_to_choose() {
-            Some(reason) => (None, reason, None),
-            None if !below => (Some(Sharing::Spc), self.numbers("is not below", ""), None),
-            None if self.frames_spel >= self.frames_spc => {
-                let reason = self.numbers("is below", ", but not in whole frames");
-                (Some(Sharing::Spc), reason, None)
-            }
-            None => match self.locked() {
+        let conserve = |reason: String| (Some(Sharing::Spc), reason, None);
+        let (choice, reason, locked) = if let Some(reason) = self.nothing_to_choose() {
+            (None, format!("nothing to choose: {reason}"), None)
+        } else if !below {
+            conserve(self.numbers("is not below", ""))
+        } else if let Some(part) = self.parts.iter().find(|part| part.too_small) {
+            let name = &self.scenario.reservations[part.reservation].name;
+            let max = part.used.max();
+            let why = format!(
+                ", but grown by Max - Avg {name} is too small to lock {max} pages and leave {UNLOCKED_FRAMES} frames \
+                 unlocked"
+            );
+            conserve(self.numbers("is below", &why))
+        } else if self.frames_spel >= self.frames_spc {
+            conserve(self.numbers("is below", ", but not in whole frames"))
+        } else {
+            match self.locked() {
                 Ok(locked) => (Some(Sharing::Spel), self.numbers("is below", ""), Some(locked)),
-                Err(why) => {
-                    let reason = self.numbers("is below", "");
-                    (
-                        Some(Sharing::Spc),
-                        format!("{reason}, but the pages cannot be locked: {why}"),
-                        None,
-                    )
-                }
-            },
+                Err(why) => conserve(self.numbers("is below", &format!(", but it cannot be locked ({why})"))),
+            }
         };
         let found = &self.scenario.regions[self.region];
         let n = self.n();
@@ -254,7 +261,7 @@ impl<'a> Weighing<'a> {
             [] => Some("no reservation maps it".to_owned()),
             [only] => {
                 let name = &self.scenario.reservations[only.reservation].name;
-                Some(format!("of the reservations only {name} maps it: nothing is shared"))
+                Some(format!("of the reservations only {name} maps it"))
             }
             parts if parts.iter().all(|part| part.fixed) => {
                 Some("every reservation that maps it says itself how it shares it".to_owned())
@@ -331,12 +338,15 @@ fn part<'a>(scenario: &'a Scenario, profile: &'a Profile, region: usize, reserva
         _ => frames.saturating_sub(locked) + average,
     };
     let growth = if fixed { 0 } else { used.max().saturating_sub(average) };
+    let (grown, least) = (frames_spc + growth, used.max() + u64::from(UNLOCKED_FRAMES));
+    let too_small = !fixed && used.max() > 0 && grown < least;
     Part {
         reservation,
         fixed,
         used,
         frames_spc,
-        frames_spel: frames_spc + growth,
+        frames_spel: if too_small { least } else { grown },
+        too_small,
     }
 }
 

@@ -151,7 +151,7 @@ fn each_locks_the_pages_it_touches_itself() {
 fn growth_that_cannot_be_had_is_conservation_with_its_reason() {
     let cases = [
         // Eight frames stay unlocked: Avg is Max, so nothing grows.
-        (47, 200, "8 frames must stay unlocked"),
+        (47, 200, "leave 8 frames unlocked"),
         (48, 200, ""),
         // The first locks give back nothing yet, so the second finds too few frames. That is no matter under SPC.
         (60, 120, ""),
@@ -346,4 +346,19 @@ fn a_profile_too_large_is_conservation_with_its_reason() {
     let (advice, _) = decided(spec);
     assert_eq!(advice.choice, Some(Sharing::Spc));
     assert!(advice.reason.contains("no profile could be taken"), "{}", advice.reason);
+}
+
+#[test]
+fn a_reservation_smaller_than_its_pages_does_not_make_the_lock_look_cheap() {
+    // It has 20 frames for 40 pages a period: by M_R + Max - Avg it would lock 40 pages in 20 frames.
+    let mut spec = shared(60, 200);
+    spec.reservations[1].size = pages(20);
+    let (advice, _) = decided(spec);
+    assert_eq!(advice.choice, Some(Sharing::Spc));
+    assert!(
+        advice.reason.contains("grown by Max - Avg b is too small"),
+        "{}",
+        advice.reason
+    );
+    assert_eq!((advice.frames_spc, advice.frames_spel), (80, 60 + 48 - 40));
 }

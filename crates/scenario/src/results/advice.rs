@@ -63,7 +63,8 @@ pub struct ReservationAdvice {
     pub frames: u64,
     /// The frames it needs under conservation (M_R).
     pub frames_spc: u64,
-    /// The frames it needs under the eviction lock for the same room for its other pages (M_R′ = M_R + Max − Avg).
+    /// The frames it needs under the eviction lock for the same room for its other pages: M_R′ = M_R + Max − Avg, and
+    /// at least Max + 8, since a reservation's locks leave 8 frames unlocked. `auto` locks only where M_R′ is enough.
     pub frames_spel: u64,
 }
 
@@ -89,8 +90,10 @@ impl AdviceResult {
         }
         out.push('\n');
         for region in &self.regions {
-            let choice = region.choice.map_or("-", Sharing::name);
-            let _ = writeln!(out, "{}: {choice}: {}", region.name, region.reason);
+            let choice = region
+                .choice
+                .map_or(String::new(), |choice| format!("{}: ", choice.name()));
+            let _ = writeln!(out, "{}: {choice}{}", region.name, region.reason);
         }
         out
     }
