@@ -24,7 +24,7 @@ use crate::sampler::Sampled;
 use crate::spans;
 
 /// Holds of the core's lock shorter than this, for which nobody had waited, are not recorded.
-pub(crate) const SHORTEST_HOLD: freehold_core::units::Duration = freehold_core::units::Duration::from_micros(2);
+const SHORTEST_HOLD: freehold_core::units::Duration = freehold_core::units::Duration::from_micros(2);
 /// A thread's least share of the room for events that are kept together.
 const LEAST_SHARE: usize = 1024;
 

@@ -1,6 +1,6 @@
 //! The lists at many instants, taken by the thread that watches the run.
 //!
-//! The core's lock is held for each sample, so faults wait meanwhile; these holds are recorded like any other.
+//! The core's lock is held for each sample, so faults wait meanwhile; each of these holds is recorded, however short.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use freehold_scenario::Scenario;
 use freehold_scenario::recording::{Capacity, LockHold, ReservationSample, Sample};
 
 use crate::machine::Machine;
-use crate::recording::{RunClock, SHORTEST_HOLD};
+use crate::recording::RunClock;
 
 /// Samples are no closer than this.
 const LEAST_STEP: Duration = Duration::from_millis(2);
@@ -94,16 +94,12 @@ impl Sampled {
         });
         sample.at_ns = self.clock.at(taken.as_nanos());
         self.samples.push(sample);
-        let waited = nanos(taken.saturating_since(asked));
-        let held = nanos(released.saturating_since(taken));
-        if waited.max(held) >= SHORTEST_HOLD.get() {
-            self.holds.push(LockHold {
-                from_ns: self.clock.at(taken.as_nanos()),
-                to_ns: self.clock.at(released.as_nanos()),
-                waited_ns: waited,
-                task: None,
-            });
-        }
+        self.holds.push(LockHold {
+            from_ns: self.clock.at(taken.as_nanos()),
+            to_ns: self.clock.at(released.as_nanos()),
+            waited_ns: nanos(taken.saturating_since(asked)),
+            task: None,
+        });
     }
 }
 
