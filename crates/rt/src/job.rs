@@ -83,6 +83,43 @@ impl Split {
     }
 }
 
+/// A job from release to finish: it waits, then it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Course {
+    /// From release to start.
+    pub waited: Duration,
+    /// What that went to.
+    pub before: Split,
+    /// From start to finish.
+    pub ran: Duration,
+    /// What that went to, apart from computation.
+    pub own: Split,
+}
+
+impl Course {
+    /// What the last `behind` of this course went to: a job that is released that long before this one finishes is
+    /// late for it. The wait before the start is passed on too, where it reaches back so far.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use freehold_rt::job::{Course, Split};
+    ///
+    /// // It waited 30 ms for a CPU, then computed 5 ms.
+    /// let millis = Duration::from_millis;
+    /// let before = Split { cpu_wait: millis(30), ..Split::default() };
+    /// let course = Course { waited: millis(30), before, ran: millis(5), own: Split::default() };
+    /// assert_eq!(course.passed_on(millis(15)).cpu_wait, millis(10));
+    /// assert_eq!(course.passed_on(millis(5)).cpu_wait, millis(0));
+    /// ```
+    #[must_use]
+    pub fn passed_on(&self, behind: Duration) -> Split {
+        let running = behind.min(self.ran);
+        let waiting = (behind - running).min(self.waited);
+        let own = self.own.share(running, self.ran);
+        own.plus(&self.before.share(waiting, self.waited))
+    }
+}
+
 /// What became of one job. Times count from the first release's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use freehold_linux::clock::{self, MonotonicTime};
 
-use crate::job::{Delays, Job, Split};
+use crate::job::{Course, Delays, Job, Split};
 use crate::record::Record;
 use crate::stop::StopFlag;
 use crate::timing::Timing;
@@ -49,8 +49,8 @@ pub fn run(timing: &Timing, stop: &StopFlag, work: &mut impl Work, record: &mut 
 struct Thread<'a> {
     timing: &'a Timing,
     stop: &'a StopFlag,
-    /// The job before: when it finished, how long it ran, and what that was spent on.
-    previous: Option<(MonotonicTime, Duration, Split)>,
+    /// The job before, and when it finished.
+    previous: Option<(MonotonicTime, Course)>,
 }
 
 impl Thread<'_> {
@@ -73,15 +73,23 @@ impl Thread<'_> {
         work: &mut impl Work,
         record: &mut Record,
     ) -> ControlFlow<()> {
-        let (before, cpu_before) = (work.delays(), clock::thread_cpu_time());
+        let (delays_before, cpu_before) = (work.delays(), clock::thread_cpu_time());
         let start = clock::now();
         let flow = work.job(number);
         let finish = clock::now();
         let cpu = clock::thread_cpu_time().saturating_sub(cpu_before);
         let ran = finish.saturating_since(start);
-        let own = Split::of(ran, cpu, &work.delays().since(&before));
-        let split = own.plus(&self.before_start(release, start));
-        self.previous = Some((finish, ran, own));
+        let own = Split::of(ran, cpu, &work.delays().since(&delays_before));
+        let waited = start.saturating_since(release);
+        let before = self.before_start(release, waited);
+        let split = own.plus(&before);
+        let course = Course {
+            waited,
+            before,
+            ran,
+            own,
+        };
+        self.previous = Some((finish, course));
         let finished = flow.is_continue() && finish <= self.timing.end;
         // At the end of the run an open job is late if its deadline has come; it is judged by that end.
         let judged = if finished { finish } else { finish.min(self.timing.end) };
@@ -105,14 +113,11 @@ impl Thread<'_> {
     }
 
     /// What the time between release and start went to. Behind a late job it is what that was delayed by.
-    fn before_start(&self, release: MonotonicTime, start: MonotonicTime) -> Split {
-        let waited = start.saturating_since(release);
-        let behind = self.previous.map_or(Duration::ZERO, |(finish, _, _)| {
-            finish.saturating_since(release).min(waited)
+    fn before_start(&self, release: MonotonicTime, waited: Duration) -> Split {
+        let (behind, inherited) = self.previous.map_or_else(Default::default, |(finish, course)| {
+            let behind = finish.saturating_since(release).min(waited);
+            (behind, course.passed_on(behind))
         });
-        let inherited = self
-            .previous
-            .map_or(Split::default(), |(_, ran, split)| split.share(behind, ran));
         let cpu_wait = waited.saturating_sub(behind);
         inherited.plus(&Split {
             cpu_wait,
@@ -138,9 +143,10 @@ impl Thread<'_> {
         };
         while let Some(release) = self.timing.release(number).filter(|&release| release < over) {
             if self.is_late(release, over, false) {
-                let split = self.previous.map_or(Split::default(), |(_, ran, split)| {
-                    split.share(over.saturating_since(release).min(ran), ran)
-                });
+                let behind = over.saturating_since(release);
+                let split = self
+                    .previous
+                    .map_or_else(Split::default, |(_, course)| course.passed_on(behind));
                 let (release, finish) = (release.as_nanos(), over.as_nanos());
                 let (start, cpu) = (release, Duration::ZERO);
                 record.push(Job {

@@ -94,6 +94,22 @@ fn a_late_job_delays_the_next_and_passes_its_reason_on() {
 }
 
 #[test]
+fn the_reason_is_passed_on_through_short_jobs() {
+    let timing = timing(20, 8);
+    let (mut work, mut record) = (sleeper(&[110]), Record::for_timing(&timing));
+    runner::run(&timing, &StopFlag::new(), &mut work, &mut record);
+    // Jobs 1 to 4 are released while job 0 waits, and run one after the other once it is done.
+    for job in &record.jobs()[1..5] {
+        assert!(job.late, "{job:?}");
+        assert!(job.split.store_wait > job.split.cpu_wait, "{job:?}");
+        assert!(
+            job.split.store_wait <= job.response(),
+            "no more than there was: {job:?}"
+        );
+    }
+}
+
+#[test]
 fn a_job_unfinished_past_its_deadline_is_one_miss() {
     let timing = timing(30, 2);
     let (mut work, mut record) = (sleeper(&[200]), Record::for_timing(&timing));
