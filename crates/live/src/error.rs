@@ -7,6 +7,8 @@ use freehold_pager::{
 use freehold_rt::class::ClassError;
 use freehold_sim::SimError;
 
+use crate::available::MemoryLimit;
+
 /// Why a scenario cannot run live, or had to be given up. Nothing is left behind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -29,12 +31,14 @@ pub enum LiveError {
         usable: usize,
     },
     /// A pool larger than the memory that is available.
-    #[error("memory.pool is {pool} MiB, but only {available} MiB are available: make the pool smaller")]
+    #[error("memory.pool is {pool} MiB, but only {available} MiB are available {limit}: make the pool smaller")]
     Memory {
         /// The pool, in MiB.
         pool: u64,
         /// What the kernel says is available, in MiB.
         available: u64,
+        /// What limits it.
+        limit: MemoryLimit,
     },
     /// The CPUs of this process cannot be asked for.
     #[error("the CPUs of this process are not known: {0}")]

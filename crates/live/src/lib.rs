@@ -11,6 +11,7 @@
 //! [`run_in_lockstep`] replays the order in which the simulator did everything, so that every count is equal.
 #![deny(unsafe_code)]
 
+mod available;
 mod collect;
 mod compute;
 mod error;
@@ -24,6 +25,7 @@ mod usage;
 mod watch;
 mod worker;
 
+pub use available::MemoryLimit;
 pub use error::LiveError;
 pub use lockstep::run_in_lockstep;
 pub use run::{Options, Outcome, profile, run, run_with};

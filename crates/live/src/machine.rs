@@ -1,5 +1,6 @@
 //! Setting up: a scenario's reservations, regions and tasks in a pager.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use freehold_core::id::{ObjectId, ReservationId};
@@ -10,6 +11,7 @@ use freehold_pager::store::StoreStats;
 use freehold_pager::{Config, EventCapacity, Locking, MappedRegion, Pace, Pager, StoreShape, TaskHandle, Watch};
 use freehold_scenario::{ReservationIndex, Scenario, StoreKind, plan};
 
+use crate::available::available;
 use crate::error::LiveError;
 
 /// One task, ready to be entered by its thread.
@@ -215,12 +217,13 @@ pub(crate) fn choose_cpus(scenario: &Scenario) -> Result<Vec<usize>, LiveError> 
 /// Refuses a pool that the kernel could only give by killing something. Where it does not say what is available,
 /// nothing is refused.
 fn check_memory(scenario: &Scenario) -> Result<(), LiveError> {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    let pool = scenario.pool.to_bytes().get() >> 20;
-    match kib.map(|kib| kib >> 10) {
-        Some(available) if pool > available => Err(LiveError::Memory { pool, available }),
+    let pool = scenario.pool.to_bytes().get();
+    match available(Path::new("/")) {
+        Some((bytes, limit)) if pool > bytes => Err(LiveError::Memory {
+            pool: pool >> 20,
+            available: bytes >> 20,
+            limit,
+        }),
         _ => Ok(()),
     }
 }

@@ -1,0 +1,247 @@
+//! How much memory there is for a pool: what the machine has available, and what the memory cgroups that this process
+//! is in leave of their limits, in either version of cgroups.
+//!
+//! A limit counts what is in use under it except the page cache, which the kernel drops first. What cannot be read
+//! limits nothing.
+
+use std::fmt;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// What limits the memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemoryLimit {
+    /// The machine has no more available.
+    Machine,
+    /// The limit of this memory cgroup.
+    Cgroup(PathBuf),
+}
+
+impl fmt::Display for MemoryLimit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Machine => write!(formatter, "on this machine"),
+            Self::Cgroup(path) => write!(formatter, "under the limit of the memory cgroup {}", path.display()),
+        }
+    }
+}
+
+/// The files in which one version of cgroups says something.
+struct Files {
+    limit: &'static str,
+    usage: &'static str,
+    /// Rows of `memory.stat` that count page cache.
+    cache: [&'static str; 2],
+}
+
+const VERSION_1: Files = Files {
+    limit: "memory.limit_in_bytes",
+    usage: "memory.usage_in_bytes",
+    cache: ["total_inactive_file", "total_active_file"],
+};
+const VERSION_2: Files = Files {
+    limit: "memory.max",
+    usage: "memory.current",
+    cache: ["inactive_file", "active_file"],
+};
+
+/// The bytes that are available and what limits them; `root` is the directory `/`. None where nothing is said.
+pub(crate) fn available(root: &Path) -> Option<(u64, MemoryLimit)> {
+    let machine = machine(root).map(|bytes| (bytes, MemoryLimit::Machine));
+    machine.into_iter().chain(cgroups(root)).min_by_key(|(bytes, _)| *bytes)
+}
+
+fn read(root: &Path, path: &str) -> Option<String> {
+    fs::read_to_string(root.join(path)).ok()
+}
+
+fn machine(root: &Path) -> Option<u64> {
+    let text = read(root, "proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// What each cgroup with a limit leaves, from this process's own up to the outermost that can be seen.
+fn cgroups(root: &Path) -> Vec<(u64, MemoryLimit)> {
+    let own = read(root, "proc/self/cgroup").unwrap_or_default();
+    let mounts = read(root, "proc/self/mountinfo").unwrap_or_default();
+    let mut found = Vec::new();
+    for mount in mounts.lines().filter_map(Mount::parse) {
+        let Some(group) = own.lines().find_map(|line| mount.group(line)) else {
+            continue;
+        };
+        let top = root.join(mount.point.trim_start_matches('/'));
+        let mut directory = top.join(group);
+        loop {
+            if let Some(bytes) = left(&directory, &mount.files) {
+                found.push((bytes, MemoryLimit::Cgroup(directory.clone())));
+            }
+            if directory == top || !directory.pop() {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// What a cgroup leaves of its limit, in bytes; none without a limit.
+fn left(directory: &Path, files: &Files) -> Option<u64> {
+    let number = |name: &str| {
+        fs::read_to_string(directory.join(name))
+            .ok()?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    };
+    // Without a limit version 2 says `max`.
+    let limit = number(files.limit)?;
+    let usage = number(files.usage)?;
+    let stat = fs::read_to_string(directory.join("memory.stat")).unwrap_or_default();
+    let cached = |line: &str| {
+        let (name, value) = line.split_once(' ')?;
+        files.cache.contains(&name).then(|| value.trim().parse::<u64>().ok())?
+    };
+    let cache: u64 = stat.lines().filter_map(cached).sum();
+    Some(limit.saturating_sub(usage.saturating_sub(cache)))
+}
+
+/// Where memory cgroups are mounted.
+struct Mount<'a> {
+    /// The cgroup that is mounted there.
+    group: &'a str,
+    point: &'a str,
+    files: Files,
+}
+
+impl<'a> Mount<'a> {
+    /// From a line of mountinfo; none if no memory cgroups are mounted there.
+    fn parse(line: &'a str) -> Option<Self> {
+        let (place, system) = line.split_once(" - ")?;
+        let mut place = place.split(' ').skip(3);
+        let (group, point) = (place.next()?, place.next()?);
+        let mut system = system.split(' ');
+        let files = match system.next()? {
+            "cgroup2" => VERSION_2,
+            "cgroup" if system.nth(1)?.split(',').any(|option| option == "memory") => VERSION_1,
+            _ => return None,
+        };
+        Some(Self { group, point, files })
+    }
+
+    /// The directory below the mount point for a line of this process's cgroups; none if it is of another hierarchy.
+    fn group(&self, line: &'a str) -> Option<&'a Path> {
+        let mut fields = line.splitn(3, ':');
+        let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let mine = if self.files.limit == VERSION_2.limit {
+            number == "0" && controllers.is_empty()
+        } else {
+            controllers.split(',').any(|controller| controller == "memory")
+        };
+        // Of a group outside of what is mounted here, the mount point is the nearest that can be seen.
+        let below = Path::new(path).strip_prefix(self.group).unwrap_or(Path::new(""));
+        let seen = !below.components().any(|part| part == Component::ParentDir);
+        mine.then_some(if seen { below } else { Path::new("") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MemoryLimit, available};
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    /// A directory in the place of `/`.
+    struct Root(PathBuf);
+
+    impl Root {
+        fn new(name: &str, files: &[(&str, &str)]) -> Self {
+            let root = std::env::temp_dir().join(format!("freehold-available-{name}-{}", std::process::id()));
+            for (path, content) in files {
+                let path = root.join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, content).unwrap();
+            }
+            Self(root)
+        }
+
+        fn available(&self) -> Option<(u64, MemoryLimit)> {
+            available(&self.0)
+        }
+
+        fn group(&self, path: &str) -> MemoryLimit {
+            MemoryLimit::Cgroup(self.0.join(path))
+        }
+    }
+
+    impl Drop for Root {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const MEMORY: (&str, &str) = ("proc/meminfo", "MemTotal: 8 kB\nMemAvailable:    1000 kB\n");
+    const MACHINE: Option<(u64, MemoryLimit)> = Some((1_024_000, MemoryLimit::Machine));
+
+    #[test]
+    fn without_cgroups_the_machine_limits() {
+        assert_eq!(Root::new("machine", &[MEMORY]).available(), MACHINE);
+        assert_eq!(Root::new("nothing", &[]).available(), None);
+    }
+
+    #[test]
+    fn the_tightest_group_on_the_way_up_limits() {
+        let mounts = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+        let root = Root::new(
+            "unified",
+            &[
+                MEMORY,
+                ("proc/self/cgroup", "0::/outer/inner\n"),
+                ("proc/self/mountinfo", mounts),
+                ("sys/fs/cgroup/outer/inner/memory.max", "max\n"),
+                ("sys/fs/cgroup/outer/inner/memory.current", "7\n"),
+                ("sys/fs/cgroup/outer/memory.max", "500000\n"),
+                ("sys/fs/cgroup/outer/memory.current", "450000\n"),
+                (
+                    "sys/fs/cgroup/outer/memory.stat",
+                    "anon 1\nfile 200000\ninactive_file 100000\nactive_file 50000\n",
+                ),
+            ],
+        );
+        assert_eq!(root.available(), Some((200_000, root.group("sys/fs/cgroup/outer"))));
+        fs::write(root.0.join("sys/fs/cgroup/outer/memory.max"), "max\n").unwrap();
+        assert_eq!(root.available(), MACHINE);
+    }
+
+    #[test]
+    fn the_first_version_limits_too_also_where_only_a_part_is_mounted() {
+        let mounts = "40 24 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                      41 24 0:31 /box /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+        let files = |group: &'static str| {
+            [
+                MEMORY,
+                ("proc/self/cgroup", group),
+                ("proc/self/mountinfo", mounts),
+                ("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "300000\n"),
+                ("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "100000\n"),
+                ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+                ("sys/fs/cgroup/memory/memory.usage_in_bytes", "100000\n"),
+            ]
+        };
+        let root = Root::new("first", &files("5:cpu:/elsewhere\n4:memory:/box/job\n0::/\n"));
+        let expected = root.group("sys/fs/cgroup/memory/job");
+        assert_eq!(root.available(), Some((200_000, expected)));
+        for (name, group) in [
+            ("outside", "4:memory:/other\n"),
+            ("alike", "4:memory:/boxes/job\n"),
+            ("above", "4:memory:/box/../job\n"),
+        ] {
+            assert_eq!(Root::new(name, &files(group)).available(), MACHINE);
+        }
+    }
+
+    #[test]
+    fn this_machine_says_what_it_has() {
+        let (bytes, _) = available(Path::new("/")).expect("/proc/meminfo");
+        assert!(bytes > 0);
+    }
+}
