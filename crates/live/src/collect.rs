@@ -269,6 +269,15 @@ fn warnings(scenario: &Scenario, report: &Report, finished: &[Finished]) -> Resu
     Ok(warnings)
 }
 
+/// What is to be said where jobs are late and a hypervisor kept this much time from the run's CPUs.
+pub(crate) fn stolen_warning(tasks: &[TaskResult], stolen: Option<std::time::Duration>) -> Option<String> {
+    let stolen = stolen.filter(|stolen| !stolen.is_zero())?;
+    tasks.iter().any(|task| task.misses > 0).then(|| {
+        let milliseconds = stolen.as_millis();
+        format!("the hypervisor kept {milliseconds} ms from the CPUs of this run: late jobs show that as CPU wait")
+    })
+}
+
 fn nanos(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -21,6 +21,7 @@ mod recording;
 mod run;
 mod sampler;
 mod spans;
+mod stolen;
 mod usage;
 mod watch;
 mod worker;

@@ -22,6 +22,7 @@ use crate::error::LiveError;
 use crate::machine::{LiveTask, Machine, choose_cpus};
 use crate::recording;
 use crate::sampler::{Sampled, Sampler};
+use crate::stolen::stolen;
 use crate::usage::{self, Usage};
 use crate::watch::Watch;
 use crate::worker::{Harvest, Worker};
@@ -92,7 +93,11 @@ fn run_decided(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Res
         flag: &flag,
         stop,
     };
+    let stolen_before = stolen(&cpus);
     let started = threads(watch, &cpus, capacity)?;
+    let stolen = stolen(&cpus)
+        .zip(stolen_before)
+        .map(|(after, before)| after.saturating_sub(before));
     let counts = match started.counts {
         Some(counts) => counts,
         None => {
@@ -104,7 +109,8 @@ fn run_decided(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Res
     let recorded = machine.pager.take_events().zip(started.sampled);
     let recording =
         recorded.map(|(events, sampled)| recording::recording(scenario, &machine, &started.finished, events, sampled));
-    let result = collect::result(scenario, &machine, counts, started.finished, started.origin)?;
+    let mut result = collect::result(scenario, &machine, counts, started.finished, started.origin)?;
+    result.warnings.extend(collect::stolen_warning(&result.tasks, stolen));
     Ok(Outcome {
         result,
         stopped: flag.is_raised(),
