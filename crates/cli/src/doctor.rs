@@ -27,9 +27,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     let usable = probe::is_usable(&findings);
     if arguments.json {
         let rows: Vec<Value> = findings.iter().map(document).collect();
-        output::print_json(&json!({ "live": usable, "findings": rows }))?;
+        let classes: Vec<&str> = possible(&findings, usable, true).collect();
+        output::print_json(&json!({ "live": usable, "classes": classes, "findings": rows }))?;
     } else {
-        output::print(&page(&findings, usable))?;
+        output::print(&page(&findings, usable, &arguments.memory))?;
     }
     Ok(if usable { Status::Done } else { Status::Failed })
 }
@@ -53,7 +54,7 @@ fn document(finding: &Finding) -> Value {
     })
 }
 
-fn page(findings: &[Finding], usable: bool) -> String {
+fn page(findings: &[Finding], usable: bool, memory: &str) -> String {
     let left = Align::Left;
     let mut table = TextTable::new(&[("what", left), ("status", left), ("need", left), ("observed", left)]);
     for finding in findings {
@@ -77,9 +78,92 @@ fn page(findings: &[Finding], usable: bool) -> String {
             finding.why, finding.fix
         ));
     }
-    text.push_str(match usable {
-        true => "\nLive runs are possible.\n",
-        false => "\nLive runs are not possible: something required is absent. The simulator needs none of this.\n",
-    });
+    text.push_str(&format!("\n{}\n", verdict(findings, usable, memory)));
     text
+}
+
+/// The classes whose tasks can run live, or those whose cannot.
+fn possible(findings: &[Finding], usable: bool, wanted: bool) -> impl Iterator<Item = &'static str> {
+    let found = |name: &str| {
+        findings
+            .iter()
+            .any(|finding| finding.name == name && finding.is_present())
+    };
+    let (fifo, deadline) = (found("sched-fifo"), found("sched-deadline"));
+    let classes = [("best-effort", true), ("fifo", fifo), ("deadline", deadline)];
+    let chosen = move |(class, possible)| ((usable && possible) == wanted).then_some(class);
+    classes.into_iter().filter_map(chosen)
+}
+
+/// What can run live, in a sentence.
+fn verdict(findings: &[Finding], usable: bool, memory: &str) -> String {
+    if !usable {
+        return "Live runs are not possible: something required is absent. The simulator needs none of this."
+            .to_owned();
+    }
+    let lockable = findings
+        .iter()
+        .all(|finding| finding.name != "locked-memory" || finding.is_present());
+    let memory = match lockable {
+        true => String::new(),
+        false => format!(" A pool of {memory} cannot be locked, and is refused."),
+    };
+    let list = |wanted: bool| possible(findings, usable, wanted).collect::<Vec<_>>().join(", ");
+    match &list(false)[..] {
+        "" => format!(
+            "Live runs are possible, of tasks of every class: {}.{memory}",
+            list(true)
+        ),
+        refused => format!(
+            "Live runs are possible of tasks of class {}; tasks of class {refused} are refused: a right is \
+             missing.{memory}",
+            list(true)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freehold_linux::probe::Status as Probed;
+
+    fn finding(name: &'static str, status: Probed) -> Finding {
+        Finding {
+            name,
+            status,
+            detail: String::new(),
+            need: Need::Recommended,
+            why: "",
+            fix: "",
+        }
+    }
+
+    #[test]
+    fn the_classes_that_can_run_are_named() {
+        let with = |fifo, deadline| [finding("sched-fifo", fifo), finding("sched-deadline", deadline)];
+        let all = verdict(&with(Probed::Present, Probed::Present), true, "64MiB");
+        assert!(all.contains("every class: best-effort, fifo, deadline"), "{all}");
+        let some = verdict(&with(Probed::Absent, Probed::Absent), true, "64MiB");
+        assert!(
+            some.contains("of class best-effort; tasks of class fifo, deadline are refused"),
+            "{some}"
+        );
+        let one = verdict(&with(Probed::Present, Probed::Absent), true, "64MiB");
+        assert!(
+            one.contains("of class best-effort, fifo; tasks of class deadline are refused"),
+            "{one}"
+        );
+        let little = [
+            finding("sched-fifo", Probed::Present),
+            finding("locked-memory", Probed::Absent),
+        ];
+        let little = verdict(&little, true, "64MiB");
+        assert!(little.contains("A pool of 64MiB cannot be locked"), "{little}");
+        let none = verdict(&with(Probed::Present, Probed::Present), false, "64MiB");
+        assert!(none.contains("not possible"), "{none}");
+        assert_eq!(
+            possible(&with(Probed::Present, Probed::Present), false, true).count(),
+            0
+        );
+    }
 }
