@@ -1,8 +1,8 @@
 //! The Linux mechanisms Freehold stands on.
 //!
 //! Every raw system call of the project lives here: userfaultfd, memfd, the SIGBUS handler, PI futexes, scheduling
-//! policies and clocks, and [`probe`], which tries each of them on a tiny case. This crate decides nothing; it does
-//! what it is told and reports what the kernel said.
+//! policies, clocks and io_uring, and [`probe`], which tries each of them on a tiny case. This crate decides nothing; it
+//! does what it is told and reports what the kernel said.
 //!
 //! # Absences
 //! - Functions marked *async-signal-safe* never allocate, never take a lock of the C library, and report an [`Errno`]
@@ -15,6 +15,7 @@
 compile_error!("freehold-linux supports Linux on x86-64 only: the SIGBUS handler reads that machine's registers");
 
 pub mod bare;
+pub mod bell;
 pub mod clock;
 pub mod fault;
 pub mod futex;
@@ -22,7 +23,9 @@ pub mod memory;
 pub mod pi_mutex;
 pub mod probe;
 mod range;
+pub mod ring;
 pub mod sched;
+pub mod service;
 mod sys;
 mod thread_id;
 pub mod tick;

@@ -227,7 +227,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for PiGuard<'_, T> {
 }
 
 /// Says why on standard error and aborts, without allocating.
-fn die(message: &[u8]) -> ! {
+pub(crate) fn die(message: &[u8]) -> ! {
     // SAFETY: the pointer and length are those of a live slice; write is async-signal-safe.
     unsafe { libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), message.len()) };
     // SAFETY: abort is async-signal-safe and does not return.

@@ -1,7 +1,9 @@
-//! Memory objects (memfds) and their shared mappings.
+//! Memory objects (memfds), their shared mappings, and pages lent for a transfer.
 
+mod loan;
 mod mapping;
 mod memfd;
 
+pub use loan::{LoanCell, PageLoan};
 pub use mapping::{Access, LockError, MapError, SharedMapping};
 pub use memfd::{Memfd, MemfdError, Residency, ResidencyError, ResidencySource};
