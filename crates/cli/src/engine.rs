@@ -178,9 +178,9 @@ pub(crate) fn live_failure(scenario: &Scenario, error: &freehold_live::LiveError
     let text = format!("{}: {error}", scenario.name);
     match error {
         E::CopyOnWrite(_)
-        | E::Store(_)
         | E::Cpus { .. }
         | E::Memory { .. }
+        | E::Store { .. }
         | E::Reservation { .. }
         | E::Region { .. }
         | E::Task { .. }

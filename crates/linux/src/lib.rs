@@ -1,7 +1,7 @@
 //! The Linux mechanisms Freehold stands on.
 //!
 //! Every raw system call of the project lives here: userfaultfd, memfd, the SIGBUS handler, PI futexes, scheduling
-//! policies, clocks and io_uring, and [`probe`], which tries each of them on a tiny case. This crate decides nothing; it
+//! policies, clocks, io_uring, and [`probe`], which tries each of them on a tiny case. This crate decides nothing; it
 //! does what it is told and reports what the kernel said.
 //!
 //! # Absences

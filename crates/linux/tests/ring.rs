@@ -1,5 +1,9 @@
 //! io_uring on a real file. Where the kernel has none, the tests say so and end.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "tests of small numbers"
+)]
 
 use freehold_linux::bell::Bell;
 use freehold_linux::memory::{Memfd, PageLoan};

@@ -1,6 +1,6 @@
 //! The result document, from what threads, core, pager and kernel say.
 
-use freehold_core::units::{Duration, PAGE_SIZE};
+use freehold_core::units::Duration;
 use freehold_core::view::TaskCounts;
 use freehold_linux::clock::MonotonicTime;
 use freehold_pager::Report;
@@ -14,6 +14,7 @@ use freehold_scenario::{Class, Scenario, plan};
 use crate::error::LiveError;
 use crate::machine::{Machine, choose_cpus};
 use crate::run::Finished;
+use crate::store;
 use crate::usage::region_result;
 use crate::worker::Harvest;
 
@@ -47,22 +48,13 @@ impl Counts {
             resident: report
                 .objects
                 .iter()
-                .map(|object| u64::from(object.resident_measured.get()))
+                // A page on its way in has a frame and is not resident yet.
+                .map(|object| u64::from(object.resident_measured.saturating_sub(object.filling).get()))
                 .collect(),
             memory: plan::memory_result(&pool, u64::from(report.resident_measured.get())),
-            store: store_result(machine, &report),
+            store: store::result(&machine.pager, &report.store, &machine.before),
             settled,
         })
-    }
-}
-
-fn store_result(machine: &Machine, report: &Report) -> StoreResult {
-    let reads = report.store.reads - machine.before.reads;
-    let writes = report.store.writes - machine.before.writes;
-    StoreResult {
-        reads,
-        writes,
-        read_bytes: reads * PAGE_SIZE,
     }
 }
 
@@ -78,6 +70,7 @@ pub(crate) fn result(
     let harvests: Vec<&Harvest> = finished.iter().map(|finished| &finished.harvest).collect();
     let laws = laws(scenario, machine, Some(&counts), &report, &harvests);
     let mut warnings = warnings(scenario, &report, &finished)?;
+    warnings.extend(store::warnings(scenario, &machine.pager));
     let (mut tasks, mut usages) = (Vec::new(), Vec::new());
     for (position, finished) in finished.into_iter().enumerate() {
         let counted = counts.tasks.get(position).copied().unwrap_or_default();

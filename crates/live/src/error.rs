@@ -1,6 +1,7 @@
 //! Why a scenario cannot run live.
 
 use freehold_core::error::CreateError;
+use freehold_pager::store::SetupError;
 use freehold_pager::{
     CreateObjectError, EnterError, LockPagesError, MapObjectError, MeasureError, ReserveError, StartError,
 };
@@ -19,9 +20,14 @@ pub enum LiveError {
     /// Something that only the simulator runs.
     #[error("region {0}: copy-on-write views run in the simulator only: use --engine sim")]
     CopyOnWrite(String),
-    /// A store that only the simulator has.
-    #[error("memory.swap.store is \"{0}\", which the live engine does not have yet: use \"memory\" or --engine sim")]
-    Store(&'static str),
+    /// No file for the store where the scenario wants it.
+    #[error("memory.swap.directory = \"{directory}\": {reason}")]
+    Store {
+        /// The directory.
+        directory: String,
+        /// Why.
+        reason: SetupError,
+    },
     /// More CPUs than there are.
     #[error("the scenario wants {wanted} CPUs, but this process may use {usable}: set machine.cpus to at most that")]
     Cpus {

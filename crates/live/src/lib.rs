@@ -22,6 +22,7 @@ mod run;
 mod sampler;
 mod spans;
 mod stolen;
+mod store;
 mod usage;
 mod watch;
 mod worker;

@@ -8,11 +8,12 @@ use freehold_core::limits::PageRange;
 use freehold_core::units::FrameCount;
 use freehold_linux::sched;
 use freehold_pager::store::StoreStats;
-use freehold_pager::{Config, EventCapacity, Locking, MappedRegion, Pace, Pager, StoreShape, TaskHandle, Watch};
-use freehold_scenario::{ReservationIndex, Scenario, StoreKind, plan};
+use freehold_pager::{Config, EventCapacity, Locking, MappedRegion, Pace, Pager, TaskHandle, Watch};
+use freehold_scenario::{ReservationIndex, Scenario, plan};
 
 use crate::available::available;
 use crate::error::LiveError;
+use crate::store;
 
 /// One task, ready to be entered by its thread.
 #[derive(Debug)]
@@ -47,22 +48,16 @@ impl Machine {
         if let Some(view) = scenario.regions.iter().find(|region| region.copy_of.is_some()) {
             return Err(LiveError::CopyOnWrite(view.name.clone()));
         }
-        if scenario.store.kind != StoreKind::Memory {
-            return Err(LiveError::Store(scenario.store.kind.name()));
-        }
         check_memory(scenario)?;
-        let parallel = u16::try_from(scenario.store.parallel).unwrap_or(u16::MAX);
-        let store = StoreShape {
-            latency: scenario.store.latency,
-            parallel,
-        };
         let pager = Pager::new(Config {
             limits: plan::limits(scenario),
             pace,
-            store,
+            store: store::shape(scenario),
+            backing: store::backing(scenario),
             watch,
             events,
-        })?;
+        })
+        .map_err(|error| store::start_error(scenario, error))?;
         let mut machine = Self {
             tasks: Vec::new(),
             _keepers: Vec::new(),
@@ -127,6 +122,7 @@ impl Machine {
                 reason,
             };
             let handle = self.pager.add_task(id).map_err(refused)?;
+            handle.set_urgency(store::urgency(task.class));
             let mut regions = vec![None; scenario.regions.len()];
             for region in plan::mapped_regions(scenario, position) {
                 let refused = |reason| LiveError::Map {

@@ -8,6 +8,7 @@ use crate::request::HolderRow;
 use crate::shared::Shared;
 use freehold_core::fact::{PageRef, Request};
 use freehold_linux::clock;
+use freehold_store::{Due, Urgency};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -31,9 +32,9 @@ impl Shared {
             if let Work::WriteBack(page, _) = work {
                 let object = self.object_at(page.object().index());
                 let slot = self.slot(*page);
-                object.with_record(Object::page_of(*page), |record| {
-                    self.store.submit_write(self.now(), slot, record).is_ok()
-                });
+                if let Some(loan) = object.lend(Object::page_of(*page)) {
+                    let _ = self.store.submit_write(self.now(), slot, Urgency::BACKGROUND, loan);
+                }
             }
         }
         // The window is small: leave it open long enough to be hit.
@@ -44,6 +45,6 @@ impl Shared {
     /// Enters the write of a page that was copied too early.
     pub(crate) fn begin_copied(&self, context: &mut Context, page: PageRef, holder: HolderRow) {
         let account = context.account(holder, context.me);
-        self.enter(context, page, Request::Evict, account, Ok(self.now()));
+        self.enter(context, page, Request::Evict, account, Ok(Due::At(self.now())));
     }
 }

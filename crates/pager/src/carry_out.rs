@@ -8,12 +8,12 @@
 use crate::context::{Context, Ended, Unmapping, Work};
 use crate::object::{Object, Whose};
 use crate::report::Broken;
-use crate::request::{Account, HolderRow, Transfer};
-use crate::shared::Shared;
+use crate::request::{Account, HolderRow, Transfer, WHEN_TOLD};
+use crate::shared::{Shared, TaskRow};
 use freehold_core::fact::{PageRef, Request};
-use freehold_core::units::Instant;
 use freehold_linux::{Errno, PageRange};
-use freehold_store::{Slot, StoreError};
+use freehold_store::{Completion, Due, Slot, StoreError, Urgency};
+use std::sync::atomic::Ordering;
 
 impl Shared {
     /// Carries out all that is in the buffers, and tells the core what ended at once, until nothing is left to do.
@@ -65,8 +65,10 @@ impl Shared {
         let copied_early = false;
         self.unmap(context);
         let mut at = 0;
+        let mut begun = false;
         while let Some(&work) = context.work.get(at) {
             at += 1;
+            begun |= matches!(work, Work::FillStored(..) | Work::WriteBack(..));
             match work {
                 Work::FillZero(page) => self.fill_zero(context, page),
                 Work::FillStored(page, holder, task) => self.begin_read(context, page, holder, task),
@@ -80,6 +82,9 @@ impl Shared {
             }
         }
         context.work.clear();
+        if begun {
+            self.store.flush();
+        }
     }
 
     /// Advances the epochs of all pages to unmap, then zaps them in runs.
@@ -136,21 +141,53 @@ impl Shared {
     }
 
     fn begin_read(&self, context: &mut Context, page: PageRef, holder: HolderRow, task: Option<u16>) {
-        let begun = self.store.submit_read(self.now(), self.slot(page));
+        let urgency = task.map_or(Urgency::BACKGROUND, |task| self.tasks[usize::from(task)].urgency());
+        let begun = self.submit_read(page, urgency);
         let account = context.account(holder, task);
         self.enter(context, page, Request::Fill, account, begun);
     }
 
-    fn begin_write(&self, context: &mut Context, page: PageRef, holder: HolderRow) {
-        let object = self.object_at(page.object().index());
+    /// Gives the page its frame and has it filled.
+    fn submit_read(&self, page: PageRef, urgency: Urgency) -> Result<Due, StoreError> {
         let slot = self.slot(page);
-        let begun = object
-            .with_record(Object::page_of(page), |record| {
-                self.store.submit_write(self.now(), slot, record)
-            })
-            .unwrap_or(Err(StoreError::NoSuchSlot(slot)));
+        self.give_frame(page).map_err(|errno| StoreError::Io { slot, errno })?;
+        let object = self.object_at(page.object().index());
+        object.note_filling();
+        object
+            .lend(Object::page_of(page))
+            .ok_or(StoreError::NoSuchSlot(slot))
+            .and_then(|loan| self.store.submit_read(self.now(), slot, urgency, loan))
+            .inspect_err(|_| self.take_frame_back(page))
+    }
+
+    /// Drops the frame of a page that was not filled: it stays where it was, in the store.
+    pub(crate) fn take_frame_back(&self, page: PageRef) {
+        let object = self.object_at(page.object().index());
+        object.note_filled();
+        if object.punch(PageRange::single(Object::page_of(page))).is_ok() {
+            self.reserve.note_dropped(1);
+        }
+    }
+
+    fn begin_write(&self, context: &mut Context, page: PageRef, holder: HolderRow) {
+        let slot = self.slot(page);
+        let urgency = self.urgency_for(context, holder);
+        let loan = self.object_at(page.object().index()).lend(Object::page_of(page));
+        let begun = loan
+            .ok_or(StoreError::NoSuchSlot(slot))
+            .and_then(|loan| self.store.submit_write(self.now(), slot, urgency, loan));
         let account = context.account(holder, context.me);
         self.enter(context, page, Request::Evict, account, begun);
+    }
+
+    /// How much those hurry who wait for a frame of the holder's: the task whose thread this is, or others.
+    fn urgency_for(&self, context: &Context, holder: HolderRow) -> Urgency {
+        let mine = context.me.map(usize::from);
+        let concerned = |(at, row): &(usize, &TaskRow)| {
+            (Some(*at) == mine || row.waits.is_waiting()) && row.holder.load(Ordering::Acquire) == holder.0
+        };
+        let urgencies = self.tasks.iter().enumerate().filter(concerned);
+        urgencies.map(|(_, row)| row.urgency()).max().unwrap_or_default()
     }
 
     #[cfg(not(feature = "canary"))]
@@ -165,29 +202,44 @@ impl Shared {
         page: PageRef,
         kind: Request,
         account: Account,
-        begun: Result<Instant, StoreError>,
+        begun: Result<Due, StoreError>,
     ) {
         let transfer = Transfer {
             page,
             number: u32::try_from(self.number(page)).unwrap_or(u32::MAX),
             kind,
-            due: begun.unwrap_or_else(|_| self.now()),
+            due: match begun {
+                Ok(Due::At(due)) => due,
+                Ok(Due::WhenTold) => WHEN_TOLD,
+                Err(_) => self.now(),
+            },
             refused: begun.is_err(),
             account,
         };
+        if !self.put_in_table(transfer) {
+            self.counters.note_broken(Broken::TransferRefused);
+            end(context, page, kind, true);
+        }
+    }
+
+    /// Enters a transfer, and tells whom that concerns. False if there is no room, which the core's books exclude.
+    pub(crate) fn put_in_table(&self, transfer: Transfer) -> bool {
         match self.transfers.insert(transfer) {
             Some(false) => {}
             Some(true) => self.nudge_all(),
-            None => {
-                self.counters.note_broken(Broken::TransferRefused);
-                end(context, page, kind, true);
-            }
+            None => return false,
         }
+        let slot = self.slot(transfer.page);
+        if transfer.due == WHEN_TOLD && self.store.due(self.now(), slot).has_come(self.now()) {
+            // It was told before there was anything to tell of.
+            self.ends.ended(slot);
+        }
+        true
     }
 
     /// Tells every waiting task to look again at what it may drive.
     fn nudge_all(&self) {
-        for task in &self.tasks {
+        for task in self.tasks.iter() {
             task.mailbox.nudge();
         }
     }

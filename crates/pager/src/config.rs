@@ -3,7 +3,8 @@
 use crate::recorder::EventCapacity;
 use crate::watch::Watch;
 use freehold_core::limits::Limits;
-use freehold_core::units::Duration;
+use freehold_core::units::{Duration, FrameCount};
+use freehold_store::FileConfig;
 use std::sync::Arc;
 
 /// What makes transfers end.
@@ -18,11 +19,24 @@ pub enum Pace {
 }
 
 /// Where evicted pages go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Backing {
+    /// Locked memory, with emulated latency.
+    #[default]
+    Memory,
+    /// Locked memory, compressed, of at most so many frames; see
+    /// [`CompressedConfig::capacity`](freehold_store::CompressedConfig::capacity).
+    Compressed(Option<FrameCount>),
+    /// A file. Its `slots` and `parallel` are those of the pager.
+    File(FileConfig),
+}
+
+/// How the store behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreShape {
-    /// How long each transfer takes.
+    /// How long each transfer takes; only [`Backing::Memory`] keeps to it, the others take the time they take.
     pub latency: Duration,
-    /// Transfers at a time.
+    /// Transfers at the device at a time.
     pub parallel: u16,
 }
 
@@ -44,8 +58,10 @@ pub struct Config {
     pub limits: Limits,
     /// What makes transfers end.
     pub pace: Pace,
-    /// The store, in memory of its own that is not part of the pool.
+    /// The store, whose own memory is not part of the pool.
     pub store: StoreShape,
+    /// What the store is made of.
+    pub backing: Backing,
     /// Is told of tasks that wait, in [`Pace::Manual`].
     pub watch: Option<Arc<dyn Watch>>,
     /// What happens is recorded, as far as there is room: see [`Pager::take_events`](crate::Pager::take_events).
@@ -53,13 +69,14 @@ pub struct Config {
 }
 
 impl Config {
-    /// The clock's pace and the default store.
+    /// The clock's pace and a store in memory.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
             pace: Pace::default(),
             store: StoreShape::default(),
+            backing: Backing::default(),
             watch: None,
             events: None,
         }

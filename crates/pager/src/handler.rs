@@ -112,7 +112,7 @@ impl Shared {
     fn resolve(&self, row: &TaskRow, local: &mut Local, view: View, page: usize, fault: FaultInfo) -> Served {
         let holder = local.holder;
         let context = &mut local.context;
-        self.finish_due(context, holder);
+        self.finish_due(context, holder, self.store.burst());
         let access = match (fault.protection, fault.write) {
             (true, _) => Access::Upgrade,
             (false, true) => Access::Write,

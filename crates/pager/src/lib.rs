@@ -29,6 +29,7 @@ mod carry_out;
 mod config;
 mod context;
 mod counters;
+mod ends;
 mod epoch;
 mod error;
 mod handler;
@@ -48,7 +49,7 @@ mod transfer;
 mod wait;
 mod watch;
 
-pub use config::{Config, Pace, StoreShape};
+pub use config::{Backing, Config, Pace, StoreShape};
 pub use error::{
     AccessError, CreateObjectError, EndError, EnterError, Failure, LockPagesError, MapObjectError, MeasureError,
     ReserveError, StartError, UnlockPagesError,

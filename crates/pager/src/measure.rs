@@ -19,6 +19,7 @@ impl Pager {
                 object: object.id,
                 resident: self.inspect(|core| core.resident(object.id)).unwrap_or_default(),
                 resident_measured: PageCount::new(count(object.memfd.resident(all)?.pages)),
+                filling: PageCount::new(count(object.filling())),
             });
         }
         let reserve = frames(shared.reserve.resident()?.pages);

@@ -13,9 +13,8 @@ use freehold_core::fact::PageRef;
 use freehold_core::id::ObjectId;
 use freehold_core::limits::ObjectKind;
 use freehold_linux::PageRange;
-use freehold_linux::memory::{Access, Memfd, SharedMapping};
+use freehold_linux::memory::{Access, Memfd, PageLoan, SharedMapping};
 use freehold_linux::userfault::{Modes, Userfault};
-use freehold_store::Record;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
@@ -35,6 +34,8 @@ pub(crate) struct Object {
     used_rows: AtomicUsize,
     alias: SharedMapping,
     pub(crate) memfd: Memfd,
+    /// Pages that have a frame already and whose content is on its way.
+    filling: AtomicUsize,
 }
 
 /// Room for one task's mapping.
@@ -74,6 +75,7 @@ impl Object {
             used_rows: AtomicUsize::new(0),
             alias,
             memfd,
+            filling: AtomicUsize::new(0),
         })
     }
 
@@ -161,15 +163,30 @@ impl Object {
         self.memfd.punch_hole(pages)
     }
 
-    /// Hands the content of a resident page, mapped for nobody but the pager, to `use_it`.
-    pub(crate) fn with_record<R>(&self, page: usize, use_it: impl FnOnce(&mut Record) -> R) -> Option<R> {
+    /// Lends a page that is being filled or evicted to the store, until its transfer is finished.
+    pub(crate) fn lend(&self, page: usize) -> Option<PageLoan> {
         let start = self.alias.page(page)?;
-        // SAFETY: the alias is mapped as long as `self` lives, and a page is as long and as aligned as a record. The
-        // page is resident (the caller's fill allocated it, or its eviction has not dropped it yet), and nobody else
-        // reaches it: a page being filled is mapped for nobody yet, and one being evicted was zapped for everybody and
-        // cannot be mapped again (`epoch`), so no other reference or access exists. Its request is taken by one thread.
-        let record = unsafe { &mut *start.cast::<Record>() };
-        Some(use_it(record))
+        // SAFETY: the alias is mapped as long as `self` lives, and the store, which has the loan, is dropped before the
+        // objects. The page is resident: its frame was allocated for the fill, or its eviction has not dropped it yet;
+        // it is dropped only after the transfer was finished, which ends the loan. Nobody else reaches it: a page being
+        // filled is mapped for nobody yet, and one being evicted was zapped for everybody and cannot be mapped again
+        // (`epoch`). A page has one transfer at a time, so there is one loan.
+        unsafe { PageLoan::new(start) }
+    }
+
+    /// A page has its frame and waits for its content.
+    pub(crate) fn note_filling(&self) {
+        self.filling.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A page has its content, or gives its frame back.
+    pub(crate) fn note_filled(&self) {
+        self.filling.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Pages that have a frame already and whose content is on its way.
+    pub(crate) fn filling(&self) -> usize {
+        self.filling.load(Ordering::Acquire)
     }
 
     /// The page of this object that an effect names, as an index.

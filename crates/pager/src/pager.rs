@@ -1,12 +1,13 @@
 //! The pager as its user sees it: commands, made by any thread, one at a time.
 
-use crate::config::{Config, Pace};
+use crate::config::{Backing, Config, Pace, StoreShape};
 use crate::context::Context;
+use crate::ends::Ends;
 use crate::error::{CreateObjectError, LockPagesError, ReserveError, StartError};
 use crate::install;
 use crate::object::Object;
 use crate::recorder::Events;
-use crate::request::Transfers;
+use crate::request::{Transfers, WHEN_TOLD};
 use crate::reserve::Reserve;
 use crate::shared::{Control, LOCK_DONE, LOCK_FAILED, LOCK_OPEN, Shared, TaskRow, row_of};
 use crate::task::{Local, TaskHandle};
@@ -21,7 +22,10 @@ use freehold_core::units::{FrameCount, Instant, PageCount, PageIndex};
 use freehold_linux::clock::{self, MonotonicTime};
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_linux::userfault::{Features, Userfault};
-use freehold_store::{MemoryStore, Record, Slot, StoreConfig};
+use freehold_store::{
+    CompressedConfig, CompressedStore, FileConfig, FileStore, MemoryStore, Record, SetupError, Slot, Store,
+    StoreConfig, Urgency,
+};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -30,6 +34,9 @@ const IDLE_LOOKS: u32 = 1_000;
 
 /// How long a command that waits for another thread sleeps before it looks again.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_micros(50);
+
+/// How long a command waits for the store to tell of an end before it looks again.
+const LONGEST_LOOK: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// The live driver of the core, embedded in the program.
 ///
@@ -98,6 +105,7 @@ impl Pager {
             limits,
             pace,
             store,
+            backing,
             watch,
             events,
         } = config;
@@ -107,17 +115,17 @@ impl Pager {
         let tasks = usize::from(limits.tasks);
         let pages = limits.pages.get() as usize;
         let reservations = usize::from(limits.reservations);
+        let rows: Arc<[TaskRow]> = (0..tasks).map(|_| TaskRow::default()).collect();
+        let transfers = Arc::new(Transfers::new(most_transfers(&limits), pages, reservations + 1));
+        let ends = Arc::new(Ends::new(Arc::clone(&transfers), Arc::clone(&rows)));
         let shared = Shared {
-            tasks: (0..tasks).map(|_| TaskRow::default()).collect(),
+            store: open_store(limits.pages, store, backing, &ends)?,
+            tasks: rows,
             objects: (0..limits.objects).map(|_| OnceLock::new()).collect(),
             epochs: crate::epoch::Epochs::new(pages),
-            transfers: Transfers::new(most_transfers(&limits), pages, reservations + 1),
+            transfers,
+            ends,
             reserve: Reserve::new(limits.frames.get() as usize, tasks)?,
-            store: MemoryStore::new(StoreConfig {
-                slots: limits.pages.get(),
-                latency: store.latency,
-                parallel: store.parallel,
-            })?,
             core: PiMutex::new(core),
             max_effects,
             pages: limits.pages.get(),
@@ -237,6 +245,7 @@ impl Pager {
         let holder = row_of(reservation.map_or(Holder::Pool, Holder::Reservation));
         let row = &shared.tasks[id.index()];
         row.holder.store(holder.0, Ordering::Release);
+        row.set_urgency(Urgency::BACKGROUND);
         let local = row.local.get_or_init(|| {
             let me = u16::try_from(id.index()).ok();
             PiMutex::new(Local {
@@ -343,8 +352,8 @@ impl Pager {
 
     /// The store, for its counts and for failures to inject.
     #[must_use]
-    pub fn store(&self) -> &MemoryStore {
-        &self.shared.store
+    pub fn store(&self) -> &dyn Store {
+        &*self.shared.store
     }
 
     /// Looks at the core under its lock: getters only, and briefly, because faults wait meanwhile.
@@ -392,16 +401,26 @@ impl Pager {
         }
     }
 
-    /// Waits for the earliest transfer and ends it; false if there is none.
+    /// Waits for the earliest transfer and ends it; false if there is none, or no more.
     fn pass_transfer(&self, context: &mut Context) -> bool {
-        let Some(next) = self.shared.transfers.earliest() else {
-            return false;
-        };
-        if self.shared.pace == Pace::Clock && next.due > self.shared.now() {
-            clock::sleep_until(MonotonicTime::from_nanos(next.due.get()));
+        let shared = &self.shared;
+        loop {
+            let seen = shared.ends.seen();
+            let Some(next) = shared.transfers.earliest() else {
+                return false;
+            };
+            if shared.pace == Pace::Manual {
+                return shared.finish_page(context, next.number, false);
+            }
+            if next.due == WHEN_TOLD {
+                shared.ends.wait(seen, clock::now().saturating_add(LONGEST_LOOK));
+            } else if next.due > shared.now() {
+                clock::sleep_until(MonotonicTime::from_nanos(next.due.get()));
+            }
+            if shared.finish_page_due(context, next.number) {
+                return true;
+            }
         }
-        self.shared.finish_page(context, next.number, false);
-        true
     }
 
     fn adjust(&self, context: &mut Context) -> Result<(), freehold_linux::Errno> {
@@ -419,6 +438,31 @@ impl Shared {
             let _ = self.reserve.adjust(used.get() as usize);
         }
     }
+}
+
+fn open_store(
+    pages: PageCount,
+    shape: StoreShape,
+    backing: Backing,
+    ends: &Arc<Ends>,
+) -> Result<Box<dyn Store>, SetupError> {
+    let (slots, parallel) = (pages.get(), shape.parallel);
+    Ok(match backing {
+        Backing::Memory => Box::new(MemoryStore::new(StoreConfig {
+            slots,
+            latency: shape.latency,
+            parallel,
+        })?),
+        Backing::Compressed(capacity) => Box::new(CompressedStore::new(CompressedConfig { slots, capacity })?),
+        Backing::File(config) => {
+            let config = FileConfig {
+                slots,
+                parallel,
+                ..config
+            };
+            Box::new(FileStore::new(&config, Arc::clone(ends) as _)?)
+        }
+    })
 }
 
 /// A page under way has a frame; so there are at most as many as frames, and never more than pages.

@@ -360,7 +360,7 @@ impl Shared {
         let mut events = Events::default();
         let mut control = self.control.lock();
         control.context.recorder.as_mut()?.take(&mut events);
-        for row in &self.tasks {
+        for row in self.tasks.iter() {
             let mut local = row.local.get().map(|local| local.lock());
             let recorder = local.as_mut().and_then(|local| local.context.recorder.as_mut());
             let task = recorder.map(|recorder| recorder.take(&mut events));

@@ -78,6 +78,8 @@ pub struct ObjectReport {
     pub resident: PageCount,
     /// Pages in frames as the kernel counts them.
     pub resident_measured: PageCount,
+    /// Of these, pages that have a frame already and whose content is still on its way.
+    pub filling: PageCount,
 }
 
 /// The pager at one moment. Books and measurement agree only while no task runs and after

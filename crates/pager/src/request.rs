@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const NONE: u32 = u32::MAX;
 
+/// The due time of a transfer whose end the store will tell.
+pub(crate) const WHEN_TOLD: Instant = Instant::new(u64::MAX);
+
 /// The row of a holder in tables kept beside the core: the pool first, then the reservation slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HolderRow(pub(crate) u32);
@@ -88,6 +91,8 @@ pub(crate) struct Transfers {
 pub(crate) struct Candidate {
     pub(crate) number: u32,
     pub(crate) due: Instant,
+    /// It is neither for the page nor on the holder's account.
+    pub(crate) foreign: bool,
 }
 
 impl Transfers {
@@ -152,6 +157,38 @@ impl Transfers {
         Some(transfer)
     }
 
+    /// Takes the transfer of a page if it is due.
+    pub(crate) fn take_page_due(&self, number: u32, now: Instant) -> Option<Transfer> {
+        let mut table = self.table.lock();
+        let node = *table.of_page.get(number as usize)?;
+        let transfer = table.transfer(node).filter(|transfer| transfer.due <= now)?;
+        table.remove(node);
+        self.publish(&table, transfer.account.holder);
+        Some(transfer)
+    }
+
+    /// Makes the transfer of a page due at another time.
+    pub(crate) fn retime(&self, number: u32, due: Instant) {
+        let mut table = self.table.lock();
+        table.retime(number, due);
+        if let Some(transfer) = table.of(number) {
+            self.publish(&table, transfer.account.holder);
+        }
+    }
+
+    /// Makes the transfer of a page due, if it is here and was to be told; on whose account it is.
+    pub(crate) fn ripen(&self, number: u32, now: Instant) -> Option<HolderRow> {
+        let mut table = self.table.lock();
+        let holder = table
+            .of(number)
+            .filter(|transfer| transfer.due == WHEN_TOLD)?
+            .account
+            .holder;
+        table.retime(number, now);
+        self.publish(&table, holder);
+        Some(holder)
+    }
+
     /// What a task of `holder` that waits for `page` should drive: the page's own transfer if it is due, else that or
     /// its holder's earliest, whichever is due first; failing both, the earliest of all. `None` leaves the task
     /// *adrift*, noted under the same lock, so that the next insertion tells the inserter; it must call
@@ -172,6 +209,7 @@ impl Transfers {
         found.map(|transfer| Candidate {
             number: transfer.number,
             due: transfer.due,
+            foreign: transfer.account.holder != holder && transfer.number != page,
         })
     }
 
@@ -186,6 +224,7 @@ impl Transfers {
         Some(Candidate {
             number: transfer.number,
             due: transfer.due,
+            foreign: false,
         })
     }
 
@@ -214,6 +253,21 @@ impl Transfers {
 impl Table {
     fn transfer(&self, node: u32) -> Option<Transfer> {
         self.nodes.get(node as usize)?.transfer
+    }
+
+    fn of(&self, number: u32) -> Option<Transfer> {
+        self.transfer(*self.of_page.get(number as usize)?)
+    }
+
+    /// Moves the transfer of a page to its place for another due time.
+    fn retime(&mut self, number: u32, due: Instant) {
+        let Some(transfer) = self.of(number) else { return };
+        let most = self.most;
+        self.remove(self.of_page[number as usize]);
+        // The node just given up is there, and the page has no other transfer.
+        let entered = self.insert(Transfer { due, ..transfer });
+        debug_assert!(entered.is_some(), "a transfer was lost");
+        self.most = most;
     }
 
     fn earliest(&self) -> Option<Transfer> {
@@ -289,130 +343,4 @@ fn index32(at: usize) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Account, Candidate, HolderRow, Transfer, Transfers};
-    use freehold_core::Memory;
-    use freehold_core::effect::Effect;
-    use freehold_core::fact::{Access, Fault, PageRef, Request};
-    use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime};
-    use freehold_core::units::{FrameCount, Instant, PageCount, PageIndex};
-
-    const FIRST: HolderRow = HolderRow(1);
-    const SECOND: HolderRow = HolderRow(2);
-
-    /// Names of pages: only a core makes them.
-    fn pages(count: u32) -> Vec<PageRef> {
-        let limits = Limits {
-            frames: FrameCount::new(count),
-            pages: PageCount::new(count),
-            reservations: 1,
-            objects: 1,
-            tasks: 1,
-            mappings: 1,
-            compared_pages: PageCount::ZERO,
-            shared_locks: PageCount::ZERO,
-        };
-        let mut memory: Memory = limits.seal().unwrap();
-        let spec = ObjectSpec {
-            kind: ObjectKind::Private,
-            pages: PageCount::new(count),
-            regime: Regime::Conserve,
-        };
-        let object = memory.create_object(spec).unwrap();
-        let task = memory.add_task(None).unwrap();
-        let mapping = memory.map(task, object).unwrap();
-        let mut name = |page| {
-            let access = Access::Read;
-            let page = PageIndex::new(page);
-            memory
-                .handle_fault(Instant::ZERO, Fault { mapping, page, access })
-                .unwrap();
-            let mut found = None;
-            while let Some(effect) = memory.poll_effect() {
-                if let Effect::Fill { page, .. } = effect {
-                    found = Some(page);
-                }
-            }
-            let page = found.unwrap();
-            memory.handle_done(Instant::ZERO, page, Request::Fill).unwrap();
-            while memory.poll_effect().is_some() {}
-            page
-        };
-        (0..count).map(&mut name).collect()
-    }
-
-    fn transfer(page: PageRef, due: u64, holder: HolderRow) -> Transfer {
-        Transfer {
-            page,
-            number: page.page().get(),
-            kind: Request::Evict,
-            due: Instant::new(due),
-            refused: false,
-            account: Account {
-                holder,
-                task: None,
-                since: Instant::ZERO,
-            },
-        }
-    }
-
-    fn at(number: u32, due: u64) -> Option<Candidate> {
-        let due = Instant::new(due);
-        Some(Candidate { number, due })
-    }
-
-    #[test]
-    fn each_holder_gets_its_transfers_in_order_of_due_times() {
-        let pages = pages(6);
-        let transfers = Transfers::new(6, 6, 3);
-        for (page, due, holder) in [
-            (0, 30, FIRST),
-            (1, 10, FIRST),
-            (2, 20, FIRST),
-            (3, 5, SECOND),
-            (4, 10, FIRST),
-        ] {
-            assert_eq!(transfers.insert(transfer(pages[page], due, holder)), Some(false));
-        }
-        assert!(!transfers.is_due(FIRST, Instant::new(9)) && transfers.is_due(FIRST, Instant::new(10)));
-        let mut order = Vec::new();
-        while let Some(taken) = transfers.take_due(FIRST, Instant::new(25)) {
-            order.push(taken.number);
-        }
-        assert_eq!(order, [1, 4, 2]);
-        assert_eq!(transfers.counts(), (2, 5));
-        assert_eq!(transfers.take_page(3).map(|taken| taken.number), Some(3));
-        assert!(transfers.take_page(3).is_none());
-        assert_eq!(transfers.earliest(), at(0, 30));
-    }
-
-    #[test]
-    fn a_page_has_one_transfer_and_a_full_table_refuses() {
-        let pages = pages(3);
-        let transfers = Transfers::new(2, 3, 2);
-        assert!(transfers.insert(transfer(pages[0], 1, FIRST)).is_some());
-        assert!(transfers.insert(transfer(pages[0], 2, FIRST)).is_none());
-        assert!(transfers.insert(transfer(pages[1], 1, FIRST)).is_some());
-        assert!(transfers.insert(transfer(pages[2], 1, FIRST)).is_none());
-        assert!(transfers.take_page(0).is_some());
-        assert!(transfers.insert(transfer(pages[2], 1, FIRST)).is_some());
-    }
-
-    #[test]
-    fn a_waiting_task_drives_its_page_then_its_holder_then_anybody() {
-        let pages = pages(4);
-        let transfers = Transfers::new(4, 4, 3);
-        let now = Instant::new(15);
-        assert_eq!(transfers.candidate(FIRST, 0, now), None);
-        // It drifts: whoever enters a transfer is told.
-        assert_eq!(transfers.insert(transfer(pages[3], 40, SECOND)), Some(true));
-        transfers.found();
-        assert_eq!(transfers.candidate(FIRST, 0, now), at(3, 40));
-        transfers.insert(transfer(pages[1], 10, FIRST));
-        assert_eq!(transfers.candidate(FIRST, 0, now), at(1, 10));
-        transfers.insert(transfer(pages[0], 12, SECOND));
-        assert_eq!(transfers.candidate(FIRST, 0, now), at(0, 12));
-        assert_eq!(transfers.candidate(FIRST, 0, Instant::new(11)), at(1, 10));
-        assert_eq!(transfers.insert(transfer(pages[2], 50, SECOND)), Some(false));
-    }
-}
+mod tests;

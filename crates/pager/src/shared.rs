@@ -7,6 +7,7 @@
 use crate::config::Pace;
 use crate::context::{Context, Unmapping, Work};
 use crate::counters::{Counters, TaskCounters};
+use crate::ends::{Ends, Waits};
 use crate::epoch::Epochs;
 use crate::mailbox::{Answer, Mailbox};
 use crate::object::{Object, Whose};
@@ -25,7 +26,7 @@ use freehold_linux::clock;
 use freehold_linux::fault::Installed;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
 use freehold_linux::userfault::Userfault;
-use freehold_store::MemoryStore;
+use freehold_store::{Store, Urgency};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -35,10 +36,23 @@ pub(crate) struct TaskRow {
     pub(crate) mailbox: Mailbox,
     pub(crate) counters: TaskCounters,
     pub(crate) holder: AtomicU32,
+    pub(crate) waits: Waits,
+    urgency: AtomicU8,
     /// Some thread acts as the task.
     pub(crate) bound: AtomicBool,
     /// Buffers and mappings, locked by the task's thread while it is in the handler.
     pub(crate) local: OnceLock<PiMutex<Local>>,
+}
+
+impl TaskRow {
+    /// How much the task hurries.
+    pub(crate) fn urgency(&self) -> Urgency {
+        Urgency::new(self.urgency.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_urgency(&self, urgency: Urgency) {
+        self.urgency.store(urgency.get(), Ordering::Relaxed);
+    }
 }
 
 /// How a reservation's lock of pages ended.
@@ -47,17 +61,18 @@ pub(crate) const LOCK_DONE: u8 = 1;
 pub(crate) const LOCK_FAILED: u8 = 2;
 
 /// The pager. Fields are dropped in this order: first the handler is removed (no task is bound any more, so nobody
-/// needs it), then mappings and objects go, then reserve and store, and the userfaultfd last, so that no registered
-/// mapping ever outlives it and reads zeros where pages were.
+/// needs it), then the store ends what it has under way in pages of objects, then mappings and objects go, then the
+/// reserve, and the userfaultfd last, so that no registered mapping ever outlives it and reads zeros where pages were.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) _handler: Arc<Installed>,
-    pub(crate) tasks: Box<[TaskRow]>,
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) tasks: Arc<[TaskRow]>,
     pub(crate) objects: Box<[OnceLock<Object>]>,
     pub(crate) epochs: Epochs,
-    pub(crate) transfers: Transfers,
+    pub(crate) transfers: Arc<Transfers>,
+    pub(crate) ends: Arc<Ends>,
     pub(crate) reserve: Reserve,
-    pub(crate) store: MemoryStore,
     pub(crate) core: PiMutex<Memory>,
     /// The most effects one fact leaves.
     pub(crate) max_effects: usize,

@@ -11,6 +11,7 @@ use freehold_core::id::{MappingId, ObjectId, TaskId};
 use freehold_core::view::TaskCounts;
 use freehold_linux::fault::AlternateStack;
 use freehold_linux::{Errno, PAGE_SIZE, PageRange};
+use freehold_store::Urgency;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -174,6 +175,12 @@ impl TaskHandle {
         })
     }
 
+    /// How much the task hurries: its transfers, and those that it waits for, overtake less urgent ones in front of
+    /// the store. At first it is in the background. Async-signal-safe.
+    pub fn set_urgency(&self, urgency: Urgency) {
+        self.shared.tasks[self.id.index()].set_urgency(urgency);
+    }
+
     /// What the core counted for the task.
     #[must_use]
     pub fn counts(&self) -> TaskCounts {
@@ -287,7 +294,7 @@ impl Bound<'_> {
         let mut local = local.lock();
         let holder = local.holder;
         let context = &mut local.context;
-        shared.finish_due(context, holder);
+        shared.finish_due(context, holder, usize::MAX);
         shared.ask(context, |core, now| core.handle_job_end(now, self.task.id));
         shared.adjust_reserve_between_jobs(context);
         row.counters.lock_wait.add(context.take_lock_wait());

@@ -1,32 +1,49 @@
-//! The ends of transfers: pages written are dropped, pages read are copied in.
+//! The ends of transfers: pages written are dropped, pages read are complete.
 
 use crate::carry_out::end;
+use crate::config::Pace;
 use crate::context::{Context, DUE_BATCH};
 use crate::object::Object;
-use crate::request::{HolderRow, Transfer};
+use crate::report::Broken;
+use crate::request::{HolderRow, Transfer, WHEN_TOLD};
 use crate::shared::Shared;
-use freehold_core::fact::{PageRef, Request};
-use freehold_linux::PageRange;
+use freehold_core::fact::Request;
+use freehold_store::Due;
 
 impl Shared {
-    /// Ends every transfer of `holder` that is due.
-    pub(crate) fn finish_due(&self, context: &mut Context, holder: HolderRow) {
-        while self.transfers.is_due(holder, self.now()) {
+    /// Ends transfers of `holder` that are due, at most `most`. In manual pace the coordinator does.
+    pub(crate) fn finish_due(&self, context: &mut Context, holder: HolderRow, most: usize) {
+        let mut left = most;
+        while left > 0 && self.pace == Pace::Clock && self.transfers.is_due(holder, self.now()) {
             let _busy = self.busy(context);
-            while context.due.len() < DUE_BATCH
+            while context.due.len() < DUE_BATCH.min(left)
                 && let Some(transfer) = self.transfers.take_due(holder, self.now())
             {
-                context.due.push(transfer);
+                self.sort_by_end(context, transfer);
             }
             if context.due.is_empty() {
-                // Another thread was faster.
+                // Another thread was faster, or the store needs longer than it said.
                 return;
             }
+            left -= context.due.len();
             self.finish_taken(context, false);
         }
     }
 
-    /// Ends the transfer of one page, due or not; false if it has none.
+    /// Ends the transfer of one page if it is due; whether it was.
+    pub(crate) fn finish_page_due(&self, context: &mut Context, number: u32) -> bool {
+        let _busy = self.busy(context);
+        if let Some(transfer) = self.transfers.take_page_due(number, self.now()) {
+            self.sort_by_end(context, transfer);
+        }
+        let found = !context.due.is_empty();
+        if found {
+            self.finish_taken(context, false);
+        }
+        found
+    }
+
+    /// Ends the transfer of one page, due or not, waiting for the store if need be; false if it has none.
     pub(crate) fn finish_page(&self, context: &mut Context, number: u32, failed: bool) -> bool {
         let _busy = self.busy(context);
         let Some(transfer) = self.transfers.take_page(number) else {
@@ -37,21 +54,36 @@ impl Shared {
         true
     }
 
+    /// A transfer that was due when it was entered goes to those to finish if that still holds: others may have
+    /// overtaken it meanwhile. Else it is entered once more.
+    fn sort_by_end(&self, context: &mut Context, transfer: Transfer) {
+        let now = self.now();
+        let due = match self.store.due(now, self.slot(transfer.page)) {
+            _ if transfer.refused => transfer.due,
+            Due::At(due) => due,
+            Due::WhenTold => WHEN_TOLD,
+        };
+        if due <= now {
+            context.due.push(transfer);
+        } else if !self.put_in_table(Transfer { due, ..transfer }) {
+            // Its place in the table has been free since it was taken out.
+            self.counters.note_broken(Broken::TransferRefused);
+        }
+    }
+
     /// Ends the transfers in `due`: all of them physically first, so that adjacent pages are dropped together, then
     /// the core is told in order of due times.
     fn finish_taken(&self, context: &mut Context, failed: bool) {
         let mut taken = std::mem::take(&mut context.due);
         for transfer in &mut taken {
-            transfer.refused |= failed;
-            match transfer.kind {
-                Request::Fill => transfer.refused = !self.finish_read(transfer),
-                Request::Evict => {
-                    transfer.refused = !self.finish_write(transfer);
-                    if !transfer.refused {
-                        let page = transfer.page;
-                        context.drops.push((page.object().index(), Object::page_of(page)));
-                    }
-                }
+            let done = match transfer.kind {
+                Request::Fill => self.finish_read(transfer, failed),
+                Request::Evict => self.finish_write(transfer, failed),
+            };
+            transfer.refused = !done;
+            if done && transfer.kind == Request::Evict {
+                let page = transfer.page;
+                context.drops.push((page.object().index(), Object::page_of(page)));
             }
         }
         self.drop_pages(context);
@@ -67,26 +99,29 @@ impl Shared {
         self.run(context);
     }
 
-    fn finish_write(&self, transfer: &Transfer) -> bool {
-        !transfer.refused && self.store.finish_write(self.slot(transfer.page)).is_ok()
+    fn finish_write(&self, transfer: &Transfer, failed: bool) -> bool {
+        let slot = self.slot(transfer.page);
+        if !transfer.refused && failed {
+            self.store.cancel(slot);
+        }
+        // The page is the object's again: nothing of the loan outlives this line.
+        !transfer.refused && !failed && self.store.finish_write(slot).is_ok()
     }
 
-    fn finish_read(&self, transfer: &Transfer) -> bool {
-        !transfer.refused && self.copy_in(transfer.page).is_some()
-    }
-
-    fn copy_in(&self, page: PageRef) -> Option<()> {
-        self.give_frame(page).ok()?;
-        let object = self.object_at(page.object().index());
-        let at = Object::page_of(page);
-        let read = object.with_record(at, |record| self.store.finish_read(self.slot(page), record));
-        if matches!(read, Some(Ok(()))) {
-            return Some(());
+    fn finish_read(&self, transfer: &Transfer, failed: bool) -> bool {
+        if transfer.refused {
+            // Its frame went back when it was refused.
+            return false;
         }
-        // The page stays where it was: in the store.
-        if object.punch(PageRange::single(at)).is_ok() {
-            self.reserve.note_dropped(1);
+        let slot = self.slot(transfer.page);
+        if failed {
+            self.store.cancel(slot);
         }
-        None
+        if failed || self.store.finish_read(slot).is_err() {
+            self.take_frame_back(transfer.page);
+            return false;
+        }
+        self.object_at(transfer.page.object().index()).note_filled();
+        true
     }
 }

@@ -1,8 +1,9 @@
 //! A task waits for its page, and drives what it waits for.
 //!
 //! There is no pager thread. A waiting task ends transfers of its own holder and of its own page as they fall due, and
-//! sleeps (or spins, where the latency is shorter than a timer can do) in between. Answers for other tasks go to their
-//! mailboxes; each maps its own page.
+//! sleeps in between (or spins, where the latency is shorter than a timer can do); where the store tells of ends, it
+//! sleeps until it is told (`ends`). What it waits for becomes as urgent as the task. Answers for other tasks go to
+//! their mailboxes; each maps its own page.
 //!
 //! A task is *adrift* when nothing it could drive is under way: what it waits for is being carried out by another
 //! thread, which was perhaps preempted. Every thread holds a PI mutex while it carries something out; the task adrift
@@ -13,11 +14,12 @@
 use crate::config::Pace;
 use crate::context::Context;
 use crate::mailbox::Answer;
-use crate::request::HolderRow;
+use crate::request::{Candidate, HolderRow, WHEN_TOLD};
 use crate::shared::{Shared, TaskRow};
 use freehold_core::id::TaskId;
 use freehold_core::units::{Duration, Instant};
 use freehold_linux::clock::{self, MonotonicTime};
+use freehold_store::{Slot, Urgency};
 
 /// Latencies below this are waited for by spinning.
 pub(crate) const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
@@ -41,7 +43,12 @@ impl Shared {
         }
         let answer = match self.pace {
             Pace::Manual => self.await_coordinator(row, waiter.task),
-            Pace::Clock => self.drive_until_answered(context, row, waiter),
+            Pace::Clock => {
+                row.waits.begin(waiter.page);
+                let answer = self.drive_until_answered(context, row, waiter);
+                row.waits.end();
+                answer
+            }
         };
         (answer, true)
     }
@@ -78,18 +85,39 @@ impl Shared {
             let now = self.now();
             match self.transfers.candidate(waiter.holder, waiter.page, now) {
                 Some(candidate) if candidate.due <= now => {
-                    self.finish_page(context, candidate.number, false);
+                    self.finish_page_due(context, candidate.number);
                 }
-                Some(candidate) => self.pass_time(context, row, candidate.due),
+                // Once it is noted that the task drives anything, what ended meanwhile is looked for again.
+                Some(candidate) if candidate.foreign && row.waits.widen() => {}
+                Some(candidate) => {
+                    let due = self.hurry(row, candidate);
+                    self.pass_time(context, row, due);
+                }
                 None => self.drift(context, row),
             }
         }
     }
 
+    /// Makes what the task waits for as urgent as the task; returns when it is due.
+    fn hurry(&self, row: &TaskRow, candidate: Candidate) -> Instant {
+        let urgency = row.urgency();
+        if urgency == Urgency::BACKGROUND {
+            return candidate.due;
+        }
+        let raised = self.store.raise(self.now(), Slot::new(candidate.number), urgency);
+        if let Some(due) = raised {
+            self.transfers.retime(candidate.number, due);
+        }
+        raised.unwrap_or(candidate.due)
+    }
+
     /// Until `due`, or until there is something new.
     fn pass_time(&self, context: &mut Context, row: &TaskRow, due: Instant) {
         let begun = clock::now();
-        if self.store.latency() < SHORTEST_SLEEP {
+        if due == WHEN_TOLD {
+            row.mailbox.sleep(None);
+            row.counters.slept.add(clock::now().as_nanos() - begun.as_nanos());
+        } else if self.store.latency().is_some_and(|latency| latency < SHORTEST_SLEEP) {
             let mut now = begun;
             while now.as_nanos() < due.get() && !row.mailbox.is_answered() {
                 std::hint::spin_loop();

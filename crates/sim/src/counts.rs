@@ -51,6 +51,8 @@ impl Counts {
                 reads: world.counts.reads,
                 writes: world.counts.writes,
                 read_bytes: world.counts.reads * PAGE_SIZE,
+                kind: world.scenario.store.kind.name().to_owned(),
+                ..StoreResult::default()
             },
         }
     }

@@ -22,6 +22,23 @@ pub enum SetupError {
     /// Its memory could not be locked.
     #[error("the store's memory: {0}")]
     Lock(#[from] LockError),
+    /// No file can be made in the directory.
+    #[error("no file can be made in the store's directory: {0}")]
+    Directory(Errno),
+    /// There is no room for every page.
+    #[error("the store's file of {bytes} bytes does not fit the file system: {errno}")]
+    NoRoom {
+        /// Its length.
+        bytes: u64,
+        /// What the kernel said.
+        errno: Errno,
+    },
+    /// The file could not be set up.
+    #[error("the store's file: {0}")]
+    File(Errno),
+    /// Its threads could not be started.
+    #[error("the store's threads: {0}")]
+    Threads(Errno),
 }
 
 /// What is wrong with a record.
@@ -40,6 +57,9 @@ pub enum StoreError {
     /// The caller's mistake: no such slot.
     #[error("{0} does not exist")]
     NoSuchSlot(Slot),
+    /// The caller's mistake: the end of a transfer that was not begun.
+    #[error("no transfer of {0} is under way")]
+    NotUnderWay(Slot),
     /// The record cannot be trusted; it was not returned. A repetition does not help.
     #[error("the record of {slot} is damaged ({damage:?}) and was not returned")]
     Damaged {

@@ -1,5 +1,8 @@
 //! What a store knows of each slot beside its bytes.
 
+use crate::error::{Damage, StoreError};
+use crate::{Record, checksum};
+use freehold_linux::memory::{LoanCell, PageLoan};
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -42,6 +45,14 @@ impl Mark {
     pub(crate) const PRESENT: Self = Self(2);
     /// The transfer under way is to fail.
     pub(crate) const STRUCK: Self = Self(4);
+    /// The write under way is to be torn.
+    pub(crate) const TORN: Self = Self(8);
+    /// The transfer under way waited, or waits, for others.
+    pub(crate) const QUEUED: Self = Self(16);
+    /// The transfer under way is a write.
+    pub(crate) const WRITE: Self = Self(32);
+    /// The record is all zeros and takes no room.
+    pub(crate) const ZEROS: Self = Self(64);
 }
 
 /// One row for each slot. A row is used by one transfer at a time; atomics only make that safe to share.
@@ -49,6 +60,8 @@ impl Mark {
 pub(crate) struct SlotTable {
     marks: Box<[AtomicU8]>,
     sums: Box<[AtomicU64]>,
+    /// The pages of transfers under way.
+    loans: Box<[LoanCell]>,
 }
 
 impl SlotTable {
@@ -56,11 +69,51 @@ impl SlotTable {
         Self {
             marks: (0..slots).map(|_| AtomicU8::new(0)).collect(),
             sums: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+            loans: (0..slots).map(|_| LoanCell::default()).collect(),
         }
     }
 
-    pub(crate) fn contains(&self, slot: Slot) -> bool {
-        slot.index() < self.marks.len()
+    /// # Errors
+    /// [`StoreError::NoSuchSlot`].
+    pub(crate) fn check(&self, slot: Slot) -> Result<(), StoreError> {
+        if slot.index() < self.marks.len() {
+            Ok(())
+        } else {
+            Err(StoreError::NoSuchSlot(slot))
+        }
+    }
+
+    /// Keeps the page of the transfer that begins.
+    pub(crate) fn keep(&self, slot: Slot, page: PageLoan) {
+        self.loans[slot.index()].put(page);
+    }
+
+    /// Hands the page of the transfer out.
+    ///
+    /// # Errors
+    /// [`StoreError::NotUnderWay`].
+    pub(crate) fn take(&self, slot: Slot) -> Result<PageLoan, StoreError> {
+        let loan = self.loans.get(slot.index()).ok_or(StoreError::NoSuchSlot(slot))?;
+        loan.take().ok_or(StoreError::NotUnderWay(slot))
+    }
+
+    /// Whether a page read back from a slot is what was written to it.
+    pub(crate) fn verify(&self, slot: Slot, record: &Record) -> Result<(), StoreError> {
+        if checksum::of(slot.get(), record) == self.sum(slot) {
+            return Ok(());
+        }
+        let damage = Damage::Checksum;
+        Err(StoreError::Damaged { slot, damage })
+    }
+
+    /// Whether there is a record to read.
+    pub(crate) fn require(&self, slot: Slot) -> Result<(), StoreError> {
+        self.check(slot)?;
+        if self.has(slot, Mark::PRESENT) {
+            return Ok(());
+        }
+        let damage = Damage::Absent;
+        Err(StoreError::Damaged { slot, damage })
     }
 
     pub(crate) fn has(&self, slot: Slot, mark: Mark) -> bool {

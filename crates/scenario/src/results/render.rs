@@ -1,7 +1,7 @@
 //! The document of `run` as text.
 
 use super::late::{LateJob, Reason};
-use super::run::{RegionResult, RunResult, TaskResult};
+use super::run::{RegionResult, RunResult, StoreResult, TaskResult};
 use super::table::{Align, TextTable};
 use std::fmt::Write;
 
@@ -24,11 +24,12 @@ impl RunResult {
         );
         let _ = write!(
             out,
-            "\n{}\n{}\n{}\n{}",
+            "\n{}\n{}\n{}\n{}{}",
             self.tasks(),
             self.reservations(),
             self.regions(),
-            self.memory()
+            self.memory(),
+            self.store.line()
         );
         if let Some(lock) = &self.lock {
             let (hold, wait) = (span(lock.longest_hold_ns), span(lock.longest_wait_ns));
@@ -186,6 +187,32 @@ impl RunResult {
         ];
         table.row(std::iter::once("frames".to_owned()).chain(numbers.map(|number| number.to_string())));
         table
+    }
+}
+
+impl StoreResult {
+    /// What moved the bytes and what came of it, in one line; empty for a simulated store.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let Some(backend) = &self.backend else {
+            return String::new();
+        };
+        let mut line = format!("store {} by {backend}", self.kind);
+        if self.direct {
+            line.push_str(", past the page cache");
+        }
+        let mut add = |number: u64, what: &str| {
+            if number > 0 {
+                line.push_str(&format!(", {number} {what}"));
+            }
+        };
+        add(self.own_frames, "frames of its own");
+        add(self.stored_bytes, "bytes compressed in them");
+        add(self.failed_reads, "reads failed");
+        add(self.failed_writes, "writes failed");
+        add(self.retried, "attempts repeated");
+        line.push('\n');
+        line
     }
 }
 

@@ -237,7 +237,7 @@ pub struct MemoryResult {
 }
 
 /// The store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreResult {
     /// Pages read.
     pub reads: u64,
@@ -245,6 +245,22 @@ pub struct StoreResult {
     pub writes: u64,
     /// Bytes read.
     pub read_bytes: u64,
+    /// `memory`, `file` or `compressed`.
+    pub kind: String,
+    /// What moved the bytes: `inline`, `io_uring` or `threads`; null in the simulator.
+    pub backend: Option<String>,
+    /// Whether a file is read and written past the page cache.
+    pub direct: bool,
+    /// Frames of memory that the store itself holds, outside the pool.
+    pub own_frames: u64,
+    /// Reads that failed.
+    pub failed_reads: u64,
+    /// Writes that failed; their pages were kept.
+    pub failed_writes: u64,
+    /// Attempts repeated because less than a page was transferred.
+    pub retried: u64,
+    /// Bytes that the pages in a compressed store take up.
+    pub stored_bytes: u64,
 }
 
 /// How the laws held.
