@@ -58,9 +58,23 @@ pub(crate) struct Outcome {
     pub(crate) result: RunResult,
     /// Whether it was stopped before its end.
     pub(crate) stopped: bool,
+    /// The scenario's own warnings, which were passed on when it was read.
+    pub(crate) said: Vec<String>,
 }
 
 impl Outcome {
+    fn new(scenario: &Scenario, result: RunResult, stopped: bool) -> Self {
+        let said = scenario.warnings.iter().map(ToString::to_string).collect();
+        Self { result, stopped, said }
+    }
+
+    /// The result for a reader, without the warnings that have been passed on.
+    pub(crate) fn to_text(&self) -> String {
+        let mut result = self.result.clone();
+        result.warnings.retain(|warning| !self.said.contains(warning));
+        result.to_text()
+    }
+
     /// The broken laws, each in a line.
     pub(crate) fn broken_laws(&self) -> impl Iterator<Item = String> {
         let line = |found: &Violation| format!("law {} at {} ns: {}", found.law, found.at_ns, found.what);
@@ -145,10 +159,7 @@ pub(crate) fn simulate(scenario: &Scenario, check_every: Option<u32>, stop: &Ato
     };
     let run = move || freehold_sim::simulate(&simulated, &options);
     let outcome = background::simulator(&scenario.name, stop, run)?;
-    Ok(Outcome {
-        result: outcome.result,
-        stopped: false,
-    })
+    Ok(Outcome::new(scenario, outcome.result, false))
 }
 
 /// Real pages.
@@ -166,10 +177,7 @@ fn live(scenario: &Scenario, arguments: &EngineArguments, stop: &AtomicBool) -> 
         let note = "stopped before its end: the counts are of what ran".to_owned();
         outcome.result.warnings.push(note);
     }
-    Ok(Outcome {
-        result: outcome.result,
-        stopped: outcome.stopped,
-    })
+    Ok(Outcome::new(scenario, outcome.result, outcome.stopped))
 }
 
 /// What the scenario asks for and cannot have is the input's fault; what the machine lacks is the run's.

@@ -76,7 +76,7 @@ fn print(arguments: &Arguments, outcomes: &[Outcome]) -> Result<(), Failure> {
 fn page(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
-        text.push_str(&outcome.result.to_text());
+        text.push_str(&outcome.to_text());
         text.push('\n');
     }
     if outcomes.len() > 1 {

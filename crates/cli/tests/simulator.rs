@@ -196,3 +196,15 @@ fn a_signal_stops_cleanly() {
         );
     }
 }
+
+#[test]
+fn a_warning_is_said_once() {
+    let set = ["--set", "task.tau1.stop=3600s"];
+    let words = "is after the end";
+    let output = run(&[&["run", "scenarios/two-tasks-spc.toml"][..], &set].concat());
+    assert_eq!(stderr(&output).matches(words).count(), 1, "{}", stderr(&output));
+    assert!(!stdout(&output).contains(words), "{}", stdout(&output));
+    // A document is complete by itself.
+    let output = run(&[&["run", "scenarios/two-tasks-spc.toml", "--json"][..], &set].concat());
+    assert!(document(&output)["warnings"].to_string().contains(words));
+}
