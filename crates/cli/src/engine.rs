@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use freehold_scenario::Scenario;
+use freehold_scenario::recording::{Capacity, Recording};
 use freehold_scenario::results::{self, RunResult, Violation};
 
 use crate::background;
@@ -56,6 +57,8 @@ pub(crate) struct EngineArguments {
 pub(crate) struct Outcome {
     /// The result document.
     pub(crate) result: RunResult,
+    /// What happened when, where that was asked for.
+    pub(crate) recording: Option<Recording>,
     /// Whether it was stopped before its end.
     pub(crate) stopped: bool,
     /// The scenario's own warnings, which were passed on when it was read.
@@ -65,7 +68,12 @@ pub(crate) struct Outcome {
 impl Outcome {
     fn new(scenario: &Scenario, result: RunResult, stopped: bool) -> Self {
         let said = scenario.warnings.iter().map(ToString::to_string).collect();
-        Self { result, stopped, said }
+        Self {
+            result,
+            recording: None,
+            stopped,
+            said,
+        }
     }
 
     /// The result for a reader, without the warnings that have been passed on.
@@ -86,6 +94,7 @@ impl Outcome {
 #[derive(Debug)]
 pub(crate) struct Session {
     arguments: EngineArguments,
+    recording: bool,
     stop: Arc<AtomicBool>,
 }
 
@@ -107,8 +116,14 @@ impl Session {
         }
         Ok(Self {
             arguments: arguments.clone(),
+            recording: false,
             stop: signals::catch()?,
         })
+    }
+
+    /// The same session, its runs recorded or not.
+    pub(crate) fn recording(self, recording: bool) -> Self {
+        Self { recording, ..self }
     }
 
     /// The same session in virtual time, for searches that would take too long in real time.
@@ -118,8 +133,12 @@ impl Session {
             lockstep: false,
             ..self.arguments.clone()
         };
-        let stop = Arc::clone(&self.stop);
-        Self { arguments, stop }
+        let (recording, stop) = (self.recording, Arc::clone(&self.stop));
+        Self {
+            arguments,
+            recording,
+            stop,
+        }
     }
 
     /// The engine chosen.
@@ -141,8 +160,15 @@ impl Session {
         let expected = (engine == Engine::Live).then(|| Duration::from_nanos(scenario.duration.get()));
         let _progress = Progress::start(&format!("running {} ({engine})", scenario.name), expected);
         match engine {
-            Engine::Sim => simulate(scenario, CHECK_EVERY, &self.stop),
-            Engine::Live => live(scenario, &self.arguments, &self.stop),
+            Engine::Sim => {
+                let options = freehold_sim::Options {
+                    check_every: CHECK_EVERY,
+                    recording: self.recording.then(Capacity::default),
+                    ..freehold_sim::Options::default()
+                };
+                simulate_with(scenario, options, &self.stop)
+            }
+            Engine::Live => live(scenario, &self.arguments, self.recording, &self.stop),
         }
     }
 }
@@ -152,32 +178,51 @@ impl Session {
 /// # Errors
 /// A scenario it cannot run, or a stop.
 pub(crate) fn simulate(scenario: &Scenario, check_every: Option<u32>, stop: &AtomicBool) -> Result<Outcome, Failure> {
-    let simulated = scenario.clone();
     let options = freehold_sim::Options {
         check_every,
         ..freehold_sim::Options::default()
     };
+    simulate_with(scenario, options, stop)
+}
+
+/// As [`simulate`], with all options.
+fn simulate_with(scenario: &Scenario, options: freehold_sim::Options, stop: &AtomicBool) -> Result<Outcome, Failure> {
+    let simulated = scenario.clone();
     let run = move || freehold_sim::simulate(&simulated, &options);
     let outcome = background::simulator(&scenario.name, stop, run)?;
-    Ok(Outcome::new(scenario, outcome.result, false))
+    Ok(Outcome {
+        recording: outcome.recording,
+        ..Outcome::new(scenario, outcome.result, false)
+    })
 }
 
 /// Real pages.
 ///
 /// # Errors
 /// What the machine, the kernel or the core refuses.
-fn live(scenario: &Scenario, arguments: &EngineArguments, stop: &AtomicBool) -> Result<Outcome, Failure> {
+fn live(
+    scenario: &Scenario,
+    arguments: &EngineArguments,
+    recording: bool,
+    stop: &AtomicBool,
+) -> Result<Outcome, Failure> {
     let outcome = if arguments.lockstep {
         freehold_live::run_in_lockstep(scenario, stop)
     } else {
-        freehold_live::run(scenario, stop)
+        let options = freehold_live::Options {
+            recording: recording.then(Capacity::default),
+        };
+        freehold_live::run_with(scenario, &options, stop)
     };
     let mut outcome = outcome.map_err(|error| live_failure(scenario, &error))?;
     if outcome.stopped {
         let note = "stopped before its end: the counts are of what ran".to_owned();
         outcome.result.warnings.push(note);
     }
-    Ok(Outcome::new(scenario, outcome.result, outcome.stopped))
+    Ok(Outcome {
+        recording: outcome.recording,
+        ..Outcome::new(scenario, outcome.result, outcome.stopped)
+    })
 }
 
 /// What the scenario asks for and cannot have is the input's fault; what the machine lacks is the run's.

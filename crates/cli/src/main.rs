@@ -9,6 +9,7 @@ mod doctor;
 mod engine;
 mod load;
 mod output;
+mod pictures;
 mod progress;
 mod reproduce;
 mod run;

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::engine::{EngineArguments, Outcome, Session};
 use crate::load::{self, Overrides};
+use crate::pictures::{PictureArguments, Pictures};
 use crate::status::{Failure, Status};
 use crate::{compare, output};
 
@@ -23,27 +24,16 @@ pub(crate) struct Arguments {
     /// Print one JSON document; for several scenarios {"runs": [..]}
     #[arg(long)]
     json: bool,
-    /// Not in this version
-    #[arg(long, value_name = "FILE", hide = true)]
-    trace: Option<PathBuf>,
-    /// Not in this version
-    #[arg(long, value_name = "FILE.html", hide = true)]
-    report: Option<PathBuf>,
+    #[command(flatten)]
+    pictures: PictureArguments,
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
-    for (given, name) in [
-        (arguments.trace.is_some(), "--trace"),
-        (arguments.report.is_some(), "--report"),
-    ] {
-        if given {
-            return Err(Failure::Input(format!("{name} arrives with a later version")));
-        }
-    }
     // Everything is read before anything runs: a typing error in the last file costs no waiting.
     let scenarios = load::files(&arguments.scenarios, &arguments.overrides)?;
-    let session = Session::start(&arguments.engine)?;
+    let pictures = Pictures::prepare(&arguments.pictures, &arguments.engine)?;
+    let session = Session::start(&arguments.engine)?.recording(arguments.pictures.wanted());
     let mut outcomes = Vec::new();
     for scenario in &scenarios {
         match session.run(scenario) {
@@ -57,6 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         }
     }
     print(arguments, &outcomes)?;
+    pictures.write(&scenarios, &outcomes)?;
     Ok(conclude(&outcomes, scenarios.len()))
 }
 

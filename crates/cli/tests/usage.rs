@@ -35,8 +35,6 @@ fn wrong_usage_is_status_2() {
 fn what_this_version_lacks_is_refused_by_name() {
     for (arguments, word) in [
         (&["--placement", "server"][..], "server"),
-        (&["--trace", "x"], "--trace"),
-        (&["--report", "x.html"], "--report"),
         (&["--lockstep"], "--lockstep"),
     ] {
         let output = run(&[&["run", SPC][..], arguments].concat());

@@ -41,6 +41,8 @@ struct JobRecord {
     lost: u64,
     /// When the job under way first had a CPU.
     began: Option<u64>,
+    /// It has done something since.
+    touched: bool,
 }
 
 impl Account {
@@ -60,6 +62,7 @@ impl Account {
                 room: room.per_task_jobs,
                 lost: 0,
                 began: None,
+                touched: false,
             }),
         }
     }
@@ -115,14 +118,23 @@ impl Account {
         let Some(record) = &mut self.record else { return };
         match record.began {
             None if self.ledger.has_cpu() => record.began = Some(now),
-            // It had the CPU for no time at all.
-            Some(began) if began == now && !self.ledger.has_cpu() => record.began = None,
+            // Another one took the CPU before anything was done.
+            Some(began) if began == now && !record.touched && self.ledger.is_ready() => record.began = None,
             _ => {}
+        }
+    }
+
+    /// The oldest open job touches a page that it may not touch yet.
+    pub(crate) fn note_touch(&mut self, now: u64) {
+        if let Some(record) = &mut self.record {
+            record.began.get_or_insert(now);
+            record.touched = true;
         }
     }
 
     fn note_job(&mut self, number: u64, now: u64, release: Release, missed: bool, finished: bool) {
         let Some(record) = &mut self.record else { return };
+        record.touched = false;
         let job = JobSpan {
             number,
             release_ns: release.at,

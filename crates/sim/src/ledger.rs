@@ -106,6 +106,11 @@ impl Ledger {
         matches!(self.activity, Activity::Running { .. } | Activity::Spinning { .. })
     }
 
+    /// Whether it is ready without a CPU.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.activity == Activity::Ready
+    }
+
     fn close_interval(&mut self, now: u64) {
         if let Some((spans, state)) = self.spans.as_mut().zip(state(self.activity)) {
             spans.note(self.since, now, state);

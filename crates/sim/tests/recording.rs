@@ -6,7 +6,7 @@ mod common;
 use common::{checked, computing, region, reservation, spec, walking};
 use freehold_scenario::ClassSpec::Fifo;
 use freehold_scenario::Scenario;
-use freehold_scenario::recording::{Capacity, EvictionReason, FaultKind, Recording, TaskState, TransferKind};
+use freehold_scenario::recording::{Capacity, EvictionReason, FaultKind, JobSpan, Recording, TaskState, TransferKind};
 use freehold_sim::{Change, Mix, Options, Outcome, random_scenario, simulate};
 
 fn recorded(scenario: &Scenario, room: Capacity) -> (Outcome, Recording) {
@@ -143,11 +143,15 @@ fn faults_and_transfers_are_those_counted() {
 }
 
 #[test]
-fn faults_of_a_task_follow_each_other() {
+fn faults_of_a_task_follow_each_other_within_its_jobs() {
     seeds(Mix::default(), |seed, _, _, recording| {
         for task in &recording.tasks {
             for two in task.faults.windows(2) {
                 assert!(two[0].to_ns <= two[1].from_ns, "seed {seed}: {two:?}");
+            }
+            for fault in &task.faults {
+                let within = |job: &JobSpan| job.begin_ns <= fault.from_ns && fault.to_ns <= job.end_ns;
+                assert!(task.jobs.iter().any(within), "seed {seed}: {fault:?}");
             }
         }
     });

@@ -66,6 +66,7 @@ impl Engine<'_> {
                 return Ok(());
             }
             self.recorder.fault(task);
+            self.runners[task].account.note_touch(self.now);
             self.world.fault(self.now, task, touch, again)?;
             again = true;
             match self.hear_wakes_of(task) {

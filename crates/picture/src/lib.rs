@@ -1,0 +1,52 @@
+//! Pictures of runs, from what the engines recorded.
+//!
+//! - [`report()`] writes a page: tables, execution histories as in the paper's Figures 3, 8 and 9, frames over time,
+//!   response times, late jobs by cause; several runs side by side. One file that refers to no other and needs no
+//!   script.
+//! - [`trace()`] writes the same events for Perfetto.
+//!
+//! Nothing here reads a clock or a file: the same runs always give the same bytes. No input makes it panic.
+#![forbid(unsafe_code)]
+
+mod chart;
+mod html;
+mod label;
+mod number;
+mod page;
+mod svg;
+mod trace;
+
+pub use page::report;
+pub use trace::trace;
+
+use freehold_scenario::Scenario;
+use freehold_scenario::recording::Recording;
+use freehold_scenario::results::{Engine, RunResult};
+
+/// A run to be drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// What was run.
+    pub scenario: &'a Scenario,
+    /// Its document. Every number that a picture says in words comes from here.
+    pub result: &'a RunResult,
+    /// What happened when. Every shape comes from here.
+    pub recording: &'a Recording,
+}
+
+impl<'a> Run<'a> {
+    fn task_name(&self, position: usize) -> &'a str {
+        self.result.tasks.get(position).map_or("?", |task| &task.name)
+    }
+
+    fn region_name(&self, position: usize) -> &'a str {
+        self.result.regions.get(position).map_or("?", |region| &region.name)
+    }
+
+    fn engine_name(&self) -> &'static str {
+        match self.result.engine {
+            Engine::Sim => "simulated",
+            Engine::Live => "live",
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Which charts a run gets, and of what part of it.
+
+use freehold_scenario::results::TaskResult;
+
+use super::{Detail, whole};
+use crate::chart::areas::{Areas, FRAMES, LISTS, largest};
+use crate::chart::histogram::Histogram;
+use crate::chart::timeline::{Row, Timeline};
+use crate::number;
+use crate::svg::{Numbers, Window};
+use crate::{Run, label};
+
+/// The whole run, its first hyperperiods, and the worst late job: each where it shows more than the one before.
+pub(super) fn executions(runs: &[Run<'_>], position: usize, detail: Detail, numbers: &mut Numbers) -> String {
+    let Some(run) = runs.get(position) else {
+        return String::new();
+    };
+    let rows: Vec<Row<'_>> = rows_of(run);
+    let draw = |title: String, window: Window, faults: bool, numbers: &mut Numbers| {
+        let timeline = Timeline {
+            title,
+            rows: rows.clone(),
+            window,
+            faults,
+            columns: detail.columns,
+        };
+        timeline.draw(numbers)
+    };
+    let mut html = draw("Execution, the whole run".to_owned(), whole(runs), false, numbers);
+    if let Some((window, what)) = beginning(run) {
+        html.push_str(&draw(format!("Execution, {what}"), window, true, numbers));
+    }
+    let latest = run.result.tasks.iter().max_by_key(|task| task.max_tardiness_ns);
+    if let Some((window, what)) = latest.and_then(|task| around_worst(task, run)) {
+        html.push_str(&draw(format!("Execution, {what}"), window, true, numbers));
+    }
+    html
+}
+
+fn rows_of<'a>(run: &Run<'a>) -> Vec<Row<'a>> {
+    let tasks = run.recording.tasks.iter().zip(&run.result.tasks);
+    let rows = tasks.map(|(recorded, task)| Row {
+        name: task.name.clone(),
+        remark: times_of(task),
+        task: recorded,
+    });
+    rows.collect()
+}
+
+fn times_of(task: &TaskResult) -> String {
+    task.period_ns.map_or_else(
+        || task.class.clone(),
+        |period| format!("every {}", number::time(period)),
+    )
+}
+
+/// The first hyperperiods, or the first periods, unless that is most of the run.
+fn beginning(run: &Run<'_>) -> Option<(Window, String)> {
+    let short = |length: &u64| *length > 0 && *length <= run.result.duration_ns / 5 * 3;
+    let hyperperiod = run.scenario.hyperperiod().map(|time| time.get());
+    for (count, what) in [(2, "the first two hyperperiods"), (1, "the first hyperperiod")] {
+        let length = hyperperiod.and_then(|time| time.checked_mul(count));
+        if let Some(length) = length.filter(short) {
+            return Some((Window::new(0, length), what.to_owned()));
+        }
+    }
+    let shortest = run.result.tasks.iter().filter_map(|task| task.period_ns).min();
+    let length = shortest.and_then(|period| period.checked_mul(4)).filter(short)?;
+    Some((Window::new(0, length), "the first periods".to_owned()))
+}
+
+/// The worst late job of a task, with some time before and after.
+pub(super) fn around_worst(task: &TaskResult, run: &Run<'_>) -> Option<(Window, String)> {
+    let worst = task.worst_late_job.as_ref()?;
+    let margin = worst.response_ns / 4;
+    let end = worst.release_ns.saturating_add(worst.response_ns);
+    let from = worst.release_ns.saturating_sub(margin);
+    let window = Window::new(from, end.saturating_add(margin).min(run.result.duration_ns));
+    let late = number::time(worst.tardiness_ns);
+    Some((
+        window,
+        format!(
+            "around the worst late job: {} job {}, late by {late}",
+            task.name, worst.job
+        ),
+    ))
+}
+
+/// One task in several runs, a row each.
+pub(super) fn side_by_side(
+    runs: &[Run<'_>],
+    task: &str,
+    window: Window,
+    what: &str,
+    detail: Detail,
+    numbers: &mut Numbers,
+) -> String {
+    let mut rows = Vec::new();
+    for (position, run) in runs.iter().enumerate() {
+        let tasks = run.recording.tasks.iter().zip(&run.result.tasks);
+        for (recorded, result) in tasks.filter(|(_, result)| result.name == task) {
+            rows.push(Row {
+                name: label::of(runs, position),
+                remark: format!(
+                    "{}; {} of {} late",
+                    label::policy(run.result),
+                    result.misses,
+                    result.jobs
+                ),
+                task: recorded,
+            });
+        }
+    }
+    let timeline = Timeline {
+        title: format!("{task}, {what}"),
+        rows,
+        window,
+        faults: false,
+        columns: detail.columns,
+    };
+    timeline.draw(numbers)
+}
+
+/// The lists and the frames of every reservation, to the scales of its namesakes in other runs.
+pub(super) fn memory(runs: &[Run<'_>], position: usize, detail: Detail, numbers: &mut Numbers) -> String {
+    let mut html = String::new();
+    let Some(run) = runs.get(position) else {
+        return html;
+    };
+    for (at, reservation) in run.result.reservations.iter().enumerate() {
+        for (title, layers) in [("lists", &LISTS[..]), ("frames held", &FRAMES[..])] {
+            let most = runs.iter().filter_map(|other| {
+                let namesake = |of: &freehold_scenario::results::ReservationResult| of.name == reservation.name;
+                let at = other.result.reservations.iter().position(namesake)?;
+                let capacity = other.result.reservations[at].capacity;
+                Some(capacity.max(largest(&other.recording.samples, at, layers)))
+            });
+            let areas = Areas {
+                title: format!("{}: {title}", reservation.name),
+                samples: &run.recording.samples,
+                position: at,
+                layers,
+                capacity: reservation.capacity,
+                window: whole(runs),
+                most: most.max().unwrap_or(0),
+                columns: detail.samples,
+            };
+            html.push_str(&areas.draw(numbers));
+        }
+    }
+    html
+}
+
+/// The response times of every task that finished jobs, to the scales of its namesakes in other runs.
+pub(super) fn responses(runs: &[Run<'_>], position: usize, numbers: &mut Numbers) -> String {
+    let mut html = String::new();
+    let Some(run) = runs.get(position) else {
+        return html;
+    };
+    for (recorded, task) in run.recording.tasks.iter().zip(&run.result.tasks) {
+        if !recorded.jobs.iter().any(|job| job.finished) {
+            continue;
+        }
+        let others = runs.iter().flat_map(|run| &run.result.tasks);
+        let namesakes = others.filter(|other| other.name == task.name);
+        let most = namesakes.map(|other| other.response_ns.max.max(other.deadline_ns.unwrap_or(0)));
+        let histogram = Histogram {
+            title: format!("Response times of {}", task.name),
+            jobs: &recorded.jobs,
+            max: task.response_ns.max,
+            deadline: task.deadline_ns,
+            most: most.max().unwrap_or(0),
+        };
+        html.push_str(&histogram.draw(numbers));
+    }
+    html
+}

@@ -1,0 +1,171 @@
+//! The section of one run.
+
+use std::fmt::Write;
+
+use freehold_scenario::results::{Placement, RunResult};
+
+use super::{Detail, figures, legend, part, tables, whole};
+use crate::chart::{delays, traffic};
+use crate::html::{self, escape};
+use crate::svg::Numbers;
+use crate::{Run, label, number};
+
+/// So many late jobs are listed at once; the rest can be unfolded.
+const LISTED: usize = 12;
+
+pub(super) fn section(runs: &[Run<'_>], position: usize, detail: Detail, numbers: &mut Numbers) -> String {
+    let Some(run) = runs.get(position) else {
+        return String::new();
+    };
+    let result = run.result;
+    let counted_at = run.scenario.counts_at().get();
+    let mut html = format!(
+        "<section id=\"run{}\">\n<h2>{}</h2>\n",
+        position + 1,
+        escape(&label::of(runs, position))
+    );
+    html.push_str(&facts(run));
+    html.push_str(&tables::jobs(result).to_html());
+    html.push_str(&tables::faults(result, counted_at).to_html());
+    html.push_str(&tables::times(result).to_html());
+    html.push_str(&executions(runs, position, detail, numbers));
+    html.push_str(&misses(result, numbers));
+    let responses = figures::responses(runs, position, numbers);
+    if !responses.is_empty() {
+        html.push_str(&part(3, "Response times", &responses));
+    }
+    html.push_str(&memory(runs, position, detail, numbers));
+    html.push_str("</section>\n");
+    html
+}
+
+/// What ran, whether the laws held, and what to know.
+fn facts(run: &Run<'_>) -> String {
+    let result = run.result;
+    let late = number::total(result.tasks.iter().map(|task| task.misses));
+    let jobs = number::total(result.tasks.iter().map(|task| task.jobs));
+    let engine = match result.placement {
+        None => run.engine_name().to_owned(),
+        Some(Placement::Embedded) => format!("{}, embedded", run.engine_name()),
+        Some(Placement::Server) => format!("{}, server", run.engine_name()),
+        Some(Placement::Kernel) => format!("{}, kernel", run.engine_name()),
+    };
+    let (duration, seed) = (number::time(result.duration_ns), result.seed);
+    let mut html = format!("<p class=\"facts\">{engine}, seed {seed}, {duration}. ");
+    let _ = match late {
+        0 => write!(
+            html,
+            "<strong class=\"good\">No deadline missed</strong> in {} jobs. ",
+            number::grouped(jobs)
+        ),
+        _ => write!(
+            html,
+            "<strong class=\"bad\">{} of {} jobs late.</strong> ",
+            number::grouped(late),
+            number::grouped(jobs)
+        ),
+    };
+    let (checked, broken) = (number::grouped(result.laws.checked), result.laws.violations.len());
+    let _ = match broken {
+        0 => writeln!(
+            html,
+            "<strong class=\"good\">Laws held</strong>, checked {checked} times.</p>"
+        ),
+        _ => writeln!(
+            html,
+            "<strong class=\"bad\">{broken} laws broken</strong>, checked {checked} times.</p>"
+        ),
+    };
+    if broken > 0 {
+        html.push_str(&tables::violations(result).to_html());
+    }
+    html.push_str(&notes(run));
+    html
+}
+
+/// Warnings of the run, and what the recording lacks.
+fn notes(run: &Run<'_>) -> String {
+    let mut notes: Vec<String> = run.result.warnings.clone();
+    let recording = run.recording;
+    if recording.lost > 0 {
+        notes.push(format!(
+            "{} events found no room in the recording: of every kind the first ones are drawn",
+            number::grouped(recording.lost)
+        ));
+    }
+    if recording
+        .tasks
+        .iter()
+        .all(|task| task.jobs.is_empty() && task.spans.is_empty())
+    {
+        notes.push("nothing was recorded of what tasks did: the tables are all there is".to_owned());
+    }
+    if notes.is_empty() {
+        return String::new();
+    }
+    let items: Vec<String> = notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
+    format!("<ul class=\"notes\">\n{}\n</ul>\n", items.join("\n"))
+}
+
+fn executions(runs: &[Run<'_>], position: usize, detail: Detail, numbers: &mut Numbers) -> String {
+    if runs.get(position).is_none_or(|run| run.result.tasks.is_empty()) {
+        return html::paragraph("There are no tasks.");
+    }
+    let mut body = legend::draw("Tasks", &legend::STATES);
+    body.push_str(&legend::draw("Marks beneath, from the top", &legend::FAULTS));
+    body.push_str(&figures::executions(runs, position, detail, numbers));
+    part(3, "Execution", &body)
+}
+
+fn misses(result: &RunResult, numbers: &mut Numbers) -> String {
+    let late = result.tasks.iter().filter(|task| task.misses > 0);
+    let mut body = String::new();
+    for task in late {
+        body.push_str(&html::paragraph(task.why_late().trim_end()));
+        body.push_str(&delays::draw(task, numbers));
+        let table = tables::late(task);
+        let caption = format!("Late jobs of {}", task.name);
+        body.push_str(&table.part(&caption, 0..table.len().min(LISTED)).to_html());
+        if table.len() > LISTED {
+            let rest = table.part(&format!("{caption}, the rest"), LISTED..table.len());
+            let (more, total) = (table.len() - LISTED, task.late_jobs_total);
+            let _ = write!(
+                body,
+                "<details><summary>{more} more late jobs; the result lists {} of {total}</summary>\n{}</details>\n",
+                task.late_jobs.len(),
+                rest.to_html()
+            );
+        }
+    }
+    if body.is_empty() {
+        return body;
+    }
+    part(
+        3,
+        "Deadlines missed",
+        &format!("{}{body}", legend::draw("Causes", &legend::CAUSES)),
+    )
+}
+
+fn memory(runs: &[Run<'_>], position: usize, detail: Detail, numbers: &mut Numbers) -> String {
+    let Some(run) = runs.get(position) else {
+        return String::new();
+    };
+    let (result, counted_at) = (run.result, run.scenario.counts_at().get());
+    let mut body = tables::memory(result).to_html();
+    body.push_str(&traffic::draw(run.recording, whole(runs), numbers));
+    let reservations = tables::reservations(result, counted_at);
+    if !reservations.is_empty() {
+        body.push_str(&reservations.to_html());
+    }
+    let regions = tables::regions(result);
+    if !regions.is_empty() {
+        body.push_str(&regions.to_html());
+    }
+    if !result.reservations.is_empty() && !run.recording.samples.is_empty() {
+        body.push_str(&legend::draw("Lists, from the bottom", &legend::LISTS));
+        body.push_str(&legend::draw("Frames held, from the bottom", &legend::FRAMES));
+        body.push_str(&figures::memory(runs, position, detail, numbers));
+    }
+    part(3, "Memory", &body)
+}

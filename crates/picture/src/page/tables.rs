@@ -1,0 +1,279 @@
+//! The tables of a run. Every number is the document's.
+
+use freehold_scenario::results::{LateJob, RunResult, TaskResult};
+
+use crate::html::{Cell, Table};
+use crate::number;
+
+/// Jobs and response times.
+pub(super) fn jobs(result: &RunResult) -> Table {
+    let mut table = Table::new(
+        "Jobs and response times",
+        &[
+            "task",
+            "class",
+            "period",
+            "deadline",
+            "jobs",
+            "misses",
+            "max tardiness",
+            "response p50",
+            "response p99",
+            "response max",
+        ],
+    );
+    for task in &result.tasks {
+        let response = &task.response_ns;
+        let mut cells = vec![Cell::Head(task.name.clone()), Cell::Text(task.class.clone())];
+        cells.extend([task.period_ns, task.deadline_ns].map(|time| time.map_or(Cell::None, Cell::Time)));
+        cells.extend([task.jobs, task.misses].map(Cell::Count));
+        cells.extend([task.max_tardiness_ns, response.p50, response.p99, response.max].map(Cell::Time));
+        if task.misses > 0 {
+            table.marked_row(cells);
+        } else {
+            table.row(cells);
+        }
+    }
+    table
+}
+
+/// Faults by kind, and evictions.
+pub(super) fn faults(result: &RunResult, counted_at: u64) -> Table {
+    let caption = format!("Faults by kind, counted at {}", number::time(counted_at));
+    let mut table = Table::new(
+        &caption,
+        &[
+            "task",
+            "soft faults",
+            "zero fills",
+            "swap-ins",
+            "shared swap-ins",
+            "write faults",
+            "evictions",
+            "pinned pages",
+        ],
+    );
+    for task in &result.tasks {
+        let counts = [
+            task.soft_faults,
+            task.zero_fills,
+            task.swap_ins,
+            task.shared_swap_ins,
+            task.write_faults,
+            task.evictions,
+            task.pinned_pages,
+        ];
+        let cells = std::iter::once(Cell::Head(task.name.clone())).chain(counts.map(Cell::Count));
+        table.row(cells.collect());
+    }
+    table
+}
+
+/// Where the time went, of the whole run.
+pub(super) fn times(result: &RunResult) -> Table {
+    let mut table = Table::new(
+        "Time, of the whole run",
+        &[
+            "task",
+            "CPU",
+            "CPU wait",
+            "store wait",
+            "fault service",
+            "lock wait",
+            "swap budget",
+        ],
+    );
+    for task in &result.tasks {
+        let times = [
+            task.cpu_ns,
+            task.cpu_wait_ns,
+            task.store_wait_ns,
+            task.fault_service_ns,
+            task.lock_wait_ns,
+            task.swap_budget_ns,
+        ];
+        let cells = std::iter::once(Cell::Head(task.name.clone())).chain(times.map(Cell::Time));
+        table.row(cells.collect());
+    }
+    table
+}
+
+/// Frames of reservations.
+pub(super) fn reservations(result: &RunResult, counted_at: u64) -> Table {
+    let caption = format!("Frames of 4 KiB, counted at {}", number::time(counted_at));
+    let mut table = Table::new(
+        &caption,
+        &[
+            "reservation",
+            "capacity",
+            "active",
+            "inactive",
+            "locked",
+            "free",
+            "in flight",
+            "owed",
+            "borrowed",
+            "owned",
+            "conserved",
+            "held",
+            "peak",
+        ],
+    );
+    for of in &result.reservations {
+        let counts = [
+            of.capacity,
+            of.active,
+            of.inactive,
+            of.locked,
+            of.free,
+            of.in_flight,
+            of.owed,
+            of.borrowed,
+            of.owned,
+            of.conserved,
+            of.held,
+            of.peak,
+        ];
+        let cells = std::iter::once(Cell::Head(of.name.clone())).chain(counts.map(Cell::Count));
+        table.row(cells.collect());
+    }
+    table
+}
+
+/// Residency and use of regions.
+pub(super) fn regions(result: &RunResult) -> Table {
+    let mut table = Table::new(
+        "Regions, in pages",
+        &[
+            "region",
+            "sharing",
+            "resident",
+            "pages touched, by reservation",
+            "mean per period, by reservation",
+        ],
+    );
+    for region in &result.regions {
+        let named = |values: Vec<String>| {
+            let names = result.reservations.iter().map(|of| of.name.as_str());
+            let pairs = names.zip(values).map(|(name, value)| format!("{name} {value}"));
+            pairs.collect::<Vec<_>>().join(", ")
+        };
+        let sharing = match region.advice {
+            Some(_) => format!("{}, decided", region.sharing.name()),
+            None => region.sharing.name().to_owned(),
+        };
+        table.row(vec![
+            Cell::Head(region.name.clone()),
+            Cell::Text(sharing),
+            Cell::Count(region.resident),
+            Cell::Text(named(region.max_use.iter().map(u64::to_string).collect())),
+            Cell::Text(named(region.avg_use.iter().map(|mean| format!("{mean:.1}")).collect())),
+        ]);
+    }
+    table
+}
+
+/// The pool, the store and the core's lock.
+pub(super) fn memory(result: &RunResult) -> Table {
+    let mut columns = vec![
+        "",
+        "frames",
+        "used",
+        "peak",
+        "resident measured",
+        "pages read",
+        "pages written",
+        "bytes read",
+    ];
+    let (memory, store) = (&result.memory, &result.store);
+    let counts = [
+        memory.pool,
+        memory.used,
+        memory.peak,
+        memory.resident_measured,
+        store.reads,
+        store.writes,
+        store.read_bytes,
+    ];
+    let mut cells = vec![Cell::Head("pool and store".to_owned())];
+    cells.extend(counts.map(Cell::Count));
+    if let Some(lock) = &result.lock {
+        columns.extend(["lock holds", "longest hold", "longest wait"]);
+        cells.extend([
+            Cell::Count(lock.holds),
+            Cell::Time(lock.longest_hold_ns),
+            Cell::Time(lock.longest_wait_ns),
+        ]);
+    }
+    let mut table = Table::new("Pool and store", &columns);
+    table.row(cells);
+    table
+}
+
+/// The late jobs of a task: the sum of all, then those that the document lists.
+pub(super) fn late(task: &TaskResult) -> Table {
+    let mut table = Table::new(
+        &format!("Late jobs of {}", task.name),
+        &[
+            "job",
+            "released at",
+            "response",
+            "tardiness",
+            "CPU wait",
+            "store wait",
+            "fault service",
+            "lock wait",
+            "own computation",
+            "mostly",
+        ],
+    );
+    let whole = task.late_response_ns;
+    let mut all = vec![
+        Cell::Head(format!("all {}", task.late_jobs_total)),
+        Cell::None,
+        Cell::Time(whole),
+        Cell::None,
+    ];
+    all.extend(
+        task.late_delays_ns
+            .shares(whole)
+            .map(|(_, share)| Cell::Share(share, whole)),
+    );
+    all.push(Cell::Text(task.late_delays_ns.reason(whole).to_string()));
+    table.marked_row(all);
+    for job in &task.late_jobs {
+        table.row(late_job(job, format!("job {}", job.job)));
+    }
+    if let Some(worst) = task
+        .worst_late_job
+        .filter(|worst| task.late_jobs.iter().all(|job| job.job != worst.job))
+    {
+        table.row(late_job(&worst, format!("job {}, the worst", worst.job)));
+    }
+    table
+}
+
+fn late_job(job: &LateJob, name: String) -> Vec<Cell> {
+    let mut cells = vec![Cell::Head(name)];
+    cells.extend([job.release_ns, job.response_ns, job.tardiness_ns].map(Cell::Time));
+    cells.extend(
+        job.delays
+            .shares(job.response_ns)
+            .map(|(_, share)| Cell::Share(share, job.response_ns)),
+    );
+    cells.push(Cell::Text(job.reason.to_string()));
+    cells
+}
+
+/// Broken laws.
+pub(super) fn violations(result: &RunResult) -> Table {
+    let mut table = Table::new("Laws broken", &["law", "at", "what was found"]);
+    for found in &result.laws.violations {
+        table.marked_row(vec![
+            Cell::Head(found.law.to_string()),
+            Cell::Time(found.at_ns),
+            Cell::Text(found.what.clone()),
+        ]);
+    }
+    table
+}
