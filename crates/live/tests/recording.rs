@@ -371,6 +371,27 @@ fn a_recording_is_bounded_and_counts_what_it_left_out() {
 }
 
 #[test]
+fn a_stopped_run_keeps_what_was_recorded() {
+    let scenario = parsed(THRASHING);
+    let stop = AtomicBool::new(false);
+    let options = Options {
+        recording: Some(Capacity::default()),
+    };
+    let outcome = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(150));
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        run_with(&scenario, &options, &stop).unwrap()
+    });
+    assert!(outcome.stopped);
+    let recording = outcome.recording.as_ref().unwrap();
+    check_counts(&outcome, recording);
+    check_times(&scenario, recording);
+    assert!(!recording.samples.is_empty());
+}
+
+#[test]
 fn nothing_is_recorded_unless_asked_for() {
     let mut scenario = parsed(THRASHING);
     scenario.duration = freehold_core::units::Duration::from_millis(20);
