@@ -7,7 +7,7 @@ use freehold_linux::clock;
 /// Shorter computation is saved up, because looking at the thread's CPU clock costs a third of a microsecond.
 const LEAST: Duration = Duration::from_micros(20);
 /// Time without a CPU between two looks at the clocks is a preemption from here on.
-const LEAST_PREEMPTION: u64 = 20_000;
+pub(crate) const LEAST_PREEMPTION: u64 = 20_000;
 
 /// Some time without a CPU, in nanoseconds of the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,19 +4,26 @@ use freehold_pager::WaitEvent;
 use freehold_rt::job::Job;
 use freehold_scenario::recording::{Span, TaskState};
 
-use crate::compute::Preemption;
+use crate::compute::{LEAST_PREEMPTION, Preemption};
 
-/// Waits and preemptions in one list, ascending. They exclude each other: a thread that waits in a fault computes
-/// nothing.
+/// Waits, what follows them without a CPU, and preemptions in one list, ascending. They exclude each other: a thread
+/// that waits in a fault computes nothing.
 pub(crate) fn interruptions(waits: &[WaitEvent], preempted: &[Preemption]) -> Vec<Span> {
-    let waits = waits.iter().map(|wait| Span {
-        from_ns: wait.from.get(),
-        to_ns: wait.to.get(),
-        state: if wait.spun {
+    let waits = waits.iter().flat_map(|wait| {
+        let state = if wait.spun {
             TaskState::StoreSpin
         } else {
             TaskState::StoreWait
-        },
+        };
+        let (from_ns, to_ns) = (wait.from.get(), wait.to.get());
+        let resumed = wait.resumed.get();
+        let late = Span {
+            from_ns: to_ns,
+            to_ns: resumed,
+            state: TaskState::Ready,
+        };
+        let late = (resumed - to_ns >= LEAST_PREEMPTION).then_some(late);
+        std::iter::once(Span { from_ns, to_ns, state }).chain(late)
     });
     let preempted = preempted.iter().map(|preemption| Span {
         from_ns: preemption.from,
@@ -99,8 +106,17 @@ mod tests {
     }
 
     fn wait(from: u64, to: u64, spun: bool) -> WaitEvent {
-        let (from, to) = (Instant::new(from), Instant::new(to));
-        WaitEvent { from, to, spun }
+        late_wait(from, to, to, spun)
+    }
+
+    fn late_wait(from: u64, to: u64, resumed: u64, spun: bool) -> WaitEvent {
+        let (from, to, resumed) = (Instant::new(from), Instant::new(to), Instant::new(resumed));
+        WaitEvent {
+            from,
+            to,
+            resumed,
+            spun,
+        }
     }
 
     fn spans(list: &[Span]) -> Vec<(u64, u64, TaskState)> {
@@ -131,6 +147,22 @@ mod tests {
             (400, 450, Running),
             (500, 510, StoreWait),
         ];
+        assert_eq!(spans(&of(jobs.iter(), &all, true)), expected);
+    }
+
+    #[test]
+    fn a_task_that_resumes_late_is_ready_meanwhile() {
+        let jobs = [job(0, 0, 900_000)];
+        let waits = [late_wait(100, 200, 210, false), late_wait(300, 400, 500_400, false)];
+        let expected = vec![
+            (0, 100, TaskState::Running),
+            (100, 200, TaskState::StoreWait),
+            (200, 300, TaskState::Running),
+            (300, 400, TaskState::StoreWait),
+            (400, 500_400, TaskState::Ready),
+            (500_400, 900_000, TaskState::Running),
+        ];
+        let all = interruptions(&waits, &[]);
         assert_eq!(spans(&of(jobs.iter(), &all, true)), expected);
     }
 

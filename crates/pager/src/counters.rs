@@ -32,6 +32,7 @@ pub(crate) struct TaskCounters {
     pub(crate) longest_service: Counter,
     pub(crate) slept: Counter,
     pub(crate) spun: Counter,
+    pub(crate) resumed_late: Counter,
     pub(crate) lock_wait: Counter,
     pub(crate) epoch_retries: Counter,
     pub(crate) mapped_already: Counter,
@@ -40,6 +41,11 @@ pub(crate) struct TaskCounters {
 }
 
 impl TaskCounters {
+    /// All time spent waiting in faults, except for the core's lock.
+    pub(crate) fn waited(&self) -> u64 {
+        self.slept.get() + self.spun.get() + self.resumed_late.get()
+    }
+
     pub(crate) fn times(&self) -> TaskTimes {
         TaskTimes {
             faults: self.faults.get(),
@@ -47,6 +53,7 @@ impl TaskCounters {
             longest_service: Duration::new(self.longest_service.get()),
             store_slept: Duration::new(self.slept.get()),
             store_spun: Duration::new(self.spun.get()),
+            resumed_late: Duration::new(self.resumed_late.get()),
             lock_wait: Duration::new(self.lock_wait.get()),
             epoch_retries: self.epoch_retries.get(),
             mapped_already: self.mapped_already.get(),

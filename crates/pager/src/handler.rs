@@ -93,12 +93,12 @@ impl Shared {
             return Served::Foreign;
         };
         let begun = clock::now().as_nanos();
-        let waited_before = row.counters.slept.get() + row.counters.spun.get();
+        let waited_before = row.counters.waited();
         row.counters.faults.add(1);
         let served = self.resolve(row, local, view, page, fault);
         let lock_wait = local.context.take_lock_wait();
         row.counters.lock_wait.add(lock_wait);
-        let waited = row.counters.slept.get() + row.counters.spun.get() - waited_before;
+        let waited = row.counters.waited() - waited_before;
         let ended = clock::now().as_nanos();
         let service = (ended - begun).saturating_sub(waited + lock_wait);
         row.counters.service.add(service);

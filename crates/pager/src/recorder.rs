@@ -15,7 +15,7 @@ use crate::shared::Shared;
 use freehold_core::effect::{Effect, Holder, Resolution, Scope, UnmapReason};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::units::{Duration, Instant, PageIndex};
-use freehold_linux::clock::{self, MonotonicTime};
+use freehold_linux::clock;
 
 /// Events that each task's thread, and the thread that gives commands, can keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +66,24 @@ pub struct FaultEvent {
 pub struct WaitEvent {
     /// From when.
     pub from: Instant,
-    /// Until when.
+    /// Until when: the transfer was due, or the task was told of something else.
     pub to: Instant,
+    /// When the task ran again: in between it was ready, and had no CPU.
+    pub resumed: Instant,
     /// Whether the task kept its CPU.
     pub spun: bool,
+}
+
+impl WaitEvent {
+    /// A wait that ended at `now` and was to end at `due`, if nothing came before.
+    pub(crate) fn new(from: u64, now: u64, due: Instant, spun: bool) -> Self {
+        Self {
+            from: Instant::new(from),
+            to: Instant::new(now.min(due.get().max(from))),
+            resumed: Instant::new(now),
+            spun,
+        }
+    }
 }
 
 /// A page taken from its holder's lists; demotions are left out.
@@ -181,7 +195,7 @@ impl Recorder {
                     end: FaultEnd::Failed,
                 },
             ),
-            waits: touched(capacity.waits, WaitEvent { from, to, spun: false }),
+            waits: touched(capacity.waits, WaitEvent::new(0, 0, to, false)),
             evictions: touched(
                 capacity.evictions,
                 EvictionEvent {
@@ -335,10 +349,9 @@ impl Recorder {
 
 impl Context {
     /// The task has waited for the store.
-    pub(crate) fn waited(&mut self, from: MonotonicTime, to: MonotonicTime, spun: bool) {
+    pub(crate) fn waited(&mut self, wait: WaitEvent) {
         if let Some(recorder) = &mut self.recorder {
-            let (from, to) = (Instant::new(from.as_nanos()), Instant::new(to.as_nanos()));
-            keep(&mut recorder.waits, &mut recorder.lost, WaitEvent { from, to, spun });
+            keep(&mut recorder.waits, &mut recorder.lost, wait);
         }
     }
 

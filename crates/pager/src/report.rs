@@ -9,7 +9,7 @@ use freehold_store::StoreStats;
 pub struct TaskTimes {
     /// Faults that reached the pager, spurious ones included.
     pub faults: u64,
-    /// Time in the fault handler, without the three waits below.
+    /// Time in the fault handler, without the waits below.
     pub fault_service: Duration,
     /// The longest one fault was served, without the waits.
     pub longest_service: Duration,
@@ -17,6 +17,8 @@ pub struct TaskTimes {
     pub store_slept: Duration,
     /// Spinning, waiting for a transfer: charged as CPU time.
     pub store_spun: Duration,
+    /// Without a CPU when a wait for the store was over: the time until the task ran again.
+    pub resumed_late: Duration,
     /// Waiting for the core's lock.
     pub lock_wait: Duration,
     /// Mappings not made because the page was unmapped meanwhile (see the module `epoch`); the access faulted again.

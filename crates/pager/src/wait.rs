@@ -14,6 +14,7 @@
 use crate::config::Pace;
 use crate::context::Context;
 use crate::mailbox::Answer;
+use crate::recorder::WaitEvent;
 use crate::request::{Candidate, HolderRow, WHEN_TOLD};
 use crate::shared::{Shared, TaskRow};
 use freehold_core::id::TaskId;
@@ -114,22 +115,17 @@ impl Shared {
     /// Until `due`, or until there is something new.
     fn pass_time(&self, context: &mut Context, row: &TaskRow, due: Instant) {
         let begun = clock::now();
-        if due == WHEN_TOLD {
-            row.mailbox.sleep(None);
-            row.counters.slept.add(clock::now().as_nanos() - begun.as_nanos());
-        } else if self.store.latency().is_some_and(|latency| latency < SHORTEST_SLEEP) {
+        if self.store.latency().is_some_and(|latency| latency < SHORTEST_SLEEP) {
             let mut now = begun;
             while now.as_nanos() < due.get() && !row.mailbox.is_answered() {
                 std::hint::spin_loop();
                 now = clock::now();
             }
-            row.counters.spun.add(now.as_nanos() - begun.as_nanos());
-            context.waited(begun, now, true);
+            note_wait(context, row, begun, due, true);
         } else {
-            row.mailbox.sleep(Some(MonotonicTime::from_nanos(due.get())));
-            let now = clock::now();
-            row.counters.slept.add(now.as_nanos() - begun.as_nanos());
-            context.waited(begun, now, false);
+            let until = (due != WHEN_TOLD).then(|| MonotonicTime::from_nanos(due.get()));
+            row.mailbox.sleep(until);
+            note_wait(context, row, begun, due, false);
         }
     }
 
@@ -140,11 +136,18 @@ impl Shared {
         let until = clock::now().saturating_add(ADRIFT_LOOK);
         let timed_out = row.mailbox.sleep(Some(until));
         self.transfers.found();
-        let now = clock::now();
-        row.counters.slept.add(now.as_nanos() - begun.as_nanos());
-        context.waited(begun, now, false);
+        note_wait(context, row, begun, Instant::new(u64::MAX), false);
         self.counters.adrift_timeouts.add(u64::from(timed_out));
     }
+}
+
+/// Notes a wait that is over: for the store until `due`, for a CPU from then on.
+fn note_wait(context: &mut Context, row: &TaskRow, begun: MonotonicTime, due: Instant, spun: bool) {
+    let wait = WaitEvent::new(begun.as_nanos(), clock::now().as_nanos(), due, spun);
+    let counter = if spun { &row.counters.spun } else { &row.counters.slept };
+    counter.add(wait.to.get() - wait.from.get());
+    row.counters.resumed_late.add(wait.resumed.get() - wait.to.get());
+    context.waited(wait);
 }
 
 #[cfg(test)]

@@ -83,7 +83,9 @@ fn check_order(events: &Events, begun: Instant) {
         );
         assert!(task.faults.windows(2).all(|pair| pair[0].to <= pair[1].from));
         for wait in &task.waits {
-            let during = |fault: &freehold_pager::FaultEvent| fault.from <= wait.from && wait.to <= fault.to;
+            let during = |fault: &freehold_pager::FaultEvent| {
+                fault.from <= wait.from && wait.to <= wait.resumed && wait.resumed <= fault.to
+            };
             assert!(task.faults.iter().any(during), "a wait outside any fault: {wait:?}");
         }
     }
@@ -130,6 +132,8 @@ fn there_is_an_event_for_everything_counted() {
             };
             assert_eq!(waited(false), task.times().store_slept.get());
             assert_eq!(waited(true), task.times().store_spun.get());
+            let late = recorded.waits.iter().map(|wait| wait.resumed.get() - wait.to.get());
+            assert_eq!(late.sum::<u64>(), task.times().resumed_late.get());
         }
         let moved = |kind| events.transfers.iter().filter(|moved| moved.kind == kind).count() as u64;
         assert_eq!(moved(Request::Fill), report.store.reads);
