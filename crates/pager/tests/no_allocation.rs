@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Random, WORDS, audit, config, event_capacity, hard, private, shared};
+use common::{Random, WORDS, audit, config, event_capacity, hard, other_backings, private, shared};
 use freehold_pager::Pager;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -51,15 +51,22 @@ static ALLOCATOR: Counting = Counting;
 fn faults_evictions_and_job_ends_allocate_nothing() {
     // Nothing recorded; more room than there are events; too little.
     let recordings = [None, Some(event_capacity(1 << 16)), Some(event_capacity(100))];
-    for (latency, events) in [0, 20, 80]
-        .into_iter()
-        .flat_map(|latency| recordings.map(|events| (latency, events)))
-    {
-        let pager = Pager::new(freehold_pager::Config {
+    let mut configs = Vec::new();
+    for latency in [0, 20, 80] {
+        configs.extend(recordings.map(|events| freehold_pager::Config {
             events,
             ..config(96, 256, latency)
-        })
-        .unwrap();
+        }));
+    }
+    for (_, backing) in other_backings() {
+        configs.push(freehold_pager::Config {
+            backing,
+            ..config(96, 256, 0)
+        });
+    }
+    for config in configs {
+        let events = config.events;
+        let pager = Pager::new(config).unwrap();
         let reservations = [hard(&pager, 24), hard(&pager, 24)];
         let region = shared(&pager, 48);
         let tasks = reservations.map(|reservation| {

@@ -4,7 +4,8 @@
 
 mod common;
 
-use common::{audit, hard, pager, private, shared, write_page};
+use common::{audit, file, hard, pager, pager_over, private, shared, write_page};
+use freehold_pager::{Backing, Pager};
 
 /// What the process has.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,8 +76,7 @@ fn wait_for_ended_threads() {
     panic!("{} threads are left", threads());
 }
 
-fn live_once() {
-    let pager = pager(96, 160, 60);
+fn live_once(pager: Pager) {
     let reservations = [hard(&pager, 24), hard(&pager, 24)];
     let region = shared(&pager, 48);
     std::thread::scope(|scope| {
@@ -118,17 +118,25 @@ fn live_once() {
         resident,
         "{aliases:?}"
     );
+    drop(pager);
     wait_for_ended_threads();
+}
+
+fn live_with_every_store() {
+    live_once(pager(96, 160, 60));
+    live_once(pager_over(96, 160, Backing::Compressed(None)));
+    live_once(pager_over(96, 160, file(true)));
+    live_once(pager_over(96, 160, file(false)));
 }
 
 #[test]
 fn nothing_is_left_behind() {
     // The first life initialises what the runtime keeps.
-    live_once();
+    live_with_every_store();
     let before = belongings();
     assert_eq!(before.mappings, 0);
     for _ in 0..3 {
-        live_once();
+        live_with_every_store();
     }
     assert_eq!(before, belongings());
 }

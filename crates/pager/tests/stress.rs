@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::{Random, WORDS, audit, config, hard, object, private, stamp};
+use common::{Random, WORDS, audit, config, hard, object, other_backings, pager_over, private, stamp};
 use freehold_pager::core::limits::{ObjectKind, Regime};
 use freehold_pager::{Bound, MappedRegion, Pager, TaskHandle};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -116,8 +116,7 @@ struct Outcome {
     epoch_retries: u64,
 }
 
-fn stress(seed: u64, regime: Regime, latency_us: u64, rounds: usize) -> Outcome {
-    let pager = Pager::new(config(128, 512, latency_us)).unwrap();
+fn stress(seed: u64, regime: Regime, pager: Pager, rounds: usize) -> Outcome {
     let reservations = [hard(&pager, 24), hard(&pager, 28), hard(&pager, 32)];
     let region = object(&pager, ObjectKind::Shared, 64, regime);
     // The last task shares its reservation with the first, and has no private region.
@@ -162,7 +161,12 @@ fn stress(seed: u64, regime: Regime, latency_us: u64, rounds: usize) -> Outcome 
 }
 
 fn must_be_right(seed: u64, regime: Regime, latency_us: u64, rounds: usize) {
-    let outcome = stress(seed, regime, latency_us, rounds);
+    let pager = Pager::new(config(128, 512, latency_us)).unwrap();
+    must_be_right_over(pager, seed, regime, rounds);
+}
+
+fn must_be_right_over(pager: Pager, seed: u64, regime: Regime, rounds: usize) {
+    let outcome = stress(seed, regime, pager, rounds);
     assert_eq!(outcome.wrong, Vec::<String>::new(), "seed {seed}");
     assert!(outcome.faults > rounds as u64);
     audit(&outcome.pager);
@@ -200,4 +204,20 @@ fn unmanaged_without_latency() {
 #[test]
 fn unmanaged_with_a_latency_to_sleep_for() {
     must_be_right(22, Regime::Unmanaged, 80, 2000);
+}
+
+#[test]
+fn conserved_over_every_other_store() {
+    for (seed, (name, backing)) in (31..).zip(other_backings()) {
+        println!("{name}");
+        must_be_right_over(pager_over(128, 512, backing), seed, Regime::Conserve, 2000);
+    }
+}
+
+#[test]
+fn unmanaged_over_every_other_store() {
+    for (seed, (name, backing)) in (41..).zip(other_backings()) {
+        println!("{name}");
+        must_be_right_over(pager_over(128, 512, backing), seed, Regime::Unmanaged, 2000);
+    }
 }

@@ -1,5 +1,6 @@
 //! Failures to inject, for tests and drills.
 
+use crate::{RECORD_SIZE, Record};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Random failures. Each is the chance of one transfer or attempt, in parts of a million.
@@ -144,6 +145,15 @@ impl Faults {
         word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (word ^ (word >> 31)) % MILLION < chance
     }
+}
+
+/// A record whose second half is rubbish, as a device leaves it that loses power in the middle.
+pub(crate) fn torn(record: &Record) -> Record {
+    let mut torn = *record;
+    for byte in &mut torn[RECORD_SIZE / 2..] {
+        *byte = !*byte;
+    }
+    torn
 }
 
 /// Counts down to zero and stays there; true when it arrives.

@@ -7,7 +7,7 @@ use crate::attempts::transfer;
 use crate::channels::Channels;
 use crate::description::{Backend, Description, Kind};
 use crate::error::{SetupError, StoreError};
-use crate::faults::Faults;
+use crate::faults::{Faults, torn};
 use crate::slots::{Mark, Slot, SlotTable};
 use crate::store::{Due, Store, Urgency};
 use crate::tally::{StoreStats, Tally};
@@ -118,11 +118,11 @@ impl MemoryStore {
 
     fn copy_out(&self, slot: Slot, record: &Record) -> Result<(), Errno> {
         self.back(slot)?;
-        let torn = self.faults.tear();
+        if self.faults.tear() {
+            return self.transfer_out(slot, &torn(record));
+        }
         transfer(&self.faults, &self.tally, |length| {
-            let length = if torn { RECORD_SIZE / 2 } else { length };
-            let written = rustix::io::pwrite(&self.memory, &record[..length], offset(slot))?;
-            Ok(if torn { RECORD_SIZE } else { written })
+            rustix::io::pwrite(&self.memory, &record[..length], offset(slot))
         })
     }
 

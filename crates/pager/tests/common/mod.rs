@@ -6,7 +6,8 @@
 use freehold_pager::core::id::{ObjectId, ReservationId};
 use freehold_pager::core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
 use freehold_pager::core::units::{Duration, FrameCount, PageCount};
-use freehold_pager::{Bound, Config, EventCapacity, MappedRegion, Pager, StoreShape};
+use freehold_pager::store::FileConfig;
+use freehold_pager::{Backing, Bound, Config, EventCapacity, MappedRegion, Pager, StoreShape};
 
 /// Words in a page.
 pub(crate) const WORDS: usize = 512;
@@ -47,6 +48,29 @@ pub(crate) fn event_capacity(events: usize) -> EventCapacity {
 
 pub(crate) fn pager(frames: u32, pages: u32, latency_us: u64) -> Pager {
     Pager::new(config(frames, pages, latency_us)).unwrap()
+}
+
+/// A file on the file system that the build uses, with io_uring or threads.
+pub(crate) fn file(io_uring: bool) -> Backing {
+    Backing::File(FileConfig {
+        io_uring,
+        ..FileConfig::new(0, env!("CARGO_TARGET_TMPDIR").into())
+    })
+}
+
+/// Every kind of store but the one in memory.
+pub(crate) fn other_backings() -> Vec<(&'static str, Backing)> {
+    vec![
+        ("compressed", Backing::Compressed(None)),
+        ("file by io_uring", file(true)),
+        ("file by threads", file(false)),
+    ]
+}
+
+pub(crate) fn pager_over(frames: u32, pages: u32, backing: Backing) -> Pager {
+    let mut config = config(frames, pages, 0);
+    config.backing = backing;
+    Pager::new(config).unwrap()
 }
 
 pub(crate) fn hard(pager: &Pager, frames: u32) -> ReservationId {

@@ -1,9 +1,8 @@
 //! What submitters and the store's threads share: requests that wait, and how far each transfer has come.
 
-use crate::RECORD_SIZE;
 use crate::attempts::{Verdict, judge};
 use crate::error::StoreError;
-use crate::faults::Faults;
+use crate::faults::{Faults, torn};
 use crate::queue::UrgencyQueue;
 use crate::slots::{Mark, Slot, SlotTable};
 use crate::store::{Completion, Urgency};
@@ -127,15 +126,12 @@ impl Board {
     }
 
     /// A page whose second half is rubbish, as a device that loses power leaves it.
-    fn tear(&self, mut page: PageLoan) -> PageLoan {
-        let mut torn = PageLoan::allocated();
-        torn.bytes_mut().copy_from_slice(page.bytes_mut());
-        for byte in &mut torn.bytes_mut()[RECORD_SIZE / 2..] {
-            *byte = !*byte;
-        }
-        // The page itself is done with: nothing is read from a page that was written.
+    fn tear(&self, page: PageLoan) -> PageLoan {
+        let mut other = PageLoan::allocated();
+        *other.bytes_mut() = torn(page.bytes());
+        // The page itself is done with: nobody reads a page that was written.
         drop(page);
-        torn
+        other
     }
 
     /// Takes the result of an attempt; the job is returned if it is to be attempted again.
