@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use freehold_live::{LiveError, run_in_lockstep};
-use freehold_scenario::Scenario;
+use freehold_scenario::{Scenario, StoreKind};
 use freehold_sim::{Mix, random_scenario};
 
 /// Random scenarios hold to here: of those the simulator refuses nothing is compared.
@@ -32,6 +32,7 @@ fn follows(scenario: &Scenario, what: &str) -> bool {
         Ok(outcome) => {
             let violations = &outcome.result.laws.violations;
             assert!(violations.is_empty(), "{what}: {violations:#?}");
+            assert_eq!(outcome.result.store.kind, scenario.store.kind.name(), "{what}");
             true
         }
         Err(LiveError::CopyOnWrite(_)) => false,
@@ -83,5 +84,39 @@ fn failing_stores_fail_alike_live_and_simulated() {
             failures: true,
         };
         follows(&random_scenario(seed, mix), &format!("seed {seed}, {mix:?}"));
+    }
+}
+
+/// Where pages go to changes no count: the simulator decides when requests end.
+#[test]
+fn other_stores_count_the_same_live_and_simulated() {
+    let kinds = [StoreKind::File, StoreKind::Compressed];
+    for (kind, file) in kinds
+        .iter()
+        .flat_map(|&kind| files("scenarios").into_iter().map(move |file| (kind, file)))
+    {
+        let store = format!("memory.swap.store={}", kind.name());
+        let shorter = [store.clone(), "duration=500ms".to_owned()];
+        let scenario = Scenario::load(&file, &shorter).or_else(|_| Scenario::load(&file, &[store]));
+        let scenario = scenario.expect("a shipped scenario is correct");
+        follows(&scenario, &format!("{}, {}", kind.name(), file.display()));
+    }
+    for (kind, seed) in kinds.iter().flat_map(|&kind| (1..=40).map(move |seed| (kind, seed))) {
+        let mix = Mix {
+            firm: seed % 2 == 0,
+            unmanaged: seed % 3 == 0,
+            unreserved: seed % 4 < 2,
+            views: false,
+            threads: true,
+            delays: seed % 7 == 0,
+            failures: seed % 5 == 0,
+        };
+        let mut scenario = random_scenario(seed, mix);
+        scenario.store.kind = kind;
+        scenario.store.directory = env!("CARGO_TARGET_TMPDIR").into();
+        assert!(
+            follows(&scenario, &format!("{}, seed {seed}, {mix:?}", kind.name())),
+            "nothing was compared"
+        );
     }
 }
