@@ -9,11 +9,13 @@ use freehold_pager::core::fact::Request;
 use freehold_pager::core::id::ReservationId;
 use freehold_pager::core::units::Instant;
 use freehold_pager::core::view::TaskCounts;
-use freehold_pager::{Bound, Config, Events, FaultEnd, MappedRegion, Pager, TaskEvents, TaskHandle};
+use freehold_pager::store::FileConfig;
+use freehold_pager::{Backing, Bound, Config, Events, FaultEnd, MappedRegion, Pager, TaskEvents, TaskHandle};
 
-fn recording_pager(latency_us: u64, events: usize) -> Pager {
+fn recording_pager(latency_us: u64, backing: Backing, events: usize) -> Pager {
     Pager::new(Config {
         events: Some(event_capacity(events)),
+        backing,
         ..config(96, 256, latency_us)
     })
     .unwrap()
@@ -105,9 +107,17 @@ fn check_order(events: &Events, begun: Instant) {
 
 #[test]
 fn there_is_an_event_for_everything_counted() {
-    for latency in [0, 20, 80] {
+    let file = Backing::File(FileConfig::new(0, env!("CARGO_TARGET_TMPDIR").into()));
+    let stores = [
+        (0, Backing::Memory),
+        (20, Backing::Memory),
+        (80, Backing::Memory),
+        (0, Backing::Compressed(None)),
+        (0, file),
+    ];
+    for (latency, backing) in stores {
         let begun = now();
-        let pager = recording_pager(latency, 1 << 16);
+        let pager = recording_pager(latency, backing, 1 << 16);
         let (reservations, tasks) = busy(&pager, 3000);
         audit(&pager);
         let report = pager.report().unwrap();
@@ -161,7 +171,7 @@ fn there_is_an_event_for_everything_counted() {
 
 #[test]
 fn what_finds_no_room_is_counted_and_nothing_else_changes() {
-    let pager = recording_pager(0, 10);
+    let pager = recording_pager(0, Backing::Memory, 10);
     let (_, tasks) = busy(&pager, 1000);
     audit(&pager);
     let times = tasks.each_ref().map(|task| task.times().faults);
@@ -174,7 +184,7 @@ fn what_finds_no_room_is_counted_and_nothing_else_changes() {
 
 #[test]
 fn failed_faults_and_transfers_are_recorded_as_such() {
-    let pager = recording_pager(0, 1 << 16);
+    let pager = recording_pager(0, Backing::Memory, 1 << 16);
     pager.store().faults().fail_all_reads(true);
     let (_, tasks) = busy(&pager, 300);
     pager.store().faults().fail_all_reads(false);
