@@ -105,17 +105,21 @@ fn check_order(events: &Events, begun: Instant) {
     );
 }
 
-#[test]
-fn there_is_an_event_for_everything_counted() {
+/// Every store, with its latency in microseconds where it has one.
+fn stores() -> [(u64, Backing); 5] {
     let file = Backing::File(FileConfig::new(0, env!("CARGO_TARGET_TMPDIR").into()));
-    let stores = [
+    [
         (0, Backing::Memory),
         (20, Backing::Memory),
         (80, Backing::Memory),
         (0, Backing::Compressed(None)),
         (0, file),
-    ];
-    for (latency, backing) in stores {
+    ]
+}
+
+#[test]
+fn there_is_an_event_for_everything_counted() {
+    for (latency, backing) in stores() {
         let begun = now();
         let pager = recording_pager(latency, backing, 1 << 16);
         let (reservations, tasks) = busy(&pager, 3000);
