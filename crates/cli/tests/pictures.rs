@@ -113,3 +113,31 @@ fn a_run_that_fails_leaves_nothing_behind() {
     assert_eq!(folder.names(), ["x.html"]);
     assert_eq!(std::fs::read_to_string(Path::new(&report)).expect("a file"), "before");
 }
+
+/// Real pages: the page says what the document says.
+#[test]
+fn a_live_run_is_drawn() {
+    if status(&run(&["doctor"])) != 0 {
+        eprintln!("skipped: `freehold doctor` says that live runs are not possible here");
+        return;
+    }
+    let folder = Folder::new("live");
+    let (report, trace) = (folder.file("x.html"), folder.file("x.pftrace"));
+    let live = ["run", NONE, "--engine", "live", "--set", "duration=600ms", "--json"];
+    let output = run(&[&live[..], &["--report", &report, "--trace", &trace]].concat());
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let page = std::fs::read_to_string(&report).expect("a page");
+    assert!(page.contains("live, embedded") && !page.contains("nothing was recorded"));
+    for task in document(&output)["tasks"].as_array().expect("tasks") {
+        for count in ["zero_fills", "soft_faults", "cpu_ns"] {
+            assert!(
+                page.contains(&format!("<data value=\"{}\">", task[count])),
+                "{count}: {task}"
+            );
+        }
+    }
+    let bytes = std::fs::read(&trace).expect("a trace");
+    for word in ["two-tasks-none: live", "zero fill", "core lock", "r1: held"] {
+        assert!(bytes.windows(word.len()).any(|part| part == word.as_bytes()), "{word}");
+    }
+}

@@ -26,48 +26,61 @@ pub(crate) const FRAMES: [Layer; 4] = [
     ("free", "free", |of| of.free),
 ];
 
+/// The values of all layers at one time.
+pub(crate) type Point = (u64, Vec<u64>);
+
 /// What to draw.
 #[derive(Debug)]
-pub(crate) struct Areas<'a> {
+pub(crate) struct Areas {
     pub(crate) title: String,
-    pub(crate) samples: &'a [Sample],
-    /// The reservation.
-    pub(crate) position: usize,
-    pub(crate) layers: &'a [Layer],
+    /// Names and classes, from the bottom.
+    pub(crate) layers: Vec<(&'static str, &'static str)>,
+    pub(crate) points: Vec<Point>,
     pub(crate) capacity: u64,
     pub(crate) window: Window,
     /// The top of the scale, where other charts are beside this one.
     pub(crate) most: u64,
-    /// At most so many samples are drawn.
+    /// At most so many points are drawn.
     pub(crate) columns: usize,
 }
 
 const TOP: f64 = 6.0;
 const BOTTOM: f64 = 130.0;
 
-/// The largest sum of these layers in any sample.
-pub(crate) fn largest(samples: &[Sample], position: usize, layers: &[Layer]) -> u64 {
-    let sums = samples
-        .iter()
-        .filter_map(|sample| sample.reservations.get(position))
-        .map(|of| sum(of, layers));
-    sums.max().unwrap_or(0)
+/// The layers of the reservation at this position, at every sample that knows it.
+pub(crate) fn of_reservation(samples: &[Sample], position: usize, layers: &[Layer]) -> Vec<Point> {
+    let known = samples.iter().filter_map(|sample| {
+        let of = sample.reservations.get(position)?;
+        Some((sample.at_ns, layers.iter().map(|(_, _, read)| read(of)).collect()))
+    });
+    known.collect()
 }
 
-fn sum(of: &ReservationSample, layers: &[Layer]) -> u64 {
-    layers.iter().fold(0, |sum, (_, _, read)| sum.saturating_add(read(of)))
+/// The pool: frames used, and frames free.
+pub(crate) fn of_pool(samples: &[Sample]) -> Vec<Point> {
+    let of = |sample: &Sample| (sample.at_ns, vec![sample.pool_used, sample.pool_free]);
+    samples.iter().map(of).collect()
 }
 
-impl Areas<'_> {
+/// The largest sum of all layers.
+pub(crate) fn largest(points: &[Point]) -> u64 {
+    points.iter().map(|(_, values)| sum(values)).max().unwrap_or(0)
+}
+
+fn sum(values: &[u64]) -> u64 {
+    number::total(values.iter().copied())
+}
+
+impl Areas {
     /// The chart as a figure of the page.
     pub(crate) fn draw(&self, numbers: &mut Numbers) -> String {
         let mut chart = Chart::new();
-        let most = self.most.max(self.capacity).max(1);
+        let most = self.most.max(self.capacity).max(largest(&self.points)).max(1);
         let drawn = self.drawn();
         self.window.axis(&mut chart, TOP, BOTTOM);
         upright(&mut chart, most, TOP, BOTTOM);
         // From the topmost layer downwards, each from the base: what is beneath covers it.
-        for (depth, (name, class, _)) in self.layers.iter().enumerate().rev() {
+        for (depth, (name, class)) in self.layers.iter().enumerate().rev() {
             let outline = self.outline(&drawn, depth, most);
             chart.titled_path(&outline, class, name);
         }
@@ -81,33 +94,26 @@ impl Areas<'_> {
         chart.finish(numbers, BOTTOM + 20.0, &words)
     }
 
-    /// The samples drawn: all, or every so many, the last one always.
-    fn drawn(&self) -> Vec<(u64, &ReservationSample)> {
-        let every = self.samples.len().div_ceil(self.columns.max(1)).max(1);
-        let last = self.samples.len().saturating_sub(1);
-        let chosen = self
-            .samples
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| at % every == 0 || *at == last);
-        let of = |sample: &Sample| sample.reservations.get(self.position).is_some();
-        let chosen = chosen.filter(|(_, sample)| of(sample));
-        chosen
-            .map(|(_, sample)| (sample.at_ns, &sample.reservations[self.position]))
-            .collect()
+    /// The points drawn: all, or every so many, the last one always.
+    fn drawn(&self) -> Vec<&Point> {
+        let every = self.points.len().div_ceil(self.columns.max(1)).max(1);
+        let last = self.points.len().saturating_sub(1);
+        let chosen = self.points.iter().enumerate();
+        let chosen = chosen.filter(|(at, _)| at.is_multiple_of(every) || *at == last);
+        chosen.map(|(_, point)| point).collect()
     }
 
-    /// The outline of a layer and all beneath it, in steps from sample to sample. Empty where the layer is.
-    fn outline(&self, drawn: &[(u64, &ReservationSample)], depth: usize, most: u64) -> Path {
+    /// The outline of a layer and all beneath it, in steps from point to point. Empty where the layer is.
+    fn outline(&self, drawn: &[&Point], depth: usize, most: u64) -> Path {
         let mut path = Path::default();
-        let read = self.layers[depth].2;
-        let Some((first, _)) = drawn.first().filter(|_| drawn.iter().any(|(_, of)| read(of) > 0)) else {
+        let value = |point: &Point| point.1.get(depth).copied().unwrap_or(0);
+        let Some((first, _)) = drawn.first().filter(|_| drawn.iter().any(|point| value(point) > 0)) else {
             return path;
         };
         path.move_to(self.window.x(*first), BOTTOM);
         let mut before = BOTTOM;
-        for (at, of) in drawn {
-            let y = height(sum(of, &self.layers[..=depth]), most);
+        for (at, values) in drawn {
+            let y = height(sum(values.get(..=depth).unwrap_or(values)), most);
             if (y - before).abs() >= 0.05 {
                 path.across_to(self.window.x(*at));
                 path.down_to(y);
@@ -121,33 +127,25 @@ impl Areas<'_> {
     }
 
     fn description(&self) -> String {
-        let Some(last) = self
-            .samples
-            .last()
-            .and_then(|sample| sample.reservations.get(self.position))
-        else {
+        let Some((_, last)) = self.points.last() else {
             return "Nothing was recorded.".to_owned();
         };
-        let ends: Vec<String> = (self.layers.iter())
-            .map(|(name, _, read)| {
-                let samples = self
-                    .samples
-                    .iter()
-                    .filter_map(|sample| sample.reservations.get(self.position));
-                let most = samples.map(read).max().unwrap_or(0);
-                format!("{name} {}, at most {most}", read(last))
-            })
-            .collect();
+        let layers = self.layers.iter().zip(last).enumerate();
+        let ends = layers.map(|(depth, ((name, _), end))| {
+            let values = self.points.iter().filter_map(|(_, values)| values.get(depth));
+            format!("{name} {end}, at most {}", values.max().unwrap_or(&0))
+        });
+        let ends: Vec<String> = ends.collect();
         format!("Capacity {} frames. At the end: {}.", self.capacity, ends.join("; "))
     }
 
     fn caption(&self, drawn: usize) -> String {
         let capacity = number::grouped(self.capacity);
         let mut caption = format!("In frames of 4 KiB; the dashed line is the capacity, {capacity}.");
-        if drawn < self.samples.len() {
+        if drawn < self.points.len() {
             caption.push_str(&format!(
                 " Down-sampled: {drawn} of {} samples are drawn.",
-                self.samples.len()
+                self.points.len()
             ));
         }
         caption
@@ -156,4 +154,46 @@ impl Areas<'_> {
 
 fn height(frames: u64, most: u64) -> f64 {
     BOTTOM - (BOTTOM - TOP) * ratio(frames.min(most), most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn areas(points: Vec<Point>, columns: usize) -> Areas {
+        Areas {
+            title: "test".to_owned(),
+            layers: vec![("used", "active"), ("free", "free")],
+            points,
+            capacity: 10,
+            window: Window::new(0, 9),
+            most: 0,
+            columns,
+        }
+    }
+
+    #[test]
+    fn layers_are_stacked_in_steps() {
+        let areas = areas(vec![(0, vec![0, 10]), (3, vec![5, 5]), (9, vec![5, 5])], 10);
+        let drawn = areas.drawn();
+        let mut expected = Path::default();
+        expected.move_to(LEFT, BOTTOM);
+        expected.across_to(areas.window.x(3));
+        expected.down_to(height(5, 10));
+        expected.across_to(RIGHT);
+        expected.down_to(BOTTOM);
+        expected.close();
+        assert_eq!(format!("{:?}", areas.outline(&drawn, 0, 10)), format!("{expected:?}"));
+        assert!(areas.description().contains("used 5, at most 5; free 5, at most 10"));
+    }
+
+    #[test]
+    fn what_is_left_out_is_said() {
+        let areas = areas((0..100).map(|at| (at, vec![at, 0])).collect(), 10);
+        let drawn = areas.drawn();
+        assert_eq!((drawn.len(), drawn[0].0, drawn[drawn.len() - 1].0), (11, 0, 99));
+        assert!(areas.caption(drawn.len()).contains("11 of 100 samples"));
+        // A layer that is always empty has no shape.
+        assert!(areas.outline(&drawn, 1, 100).is_empty());
+    }
 }

@@ -108,10 +108,13 @@ impl Timeline<'_> {
         for job in row.task.jobs.iter().filter(|job| job.missed) {
             let deadline = job.deadline_ns.unwrap_or(job.end_ns);
             if let Some((from, to)) = self.window.clip(deadline, job.end_ns) {
+                // Jobs that are late at the same time share a bar.
                 let left = self.window.x(from).max(drawn);
-                let right = self.window.x(to).max(left + APART);
-                bars.rectangle(left, top - 5.0, right - left, 4.0);
-                drawn = right;
+                let right = self.window.x(to).max(self.window.x(from) + APART).min(RIGHT);
+                if right > left {
+                    bars.rectangle(left, top - 5.0, right - left, 4.0);
+                    drawn = right;
+                }
             }
             let x = self.window.x(deadline);
             if self.window.contains(deadline) && x >= crossed + 4.0 {

@@ -3,7 +3,7 @@
 use freehold_scenario::results::TaskResult;
 
 use super::{Detail, whole};
-use crate::chart::areas::{Areas, FRAMES, LISTS, largest};
+use crate::chart::areas::{self, Areas, FRAMES, LISTS, Layer};
 use crate::chart::histogram::Histogram;
 use crate::chart::timeline::{Row, Timeline};
 use crate::number;
@@ -121,34 +121,47 @@ pub(super) fn side_by_side(
     timeline.draw(numbers)
 }
 
-/// The lists and the frames of every reservation, to the scales of its namesakes in other runs.
+/// The pool, then the lists and the frames of every reservation, to the scales of its namesakes in other runs.
 pub(super) fn memory(runs: &[Run<'_>], position: usize, detail: Detail, numbers: &mut Numbers) -> String {
-    let mut html = String::new();
     let Some(run) = runs.get(position) else {
-        return html;
+        return String::new();
     };
+    let areas = |title: String, layers: Vec<(&'static str, &'static str)>, points, capacity, most| Areas {
+        title,
+        layers,
+        points,
+        capacity,
+        window: whole(runs),
+        most,
+        columns: detail.samples,
+    };
+    let pools = runs.iter().map(|other| other.result.memory.pool);
+    let (pool, layers) = (
+        areas::of_pool(&run.recording.samples),
+        vec![("used", "active"), ("free", "free")],
+    );
+    let most = pools.max().unwrap_or(0);
+    let mut html = areas("Pool".to_owned(), layers, pool, run.result.memory.pool, most).draw(numbers);
     for (at, reservation) in run.result.reservations.iter().enumerate() {
         for (title, layers) in [("lists", &LISTS[..]), ("frames held", &FRAMES[..])] {
-            let most = runs.iter().filter_map(|other| {
-                let namesake = |of: &freehold_scenario::results::ReservationResult| of.name == reservation.name;
-                let at = other.result.reservations.iter().position(namesake)?;
-                let capacity = other.result.reservations[at].capacity;
-                Some(capacity.max(largest(&other.recording.samples, at, layers)))
-            });
-            let areas = Areas {
-                title: format!("{}: {title}", reservation.name),
-                samples: &run.recording.samples,
-                position: at,
-                layers,
-                capacity: reservation.capacity,
-                window: whole(runs),
-                most: most.max().unwrap_or(0),
-                columns: detail.samples,
-            };
-            html.push_str(&areas.draw(numbers));
+            let points = areas::of_reservation(&run.recording.samples, at, layers);
+            let title = format!("{}: {title}", reservation.name);
+            let names = layers.iter().map(|(name, class, _)| (*name, *class)).collect();
+            let most = most_of_namesakes(runs, &reservation.name, layers);
+            html.push_str(&areas(title, names, points, reservation.capacity, most).draw(numbers));
         }
     }
     html
+}
+
+/// The most that reservations of this name have in any run.
+fn most_of_namesakes(runs: &[Run<'_>], name: &str, layers: &[Layer]) -> u64 {
+    let of = |run: &Run<'_>| {
+        let at = run.result.reservations.iter().position(|of| of.name == name)?;
+        let sampled = areas::largest(&areas::of_reservation(&run.recording.samples, at, layers));
+        Some(run.result.reservations[at].capacity.max(sampled))
+    };
+    runs.iter().filter_map(of).max().unwrap_or(0)
 }
 
 /// The response times of every task that finished jobs, to the scales of its namesakes in other runs.

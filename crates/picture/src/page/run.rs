@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
+use freehold_scenario::recording::TransferKind;
 use freehold_scenario::results::{Placement, RunResult};
 
 use super::{Detail, figures, legend, part, tables, whole};
 use crate::chart::{delays, traffic};
-use crate::html::{self, escape};
+use crate::html::{self, Table, escape};
 use crate::svg::Numbers;
 use crate::{Run, label, number};
 
@@ -25,9 +26,11 @@ pub(super) fn section(runs: &[Run<'_>], position: usize, detail: Detail, numbers
         escape(&label::of(runs, position))
     );
     html.push_str(&facts(run));
-    html.push_str(&tables::jobs(result).to_html());
-    html.push_str(&tables::faults(result, counted_at).to_html());
-    html.push_str(&tables::times(result).to_html());
+    html.push_str(&beside(&[
+        tables::jobs(result),
+        tables::faults(result, counted_at),
+        tables::times(result),
+    ]));
     html.push_str(&executions(runs, position, detail, numbers));
     html.push_str(&misses(result, numbers));
     let responses = figures::responses(runs, position, numbers);
@@ -86,6 +89,14 @@ fn facts(run: &Run<'_>) -> String {
 /// Warnings of the run, and what the recording lacks.
 fn notes(run: &Run<'_>) -> String {
     let mut notes: Vec<String> = run.result.warnings.clone();
+    for region in &run.result.regions {
+        notes.extend(
+            region
+                .advice
+                .iter()
+                .map(|advice| format!("region {}: {}", region.name, advice.reason)),
+        );
+    }
     let recording = run.recording;
     if recording.lost > 0 {
         notes.push(format!(
@@ -152,20 +163,57 @@ fn memory(runs: &[Run<'_>], position: usize, detail: Detail, numbers: &mut Numbe
         return String::new();
     };
     let (result, counted_at) = (run.result, run.scenario.counts_at().get());
-    let mut body = tables::memory(result).to_html();
+    let mut body = beside(&[
+        tables::memory(result),
+        tables::reservations(result, counted_at),
+        tables::regions(result),
+    ]);
+    body.push_str(&html::paragraph(&store(run)));
     body.push_str(&traffic::draw(run.recording, whole(runs), numbers));
-    let reservations = tables::reservations(result, counted_at);
-    if !reservations.is_empty() {
-        body.push_str(&reservations.to_html());
-    }
-    let regions = tables::regions(result);
-    if !regions.is_empty() {
-        body.push_str(&regions.to_html());
-    }
-    if !result.reservations.is_empty() && !run.recording.samples.is_empty() {
-        body.push_str(&legend::draw("Lists, from the bottom", &legend::LISTS));
-        body.push_str(&legend::draw("Frames held, from the bottom", &legend::FRAMES));
+    if !run.recording.samples.is_empty() {
+        if !result.reservations.is_empty() {
+            body.push_str(&legend::draw("Lists, from the bottom", &legend::LISTS));
+            body.push_str(&legend::draw("Frames held, from the bottom", &legend::FRAMES));
+        }
         body.push_str(&figures::memory(runs, position, detail, numbers));
     }
     part(3, "Memory", &body)
+}
+
+/// Tables that have rows, beside each other where there is room.
+fn beside(tables: &[Table]) -> String {
+    let tables = tables.iter().filter(|table| !table.is_empty());
+    let tables: String = tables.map(Table::to_html).collect();
+    format!("<div class=\"tables\">\n{tables}</div>\n")
+}
+
+/// The store, and how long it took.
+fn store(run: &Run<'_>) -> String {
+    let config = &run.scenario.store;
+    let mut text = format!(
+        "Store: {}, {} a page, {} at once.",
+        config.kind.name(),
+        number::time(config.latency.get()),
+        config.parallel
+    );
+    for (kind, name) in [(TransferKind::Read, "reads"), (TransferKind::Write, "writes")] {
+        let transfers = run.recording.transfers.iter().filter(|transfer| transfer.kind == kind);
+        let mut times: Vec<u64> = transfers.map(|of| of.to_ns.saturating_sub(of.from_ns)).collect();
+        times.sort_unstable();
+        let at = |percent: usize| times.get(times.len().saturating_sub(1) * percent / 100).copied();
+        if let (Some(median), Some(slow), Some(longest)) = (at(50), at(99), at(100)) {
+            text.push_str(&format!(
+                " {} {name} recorded: p50 {}, p99 {}, max {} from request to end.",
+                number::grouped(times.len() as u64),
+                number::time(median),
+                number::time(slow),
+                number::time(longest)
+            ));
+        }
+    }
+    let line = run.result.store.line();
+    if !line.is_empty() {
+        text.push_str(&format!(" Live: {}.", line.trim_end()));
+    }
+    text
 }

@@ -162,7 +162,13 @@ fn write_lock(packets: &mut Packets, process: Track, run: &Run<'_>) {
             notes: vec![Note::Number("waited_ns", hold.waited_ns)],
         }
     });
-    let track = packets.track(process, "core lock");
+    let all = run.result.lock.map_or(0, |lock| lock.holds);
+    let name = match u64::try_from(holds.len()) {
+        // The engine leaves short ones out, for which nobody waited.
+        Ok(recorded) if recorded < all => format!("core lock ({recorded} of {all} holds)"),
+        _ => "core lock".to_owned(),
+    };
+    let track = packets.track(process, &name);
     write_nested(packets, track, slices.collect());
 }
 
