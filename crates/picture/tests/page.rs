@@ -274,7 +274,7 @@ fn random_runs() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(common::cases(60))]
     #[test]
     fn any_recording_and_huge_counts(recording in wild_recording()) {
         let recorded = Recorded::load(NONE).with_huge_counts(recording);

@@ -150,6 +150,10 @@ fn tracks(trace: &[u8]) -> BTreeMap<String, Track> {
     }
     let mut named = BTreeMap::new();
     for mut track in found.into_values() {
+        let slices: Vec<u64> = (track.events.iter())
+            .filter_map(|(at, kind, _)| (*kind < 3).then_some(*at))
+            .collect();
+        assert!(slices.is_sorted(), "slices of {} do not nest", track.path);
         // As who reads it does: by time, and what happens at one time in the order of writing.
         track.events.sort_by_key(|(at, ..)| *at);
         track.depth();
@@ -261,7 +265,7 @@ fn several_runs_are_several_processes() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(common::cases(200))]
     #[test]
     fn any_recording(recording in wild_recording()) {
         let recorded = Recorded::parse(NO_JOBS).with_huge_counts(recording);

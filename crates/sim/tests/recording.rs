@@ -143,6 +143,19 @@ fn faults_and_transfers_are_those_counted() {
 }
 
 #[test]
+fn transfers_that_fail_are_marked() {
+    let failed = |mix| {
+        let failed = (0..100).map(|seed| {
+            let (_, recording) = recorded(&random_scenario(seed, mix), Capacity::default());
+            recording.transfers.iter().filter(|transfer| transfer.failed).count()
+        });
+        failed.sum::<usize>()
+    };
+    assert_eq!(failed(Mix::default()), 0);
+    assert!(failed(Mix::everything()) > 10);
+}
+
+#[test]
 fn faults_of_a_task_follow_each_other_within_its_jobs() {
     seeds(Mix::default(), |seed, _, _, recording| {
         for task in &recording.tasks {

@@ -103,6 +103,14 @@ phase = \"5s\"
 compute = \"1ms\"
 ";
 
+/// So many cases; a failing one is printed and not kept in a file.
+pub(crate) fn cases(count: u32) -> ProptestConfig {
+    ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(count)
+    }
+}
+
 /// Times of all sizes, many of them small, equal or the largest.
 fn time() -> impl Strategy<Value = u64> {
     prop_oneof![0_u64..50, 0_u64..2_000_000_000, any::<u64>(), Just(u64::MAX)]
