@@ -91,6 +91,22 @@ fn a_run_says_what_was_asked_and_what_was_decided() {
 }
 
 #[test]
+fn both_engines_decide_alike() {
+    let decided = |engine: &[&str]| {
+        let file = ["run", "scenarios/two-tasks-auto.toml", "--json", "--set", "duration=1s"];
+        let output = run(&[&file[..], engine].concat());
+        assert_eq!(status(&output), 0, "{}", stderr(&output));
+        let found = document(&output);
+        let regions = found["regions"].as_array().expect("regions").iter();
+        let said: Vec<Value> = regions.map(|region| region["advice"].clone()).collect();
+        (said, found["memory"]["used"].clone())
+    };
+    let simulated = decided(&[]);
+    assert_eq!(simulated, decided(&["--engine", "live"]));
+    assert_eq!(simulated, decided(&["--engine", "live", "--lockstep"]));
+}
+
+#[test]
 fn sharing_that_differs_by_reservation_is_named() {
     let output = run(&["run", BOTH, "--set", "reservation.r1.sharing.shm=spel"]);
     assert!(stdout(&output).contains("spc, r1 spel"), "{}", stdout(&output));

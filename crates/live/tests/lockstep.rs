@@ -5,8 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use freehold_core::units::ByteLen;
 use freehold_live::{LiveError, run_in_lockstep};
-use freehold_scenario::{Scenario, StoreKind};
+use freehold_scenario::{Scenario, Sharing, StoreKind};
 use freehold_sim::{Mix, random_scenario};
 
 /// Random scenarios hold to here: of those the simulator refuses nothing is compared.
@@ -69,6 +70,32 @@ fn random_scenarios_count_the_same_live_and_simulated() {
         ran += u64::from(follows(&random_scenario(seed, mix), &format!("seed {seed}, {mix:?}")));
         seed += 1;
     }
+}
+
+/// Regions that ask for `auto` are decided alike: the same locks, the same sizes, the same counts.
+#[test]
+fn decided_scenarios_count_the_same_live_and_simulated() {
+    let (mut ran, mut locked) = (0, 0);
+    for seed in 1..=40 {
+        let mix = Mix {
+            views: false,
+            ..Mix::default()
+        };
+        let mut spec = random_scenario(seed, mix).spec().clone();
+        spec.memory.pool = ByteLen::new(spec.memory.pool.get() * 3 + (1 << 20));
+        for region in &mut spec.regions {
+            region.sharing = Sharing::Auto;
+        }
+        for reservation in &mut spec.reservations {
+            reservation.size = ByteLen::new(reservation.size.get() + (64 << 10));
+        }
+        let scenario = Scenario::try_from(spec).expect("a legal scenario");
+        ran += u64::from(follows(&scenario, &format!("seed {seed}, auto")));
+        let decision = freehold_sim::decide(&scenario).expect("a decision");
+        let advice = decision.advice.iter();
+        locked += advice.filter(|advice| advice.choice == Some(Sharing::Spel)).count();
+    }
+    assert!(ran > 30 && locked > 5, "{ran} ran, {locked} regions locked");
 }
 
 #[test]

@@ -8,6 +8,8 @@
 //!   ([`Interval`]), the exact order of everything for lockstep ([`Schedule`]), what each reservation faulted on
 //!   and evicted ([`PageEvent`]), and what happened when ([`Recording`](freehold_scenario::recording::Recording)), for
 //!   pictures and traces.
+//! - [`decide`] settles regions under `auto`, from the [`profile`](profile()) of a run with room for all; [`advise`]
+//!   says what it would choose for any region, and why.
 //! - [`differential()`] tests the master law, non-interference, on one scenario.
 //! - [`random_scenario`] makes small and nasty scenarios from a seed, for tests of anything that runs scenarios.
 //!

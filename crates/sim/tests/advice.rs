@@ -7,8 +7,10 @@ use std::path::Path;
 use common::{checked, ms, pages, region, reservation, spec, walking};
 use freehold_core::units::{ByteLen, PageIndex};
 use freehold_scenario::results::RegionAdvice;
-use freehold_scenario::{LockSpec, Pattern, RegionKind, RegionSpec, Scenario, ScenarioSpec, Sharing, TraceEntry};
-use freehold_sim::{Options, advise, decide, profile, simulate};
+use freehold_scenario::{
+    LockSpec, Pattern, RegionKind, RegionSpec, ReservationIndex, Scenario, ScenarioSpec, Sharing, TraceEntry,
+};
+use freehold_sim::{Options, advise, decide, differential, profile, simulate};
 
 const AUTO: &str = "region.shm.sharing=auto";
 
@@ -361,4 +363,17 @@ fn a_reservation_smaller_than_its_pages_does_not_make_the_lock_look_cheap() {
         advice.reason
     );
     assert_eq!((advice.frames_spc, advice.frames_spel), (80, 60 + 48 - 40));
+}
+
+#[test]
+fn law_0_holds_with_the_decision_fixed() {
+    // Alone, a reservation is compared under what was decided for it in company: locks and a larger second one.
+    let scenario = experiment("spc-table3-12.toml", &[AUTO]);
+    for reservation in [0, 1] {
+        let agreement = differential(&scenario, ReservationIndex::new(reservation)).unwrap();
+        assert!(
+            agreement.is_ok_and(|agreement| agreement.compared > 256),
+            "{agreement:?}"
+        );
+    }
 }
