@@ -53,7 +53,8 @@ fn capacity(path: &str, spec: &ReservationSpec, pool: FrameCount, tasks: usize) 
     let path = format!("{path}.size");
     let capacity = pages(&path, spec.size, u32::MAX)?.to_frames();
     if capacity > pool {
-        let message = format!("{capacity} are more than the pool of {pool}: make it smaller or `memory.pool` larger");
+        let (size, pool) = (format_size(spec.size), format_size(pool.to_bytes()));
+        let message = format!("is {size}: more than the pool of {pool}; make it smaller or `memory.pool` larger");
         return Err(Fault::new(path, message).with("memory.pool"));
     }
     let least = u64::from(PER_TASK) * (tasks as u64).max(1);
