@@ -73,6 +73,18 @@ pub(crate) fn pager_over(frames: u32, pages: u32, backing: Backing) -> Pager {
     Pager::new(config).unwrap()
 }
 
+/// Over a store in memory without latency, with one to spin and one to sleep for, and over every other store.
+pub(crate) fn every_pager(frames: u32, pages: u32) -> Vec<Pager> {
+    let others = other_backings()
+        .into_iter()
+        .map(|(_, backing)| pager_over(frames, pages, backing));
+    [0, 20, 80]
+        .map(|latency| pager(frames, pages, latency))
+        .into_iter()
+        .chain(others)
+        .collect()
+}
+
 pub(crate) fn hard(pager: &Pager, frames: u32) -> ReservationId {
     pager
         .reserve(ReservationSpec {
