@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const TASKS: usize = 3;
 const PRIVATE_PAGES: usize = 40;
 const SHARED_PAGES: usize = 24;
+/// In the half of a page that a short or torn transfer leaves out.
+const PRIVATE_PLACE: usize = 300;
 /// A task that makes no access for so long hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -130,7 +132,7 @@ impl Watch {
 /// torn. Returns how many accesses were refused, and how many pages are lost.
 fn page(task: &TaskHandle, region: MappedRegion, shared: MappedRegion, part: Part<'_>) -> Result<(u64, u64), String> {
     let mut random = Random(part.seed ^ (part.number as u64) << 32);
-    let mut own = Writer::new(task, region, 3, PRIVATE_PAGES);
+    let mut own = Writer::new(task, region, PRIVATE_PLACE, PRIVATE_PAGES);
     let mut versions = vec![0; SHARED_PAGES];
     while part.watch.goes_on(part.number) {
         own.visit(random.below(PRIVATE_PAGES), random.below(2) == 0)?;
@@ -139,7 +141,7 @@ fn page(task: &TaskHandle, region: MappedRegion, shared: MappedRegion, part: Par
         std::mem::swap(&mut own.versions, &mut versions);
         own.visit(random.below(SHARED_PAGES), random.below(2) == 0)?;
         std::mem::swap(&mut own.versions, &mut versions);
-        (own.region, own.place) = (region, 3);
+        (own.region, own.place) = (region, PRIVATE_PLACE);
         if random.below(50) == 0 {
             own.bound.job_end();
         }
