@@ -43,9 +43,12 @@ pub(crate) fn page(outcomes: &[Outcome]) -> String {
 
 /// How the regions are shared.
 fn policy(result: &RunResult) -> String {
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
     for region in &result.regions {
-        let name = region.sharing.name();
+        let mut name = region.sharing.name().to_owned();
+        if region.asked != region.sharing {
+            name.push_str(&format!(" ({})", region.asked.name()));
+        }
         if (region.max_use.iter().filter(|pages| **pages > 0).count() > 1) && !names.contains(&name) {
             names.push(name);
         }

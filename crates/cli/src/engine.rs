@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use freehold_scenario::Scenario;
 use freehold_scenario::recording::{Capacity, Recording};
 use freehold_scenario::results::{self, RunResult, Violation};
+use freehold_scenario::{Scenario, Sharing};
 
 use crate::background;
 use crate::progress::Progress;
@@ -67,12 +67,11 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     fn new(scenario: &Scenario, result: RunResult, stopped: bool) -> Self {
-        let said = scenario.warnings.iter().map(ToString::to_string).collect();
         Self {
             result,
             recording: None,
             stopped,
-            said,
+            said: said(scenario),
         }
     }
 
@@ -88,6 +87,10 @@ impl Outcome {
         let line = |found: &Violation| format!("law {} at {} ns: {}", found.law, found.at_ns, found.what);
         self.result.laws.violations.iter().map(line)
     }
+}
+
+fn said(scenario: &Scenario) -> Vec<String> {
+    scenario.warnings.iter().map(ToString::to_string).collect()
 }
 
 /// An engine, chosen and ready, with the signals caught.
@@ -206,6 +209,17 @@ fn live(
     recording: bool,
     stop: &AtomicBool,
 ) -> Result<Outcome, Failure> {
+    let asks = scenario.regions.iter().any(|region| region.sharing == Sharing::Auto);
+    if asks {
+        // Decided here, where a stop is heard meanwhile.
+        let asking = scenario.clone();
+        let decision = background::simulator(&scenario.name, stop, move || freehold_sim::decide(&asking))?;
+        let mut outcome = live(&decision.scenario, arguments, recording, stop)?;
+        decision.annotate(&mut outcome.result);
+        // The decided scenario's own warnings, if it has others, have not been passed on.
+        outcome.said = said(scenario);
+        return Ok(outcome);
+    }
     let outcome = if arguments.lockstep {
         freehold_live::run_in_lockstep(scenario, stop)
     } else {

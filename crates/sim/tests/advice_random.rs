@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 
 use common::checked;
 use freehold_core::units::{ByteLen, PAGE_SIZE};
-use freehold_scenario::{PageRange, RegionIndex, ReservationIndex, Scenario, ScenarioSpec, Sharing};
+use freehold_scenario::{
+    PageRange, RegionIndex, RegionUse, ReservationIndex, ReservationKind, Scenario, ScenarioSpec, Sharing,
+};
 use freehold_sim::{Mix, Options, Profile, ample, decide, profile, random_scenario, simulate};
 
 /// A random scenario in which regions that are not under `none` ask for `auto`.
@@ -196,4 +198,51 @@ fn a_profile_is_that_of_an_ample_run() {
             );
         }
     }
+}
+
+/// What the advice says a choice costs is what the core's books show in the run.
+#[test]
+fn the_frames_promised_are_those_held() {
+    let (mut compared, mut locked) = (0, 0);
+    for seed in seeds() {
+        let (mut asking, _) = automatic(seed);
+        asking
+            .reservations
+            .iter_mut()
+            .for_each(|reservation| reservation.kind = ReservationKind::Hard);
+        for region in asking
+            .regions
+            .iter_mut()
+            .filter(|region| region.sharing == Sharing::None)
+        {
+            region.sharing = Sharing::Spc;
+        }
+        let scenario = checked(asking);
+        let decision = decide(&scenario).unwrap();
+        let Ok(outcome) = simulate(&scenario, &Options::default()) else {
+            continue;
+        };
+        for advice in &decision.advice {
+            let region = scenario.region_index(&advice.name).unwrap().get();
+            let decided = decision.scenario.reservations.iter().zip(&outcome.result.reservations);
+            let mapping: Vec<_> = decided.filter(|(found, _)| found.regions[region].mapped).collect();
+            // Frames that locks of other regions give back, and growth for them, are not this region's.
+            let elsewhere = |(position, used): (usize, &RegionUse)| position != region && !used.locks.is_empty();
+            if mapping
+                .iter()
+                .any(|(found, _)| found.regions.iter().enumerate().any(elsewhere))
+            {
+                continue;
+            }
+            let held: u64 = mapping.iter().map(|(_, found)| found.held).sum();
+            let promised = match advice.choice {
+                Some(Sharing::Spel) => advice.frames_spel,
+                _ => advice.frames_spc,
+            };
+            assert_eq!(held, promised, "seed {seed}: {advice:#?}");
+            compared += 1;
+            locked += u64::from(advice.choice == Some(Sharing::Spel));
+        }
+    }
+    assert!(compared > 100 && locked > 20, "{compared} {locked}");
 }
