@@ -20,6 +20,17 @@ use crate::status::Failure;
 /// check as often as the simulator itself thinks right.
 const CHECK_EVERY: Option<u32> = if cfg!(debug_assertions) { None } else { Some(256) };
 
+/// Simulated, memory is taken as events come: there is room for what execution histories are drawn from.
+const SIMULATED: Capacity = Capacity {
+    per_task_jobs: 100_000,
+    per_task_spans: 400_000,
+    per_task_faults: 100_000,
+    samples: 1_000,
+    evictions: 100_000,
+    transfers: 100_000,
+    lock_holds: 0,
+};
+
 /// What drives the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Engine {
@@ -166,7 +177,7 @@ impl Session {
             Engine::Sim => {
                 let options = freehold_sim::Options {
                     check_every: CHECK_EVERY,
-                    recording: self.recording.then(Capacity::default),
+                    recording: self.recording.then_some(SIMULATED),
                     ..freehold_sim::Options::default()
                 };
                 simulate_with(scenario, options, &self.stop)

@@ -20,8 +20,8 @@ pub use page::report;
 pub use trace::trace;
 
 use freehold_scenario::Scenario;
-use freehold_scenario::recording::Recording;
-use freehold_scenario::results::{Engine, RunResult};
+use freehold_scenario::recording::{Recording, TaskRecording};
+use freehold_scenario::results::{Engine, RunResult, TaskResult};
 
 /// A run to be drawn.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,19 @@ impl<'a> Run<'a> {
 
     fn region_name(&self, position: usize) -> &'a str {
         self.result.regions.get(position).map_or("?", |region| &region.name)
+    }
+
+    /// The rows of execution histories: what was recorded of every task, with its result and, where that is not all,
+    /// until when.
+    fn tasks(&self) -> impl Iterator<Item = (&'a TaskRecording, &'a TaskResult, Option<u64>)> {
+        let lost = self.recording.lost;
+        let tasks = self.recording.tasks.iter().zip(&self.result.tasks);
+        tasks.map(move |(recorded, result)| {
+            let until = recorded.spans.last().map_or(0, |span| span.to_ns);
+            let ended = recorded.jobs.last().map_or(0, |job| job.end_ns);
+            let missing = ended > until || (recorded.jobs.len() as u64) < result.jobs;
+            (recorded, result, (lost > 0 && missing).then_some(until))
+        })
     }
 
     fn engine_name(&self) -> &'static str {

@@ -254,6 +254,29 @@ fn pages_of_nothing() {
 }
 
 #[test]
+fn what_is_missing_is_said() {
+    let mut recorded = Recorded::load(NONE);
+    let whole = report(&[recorded.run()]);
+    assert!(!whole.contains("recorded."), "nothing is missing");
+    let recording = &mut recorded.recording;
+    recording.tasks[0].spans.truncate(10);
+    recording.tasks[1].jobs.truncate(2);
+    recording.transfers.truncate(5);
+    recording.lost = 7;
+    let page = report(&[recorded.run()]);
+    check(&page);
+    for words in [
+        "7 events found no room",
+        "Hatched to the end of a row: not recorded",
+        "Only the first 2 of 4 jobs are recorded.",
+        "Only the first 5 of 2\u{202f}048 transfers are recorded.",
+        "<title>not recorded</title>",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+}
+
+#[test]
 fn many_runs_of_many_tasks_stay_small() {
     let runs: Vec<_> = (0..12)
         .map(|seed| Recorded::of(random_scenario(seed, Mix::everything())))

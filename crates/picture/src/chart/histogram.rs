@@ -10,6 +10,8 @@ use crate::svg::{Anchor, Chart, LEFT, Numbers, Path, RIGHT, Window, Words};
 pub(crate) struct Histogram<'a> {
     pub(crate) title: String,
     pub(crate) jobs: &'a [JobSpan],
+    /// Jobs of the result, of which those recorded may be a part.
+    pub(crate) counted: u64,
     /// The largest response of a finished job, ns.
     pub(crate) max: u64,
     /// Relative, ns.
@@ -70,8 +72,7 @@ impl Histogram<'_> {
         let words = Words {
             title: &self.title,
             description: &self.description(),
-            caption: "Finished jobs by response time; the height of a bar grows with the logarithm of its count, \
-                      so that a single job is seen.",
+            caption: &self.caption(),
         };
         chart.finish(numbers, BOTTOM + 20.0, &words)
     }
@@ -100,6 +101,19 @@ impl Histogram<'_> {
         }
         chart.path(&good, "bar");
         chart.path(&bad, "bar-late");
+    }
+
+    fn caption(&self) -> String {
+        let mut caption = String::from(
+            "Finished jobs by response time; the height of a bar grows with the logarithm of its count, so that a \
+             single job is seen.",
+        );
+        let recorded = self.jobs.len() as u64;
+        if recorded < self.counted {
+            let (recorded, counted) = (number::grouped(recorded), number::grouped(self.counted));
+            caption.push_str(&format!(" Only the first {recorded} of {counted} jobs are recorded."));
+        }
+        caption
     }
 
     fn description(&self) -> String {

@@ -13,6 +13,8 @@ pub(crate) struct Row<'a> {
     /// Beneath the name.
     pub(crate) remark: String,
     pub(crate) task: &'a TaskRecording,
+    /// Until when what the task did is recorded, where that is not all.
+    pub(crate) until: Option<u64>,
 }
 
 /// What to draw, and how finely.
@@ -62,6 +64,7 @@ impl Timeline<'_> {
         let mut releases = true;
         for (at, row) in self.rows.iter().enumerate() {
             let top = 4.0 + height * number::ratio(at as u64, 1);
+            self.draw_missing(&mut chart, row, top + LATE);
             self.draw_states(&mut chart, row, top + LATE + FULL, one_by_one);
             self.draw_late(&mut chart, row, top + LATE);
             releases &= self.draw_releases(&mut chart, row, top + LATE + FULL);
@@ -87,6 +90,17 @@ impl Timeline<'_> {
             0.0
         };
         LATE + FULL + RELEASES + lanes
+    }
+
+    /// A hatch over the time of which nothing is known.
+    fn draw_missing(&self, chart: &mut Chart, row: &Row<'_>, top: f64) {
+        let missing = row.until.and_then(|until| self.window.clip(until, u64::MAX));
+        if let Some((from, _)) = missing {
+            let left = self.window.x(from);
+            let mut hatch = Path::default();
+            hatch.rectangle(left, top, (RIGHT - left).max(APART), FULL);
+            chart.titled_path(&hatch, "missing", "not recorded");
+        }
     }
 
     fn draw_states(&self, chart: &mut Chart, row: &Row<'_>, base: f64, one_by_one: bool) {
@@ -196,9 +210,17 @@ impl Timeline<'_> {
         if !one_by_one {
             let column = number::time(self.window.length() / u64::from(self.columns.max(1)));
             caption.push_str(&format!(
-                " Down-sampled: each of {} columns shows how its {column} were shared.",
+                " Down-sampled: each of {} columns shows how its {column} were shared; what is late is at least a \
+                 column wide.",
                 self.columns
             ));
+        }
+        if self
+            .rows
+            .iter()
+            .any(|row| row.until.is_some_and(|until| until < self.window.to))
+        {
+            caption.push_str(" Hatched to the end of a row: not recorded, there was no room.");
         }
         if self.faults {
             caption.push_str(" Marks beneath a row are its faults; those that touch are drawn as one.");

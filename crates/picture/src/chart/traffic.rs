@@ -1,7 +1,8 @@
 //! What went on at the store: pages read, pages written, pages evicted, over time.
 
-use freehold_scenario::recording::{Recording, TransferKind};
+use freehold_scenario::recording::TransferKind;
 
+use crate::Run;
 use crate::number::{self, ratio};
 use crate::svg::{Anchor, Chart, LEFT, Numbers, Path, RIGHT, Window, Words};
 
@@ -9,7 +10,8 @@ const COLUMNS: u64 = 265;
 const ROW: f64 = 34.0;
 
 /// Reads, writes and evictions of the run, a row each; nothing where there were none.
-pub(crate) fn draw(recording: &Recording, window: Window, numbers: &mut Numbers) -> String {
+pub(crate) fn draw(run: &Run<'_>, window: Window, numbers: &mut Numbers) -> String {
+    let recording = run.recording;
     let begun = |kind| {
         let transfers = recording.transfers.iter().filter(move |transfer| transfer.kind == kind);
         transfers.map(|transfer| transfer.from_ns)
@@ -52,9 +54,23 @@ pub(crate) fn draw(recording: &Recording, window: Window, numbers: &mut Numbers)
     let words = Words {
         title: "Store and evictions",
         description: &format!("Recorded: {}.", ends.join(", ")),
-        caption: &format!("Pages in each {column}, by when they were asked for; every row has a scale of its own."),
+        caption: &format!(
+            "Pages in each {column}, by when they were asked for; every row has a scale of its own.{}",
+            missing(run)
+        ),
     };
     chart.finish(numbers, bottom + 20.0, &words)
+}
+
+/// What is to be said where not every transfer found room.
+fn missing(run: &Run<'_>) -> String {
+    let recorded = run.recording.transfers.len() as u64;
+    let counted = run.result.store.reads.saturating_add(run.result.store.writes);
+    if recorded >= counted {
+        return String::new();
+    }
+    let (recorded, counted) = (number::grouped(recorded), number::grouped(counted));
+    format!(" Only the first {recorded} of {counted} transfers are recorded.")
 }
 
 fn count(times: impl Iterator<Item = u64>, window: Window) -> Vec<u64> {

@@ -38,11 +38,11 @@ pub(super) fn executions(runs: &[Run<'_>], position: usize, detail: Detail, numb
 }
 
 fn rows_of<'a>(run: &Run<'a>) -> Vec<Row<'a>> {
-    let tasks = run.recording.tasks.iter().zip(&run.result.tasks);
-    let rows = tasks.map(|(recorded, task)| Row {
+    let rows = run.tasks().map(|(recorded, task, until)| Row {
         name: task.name.clone(),
         remark: times_of(task),
         task: recorded,
+        until,
     });
     rows.collect()
 }
@@ -97,8 +97,7 @@ pub(super) fn side_by_side(
 ) -> String {
     let mut rows = Vec::new();
     for (position, run) in runs.iter().enumerate() {
-        let tasks = run.recording.tasks.iter().zip(&run.result.tasks);
-        for (recorded, result) in tasks.filter(|(_, result)| result.name == task) {
+        for (recorded, result, until) in run.tasks().filter(|(_, result, _)| result.name == task) {
             rows.push(Row {
                 name: label::of(runs, position),
                 remark: format!(
@@ -108,6 +107,7 @@ pub(super) fn side_by_side(
                     result.jobs
                 ),
                 task: recorded,
+                until,
             });
         }
     }
@@ -180,6 +180,7 @@ pub(super) fn responses(runs: &[Run<'_>], position: usize, numbers: &mut Numbers
         let histogram = Histogram {
             title: format!("Response times of {}", task.name),
             jobs: &recorded.jobs,
+            counted: task.jobs,
             max: task.response_ns.max,
             deadline: task.deadline_ns,
             most: most.max().unwrap_or(0),

@@ -169,7 +169,7 @@ fn memory(runs: &[Run<'_>], position: usize, detail: Detail, numbers: &mut Numbe
         tables::regions(result),
     ]);
     body.push_str(&html::paragraph(&store(run)));
-    body.push_str(&traffic::draw(run.recording, whole(runs), numbers));
+    body.push_str(&traffic::draw(run, whole(runs), numbers));
     if !run.recording.samples.is_empty() {
         if !result.reservations.is_empty() {
             body.push_str(&legend::draw("Lists, from the bottom", &legend::LISTS));
