@@ -377,3 +377,16 @@ fn law_0_holds_with_the_decision_fixed() {
         );
     }
 }
+
+#[test]
+fn max_that_equals_n_avg_is_not_below_it() {
+    // Each touches half of the pages every period, and in the end all.
+    let mut spec = shared(60, 200);
+    for task in &mut spec.tasks {
+        task.accesses[0].amount = Some(pages(20));
+    }
+    let (advice, _) = decided(spec);
+    assert_eq!((advice.max, advice.n, advice.avg), (40, 2, 20.0), "{advice:#?}");
+    assert_eq!((advice.max_below_n_avg, advice.choice), (false, Some(Sharing::Spc)));
+    assert!(advice.reason.contains("is not below"), "{}", advice.reason);
+}

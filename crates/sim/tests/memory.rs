@@ -4,6 +4,7 @@ mod common;
 
 use common::{checked, computing, ms, pages, region, reservation, run, spec, walking};
 use freehold_core::units::{ByteLen, Duration};
+use freehold_scenario::results::TaskResult;
 use freehold_scenario::{
     AccessSpec, ClassSpec, Faults, LockSpec, Pattern, RegionKind, ReservationIndex, Scenario, ScenarioSpec, Sharing,
 };
@@ -330,9 +331,9 @@ fn a_long_run_of_hits_is_quick() {
     assert_eq!(outcome.result.tasks[0].response_ns.p50 / 1_000_000, 50);
 }
 
-/// Mean wait for the store per page that comes back from it, in latencies, of a task of this class beside many that
-/// keep the only channel busy.
-fn waits(class: ClassSpec) -> u64 {
+/// A task of this class in a reservation of its own, beside many that keep the only channel of the store busy, and
+/// `siblings` best-effort tasks in its reservation that touch the same pages.
+fn beside_a_flood(class: ClassSpec, siblings: usize) -> TaskResult {
     let mut spec = spec(1_000, 200);
     spec.memory.parallel = 1;
     spec.memory.latency = ms(1);
@@ -345,22 +346,49 @@ fn waits(class: ClassSpec) -> u64 {
     looked_at.class = Some(class);
     looked_at.budget = Some(ms(90));
     spec.tasks.push(looked_at);
-    for number in 0..12 {
-        let mut flood = walking(&format!("flood-{number}"), "busy", "wide", 10, true);
-        (flood.period, flood.class) = (None, Some(ClassSpec::BestEffort));
-        flood.accesses[0].pattern = Pattern::Random;
-        spec.tasks.push(flood);
+    for number in 0..12 + siblings {
+        let (kin, region) = if number < 12 {
+            ("busy", "wide")
+        } else {
+            ("calm", "narrow")
+        };
+        let mut other = walking(&format!("{kin}-{number}"), kin, region, 10, true);
+        (other.period, other.class) = (None, Some(ClassSpec::BestEffort));
+        other.accesses[0].pattern = Pattern::Random;
+        spec.tasks.push(other);
     }
-    let outcome = run(spec);
-    let found = &outcome.result.tasks[0];
+    let found = run(spec).result.tasks.swap_remove(0);
     assert!(found.swap_ins > 5, "{found:#?}");
-    found.store_wait_ns / found.swap_ins / 1_000_000
+    found
 }
 
 #[test]
 fn the_store_serves_the_more_urgent_first() {
-    let [deadline, fifo, best_effort] = [ClassSpec::Deadline, ClassSpec::Fifo(None), ClassSpec::BestEffort].map(waits);
+    // In latencies, for each page that comes back.
+    let wait = |class| {
+        let found = beside_a_flood(class, 0);
+        found.store_wait_ns / found.swap_ins / 1_000_000
+    };
+    let [deadline, fifo, best_effort] = [ClassSpec::Deadline, ClassSpec::Fifo(None), ClassSpec::BestEffort].map(wait);
     // A page's own write-back, its fill, and for each at most one request that is being served already.
     assert!(deadline <= 4 && fifo <= 4, "{deadline} {fifo}");
     assert!(best_effort > 8, "{best_effort}");
+}
+
+/// Siblings that are not urgent bring in pages that the urgent task finds there, and never hold it up: it lifts what
+/// they began and it waits for.
+#[test]
+fn what_an_urgent_task_waits_for_is_lifted() {
+    let wait = |siblings| {
+        let found = beside_a_flood(ClassSpec::Fifo(None), siblings);
+        found.store_wait_ns / found.jobs
+    };
+    let alone = wait(0);
+    for siblings in 1..5 {
+        let beside = wait(siblings);
+        assert!(
+            beside * 10 < alone * 6,
+            "{siblings} siblings: {beside} ns a job, alone {alone}"
+        );
+    }
 }
