@@ -1,6 +1,6 @@
 //! Several runs side by side: who missed what, and why.
 
-use freehold_scenario::results::{Align, RunResult, TaskResult, TextTable};
+use freehold_scenario::results::{Align, TaskResult, TextTable};
 
 use crate::engine::Outcome;
 use crate::output::human_time;
@@ -22,7 +22,7 @@ pub(crate) fn page(outcomes: &[Outcome]) -> String {
         for task in &outcome.result.tasks {
             table.row([
                 outcome.result.scenario.clone(),
-                policy(&outcome.result),
+                outcome.result.policy(),
                 task.name.clone(),
                 task.jobs.to_string(),
                 task.misses.to_string(),
@@ -39,25 +39,6 @@ pub(crate) fn page(outcomes: &[Outcome]) -> String {
         _ => format!("laws: {broken} broken, checked {checks} times"),
     };
     format!("{table}\n{verdict}\n")
-}
-
-/// How the regions are shared.
-fn policy(result: &RunResult) -> String {
-    let mut names: Vec<String> = Vec::new();
-    for region in &result.regions {
-        let mut name = region.sharing.name().to_owned();
-        if region.asked != region.sharing {
-            name.push_str(&format!(" ({})", region.asked.name()));
-        }
-        if (region.max_use.iter().filter(|pages| **pages > 0).count() > 1) && !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    if names.is_empty() {
-        "-".to_owned()
-    } else {
-        names.join(", ")
-    }
 }
 
 /// Why a task missed deadlines, in a few words.

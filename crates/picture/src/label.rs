@@ -1,7 +1,5 @@
 //! What a run is called beside others.
 
-use freehold_scenario::results::RunResult;
-
 use crate::Run;
 
 /// The scenario's name; where several runs have it, with the policy, and where that does not tell them apart either,
@@ -11,7 +9,7 @@ pub(crate) fn of(runs: &[Run<'_>], position: usize) -> String {
         return String::new();
     };
     let short = |run: &Run<'_>| run.result.scenario.clone();
-    let long = |run: &Run<'_>| format!("{} ({})", run.result.scenario, policy(run.result));
+    let long = |run: &Run<'_>| format!("{} ({})", run.result.scenario, run.result.policy());
     let alike = |name: &dyn Fn(&Run<'_>) -> String| runs.iter().filter(|other| name(other) == name(run)).count();
     if alike(&short) == 1 {
         short(run)
@@ -19,21 +17,5 @@ pub(crate) fn of(runs: &[Run<'_>], position: usize) -> String {
         long(run)
     } else {
         format!("{}, run {}", long(run), position + 1)
-    }
-}
-
-/// How regions that several reservations use are shared; `-` where none is.
-pub(crate) fn policy(result: &RunResult) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for region in &result.regions {
-        let name = region.sharing.name();
-        if (region.max_use.iter().filter(|pages| **pages > 0).count() > 1) && !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    if names.is_empty() {
-        "-".to_owned()
-    } else {
-        names.join(", ")
     }
 }

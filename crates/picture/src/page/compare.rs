@@ -79,7 +79,7 @@ fn table(runs: &[Run<'_>]) -> Table {
             let response = &task.response_ns;
             let mut cells = vec![
                 Cell::Head(label::of(runs, position)),
-                Cell::Text(label::policy(run.result)),
+                Cell::Text(run.result.policy()),
                 Cell::Text(task.name.clone()),
             ];
             cells.extend([task.jobs, task.misses].map(Cell::Count));

@@ -100,12 +100,7 @@ pub(super) fn side_by_side(
         for (recorded, result, until) in run.tasks().filter(|(_, result, _)| result.name == task) {
             rows.push(Row {
                 name: label::of(runs, position),
-                remark: format!(
-                    "{}; {} of {} late",
-                    label::policy(run.result),
-                    result.misses,
-                    result.jobs
-                ),
+                remark: format!("{}; {} of {} late", run.result.policy(), result.misses, result.jobs),
                 task: recorded,
                 until,
             });

@@ -6,6 +6,27 @@ use super::table::{Align, TextTable};
 use std::fmt::Write;
 
 impl RunResult {
+    /// How regions that several reservations use are shared, in a word or two; `-` where none is. Where `auto` was asked,
+    /// what was decided.
+    #[must_use]
+    pub fn policy(&self) -> String {
+        let mut names: Vec<String> = Vec::new();
+        for region in &self.regions {
+            let mut name = region.sharing.name().to_owned();
+            if region.asked != region.sharing {
+                name.push_str(&format!(" ({})", region.asked.name()));
+            }
+            if (region.max_use.iter().filter(|pages| **pages > 0).count() > 1) && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        if names.is_empty() {
+            "-".to_owned()
+        } else {
+            names.join(", ")
+        }
+    }
+
     /// The result for a reader: tables, then for every task with misses how many and why.
     #[must_use]
     pub fn to_text(&self) -> String {
