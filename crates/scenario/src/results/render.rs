@@ -6,8 +6,8 @@ use super::table::{Align, TextTable};
 use std::fmt::Write;
 
 impl RunResult {
-    /// How regions that several reservations use are shared, in a word or two; `-` where none is. Where `auto` was asked,
-    /// what was decided.
+    /// How regions that several reservations use are shared, in a word or two; `-` where none is. Where `auto` was
+    /// asked, what was decided.
     #[must_use]
     pub fn policy(&self) -> String {
         let mut names: Vec<String> = Vec::new();
