@@ -14,8 +14,12 @@ const MOST_TASKS: usize = 8;
 pub(super) fn section(runs: &[Run<'_>], detail: Detail, numbers: &mut Numbers) -> String {
     let mut html = String::from("<section id=\"comparison\">\n<h2>Comparison</h2>\n");
     html.push_str(&table(runs).to_html());
-    html.push_str(&legend::draw("Tasks", &legend::STATES));
     let tasks = common_tasks(runs);
+    if tasks.is_empty() {
+        html.push_str(&html::paragraph("No task occurs in more than one run."));
+    } else {
+        html.push_str(&legend::draw("Tasks", &legend::STATES));
+    }
     for task in tasks.iter().take(MOST_TASKS) {
         html.push_str(&side_by_side(runs, task, whole(runs), "the whole run", detail, numbers));
         let found = runs.iter().filter_map(|run| {

@@ -89,14 +89,6 @@ fn facts(run: &Run<'_>) -> String {
 /// Warnings of the run, and what the recording lacks.
 fn notes(run: &Run<'_>) -> String {
     let mut notes: Vec<String> = run.result.warnings.clone();
-    for region in &run.result.regions {
-        notes.extend(
-            region
-                .advice
-                .iter()
-                .map(|advice| format!("region {}: {}", region.name, advice.reason)),
-        );
-    }
     let recording = run.recording;
     if recording.lost > 0 {
         notes.push(format!(
