@@ -2,7 +2,7 @@
 
 use crate::slots::Slot;
 use freehold_linux::Errno;
-use freehold_linux::memory::{LockError, MapError, MemfdError};
+use freehold_linux::memory::{LockError, MapError, MemfdError, VaultError};
 
 /// A store could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +39,16 @@ pub enum SetupError {
     /// Its threads could not be started.
     #[error("the store's threads: {0}")]
     Threads(Errno),
+}
+
+impl From<VaultError> for SetupError {
+    fn from(error: VaultError) -> Self {
+        match error {
+            VaultError::Memory(error) => Self::Memory(error),
+            VaultError::Map(error) => Self::Map(error),
+            VaultError::Lock(error) => Self::Lock(error),
+        }
+    }
 }
 
 /// What is wrong with a record.

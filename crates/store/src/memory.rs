@@ -1,7 +1,6 @@
 //! A store in locked memory, with emulated latency.
 //!
-//! The bytes are in a memfd of the store's own, reached with `pread` and `pwrite`: no pointers, and the kernel copies
-//! straight between the memfd and the caller's page. A mapping of the memfd exists only to lock its frames.
+//! The bytes are in a [`Vault`]: copied by the processor, which takes a third of the time of a system call.
 
 use crate::attempts::transfer;
 use crate::channels::Channels;
@@ -13,9 +12,8 @@ use crate::store::{Due, Store, Urgency};
 use crate::tally::{StoreStats, Tally};
 use crate::{RECORD_SIZE, Record, checksum};
 use freehold_core::units::{Duration, FrameCount, Instant};
-use freehold_linux::memory::{Access, Memfd, PageLoan, SharedMapping};
-use freehold_linux::{Errno, PageRange};
-use std::sync::atomic::{AtomicU32, Ordering};
+use freehold_linux::Errno;
+use freehold_linux::memory::{PageLoan, Vault};
 
 /// Shape of a [`MemoryStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,15 +32,12 @@ pub struct StoreConfig {
 /// fills the page when it is finished.
 #[derive(Debug)]
 pub struct MemoryStore {
-    // Dropped first: the mapping of the memory below.
-    lock: SharedMapping,
-    memory: Memfd,
+    records: Vault,
     slots: SlotTable,
     channels: Channels,
     latency: Duration,
     faults: Faults,
     tally: Tally,
-    frames: AtomicU32,
 }
 
 impl MemoryStore {
@@ -57,18 +52,13 @@ impl MemoryStore {
         if config.parallel == 0 {
             return Err(SetupError::NoChannels);
         }
-        let memory = Memfd::create(c"freehold-store", config.slots as usize)?;
-        let mut lock = SharedMapping::of_whole(&memory, Access::ReadWrite)?;
-        lock.lock_on_fault()?;
         Ok(Self {
-            lock,
-            memory,
+            records: Vault::create(c"freehold-store", config.slots as usize)?,
             slots: SlotTable::new(config.slots),
             channels: Channels::new(config.latency, config.parallel, config.slots),
             latency: config.latency,
             faults: Faults::default(),
             tally: Tally::default(),
-            frames: AtomicU32::new(0),
         })
     }
 
@@ -100,42 +90,24 @@ impl MemoryStore {
     fn fetch(&self, slot: Slot) -> Result<PageLoan, StoreError> {
         let mut page = self.end(slot)?;
         self.strike(slot)?;
-        self.transfer_in(slot, page.bytes_mut())
+        self.copy_in(slot, page.bytes_mut())
             .map_err(|errno| StoreError::Io { slot, errno })?;
         self.slots.verify(slot, page.bytes())?;
         Ok(page)
     }
 
-    /// Gives `slot` a locked frame, once.
-    fn back(&self, slot: Slot) -> Result<(), Errno> {
-        if !self.slots.has(slot, Mark::BACKED) {
-            self.lock.populate(PageRange::single(slot.index()))?;
-            self.slots.set(slot, Mark::BACKED);
-            self.frames.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-
     fn copy_out(&self, slot: Slot, record: &Record) -> Result<(), Errno> {
-        self.back(slot)?;
         if self.faults.tear() {
-            return self.transfer_out(slot, &torn(record));
+            return self.records.write(slot.index(), &torn(record));
         }
         transfer(&self.faults, &self.tally, |length| {
-            rustix::io::pwrite(&self.memory, &record[..length], offset(slot))
+            self.records.write(slot.index(), &record[..length]).map(|()| length)
         })
     }
 
-    fn transfer_out(&self, slot: Slot, record: &Record) -> Result<(), Errno> {
-        let plain = Faults::default();
-        transfer(&plain, &self.tally, |length| {
-            rustix::io::pwrite(&self.memory, &record[..length], offset(slot))
-        })
-    }
-
-    fn transfer_in(&self, slot: Slot, record: &mut Record) -> Result<(), Errno> {
+    fn copy_in(&self, slot: Slot, record: &mut Record) -> Result<(), Errno> {
         transfer(&self.faults, &self.tally, |length| {
-            rustix::io::pread(&self.memory, &mut record[..length], offset(slot))
+            self.records.read(slot.index(), &mut record[..length]).map(|()| length)
         })
     }
 }
@@ -199,10 +171,9 @@ impl Store for MemoryStore {
         self.slots.check(slot)?;
         let io = |errno| StoreError::Io { slot, errno };
         let record = content.unwrap_or(&[0; RECORD_SIZE]);
-        if content.is_some() || self.slots.has(slot, Mark::BACKED) {
-            self.back(slot)
-                .and_then(|()| self.transfer_out(slot, record))
-                .map_err(io)?;
+        // What was never written reads as zeros.
+        if content.is_some() || self.records.is_backed(slot.index()) {
+            self.records.write(slot.index(), record).map_err(io)?;
         }
         self.slots.set_sum(slot, checksum::of(slot.get(), record));
         self.slots.set(slot, Mark::PRESENT);
@@ -213,9 +184,9 @@ impl Store for MemoryStore {
         self.slots.check(slot)?;
         let mut record = [0; RECORD_SIZE];
         let io = |errno| StoreError::Io { slot, errno };
-        self.transfer_in(slot, &mut record).map_err(io)?;
+        self.records.read(slot.index(), &mut record).map_err(io)?;
         record[RECORD_SIZE / 2] ^= 1;
-        self.transfer_out(slot, &record).map_err(io)
+        self.records.write(slot.index(), &record).map_err(io)
     }
 
     fn latency(&self) -> Option<Duration> {
@@ -228,7 +199,7 @@ impl Store for MemoryStore {
 
     fn stats(&self) -> StoreStats {
         StoreStats {
-            frames: FrameCount::new(self.frames.load(Ordering::Relaxed)),
+            frames: FrameCount::new(self.records.frames()),
             ..self.tally.stats()
         }
     }
@@ -241,8 +212,4 @@ impl Store for MemoryStore {
             shortfalls: Vec::new(),
         }
     }
-}
-
-fn offset(slot: Slot) -> u64 {
-    u64::from(slot.get()) * RECORD_SIZE as u64
 }

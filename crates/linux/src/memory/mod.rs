@@ -3,7 +3,9 @@
 mod loan;
 mod mapping;
 mod memfd;
+mod vault;
 
 pub use loan::{LoanCell, PageLoan};
 pub use mapping::{Access, LockError, MapError, SharedMapping};
 pub use memfd::{Memfd, MemfdError, Residency, ResidencyError, ResidencySource};
+pub use vault::{Vault, VaultError};

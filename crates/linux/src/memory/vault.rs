@@ -1,0 +1,182 @@
+//! Locked memory that pages are copied into and out of.
+//!
+//! A copy by system call costs three times as much as the copy itself. Here the memory is mapped, and safe: nobody else
+//! has it, it is in frames before it is touched, and each page is used by one thread at a time.
+
+use super::{Access, LockError, MapError, Memfd, MemfdError, SharedMapping};
+use crate::{Errno, PAGE_SIZE, PageRange};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+/// A thread copies.
+const BUSY: u8 = 1;
+/// The page has its frame.
+const BACKED: u8 = 2;
+
+/// A vault could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VaultError {
+    /// The object.
+    #[error(transparent)]
+    Memory(#[from] MemfdError),
+    /// Its mapping.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// The lock of its mapping.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+/// Pages of locked memory that nobody else maps. A page gets its frame, for good, when it is first written.
+///
+/// All operations are async-signal-safe.
+#[derive(Debug)]
+pub struct Vault {
+    mapping: SharedMapping,
+    pages: Box<[AtomicU8]>,
+    frames: AtomicU32,
+}
+
+impl Vault {
+    /// A vault of `pages` pages of zeros, without frames. `name` shows in `/proc/PID/maps`.
+    ///
+    /// # Errors
+    /// See [`VaultError`].
+    pub fn create(name: &CStr, pages: usize) -> Result<Self, VaultError> {
+        // The descriptor is closed here: the mapping is the only way to the memory, which nobody can shorten.
+        let memory = Memfd::create(name, pages)?;
+        let mut mapping = SharedMapping::of_whole(&memory, Access::ReadWrite)?;
+        mapping.lock_on_fault()?;
+        Ok(Self {
+            mapping,
+            pages: (0..pages).map(|_| AtomicU8::new(0)).collect(),
+            frames: AtomicU32::new(0),
+        })
+    }
+
+    /// Frames it holds.
+    #[must_use]
+    pub fn frames(&self) -> u32 {
+        self.frames.load(Ordering::Relaxed)
+    }
+
+    /// Whether the page has its frame: it was written once.
+    #[must_use]
+    pub fn is_backed(&self, page: usize) -> bool {
+        self.pages
+            .get(page)
+            .is_some_and(|state| state.load(Ordering::Acquire) & BACKED != 0)
+    }
+
+    /// Copies `bytes` to the front of a page.
+    ///
+    /// # Errors
+    /// `INVAL` if there is no such page or the bytes are more than a page; `BUSY` if another thread copies it; else the
+    /// kernel's refusal of a frame.
+    pub fn write(&self, page: usize, bytes: &[u8]) -> Result<(), Errno> {
+        let (start, state) = self.enter(page, bytes.len())?;
+        if state & BACKED == 0 {
+            self.mapping
+                .populate(PageRange::single(page))
+                .inspect_err(|_| self.leave(page, 0))?;
+            self.frames.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: `start` is the page, which is mapped writable as long as `self` lives, has its frame, and is used by
+        // this thread alone, as `enter` has seen to; no reference into the mapping is ever made, so `bytes` is not
+        // part of it. The length is at most a page.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
+        self.leave(page, BACKED);
+        Ok(())
+    }
+
+    /// Copies from the front of a page; zeros from one that was never written, which takes no frame.
+    ///
+    /// # Errors
+    /// `INVAL` if there is no such page or the bytes are more than a page; `BUSY` if another thread copies it.
+    pub fn read(&self, page: usize, bytes: &mut [u8]) -> Result<(), Errno> {
+        let (start, state) = self.enter(page, bytes.len())?;
+        if state & BACKED == 0 {
+            bytes.fill(0);
+        } else {
+            // SAFETY: as in `write`, in the other direction.
+            unsafe { std::ptr::copy_nonoverlapping(start, bytes.as_mut_ptr(), bytes.len()) };
+        }
+        self.leave(page, 0);
+        Ok(())
+    }
+
+    /// Makes the page this thread's alone; its first byte, and its state before.
+    fn enter(&self, page: usize, length: usize) -> Result<(*mut u8, u8), Errno> {
+        let (Some(start), Some(state)) = (self.mapping.page(page), self.pages.get(page)) else {
+            return Err(Errno::INVAL);
+        };
+        if length > PAGE_SIZE {
+            return Err(Errno::INVAL);
+        }
+        match state.fetch_or(BUSY, Ordering::Acquire) {
+            state if state & BUSY == 0 => Ok((start, state)),
+            _ => Err(Errno::BUSY),
+        }
+    }
+
+    fn leave(&self, page: usize, gained: u8) {
+        if let Some(state) = self.pages.get(page) {
+            let before = state.load(Ordering::Relaxed);
+            // Nobody else changes the state while this thread has the page.
+            state.store((before | gained) & !BUSY, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BUSY, Vault};
+    use crate::{Errno, PAGE_SIZE};
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn pages_keep_what_was_written_and_are_zeros_before() {
+        let vault = Vault::create(c"vault-test", 3).unwrap();
+        let mut bytes = [1; PAGE_SIZE];
+        vault.read(2, &mut bytes).unwrap();
+        assert_eq!((bytes, vault.frames()), ([0; PAGE_SIZE], 0));
+        vault.write(2, &[7; PAGE_SIZE]).unwrap();
+        vault.write(2, &[8; 100]).unwrap();
+        vault.read(2, &mut bytes).unwrap();
+        assert_eq!((bytes[99], bytes[100], bytes[PAGE_SIZE - 1]), (8, 7, 7));
+        assert_eq!(
+            (vault.frames(), vault.is_backed(2), vault.is_backed(1)),
+            (1, true, false)
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_or_is_in_use_is_refused() {
+        let vault = Vault::create(c"vault-test", 1).unwrap();
+        assert_eq!(vault.write(1, &[0]), Err(Errno::INVAL));
+        assert_eq!(vault.read(0, &mut [0; PAGE_SIZE + 1]), Err(Errno::INVAL));
+        vault.pages[0].fetch_or(BUSY, Ordering::Relaxed);
+        assert_eq!(vault.write(0, &[0]), Err(Errno::BUSY));
+        assert_eq!(vault.read(0, &mut [0]), Err(Errno::BUSY));
+    }
+
+    #[test]
+    fn threads_copy_side_by_side() {
+        let vault = Vault::create(c"vault-test", 4).unwrap();
+        std::thread::scope(|scope| {
+            for page in 0..4_u8 {
+                let vault = &vault;
+                scope.spawn(move || {
+                    for round in 0..100_u8 {
+                        let at = usize::from(page);
+                        vault.write(at, &[page ^ round; PAGE_SIZE]).unwrap();
+                        let mut found = [0; PAGE_SIZE];
+                        vault.read(at, &mut found).unwrap();
+                        assert_eq!(found, [page ^ round; PAGE_SIZE]);
+                    }
+                });
+            }
+        });
+        assert_eq!(vault.frames(), 4);
+    }
+}
