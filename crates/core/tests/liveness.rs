@@ -196,8 +196,8 @@ fn no_more_is_taken_back_than_wanted() {
     nobody_waits(&world);
 }
 
-/// A reservation waits for a page that another is writing back, and for a second page with the same frame. The write-back
-/// fails, so the first page is there after all: it can be evicted for the second.
+/// A reservation waits for a page that another is writing back, and for a second page with the same frame. The
+/// write-back fails, so the first page is there after all: it can be evicted for the second.
 #[test]
 fn a_page_that_stays_serves_who_waited_for_its_frame() {
     let mut world = World::new(&Shape {
