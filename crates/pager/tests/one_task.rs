@@ -6,8 +6,8 @@ mod common;
 use common::{Random, audit, check_page, config, hard, object, pager, private, write_page};
 use freehold_linux::PageRange;
 use freehold_pager::core::limits::{ObjectKind, Regime};
-use freehold_pager::core::units::PageIndex;
-use freehold_pager::{AccessError, Pager};
+use freehold_pager::core::units::{PageCount, PageIndex};
+use freehold_pager::{AccessError, Backing, Locking, Pager};
 
 #[test]
 fn pages_that_fit_are_filled_once_and_stay() {
@@ -247,4 +247,26 @@ fn pages_zapped_by_hand_come_back_as_soft_faults() {
     assert_eq!(bound.zap(&foreign, PageRange::new(0, 1)), Err(AccessError::OutOfBounds));
     drop(bound);
     audit(&pager);
+}
+
+/// However many pages are locked at once, the machine gives no more frames than are promised, but for the headroom.
+#[test]
+fn fills_run_ahead_of_the_reserve_by_no_more_than_the_headroom() {
+    for kind in [ObjectKind::Shared, ObjectKind::File] {
+        for backing in [Backing::Memory, common::file(true)] {
+            let pager = common::pager_over(600, 512, backing);
+            let reservation = hard(&pager, 512);
+            let region = object(&pager, kind, 500, Regime::Conserve);
+            let task = pager.add_task(Some(reservation)).unwrap();
+            task.map(region).unwrap();
+            let all = freehold_pager::core::limits::PageRange {
+                first: PageIndex::new(0),
+                count: PageCount::new(500),
+            };
+            assert_eq!(pager.lock_pages(reservation, region, all), Ok(Locking::Complete));
+            let report = pager.report().unwrap();
+            assert!(report.reserve_most_behind.get() <= 16, "{kind:?}: {report:#?}");
+            drop(task);
+        }
+    }
 }

@@ -6,6 +6,7 @@
 mod memory;
 mod scheduling;
 mod system;
+mod transfer;
 mod trial;
 
 use std::fmt;
@@ -59,6 +60,7 @@ pub fn all(wanted_locked: usize) -> Vec<Finding> {
     findings.push(memory::locked_zap());
     findings.push(memory::lock_limit(wanted_locked));
     findings.extend(scheduling::all());
+    findings.push(transfer::io_uring());
     findings.push(system::shmem_huge_pages());
     findings.push(system::swap());
     findings
