@@ -52,6 +52,9 @@ enum Command {
     /// An operation of the core, for valgrind to count
     #[command(hide = true)]
     BenchCore(bench::callgrind::Arguments),
+    /// A task beside a sibling, in a process of its own
+    #[command(hide = true)]
+    BenchIsolation(bench::isolation::child::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::BenchCore(arguments) => bench::callgrind::perform(arguments),
+        Command::BenchIsolation(arguments) => bench::isolation::child::perform(arguments),
     };
     outcome.unwrap_or_else(report).into()
 }

@@ -15,6 +15,7 @@ mod evict;
 mod fill;
 mod floor;
 mod four;
+pub(crate) mod isolation;
 pub(crate) mod operations;
 pub(crate) mod rounds;
 pub(crate) mod shared;
@@ -65,7 +66,7 @@ struct Bench {
     run: fn(Effort) -> Result<Found, Failure>,
 }
 
-const BENCHES: [Bench; 10] = [
+const BENCHES: [Bench; 11] = [
     Bench {
         name: "core",
         about: "one fault event handled by the core with all that follows from it, tables in the cache",
@@ -156,6 +157,15 @@ const BENCHES: [Bench; 10] = [
         judged: Judged::OursP50AtLeast,
         goal: 5.0,
         run: sim::run,
+    },
+    Bench {
+        name: "isolation",
+        about: "the response time of a reserved task beside a sibling that faults as fast as it can",
+        floor: "the same task alone",
+        unit: "ns",
+        judged: Judged::RatioP999,
+        goal: 1.2,
+        run: isolation::run,
     },
 ];
 

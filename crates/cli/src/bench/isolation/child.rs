@@ -1,0 +1,328 @@
+//! What runs in a process of its own: the task, its memory, and the sibling.
+
+use std::fs;
+use std::hint::black_box;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use freehold_core::limits::{ObjectKind, Regime};
+use freehold_linux::{PAGE_SIZE, clock, memory};
+use freehold_pager::{Bound, MappedRegion, Pager};
+use freehold_rt::class::Class;
+use freehold_rt::job::Delays;
+use freehold_rt::record::Record;
+use freehold_rt::runner::{self, Work};
+use freehold_rt::stop::StopFlag;
+use freehold_rt::timing::Timing;
+use serde::{Deserialize, Serialize};
+
+use crate::bench::rounds::{Samples, refused};
+use crate::bench::world::{self, WORDS};
+use crate::output;
+use crate::status::{Failure, Status};
+
+/// Pages of the task, all of them touched in every job.
+pub(super) const WORKING_SET: usize = 1024;
+/// Frames that the sibling can have.
+pub(super) const HOG_FRAMES: usize = 2048;
+/// Pages that the sibling touches, one after the other.
+pub(super) const HOG_PAGES: usize = 8192;
+/// From one release of the task to the next.
+pub(super) const PERIOD: Duration = Duration::from_millis(10);
+/// How often a job goes through its pages.
+const PASSES: usize = 4;
+/// Bytes of a page that a job writes.
+const WRITTEN: usize = 256;
+/// Jobs that are not measured: the first touches are among them.
+const WARM_UP: u32 = 5;
+const PRIORITY: u32 = 50;
+/// From the start to the first release.
+const START: Duration = Duration::from_millis(20);
+
+/// How the task gets its memory, and who is beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Setting {
+    /// A reservation, nobody else
+    Alone,
+    /// A reservation; the sibling is a best-effort task of the same pager
+    Beside,
+    /// Plain memory under mlockall; the sibling is a thread with plain memory
+    Mlockall,
+    /// The same with the sibling in another process
+    MlockallApart,
+    /// Plain memory of a cgroup that is short of it; the sibling is a thread with plain memory
+    Cgroup,
+    /// The sibling only, until it is ended
+    Hog,
+}
+
+impl Setting {
+    /// For a reader.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Alone => "alone",
+            Self::Beside => "beside the sibling",
+            Self::Mlockall => "mlockall",
+            Self::MlockallApart => "mlockall, sibling in another process",
+            Self::Cgroup => "memory cgroup with swap",
+            Self::Hog => "sibling",
+        }
+    }
+}
+
+/// Options of the hidden subcommand.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[arg(value_enum)]
+    setting: Setting,
+    /// Jobs to measure
+    #[arg(long, default_value_t = 1)]
+    jobs: u32,
+    /// The member file of a cgroup to join first
+    #[arg(long)]
+    join: Option<PathBuf>,
+}
+
+/// What a process found.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Report {
+    /// Of each job, in nanoseconds.
+    responses: Vec<u64>,
+    pub(super) sibling_faults: u64,
+    pub(super) seconds: f64,
+}
+
+impl Report {
+    /// The responses.
+    ///
+    /// # Errors
+    /// No memory.
+    pub(super) fn samples(&self) -> Result<Samples, Failure> {
+        let mut samples = Samples::new()?;
+        self.responses.iter().for_each(|response| samples.record(*response));
+        Ok(samples)
+    }
+}
+
+/// The hidden subcommand.
+pub(crate) fn perform(arguments: &Arguments) -> Result<Status, Failure> {
+    if let Some(members) = &arguments.join {
+        // 0 is whoever writes.
+        fs::write(members, "0").map_err(refused)?;
+    }
+    let jobs = arguments.jobs.saturating_add(WARM_UP);
+    let report = match arguments.setting {
+        Setting::Alone => reserved(jobs, false)?,
+        Setting::Beside => reserved(jobs, true)?,
+        Setting::Mlockall => plain(jobs, true, true)?,
+        Setting::MlockallApart => plain(jobs, true, false)?,
+        Setting::Cgroup => plain(jobs, false, true)?,
+        Setting::Hog => {
+            hog_plain(&AtomicBool::new(false), &AtomicU64::new(0), true);
+            return Ok(Status::Done);
+        }
+    };
+    output::print_json(&report)?;
+    Ok(Status::Done)
+}
+
+/// The task in a reservation.
+fn reserved(jobs: u32, sibling: bool) -> Result<Report, Failure> {
+    let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let own = small(WORKING_SET) + 64;
+    let pager = world::pager(own + small(HOG_FRAMES), small(WORKING_SET + HOG_PAGES))?;
+    let reservation = world::reserve(&pager, own)?;
+    let object = world::object(&pager, ObjectKind::Private, small(WORKING_SET), Regime::Conserve)?;
+    let task = pager.add_task(Some(reservation)).map_err(refused)?;
+    let region = task.map(object).map_err(refused)?;
+    let (stop, faults) = (AtomicBool::new(!sibling), AtomicU64::new(0));
+    thread::scope(|scope| {
+        let sibling = scope.spawn(|| hog_paged(&pager, &stop, &faults));
+        let report = task.enter().map_err(refused).and_then(|bound| {
+            let mut work = Touching {
+                memory: Paged { bound: &bound, region },
+                buffer: [0; PAGE_SIZE],
+                failed: None,
+            };
+            periodic(jobs, &mut work, &faults)
+        });
+        stop.store(true, Ordering::Relaxed);
+        let ended = sibling.join().unwrap_or_else(|_| Err(refused("the sibling panicked")));
+        ended.and(report)
+    })
+}
+
+/// The task in plain memory, locked or not.
+fn plain(jobs: u32, locked: bool, sibling: bool) -> Result<Report, Failure> {
+    let mut work = Touching {
+        memory: Plain(vec![[1; PAGE_SIZE]; WORKING_SET]),
+        buffer: [0; PAGE_SIZE],
+        failed: None,
+    };
+    if locked {
+        memory::lock_all_current().map_err(refused)?;
+    }
+    let (stop, faults) = (AtomicBool::new(!sibling), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| hog_plain(&stop, &faults, locked));
+        let report = periodic(jobs, &mut work, &faults);
+        stop.store(true, Ordering::Relaxed);
+        report
+    })
+}
+
+/// Does the jobs in a thread of its own class.
+fn periodic<M: Memory>(jobs: u32, work: &mut Touching<M>, faults: &AtomicU64) -> Result<Report, Failure> {
+    Class::Fifo { priority: PRIORITY }.apply(&[]).map_err(refused)?;
+    let first = clock::now().saturating_add(START);
+    let timing = Timing {
+        first,
+        period: Some(PERIOD),
+        deadline: None,
+        end: first.saturating_add(PERIOD * jobs),
+    };
+    let mut record = Record::for_timing(&timing);
+    let faults_before = faults.load(Ordering::Relaxed);
+    runner::run(&timing, &StopFlag::new(), work, &mut record);
+    let seconds = clock::now().saturating_since(first).as_secs_f64();
+    let sibling_faults = faults.load(Ordering::Relaxed) - faults_before;
+    // The class is for the jobs only: what follows must not keep others from the CPU.
+    Class::BestEffort.apply(&[]).map_err(refused)?;
+    if let Some(failure) = work.failed.take() {
+        return Err(failure);
+    }
+    let measured = record.jobs().iter().filter(|job| job.number >= u64::from(WARM_UP));
+    let nanos = |response: Duration| u64::try_from(response.as_nanos()).unwrap_or(u64::MAX);
+    Ok(Report {
+        responses: measured.map(|job| nanos(job.response())).collect(),
+        sibling_faults,
+        seconds,
+    })
+}
+
+/// Memory of the task.
+trait Memory {
+    /// Copies a page out.
+    fn read(&mut self, page: usize, to: &mut [u8; PAGE_SIZE]) -> Result<(), Failure>;
+
+    /// Writes to the front of a page.
+    fn write(&mut self, page: usize, from: &[u8]) -> Result<(), Failure>;
+
+    /// Between two jobs.
+    fn rest(&mut self) {}
+}
+
+struct Paged<'a> {
+    bound: &'a Bound<'a>,
+    region: MappedRegion,
+}
+
+impl Memory for Paged<'_> {
+    fn read(&mut self, page: usize, to: &mut [u8; PAGE_SIZE]) -> Result<(), Failure> {
+        self.bound.read(&self.region, page * PAGE_SIZE, to).map_err(refused)
+    }
+
+    fn write(&mut self, page: usize, from: &[u8]) -> Result<(), Failure> {
+        self.bound.write(&self.region, page * PAGE_SIZE, from).map_err(refused)
+    }
+
+    fn rest(&mut self) {
+        self.bound.job_end();
+    }
+}
+
+struct Plain(Vec<[u8; PAGE_SIZE]>);
+
+impl Memory for Plain {
+    fn read(&mut self, page: usize, to: &mut [u8; PAGE_SIZE]) -> Result<(), Failure> {
+        to.copy_from_slice(black_box(&self.0[page]));
+        black_box(to);
+        Ok(())
+    }
+
+    fn write(&mut self, page: usize, from: &[u8]) -> Result<(), Failure> {
+        self.0[page][..from.len()].copy_from_slice(from);
+        black_box(&mut self.0[page]);
+        Ok(())
+    }
+}
+
+/// A job: every page is read, and written in part, several times over.
+struct Touching<M> {
+    memory: M,
+    buffer: [u8; PAGE_SIZE],
+    failed: Option<Failure>,
+}
+
+impl<M: Memory> Touching<M> {
+    fn touch(&mut self) -> Result<(), Failure> {
+        for _ in 0..PASSES {
+            for page in 0..WORKING_SET {
+                self.memory.read(page, &mut self.buffer)?;
+                self.memory.write(page, &self.buffer[..WRITTEN])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<M: Memory> Work for Touching<M> {
+    fn job(&mut self, _number: u64) -> ControlFlow<()> {
+        match self.touch() {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(failure) => {
+                self.failed = Some(failure);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn delays(&self) -> Delays {
+        Delays::default()
+    }
+
+    fn rest(&mut self) {
+        self.memory.rest();
+    }
+}
+
+/// Writes a page after the other of four times as many as there are frames, so that every write faults, takes a dirty
+/// page out and brings one in.
+fn hog_paged(pager: &Pager, stop: &AtomicBool, faults: &AtomicU64) -> Result<(), Failure> {
+    let pages = u32::try_from(HOG_PAGES).unwrap_or(u32::MAX);
+    let object = world::object(pager, ObjectKind::Private, pages, Regime::Conserve)?;
+    let task = pager.add_task(None).map_err(refused)?;
+    let region = task.map(object).map_err(refused)?;
+    let bound = task.enter().map_err(refused)?;
+    for page in (0..HOG_PAGES).cycle() {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        bound.write_word(&region, page * WORDS, 1).map_err(refused)?;
+        faults.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Writes a page after the other of fresh memory, over and over; of memory that is `kept`, where a cgroup makes the
+/// kernel take pages away.
+fn hog_plain(stop: &AtomicBool, faults: &AtomicU64, fresh: bool) {
+    let mut memory = vec![0_u8; HOG_PAGES * PAGE_SIZE];
+    loop {
+        for page in 0..HOG_PAGES {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            memory[page * PAGE_SIZE] = 1;
+            black_box(&mut memory);
+            faults.fetch_add(1, Ordering::Relaxed);
+        }
+        if fresh {
+            drop(std::mem::replace(&mut memory, vec![0_u8; HOG_PAGES * PAGE_SIZE]));
+        }
+    }
+}

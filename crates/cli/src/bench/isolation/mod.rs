@@ -1,0 +1,206 @@
+//! Isolation: the response time of a periodic task that touches all its memory in every job, alone and beside a
+//! sibling that faults as fast as it can.
+//!
+//! Each way of giving the task its memory runs in a process of its own, because `mlockall` concerns a whole process;
+//! all are this very command. The sibling is a thread of the same process where nothing else is said: that is the
+//! harder case, since whatever it unmaps interrupts the CPU that the task runs on.
+
+mod cgroup;
+pub(crate) mod child;
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use super::rounds::{Effort, Found, Samples, refused};
+use crate::signals;
+use crate::status::Failure;
+
+use cgroup::Limited;
+use child::{Report, Setting};
+
+/// Jobs of the task in one round of each setting.
+const JOBS: u32 = 300;
+/// How often a child is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+pub(crate) fn run(effort: Effort) -> Result<Found, Failure> {
+    let stop = signals::catch()?;
+    let mut found = Found::new()?;
+    let jobs = effort.scaled(JOBS);
+    let mut others = [
+        (Setting::Mlockall, Side::new()?),
+        (Setting::MlockallApart, Side::new()?),
+        (Setting::Cgroup, Side::new()?),
+    ];
+    let mut ours = Side::new()?;
+    let mut missing = None;
+    for _ in 0..effort.rounds {
+        found.floor.merge(&measure(Setting::Alone, jobs, &stop)?.samples()?);
+        ours.add(&measure(Setting::Beside, jobs, &stop)?)?;
+        for (setting, side) in &mut others {
+            if *setting == Setting::Cgroup && missing.is_some() {
+                continue;
+            }
+            match measure(*setting, jobs, &stop) {
+                Ok(report) => side.add(&report)?,
+                Err(Failure::Run(reason)) if *setting == Setting::Cgroup => missing = Some(reason),
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+    report(&mut found, &ours, &others);
+    if let Some(reason) = missing {
+        found.notes.push(format!(
+            "the kernel's memory cgroup with swap was not measured: {reason}"
+        ));
+    }
+    Ok(found)
+}
+
+/// What one setting gave in all rounds.
+#[derive(Debug)]
+struct Side {
+    samples: Samples,
+    faults: f64,
+    seconds: f64,
+}
+
+impl Side {
+    fn new() -> Result<Self, Failure> {
+        Ok(Self {
+            samples: Samples::new()?,
+            faults: 0.0,
+            seconds: 0.0,
+        })
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "for display; far below 2^53")]
+    fn add(&mut self, report: &Report) -> Result<(), Failure> {
+        self.samples.merge(&report.samples()?);
+        self.faults += report.sibling_faults as f64;
+        self.seconds += report.seconds;
+        Ok(())
+    }
+
+    fn rate(&self) -> f64 {
+        if self.seconds > 0.0 {
+            self.faults / self.seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+fn report(found: &mut Found, ours: &Side, others: &[(Setting, Side)]) {
+    found.ours.merge(&ours.samples);
+    for (setting, side) in others.iter().filter(|(_, side)| side.seconds > 0.0) {
+        found.add_side(setting.name(), &side.samples);
+    }
+    found.row("the sibling's faults in a second: ours", ours.rate().round(), "");
+    for (setting, side) in others.iter().filter(|(_, side)| side.seconds > 0.0) {
+        let what = format!("the sibling's faults in a second: {}", setting.name());
+        found.row(&what, side.rate().round(), "");
+    }
+    let [(_, mlockall), ..] = others else { return };
+    let (us, them) = (ours.samples.quantiles().p999, mlockall.samples.quantiles().p999);
+    found.goal_row("p99.9 beside the sibling, ours / mlockall", us / them, "", 1.0);
+    found.notes.push(format!(
+        "a SCHED_FIFO task reads and writes {} pages every {} ms; response from its release",
+        child::WORKING_SET,
+        child::PERIOD.as_millis()
+    ));
+    found
+        .notes
+        .push("each 99.9th percentile is of some thousand jobs at most: a stall of the machine shows in it".to_owned());
+}
+
+/// Runs one setting in a process of its own.
+fn measure(setting: Setting, jobs: u32, stop: &AtomicBool) -> Result<Report, Failure> {
+    // Dropped last, and so undone after the process has ended.
+    let limited = (setting == Setting::Cgroup).then(Limited::new).transpose()?;
+    let mut command = this_command()?;
+    command.arg(
+        setting
+            .to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned()),
+    );
+    command.arg("--jobs").arg(jobs.to_string());
+    if let Some(limited) = &limited {
+        command.arg("--join").arg(limited.members());
+    }
+    let _hog = (setting == Setting::MlockallApart).then(hog).transpose()?;
+    let mut child = Running::start(command)?;
+    let text = child.wait(stop)?;
+    serde_json::from_str(&text).map_err(|error| refused(format!("a measuring process said {text:?}: {error}")))
+}
+
+/// The sibling alone, as a process that ends when this is dropped.
+fn hog() -> Result<Running, Failure> {
+    let mut command = this_command()?;
+    command.arg(
+        Setting::Hog
+            .to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned()),
+    );
+    Running::start(command)
+}
+
+fn this_command() -> Result<Command, Failure> {
+    let mut command = Command::new(std::env::current_exe().map_err(refused)?);
+    command.arg("bench-isolation");
+    Ok(command)
+}
+
+/// A child process, ended when dropped.
+#[derive(Debug)]
+struct Running(Child);
+
+impl Running {
+    fn start(mut command: Command) -> Result<Self, Failure> {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.spawn().map(Self).map_err(refused)
+    }
+
+    /// Waits for the end, and returns what it printed: little enough for a pipe.
+    fn wait(&mut self, stop: &AtomicBool) -> Result<String, Failure> {
+        let status = loop {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Failure::Stopped);
+            }
+            if let Some(status) = self.0.try_wait().map_err(refused)? {
+                break status;
+            }
+            thread::sleep(LOOK);
+        };
+        let (mut said, mut complained) = (String::new(), String::new());
+        if let (Some(stdout), Some(stderr)) = (&mut self.0.stdout, &mut self.0.stderr) {
+            stdout.read_to_string(&mut said).map_err(refused)?;
+            stderr.read_to_string(&mut complained).map_err(refused)?;
+        }
+        if status.success() {
+            return Ok(said);
+        }
+        let reason = complained.trim().trim_start_matches("freehold: ");
+        Err(Failure::Run(if reason.is_empty() {
+            status.to_string()
+        } else {
+            reason.to_owned()
+        }))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail for a process that has ended and was waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
