@@ -30,8 +30,11 @@ use crate::slots::Slots;
 use crate::task::{Mapping, Task};
 use crate::units::{Instant, PageIndex};
 
-/// Pages evicted together by one fault, at most.
+/// Pages of a reservation evicted together by one fault, at most.
 pub const EVICTION_BATCH: u32 = 16;
+/// Pages of the pool evicted together by one fault of a task without a reservation, at most. Each batch disturbs every
+/// CPU that runs a thread of the same address space, so whoever has no guarantee takes fewer, larger ones.
+pub const POOL_EVICTION_BATCH: u32 = 64;
 /// Pages demoted together by one fault, at most.
 pub const DEMOTION_BATCH: u32 = 64;
 /// Pages of one lock on their way in at a time, at most.
@@ -39,7 +42,7 @@ pub(crate) const LOCK_WINDOW: u32 = 8;
 /// Reservation slots that a region under `none` can tell apart.
 pub(crate) const COMPARED_SLOTS: u32 = 32;
 /// Effects of one batch of demotions and evictions, at most: an eviction may transfer, unmap and write back.
-const BATCH_EFFECTS: usize = DEMOTION_BATCH as usize + 3 * EVICTION_BATCH as usize;
+const BATCH_EFFECTS: usize = DEMOTION_BATCH as usize + 3 * POOL_EVICTION_BATCH as usize;
 
 /// The policy of Freehold: all reservations, objects and pages of one pool of frames.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 use crate::effect::{Scope, UnmapReason};
 use crate::entry::{Marks, Place};
 use crate::index::{EntryIndex, HolderIndex};
-use crate::memory::{DEMOTION_BATCH, EVICTION_BATCH, Memory};
+use crate::memory::{DEMOTION_BATCH, EVICTION_BATCH, Memory, POOL_EVICTION_BATCH};
 
 /// The share of a holder's pages that ought to be inactive: one quarter, the time in which a page can prove that it is
 /// used.
@@ -18,12 +18,13 @@ const BATCH_SHARE: u32 = 32;
 impl Memory {
     /// Frames freed together when this holder has none: few enough to cost little of a small reservation.
     pub(crate) fn eviction_batch(&self, holder: HolderIndex) -> u32 {
-        let size = if holder == HolderIndex::POOL {
-            self.total
-        } else {
-            self.account_of(holder).capacity
-        };
-        (size / BATCH_SHARE).clamp(1, EVICTION_BATCH)
+        if holder == HolderIndex::POOL {
+            // Its own pages, not all frames: reservations may have left it few.
+            let account = self.account_of(holder);
+            let pages = account.active.len() + account.inactive.len();
+            return (pages / BATCH_SHARE).clamp(1, POOL_EVICTION_BATCH);
+        }
+        (self.account_of(holder).capacity / BATCH_SHARE).clamp(1, EVICTION_BATCH)
     }
 
     /// Moves pages from the front of the active list to the inactive list until that has its share, at most
