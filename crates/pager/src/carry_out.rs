@@ -1,9 +1,12 @@
 //! Effects turned into system calls.
 //!
-//! The order within one batch: threads whose faults were answered are woken; all unmappings; then requests in the order
-//! in which the core made them. The core orders effects for each page only, and for one page unmappings precede its
-//! eviction, so this is one of the orders it allows; it lets adjacent pages be unmapped and dropped together. One
-//! system call for a run matters: with a sibling thread running on another CPU each call costs a TLB shoot-down.
+//! The order within one batch: threads whose faults were answered are woken; all unmappings but demotions; then requests
+//! in the order in which the core made them; then demotions. The core orders effects for each page only, and for one page
+//! unmappings precede its eviction (a page demoted and evicted in one batch is unmapped for its eviction too), so this
+//! is one of the orders it allows; it lets adjacent pages be unmapped and dropped together. One system call for a run
+//! matters: with a sibling thread running on another CPU each call costs a TLB shoot-down, after which the sibling has
+//! to find all its translations again. Demotions come last so that their shoot-down falls together with that of the
+//! drops that follow: the sibling pays once for both.
 
 use crate::context::{Context, Ended, Unmapping, Work};
 use crate::object::{Object, Whose};
@@ -63,7 +66,7 @@ impl Shared {
         let copied_early = self.copy_before_zapping(context);
         #[cfg(not(feature = "canary"))]
         let copied_early = false;
-        self.unmap(context);
+        self.unmap(&mut context.unmappings);
         let mut at = 0;
         let mut begun = false;
         while let Some(&work) = context.work.get(at) {
@@ -85,25 +88,26 @@ impl Shared {
         if begun {
             self.store.flush();
         }
+        self.unmap(&mut context.demotions);
     }
 
     /// Advances the epochs of all pages to unmap, then zaps them in runs.
-    fn unmap(&self, context: &mut Context) {
-        if context.unmappings.is_empty() {
+    fn unmap(&self, unmappings: &mut Vec<Unmapping>) {
+        if unmappings.is_empty() {
             return;
         }
-        context.unmappings.sort_unstable_by_key(|unmapping| {
+        unmappings.sort_unstable_by_key(|unmapping| {
             let whose = match unmapping.whose {
                 Whose::Everyones => u32::MAX,
                 Whose::Of(HolderRow(row)) => row,
             };
             (unmapping.object, whose, unmapping.page)
         });
-        for unmapping in &context.unmappings {
+        for unmapping in unmappings.iter() {
             let object = self.object_at(unmapping.object);
             self.epochs.advance(object.number(unmapping.page));
         }
-        let mut rest = &context.unmappings[..];
+        let mut rest = &unmappings[..];
         while let Some((first, run)) = unmapping_run(rest) {
             let pages = PageRange::new(first.page, run);
             match self.object_at(first.object).zap(pages, first.whose) {
@@ -113,7 +117,7 @@ impl Shared {
             self.counters.pages_zapped.add(run as u64);
             rest = &rest[unmapping_entries(rest, first, run)..];
         }
-        context.unmappings.clear();
+        unmappings.clear();
     }
 
     /// A page that stays mapped can be written after it was copied out. Nothing right can follow.

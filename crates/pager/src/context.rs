@@ -8,7 +8,7 @@ use freehold_core::fact::{PageRef, Request};
 use std::collections::VecDeque;
 
 /// Most transfers ended together.
-pub(crate) const DUE_BATCH: usize = 16;
+pub(crate) const DUE_BATCH: usize = 64;
 
 /// Pages to unmap.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +47,8 @@ pub(crate) struct Context {
     /// The task whose thread this is; none for commands.
     pub(crate) me: Option<u16>,
     pub(crate) unmappings: Vec<Unmapping>,
+    /// Those that only ask whether a page is still referenced.
+    pub(crate) demotions: Vec<Unmapping>,
     pub(crate) work: Vec<Work>,
     /// Tasks whose answers were posted and that may be asleep.
     pub(crate) wakes: Vec<u16>,
@@ -66,6 +68,7 @@ impl Context {
         Self {
             me,
             unmappings: Vec::with_capacity(effects),
+            demotions: Vec::with_capacity(effects),
             work: Vec::with_capacity(effects),
             wakes: Vec::with_capacity(effects.max(tasks)),
             ended: VecDeque::with_capacity(2 * effects),
@@ -79,6 +82,7 @@ impl Context {
     /// Whether one more effect of any kind fits.
     pub(crate) fn has_room(&self) -> bool {
         self.unmappings.len() < self.unmappings.capacity()
+            && self.demotions.len() < self.demotions.capacity()
             && self.work.len() < self.work.capacity()
             && self.wakes.len() < self.wakes.capacity()
     }

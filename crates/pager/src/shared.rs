@@ -18,7 +18,7 @@ use crate::reserve::Reserve;
 use crate::task::Local;
 use crate::watch::Watch;
 use freehold_core::Memory;
-use freehold_core::effect::{Effect, Holder, Scope, Source};
+use freehold_core::effect::{Effect, Holder, Scope, Source, UnmapReason};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::units::Instant;
@@ -208,6 +208,11 @@ impl Shared {
             }
             Effect::Retry { task } => self.post(task.index(), Answer::Retry, context),
             Effect::Fail { task, failure } => self.post(task.index(), Answer::Fail(failure), context),
+            Effect::Unmap {
+                page,
+                from,
+                reason: UnmapReason::Demotion,
+            } => context.demotions.push(unmapping(page, from)),
             Effect::Unmap { page, from, .. } => context.unmappings.push(unmapping(page, from)),
             Effect::Fill { page, source, urgent } => {
                 let holder = urgent.map_or(HolderRow::POOL, |task| self.holder_of(task.index()));
