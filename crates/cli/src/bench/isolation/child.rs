@@ -26,7 +26,7 @@ use crate::output;
 use crate::status::{Failure, Status};
 
 /// Pages of the task, all of them touched in every job.
-pub(super) const WORKING_SET: usize = 1024;
+pub(super) const WORKING_SET: usize = 256;
 /// Frames that the sibling can have.
 pub(super) const HOG_FRAMES: usize = 2048;
 /// Pages that the sibling touches, one after the other.
@@ -34,7 +34,7 @@ pub(super) const HOG_PAGES: usize = 8192;
 /// From one release of the task to the next.
 pub(super) const PERIOD: Duration = Duration::from_millis(10);
 /// How often a job goes through its pages.
-const PASSES: usize = 4;
+const PASSES: usize = 16;
 /// Bytes of a page that a job writes.
 const WRITTEN: usize = 256;
 /// Jobs that are not measured: the first touches are among them.
