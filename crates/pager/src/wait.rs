@@ -12,7 +12,7 @@
 //! by what that thread drained at once: one fact's effects and the transfers it ends together.
 
 use crate::config::Pace;
-use crate::context::{Context, DUE_BATCH};
+use crate::context::Context;
 use crate::mailbox::Answer;
 use crate::recorder::WaitEvent;
 use crate::request::{Candidate, HolderRow, WHEN_TOLD};
@@ -87,7 +87,7 @@ impl Shared {
             match self.transfers.candidate(waiter.holder, waiter.page, now) {
                 // It waits for a frame: with one that is due come all that are, because they are dropped together.
                 Some(candidate) if candidate.number != waiter.page && self.transfers.is_due(waiter.holder, now) => {
-                    self.finish_due(context, waiter.holder, DUE_BATCH);
+                    self.finish_due(context, waiter.holder, self.store.burst());
                 }
                 Some(candidate) if candidate.due <= now => {
                     self.finish_page_due(context, candidate.number);

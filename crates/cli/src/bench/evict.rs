@@ -9,6 +9,7 @@ use std::rc::Rc;
 use freehold_core::limits::{ObjectKind, Regime};
 use freehold_linux::bare::{BareRegion, PageContent};
 use freehold_linux::{PAGE_SIZE, PageRange, clock};
+use freehold_pager::Report;
 
 use super::floor::{Floor, Serving};
 use super::rounds::{Effort, Found, Samples, refused};
@@ -23,17 +24,44 @@ const BATCH: usize = 16;
 const WALKS: u32 = 10;
 
 pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
-    let mut outcome = Found::new()?;
+    let mut found = Found::new()?;
     let walks = effort.scaled(WALKS);
-    outcome.alternate(effort, |samples| floor(samples, walks), |samples| ours(samples, walks))?;
-    outcome.notes.push(format!(
+    let mut calls = Calls::default();
+    found.alternate(
+        effort,
+        |samples| floor(samples, walks),
+        |samples| ours(samples, walks, &mut calls),
+    )?;
+    found.row("faults for each zap", calls.faults / calls.zaps, "");
+    found.row("faults for each punch", calls.faults / calls.punches, "");
+    found.row("locks of the core for each fault", calls.locks / calls.faults, "");
+    found.notes.push(format!(
         "batches: both sides zap, copy out and drop {BATCH} adjacent pages together; ours zaps up to 64 together once \
          more, when they are demoted"
     ));
-    outcome
+    found
         .notes
         .push("ours also makes and verifies a checksum of each page".to_owned());
-    Ok(outcome)
+    Ok(found)
+}
+
+/// System calls of the pager, and what they were for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Calls {
+    faults: f64,
+    zaps: f64,
+    punches: f64,
+    locks: f64,
+}
+
+impl Calls {
+    #[allow(clippy::cast_precision_loss, reason = "for display; far below 2^53")]
+    fn add(&mut self, faults: u64, before: &Report, after: &Report) {
+        self.faults += faults as f64;
+        self.zaps += (after.zap_calls - before.zap_calls) as f64;
+        self.punches += (after.punch_calls - before.punch_calls) as f64;
+        self.locks += (after.core_locks - before.core_locks) as f64;
+    }
 }
 
 /// Walks over all pages; a sample is the mean of one batch.
@@ -96,7 +124,7 @@ impl Ring {
     }
 }
 
-fn ours(samples: &mut Samples, walks: u32) -> Result<(), Failure> {
+fn ours(samples: &mut Samples, walks: u32, calls: &mut Calls) -> Result<(), Failure> {
     let pager = world::pager(FRAMES + 64, PAGES)?;
     let reservation = world::reserve(&pager, FRAMES)?;
     let object = world::object(&pager, ObjectKind::Private, PAGES, Regime::Conserve)?;
@@ -105,10 +133,11 @@ fn ours(samples: &mut Samples, walks: u32) -> Result<(), Failure> {
     let bound = task.enter().map_err(refused)?;
     let touch = |page: usize| bound.write_word(&region, page * WORDS, 1).map_err(refused);
     (0..2).try_for_each(|_| walk(None, touch))?;
-    let before = task.counts();
+    let (before, called) = (task.counts(), pager.report().map_err(refused)?);
     (0..walks).try_for_each(|_| walk(Some(samples), touch))?;
     let counts = task.counts();
     let wanted = u64::from(walks * PAGES);
+    calls.add(wanted, &called, &pager.report().map_err(refused)?);
     world::expect("swap-ins", counts.swap_ins - before.swap_ins, wanted)?;
     world::expect("evictions", counts.evictions - before.evictions, wanted)
 }

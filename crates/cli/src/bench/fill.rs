@@ -17,11 +17,11 @@ const PAGES: u32 = 1024;
 const PASSES: u32 = 10;
 
 pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
-    let mut outcome = Found::new()?;
+    let mut found = Found::new()?;
     let passes = effort.scaled(PASSES);
     let stored = vec![[0x5a; PAGE_SIZE]; PAGES as usize];
     let mut unlocked = Samples::new()?;
-    outcome.alternate(
+    found.alternate(
         effort,
         |samples| {
             floor(samples, passes, &stored, fill_locked)?;
@@ -29,15 +29,15 @@ pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
         },
         |samples| (0..passes).try_for_each(|_| ours(samples, &stored)),
     )?;
-    outcome.add_side("UFFDIO_COPY", &unlocked);
-    outcome.notes.push(
+    found.add_side("UFFDIO_COPY", &unlocked);
+    found.notes.push(
         "UFFDIO_COPY, shown for comparison, gives a frame that is not locked and keeps none for the reservation"
             .to_owned(),
     );
-    outcome
+    found
         .notes
         .push("ours also verifies a checksum of the page, and gives back a frame of the reserve".to_owned());
-    Ok(outcome)
+    Ok(found)
 }
 
 fn fill_locked(region: &BareRegion, page: usize, content: &PageContent) -> bool {

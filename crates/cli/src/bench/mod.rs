@@ -210,7 +210,8 @@ fn choose(name: &str) -> Result<Vec<&'static Bench>, Failure> {
 
 fn measure(bench: &Bench, effort: Effort) -> Result<BenchResult, Failure> {
     let _progress = Progress::start(&format!("measuring {}", bench.name), None);
-    let outcome = (bench.run)(effort)?;
+    let mut outcome = (bench.run)(effort)?;
+    outcome.row("ratio of means", outcome.ours.mean() / outcome.floor.mean(), "");
     let (floor_ns, ours_ns) = (outcome.floor.quantiles(), outcome.ours.quantiles());
     let ratio = Ratio::of(&ours_ns, &floor_ns);
     let held = bench.judged.judge(&ours_ns, &ratio, bench.goal);

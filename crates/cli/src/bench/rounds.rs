@@ -75,6 +75,12 @@ impl Samples {
         }
     }
 
+    /// The mean.
+    #[allow(clippy::cast_precision_loss, reason = "for display; far below 2^53")]
+    pub(crate) fn mean(&self) -> f64 {
+        self.0.mean() / (SCALE as f64)
+    }
+
     /// What the document shows.
     #[allow(clippy::cast_precision_loss, reason = "for display; far below 2^53")]
     pub(crate) fn quantiles(&self) -> Quantiles {

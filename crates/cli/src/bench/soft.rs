@@ -14,13 +14,13 @@ const PAGES: u32 = 256;
 const WALKS: u32 = 80;
 
 pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
-    let mut outcome = Found::new()?;
+    let mut found = Found::new()?;
     let walks = effort.scaled(WALKS);
-    outcome.alternate(effort, |samples| floor(samples, walks), |samples| ours(samples, walks))?;
-    outcome.notes.push(format!(
+    found.alternate(effort, |samples| floor(samples, walks), |samples| ours(samples, walks))?;
+    found.notes.push(format!(
         "{PAGES} pages are unmapped together, then written one after the other"
     ));
-    Ok(outcome)
+    Ok(found)
 }
 
 fn floor(samples: &mut Samples, walks: u32) -> Result<(), Failure> {
