@@ -14,9 +14,13 @@ use crate::report::Broken;
 use crate::request::{Account, HolderRow, Transfer, WHEN_TOLD};
 use crate::shared::{Shared, TaskRow};
 use freehold_core::fact::{PageRef, Request};
+use freehold_core::units::Instant;
 use freehold_linux::{Errno, PageRange};
 use freehold_store::{Completion, Due, Slot, StoreError, Urgency};
 use std::sync::atomic::Ordering;
+
+/// What has ended is told to the core so many at a time.
+const ENDS_IN_ONE_HOLD: usize = 16;
 
 impl Shared {
     /// Carries out all that is in the buffers, and tells the core what ended at once, until nothing is left to do.
@@ -24,22 +28,32 @@ impl Shared {
         loop {
             self.trim_reserve(context);
             self.carry_out(context);
-            let Some(Ended { page, kind, failed }) = context.ended.pop_front() else {
+            if context.ended.is_empty() {
                 return;
-            };
-            self.tell_ended(context, page, kind, failed);
+            }
+            self.tell_ended(context);
         }
     }
 
-    fn tell_ended(&self, context: &mut Context, page: PageRef, kind: Request, failed: bool) {
-        let told = self.tell(context, |core, now| {
-            if failed {
-                core.handle_failed(now, page, kind)
-            } else {
-                core.handle_done(now, page, kind)
+    /// Tells the core what ended, several in one hold of its lock: each is short, and to lock takes longer than most.
+    fn tell_ended(&self, context: &mut Context) {
+        let refused = self.hold_core(context, |shared, core, context, now| {
+            let mut refused = 0;
+            for _ in 0..ENDS_IN_ONE_HOLD {
+                let Some(Ended { page, kind, failed }) = context.ended.pop_front() else {
+                    break;
+                };
+                let told = if failed {
+                    core.handle_failed(now, page, kind)
+                } else {
+                    core.handle_done(now, page, kind)
+                };
+                refused += u32::from(told.is_err());
+                shared.drain(core, context);
             }
+            refused
         });
-        if told.is_err() {
+        for _ in 0..refused {
             self.counters.note_broken(Broken::CompletionRefused);
         }
     }
@@ -146,13 +160,13 @@ impl Shared {
 
     fn begin_read(&self, context: &mut Context, page: PageRef, holder: HolderRow, task: Option<u16>) {
         let urgency = task.map_or(Urgency::BACKGROUND, |task| self.tasks[usize::from(task)].urgency());
-        let begun = self.submit_read(page, urgency);
+        let begun = self.submit_read(page, urgency, self.lately(context));
         let account = context.account(holder, task);
         self.enter(context, page, Request::Fill, account, begun);
     }
 
     /// Gives the page its frame and has it filled.
-    fn submit_read(&self, page: PageRef, urgency: Urgency) -> Result<Due, StoreError> {
+    fn submit_read(&self, page: PageRef, urgency: Urgency, now: Instant) -> Result<Due, StoreError> {
         let slot = self.slot(page);
         self.give_frame(page).map_err(|errno| StoreError::Io { slot, errno })?;
         let object = self.object_at(page.object().index());
@@ -160,7 +174,7 @@ impl Shared {
         object
             .lend(Object::page_of(page))
             .ok_or(StoreError::NoSuchSlot(slot))
-            .and_then(|loan| self.store.submit_read(self.now(), slot, urgency, loan))
+            .and_then(|loan| self.store.submit_read(now, slot, urgency, loan))
             .inspect_err(|_| self.take_frame_back(page))
     }
 
@@ -179,7 +193,7 @@ impl Shared {
         let loan = self.object_at(page.object().index()).lend(Object::page_of(page));
         let begun = loan
             .ok_or(StoreError::NoSuchSlot(slot))
-            .and_then(|loan| self.store.submit_write(self.now(), slot, urgency, loan));
+            .and_then(|loan| self.store.submit_write(self.lately(context), slot, urgency, loan));
         let account = context.account(holder, context.me);
         self.enter(context, page, Request::Evict, account, begun);
     }

@@ -5,6 +5,7 @@ use crate::object::Whose;
 use crate::recorder::{EventCapacity, Recorder};
 use crate::request::{HolderRow, Transfer};
 use freehold_core::fact::{PageRef, Request};
+use freehold_core::units::Instant;
 use std::collections::VecDeque;
 
 /// Most transfers ended together.
@@ -58,6 +59,9 @@ pub(crate) struct Context {
     pub(crate) drops: Vec<(usize, usize)>,
     /// Time spent waiting for the core's lock, until somebody takes it for his account.
     pub(crate) lock_wait: u64,
+    /// When this thread last looked at the clock, in a fault or in the core: so recent that what it begins next begins
+    /// then. A look costs as much as a step of the core.
+    pub(crate) looked: Instant,
     /// Writes down what happens, if that was asked for.
     pub(crate) recorder: Option<Box<Recorder>>,
 }
@@ -75,6 +79,7 @@ impl Context {
             due: Vec::with_capacity(DUE_BATCH),
             drops: Vec::with_capacity(effects.max(DUE_BATCH)),
             lock_wait: 0,
+            looked: Instant::ZERO,
             recorder: events.map(|capacity| Box::new(Recorder::new(capacity))),
         }
     }

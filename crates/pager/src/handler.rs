@@ -9,7 +9,7 @@ use crate::task::{Local, View};
 use crate::wait::Waiter;
 use freehold_core::effect::{Protection, Resolution};
 use freehold_core::fact::{Access, Fault};
-use freehold_core::units::PageIndex;
+use freehold_core::units::{Instant, PageIndex};
 use freehold_linux::fault::{FaultInfo, Handled};
 use freehold_linux::{Errno, PAGE_SIZE, PageRange, clock};
 use std::cell::Cell;
@@ -93,6 +93,7 @@ impl Shared {
             return Served::Foreign;
         };
         let begun = clock::now().as_nanos();
+        local.context.looked = Instant::new(begun);
         let waited_before = row.counters.waited();
         row.counters.faults.add(1);
         let served = self.resolve(row, local, view, page, fault);
@@ -112,7 +113,7 @@ impl Shared {
     fn resolve(&self, row: &TaskRow, local: &mut Local, view: View, page: usize, fault: FaultInfo) -> Served {
         let holder = local.holder;
         let context = &mut local.context;
-        self.finish_due(context, holder, self.store.burst());
+        self.finish_due(context, holder, self.store.burst(), self.lately(context));
         let access = match (fault.protection, fault.write) {
             (true, _) => Access::Upgrade,
             (false, true) => Access::Write,

@@ -417,7 +417,7 @@ impl Pager {
             } else if next.due > shared.now() {
                 clock::sleep_until(MonotonicTime::from_nanos(next.due.get()));
             }
-            if shared.finish_page_due(context, next.number) {
+            if shared.finish_page_due(context, next.number, shared.now()) {
                 return true;
             }
         }

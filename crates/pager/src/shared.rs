@@ -112,6 +112,14 @@ impl Shared {
         }
     }
 
+    /// The present, or so nearly that nothing but decisions lies between.
+    pub(crate) fn lately(&self, context: &Context) -> Instant {
+        match self.pace {
+            Pace::Clock => context.looked,
+            Pace::Manual => self.now(),
+        }
+    }
+
     /// Hands one fact or command to the core and carries out all that follows from it.
     pub(crate) fn ask<R>(&self, context: &mut Context, fact: impl FnOnce(&mut Memory, Instant) -> R) -> R {
         let _busy = self.busy(context);
@@ -138,6 +146,19 @@ impl Shared {
 
     /// Hands one fact or command to the core and drains what follows from it.
     pub(crate) fn tell<R>(&self, context: &mut Context, fact: impl FnOnce(&mut Memory, Instant) -> R) -> R {
+        self.hold_core(context, |shared, core, context, now| {
+            let result = fact(core, now);
+            shared.drain(core, context);
+            result
+        })
+    }
+
+    /// Does something with the core under its lock, and writes down how long that was held.
+    pub(crate) fn hold_core<R>(
+        &self,
+        context: &mut Context,
+        work: impl FnOnce(&Self, &mut Memory, &mut Context, Instant) -> R,
+    ) -> R {
         let waited_before = context.lock_wait;
         let mut core = self.lock_core(context);
         let begun = clock::now();
@@ -148,10 +169,10 @@ impl Shared {
             Pace::Clock => Instant::new(begun.as_nanos()),
             Pace::Manual => self.now(),
         };
-        let result = fact(&mut core, now);
-        self.drain(&mut core, context);
+        let result = work(self, &mut core, context, now);
         let ended = clock::now();
         drop(core);
+        context.looked = Instant::new(ended.as_nanos());
         let held = ended.as_nanos() - begun.as_nanos();
         self.counters.core_locks.add(1);
         self.counters.longest_hold.raise(held);
@@ -174,7 +195,7 @@ impl Shared {
         core
     }
 
-    fn drain(&self, core: &mut Memory, context: &mut Context) {
+    pub(crate) fn drain(&self, core: &mut Memory, context: &mut Context) {
         while let Some(effect) = core.poll_effect() {
             if !context.has_room() {
                 // Only a lock of very many pages leaves so much. What follows must not overtake what is in the

@@ -8,18 +8,19 @@ use crate::report::Broken;
 use crate::request::{HolderRow, Transfer, WHEN_TOLD};
 use crate::shared::Shared;
 use freehold_core::fact::Request;
+use freehold_core::units::Instant;
 use freehold_store::Due;
 
 impl Shared {
-    /// Ends transfers of `holder` that are due, at most `most`. In manual pace the coordinator does.
-    pub(crate) fn finish_due(&self, context: &mut Context, holder: HolderRow, most: usize) {
+    /// Ends transfers of `holder` that were due at `now`, at most `most`. In manual pace the coordinator does.
+    pub(crate) fn finish_due(&self, context: &mut Context, holder: HolderRow, most: usize, now: Instant) {
         let mut left = most;
-        while left > 0 && self.pace == Pace::Clock && self.transfers.is_due(holder, self.now()) {
+        while left > 0 && self.pace == Pace::Clock && self.transfers.is_due(holder, now) {
             let _busy = self.busy(context);
             while context.due.len() < DUE_BATCH.min(left)
-                && let Some(transfer) = self.transfers.take_due(holder, self.now())
+                && let Some(transfer) = self.transfers.take_due(holder, now)
             {
-                self.sort_by_end(context, transfer);
+                self.sort_by_end(context, transfer, now);
             }
             if context.due.is_empty() {
                 // Another thread was faster, or the store needs longer than it said.
@@ -31,10 +32,10 @@ impl Shared {
     }
 
     /// Ends the transfer of one page if it is due; whether it was.
-    pub(crate) fn finish_page_due(&self, context: &mut Context, number: u32) -> bool {
+    pub(crate) fn finish_page_due(&self, context: &mut Context, number: u32, now: Instant) -> bool {
         let _busy = self.busy(context);
-        if let Some(transfer) = self.transfers.take_page_due(number, self.now()) {
-            self.sort_by_end(context, transfer);
+        if let Some(transfer) = self.transfers.take_page_due(number, now) {
+            self.sort_by_end(context, transfer, now);
         }
         let found = !context.due.is_empty();
         if found {
@@ -56,8 +57,7 @@ impl Shared {
 
     /// A transfer that was due when it was entered goes to those to finish if that still holds: others may have
     /// overtaken it meanwhile. Else it is entered once more.
-    fn sort_by_end(&self, context: &mut Context, transfer: Transfer) {
-        let now = self.now();
+    fn sort_by_end(&self, context: &mut Context, transfer: Transfer, now: Instant) {
         let due = match self.store.due(now, self.slot(transfer.page)) {
             _ if transfer.refused => transfer.due,
             Due::At(due) => due,

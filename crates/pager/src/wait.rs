@@ -78,19 +78,20 @@ impl Shared {
     }
 
     fn drive_until_answered(&self, context: &mut Context, row: &TaskRow, waiter: Waiter) -> Answer {
+        let mut lately = Some(self.lately(context));
         loop {
             if let Some(answer) = row.mailbox.take() {
                 return answer;
             }
             row.mailbox.rearm();
-            let now = self.now();
+            let now = lately.take().unwrap_or_else(|| self.now());
             match self.transfers.candidate(waiter.holder, waiter.page, now) {
                 // It waits for a frame: with one that is due come all that are, because they are dropped together.
                 Some(candidate) if candidate.number != waiter.page && self.transfers.is_due(waiter.holder, now) => {
-                    self.finish_due(context, waiter.holder, self.store.burst());
+                    self.finish_due(context, waiter.holder, self.store.burst(), now);
                 }
                 Some(candidate) if candidate.due <= now => {
-                    self.finish_page_due(context, candidate.number);
+                    self.finish_page_due(context, candidate.number, now);
                 }
                 // Once it is noted that the task drives anything, what ended meanwhile is looked for again.
                 Some(candidate) if candidate.foreign && row.waits.widen() => {}
