@@ -8,7 +8,8 @@
 //! to find all its translations again. Demotions come last so that their shoot-down falls together with that of the
 //! drops that follow: the sibling pays once for both.
 
-use crate::context::{Context, Ended, Unmapping, Work};
+use crate::config::Pace;
+use crate::context::{Context, DUE_BATCH, Ended, Unmapping, Work};
 use crate::object::{Object, Whose};
 use crate::report::Broken;
 use crate::request::{Account, HolderRow, Transfer, WHEN_TOLD};
@@ -28,6 +29,9 @@ impl Shared {
         loop {
             self.trim_reserve(context);
             self.carry_out(context);
+            if !context.due.is_empty() {
+                self.move_pages(context, false);
+            }
             if context.ended.is_empty() {
                 return;
             }
@@ -229,12 +233,16 @@ impl Shared {
             due: match begun {
                 Ok(Due::At(due)) => due,
                 Ok(Due::WhenTold) => WHEN_TOLD,
-                Err(_) => self.now(),
+                Err(_) => self.lately(context),
             },
             refused: begun.is_err(),
             account,
         };
-        if !self.put_in_table(transfer) {
+        // What ends as it begins need not be found by anybody: whoever began it ends it.
+        let ends_at_once = self.pace == Pace::Clock && transfer.due <= self.lately(context);
+        if ends_at_once && context.due.len() < DUE_BATCH {
+            context.due.push(transfer);
+        } else if !self.put_in_table(transfer) {
             self.counters.note_broken(Broken::TransferRefused);
             end(context, page, kind, true);
         }

@@ -71,9 +71,15 @@ impl Shared {
         }
     }
 
-    /// Ends the transfers in `due`: all of them physically first, so that adjacent pages are dropped together, then
-    /// the core is told in order of due times.
+    /// Ends the transfers in `due`, and tells the core in order of due times.
     fn finish_taken(&self, context: &mut Context, failed: bool) {
+        self.move_pages(context, failed);
+        self.run(context);
+    }
+
+    /// Ends the transfers in `due` as far as pages are concerned: all of them, so that adjacent ones are dropped
+    /// together. The core is yet to be told.
+    pub(crate) fn move_pages(&self, context: &mut Context, failed: bool) {
         let mut taken = std::mem::take(&mut context.due);
         for transfer in &mut taken {
             let done = match transfer.kind {
@@ -96,7 +102,6 @@ impl Shared {
         }
         // Handed back before anything can need it again: no buffer is ever allocated anew.
         context.due = taken;
-        self.run(context);
     }
 
     fn finish_write(&self, transfer: &Transfer, failed: bool) -> bool {
