@@ -3,10 +3,10 @@
 //! The order within one batch: threads whose faults were answered are woken; all unmappings but demotions; then
 //! requests in the order in which the core made them; then demotions. The core orders effects for each page only, and
 //! for one page unmappings precede its eviction (a page demoted and evicted in one batch is unmapped for its eviction
-//! too), so this is one of the orders it allows; it lets adjacent pages be unmapped and dropped together. One system call for a run
-//! matters: with a sibling thread running on another CPU each call costs a TLB shoot-down, after which the sibling has
-//! to find all its translations again. Demotions come last so that their shoot-down falls together with that of the
-//! drops that follow: the sibling pays once for both.
+//! too), so this is one of the orders it allows; it lets adjacent pages be unmapped and dropped together. One system
+//! call for a run matters: with a sibling thread running on another CPU each call costs a TLB shoot-down, after which
+//! the sibling has to find all its translations again. Demotions come last so that their shoot-down falls together
+//! with that of the drops that follow: the sibling pays once for both.
 
 use crate::config::Pace;
 use crate::context::{Context, DUE_BATCH, Ended, Unmapping, Work};
