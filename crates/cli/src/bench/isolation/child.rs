@@ -25,16 +25,18 @@ use crate::bench::world::{self, WORDS};
 use crate::output;
 use crate::status::{Failure, Status};
 
-/// Pages of the task, all of them touched in every job.
+/// Pages of the task, all of them touched in every job: 1 MiB, which fits a private cache.
 pub(super) const WORKING_SET: usize = 256;
+/// Pages of the task with a large working set: 4 MiB.
+pub(super) const LARGE_SET: usize = 1024;
+/// Pages read, and written in part, in one job, in as many passes as it takes.
+const TOUCHES: usize = 8192;
 /// Frames that the sibling can have.
 pub(super) const HOG_FRAMES: usize = 2048;
 /// Pages that the sibling touches, one after the other.
 pub(super) const HOG_PAGES: usize = 8192;
 /// From one release of the task to the next.
 pub(super) const PERIOD: Duration = Duration::from_millis(10);
-/// How often a job goes through its pages.
-const PASSES: usize = 16;
 /// Bytes of a page that a job writes.
 const WRITTEN: usize = 256;
 /// Jobs that are not measured: the first touches are among them.
@@ -56,6 +58,10 @@ pub(super) enum Setting {
     MlockallApart,
     /// Plain memory of a cgroup that is short of it; the sibling is a thread with plain memory
     Cgroup,
+    /// As alone, with a working set of 4 MiB
+    AloneLarge,
+    /// As beside, with a working set of 4 MiB
+    BesideLarge,
     /// The sibling only, until it is ended
     Hog,
 }
@@ -69,6 +75,8 @@ impl Setting {
             Self::Mlockall => "mlockall",
             Self::MlockallApart => "mlockall, sibling in another process",
             Self::Cgroup => "memory cgroup with swap",
+            Self::AloneLarge => "4 MiB working set, alone",
+            Self::BesideLarge => "4 MiB working set, beside the sibling",
             Self::Hog => "sibling",
         }
     }
@@ -116,8 +124,10 @@ pub(crate) fn perform(arguments: &Arguments) -> Result<Status, Failure> {
     }
     let jobs = arguments.jobs.saturating_add(WARM_UP);
     let report = match arguments.setting {
-        Setting::Alone => reserved(jobs, false)?,
-        Setting::Beside => reserved(jobs, true)?,
+        Setting::Alone => reserved(jobs, WORKING_SET, false)?,
+        Setting::Beside => reserved(jobs, WORKING_SET, true)?,
+        Setting::AloneLarge => reserved(jobs, LARGE_SET, false)?,
+        Setting::BesideLarge => reserved(jobs, LARGE_SET, true)?,
         Setting::Mlockall => plain(jobs, true, true)?,
         Setting::MlockallApart => plain(jobs, true, false)?,
         Setting::Cgroup => plain(jobs, false, true)?,
@@ -131,12 +141,12 @@ pub(crate) fn perform(arguments: &Arguments) -> Result<Status, Failure> {
 }
 
 /// The task in a reservation.
-fn reserved(jobs: u32, sibling: bool) -> Result<Report, Failure> {
+fn reserved(jobs: u32, pages: usize, sibling: bool) -> Result<Report, Failure> {
     let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    let own = small(WORKING_SET) + 64;
-    let pager = world::pager(own + small(HOG_FRAMES), small(WORKING_SET + HOG_PAGES))?;
+    let own = small(pages) + 64;
+    let pager = world::pager(own + small(HOG_FRAMES), small(pages + HOG_PAGES))?;
     let reservation = world::reserve(&pager, own)?;
-    let object = world::object(&pager, ObjectKind::Private, small(WORKING_SET), Regime::Conserve)?;
+    let object = world::object(&pager, ObjectKind::Private, small(pages), Regime::Conserve)?;
     let task = pager.add_task(Some(reservation)).map_err(refused)?;
     let region = task.map(object).map_err(refused)?;
     let (stop, faults) = (AtomicBool::new(!sibling), AtomicU64::new(0));
@@ -145,6 +155,7 @@ fn reserved(jobs: u32, sibling: bool) -> Result<Report, Failure> {
         let report = task.enter().map_err(refused).and_then(|bound| {
             let mut work = Touching {
                 memory: Paged { bound: &bound, region },
+                pages,
                 buffer: [0; PAGE_SIZE],
                 failed: None,
             };
@@ -160,6 +171,7 @@ fn reserved(jobs: u32, sibling: bool) -> Result<Report, Failure> {
 fn plain(jobs: u32, locked: bool, sibling: bool) -> Result<Report, Failure> {
     let mut work = Touching {
         memory: Plain(vec![[1; PAGE_SIZE]; WORKING_SET]),
+        pages: WORKING_SET,
         buffer: [0; PAGE_SIZE],
         failed: None,
     };
@@ -254,17 +266,17 @@ impl Memory for Plain {
 /// A job: every page is read, and written in part, several times over.
 struct Touching<M> {
     memory: M,
+    pages: usize,
     buffer: [u8; PAGE_SIZE],
     failed: Option<Failure>,
 }
 
 impl<M: Memory> Touching<M> {
     fn touch(&mut self) -> Result<(), Failure> {
-        for _ in 0..PASSES {
-            for page in 0..WORKING_SET {
-                self.memory.read(page, &mut self.buffer)?;
-                self.memory.write(page, &self.buffer[..WRITTEN])?;
-            }
+        for touch in 0..TOUCHES {
+            let page = touch % self.pages;
+            self.memory.read(page, &mut self.buffer)?;
+            self.memory.write(page, &self.buffer[..WRITTEN])?;
         }
         Ok(())
     }
