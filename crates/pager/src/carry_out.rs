@@ -238,9 +238,14 @@ impl Shared {
             refused: begun.is_err(),
             account,
         };
-        // What ends as it begins need not be found by anybody: whoever began it ends it.
+        // What ends as it begins need not be found by anybody: whoever began it ends it, except for write-backs beyond
+        // those that the store wants ended in passing.
         let ends_at_once = self.pace == Pace::Clock && transfer.due <= self.lately(context);
-        if ends_at_once && context.due.len() < DUE_BATCH {
+        let most = match kind {
+            Request::Fill => DUE_BATCH,
+            Request::Evict => DUE_BATCH.min(self.store.burst()),
+        };
+        if ends_at_once && context.due.len() < most {
             context.due.push(transfer);
         } else if !self.put_in_table(transfer) {
             self.counters.note_broken(Broken::TransferRefused);

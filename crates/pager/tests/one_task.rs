@@ -270,3 +270,22 @@ fn fills_run_ahead_of_the_reserve_by_no_more_than_the_headroom() {
         }
     }
 }
+
+/// Pages are evicted in batches, but a fault does not pay for a batch of compressions.
+#[test]
+fn a_fault_compresses_few_pages_however_many_are_evicted() {
+    let pager = common::pager_over(1024, 2048, Backing::Compressed(None));
+    let reservation = hard(&pager, 512);
+    let task = pager.add_task(Some(reservation)).unwrap();
+    let region = task.map(private(&pager, 2048)).unwrap();
+    let bound = task.enter().unwrap();
+    let mut most = 0;
+    for _ in 0..3 {
+        for page in 0..2048 {
+            let before = pager.store().stats().writes;
+            bound.write_word(&region, page * common::WORDS, 1).unwrap();
+            most = most.max(pager.store().stats().writes - before);
+        }
+    }
+    assert!((1..=3).contains(&most), "a fault compressed {most} pages");
+}
