@@ -61,7 +61,8 @@ impl Memory {
             self.account(entry.holder).conserved.take_one()
         };
         // Other lockers who counted on this one's frame now get it: the payer's exit moves the payment (law 4).
-        match self.other_sharer(index, Marks::UNPAID).filter(|_| payer) {
+        let counts_on_it = payer.then(|| self.other_sharer(index, Marks::UNPAID)).flatten();
+        match counts_on_it {
             Some(heir) => {
                 let holder = self.entries[heir].holder;
                 self.account(holder).conserved.put(frame);
