@@ -1,7 +1,6 @@
 //! Service threads: threads of Freehold's own in somebody else's process.
 
-use crate::sched::{Policy, SetPolicyError, set_policy};
-use crate::{Errno, ThreadId};
+use crate::Errno;
 use std::io;
 use std::thread::{self, JoinHandle};
 
@@ -17,14 +16,6 @@ pub fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 's
     let spawned = thread::Builder::new().name(name).spawn(work);
     restore_signals(&before);
     spawned
-}
-
-/// Schedules the calling thread by SCHED_FIFO.
-///
-/// # Errors
-/// See [`SetPolicyError`]; the thread keeps its policy.
-pub fn become_fifo(priority: u32) -> Result<(), SetPolicyError> {
-    set_policy(ThreadId::current(), Policy::Fifo { priority })
 }
 
 /// Blocks every signal in the calling thread; returns the mask before.

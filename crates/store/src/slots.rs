@@ -53,6 +53,8 @@ impl Mark {
     pub(crate) const WRITE: Self = Self(32);
     /// The record is all zeros and takes no room.
     pub(crate) const ZEROS: Self = Self(64);
+    /// Somebody hurries for the transfer under way.
+    pub(crate) const HURRIED: Self = Self(128);
 }
 
 /// One row for each slot. A row is used by one transfer at a time; atomics only make that safe to share.

@@ -6,7 +6,9 @@ mod common;
 use common::{NOW, directory, file, file_configs, page, read, record, write};
 use freehold_linux::Errno;
 use freehold_linux::sched::SetPolicyError;
-use freehold_store::{Backend, Due, FileConfig, FileStore, SetupError, Shortfall, Slot, Store, StoreError, Urgency};
+use freehold_store::{
+    Backend, Due, FileConfig, FileStore, PageLoan, SetupError, Shortfall, Slot, Store, StoreError, Urgency,
+};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -94,30 +96,72 @@ fn what_was_asked_for_is_had_or_missed_by_name() {
     }
 }
 
+/// Threads of stores in this process that have a real-time priority.
+fn boosted() -> usize {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    let fifo = threads.filter(|task| {
+        let at = task.as_ref().unwrap().path();
+        let name = std::fs::read_to_string(at.join("comm")).unwrap_or_default();
+        let stat = std::fs::read_to_string(at.join("stat")).unwrap_or_default();
+        // Field 41, counted from after the name's parenthesis: the policy.
+        let policy = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(38));
+        name.trim() == "freehold-store" && policy == Some("1")
+    });
+    fifo.count()
+}
+
+/// The threads are above the tasks while somebody hurries, and only then. Nothing begins before `flush`, so the moments
+/// between are the test's.
 #[test]
-fn a_priority_is_taken_or_missed_by_name() {
-    for io_uring in [true, false] {
+fn threads_hurry_with_whoever_hurries() {
+    for (io_uring, threads) in [(true, 1), (false, 2)] {
         let config = FileConfig {
             io_uring,
+            parallel: 2,
             priority: Some(3),
             ..FileConfig::new(4, directory())
         };
         let (store, _) = file(&config);
-        let missed = store.describe().shortfalls;
-        let missed = missed
-            .iter()
-            .any(|shortfall| matches!(shortfall, Shortfall::Priority(_)));
-        let threads = std::fs::read_dir("/proc/self/task").unwrap();
-        let fifo = threads.filter(|task| {
-            let at = task.as_ref().unwrap().path();
-            let name = std::fs::read_to_string(at.join("comm")).unwrap_or_default();
-            let stat = std::fs::read_to_string(at.join("stat")).unwrap_or_default();
-            // Field 41, counted from after the name's parenthesis: the policy.
-            let policy = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(38));
-            name.trim() == "freehold-store" && policy == Some("1")
-        });
-        assert_eq!(fifo.count() > 0, !missed);
+        let missed = |shortfall: &Shortfall| matches!(shortfall, Shortfall::Priority(_));
+        if store.describe().shortfalls.iter().any(missed) {
+            eprintln!("SCHED_FIFO is not permitted: nothing to see");
+            return;
+        }
+        let write = |slot: u32, urgency| {
+            let now = NOW;
+            store
+                .submit_write(now, Slot::new(slot), urgency, PageLoan::allocated())
+                .unwrap();
+        };
+        assert_eq!(boosted(), 0);
+        write(0, Urgency::BACKGROUND);
+        assert_eq!(boosted(), 0, "nobody hurries");
+        write(1, Urgency::new(7));
+        write(2, Urgency::new(9));
+        assert_eq!(boosted(), threads, "somebody does");
+        store.flush();
+        for slot in 0..3 {
+            store.finish_write(Slot::new(slot)).unwrap();
+        }
+        assert!(settles_at(0), "nobody hurries any more");
+        write(3, Urgency::BACKGROUND);
+        store.raise(NOW, Slot::new(3), Urgency::new(5));
+        assert_eq!(boosted(), threads, "a request is lifted");
+        store.cancel(Slot::new(3));
+        assert_eq!(boosted(), 0, "and taken back");
     }
+}
+
+/// Whether as many threads are boosted in the end: an end is told before the boost is taken away.
+fn settles_at(wanted: usize) -> bool {
+    (0..1000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        boosted() == wanted
+    })
+}
+
+#[test]
+fn a_priority_that_is_not_to_be_had_is_named() {
     let impossible = FileConfig {
         priority: Some(1000),
         ..FileConfig::new(4, directory())

@@ -1,5 +1,6 @@
 //! What submitters and the store's threads share: requests that wait, and how far each transfer has come.
 
+use super::boost::Boost;
 use crate::attempts::{Verdict, judge};
 use crate::error::StoreError;
 use crate::faults::{Faults, torn};
@@ -47,6 +48,7 @@ pub(super) struct Board {
     pub(super) stopping: AtomicBool,
     /// Who waits for an end in [`Board::wait`].
     waiting: AtomicU32,
+    pub(super) boost: Boost,
     pub(super) faults: Faults,
     pub(super) tally: Tally,
     completion: Arc<dyn Completion>,
@@ -63,6 +65,7 @@ impl Board {
             bell,
             stopping: AtomicBool::new(false),
             waiting: AtomicU32::new(0),
+            boost: Boost::new(),
             faults: Faults::default(),
             tally: Tally::default(),
             completion,
@@ -74,6 +77,7 @@ impl Board {
         self.slots.keep(slot, page);
         self.progress[slot.index()].store(UNDER_WAY, Ordering::Release);
         self.queue.lock().push(slot, urgency);
+        self.hurry(slot, urgency);
         self.unannounced.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -96,6 +100,29 @@ impl Board {
 
     pub(super) fn raise(&self, slot: Slot, urgency: Urgency) {
         self.queue.lock().raise(slot, urgency);
+        self.hurry(slot, urgency);
+    }
+
+    /// Notes that somebody hurries for a transfer, unless it has ended or that is known.
+    fn hurry(&self, slot: Slot, urgency: Urgency) {
+        if urgency == Urgency::BACKGROUND {
+            return;
+        }
+        self.boost.more(|| {
+            let begins = !self.has_ended(slot) && !self.slots.has(slot, Mark::HURRIED);
+            if begins {
+                self.slots.set(slot, Mark::HURRIED);
+            }
+            begins
+        });
+    }
+
+    /// A transfer is under way no more, so nobody hurries for it: both at once, or a lift could come in between.
+    fn leave(&self, slot: Slot, state: u32) {
+        self.boost.fewer(|| {
+            self.progress[slot.index()].store(state, Ordering::SeqCst);
+            self.slots.clear(slot, Mark::HURRIED)
+        });
     }
 
     /// The most urgent request, ready to be attempted. Those that are to fail are ended on the way.
@@ -167,7 +194,7 @@ impl Board {
             }
         };
         let word = &self.progress[slot.index()];
-        word.store(state, Ordering::SeqCst);
+        self.leave(slot, state);
         if self.waiting.load(Ordering::SeqCst) > 0 {
             futex::wake(word, u32::MAX);
         }
@@ -201,7 +228,7 @@ impl Board {
         }
         let waited = self.queue.lock().remove(slot);
         if waited {
-            self.progress[slot.index()].store(IDLE, Ordering::Release);
+            self.leave(slot, IDLE);
             drop(self.slots.take(slot));
         } else {
             drop(self.finish(slot));

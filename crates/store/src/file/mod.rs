@@ -8,7 +8,7 @@
 //! The store has a thread of its own that begins transfers and takes their ends, through io_uring; where there is none,
 //! a few threads that read and write. Submitters only enter requests and ring a bell: see [`freehold_linux::ring`] for
 //! why tasks do not begin transfers themselves. These threads touch no page; they hold the locks of the queue and of
-//! the completion's tables for a few steps at a time.
+//! the completion's tables for a few steps at a time. They have a real-time priority only while somebody hurries.
 //!
 //! # What can go wrong
 //! A transfer that moves less than a record is begun again from the front, a few times. An error is the transfer's
@@ -18,6 +18,7 @@
 
 mod backing;
 mod board;
+mod boost;
 mod workers;
 
 use self::backing::Backing;
@@ -55,7 +56,8 @@ pub struct FileConfig {
     pub direct: bool,
     /// Set room aside for every record now. Without, a write may find the file system full.
     pub preallocate: bool,
-    /// The SCHED_FIFO priority of the store's threads; `None` leaves them to time sharing.
+    /// The SCHED_FIFO priority of the store's threads while a request is under way that is not background; `None` leaves
+    /// them to time sharing always.
     pub priority: Option<u32>,
 }
 

@@ -2,10 +2,11 @@
 
 use super::backing::offset;
 use super::board::{Board, Job};
+use super::boost::Boost;
 use crate::error::SetupError;
 use freehold_linux::ring::{Direction, Ring, Transfer};
 use freehold_linux::sched::SetPolicyError;
-use freehold_linux::{Errno, clock, service};
+use freehold_linux::{Errno, ThreadId, clock, service};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,8 +17,8 @@ use std::time::Duration;
 /// How long to wait before the kernel is asked again that had no memory for a transfer.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What a thread says when it has begun: whether it has its ring, and its priority.
-type Begun = (Result<(), Errno>, Result<(), SetPolicyError>);
+/// What a thread says when it has begun: whether it has its ring, and whether it may have its priority.
+type Begun = (Result<(), Errno>, Result<ThreadId, SetPolicyError>);
 
 /// The threads of a store, and what they could not have.
 #[derive(Debug)]
@@ -49,18 +50,20 @@ impl Workers {
             // A ring belongs to the thread that makes it.
             let ring = Ring::new(file, Arc::clone(&shared.bell), parallel);
             let has_ring = ring.as_ref().map(|_| ()).map_err(|errno| *errno);
-            let _ = begun.send((has_ring, take_priority(priority)));
+            let _ = begun.send((has_ring, try_priority(priority)));
             if let Ok(ring) = ring {
                 serve_ring(&shared, ring);
             }
         };
         let handle = service::spawn("freehold-store", work).map_err(|error| NoRing::Failed(no_thread(&error)))?;
         // A thread that is gone without a word panicked.
-        let (ring, priority) = begin.recv().unwrap_or((Err(Errno::CANCELED), Ok(())));
+        let (ring, thread) = begin
+            .recv()
+            .unwrap_or((Err(Errno::CANCELED), Err(SetPolicyError::NotPermitted)));
         match ring {
             Ok(()) => Ok(Self {
                 handles: vec![handle],
-                priority,
+                priority: boost(board, priority, vec![thread]),
             }),
             Err(errno) => {
                 let _ = handle.join();
@@ -85,7 +88,7 @@ impl Workers {
         for _ in 0..count {
             let (shared, file, begun): (_, _, Sender<Begun>) = (Arc::clone(board), Arc::clone(&file), begun.clone());
             let work = move || {
-                let _ = begun.send((Ok(()), take_priority(priority)));
+                let _ = begun.send((Ok(()), try_priority(priority)));
                 serve_plainly(&shared, &file);
             };
             match service::spawn("freehold-store", work) {
@@ -97,11 +100,13 @@ impl Workers {
             }
         }
         drop(begun);
-        for _ in 0..count {
-            // A thread that is gone without a word panicked.
-            let (_, priority) = begin.recv().unwrap_or((Ok(()), Ok(())));
-            workers.priority = workers.priority.and(priority);
-        }
+        // A thread that is gone without a word panicked.
+        let threads = begin
+            .iter()
+            .take(usize::from(count))
+            .map(|(_, thread)| thread)
+            .collect();
+        workers.priority = boost(board, priority, threads);
         Ok(workers)
     }
 
@@ -115,8 +120,23 @@ impl Workers {
     }
 }
 
-fn take_priority(priority: Option<u32>) -> Result<(), SetPolicyError> {
-    priority.map_or(Ok(()), service::become_fifo)
+/// Whether the calling thread may have this priority.
+fn try_priority(priority: Option<u32>) -> Result<ThreadId, SetPolicyError> {
+    priority.map_or(Ok(()), Boost::try_here)?;
+    Ok(ThreadId::current())
+}
+
+/// Lets requests boost the threads, if a priority is wanted and every thread may have it.
+fn boost(
+    board: &Board,
+    priority: Option<u32>,
+    threads: Vec<Result<ThreadId, SetPolicyError>>,
+) -> Result<(), SetPolicyError> {
+    let threads = threads.into_iter().collect::<Result<Vec<_>, _>>()?;
+    if let Some(priority) = priority {
+        board.boost.set(threads, priority);
+    }
+    Ok(())
 }
 
 fn no_thread(error: &std::io::Error) -> SetupError {

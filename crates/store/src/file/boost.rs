@@ -1,0 +1,77 @@
+//! The priority of the store's threads: real-time while anybody hurries, time sharing else.
+//!
+//! A thread that always had a high priority would do best-effort transfers in front of every real-time task. So whoever
+//! enters or lifts a request that is not background gives the threads their priority, and the end of the last such
+//! request takes it from them again. While they have it they also end what else is at the device: at most as many
+//! transfers as that serves at a time.
+
+use freehold_linux::ThreadId;
+use freehold_linux::pi_mutex::PiMutex;
+use freehold_linux::sched::{Policy, SetPolicyError, set_policy};
+use std::sync::OnceLock;
+
+/// How the threads run while nobody hurries.
+const CALM: Policy = Policy::Other { nice: 0 };
+
+/// The threads, and how many requests hurry.
+#[derive(Debug)]
+pub(super) struct Boost {
+    /// What to boost, and how far; empty where no priority is wanted or to be had.
+    threads: OnceLock<(Vec<ThreadId>, u32)>,
+    hurried: PiMutex<u32>,
+}
+
+impl Boost {
+    /// Nobody hurries, and nothing is boosted before [`Boost::set`].
+    pub(super) fn new() -> Self {
+        Self {
+            threads: OnceLock::new(),
+            hurried: PiMutex::new(0),
+        }
+    }
+
+    /// Whether the calling thread may be given this priority; it keeps the policy it had.
+    pub(super) fn try_here(priority: u32) -> Result<(), SetPolicyError> {
+        let me = ThreadId::current();
+        set_policy(me, Policy::Fifo { priority })?;
+        set_policy(me, CALM)
+    }
+
+    /// These threads are to be boosted to `priority`. They must live as long as requests are entered.
+    pub(super) fn set(&self, threads: Vec<ThreadId>, priority: u32) {
+        // Set before: a store starts its threads once.
+        let _ = self.threads.set((threads, priority));
+    }
+
+    /// One more request hurries if `begins` says so when nobody else is here; at most two system calls a thread.
+    pub(super) fn more(&self, begins: impl FnOnce() -> bool) {
+        let mut hurried = self.hurried.lock();
+        if begins() {
+            *hurried += 1;
+            if *hurried == 1 {
+                self.apply(|priority| Policy::Fifo { priority });
+            }
+        }
+    }
+
+    /// One request hurries less if `ends` says so when nobody else is here.
+    pub(super) fn fewer(&self, ends: impl FnOnce() -> bool) {
+        let mut hurried = self.hurried.lock();
+        if ends() {
+            *hurried -= 1;
+            if *hurried == 0 {
+                self.apply(|_| CALM);
+            }
+        }
+    }
+
+    fn apply(&self, policy: impl Fn(u32) -> Policy) {
+        let Some((threads, priority)) = self.threads.get() else {
+            return;
+        };
+        for &thread in threads {
+            // It was possible when the store was made. Without, the transfer is late and nothing is wrong.
+            let _ = set_policy(thread, policy(*priority));
+        }
+    }
+}
