@@ -46,7 +46,7 @@ pub(crate) fn files(paths: &[PathBuf], overrides: &Overrides) -> Result<Vec<Scen
 /// Reads a scenario that is part of the command, with overrides.
 ///
 /// # Errors
-/// As [`file`].
+/// As [`file()`].
 pub(crate) fn embedded(name: &str, text: &str, sets: &[String]) -> Result<Scenario, Failure> {
     resolve(Document::parse(text, name).map_err(input)?, sets, name)
 }

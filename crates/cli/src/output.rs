@@ -22,7 +22,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Prints `document` as one JSON document.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub(crate) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
     let mut text = results::to_json(document).map_err(|error| Failure::Output(std::io::Error::other(error)))?;
     text.push('\n');

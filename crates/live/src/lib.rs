@@ -1,6 +1,6 @@
 //! Scenarios on real pages, threads and deadlines: the glue between a scenario, the pager and the periodic tasks.
 //!
-//! [`run`] does what `freehold run --engine live` does. Each task of the scenario is a thread of its class; each
+//! [`run()`] does what `freehold run --engine live` does. Each task of the scenario is a thread of its class; each
 //! region is a memory object of the pager, which every task maps for itself; each access is a real touch. Every
 //! access also checks that the page holds what the task left there (law 5).
 //!
