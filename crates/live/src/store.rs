@@ -50,8 +50,8 @@ pub(crate) fn start_error(scenario: &Scenario, error: StartError) -> LiveError {
     }
 }
 
-/// The priority of the store's threads while somebody hurries: above the tasks' fixed priorities, none where no task has
-/// any.
+/// The priority of the store's threads while somebody hurries: above the tasks' fixed priorities, none where no task
+/// has any.
 fn priority(scenario: &Scenario) -> Option<u32> {
     let tasks = scenario.tasks.iter();
     tasks

@@ -56,8 +56,8 @@ pub struct FileConfig {
     pub direct: bool,
     /// Set room aside for every record now. Without, a write may find the file system full.
     pub preallocate: bool,
-    /// The SCHED_FIFO priority of the store's threads while a request is under way that is not background; `None` leaves
-    /// them to time sharing always.
+    /// The SCHED_FIFO priority of the store's threads while a request is under way that is not background; `None`
+    /// leaves them to time sharing always.
     pub priority: Option<u32>,
 }
 
