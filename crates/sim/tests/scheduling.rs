@@ -271,3 +271,14 @@ fn a_deadline_task_may_be_late_by_its_budget_alone() {
         (11_000_000, 8_000_000, Reason::CpuWait)
     );
 }
+
+#[test]
+fn a_deadline_before_the_period_holds_up_no_first_job() {
+    let mut spec = spec(20, 1);
+    let mut task = served("a", 2, 2, 10);
+    task.deadline = Some(ms(8));
+    spec.tasks.push(task);
+    let outcome = run(spec);
+    assert_eq!(ran(&outcome, 0), [(0, 2), (10, 12)]);
+    assert_eq!(outcome.result.tasks[0].misses, 0);
+}

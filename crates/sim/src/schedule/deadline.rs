@@ -12,6 +12,8 @@ pub(crate) struct Server {
     period: u64,
     left: u64,
     deadline: u64,
+    /// Whether a first period has begun: until then there is no deadline, and 0 is none.
+    begun: bool,
     throttled_until: Option<u64>,
 }
 
@@ -26,6 +28,7 @@ impl Server {
             period,
             left: 0,
             deadline: 0,
+            begun: false,
             throttled_until: None,
         }
     }
@@ -37,16 +40,20 @@ impl Server {
         if self.throttled_until.is_some() {
             return;
         }
+        if !self.begun {
+            self.start_period(now);
+            return;
+        }
         let implicit = self.relative == self.period;
         if self.deadline < now {
-            if !implicit && self.deadline > 0 && now < self.next_period() {
+            if !implicit && now < self.next_period() {
                 self.left = 0;
                 self.throttled_until = Some(self.next_period());
             } else {
                 self.start_period(now);
             }
         } else if self.would_overflow(now) {
-            if implicit || self.deadline == 0 {
+            if implicit {
                 self.start_period(now);
             } else {
                 let laxity = u128::from(self.deadline - now);
@@ -57,6 +64,7 @@ impl Server {
     }
 
     fn start_period(&mut self, now: u64) {
+        self.begun = true;
         self.deadline = now.saturating_add(self.relative);
         self.left = self.budget;
     }
@@ -120,7 +128,19 @@ mod tests {
             period,
             left: 0,
             deadline: 0,
+            begun: false,
             throttled_until: None,
+        }
+    }
+
+    #[test]
+    fn the_first_period_begins_at_the_first_wake_whenever_that_is() {
+        for now in [0, 3] {
+            for (relative, period) in [(10, 10), (8, 10)] {
+                let mut server = server(4, relative, period);
+                server.wake(now);
+                assert_eq!((server.left, server.runs_until()), (4, Some(now + relative)));
+            }
         }
     }
 
