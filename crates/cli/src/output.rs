@@ -54,7 +54,7 @@ pub(crate) fn human_time(ns: u64) -> String {
 /// A number of pages for a person: pages, and MiB.
 pub(crate) fn human_pages(pages: u64) -> String {
     let hundredths = pages * 100 / 256;
-    format!("{pages} ({}.{:02} MiB)", hundredths / 100, hundredths % 100)
+    format!("{pages} pages ({}.{:02} MiB)", hundredths / 100, hundredths % 100)
 }
 
 #[cfg(test)]
@@ -72,6 +72,6 @@ mod tests {
         ] {
             assert_eq!(human_time(ns), text);
         }
-        assert_eq!(human_pages(2816), "2816 (11.00 MiB)");
+        assert_eq!(human_pages(2816), "2816 pages (11.00 MiB)");
     }
 }

@@ -131,6 +131,46 @@ name = "free"
 compute = "1ms"
 "#;
 
+const FULL: &str = r#"
+name = "full"
+duration = "1s"
+memory.pool = "4MiB"
+memory.swap = { store = "compressed", capacity = "64KiB" }
+[[region]]
+name = "pages"
+kind = "private"
+size = "512KiB"
+[[reservation]]
+name = "r"
+size = "512KiB"
+[[task]]
+name = "t"
+reservation = "r"
+period = "100ms"
+[[task.access]]
+region = "pages"
+pattern = "sequential"
+amount = "512KiB"
+write = true
+"#;
+
+#[test]
+fn size_finds_no_size_at_which_the_store_gets_full() {
+    let full = Scratch::new("full", FULL);
+    let answer = document(&run(&["size", full.path(), "--task", "t", "--json"]));
+    // 128 pages, 16 of which have room in the store.
+    let pages = answer["pages"].as_u64().expect("a size");
+    assert!((112..=128).contains(&pages), "{answer}");
+    let failed = |pages: u64| {
+        let set = format!("reservation.r.size={}KiB", pages * 4);
+        let result = document(&run(&["run", full.path(), "--json", "--set", &set]));
+        assert_eq!(task(&result, "t")["misses"], 0);
+        task(&result, "t")["failed_accesses"].as_u64().expect("a count")
+    };
+    assert_eq!(failed(pages), 0);
+    assert!(failed(pages - 1) > 0);
+}
+
 #[test]
 fn size_says_when_nothing_works() {
     let hopeless = Scratch::new("hopeless", HOPELESS);

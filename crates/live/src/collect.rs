@@ -131,6 +131,7 @@ fn task_result(
     result.store_wait_ns = (finished.times.store_slept.saturating_add(finished.times.store_spun)).get();
     result.fault_service_ns = finished.times.fault_service.get();
     result.lock_wait_ns = finished.times.lock_wait.get();
+    result.failed_accesses = finished.harvest.errors;
     plan::set_task_counts(&mut result, counted);
     result.set_late_jobs(late);
     result

@@ -182,6 +182,7 @@ impl Account {
         result.store_wait_ns = delays.store_wait_ns;
         result.fault_service_ns = delays.fault_service_ns;
         result.lock_wait_ns = delays.lock_wait_ns;
+        result.failed_accesses = self.errors;
         result.set_late_jobs(self.late);
     }
 

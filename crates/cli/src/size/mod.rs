@@ -89,7 +89,7 @@ fn step_pages(text: &str) -> Result<u32, Failure> {
     match u32::try_from(size.get() / PAGE_SIZE) {
         Ok(pages) if pages > 0 && size.get().is_multiple_of(PAGE_SIZE) => Ok(pages),
         _ => Err(Failure::Input(format!(
-            "--step: `{text}` is no multiple of 4KiB, or too large"
+            "--step: `{text}` must be a multiple of 4KiB, at least one and at most 16TiB"
         ))),
     }
 }
@@ -173,7 +173,8 @@ fn ample(scenario: &Scenario, reservation: usize) -> u32 {
         .max(2)
 }
 
-/// Whether the reservation with `pages` frames keeps every deadline of the tasks named. A size that the scenario's
+/// Whether the reservation with `pages` frames keeps every deadline of the tasks named, and fails none of their
+/// accesses: a store that is full fails those that need room in it. A size that the scenario's
 /// own rules refuse does not: it could not be admitted.
 fn keeps(
     session: &Session,
@@ -195,7 +196,8 @@ fn keeps(
         return Err(Failure::Stopped);
     }
     let bound = outcome.result.tasks.iter().filter(|task| tasks.contains(&task.name));
-    Ok(bound.map(|task| task.misses).sum::<u64>() == 0)
+    // A job that left out what it could not have is not one that was served.
+    Ok(bound.map(|task| task.misses + task.failed_accesses).sum::<u64>() == 0)
 }
 
 fn page(answer: &Answer) -> String {
@@ -209,20 +211,20 @@ fn page(answer: &Answer) -> String {
     let from = human_pages(answer.from_pages.into());
     let Some(pages) = answer.pages else {
         return format!(
-            "no size of reservation {reservation} keeps every deadline: even {from} pages, all its tasks can use, \
+            "no size of reservation {reservation} keeps every deadline: even {from}, all its tasks can use, \
              do not ({tried} tried, engine {engine})\n"
         );
     };
     let mut text = format!(
-        "smallest reservation of {task} ({reservation}): {} pages\n",
+        "smallest reservation of {task} ({reservation}): {}\n",
         human_pages(pages.into())
     );
     text.push_str(&format!(
-        "  it and every larger size tried up to {from} pages keep every deadline ({tried} tried, engine {engine})\n"
+        "  it and every larger size tried up to {from} keep every deadline ({tried} tried, engine {engine})\n"
     ));
     text.push_str(&match answer.failing_pages {
         Some(failing) => format!(
-            "  {} pages miss a deadline or are refused\n",
+            "  {} miss a deadline, fail an access or are refused\n",
             human_pages(failing.into())
         ),
         None => "  no smaller size could be tried\n".to_owned(),

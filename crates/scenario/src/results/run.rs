@@ -92,6 +92,9 @@ pub struct TaskResult {
     pub swap_budget_ns: u64,
     /// Pages pinned.
     pub pinned_pages: u64,
+    /// Accesses that ended with an error: the page could not be read, or no frame could be had for it. Counted to the
+    /// end of the run.
+    pub failed_accesses: u64,
     /// `deadline`, `fifo` or `best-effort`.
     pub class: String,
     /// Time between releases; null without.
