@@ -39,10 +39,10 @@ pub(crate) struct Pictures {
 }
 
 impl Pictures {
-    /// Creates the files, under names of their own until they are whole.
+    /// Finds out whether the files can be created.
     ///
     /// # Errors
-    /// A file that cannot be created, one name for both, or an engine whose runs cannot be drawn.
+    /// A file that cannot be created, one file for both, or an engine whose runs cannot be drawn.
     pub(crate) fn prepare(arguments: &PictureArguments, engine: &EngineArguments) -> Result<Self, Failure> {
         if arguments.wanted() && engine.lockstep {
             return Err(Failure::Input(
@@ -50,17 +50,16 @@ impl Pictures {
                     .to_owned(),
             ));
         }
-        if let (Some(trace), Some(report)) = (&arguments.trace, &arguments.report)
-            && trace == report
+        let of = |path: &Option<PathBuf>| path.as_deref().map(Output::prepare).transpose();
+        let (trace, report) = (of(&arguments.trace)?, of(&arguments.report)?);
+        if let (Some(trace), Some(report)) = (&trace, &report)
+            && trace.place == report.place
         {
-            let name = trace.display();
-            return Err(Failure::Input(format!("{name}: --trace and --report need a file each")));
+            let (trace, report) = (trace.wanted.display(), report.wanted.display());
+            let text = format!("--trace {trace} and --report {report} are one file: they need a file each");
+            return Err(Failure::Input(text));
         }
-        let of = |path: &Option<PathBuf>| path.as_deref().map(Output::create).transpose();
-        Ok(Self {
-            trace: of(&arguments.trace)?,
-            report: of(&arguments.report)?,
-        })
+        Ok(Self { trace, report })
     }
 
     /// Draws the runs, and says on standard error what was written.
@@ -100,62 +99,83 @@ impl Pictures {
     }
 }
 
-/// A file that appears under its name once it is whole.
+/// A file that appears under its name once it is whole. Until it is written there is nothing of it, so a command that
+/// is killed in the middle of a run leaves nothing behind.
 #[derive(Debug)]
 struct Output {
-    path: PathBuf,
-    /// `None` once it is in place.
-    partial: Option<(PathBuf, File)>,
+    /// The name as it was given.
+    wanted: PathBuf,
+    /// Where it goes: links followed, from the root.
+    place: PathBuf,
 }
 
 impl Output {
-    fn create(wanted: &Path) -> Result<Self, Failure> {
+    /// Finds out whether the file can be made, by making one beside it and removing that.
+    fn prepare(wanted: &Path) -> Result<Self, Failure> {
         let refused =
             |error: &dyn std::fmt::Display| Failure::Input(format!("{}: cannot be created: {error}", wanted.display()));
-        // A link stays a link: what it points to is replaced.
-        let path = if wanted.exists() {
-            wanted.canonicalize().map_err(|error| refused(&error))?
-        } else {
-            wanted.to_owned()
-        };
-        if path.exists() && !path.is_file() {
+        let place = place(wanted).map_err(|error| refused(&error))?;
+        if place.exists() && !place.is_file() {
             return Err(refused(&"it is not a file"));
         }
-        let Some(name) = path.file_name() else {
-            return Err(refused(&"it has no name"));
-        };
-        let mut partial = std::ffi::OsString::from(".");
-        partial.push(name);
-        partial.push(format!(".{}", std::process::id()));
-        let partial = path.with_file_name(partial);
-        let file = OpenOptions::new().write(true).create_new(true).open(&partial);
-        let file = file.map_err(|error| refused(&error))?;
+        Partial::create(&place).map_err(|error| refused(&error))?;
         Ok(Self {
-            path,
-            partial: Some((partial, file)),
+            wanted: wanted.to_owned(),
+            place,
         })
     }
 
-    fn finish(mut self, content: &[u8], what: &str) -> Result<(), Failure> {
-        let failed = |error| Failure::Run(format!("{}: cannot be written: {error}", self.path.display()));
-        if let Some((partial, file)) = &mut self.partial {
-            file.write_all(content)
-                .and_then(|()| std::fs::rename(partial, &self.path))
-                .map_err(failed)?;
-        }
-        self.partial = None;
-        let (path, size) = (self.path.display(), content.len().div_ceil(1024));
-        output::note(&format!("freehold: wrote {path}: {what}, {size} KiB"));
+    fn finish(self, content: &[u8], what: &str) -> Result<(), Failure> {
+        let name = self.wanted.display();
+        Partial::create(&self.place)
+            .and_then(|partial| partial.finish(content, &self.place))
+            .map_err(|error| Failure::Run(format!("{name}: cannot be written: {error}")))?;
+        let size = content.len().div_ceil(1024);
+        output::note(&format!("freehold: wrote {name}: {what}, {size} KiB"));
         Ok(())
     }
 }
 
-impl Drop for Output {
+/// The place that `wanted` names. A link stays a link: what it points to is replaced.
+fn place(wanted: &Path) -> std::io::Result<PathBuf> {
+    if wanted.exists() {
+        return wanted.canonicalize();
+    }
+    let (Some(name), Some(folder)) = (wanted.file_name(), wanted.parent()) else {
+        return Err(std::io::Error::other("it has no name"));
+    };
+    let here = Path::new(".");
+    let folder = if folder.as_os_str().is_empty() { here } else { folder };
+    Ok(folder.canonicalize()?.join(name))
+}
+
+/// A file beside its place, removed unless it is put there.
+#[derive(Debug)]
+struct Partial {
+    path: PathBuf,
+    file: File,
+}
+
+impl Partial {
+    fn create(place: &Path) -> std::io::Result<Self> {
+        let mut name = std::ffi::OsString::from(".");
+        name.push(place.file_name().unwrap_or_default());
+        name.push(format!(".{}", std::process::id()));
+        let path = place.with_file_name(name);
+        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        Ok(Self { path, file })
+    }
+
+    fn finish(mut self, content: &[u8], place: &Path) -> std::io::Result<()> {
+        self.file.write_all(content)?;
+        std::fs::rename(&self.path, place)
+    }
+}
+
+impl Drop for Partial {
     fn drop(&mut self) {
-        if let Some((partial, _)) = &self.partial {
-            // Nothing can be done about what cannot be removed.
-            let _ = std::fs::remove_file(partial);
-        }
+        // In its place it has this name no more; nothing can be done about what cannot be removed.
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -174,13 +194,14 @@ mod tests {
         let folder = folder("whole");
         let path = folder.join("x.html");
         let names = || std::fs::read_dir(&folder).unwrap().count();
-        let output = Output::create(&path).unwrap();
-        assert!(!path.exists() && names() == 1);
-        drop(output);
+        // A command that is killed now leaves nothing.
+        Output::prepare(&path).unwrap();
+        assert_eq!(names(), 0);
+        drop(Partial::create(&path).unwrap());
         assert_eq!(names(), 0);
         std::fs::write(&path, "before").unwrap();
-        let output = Output::create(&path).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"before");
+        let output = Output::prepare(&path).unwrap();
+        assert_eq!((std::fs::read(&path).unwrap(), names()), (b"before".to_vec(), 1));
         output.finish(b"after", "a test").unwrap();
         assert_eq!((std::fs::read(&path).unwrap(), names()), (b"after".to_vec(), 1));
         std::fs::remove_dir_all(folder).unwrap();
@@ -195,7 +216,7 @@ mod tests {
             PathBuf::from("/"),
             PathBuf::from("/dev/null"),
         ] {
-            let refused = Output::create(&path).unwrap_err();
+            let refused = Output::prepare(&path).unwrap_err();
             assert!(matches!(&refused, Failure::Input(text) if text.contains(&*path.to_string_lossy())));
         }
         std::fs::remove_dir_all(folder).unwrap();
@@ -207,7 +228,7 @@ mod tests {
         let (target, link) = (folder.join("target.html"), folder.join("link.html"));
         std::fs::write(&target, "before").unwrap();
         std::os::unix::fs::symlink(&target, &link).unwrap();
-        Output::create(&link).unwrap().finish(b"after", "a test").unwrap();
+        Output::prepare(&link).unwrap().finish(b"after", "a test").unwrap();
         assert!(link.is_symlink());
         assert_eq!(std::fs::read(&target).unwrap(), b"after");
         std::fs::remove_dir_all(folder).unwrap();

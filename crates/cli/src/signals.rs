@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 use crate::status::Failure;
@@ -11,7 +11,8 @@ use crate::status::Failure;
 /// The status of a command ended by the second signal: the run failed.
 const ENDED_AT_ONCE: i32 = 1;
 
-/// Catches both signals; the flag is set by the first.
+/// Catches both signals; the flag is set by the first. A file that would grow past the limit on files is an error of
+/// the write from then on, which is reported and cleaned up after, and not the end of the command.
 ///
 /// # Errors
 /// Signals that cannot be caught.
@@ -23,5 +24,8 @@ pub(crate) fn catch() -> Result<Arc<AtomicBool>, Failure> {
             .and_then(|_| flag::register(signal, Arc::clone(&stop)))
             .map_err(|error| Failure::Run(format!("cannot catch signal {signal}: {error}")))?;
     }
+    // Only that it is caught matters: the write then fails with EFBIG.
+    flag::register(SIGXFSZ, Arc::default())
+        .map_err(|error| Failure::Run(format!("cannot catch signal {SIGXFSZ}: {error}")))?;
     Ok(stop)
 }

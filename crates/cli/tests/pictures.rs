@@ -2,9 +2,11 @@
 
 mod common;
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use common::{document, run, status, stderr, stdout};
+use common::{document, freehold, root, run, status, stderr, stdout};
 
 const NONE: &str = "scenarios/two-tasks-none.toml";
 const SPC: &str = "scenarios/two-tasks-spc.toml";
@@ -79,6 +81,7 @@ fn what_cannot_be_written_is_refused_before_anything_runs() {
         &["--report", "/"],
         &["--report", "/dev/null"],
         &["--report", &same, "--trace", &same],
+        &["--report", &same, "--trace", &folder.file("./same")],
     ] {
         let output = run(&[&["run", SPC][..], arguments].concat());
         assert_eq!(status(&output), 2, "{arguments:?}");
@@ -112,6 +115,52 @@ fn a_run_that_fails_leaves_nothing_behind() {
     assert_eq!(status(&output), 2);
     assert_eq!(folder.names(), ["x.html"]);
     assert_eq!(std::fs::read_to_string(Path::new(&report)).expect("a file"), "before");
+}
+
+#[test]
+fn a_command_that_is_killed_leaves_nothing_behind() {
+    let folder = Folder::new("killed");
+    let (report, trace) = (folder.file("x.html"), folder.file("x.pftrace"));
+    let long = [
+        "run",
+        SPC,
+        "--set",
+        "duration=100000s",
+        "--report",
+        &report,
+        "--trace",
+        &trace,
+    ];
+    let mut child = freehold(&long)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    // It says that it runs, so the files have been looked at.
+    let mut said = [0];
+    let told = child.stderr.as_mut().expect("standard error").read(&mut said);
+    assert_eq!(told.expect("a line"), 1);
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    assert!(folder.names().is_empty(), "{:?}", folder.names());
+}
+
+#[test]
+fn a_file_past_the_limit_on_files_is_said_and_leaves_nothing_behind() {
+    let folder = Folder::new("limit");
+    let command = format!(
+        "ulimit -f 8; exec {} run {SPC} --report {}",
+        env!("CARGO_BIN_EXE_freehold"),
+        folder.file("x.html")
+    );
+    let output = Command::new("sh").args(["-c", &command]).current_dir(root()).output();
+    let output = output.expect("a shell");
+    assert_eq!(status(&output), 1, "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("x.html: cannot be written"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(folder.names().is_empty(), "{:?}", folder.names());
 }
 
 /// Real pages: the page says what the document says.
