@@ -252,19 +252,11 @@ fn live(
 
 /// What the scenario asks for and cannot have is the input's fault; what the machine lacks is the run's.
 pub(crate) fn live_failure(scenario: &Scenario, error: &freehold_live::LiveError) -> Failure {
-    use freehold_live::LiveError as E;
     let text = format!("{}: {error}", scenario.name);
-    match error {
-        E::CopyOnWrite(_)
-        | E::Cpus { .. }
-        | E::Memory { .. }
-        | E::Store { .. }
-        | E::Reservation { .. }
-        | E::Region { .. }
-        | E::Task { .. }
-        | E::Lock { .. }
-        | E::Decision(_) => Failure::Input(text),
-        _ => Failure::Run(text),
+    if error.is_of_the_scenario() {
+        Failure::Input(text)
+    } else {
+        Failure::Run(text)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Why a scenario cannot run live.
 
 use freehold_core::error::CreateError;
+use freehold_linux::Errno;
 use freehold_pager::store::SetupError;
 use freehold_pager::{
     CreateObjectError, EnterError, LockPagesError, MapObjectError, MeasureError, ReserveError, StartError,
@@ -123,7 +124,7 @@ pub enum LiveError {
     Measure(#[from] MeasureError),
     /// The kernel has no frames for the reserve.
     #[error("the reserve cannot be kept: the kernel has no frames: {0}")]
-    Reserve(#[from] freehold_linux::Errno),
+    Reserve(#[from] Errno),
     /// The simulator, whose order lockstep follows, refuses the scenario.
     #[error("the simulator, whose order lockstep follows: {0}")]
     Simulator(#[from] SimError),
@@ -138,4 +139,40 @@ pub enum LiveError {
         /// What happened instead.
         what: String,
     },
+}
+
+impl LiveError {
+    /// Whether the scenario asks for what cannot be; else the machine lacks something, or the run was given up.
+    #[must_use]
+    pub fn is_of_the_scenario(&self) -> bool {
+        match self {
+            Self::CopyOnWrite(_) | Self::Cpus { .. } | Self::Memory { .. } | Self::Decision(_) => true,
+            Self::Task { .. } | Self::Lock { .. } => true,
+            Self::Reservation { reason, .. } => matches!(reason, ReserveError::Refused(_)),
+            Self::Region { reason, .. } => matches!(reason, CreateObjectError::Refused(_)),
+            Self::Store { reason, .. } => !runs_short(reason),
+            _ => false,
+        }
+    }
+}
+
+/// Whether it is this process or the system that has no more files or memory, whatever the directory.
+fn runs_short(reason: &SetupError) -> bool {
+    let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::FBIG];
+    matches!(reason, SetupError::Directory(errno) | SetupError::NoRoom { errno, .. } if short.contains(errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_the_scenarios_and_a_lack_of_files_the_machines() {
+        let store = |errno| LiveError::Store {
+            directory: "/var/tmp".to_owned(),
+            reason: SetupError::Directory(errno),
+        };
+        assert!(store(Errno::NOENT).is_of_the_scenario());
+        assert!(!store(Errno::MFILE).is_of_the_scenario());
+    }
 }
