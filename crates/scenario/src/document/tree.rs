@@ -38,7 +38,7 @@ impl Value {
         match self {
             Self::Text(_) => "a string",
             Self::Integer(Some(_)) => "a number",
-            Self::Integer(None) => "a number out of range",
+            Self::Integer(None) => "one out of range: at most 9223372036854775807",
             Self::Float(_) => "a fraction",
             Self::Flag(_) => "true or false",
             Self::Date => "a date",
