@@ -23,8 +23,10 @@ use crate::status::Failure;
 use cgroup::Limited;
 use child::{Report, Setting};
 
-/// Jobs of the task in one round of each setting.
-const JOBS: u32 = 300;
+/// Jobs of the task in one run of a setting: a second's worth, which most stalls of a machine leave whole.
+const JOBS: u32 = 1000;
+/// Runs of each setting in a round.
+const RUNS: u32 = 3;
 /// How often a child is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -41,7 +43,7 @@ pub(crate) fn run(effort: Effort) -> Result<Found, Failure> {
     ];
     let (mut alone, mut ours) = (Side::new()?, Side::new()?);
     let mut missing = None;
-    for _ in 0..effort.rounds {
+    for _ in 0..effort.scaled(RUNS) * effort.rounds {
         alone.add(&measure(Setting::Alone, jobs, &stop)?)?;
         ours.add(&measure(Setting::Beside, jobs, &stop)?)?;
         for (setting, side) in &mut others {
@@ -68,7 +70,7 @@ pub(crate) fn run(effort: Effort) -> Result<Found, Failure> {
 #[derive(Debug)]
 struct Side {
     samples: Samples,
-    /// The 99.9th percentile of each round.
+    /// The 99.9th percentile of each run.
     tails: Vec<f64>,
     faults: f64,
     seconds: f64,
@@ -94,7 +96,7 @@ impl Side {
         Ok(())
     }
 
-    /// The median of all rounds' 99.9th percentiles: a stall of the machine in one round does not show in it.
+    /// The median of all runs' 99.9th percentiles: stalls of the machine in some runs do not show in it.
     fn typical_tail(&self) -> f64 {
         let mut tails = self.tails.clone();
         tails.sort_by(f64::total_cmp);
@@ -125,9 +127,9 @@ fn report(found: &mut Found, alone: &Side, ours: &Side, others: &[(Setting, Side
     let (us, them) = (ours.samples.quantiles().p999, mlockall.samples.quantiles().p999);
     found.goal_row("p99.9 beside the sibling, ours / mlockall", us / them, "", 1.0);
     let tail = ours.typical_tail();
-    let what = "median of the rounds' p99.9, beside the sibling / alone";
+    let what = "median of the runs' p99.9, beside the sibling / alone";
     found.goal_row(what, tail / alone.typical_tail(), "", 1.2);
-    let what = "median of the rounds' p99.9, ours / mlockall";
+    let what = "median of the runs' p99.9, ours / mlockall";
     found.goal_row(what, tail / mlockall.typical_tail(), "", 1.0);
     found.notes.push(format!(
         "a SCHED_FIFO task reads and writes {} pages, each several times, every {} ms; response from its \
@@ -138,8 +140,10 @@ fn report(found: &mut Found, alone: &Side, ours: &Side, others: &[(Setting, Side
     let note = "each batch that the sibling evicts makes all CPUs of the process forget translations, which the task \
                 has to find again: that costs by the size of its working set";
     found.notes.push(note.to_owned());
-    let note = "each 99.9th percentile is of some thousand jobs at most: a stall of the machine shows in it";
-    found.notes.push(note.to_owned());
+    found.notes.push(format!(
+        "a stall of the machine of some milliseconds makes that many jobs late, so it shows in the 99.9th percentile of \
+         all; the median of the runs, of {JOBS} jobs each, shows what the sibling does"
+    ));
 }
 
 /// Runs one setting in a process of its own.
