@@ -28,13 +28,15 @@ demo: build ## two tasks share a region, live, under none, spc and spel: who mis
 	  echo; echo "== the demo ended with status $$status; what this machine can do:"; \
 	  $(FREEHOLD) doctor; exit $$status; }
 
-lint: setup ## tidy, format and clippy, warnings refused
+lint: setup ## tidy, format, clippy and rustdoc, warnings refused
 	@echo '== tidy: sizes, banned words, unsafe, dependency arrows'
 	$(CARGO) run --locked -q -p xtask -- tidy
 	@echo '== rustfmt'
 	$(CARGO) fmt --all --check
 	@echo '== clippy'
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	@echo '== rustdoc'
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --workspace --no-deps --document-private-items -q
 
 test: lint ## lint, then every test and doc test
 	@echo '== tests'
@@ -60,6 +62,10 @@ fuzz: setup ## cargo-fuzz FUZZ_SECONDS on each target, then the random suites wi
 	    $(CARGO) test --locked --release -q -p freehold-core -p freehold-scenario -p freehold-sim || exit 1; \
 	done
 
-bench: build ## every benchmark, floor beside ours
-	@for name in $$($(FREEHOLD) bench --list --names); do \
-	  echo "== bench $$name"; $(FREEHOLD) bench $$name || exit 1; done
+bench: build ## every benchmark, floor beside ours; then throughput with criterion
+	@command -v valgrind >/dev/null 2>&1 || { \
+	  if [ "$$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	    echo '== installing valgrind, which counts instructions'; apt-get install -y -qq valgrind; \
+	  else echo '== valgrind is missing: instructions of the core are not counted'; fi; }
+	$(FREEHOLD) bench all
+	$(CARGO) bench --locked -p freehold-core -p freehold-sim
