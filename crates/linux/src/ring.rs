@@ -79,7 +79,7 @@ impl Ring {
     /// used and dropped by one thread.
     ///
     /// # Errors
-    /// The kernel's refusal: `NOSYS` without io_uring, `PERM` where it is forbidden, `NOMEM`.
+    /// The kernel's refusal: `NOSYS` without io_uring, `PERM` where it or its use is forbidden, `NOMEM`.
     pub fn new(file: OwnedFd, bell: Arc<Bell>, capacity: u16) -> Result<Self, Errno> {
         let entries = (u32::from(capacity) + 1).next_power_of_two();
         let deferred = IoUring::builder()
@@ -92,8 +92,11 @@ impl Ring {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::builder().dontfork().build(entries),
             other => other,
         };
+        let mut io = io.map_err(|error| errno(&error))?;
+        // A filter may forbid to hand anything to a ring that it let be made.
+        try_nothing(&mut io)?;
         Ok(Self {
-            io: io.map_err(|error| errno(&error))?,
+            io,
             file,
             bell,
             flights: (0..capacity).map(|_| None).collect(),
@@ -232,4 +235,18 @@ impl fmt::Debug for Ring {
 
 fn errno(error: &io::Error) -> Errno {
     Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// Has the kernel do nothing once, through the ring.
+fn try_nothing(io: &mut IoUring) -> Result<(), Errno> {
+    // SAFETY: the entry names no memory.
+    let pushed = unsafe { io.submission().push(&opcode::Nop::new().build()) };
+    pushed.map_err(|_| Errno::NOSPC)?;
+    while io.completion().next().is_none() {
+        match io.submit_and_wait(1) {
+            Err(error) if errno(&error) != Errno::INTR => return Err(errno(&error)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
