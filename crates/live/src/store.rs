@@ -90,13 +90,16 @@ pub(crate) fn result(pager: &Pager, stats: &StoreStats, before: &StoreStats) -> 
     }
 }
 
+/// What the store had to do without.
+pub(crate) fn shortfalls(pager: &Pager) -> Vec<String> {
+    let shortfalls = pager.store().describe().shortfalls;
+    let missed = shortfalls.iter();
+    missed.map(|missed| format!("memory.swap: {missed}")).collect()
+}
+
 /// What the store had to do without, or does otherwise than the scenario says.
 pub(crate) fn warnings(scenario: &Scenario, pager: &Pager) -> Vec<String> {
-    let shortfalls = pager.store().describe().shortfalls;
-    let mut warnings: Vec<String> = shortfalls
-        .iter()
-        .map(|missed| format!("memory.swap: {missed}"))
-        .collect();
+    let mut warnings = shortfalls(pager);
     if scenario.store.capacity.is_some() && scenario.store.kind != StoreKind::Compressed {
         let kind = scenario.store.kind.name();
         warnings.push(format!(

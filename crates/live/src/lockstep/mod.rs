@@ -24,6 +24,7 @@ use crate::collect::{self, Counts};
 use crate::error::LiveError;
 use crate::machine::Machine;
 use crate::run::Outcome;
+use crate::store;
 use crate::worker::Harvest;
 
 /// Runs a scenario in the simulator, then on real pages in the same order. Counts are those of the real pages; times,
@@ -59,6 +60,7 @@ fn follow(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError> 
     result
         .warnings
         .push("in lockstep: jobs, misses and times are the simulator's, counts are real".to_owned());
+    result.warnings.extend(store::shortfalls(&machine.pager));
     if let Some(counts) = counts.filter(|_| !stopped) {
         for what in compare::differences(scenario, &result, &counts) {
             result.laws.violations.push(Violation { law: 0, at_ns: 0, what });
