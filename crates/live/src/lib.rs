@@ -15,6 +15,7 @@ mod available;
 mod collect;
 mod compute;
 mod error;
+mod lead;
 mod lockstep;
 mod machine;
 mod recording;

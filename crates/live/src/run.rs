@@ -19,6 +19,7 @@ use freehold_sim::Profile;
 
 use crate::collect::{self, Counts};
 use crate::error::LiveError;
+use crate::lead;
 use crate::machine::{LiveTask, Machine, choose_cpus};
 use crate::recording;
 use crate::sampler::{Sampled, Sampler};
@@ -27,8 +28,6 @@ use crate::usage::{self, Usage};
 use crate::watch::Watch;
 use crate::worker::{Harvest, Worker};
 
-/// Time between the last thread's being ready and time 0.
-const LEAD: Duration = Duration::from_millis(20);
 /// Stack of a task's thread.
 const STACK: usize = 256 * 1024;
 
@@ -110,6 +109,7 @@ fn run_decided(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Res
     let recording =
         recorded.map(|(events, sampled)| recording::recording(scenario, &machine, &started.finished, events, sampled));
     let mut result = collect::result(scenario, &machine, counts, started.finished, started.origin)?;
+    result.warnings.extend(lead::warning(scenario));
     result.warnings.extend(collect::stolen_warning(&result.tasks, stolen));
     Ok(Outcome {
         result,
@@ -183,7 +183,7 @@ fn threads(watch: Watch<'_>, cpus: &[usize], capacity: Option<Capacity>) -> Resu
             }
         }
         drop(ready);
-        let origin = match start_all(&readiness, &starts, machine.tasks.len()) {
+        let origin = match start_all(&readiness, &starts, lead::lead(scenario)) {
             Ok(origin) => origin,
             Err(error) => {
                 drop(starts);
@@ -211,14 +211,14 @@ fn threads(watch: Watch<'_>, cpus: &[usize], capacity: Option<Capacity>) -> Resu
 fn start_all(
     readiness: &Receiver<Result<(), LiveError>>,
     starts: &[Sender<MonotonicTime>],
-    tasks: usize,
+    lead: Duration,
 ) -> Result<MonotonicTime, LiveError> {
-    for _ in 0..tasks {
+    for _ in starts {
         if let Ok(outcome) = readiness.recv() {
             outcome?;
         }
     }
-    let origin = clock::now().saturating_add(LEAD);
+    let origin = clock::now().saturating_add(lead);
     for start in starts {
         // A thread that is gone has reported why, above.
         let _ = start.send(origin);
