@@ -118,6 +118,29 @@ impl Course {
         let own = self.own.share(running, self.ran);
         own.plus(&self.before.share(waiting, self.waited))
     }
+
+    /// What the first `part` of this course went to: the end of the run cuts off the rest.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use freehold_rt::job::{Course, Split};
+    ///
+    /// // It waited 30 ms for a CPU, then 10 ms for the store.
+    /// let millis = Duration::from_millis;
+    /// let before = Split { cpu_wait: millis(30), ..Split::default() };
+    /// let own = Split { store_wait: millis(10), ..Split::default() };
+    /// let course = Course { waited: millis(30), before, ran: millis(10), own };
+    /// assert_eq!(course.first(millis(20)), Split { cpu_wait: millis(20), ..Split::default() });
+    /// assert_eq!(course.first(millis(35)), Split { store_wait: millis(5), ..before });
+    /// assert_eq!(course.first(millis(40)), before.plus(&own));
+    /// ```
+    #[must_use]
+    pub fn first(&self, part: Duration) -> Split {
+        let waiting = part.min(self.waited);
+        let running = (part - waiting).min(self.ran);
+        let before = self.before.share(waiting, self.waited);
+        before.plus(&self.own.share(running, self.ran))
+    }
 }
 
 /// What became of one job. Times count from the first release's clock.

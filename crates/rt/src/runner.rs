@@ -82,7 +82,6 @@ impl Thread<'_> {
         let own = Split::of(ran, cpu, &work.delays().since(&delays_before));
         let waited = start.saturating_since(release);
         let before = self.before_start(release, waited);
-        let split = own.plus(&before);
         let course = Course {
             waited,
             before,
@@ -94,6 +93,7 @@ impl Thread<'_> {
         // At the end of the run an open job is late if its deadline has come; it is judged by that end.
         let judged = if finished { finish } else { finish.min(self.timing.end) };
         let late = self.is_late(release, judged, finished);
+        let split = course.first(judged.saturating_since(release));
         let job = Job {
             number,
             release: release.as_nanos(),

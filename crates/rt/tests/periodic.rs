@@ -179,3 +179,25 @@ fn classes_are_applied_or_refused_by_name() {
     .join()
     .expect("no panic");
 }
+
+#[test]
+fn a_job_that_the_end_cuts_off_took_no_longer_than_until_then() {
+    let timing = timing(20, 1);
+    let (stop, mut record) = (StopFlag::new(), Record::for_timing(&timing));
+    // Past the end, at which it is late.
+    runner::run(&timing, &stop, &mut sleeper(&[60]), &mut record);
+    let [job] = record.jobs() else {
+        panic!("one job: {:?}", record.jobs());
+    };
+    let Split {
+        cpu_wait,
+        store_wait,
+        fault_service,
+        lock_wait,
+    } = job.split;
+    assert!(job.late && !job.finished, "{job:?}");
+    assert!(
+        cpu_wait + store_wait + fault_service + lock_wait <= job.response(),
+        "{job:?}"
+    );
+}
