@@ -33,7 +33,8 @@ pub enum BareError {
     Register(#[from] RegisterError),
 }
 
-/// Copies bytes as accesses to managed memory are made, by one string instruction: for measurements that compare the two. Copies as many as both have.
+/// Copies bytes as accesses to managed memory are made, by one string instruction: for measurements that compare the
+/// two. Copies as many as both have.
 #[inline(never)]
 pub fn copy(to: &mut [u8], from: &[u8]) {
     let length = to.len().min(from.len());

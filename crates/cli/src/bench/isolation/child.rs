@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use freehold_core::limits::{ObjectKind, Regime};
-use freehold_linux::{PAGE_SIZE, bare, clock, memory};
+use freehold_linux::{PAGE_SIZE, bare, clock, memory, sched};
 use freehold_pager::{Bound, MappedRegion, Pager};
 use freehold_rt::class::Class;
 use freehold_rt::job::Delays;
@@ -52,6 +52,8 @@ pub(super) enum Setting {
     Alone,
     /// A reservation; the sibling is a best-effort task of the same pager
     Beside,
+    /// A reservation; the sibling computes and touches no memory: what a busy machine does without any paging
+    Computing,
     /// Plain memory under mlockall; the sibling is a thread with plain memory
     Mlockall,
     /// The same with the sibling in another process
@@ -72,6 +74,7 @@ impl Setting {
         match self {
             Self::Alone => "alone",
             Self::Beside => "beside the sibling",
+            Self::Computing => "beside one that only computes",
             Self::Mlockall => "mlockall",
             Self::MlockallApart => "mlockall, sibling in another process",
             Self::Cgroup => "memory cgroup with swap",
@@ -124,14 +127,16 @@ pub(crate) fn perform(arguments: &Arguments) -> Result<Status, Failure> {
     }
     let jobs = arguments.jobs.saturating_add(WARM_UP);
     let report = match arguments.setting {
-        Setting::Alone => reserved(jobs, WORKING_SET, false)?,
-        Setting::Beside => reserved(jobs, WORKING_SET, true)?,
-        Setting::AloneLarge => reserved(jobs, LARGE_SET, false)?,
-        Setting::BesideLarge => reserved(jobs, LARGE_SET, true)?,
+        Setting::Alone => reserved(jobs, WORKING_SET, None)?,
+        Setting::Beside => reserved(jobs, WORKING_SET, Some(hog_paged))?,
+        Setting::Computing => reserved(jobs, WORKING_SET, Some(compute))?,
+        Setting::AloneLarge => reserved(jobs, LARGE_SET, None)?,
+        Setting::BesideLarge => reserved(jobs, LARGE_SET, Some(hog_paged))?,
         Setting::Mlockall => plain(jobs, true, true)?,
         Setting::MlockallApart => plain(jobs, true, false)?,
         Setting::Cgroup => plain(jobs, false, true)?,
         Setting::Hog => {
+            stay_with_sibling()?;
             hog_plain(&AtomicBool::new(false), &AtomicU64::new(0), true);
             return Ok(Status::Done);
         }
@@ -140,8 +145,18 @@ pub(crate) fn perform(arguments: &Arguments) -> Result<Status, Failure> {
     Ok(Status::Done)
 }
 
+/// What a sibling does until it is stopped.
+type Sibling = fn(&Pager, &AtomicBool, &AtomicU64) -> Result<(), Failure>;
+
+/// The CPU of the task and that of the sibling: not the same where there are two, or the scheduler is measured.
+fn places() -> Result<(usize, usize), Failure> {
+    let cpus = sched::allowed_cpus().map_err(refused)?;
+    let place = |cpu: Option<&usize>| cpu.copied().ok_or_else(|| refused("there is no CPU to run on"));
+    Ok((place(cpus.last())?, place(cpus.first())?))
+}
+
 /// The task in a reservation.
-fn reserved(jobs: u32, pages: usize, sibling: bool) -> Result<Report, Failure> {
+fn reserved(jobs: u32, pages: usize, sibling: Option<Sibling>) -> Result<Report, Failure> {
     let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let own = small(pages) + 64;
     let pager = world::pager(own + small(HOG_FRAMES), small(pages + HOG_PAGES))?;
@@ -149,9 +164,12 @@ fn reserved(jobs: u32, pages: usize, sibling: bool) -> Result<Report, Failure> {
     let object = world::object(&pager, ObjectKind::Private, small(pages), Regime::Conserve)?;
     let task = pager.add_task(Some(reservation)).map_err(refused)?;
     let region = task.map(object).map_err(refused)?;
-    let (stop, faults) = (AtomicBool::new(!sibling), AtomicU64::new(0));
+    let (stop, faults) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
-        let sibling = scope.spawn(|| hog_paged(&pager, &stop, &faults));
+        let sibling = scope.spawn(|| {
+            stay_with_sibling()?;
+            sibling.map_or(Ok(()), |sibling| sibling(&pager, &stop, &faults))
+        });
         let report = task.enter().map_err(refused).and_then(|bound| {
             let mut work = Touching {
                 memory: Paged { bound: &bound, region },
@@ -167,6 +185,11 @@ fn reserved(jobs: u32, pages: usize, sibling: bool) -> Result<Report, Failure> {
     })
 }
 
+/// Keeps the calling thread on the sibling's CPU.
+fn stay_with_sibling() -> Result<(), Failure> {
+    Class::BestEffort.apply(&[places()?.1]).map_err(refused)
+}
+
 /// The task in plain memory, locked or not.
 fn plain(jobs: u32, locked: bool, sibling: bool) -> Result<Report, Failure> {
     let mut work = Touching {
@@ -180,16 +203,23 @@ fn plain(jobs: u32, locked: bool, sibling: bool) -> Result<Report, Failure> {
     }
     let (stop, faults) = (AtomicBool::new(!sibling), AtomicU64::new(0));
     thread::scope(|scope| {
-        scope.spawn(|| hog_plain(&stop, &faults, locked));
+        let sibling = scope.spawn(|| {
+            stay_with_sibling()?;
+            hog_plain(&stop, &faults, locked);
+            Ok(())
+        });
         let report = periodic(jobs, &mut work, &faults);
         stop.store(true, Ordering::Relaxed);
-        report
+        let ended = sibling.join().unwrap_or_else(|_| Err(refused("the sibling panicked")));
+        ended.and(report)
     })
 }
 
 /// Does the jobs in a thread of its own class.
 fn periodic<M: Memory>(jobs: u32, work: &mut Touching<M>, faults: &AtomicU64) -> Result<Report, Failure> {
-    Class::Fifo { priority: PRIORITY }.apply(&[]).map_err(refused)?;
+    Class::Fifo { priority: PRIORITY }
+        .apply(&[places()?.0])
+        .map_err(refused)?;
     let first = clock::now().saturating_add(START);
     let timing = Timing {
         first,
@@ -315,6 +345,15 @@ fn hog_paged(pager: &Pager, stop: &AtomicBool, faults: &AtomicU64) -> Result<(),
         }
         bound.write_word(&region, page * WORDS, 1).map_err(refused)?;
         faults.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Keeps a CPU busy.
+#[allow(clippy::unnecessary_wraps, reason = "it is one sibling of several")]
+fn compute(_: &Pager, stop: &AtomicBool, _: &AtomicU64) -> Result<(), Failure> {
+    while !stop.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
     }
     Ok(())
 }

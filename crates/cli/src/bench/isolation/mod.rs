@@ -36,6 +36,7 @@ pub(crate) fn run(effort: Effort) -> Result<Found, Failure> {
     let jobs = effort.scaled(JOBS);
     let mut others = [
         (Setting::Mlockall, Side::new()?),
+        (Setting::Computing, Side::new()?),
         (Setting::MlockallApart, Side::new()?),
         (Setting::Cgroup, Side::new()?),
         (Setting::AloneLarge, Side::new()?),
@@ -123,17 +124,21 @@ fn report(found: &mut Found, alone: &Side, ours: &Side, others: &[(Setting, Side
         let what = format!("the sibling's faults in a second: {}", setting.name());
         found.row(&what, side.rate().round(), "");
     }
-    let [(_, mlockall), ..] = others else { return };
+    let [(_, mlockall), (_, computing), ..] = others else {
+        return;
+    };
     let (us, them) = (ours.samples.quantiles().p999, mlockall.samples.quantiles().p999);
     found.goal_row("p99.9 beside the sibling, ours / mlockall", us / them, "", 1.0);
     let tail = ours.typical_tail();
     let what = "median of the runs' p99.9, beside the sibling / alone";
     found.goal_row(what, tail / alone.typical_tail(), "", 1.2);
+    let what = "median of the runs' p99.9, beside the sibling / beside one that only computes";
+    found.goal_row(what, tail / computing.typical_tail(), "", 1.2);
     let what = "median of the runs' p99.9, ours / mlockall";
     found.goal_row(what, tail / mlockall.typical_tail(), "", 1.0);
     found.notes.push(format!(
-        "a SCHED_FIFO task reads and writes {} pages, each several times, every {} ms; response from its \
-         release",
+        "a SCHED_FIFO task on a CPU of its own reads and writes {} pages, each several times, every {} ms; response \
+         from its release; the sibling is on another CPU",
         child::WORKING_SET,
         child::PERIOD.as_millis()
     ));
@@ -141,8 +146,9 @@ fn report(found: &mut Found, alone: &Side, ours: &Side, others: &[(Setting, Side
                 has to find again: that costs by the size of its working set";
     found.notes.push(note.to_owned());
     found.notes.push(format!(
-        "a stall of the machine of some milliseconds makes that many jobs late, so it shows in the 99.9th percentile of \
-         all; the median of the runs, of {JOBS} jobs each, shows what the sibling does"
+        "a stall of the machine of some milliseconds makes that many jobs late, so it shows in the 99.9th percentile \
+         of all; the median of the runs, of {JOBS} jobs each, shows what the sibling does. A virtual machine may be \
+         stopped more often when all its CPUs are busy: that is what the sibling that only computes shows"
     ));
 }
 
