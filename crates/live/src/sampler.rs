@@ -5,10 +5,9 @@
 use std::time::Duration;
 
 use freehold_core::Memory;
-use freehold_core::view::ReservationView;
 use freehold_linux::clock::{self, MonotonicTime};
-use freehold_scenario::Scenario;
-use freehold_scenario::recording::{Capacity, LockHold, ReservationSample, Sample};
+use freehold_scenario::recording::{Capacity, LockHold, Sample};
+use freehold_scenario::{Scenario, plan};
 
 use crate::machine::Machine;
 use crate::recording::RunClock;
@@ -107,7 +106,7 @@ impl Sampled {
 fn fill(sample: &mut Sample, machine: &Machine, core: &Memory) {
     for &id in &machine.reservations {
         let view = core.reservation(id).unwrap_or_default();
-        sample.reservations.push(reservation(&view));
+        sample.reservations.push(plan::reservation_sample(&view));
     }
     for &id in &machine.objects {
         let resident = core.resident(id).unwrap_or_default();
@@ -116,21 +115,6 @@ fn fill(sample: &mut Sample, machine: &Machine, core: &Memory) {
     let pool = core.pool_view();
     sample.pool_free = u64::from(pool.free.get());
     sample.pool_used = u64::from(pool.memory_used.get());
-}
-
-fn reservation(view: &ReservationView) -> ReservationSample {
-    ReservationSample {
-        active: u64::from(view.active.get()),
-        inactive: u64::from(view.inactive.get()),
-        locked: u64::from(view.locked.get()),
-        free: u64::from(view.free.get()),
-        in_flight: u64::from(view.in_flight.get()),
-        owed: u64::from(view.owed.get()),
-        borrowed: u64::from(view.borrowed.get()),
-        owned: u64::from(view.owned.get()),
-        conserved: u64::from(view.conserved.get()),
-        held: u64::from(view.held.get()),
-    }
 }
 
 fn nanos(span: Duration) -> u64 {

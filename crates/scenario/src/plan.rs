@@ -9,6 +9,7 @@ use freehold_core::units::{FrameCount, PageCount};
 use freehold_core::view::{PoolView, ReservationView, TaskCounts};
 
 use crate::model::{self, Region, RegionKind, Reservation, ReservationIndex, Scenario, Sharing, Task};
+use crate::recording::ReservationSample;
 use crate::results::{MemoryResult, ReservationResult, TaskResult};
 
 /// The core's tables, just large enough for this scenario.
@@ -117,6 +118,23 @@ pub fn reservation_result(name: &str, view: &ReservationView) -> ReservationResu
         conserved: frames(view.conserved),
         held: frames(view.held),
         peak: frames(view.peak),
+    }
+}
+
+/// A reservation at one moment of a recording.
+#[must_use]
+pub fn reservation_sample(view: &ReservationView) -> ReservationSample {
+    ReservationSample {
+        active: u64::from(view.active.get()),
+        inactive: u64::from(view.inactive.get()),
+        locked: u64::from(view.locked.get()),
+        free: frames(view.free),
+        in_flight: frames(view.in_flight),
+        owed: frames(view.owed),
+        borrowed: frames(view.borrowed),
+        owned: frames(view.owned),
+        conserved: frames(view.conserved),
+        held: frames(view.held),
     }
 }
 

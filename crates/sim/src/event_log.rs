@@ -5,12 +5,10 @@ use std::collections::VecDeque;
 
 use freehold_core::effect::{Resolution, UnmapReason};
 use freehold_core::fact::PageRef;
-use freehold_core::view::ReservationView;
-use freehold_scenario::Scenario;
 use freehold_scenario::recording::{
-    Capacity, Eviction, EvictionReason, FaultKind, FaultSpan, Recording, ReservationSample, Sample, Transfer,
-    TransferKind, keep,
+    Capacity, Eviction, EvictionReason, FaultKind, FaultSpan, Recording, Sample, Transfer, TransferKind, keep,
 };
+use freehold_scenario::{Scenario, plan};
 
 use crate::world::{FaultEnd, World};
 
@@ -256,7 +254,7 @@ impl World<'_> {
         Sample {
             at_ns,
             reservations: reservations
-                .map(|id| reservation_sample(&view(id).unwrap_or_default()))
+                .map(|id| plan::reservation_sample(&view(id).unwrap_or_default()))
                 .collect(),
             pool_free: u64::from(pool.free.get()),
             pool_used: u64::from(pool.memory_used.get()),
@@ -264,21 +262,6 @@ impl World<'_> {
                 .map(|region| self.physical.resident(region))
                 .collect(),
         }
-    }
-}
-
-fn reservation_sample(view: &ReservationView) -> ReservationSample {
-    ReservationSample {
-        active: u64::from(view.active.get()),
-        inactive: u64::from(view.inactive.get()),
-        locked: u64::from(view.locked.get()),
-        free: u64::from(view.free.get()),
-        in_flight: u64::from(view.in_flight.get()),
-        owed: u64::from(view.owed.get()),
-        borrowed: u64::from(view.borrowed.get()),
-        owned: u64::from(view.owned.get()),
-        conserved: u64::from(view.conserved.get()),
-        held: u64::from(view.held.get()),
     }
 }
 
