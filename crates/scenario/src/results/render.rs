@@ -218,7 +218,10 @@ impl StoreResult {
         let Some(backend) = &self.backend else {
             return String::new();
         };
-        let mut line = format!("store {} by {backend}", self.kind);
+        let mut line = format!("store {}", self.kind);
+        if backend != "inline" {
+            line.push_str(&format!(" by {backend}"));
+        }
         if self.direct {
             line.push_str(", past the page cache");
         }
