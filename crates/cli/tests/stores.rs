@@ -62,7 +62,15 @@ fn every_store_says_what_it_is_and_what_it_did() {
         assert_eq!(number(store, "own_frames") == 0, kind == "file", "{store}");
         assert_eq!(number(store, "stored_bytes") > 0, kind == "compressed", "{store}");
         let text = stdout(&live(&scenario, &[&format!("memory.swap.store={kind}")], &[]));
-        assert!(text.contains(&format!("\nstore {kind} by {backend}")), "{text}");
+        // Only a file can be moved in more than one way.
+        let by = if kind == "file" {
+            format!(" by {backend}")
+        } else {
+            String::new()
+        };
+        let line = format!("\nstore {kind}{by}");
+        let rest = text.split(&line).nth(1).unwrap_or_default();
+        assert!(rest.starts_with([',', '\n']), "{text}");
     }
 }
 
