@@ -29,6 +29,9 @@ use freehold_store::{
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+/// Transfers of other tasks that may end first while the frames of an admission are gathered.
+const OTHERS_TRANSFERS: u32 = 10_000;
+
 /// How often an admission whose frames are in use looks again while nothing that it could end is under way.
 const IDLE_LOOKS: u32 = 1_000;
 
@@ -382,8 +385,8 @@ impl Pager {
 
     /// Ends transfers until `wanted` frames are free, or until that is hopeless: transfers fail, or nothing moves.
     fn gather(&self, context: &mut Context, wanted: FrameCount) {
-        // One for each frame; as many again for what was under way before or had to be repeated.
-        let mut transfers = wanted.get().saturating_mul(2);
+        // One for each frame, as many again for what had to be repeated, and whatever others do meanwhile.
+        let mut transfers = wanted.get().saturating_mul(2).saturating_add(OTHERS_TRANSFERS);
         let mut idle = 0;
         while transfers > 0 && idle < IDLE_LOOKS {
             let missing = self.shared.ask(context, |core, _| core.gather(wanted));
