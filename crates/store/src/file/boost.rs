@@ -30,7 +30,7 @@ impl Boost {
         }
     }
 
-    /// Whether the calling thread may be given this priority; it keeps the policy it had.
+    /// Whether the calling thread may be given this priority. It runs under time sharing afterwards.
     pub(super) fn try_here(priority: u32) -> Result<(), SetPolicyError> {
         let me = ThreadId::current();
         set_policy(me, Policy::Fifo { priority })?;
@@ -39,11 +39,11 @@ impl Boost {
 
     /// These threads are to be boosted to `priority`. They must live as long as requests are entered.
     pub(super) fn set(&self, threads: Vec<ThreadId>, priority: u32) {
-        // Set before: a store starts its threads once.
+        // A store starts its threads once, so nothing is set yet.
         let _ = self.threads.set((threads, priority));
     }
 
-    /// One more request hurries if `begins` says so when nobody else is here; at most two system calls a thread.
+    /// One more request hurries if `begins`, asked under the lock, says so. The first costs a system call a thread.
     pub(super) fn more(&self, begins: impl FnOnce() -> bool) {
         let mut hurried = self.hurried.lock();
         if begins() {
@@ -54,7 +54,7 @@ impl Boost {
         }
     }
 
-    /// One request hurries less if `ends` says so when nobody else is here.
+    /// One request hurries less if `ends`, asked under the lock, says so. The last costs a system call a thread.
     pub(super) fn fewer(&self, ends: impl FnOnce() -> bool) {
         let mut hurried = self.hurried.lock();
         if ends() {
