@@ -105,7 +105,11 @@ fn busy_borrowers_cannot_keep_a_reservation_out() {
         }
         for round in 0..40 {
             // Few frames too: what the borrowers read back meanwhile must not count against them.
-            let capacity = if round % 2 == 0 { 1 + round / 8 } else { 100 + 20 * round };
+            let capacity = if round % 2 == 0 {
+                1 + round / 8
+            } else {
+                100 + 20 * round
+            };
             let admitted = pager.reserve(ReservationSpec {
                 capacity: FrameCount::new(capacity),
                 kind: ReservationKind::Hard,
