@@ -8,8 +8,9 @@ use serde_json::Value;
 use crate::Finding;
 
 /// Each crate and the crates of this workspace that it may depend on. A new crate needs a row.
-const ALLOWED: [(&str, &[&str]); 11] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("freehold-core", &[]),
+    ("freehold-protocol", &[]),
     ("freehold-linux", &["freehold-core"]),
     ("freehold-scenario", &["freehold-core"]),
     ("freehold-store", &["freehold-core", "freehold-linux"]),

@@ -1,0 +1,217 @@
+//! The channel: orders to a client's agent, and its answers, in memory that both map.
+//!
+//! Only a process itself can remove pages from its address space, so the server orders it and the client's agent thread
+//! does it. The channel is one memory object of [`BYTES`] bytes, sealed against a change of size: a [`Ring`] of orders
+//! from the server, and one of answers from the agent. Each ring has one writer and one reader.
+//!
+//! A page that leaves a program's private memory goes into the *transfer memory*, a second object, of which the server
+//! names the page (`slot`). Who owns a slot is the server's business; a client can spoil only what is its own.
+//!
+//! The server reads answers as claims: a sequence number that it has not given out, or gave out for something else, ends
+//! the connection. It never waits for an answer with anything locked, and without a bound.
+//!
+//! To wake the agent the server increments [`Channel::bell`] and wakes its futex if [`Channel::asleep`] is set; the
+//! agent writes to the event descriptor after its answers.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Bytes of the memory object that holds a [`Channel`]: whole pages.
+pub const BYTES: usize = size_of::<Channel>().next_multiple_of(crate::PAGE_SIZE);
+/// Orders under way at a time, at most.
+pub const ORDERS: usize = 512;
+
+/// What an agent is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Remove the mappings of `pages` pages of a shared object from `address` on. They are not lost.
+    Zap,
+    /// Move the private page at `address` out of the address space, so that no thread can touch it any more, and then
+    /// copy it to `slot` of the transfer memory.
+    Surrender,
+    /// Move the private page at `address` out and forget it: the server has its content.
+    Drop,
+}
+
+/// One order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Given by the server, returned with the answer.
+    pub sequence: u32,
+    /// What to do.
+    pub action: Action,
+    /// How many pages; one but for `Zap`.
+    pub pages: u32,
+    /// The page of the transfer memory, for `Surrender`.
+    pub slot: u32,
+    /// Where.
+    pub address: u64,
+}
+
+/// How an order ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Done.
+    Done,
+    /// Done, and the page was all zeros: nothing was copied.
+    Zero,
+    /// The kernel holds the page, for input or output or because it is locked; it is still where it was.
+    Busy,
+    /// No page was there.
+    Absent,
+    /// The kernel refused; the page is still where it was.
+    Refused,
+}
+
+/// The answer to one order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The order's.
+    pub sequence: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// What can be in a ring: three words.
+pub trait Word3: Sized {
+    /// Itself as words.
+    fn to_words(self) -> [u64; 3];
+    /// What the words mean; `None` for words that mean nothing.
+    fn from_words(words: [u64; 3]) -> Option<Self>;
+}
+
+impl Word3 for Order {
+    fn to_words(self) -> [u64; 3] {
+        let action: u64 = match self.action {
+            Action::Zap => 1,
+            Action::Surrender => 2,
+            Action::Drop => 3,
+        };
+        let first = u64::from(self.sequence) << 32 | action;
+        [first, u64::from(self.pages) << 32 | u64::from(self.slot), self.address]
+    }
+
+    fn from_words(words: [u64; 3]) -> Option<Self> {
+        let action = match low(words[0]) {
+            1 => Action::Zap,
+            2 => Action::Surrender,
+            3 => Action::Drop,
+            _ => return None,
+        };
+        let [_, _, address] = words;
+        Some(Self {
+            sequence: high(words[0]),
+            action,
+            pages: high(words[1]),
+            slot: low(words[1]),
+            address,
+        })
+    }
+}
+
+impl Word3 for Reply {
+    fn to_words(self) -> [u64; 3] {
+        let outcome = match self.outcome {
+            Outcome::Done => 1,
+            Outcome::Zero => 2,
+            Outcome::Busy => 3,
+            Outcome::Absent => 4,
+            Outcome::Refused => 5,
+        };
+        [u64::from(self.sequence) << 32 | outcome, 0, 0]
+    }
+
+    fn from_words(words: [u64; 3]) -> Option<Self> {
+        let outcome = match low(words[0]) {
+            1 => Outcome::Done,
+            2 => Outcome::Zero,
+            3 => Outcome::Busy,
+            4 => Outcome::Absent,
+            5 => Outcome::Refused,
+            _ => return None,
+        };
+        Some(Self {
+            sequence: high(words[0]),
+            outcome,
+        })
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+const fn low(word: u64) -> u32 {
+    word as u32
+}
+
+const fn high(word: u64) -> u32 {
+    low(word >> 32)
+}
+
+/// The other side has written what cannot be: more entries than the ring has, or one that means nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken;
+
+/// A ring of [`ORDERS`] entries with one writer and one reader, neither of which trusts the other: each keeps its own
+/// position to itself ([`Position`]) and only publishes it here.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Ring {
+    written: AtomicU32,
+    _apart: [u32; 15],
+    read: AtomicU32,
+    _apart_again: [u32; 15],
+    entries: [[AtomicU64; 3]; ORDERS],
+}
+
+/// Where one side of a ring is; kept outside the shared memory.
+#[derive(Debug, Default)]
+pub struct Position(u32);
+
+impl Ring {
+    /// Appends an entry; `false` where the ring is full, or the reader claims to have read what was never written.
+    pub fn push(&self, position: &mut Position, entry: impl Word3) -> bool {
+        let unread = position.0.wrapping_sub(self.read.load(Ordering::Acquire));
+        if unread as usize >= ORDERS {
+            return false;
+        }
+        let place = &self.entries[position.0 as usize % ORDERS];
+        for (cell, word) in place.iter().zip(entry.to_words()) {
+            cell.store(word, Ordering::Relaxed);
+        }
+        position.0 = position.0.wrapping_add(1);
+        self.written.store(position.0, Ordering::Release);
+        true
+    }
+
+    /// Takes the oldest entry; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`Broken`]: the writer does not keep to the protocol.
+    pub fn pop<T: Word3>(&self, position: &mut Position) -> Result<Option<T>, Broken> {
+        let unread = self.written.load(Ordering::Acquire).wrapping_sub(position.0);
+        if unread == 0 {
+            return Ok(None);
+        }
+        if unread as usize > ORDERS {
+            return Err(Broken);
+        }
+        let place = &self.entries[position.0 as usize % ORDERS];
+        let words = [0, 1, 2].map(|word: usize| place[word].load(Ordering::Relaxed));
+        position.0 = position.0.wrapping_add(1);
+        self.read.store(position.0, Ordering::Release);
+        T::from_words(words).ok_or(Broken).map(Some)
+    }
+}
+
+/// What the memory object holds. All zeros is a channel without orders.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Channel {
+    /// Incremented by the server after orders; the futex that the agent sleeps on.
+    pub bell: AtomicU32,
+    /// 1 while the agent sleeps or is about to.
+    pub asleep: AtomicU32,
+    _apart: [u32; 14],
+    /// From the server to the agent.
+    pub orders: Ring,
+    /// From the agent to the server.
+    pub replies: Ring,
+}

@@ -1,0 +1,415 @@
+//! Requests, answers and how they look on the socket.
+//!
+//! A message is a header of 16 bytes (magic `FRHD`, version, kind, serial number, length of what follows) and the
+//! fields of its kind, at most [`LIMIT`] bytes in all. One message is one packet. An answer carries the serial number
+//! of its request. Handles (`u32`) are the server's and per connection; 0 is none.
+
+use crate::field::{Field, Malformed, Reader, Writer, choice};
+
+/// The longest message, in bytes.
+pub const LIMIT: usize = 4096;
+/// Bytes of the header.
+pub const HEADER: usize = 16;
+/// The most descriptors that one message carries.
+pub const DESCRIPTORS: usize = 4;
+
+const MAGIC: [u8; 4] = *b"FRHD";
+
+choice! {
+    /// Who connects.
+    Role {
+        /// A program whose memory the agent manages. Descriptors: the userfaultfd of its private memory, with events,
+        /// and that of shared objects, without.
+        Program = 1,
+        /// A program that cooperates through the library. Descriptor: the userfaultfd of shared objects.
+        Library = 2,
+        /// Nobody's memory: holds reservations for others (`freehold exec`), or looks (`freehold status`).
+        Observer = 3,
+    }
+}
+
+choice! {
+    /// What a reservation does when its frames are exhausted.
+    ReservationType {
+        /// Never more than its frames.
+        Hard = 1,
+        /// May borrow unreserved frames.
+        Firm = 2,
+    }
+}
+
+choice! {
+    /// How pages of an object that several reservations use are managed.
+    Regime {
+        /// Shared-Page Conservation, and the eviction lock where pages are locked.
+        Conserve = 1,
+        /// The paper's No-SP-Mgmt, for comparison.
+        Unmanaged = 2,
+    }
+}
+
+choice! {
+    /// Who a region is for.
+    RegionKind {
+        /// The tasks of this connection; the name says nothing to others.
+        Private = 1,
+        /// Whoever opens the same name, as far as the server lets him.
+        Shared = 2,
+    }
+}
+
+choice! {
+    /// What a question is about. The answer is a JSON document in a memory object.
+    Question {
+        /// All reservations, clients, objects, the pool and the store.
+        Status = 1,
+        /// The same in Prometheus' text format.
+        Metrics = 2,
+        /// One target: a process id, `pid:0xADDRESS`, a reservation or a region.
+        Explain = 3,
+        /// Whether a reservation of this size (`30MiB`, `30MiB firm`) would be admitted, and what would have to give.
+        WhatIf = 4,
+        /// Max(S_i) and Avg(S_i) of the shared objects of the processes named (`PID PID…`), as sampled so far.
+        Advise = 5,
+    }
+}
+
+choice! {
+    /// Why a request is refused.
+    Refusal {
+        /// The message itself is wrong; the connection is closed.
+        Malformed = 1,
+        /// Another version of the protocol.
+        Version = 2,
+        /// The peer may not do this.
+        Forbidden = 3,
+        /// Pool, quota or a table is exhausted; the text says what would have to give.
+        Exhausted = 4,
+        /// A handle, name or address means nothing here.
+        Unknown = 5,
+        /// A descriptor is missing or is not what it must be.
+        Descriptor = 6,
+        /// The request cannot be met in the present state; the text says why.
+        State = 7,
+        /// The server is ending.
+        Ending = 8,
+    }
+}
+
+/// Declares messages: an enum whose variants carry fields, each variant with its number.
+macro_rules! messages {
+    ($(#[$doc:meta])* $name:ident {
+        $($(#[$vdoc:meta])* $number:literal $variant:ident {
+            $($(#[$fdoc:meta])* $field:ident : $type:ty),* $(,)?
+        }),* $(,)?
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name<'a> {
+            $($(#[$vdoc])* $variant { $($(#[$fdoc])* $field: $type),* }),*
+        }
+
+        impl<'a> $name<'a> {
+            fn kind(&self) -> u16 {
+                match self { $(Self::$variant { .. } => $number),* }
+            }
+
+            fn put(&self, writer: &mut Writer<'_>) -> Result<(), Malformed> {
+                match self {
+                    $(Self::$variant { $($field),* } => { $($field.put(writer)?;)* })*
+                }
+                let _ = &writer;
+                Ok(())
+            }
+
+            fn get(kind: u16, reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+                match kind {
+                    $($number => Ok(Self::$variant {
+                        $($field: <$type as Field<'a>>::get(reader, stringify!($field))?),*
+                    }),)*
+                    _ => Err(Malformed::Kind { kind }),
+                }
+            }
+
+            /// Writes the whole message into `buffer`; how many bytes it takes.
+            ///
+            /// # Errors
+            /// [`Malformed::NoRoom`], [`Malformed::Text`].
+            pub fn encode(&self, serial: u32, buffer: &mut [u8]) -> Result<usize, Malformed> {
+                let length = {
+                    let body = buffer.get_mut(HEADER..).ok_or(Malformed::NoRoom)?;
+                    let mut writer = Writer::new(body);
+                    self.put(&mut writer)?;
+                    writer.length()
+                };
+                put_header(self.kind(), serial, length, buffer)?;
+                Ok(HEADER + length)
+            }
+
+            /// Reads a whole message: its serial number and itself.
+            ///
+            /// # Errors
+            /// See [`Malformed`].
+            pub fn decode(bytes: &'a [u8]) -> Result<(u32, Self), Malformed> {
+                let mut reader = Reader::new(bytes);
+                let (kind, serial) = get_header(&mut reader)?;
+                let message = Self::get(kind, &mut reader)?;
+                reader.end()?;
+                Ok((serial, message))
+            }
+        }
+    };
+}
+
+fn put_header(kind: u16, serial: u32, length: usize, buffer: &mut [u8]) -> Result<(), Malformed> {
+    if HEADER + length > LIMIT {
+        return Err(Malformed::NoRoom);
+    }
+    let mut header = Writer::new(buffer);
+    header.bytes(&MAGIC)?;
+    crate::VERSION.put(&mut header)?;
+    kind.put(&mut header)?;
+    serial.put(&mut header)?;
+    u32::try_from(length).map_err(|_| Malformed::NoRoom)?.put(&mut header)
+}
+
+fn get_header(reader: &mut Reader<'_>) -> Result<(u16, u32), Malformed> {
+    if reader.bytes(MAGIC.len())? != MAGIC {
+        return Err(Malformed::Magic);
+    }
+    let theirs = u16::get(reader, "version")?;
+    if theirs != crate::VERSION {
+        return Err(Malformed::Version { theirs });
+    }
+    let kind = u16::get(reader, "kind")?;
+    let serial = u32::get(reader, "serial")?;
+    let length = u32::get(reader, "length")?;
+    if usize::try_from(length) != Ok(reader.remaining()) || HEADER + reader.remaining() > LIMIT {
+        return Err(Malformed::Length);
+    }
+    Ok((kind, serial))
+}
+
+messages! {
+    /// What a client asks. Every request has one answer: the one named, or `Refused`; where none is named, `Done`.
+    Request {
+        /// The first message of every connection. Answer: `Welcome`.
+        1 Hello {
+            /// Who connects.
+            role: Role,
+            /// The thread that answers the channel, in the client's own numbering; 0 for an observer.
+            agent_thread: u32,
+            /// What the client is called in reports: the program's name.
+            name: &'a str,
+        },
+        /// Makes a reservation that this connection holds. Answer: `Reserved`.
+        2 Reserve {
+            /// What it is called in reports.
+            name: &'a str,
+            /// Frames promised.
+            frames: u32,
+            /// Hard or firm.
+            kind: ReservationType,
+        },
+        /// Joins the reservation of a ticket: another process, or a child. It ends when the last that holds or joined
+        /// it is gone. Answer: `Reserved`.
+        3 Join {
+            /// The ticket's first half.
+            ticket_high: u64,
+            /// The ticket's second half.
+            ticket_low: u64,
+        },
+        /// Gives up what this connection holds of a reservation.
+        4 Release {
+            /// Its handle.
+            reservation: u32,
+        },
+        /// Makes a task. A program has one for the whole process, and the server as many more as threads of it wait at
+        /// once. Answer: `Made`.
+        5 AddTask {
+            /// The reservation whose frames it uses; 0 is none.
+            reservation: u32,
+            /// How urgent its faults and transfers are: 0 background to 255. Above 0 needs the right to be real-time.
+            urgency: u8,
+            /// What it is called in reports.
+            name: &'a str,
+        },
+        /// Ends a task; its mappings go.
+        6 RemoveTask {
+            /// Its handle.
+            task: u32,
+        },
+        /// Opens the object that holds a file's content. Descriptor: the file, open for reading. Objects are one for
+        /// each identity: device, inode, size, change time. Answer: `Opened`, with a read-only descriptor.
+        7 OpenFile {
+            /// How it is shared; the first to open it decides.
+            regime: Regime,
+            /// Its path, for reports; a claim that is never looked up.
+            path: &'a str,
+        },
+        /// Opens a region of memory, zero at first. Answer: `Opened`, with a descriptor to read and write.
+        8 OpenRegion {
+            /// Its name.
+            name: &'a str,
+            /// Its size.
+            pages: u32,
+            /// Who it is for.
+            kind: RegionKind,
+            /// How it is shared; the first to open it decides.
+            regime: Regime,
+        },
+        /// Says that an object is mapped, and registered with the userfaultfd of shared objects. Answer: `Made`.
+        9 Map {
+            /// The task.
+            task: u32,
+            /// The object.
+            object: u32,
+            /// Where in the client's address space.
+            address: u64,
+            /// The object's first page there.
+            first: u32,
+            /// How many pages.
+            pages: u32,
+            /// Whether writes through this mapping change the object.
+            writable: bool,
+        },
+        /// Ends a mapping, which the client has unmapped.
+        10 Unmap {
+            /// Its handle.
+            mapping: u32,
+        },
+        /// Locks pages of an object (the eviction lock; of a private region, a pin): answered when all are resident.
+        11 Lock {
+            /// The reservation that locks.
+            reservation: u32,
+            /// The object.
+            object: u32,
+            /// The first page.
+            first: u32,
+            /// How many pages.
+            pages: u32,
+        },
+        /// Unlocks pages.
+        12 Unlock {
+            /// The reservation that locked.
+            reservation: u32,
+            /// The object.
+            object: u32,
+            /// The first page.
+            first: u32,
+            /// How many pages.
+            pages: u32,
+        },
+        /// A periodic task has ended a job.
+        13 JobEnd {
+            /// The task.
+            task: u32,
+            /// Its response time in nanoseconds.
+            response: u64,
+            /// Whether it missed its deadline.
+            missed: bool,
+        },
+        /// What happened to a task so far. Answer: `Counts`.
+        14 Count {
+            /// The task.
+            task: u32,
+        },
+        /// A question. Answer: `Document`, with a descriptor.
+        15 Ask {
+            /// What about.
+            question: Question,
+            /// Which target, or nothing.
+            target: &'a str,
+        },
+        /// Samples which pages of shared objects this client references in each period, until told 0.
+        16 Sample {
+            /// The period in nanoseconds; 0 ends it.
+            period: u64,
+        },
+        /// Says that the child of a fork is this connection: its private memory beyond what it inherited is managed.
+        17 Forked {
+            /// The parent's process id, in the client's own numbering.
+            parent: u32,
+        },
+        /// Leaves a range of private memory alone from now on, because the kernel or the program needs it where it is:
+        /// its pages are brought in and stay.
+        18 Keep {
+            /// Where it begins.
+            address: u64,
+            /// Its length in bytes.
+            length: u64,
+        },
+    }
+}
+
+messages! {
+    /// What the server answers.
+    Answer {
+        /// Done; nothing more to say.
+        1 Done {},
+        /// Refused; nothing has changed.
+        2 Refused {
+            /// Why.
+            why: Refusal,
+            /// The same for people: who is at fault and what to do next.
+            text: &'a str,
+        },
+        /// The answer to `Hello`. Descriptors for a program or library: the channel, the transfer memory (see
+        /// [`crate::channel`]), and the event descriptor that wakes the server.
+        3 Welcome {
+            /// The server's process id, in its own numbering; for messages.
+            server: u32,
+            /// Pages of the transfer memory.
+            transfer_pages: u32,
+            /// What the server calls this client.
+            client: u32,
+        },
+        /// A reservation, made or joined.
+        4 Reserved {
+            /// Its handle on this connection.
+            reservation: u32,
+            /// Its frames.
+            frames: u32,
+            /// The ticket's first half.
+            ticket_high: u64,
+            /// The ticket's second half.
+            ticket_low: u64,
+        },
+        /// A task or mapping was made.
+        5 Made {
+            /// Its handle on this connection.
+            handle: u32,
+        },
+        /// An object was opened. Descriptor: the object.
+        6 Opened {
+            /// Its handle on this connection.
+            object: u32,
+            /// Its size.
+            pages: u32,
+        },
+        /// What happened to a task.
+        7 Counts {
+            /// Faults on resident pages.
+            soft_faults: u64,
+            /// First touches filled with zeros.
+            zero_fills: u64,
+            /// Pages read back from the store.
+            swap_ins: u64,
+            /// Of these, pages that another's eviction took (only under `none`).
+            shared_swap_ins: u64,
+            /// First reads of a file's pages.
+            file_reads: u64,
+            /// Write-permission faults.
+            write_faults: u64,
+            /// Pages taken from its own lists.
+            evictions: u64,
+            /// Nanoseconds between fault and resolution, all together.
+            waited: u64,
+        },
+        /// A document. Descriptor: a sealed memory object that holds it.
+        8 Document {
+            /// Its length in bytes.
+            length: u64,
+        },
+    }
+}
