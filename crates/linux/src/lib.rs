@@ -26,6 +26,7 @@ mod range;
 pub mod ring;
 pub mod sched;
 pub mod service;
+pub mod socket;
 pub mod swap;
 mod sys;
 mod thread_id;

@@ -7,8 +7,8 @@
 //! A page that leaves a program's private memory goes into the *transfer memory*, a second object, of which the server
 //! names the page (`slot`). Who owns a slot is the server's business; a client can spoil only what is its own.
 //!
-//! The server reads answers as claims: a sequence number that it has not given out, or gave out for something else, ends
-//! the connection. It never waits for an answer with anything locked, and without a bound.
+//! The server reads answers as claims: a sequence number that it has not given out, or gave out for something else,
+//! ends the connection. It never waits for an answer with anything locked, and without a bound.
 //!
 //! To wake the agent the server increments [`Channel::bell`] and wakes its futex if [`Channel::asleep`] is set; the
 //! agent writes to the event descriptor after its answers.

@@ -4,8 +4,9 @@
 //!
 //! - *messages* ([`message`]) over a Unix socket of type `SOCK_SEQPACKET`: one request, one answer, in order, with
 //!   descriptors passed along where the request says so. Everything that makes, changes or asks.
-//! - the *channel* ([`channel`]), one sealed memory object per client that both map: the server's orders to remove pages
-//!   from the client's address space, which only the client itself can do, and its answers. No system call but a wake.
+//! - the *channel* ([`channel`]), one sealed memory object per client that both map: the server's orders to remove
+//!   pages from the client's address space, which only the client itself can do, and its answers. No system call but a
+//!   wake.
 //!
 //! Nothing here trusts: whatever is read is checked, and a claim stays a claim until the server has looked it up. The
 //! crate knows no allocator and no operating system, so that the agent inside a foreign program can use it.
