@@ -11,7 +11,7 @@ use crate::Finding;
 const ALLOWED: [(&str, &[&str]); 12] = [
     ("freehold-core", &[]),
     ("freehold-protocol", &[]),
-    ("freehold-linux", &["freehold-core"]),
+    ("freehold-linux", &["freehold-core", "freehold-protocol"]),
     ("freehold-scenario", &["freehold-core"]),
     ("freehold-store", &["freehold-core", "freehold-linux"]),
     ("freehold-sim", &["freehold-core", "freehold-scenario"]),

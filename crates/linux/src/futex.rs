@@ -1,4 +1,4 @@
-//! Private futexes: wait for a word to change, wake who waits.
+//! Futexes: wait for a word to change, wake who waits. Private to this process, or in memory shared with others.
 
 use crate::clock::MonotonicTime;
 use crate::{Errno, sys};
@@ -25,6 +25,18 @@ pub enum Waited {
 /// # Errors
 /// The kernel's refusal, which no valid argument causes.
 pub fn wait(word: &AtomicU32, expected: u32, until: Option<MonotonicTime>) -> Result<Waited, Errno> {
+    sleep(word, expected, until, libc::FUTEX_PRIVATE_FLAG)
+}
+
+/// As [`wait`], for a word in memory that other processes map too and wake with [`wake_shared`].
+///
+/// # Errors
+/// As [`wait`].
+pub fn wait_shared(word: &AtomicU32, expected: u32, until: Option<MonotonicTime>) -> Result<Waited, Errno> {
+    sleep(word, expected, until, 0)
+}
+
+fn sleep(word: &AtomicU32, expected: u32, until: Option<MonotonicTime>, flag: i32) -> Result<Waited, Errno> {
     let time = until.map(MonotonicTime::timespec);
     let time_pointer = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: `word` is a live, aligned 32-bit word for the whole call; the timespec is valid or null. With
@@ -33,7 +45,7 @@ pub fn wait(word: &AtomicU32, expected: u32, until: Option<MonotonicTime>) -> Re
         libc::syscall(
             libc::SYS_futex,
             word.as_ptr(),
-            libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
+            libc::FUTEX_WAIT_BITSET | flag,
             expected,
             time_pointer,
             std::ptr::null::<u32>(),
@@ -51,17 +63,19 @@ pub fn wait(word: &AtomicU32, expected: u32, until: Option<MonotonicTime>) -> Re
 
 /// Wakes up to `count` threads that wait on `word`; returns how many. Async-signal-safe.
 pub fn wake(word: &AtomicU32, count: u32) -> usize {
+    rouse(word, count, libc::FUTEX_PRIVATE_FLAG)
+}
+
+/// As [`wake`], for who sleeps in [`wait_shared`], also in other processes.
+pub fn wake_shared(word: &AtomicU32, count: u32) -> usize {
+    rouse(word, count, 0)
+}
+
+fn rouse(word: &AtomicU32, count: u32, flag: i32) -> usize {
     let count = i32::try_from(count).unwrap_or(i32::MAX);
     // SAFETY: `word` is a live, aligned 32-bit word; FUTEX_WAKE neither reads nor writes it.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-            count,
-        )
-    };
-    // A private wake of an aligned word of this process has no failure.
+    let result = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | flag, count) };
+    // A wake of an aligned word that is mapped has no failure.
     sys::check(result).unwrap_or(0)
 }
 

@@ -32,6 +32,9 @@ pub enum MemfdError {
     /// The caller's mistake: the length does not fit a file.
     #[error("{0} pages are more than a file can have")]
     TooLong(usize),
+    /// The sender's mistake: the descriptor is not of a memory object of so many pages.
+    #[error("the descriptor is not of a memory object of {0} pages")]
+    Unsuitable(usize),
     /// The kernel's refusal, such as too many open files.
     #[error("a memfd could not be made: {0}")]
     System(Errno),
@@ -86,6 +89,22 @@ impl Memfd {
         let mut memfd = Self { fd, pages: 0 };
         memfd.set_pages(pages)?;
         Ok(memfd)
+    }
+
+    /// Takes over a descriptor that somebody sent: a file object of at least `pages` pages.
+    ///
+    /// # Errors
+    /// [`MemfdError::Unsuitable`] where it is something else, or shorter: pages past its end would raise SIGBUS.
+    pub fn adopt(fd: OwnedFd, pages: usize) -> Result<Self, MemfdError> {
+        let (_, length) = PageRange::new(0, pages).bytes().ok_or(MemfdError::TooLong(pages))?;
+        let found = rustix::fs::fstat(&fd).map_err(MemfdError::System)?;
+        let regular = rustix::fs::FileType::from_raw_mode(found.st_mode) == rustix::fs::FileType::RegularFile;
+        let long_enough = u64::try_from(found.st_size).is_ok_and(|size| size >= length);
+        if regular && long_enough && pages > 0 {
+            Ok(Self { fd, pages })
+        } else {
+            Err(MemfdError::Unsuitable(pages))
+        }
     }
 
     /// Changes the length. Pages cut off are dropped for every mapper, whose next access there raises SIGBUS.

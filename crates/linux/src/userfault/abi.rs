@@ -128,10 +128,18 @@ impl Features {
     pub const NONE: Self = Self(0);
     /// A child process gets a userfaultfd of its own at fork. Needs privilege.
     pub const EVENT_FORK: Self = Self(1 << 1);
+    /// `mremap` of a registered range is told (4.11).
+    pub const EVENT_REMAP: Self = Self(1 << 2);
+    /// `madvise` that drops pages of a registered range is told (4.11).
+    pub const EVENT_REMOVE: Self = Self(1 << 3);
     /// Missing pages of shared memory (4.11).
     pub const MISSING_SHMEM: Self = Self(1 << 5);
+    /// `munmap` of a registered range is told (4.11).
+    pub const EVENT_UNMAP: Self = Self(1 << 6);
     /// Faults raise SIGBUS in the faulting thread (4.14).
     pub const SIGBUS: Self = Self(1 << 7);
+    /// Messages say which thread faulted (4.14).
+    pub const THREAD_ID: Self = Self(1 << 8);
     /// Pages that are in the memory object but not mapped (5.14).
     pub const MINOR_SHMEM: Self = Self(1 << 10);
     /// Write protection of shared memory (5.19).
@@ -143,11 +151,18 @@ impl Features {
     /// What the embedded pager needs: SIGBUS, and missing, minor and write-protect faults on shared memory.
     pub const SELF_PAGING: Self =
         Self(Self::SIGBUS.0 | Self::MISSING_SHMEM.0 | Self::MINOR_SHMEM.0 | Self::WP_HUGETLBFS_SHMEM.0);
+    /// What a memory server needs to serve shared memory objects of another process: messages instead of SIGBUS.
+    pub const SERVED: Self =
+        Self(Self::THREAD_ID.0 | Self::MISSING_SHMEM.0 | Self::MINOR_SHMEM.0 | Self::WP_HUGETLBFS_SHMEM.0);
 
-    const NAMES: [(Self, &'static str); 7] = [
+    const NAMES: [(Self, &'static str); 11] = [
         (Self::EVENT_FORK, "EVENT_FORK"),
+        (Self::EVENT_REMAP, "EVENT_REMAP"),
+        (Self::EVENT_REMOVE, "EVENT_REMOVE"),
         (Self::MISSING_SHMEM, "MISSING_SHMEM"),
+        (Self::EVENT_UNMAP, "EVENT_UNMAP"),
         (Self::SIGBUS, "SIGBUS"),
+        (Self::THREAD_ID, "THREAD_ID"),
         (Self::MINOR_SHMEM, "MINOR_SHMEM"),
         (Self::WP_HUGETLBFS_SHMEM, "WP_HUGETLBFS_SHMEM"),
         (Self::POISON, "POISON"),

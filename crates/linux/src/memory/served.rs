@@ -1,0 +1,95 @@
+//! A mapping whose pages another process brings and takes.
+
+use super::{MapError, SharedMapping};
+use crate::userfault::{Modes, RegisterError, Userfault};
+use crate::{Errno, PageRange};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const WORD: usize = size_of::<u64>();
+
+/// A mapping could not be registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServeError {
+    /// The mapping.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// Its registration.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+}
+
+/// A [`SharedMapping`] registered with a userfaultfd that somebody else reads: an access to an absent page waits until
+/// that one has brought it, in every thread, and in system calls too if the userfaultfd's scope is full.
+///
+/// Whoever owns this keeps a duplicate of the userfaultfd open for longer than it: with the last one closed, absent
+/// pages would read as zeros.
+#[derive(Debug)]
+pub struct ServedMapping {
+    mapping: SharedMapping,
+}
+
+impl ServedMapping {
+    /// Registers `mapping`. It must not have been touched: pages that are there already fault no more.
+    ///
+    /// # Errors
+    /// See [`ServeError`]; the mapping is gone then.
+    pub fn new(mapping: SharedMapping, userfault: &Userfault, modes: Modes) -> Result<Self, ServeError> {
+        let addresses = mapping.addresses(mapping.whole()).ok_or(MapError::OutOfBounds)?;
+        // SAFETY: the mapping is this value's own, and it gives out raw pointers and atomic accesses only.
+        unsafe { userfault.register(addresses, modes) }?;
+        Ok(Self { mapping })
+    }
+
+    /// The first byte. No Rust reference to what lies there may be made, unless to atomics.
+    #[must_use]
+    pub fn base(&self) -> *mut u8 {
+        self.mapping.base()
+    }
+
+    /// The length in pages.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        self.mapping.pages()
+    }
+
+    /// The length in bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.mapping.length()
+    }
+
+    /// The length in words of eight bytes.
+    #[must_use]
+    pub fn words(&self) -> usize {
+        self.mapping.length() / WORD
+    }
+
+    /// Reads the `index`th word; waits for its page. `None` past the end.
+    #[must_use]
+    pub fn read_word(&self, index: usize) -> Option<u64> {
+        self.word(index).map(|word| word.load(Ordering::Relaxed))
+    }
+
+    /// Writes the `index`th word; waits for its page. `None` past the end. In a mapping for reading only it ends the
+    /// process, as such a write does everywhere.
+    pub fn write_word(&self, index: usize, value: u64) -> Option<()> {
+        self.word(index).map(|word| word.store(value, Ordering::Relaxed))
+    }
+
+    /// Drops this mapping's page-table entries of `range`; see [`SharedMapping::zap`].
+    ///
+    /// # Errors
+    /// As [`SharedMapping::zap`].
+    pub fn zap(&self, range: PageRange) -> Result<(), Errno> {
+        self.mapping.zap(range)
+    }
+
+    fn word(&self, index: usize) -> Option<&AtomicU64> {
+        if index >= self.words() {
+            return None;
+        }
+        let at = self.base().wrapping_add(index * WORD).cast::<u64>();
+        // SAFETY: aligned and inside the mapping, which lives as long as the borrow; only atomics ever refer to it.
+        Some(unsafe { AtomicU64::from_ptr(at) })
+    }
+}
