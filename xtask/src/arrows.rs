@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::Finding;
 
 /// Each crate and the crates of this workspace that it may depend on. A new crate needs a row.
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     ("freehold-core", &[]),
     ("freehold-protocol", &[]),
     ("freehold-linux", &["freehold-core", "freehold-protocol"]),
@@ -17,6 +17,10 @@ const ALLOWED: [(&str, &[&str]); 12] = [
     ("freehold-sim", &["freehold-core", "freehold-scenario"]),
     ("freehold-picture", &["freehold-scenario"]),
     ("freehold-pager", &["freehold-core", "freehold-linux", "freehold-store"]),
+    (
+        "freehold-server",
+        &["freehold-core", "freehold-linux", "freehold-protocol", "freehold-store"],
+    ),
     (
         "freehold-rt",
         &["freehold-core", "freehold-linux", "freehold-pager", "freehold-store"],

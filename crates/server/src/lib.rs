@@ -1,0 +1,23 @@
+//! The memory server: reservations for several processes at once.
+//!
+//! The server holds the policy core, everything it knows about pages, and its clients' userfaultfds. [`Engine`] is one
+//! state machine behind one lock ([`Shared`]); every step of it is short and waits for nobody: not for a store, not for
+//! a client, not for a socket. *Pager threads* bring it faults and answers, the control thread brings it requests.
+#![forbid(unsafe_code)]
+
+mod engine;
+mod error;
+mod settings;
+mod shared;
+mod view;
+
+pub use engine::{
+    ClientId, ClientRole, Engine, Handover, MapKey, MapRequest, NewClient, ObjectKey, Opened, RegionRequest, TaskKey,
+};
+pub use error::EngineError;
+pub use settings::{Backing, Reaction, Settings, Unresponsive};
+pub use shared::{Pagers, Shared};
+pub use view::{
+    ClientView, EngineView, KeptView, MapperView, MemberView, ObjectView, OrdersView, PagerView, ReservationRow,
+    ServiceTimes, ShareView, TaskView,
+};

@@ -1,0 +1,107 @@
+//! What a server is started with.
+
+use freehold_core::units::{FrameCount, PageCount};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Sizes, the store, and how the server treats clients that do not answer.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Frames of the pool.
+    pub frames: FrameCount,
+    /// Pages of all objects together, private memory included: also the records of the store.
+    pub pages: PageCount,
+    /// Reservations at a time.
+    pub reservations: u16,
+    /// Objects at a time; private memory takes one for each 4 MiB.
+    pub objects: u16,
+    /// Tasks of the core at a time: up to 8 for each task of a client.
+    pub tasks: u16,
+    /// Mappings at a time: one for each pair of task and object.
+    pub mappings: u16,
+    /// Clients at a time.
+    pub clients: u16,
+    /// Pages of objects under `none`, together.
+    pub compared_pages: PageCount,
+    /// Locked pages that another locker pays, at a time.
+    pub shared_locks: PageCount,
+    /// Where evicted pages go.
+    pub store: Backing,
+    /// What becomes of a client that does not answer while somebody waits.
+    pub unresponsive: Unresponsive,
+    /// SCHED_FIFO priority of the pager threads.
+    pub priority: u32,
+    /// CPUs that get a pager thread; all that the process may use if empty.
+    pub cpus: Vec<usize>,
+}
+
+impl Settings {
+    /// A server of `frames` frames with four times as many pages, which are kept in memory.
+    #[must_use]
+    pub fn new(frames: FrameCount) -> Self {
+        let pages = frames.get().saturating_mul(4).clamp(1, 1 << 30);
+        Self {
+            frames,
+            pages: PageCount::new(pages),
+            reservations: 256,
+            objects: 8_192,
+            tasks: 2_048,
+            mappings: 16_384,
+            clients: 256,
+            compared_pages: PageCount::ZERO,
+            shared_locks: PageCount::new(65_536),
+            store: Backing::Memory {
+                latency: Duration::ZERO,
+                parallel: 8,
+            },
+            unresponsive: Unresponsive {
+                bound: Duration::from_secs(1),
+                reaction: Reaction::Kill,
+            },
+            priority: 60,
+            cpus: Vec::new(),
+        }
+    }
+}
+
+/// Which store is made.
+#[derive(Clone, Debug)]
+pub enum Backing {
+    /// Locked memory of the server, with emulated latency.
+    Memory {
+        /// How long a transfer takes.
+        latency: Duration,
+        /// Transfers at a time.
+        parallel: u16,
+    },
+    /// Locked memory of the server, compressed.
+    Compressed {
+        /// Bytes it may take.
+        bytes: u64,
+    },
+    /// A nameless file in a directory.
+    File {
+        /// The directory.
+        directory: PathBuf,
+        /// Transfers at the device at a time.
+        parallel: u16,
+    },
+}
+
+/// What becomes of a client that leaves an order unanswered while somebody else waits for it (law 9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unresponsive {
+    /// How long it may.
+    pub bound: Duration,
+    /// What is done then.
+    pub reaction: Reaction,
+}
+
+/// How an unresponsive client is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaction {
+    /// SIGKILL.
+    Kill,
+    /// SIGSTOP; it keeps the pages that it has, and others do without.
+    Freeze,
+}
