@@ -1,0 +1,347 @@
+//! Messages: what is written is read back; what is cut off, prolonged or changed is refused or means what it says.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use freehold_protocol::VERSION;
+use freehold_protocol::field::{Malformed, TEXT_LIMIT};
+use freehold_protocol::message::{
+    Answer, HEADER, LIMIT, Question, Refusal, Regime, RegionKind, Request, ReservationType, Role,
+};
+use proptest::prelude::*;
+
+/// A request of each kind, with the values given.
+fn requests(text: &str, small: u8, word: u32, long: u64, flag: bool) -> Vec<Request<'_>> {
+    let mut all = requests_that_make(text, small, word, long, flag);
+    all.extend(requests_that_use(text, small, word, long, flag));
+    all
+}
+
+fn requests_that_make(text: &str, small: u8, word: u32, long: u64, flag: bool) -> Vec<Request<'_>> {
+    let regime = if flag { Regime::Conserve } else { Regime::Unmanaged };
+    let kind = if flag { RegionKind::Private } else { RegionKind::Shared };
+    let firm = if flag {
+        ReservationType::Hard
+    } else {
+        ReservationType::Firm
+    };
+    let roles = [Role::Program, Role::Library, Role::Observer];
+    let role = roles[usize::from(small) % roles.len()];
+    let (reservation, task, pages) = (word, !word, word / 3);
+    vec![
+        Request::Hello {
+            role,
+            agent_thread: word,
+            name: text,
+        },
+        Request::Reserve {
+            name: text,
+            frames: word,
+            kind: firm,
+        },
+        Request::Join {
+            ticket_high: long,
+            ticket_low: !long,
+        },
+        Request::Release { reservation },
+        Request::AddTask {
+            reservation,
+            urgency: small,
+            name: text,
+        },
+        Request::RemoveTask { task },
+        Request::OpenFile { regime, path: text },
+        Request::OpenRegion {
+            name: text,
+            pages,
+            kind,
+            regime,
+        },
+    ]
+}
+
+fn requests_that_use(text: &str, small: u8, word: u32, long: u64, flag: bool) -> Vec<Request<'_>> {
+    let questions = [
+        Question::Status,
+        Question::Metrics,
+        Question::Explain,
+        Question::WhatIf,
+        Question::Advise,
+    ];
+    let question = questions[usize::from(small) % questions.len()];
+    let (reservation, task, object, first, pages) = (word, !word, word ^ 1, word / 2, word / 3);
+    vec![
+        Request::Map {
+            task,
+            object,
+            address: long,
+            first,
+            pages,
+            writable: flag,
+        },
+        Request::Unmap { mapping: word },
+        Request::Lock {
+            reservation,
+            object,
+            first,
+            pages,
+        },
+        Request::Unlock {
+            reservation,
+            object,
+            first,
+            pages,
+        },
+        Request::JobEnd {
+            task,
+            response: long,
+            missed: flag,
+        },
+        Request::Count { task },
+        Request::Ask { question, target: text },
+        Request::Sample { period: long },
+        Request::Forked { parent: word },
+        Request::Keep {
+            address: long,
+            length: !long,
+        },
+    ]
+}
+
+/// An answer of each kind, with the values given.
+fn answers(text: &str, small: u8, word: u32, long: u64) -> Vec<Answer<'_>> {
+    let reasons = [
+        Refusal::Malformed,
+        Refusal::Version,
+        Refusal::Forbidden,
+        Refusal::Exhausted,
+        Refusal::Unknown,
+        Refusal::Descriptor,
+        Refusal::State,
+        Refusal::Ending,
+    ];
+    let why = reasons[usize::from(small) % reasons.len()];
+    vec![
+        Answer::Done {},
+        Answer::Refused { why, text },
+        Answer::Welcome {
+            server: word,
+            transfer_pages: !word,
+            client: word / 2,
+        },
+        Answer::Reserved {
+            reservation: word,
+            frames: !word,
+            ticket_high: long,
+            ticket_low: !long,
+        },
+        Answer::Made { handle: word },
+        Answer::Opened {
+            object: word,
+            pages: !word,
+        },
+        Answer::Counts {
+            soft_faults: long,
+            zero_fills: !long,
+            swap_ins: long / 2,
+            shared_swap_ins: long / 3,
+            file_reads: long / 5,
+            write_faults: long / 7,
+            evictions: long / 11,
+            waited: long / 13,
+        },
+        Answer::Document { length: long },
+    ]
+}
+
+fn text_strategy() -> impl Strategy<Value = String> {
+    prop_oneof![Just(String::new()), "[a-z]{1,20}", any::<String>(), "[ -~]{1000,1024}"]
+        .prop_filter("a text has a limit", |text| text.len() <= TEXT_LIMIT)
+}
+
+proptest! {
+    #[test]
+    fn requests_come_back(
+        text in text_strategy(), small: u8, word: u32, long: u64, flag: bool, serial: u32,
+    ) {
+        let mut buffer = [0; LIMIT];
+        for request in requests(&text, small, word, long, flag) {
+            let length = request.encode(serial, &mut buffer).unwrap();
+            prop_assert_eq!(Request::decode(&buffer[..length]), Ok((serial, request)));
+        }
+    }
+
+    #[test]
+    fn answers_come_back(text in text_strategy(), small: u8, word: u32, long: u64, serial: u32) {
+        let mut buffer = [0; LIMIT];
+        for answer in answers(&text, small, word, long) {
+            let length = answer.encode(serial, &mut buffer).unwrap();
+            prop_assert_eq!(Answer::decode(&buffer[..length]), Ok((serial, answer)));
+        }
+    }
+
+    /// There is one way to write a message: bytes that are read are the bytes that would be written.
+    #[test]
+    fn bytes_that_are_a_message_are_the_only_way_to_write_it(
+        kind in 0_u16..22, serial: u32, body in proptest::collection::vec(prop_oneof![0_u8..8, any::<u8>()], 0..64),
+    ) {
+        let bytes = packet(VERSION, kind, serial, &body);
+        let mut buffer = [0; LIMIT];
+        if let Ok((serial, request)) = Request::decode(&bytes) {
+            let length = request.encode(serial, &mut buffer).unwrap();
+            prop_assert_eq!(&buffer[..length], &bytes[..]);
+        }
+        if let Ok((serial, answer)) = Answer::decode(&bytes) {
+            let length = answer.encode(serial, &mut buffer).unwrap();
+            prop_assert_eq!(&buffer[..length], &bytes[..]);
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..LIMIT + 16)) {
+        let _ = Request::decode(&bytes);
+        let _ = Answer::decode(&bytes);
+    }
+
+    /// A changed byte changes the meaning or is refused: none is ignored.
+    #[test]
+    fn no_byte_is_ignored(which in 0_usize..18, place: prop::sample::Index, by in 1_u8..=255) {
+        let request = requests("a name", 1, 77, 99, true)[which];
+        let mut buffer = [0; LIMIT];
+        let length = request.encode(5, &mut buffer).unwrap();
+        buffer[place.index(length)] ^= by;
+        prop_assert_ne!(Request::decode(&buffer[..length]), Ok((5, request)));
+    }
+}
+
+fn packet(version: u16, kind: u16, serial: u32, body: &[u8]) -> Vec<u8> {
+    let mut bytes = b"FRHD".to_vec();
+    bytes.extend(version.to_le_bytes());
+    bytes.extend(kind.to_le_bytes());
+    bytes.extend(serial.to_le_bytes());
+    bytes.extend(u32::try_from(body.len()).unwrap().to_le_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+#[test]
+fn every_cut_and_every_addition_is_refused() {
+    let mut buffer = [0; LIMIT];
+    for request in requests("a name", 2, 0x0102_0304, 0x0102_0304_0506_0708, true) {
+        let length = request.encode(9, &mut buffer).unwrap();
+        for cut in 0..length {
+            assert!(Request::decode(&buffer[..cut]).is_err(), "{request:?} cut to {cut}");
+        }
+        // Cut, with a header that says so: the fields do not fit any more.
+        for cut in HEADER..length {
+            let mut bytes = buffer[..cut].to_vec();
+            bytes[12..HEADER].copy_from_slice(&u32::try_from(cut - HEADER).unwrap().to_le_bytes());
+            assert_eq!(
+                Request::decode(&bytes),
+                Err(Malformed::CutOff),
+                "{request:?} cut to {cut}"
+            );
+        }
+        let mut longer = buffer[..length].to_vec();
+        longer.push(0);
+        assert_eq!(Request::decode(&longer), Err(Malformed::Length));
+        longer[12..HEADER].copy_from_slice(&u32::try_from(length + 1 - HEADER).unwrap().to_le_bytes());
+        assert_eq!(Request::decode(&longer), Err(Malformed::LeftOver));
+    }
+}
+
+#[test]
+fn the_header_is_checked() {
+    let good = packet(VERSION, 4, 1, &7_u32.to_le_bytes());
+    assert_eq!(Request::decode(&good), Ok((1, Request::Release { reservation: 7 })));
+    let mut other = good.clone();
+    other[0] = b'X';
+    assert_eq!(Request::decode(&other), Err(Malformed::Magic));
+    let newer = packet(VERSION + 1, 4, 1, &7_u32.to_le_bytes());
+    assert_eq!(Request::decode(&newer), Err(Malformed::Version { theirs: VERSION + 1 }));
+    for kind in [0, 19, u16::MAX] {
+        assert_eq!(
+            Request::decode(&packet(VERSION, kind, 1, &[])),
+            Err(Malformed::Kind { kind })
+        );
+    }
+    for kind in [0, 9, u16::MAX] {
+        assert_eq!(
+            Answer::decode(&packet(VERSION, kind, 1, &[])),
+            Err(Malformed::Kind { kind })
+        );
+    }
+    // Longer than any message may be, however true its header.
+    let long = packet(VERSION, 4, 1, &vec![0; LIMIT]);
+    assert_eq!(Request::decode(&long), Err(Malformed::Length));
+}
+
+#[test]
+fn fields_are_checked() {
+    let mut hello = 9_u8.to_le_bytes().to_vec();
+    hello.extend([0; 6]);
+    assert_eq!(
+        Request::decode(&packet(VERSION, 1, 1, &hello)),
+        Err(Malformed::Value { field: "role" })
+    );
+    let mut job = vec![0; 12];
+    job.push(2);
+    assert_eq!(
+        Request::decode(&packet(VERSION, 13, 1, &job)),
+        Err(Malformed::Value { field: "missed" })
+    );
+    let mut target = vec![1];
+    target.extend(2_u16.to_le_bytes());
+    target.extend([0xc3, 0x28]);
+    assert_eq!(
+        Request::decode(&packet(VERSION, 15, 1, &target)),
+        Err(Malformed::Text { field: "target" })
+    );
+    let long = "x".repeat(TEXT_LIMIT + 1);
+    let mut target = vec![1];
+    target.extend(u16::try_from(long.len()).unwrap().to_le_bytes());
+    target.extend(long.as_bytes());
+    assert_eq!(
+        Request::decode(&packet(VERSION, 15, 1, &target)),
+        Err(Malformed::Text { field: "target" })
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_not_written() {
+    let mut buffer = [0; LIMIT];
+    let long = "x".repeat(TEXT_LIMIT + 1);
+    let request = Request::Ask {
+        question: Question::Status,
+        target: &long,
+    };
+    assert_eq!(request.encode(1, &mut buffer), Err(Malformed::Text { field: "text" }));
+    let longest = "x".repeat(1 << 20);
+    let request = Request::Ask {
+        question: Question::Status,
+        target: &longest,
+    };
+    assert_eq!(request.encode(1, &mut buffer), Err(Malformed::Text { field: "text" }));
+    for room in 0..HEADER + 4 {
+        let released = Request::Release { reservation: 1 }.encode(1, &mut buffer[..room]);
+        assert_eq!(released, Err(Malformed::NoRoom), "{room} bytes");
+    }
+}
+
+#[test]
+fn every_refusal_has_words() {
+    let errors = [
+        Malformed::CutOff,
+        Malformed::LeftOver,
+        Malformed::Magic,
+        Malformed::Version { theirs: 2 },
+        Malformed::Kind { kind: 99 },
+        Malformed::Length,
+        Malformed::Value { field: "role" },
+        Malformed::Text { field: "name" },
+        Malformed::NoRoom,
+    ];
+    let mut texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert!(texts[3].contains('2') && texts[3].contains(&VERSION.to_string()));
+    texts.sort();
+    texts.dedup();
+    assert_eq!(texts.len(), errors.len());
+}
