@@ -73,6 +73,8 @@ pub(crate) struct Account {
     pub(crate) returning: u32,
     /// Pages ever evicted because their frames were taken back.
     pub(crate) taken_back: u64,
+    /// Pages in a row that could not leave for this holder, because something outside keeps them.
+    pub(crate) kept: u32,
 }
 
 impl Account {
@@ -108,6 +110,7 @@ impl Account {
             borrowed_at: 0,
             returning: 0,
             taken_back: 0,
+            kept: 0,
         }
     }
 

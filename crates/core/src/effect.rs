@@ -79,6 +79,8 @@ pub enum Resolution {
     Copy,
     /// Write permission granted; the page was mapped.
     Upgrade,
+    /// No fault: mapped ahead of one, from a frame that the holder had free.
+    Ahead,
 }
 
 /// Why a task's fault cannot be resolved. The task gets a defined error; nobody else notices.

@@ -151,6 +151,21 @@ errors! {
     }
 }
 errors! {
+    /// Why pages cannot be forgotten.
+    ForgetError {
+        /// The id names something that is gone.
+        Stale => "the id names something that no longer exists",
+        /// Only what is private to its mapper can lose its content.
+        NotPrivate => "only the pages of a private object can be forgotten",
+        /// The range is empty or not inside the object.
+        BadRange => "the range is empty or not inside the object",
+        /// A page of the range is locked, or a lock of the object is bringing pages in.
+        Locked => "a page of the range is locked: unlock it first",
+        /// Effects of earlier steps wait to be polled.
+        Undrained => "effects of earlier steps are not drained: poll them first",
+    }
+}
+errors! {
     /// Why a completion is refused.
     CompletionError {
         /// No such request is outstanding: late, doubled, or never made.

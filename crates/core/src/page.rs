@@ -21,6 +21,8 @@ impl PageMarks {
     pub(crate) const WAITED: Self = Self(8);
     /// A page of a copy-on-write view that has its own content.
     pub(crate) const OWN: Self = Self(16);
+    /// On its way in or out, and what it holds is gone: empty once its request is answered.
+    pub(crate) const FORGOTTEN: Self = Self(32);
 
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0

@@ -70,6 +70,8 @@ pub struct TaskCounts {
     pub copies: u64,
     /// Write-permission faults.
     pub write_faults: u64,
+    /// Pages mapped without a fault, beside one that was faulted on.
+    pub ahead: u64,
     /// Pages taken from the lists of the task's holder by this task's faults.
     pub evictions: u64,
     /// Time between fault and resolution, all faults together.
@@ -89,6 +91,17 @@ pub enum PageState {
     Resident,
     /// Evicted, its frame not yet free.
     Leaving,
+}
+
+/// On which of a reservation's lists a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaceView {
+    /// Active.
+    Active,
+    /// Inactive: unmapped, and the next to go if it is not touched.
+    Inactive,
+    /// Locked: it does not go.
+    Locked,
 }
 
 /// One page at one moment.

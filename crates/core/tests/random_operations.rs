@@ -24,6 +24,8 @@ struct Mix {
     views: bool,
     failures: bool,
     departures: bool,
+    /// Programs that know nothing: content that goes, pages that stay, neighbours taken up, several waiting tasks.
+    foreign: bool,
 }
 
 const PLAIN: Mix = Mix {
@@ -34,6 +36,7 @@ const PLAIN: Mix = Mix {
     views: false,
     failures: false,
     departures: false,
+    foreign: false,
 };
 
 fn shape(random: &mut Random, mix: Mix) -> Shape {
@@ -97,6 +100,7 @@ fn step(world: &mut World, random: &mut Random, mix: Mix) {
             let write = random.chance(2);
             world.touch(task, mapping, page, write);
         }
+        60..72 if mix.foreign => foreign(world, random),
         60..93 => {
             let fails = mix.failures && random.chance(8);
             world.complete(random.below(64), fails);
@@ -104,6 +108,27 @@ fn step(world: &mut World, random: &mut Random, mix: Mix) {
         93..96 if mix.locks => lock_or_unlock(world, random),
         96..98 if mix.departures => come_or_go(world, random),
         _ => {}
+    }
+}
+
+fn foreign(world: &mut World, random: &mut Random) {
+    if world.tasks.is_empty() {
+        return;
+    }
+    let task = random.below(world.tasks.len());
+    let mapping = random.below(world.tasks[task].mappings.len());
+    let object = world.tasks[task].mappings[mapping].1;
+    let pages = world.pages.keys().filter(|key| key.0 == object).count();
+    let first = random.below(pages);
+    let range = World::range(first as u32, 1 + random.below(pages - first) as u32);
+    match random.below(4) {
+        0 => world.forget(object, range),
+        1 => world.keep(random.below(64)),
+        2 => world.ahead(task, mapping, range, random.chance(2)),
+        _ => {
+            let waiter = random.below(world.tasks.len());
+            world.touch_for(task, mapping, PageIndex::new(first as u32), waiter);
+        }
     }
 }
 
@@ -247,6 +272,23 @@ fn failing_store() {
             firm: true,
             locks: true,
             ..PLAIN
+        },
+    );
+}
+
+#[test]
+fn programs_that_know_nothing() {
+    let mix = Mix { foreign: true, ..PLAIN };
+    run("programs that know nothing", mix);
+    run(
+        "programs that know nothing, and everything else",
+        Mix {
+            failures: true,
+            guests: true,
+            firm: true,
+            locks: true,
+            departures: true,
+            ..mix
         },
     );
 }

@@ -192,7 +192,8 @@ fn faults<'a>(events: &'a [FaultEvent], names: &'a Names, clock: RunClock) -> im
 
 fn kind_of(resolution: Resolution) -> FaultKind {
     match resolution {
-        Resolution::Soft => FaultKind::Soft,
+        // Embedded, nothing is mapped ahead of a fault.
+        Resolution::Soft | Resolution::Ahead => FaultKind::Soft,
         Resolution::ZeroFill => FaultKind::ZeroFill,
         Resolution::SwapIn { shared: false } => FaultKind::SwapIn,
         Resolution::SwapIn { shared: true } => FaultKind::SharedSwapIn,

@@ -103,6 +103,7 @@ fn encode_resolution(resolution: Resolution) -> u64 {
         Resolution::FileRead => 4,
         Resolution::Copy => 5,
         Resolution::Upgrade => 6,
+        Resolution::Ahead => 7,
     }
 }
 
@@ -114,7 +115,8 @@ fn decode_resolution(code: u64) -> Resolution {
         3 => Resolution::SwapIn { shared: true },
         4 => Resolution::FileRead,
         5 => Resolution::Copy,
-        _ => Resolution::Upgrade,
+        6 => Resolution::Upgrade,
+        _ => Resolution::Ahead,
     }
 }
 
@@ -194,7 +196,7 @@ mod tests {
     use crate::epoch::Epoch;
     use freehold_core::effect::{FaultFailure, Protection, Resolution};
 
-    const RESOLUTIONS: [Resolution; 7] = [
+    const RESOLUTIONS: [Resolution; 8] = [
         Resolution::Soft,
         Resolution::ZeroFill,
         Resolution::SwapIn { shared: false },
@@ -202,6 +204,7 @@ mod tests {
         Resolution::FileRead,
         Resolution::Copy,
         Resolution::Upgrade,
+        Resolution::Ahead,
     ];
 
     #[test]

@@ -270,7 +270,8 @@ fn kind(end: FaultEnd) -> Option<FaultKind> {
         FaultEnd::Retry => None,
         FaultEnd::Failed(_) => Some(FaultKind::Failed),
         FaultEnd::Mapped(resolution) => Some(match resolution {
-            Resolution::Soft => FaultKind::Soft,
+            // Nothing is mapped ahead of a fault where every access is told.
+            Resolution::Soft | Resolution::Ahead => FaultKind::Soft,
             Resolution::ZeroFill => FaultKind::ZeroFill,
             Resolution::SwapIn { shared: false } => FaultKind::SwapIn,
             Resolution::SwapIn { shared: true } => FaultKind::SharedSwapIn,

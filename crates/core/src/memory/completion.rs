@@ -11,6 +11,13 @@ use crate::page::PageMarks;
 use crate::units::Instant;
 use crate::view::PageState;
 
+/// A page that did not leave.
+struct Stayed {
+    holder: HolderIndex,
+    /// Who counted on its frame.
+    claimant: HolderIndex,
+}
+
 impl Memory {
     /// A request was carried out: the page is filled, or it is in its store (or was clean) and its frame is free.
     /// O(sharers of the page × (sharers + tasks waiting)), and for each claim that has no frame yet a fault's batch.
@@ -67,6 +74,9 @@ impl Memory {
     }
 
     fn filled(&mut self, page: PageNumber) {
+        if self.is_forgotten(page) {
+            return self.forget_filled(page);
+        }
         let copied = matches!(self.source(page), Source::CopyOf(_));
         let found = &mut self.pages[page];
         found.state = PageState::Resident;
@@ -113,14 +123,19 @@ impl Memory {
         } else {
             PageState::Empty
         };
+        if self.is_forgotten(page) {
+            self.empty(page);
+        }
         let frame = self.account(entry.holder).in_flight.take_one();
         if self.is_taken_back(index) {
+            self.account(HolderIndex::POOL).kept = 0;
             self.account(entry.holder).returning -= 1;
             self.returning_total -= 1;
             self.repay(entry.holder, frame);
             self.call_for_service(HolderIndex::POOL);
         } else {
             let account = self.account(entry.holder);
+            account.kept = 0;
             account.leaving -= 1;
             account.free.put(frame);
         }
@@ -141,6 +156,9 @@ impl Memory {
     }
 
     fn fill_failed(&mut self, page: PageNumber) {
+        if self.is_forgotten(page) {
+            return self.forget_filled(page);
+        }
         let stored = self.pages[page].marks.has(PageMarks::STORED);
         self.pages[page].state = if stored { PageState::Stored } else { PageState::Empty };
         while let Some(index) = self.sharer_with_frame(page) {
@@ -173,6 +191,44 @@ impl Memory {
     }
 
     fn eviction_failed(&mut self, page: PageNumber) {
+        let Stayed { holder, claimant } = self.stay(page, false);
+        self.give_up_for(claimant, FaultFailure::WriteBack);
+        self.end_stay(page, holder);
+    }
+
+    /// Instead of [`handle_done`](Self::handle_done) for an eviction: the page cannot leave now, because something that
+    /// the core does not know keeps it, input and output of its program for instance. It is active again, and another
+    /// leaves for whoever counted on its frame; if none can, that one gets [`FaultFailure::NoFrame`]. Same cost.
+    ///
+    /// # Errors
+    /// As [`handle_done`](Self::handle_done).
+    pub fn handle_kept(&mut self, now: Instant, page: PageRef) -> Result<(), CompletionError> {
+        let page = self.outstanding(page, Request::Evict)?;
+        self.begin(Some(now));
+        let Stayed { holder, claimant } = self.stay(page, true);
+        self.account(claimant).kept += 1;
+        if self.account_of(claimant).kept > self.evictable_for(claimant) {
+            self.account(claimant).kept = 0;
+            self.give_up_for(claimant, FaultFailure::NoFrame);
+        } else {
+            self.call_for_service(claimant);
+        }
+        self.end_stay(page, holder);
+        self.end();
+        Ok(())
+    }
+
+    /// Pages that might leave for this holder: so many that stay in a row are all.
+    fn evictable_for(&self, claimant: HolderIndex) -> u32 {
+        if claimant == HolderIndex::POOL {
+            return self.total;
+        }
+        let account = self.account_of(claimant);
+        account.active.len() + account.inactive.len()
+    }
+
+    /// A page that was to leave is back on its holder's active list. `kept`: what took it back chooses another next.
+    fn stay(&mut self, page: PageNumber, kept: bool) -> Stayed {
         let index = self.owner(page);
         let holder = self.entries[index].holder;
         self.pages[page].state = PageState::Resident;
@@ -197,21 +253,38 @@ impl Memory {
             self.withdraw_entry(claim);
         }
         self.entries[index].marks.set(Marks::SETTLED);
-        self.link(index, place);
+        if kept && taken_back && place == Place::Active {
+            self.link_oldest(index);
+        } else {
+            self.link(index, place);
+        }
         self.settle_all(page);
-        self.wake(page);
+        if !self.is_forgotten(page) {
+            // What it holds is still its content.
+            self.wake(page);
+        }
         self.call_sharers(page);
         let claimant = if taken_back { HolderIndex::POOL } else { holder };
+        Stayed { holder, claimant }
+    }
+
+    /// Whoever waited for a frame that does not come gets an error.
+    fn give_up_for(&mut self, claimant: HolderIndex, failure: FaultFailure) {
         let waits = claimant != HolderIndex::POOL || self.gathering == 0;
         if waits && self.account_of(claimant).claims > 0 && self.account_of(claimant).uncommitted_supply() < 0 {
-            self.refuse_first_claim(claimant, FaultFailure::WriteBack);
+            self.refuse_first_claim(claimant, failure);
         } else if claimant == HolderIndex::POOL {
             self.refuse_debtor();
         }
         self.store_failed = true;
         self.call_for_service(claimant);
-        if self.account_of(holder).closing {
-            self.depart(index);
+    }
+
+    fn end_stay(&mut self, page: PageNumber, holder: HolderIndex) {
+        if self.is_forgotten(page) {
+            self.forget_resident(page);
+        } else if self.account_of(holder).closing {
+            self.depart(self.owner(page));
         }
         self.call_for_service(holder);
     }

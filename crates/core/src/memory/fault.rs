@@ -4,6 +4,7 @@ use crate::effect::{Effect, Protection, Resolution};
 use crate::entry::{Marks, Place};
 use crate::error::FaultError;
 use crate::fact::{Access, Fault};
+use crate::id::TaskId;
 use crate::index::{EntryIndex, HolderIndex, PageNumber, TaskIndex};
 use crate::memory::Memory;
 use crate::page::PageMarks;
@@ -23,16 +24,31 @@ impl Memory {
     /// # Errors
     /// See [`FaultError`]; nothing has changed then.
     pub fn handle_fault(&mut self, now: Instant, fault: Fault) -> Result<(), FaultError> {
-        let slot = fault.mapping.index();
-        let mapping = *self
-            .mappings
-            .get(slot, fault.mapping.generation())
+        let (mapping, _) = self.look_up(fault.mapping)?;
+        self.fault_of(now, fault, mapping.task)
+    }
+
+    /// As [`handle_fault`](Self::handle_fault), but another task of the same holder waits and is named in what ends the
+    /// fault: a process whose threads fault at once has one mapping and several tasks.
+    ///
+    /// # Errors
+    /// See [`FaultError`]; [`FaultError::Stale`] also where `waiter` is gone or of another holder. Nothing has changed
+    /// then.
+    pub fn handle_fault_for(&mut self, now: Instant, fault: Fault, waiter: TaskId) -> Result<(), FaultError> {
+        let (mapping, _) = self.look_up(fault.mapping)?;
+        self.tasks
+            .get(waiter.index(), waiter.generation())
+            .filter(|task| task.holder == self.task_holder(mapping.task))
             .ok_or(FaultError::Stale)?;
-        let object = *self.objects.at(usize::from(mapping.object)).ok_or(FaultError::Stale)?;
+        self.fault_of(now, fault, TaskIndex(u16::try_from(waiter.index()).unwrap_or(u16::MAX)))
+    }
+
+    fn fault_of(&mut self, now: Instant, fault: Fault, waiter: TaskIndex) -> Result<(), FaultError> {
+        let (_, object) = self.look_up(fault.mapping)?;
         if fault.page.get() >= object.pages {
             return Err(FaultError::OutOfRange);
         }
-        let task = self.tasks.at(mapping.task.slot()).ok_or(FaultError::Stale)?;
+        let task = self.tasks.at(waiter.slot()).ok_or(FaultError::Stale)?;
         if task.waiting.is_some() {
             return Err(FaultError::AlreadyWaiting);
         }
@@ -43,15 +59,15 @@ impl Memory {
             return Err(FaultError::Undrained);
         }
         self.begin(Some(now));
-        self.acting = mapping.task;
-        let slot = u16::try_from(slot).unwrap_or(u16::MAX);
+        self.acting = waiter;
+        let slot = u16::try_from(fault.mapping.index()).unwrap_or(u16::MAX);
         let page = PageNumber(object.first + fault.page.get());
         match object.base.filter(|_| !self.pages[page].marks.has(PageMarks::OWN)) {
             Some(base) => {
                 let below = PageNumber(base.first + fault.page.get());
-                self.fault_on_view(mapping.task, slot, page, below, fault.access);
+                self.fault_on_view(waiter, slot, page, below, fault.access);
             }
-            None => self.fault_on(mapping.task, slot, page, fault.access),
+            None => self.fault_on(waiter, slot, page, fault.access),
         }
         self.end();
         Ok(())

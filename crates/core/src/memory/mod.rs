@@ -6,9 +6,11 @@
 //! next one. Time never runs backwards.
 
 mod admission;
+mod ahead;
 mod claims;
 mod completion;
 mod fault;
+mod forget;
 mod objects;
 mod service;
 mod tasks;
@@ -61,6 +63,8 @@ pub struct Memory {
     pub(crate) taken: Vec<u32>,
     /// Waiting tasks, chained by the page they wait for.
     pub(crate) waiters: Vec<TaskIndex>,
+    /// Where the object made last ends in the table of pages.
+    pub(crate) behind_last: u32,
     pub(crate) effects: EffectQueue,
     pub(crate) clock: Instant,
     /// Holders whose claims are to be looked at again.
@@ -116,6 +120,7 @@ impl Memory {
             entries: Entries::with_capacity(Self::entry_limit(&limits)?)?,
             taken,
             waiters,
+            behind_last: 0,
             effects: EffectQueue::with_capacity(Self::effect_limit(&limits))?,
             clock: Instant::ZERO,
             first_in_service: HolderIndex::NONE,
@@ -301,6 +306,13 @@ impl Memory {
             }
             Place::Leaving | Place::Vacant => {}
         }
+    }
+
+    /// Puts an entry whose page is there, on no list, before all others of the active list.
+    pub(crate) fn link_oldest(&mut self, index: EntryIndex) {
+        self.entries[index].place = Place::Active;
+        let account = &mut self.accounts[self.entries[index].holder.slot()];
+        account.active.push_front(&mut self.entries, index);
     }
 
     /// Moves an entry whose page is there, but not mapped any more, to the front of the inactive list.

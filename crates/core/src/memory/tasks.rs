@@ -1,5 +1,6 @@
 //! Tasks and mappings come and go.
 
+use crate::effect::Effect;
 use crate::entry::{Marks, Place};
 use crate::error::{CreateError, RemoveError};
 use crate::id::{MappingId, ObjectId, ReservationId, TaskId};
@@ -112,7 +113,8 @@ impl Memory {
     ///
     /// # Errors
     /// [`RemoveError::Busy`] while the task waits for a page, or where it was the last and the reservation locks pages
-    /// of the object or is about to; [`RemoveError::Stale`].
+    /// of the object or is about to; [`RemoveError::Stale`], [`RemoveError::Undrained`]. Another task that waits
+    /// through this mapping is told to look again.
     pub fn unmap(&mut self, mapping: MappingId) -> Result<(), RemoveError> {
         let found = *self
             .mappings
@@ -126,6 +128,9 @@ impl Memory {
         if self.maps(holder, found.object) == 1 && self.locks_object(holder, found.object) {
             return Err(RemoveError::Busy);
         }
+        if !self.room_for_fact() {
+            return Err(RemoveError::Undrained);
+        }
         self.begin(None);
         self.drop_mapping(mapping.index());
         self.end();
@@ -133,6 +138,7 @@ impl Memory {
     }
 
     fn drop_mapping(&mut self, slot: usize) {
+        self.stop_waits_through(slot);
         let Some(mapping) = self.mappings.remove(slot) else {
             return;
         };
@@ -156,6 +162,28 @@ impl Memory {
         {
             self.leave_pages(holder, base.first, object.pages);
         }
+    }
+
+    /// Tasks that wait for a page through this mapping, which goes, are told to look again. O(tasks).
+    fn stop_waits_through(&mut self, slot: usize) {
+        while let Some(index) = self.waits_through(slot) {
+            let index = TaskIndex(u16::try_from(index).unwrap_or(u16::MAX));
+            self.withdraw_claim(index);
+            if let Some(waiting) = self.stop_waiting(index) {
+                self.effects.push(Effect::Retry {
+                    task: self.task_id(index),
+                });
+                self.wake(waiting.page);
+            }
+        }
+    }
+
+    fn waits_through(&self, slot: usize) -> Option<usize> {
+        let through = |task: &Task| task.waiting.map(|waiting| usize::from(waiting.mapping)) == Some(slot);
+        self.tasks
+            .iter()
+            .find(|(_, task)| through(task))
+            .map(|(index, _)| index)
     }
 
     /// Mappings of an object by the tasks of one holder.

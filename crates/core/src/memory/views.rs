@@ -2,12 +2,13 @@
 
 use crate::effect::{Holder, Resolution};
 use crate::entry::{Marks, Place};
+use crate::fact::PageRef;
 use crate::id::{MappingId, ObjectId, ReservationId, TaskId};
 use crate::index::{HolderIndex, PageNumber, TaskIndex};
 use crate::memory::Memory;
 use crate::page::PageMarks;
 use crate::units::{Duration, FrameCount, PageCount, PageIndex};
-use crate::view::{PageState, PageView, PoolView, ReservationView, TaskCounts};
+use crate::view::{PageState, PageView, PlaceView, PoolView, ReservationView, TaskCounts};
 
 impl Memory {
     /// A reservation's lists and frames; `None` where it has ended.
@@ -81,6 +82,37 @@ impl Memory {
         })
     }
 
+    /// The pages of a reservation in the order in which they would be evicted if none were touched any more: those
+    /// inactive, then those active. Locked ones are not among them.
+    pub fn next_victims(&self, id: ReservationId) -> impl Iterator<Item = PageRef> + '_ {
+        self.pages_of(id)
+            .filter(|(_, place)| matches!(place, PlaceView::Inactive | PlaceView::Active))
+            .map(|(page, _)| page)
+    }
+
+    /// Every page on a reservation's lists that is there, the next victim first, the locked ones last.
+    pub fn pages_of(&self, id: ReservationId) -> impl Iterator<Item = (PageRef, PlaceView)> + '_ {
+        let known = self.reservations.get(id.index(), id.generation());
+        let account = known.map(|()| self.account_of(HolderIndex::reservation(id.index())));
+        let lists = account.map(|account| {
+            [
+                (account.inactive, PlaceView::Inactive),
+                (account.active, PlaceView::Active),
+                (account.locked, PlaceView::Locked),
+            ]
+        });
+        lists.into_iter().flatten().flat_map(move |(list, place)| {
+            let mut next = list.first();
+            core::iter::from_fn(move || {
+                let index = next?;
+                next = self.entries[index].next.some();
+                Some(index)
+            })
+            .filter(|&index| self.entries[index].marks.has(Marks::SETTLED))
+            .map(move |index| (self.page_ref(self.entries[index].page), place))
+        })
+    }
+
     /// Bytes of all tables: what the core itself costs, fixed since it was made.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
@@ -120,6 +152,7 @@ impl TaskCounts {
             Resolution::FileRead => &mut self.file_reads,
             Resolution::Copy => &mut self.copies,
             Resolution::Upgrade => &mut self.write_faults,
+            Resolution::Ahead => &mut self.ahead,
         };
         *count += 1;
     }

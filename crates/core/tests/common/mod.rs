@@ -2,12 +2,13 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod foreign;
 pub(crate) mod naive;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use freehold_core::Memory;
-use freehold_core::effect::{Effect, Holder, Protection, Scope, Source, UnmapReason};
+use freehold_core::effect::{Effect, Holder, Protection, Resolution, Scope, Source, UnmapReason};
 use freehold_core::fact::{Access, Fault, PageRef, Request};
 use freehold_core::id::{MappingId, ObjectId, ReservationId, TaskId};
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, PageRange, Regime, ReservationKind, ReservationSpec};
@@ -90,6 +91,8 @@ pub(crate) struct World {
     /// Entries of each mapping: which page of which object shows through, and whether it can be written.
     pub(crate) mapped: BTreeMap<(MappingId, PageIndex), (PageRef, Protection)>,
     pub(crate) outstanding: Vec<(PageRef, Request, Option<Source>)>,
+    /// Pages in flight whose content is gone.
+    pub(crate) forgotten: BTreeSet<(ObjectId, PageIndex)>,
     pub(crate) writes: u64,
     pub(crate) check_every: u64,
     pub(crate) steps: u64,
@@ -143,6 +146,7 @@ impl World {
             pages: BTreeMap::new(),
             mapped: BTreeMap::new(),
             outstanding: Vec::new(),
+            forgotten: BTreeSet::new(),
             writes: 0,
             check_every: 1,
             steps: 0,
@@ -269,8 +273,13 @@ impl World {
         let (page, request, source) = self.outstanding.remove(at);
         let now = self.tick();
         if fails {
+            self.forgotten.remove(&(page.object(), page.page()));
             self.memory
                 .handle_failed(now, page, request)
+                .expect("an outstanding request");
+        } else if self.forgotten.remove(&(page.object(), page.page())) {
+            self.memory
+                .handle_done(now, page, request)
                 .expect("an outstanding request");
         } else {
             self.carry_out(page, request, source);
@@ -335,8 +344,15 @@ impl World {
                 mapping,
                 page,
                 protection,
-                ..
-            } => self.map(task, mapping, page, protection),
+                resolution,
+            } => {
+                if resolution == Resolution::Ahead {
+                    assert!(self.pages[&(page.object(), page.page())].frame.is_some());
+                    self.mapped.insert((mapping, page.page()), (page, protection));
+                } else {
+                    self.map(task, mapping, page, protection);
+                }
+            }
             Effect::Retry { task } => {
                 let found = self
                     .tasks

@@ -172,7 +172,24 @@ fn fault(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>, now: Insta
     };
     let access = [Access::Read, Access::Write, Access::Upgrade][usize::from(bytes.below(3))];
     let page = PageIndex::new(bytes.number());
-    let _refused_or_not = machine.memory.handle_fault(now, Fault { mapping, page, access });
+    let fault = Fault { mapping, page, access };
+    let memory = &mut machine.memory;
+    match bytes.below(8) {
+        0 => {
+            if let Some(waiter) = bytes.one_of(&names.tasks) {
+                let _refused_or_not = memory.handle_fault_for(now, fault, waiter);
+            }
+        }
+        1 => {
+            let _refused_or_not = memory.fill_ahead(now, mapping, bytes.range());
+        }
+        2 => {
+            let _refused_or_not = memory.map_ahead(now, mapping, page, access != Access::Read);
+        }
+        _ => {
+            let _refused_or_not = memory.handle_fault(now, fault);
+        }
+    }
 }
 
 /// Answers what is asked, or what is not.
@@ -184,11 +201,10 @@ fn answer(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>, now: Inst
     let Some((page, request)) = (if honest { asked } else { made_up }) else {
         return;
     };
-    let fails = bytes.below(8) == 0;
-    let accepted = if fails {
-        machine.memory.handle_failed(now, page, request)
-    } else {
-        machine.memory.handle_done(now, page, request)
+    let accepted = match bytes.below(16) {
+        0 | 1 => machine.memory.handle_failed(now, page, request),
+        2 | 3 if request == Request::Evict => machine.memory.handle_kept(now, page),
+        _ => machine.memory.handle_done(now, page, request),
     };
     if accepted.is_ok() {
         // Accepted, so it was outstanding: perhaps in an effect that is not polled yet.
@@ -211,7 +227,7 @@ fn lock(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>, operation: 
 
 fn remove(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>, now: Instant) {
     let memory = &mut machine.memory;
-    let _refused_or_not = match bytes.below(8) {
+    let _refused_or_not = match bytes.below(12) {
         0 => bytes.one_of(&names.tasks).map(|task| memory.remove_task(task)),
         1 => bytes.one_of(&names.mappings).map(|mapping| memory.unmap(mapping)),
         2 => bytes.one_of(&names.objects).map(|object| memory.remove_object(object)),
@@ -233,6 +249,11 @@ fn remove(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>, now: Inst
             memory.stop_gathering();
             None
         }
+        7..10 => {
+            let (object, range) = (bytes.one_of(&names.objects), bytes.range());
+            let _refused_or_not = object.map(|object| memory.forget(object, range));
+            None
+        }
         _ => {
             look(memory, names);
             None
@@ -244,7 +265,7 @@ fn remove(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>, now: Inst
 fn look(memory: &Memory, names: &Names) {
     let mut seen = memory.pool_view().total.get() as usize + memory.table_bytes() + memory.max_effects();
     for &id in &names.reservations {
-        seen += usize::from(memory.reservation(id).is_some());
+        seen += usize::from(memory.reservation(id).is_some()) + memory.next_victims(id).count();
     }
     for &id in &names.tasks {
         seen += usize::from(memory.task(id).is_some() || memory.holder(id).is_some());

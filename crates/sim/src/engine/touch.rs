@@ -151,7 +151,9 @@ impl Engine<'_> {
     fn settle_fault(&mut self, wake: Wake) {
         let costs = &self.world.scenario.costs;
         let cost = match wake.end {
-            FaultEnd::Mapped(Resolution::Soft | Resolution::Upgrade) | FaultEnd::Failed(_) => costs.soft_fault,
+            FaultEnd::Mapped(Resolution::Soft | Resolution::Upgrade | Resolution::Ahead) | FaultEnd::Failed(_) => {
+                costs.soft_fault
+            }
             FaultEnd::Mapped(Resolution::ZeroFill | Resolution::Copy) => costs.zero_fill,
             FaultEnd::Mapped(Resolution::SwapIn { .. } | Resolution::FileRead) => costs.swap_in,
             FaultEnd::Retry => freehold_core::units::Duration::ZERO,

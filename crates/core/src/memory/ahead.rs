@@ -1,0 +1,146 @@
+//! Taking up neighbours of a page that was faulted on, so that they need no fault of their own.
+//!
+//! Only frames that the holder has free are used, and never its last quarter: what is evicted, and when, is not changed
+//! by who else is there (law 0), and a holder that is short of frames takes up nothing.
+
+use crate::effect::{Effect, Protection, Resolution};
+use crate::entry::{Marks, Place};
+use crate::error::FaultError;
+use crate::id::MappingId;
+use crate::index::{HolderIndex, PageNumber};
+use crate::limits::{ObjectKind, PageRange, Regime};
+use crate::memory::Memory;
+use crate::object::Object;
+use crate::page::PageMarks;
+use crate::task::Mapping;
+use crate::units::{Instant, PageCount, PageIndex};
+use crate::view::PageState;
+
+/// Holders keep one in so many of their frames for faults.
+const KEPT_SHARE: u32 = 4;
+
+impl Memory {
+    /// Takes up pages of `range`, in order, as if the mapping's task had faulted on them, but from frames that its
+    /// holder has free: until only a quarter of its capacity is. Pages that it has already, that are on their way, or that
+    /// would have to be read back from the store are passed over. For each page that is absent a `Fill` comes out, for
+    /// which nobody waits; one that is resident is the holder's at once. Returns how many were taken up; to have one
+    /// mapped, [`map_ahead`](Self::map_ahead) it when it is there. O(pages of the range × sharers).
+    ///
+    /// # Errors
+    /// [`FaultError::Stale`], [`FaultError::OutOfRange`], [`FaultError::Undrained`].
+    pub fn fill_ahead(&mut self, now: Instant, mapping: MappingId, range: PageRange) -> Result<PageCount, FaultError> {
+        let (found, object) = self.look_up(mapping)?;
+        let pages = Self::numbers(&object, range).ok_or(FaultError::OutOfRange)?;
+        if !self.room_for_fact() {
+            return Err(FaultError::Undrained);
+        }
+        let holder = self.task_holder(found.task);
+        if object.base.is_some() || object.regime == Regime::Unmanaged {
+            return Ok(PageCount::ZERO);
+        }
+        self.begin(Some(now));
+        let mut taken = 0;
+        for page in pages.map(PageNumber) {
+            if !self.has_to_spare(holder) || !self.room_for_fact() {
+                break;
+            }
+            taken += u32::from(self.take_up(holder, &object, page));
+        }
+        self.end();
+        Ok(PageCount::new(taken))
+    }
+
+    fn has_to_spare(&self, holder: HolderIndex) -> bool {
+        let account = self.account_of(holder);
+        let whole = if holder == HolderIndex::POOL {
+            self.total
+        } else {
+            account.capacity
+        };
+        let wanted_elsewhere = holder == HolderIndex::POOL && self.pool_is_short();
+        account.claims == 0 && !wanted_elsewhere && !account.closing && account.free.len() > whole / KEPT_SHARE
+    }
+
+    fn take_up(&mut self, holder: HolderIndex, object: &Object, page: PageNumber) -> bool {
+        let wanted = match self.pages[page].state {
+            PageState::Empty => true,
+            PageState::Stored => object.kind == ObjectKind::File && !self.pages[page].marks.has(PageMarks::DIRTY),
+            PageState::Resident => holder != HolderIndex::POOL,
+            PageState::Filling | PageState::Leaving => false,
+        };
+        if !wanted || self.find_entry(holder, page).is_some() {
+            return false;
+        }
+        let Some(index) = self.entries.make(holder, page) else {
+            return false;
+        };
+        self.append_sharer(index);
+        self.link(index, Place::Active);
+        self.give_frame(index);
+        true
+    }
+
+    /// Maps a page for which no fault came, if the mapping's holder has it, active and there: then a `Map` comes out
+    /// whose task waits for nothing. `write`: it is mapped for writing and counts as written. Returns whether it is
+    /// mapped. O(sharers).
+    ///
+    /// # Errors
+    /// [`FaultError::Stale`], [`FaultError::OutOfRange`], [`FaultError::Undrained`]; [`FaultError::Frozen`] for a write
+    /// to a base of copy-on-write views.
+    pub fn map_ahead(
+        &mut self,
+        now: Instant,
+        mapping: MappingId,
+        page: PageIndex,
+        write: bool,
+    ) -> Result<bool, FaultError> {
+        let (found, object) = self.look_up(mapping)?;
+        if page.get() >= object.pages {
+            return Err(FaultError::OutOfRange);
+        }
+        if object.views > 0 && write {
+            return Err(FaultError::Frozen);
+        }
+        if !self.room_for_fact() {
+            return Err(FaultError::Undrained);
+        }
+        let number = PageNumber(object.first + page.get());
+        let has = |index: crate::index::EntryIndex| {
+            let entry = &self.entries[index];
+            entry.marks.has(Marks::SETTLED) && matches!(entry.place, Place::Active | Place::Locked)
+        };
+        if !self.find_entry(self.task_holder(found.task), number).is_some_and(has) {
+            return Ok(false);
+        }
+        self.begin(Some(now));
+        if write {
+            self.pages[number].marks.set(PageMarks::DIRTY);
+        }
+        let writable = self.pages[number].marks.has(PageMarks::DIRTY) && object.views == 0;
+        if let Some(task) = self.tasks.at_mut(found.task.slot()) {
+            task.counts.add(Resolution::Ahead, crate::units::Duration::ZERO);
+        }
+        self.effects.push(Effect::Map {
+            task: self.task_id(found.task),
+            mapping,
+            page: self.page_ref(number),
+            protection: if writable {
+                Protection::Writable
+            } else {
+                Protection::ReadOnly
+            },
+            resolution: Resolution::Ahead,
+        });
+        self.end();
+        Ok(true)
+    }
+
+    pub(crate) fn look_up(&self, mapping: MappingId) -> Result<(Mapping, Object), FaultError> {
+        let found = *self
+            .mappings
+            .get(mapping.index(), mapping.generation())
+            .ok_or(FaultError::Stale)?;
+        let object = *self.objects.at(usize::from(found.object)).ok_or(FaultError::Stale)?;
+        Ok((found, object))
+    }
+}

@@ -1,0 +1,98 @@
+//! What programs that know nothing do to the world, and what a server does for them.
+
+use freehold_core::fact::{Access, Fault, Request};
+use freehold_core::id::ObjectId;
+use freehold_core::limits::PageRange;
+use freehold_core::units::PageIndex;
+
+use super::{Content, World};
+
+impl World {
+    /// As [`touch`](Self::touch) of an absent page through a mapping of `task`, for which another task of its
+    /// reservation waits.
+    pub(crate) fn touch_for(&mut self, task: usize, mapping: usize, page: PageIndex, waiter: usize) {
+        let (mapping, object) = self.tasks[task].mappings[mapping];
+        let same = self.tasks[task].reservation == self.tasks[waiter].reservation;
+        if self.tasks[waiter].waiting.is_some() || self.mapped.contains_key(&(mapping, page)) || !same {
+            return;
+        }
+        let access = Access::Read;
+        self.tasks[waiter].waiting = Some((mapping, object, page, access));
+        let (now, fault) = (self.tick(), Fault { mapping, page, access });
+        let waiter = self.tasks[waiter].id;
+        self.memory.handle_fault_for(now, fault, waiter).expect("a legal fault");
+        self.drain();
+    }
+
+    /// Takes up neighbours, and maps those that are there.
+    pub(crate) fn ahead(&mut self, task: usize, mapping: usize, range: PageRange, write: bool) {
+        let (mapping, object) = self.tasks[task].mappings[mapping];
+        let write = write && !self.views.values().any(|&base| base == object);
+        let now = self.tick();
+        let free = |world: &Self| {
+            world.tasks[task]
+                .reservation
+                .map(|id| world.memory.reservation(id).expect("a live reservation"))
+        };
+        let before = free(self);
+        let Ok(taken) = self.memory.fill_ahead(now, mapping, range) else {
+            return;
+        };
+        self.drain();
+        if let (Some(before), Some(after)) = (before, free(self)) {
+            assert_eq!(
+                before.free.get(),
+                after.free.get() + taken.get(),
+                "only free frames are used"
+            );
+            assert_eq!(before.inactive, after.inactive, "nothing is evicted or demoted");
+            assert!(taken.is_zero() || after.free.get() >= after.capacity.get() / 4);
+        }
+        for page in 0..range.count.get() {
+            let page = PageIndex::new(range.first.get() + page);
+            if self.mapped.contains_key(&(mapping, page)) {
+                continue;
+            }
+            let now = self.tick();
+            let _not_there_yet = self.memory.map_ahead(now, mapping, page, write);
+            self.drain();
+        }
+    }
+
+    /// What these pages hold is gone: their mappings too, as after `munmap`.
+    pub(crate) fn forget(&mut self, object: ObjectId, range: PageRange) {
+        if self.memory.forget(object, range).is_err() {
+            return;
+        }
+        for page in range.first.get()..range.first.get() + range.count.get() {
+            let page = PageIndex::new(page);
+            self.mapped
+                .retain(|_, found| (found.0.object(), found.0.page()) != (object, page));
+            let content = self.pages.get_mut(&(object, page)).expect("a page of the world");
+            let moving = self
+                .outstanding
+                .iter()
+                .any(|asked| (asked.0.object(), asked.0.page()) == (object, page));
+            *content = Content::default();
+            if moving {
+                self.forgotten.insert((object, page));
+                // In flight there is a frame, whatever it holds.
+                content.frame = None;
+            }
+        }
+        self.drain();
+    }
+
+    /// Answers the request of an eviction, if `pick` chooses one: the page stays.
+    pub(crate) fn keep(&mut self, pick: usize) {
+        let at = pick % self.outstanding.len().max(1);
+        let Some(&(page, Request::Evict, _)) = self.outstanding.get(at) else {
+            return;
+        };
+        self.outstanding.remove(at);
+        self.forgotten.remove(&(page.object(), page.page()));
+        let now = self.tick();
+        self.memory.handle_kept(now, page).expect("an outstanding request");
+        self.drain();
+    }
+}
