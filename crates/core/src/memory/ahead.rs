@@ -21,10 +21,10 @@ const KEPT_SHARE: u32 = 4;
 
 impl Memory {
     /// Takes up pages of `range`, in order, as if the mapping's task had faulted on them, but from frames that its
-    /// holder has free: until only a quarter of its capacity is. Pages that it has already, that are on their way, or that
-    /// would have to be read back from the store are passed over. For each page that is absent a `Fill` comes out, for
-    /// which nobody waits; one that is resident is the holder's at once. Returns how many were taken up; to have one
-    /// mapped, [`map_ahead`](Self::map_ahead) it when it is there. O(pages of the range × sharers).
+    /// holder has free: until only a quarter of its capacity is. Pages that it has already, that are on their way, or
+    /// that would have to be read back from the store are passed over. For each page that is absent a `Fill` comes out,
+    /// for which nobody waits; one that is resident is the holder's at once. Returns how many were taken up; to have
+    /// one mapped, [`map_ahead`](Self::map_ahead) it when it is there. O(pages of the range × sharers).
     ///
     /// # Errors
     /// [`FaultError::Stale`], [`FaultError::OutOfRange`], [`FaultError::Undrained`].

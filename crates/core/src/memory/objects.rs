@@ -15,8 +15,8 @@ use crate::units::PageCount;
 use crate::view::PageState;
 
 impl Memory {
-    /// Makes a memory object; all its pages are absent. O(objects + pages of the object), or O(objects²) where the table
-    /// of pages has only gaps between others left.
+    /// Makes a memory object; all its pages are absent. O(objects + pages of the object), or O(objects²) where the
+    /// table of pages has only gaps between others left.
     ///
     /// # Errors
     /// See [`CreateError`].

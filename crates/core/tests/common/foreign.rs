@@ -3,7 +3,7 @@
 use freehold_core::fact::{Access, Fault, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::limits::PageRange;
-use freehold_core::units::PageIndex;
+use freehold_core::units::{PageCount, PageIndex};
 
 use super::{Content, World};
 
@@ -94,5 +94,12 @@ impl World {
         let now = self.tick();
         self.memory.handle_kept(now, page).expect("an outstanding request");
         self.drain();
+    }
+
+    pub(crate) fn range(first: u32, count: u32) -> PageRange {
+        PageRange {
+            first: PageIndex::new(first),
+            count: PageCount::new(count),
+        }
     }
 }

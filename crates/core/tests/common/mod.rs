@@ -494,11 +494,4 @@ impl World {
         self.memory.remove_task(task.id).expect("a live task");
         self.drain();
     }
-
-    pub(crate) fn range(first: u32, count: u32) -> PageRange {
-        PageRange {
-            first: PageIndex::new(first),
-            count: PageCount::new(count),
-        }
-    }
 }
