@@ -11,7 +11,7 @@ use freehold_core::Memory;
 use freehold_core::effect::{Effect, Holder, Protection, Resolution, Scope, Source, UnmapReason};
 use freehold_core::fact::{Access, Fault, PageRef, Request};
 use freehold_core::id::{MappingId, ObjectId, ReservationId, TaskId};
-use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, PageRange, Regime, ReservationKind, ReservationSpec};
+use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
 use freehold_core::units::{FrameCount, Instant, PageCount, PageIndex};
 
 /// A number that the environment may set; `FREEHOLD_SOAK` multiplies what it does not set by a hundred.
