@@ -9,6 +9,7 @@ mod doctor;
 mod engine;
 mod load;
 mod output;
+mod pages;
 mod pictures;
 mod progress;
 mod reproduce;
@@ -45,6 +46,8 @@ enum Command {
     Advise(advise::Arguments),
     /// Repeat the paper's experiments, its figures beside ours
     Reproduce(reproduce::Arguments),
+    /// Count private and shared pages of living processes
+    Pages(pages::Arguments),
     /// Say which rights and kernel features live runs need, and how to get those that are missing
     Doctor(doctor::Arguments),
     /// Measure a mechanism beside its floor
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Size(arguments) => size::run(arguments),
         Command::Advise(arguments) => advise::run(arguments),
         Command::Reproduce(arguments) => reproduce::run(arguments),
+        Command::Pages(arguments) => pages::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::BenchCore(arguments) => bench::callgrind::perform(arguments),

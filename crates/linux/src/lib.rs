@@ -23,6 +23,7 @@ pub mod memory;
 pub mod pi_mutex;
 pub mod probe;
 mod range;
+pub mod resident;
 pub mod ring;
 pub mod sched;
 pub mod service;
