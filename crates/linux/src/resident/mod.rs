@@ -1,8 +1,8 @@
 //! Which frames living processes have, and which of them others have too: the columns of the paper's Table I.
 //!
-//! Two ways of counting, and the result says which was used. *Frames* looks every page up (`/proc/PID/pagemap`) and asks
-//! how often its frame is mapped (`/proc/kpagecount`), which takes CAP_SYS_ADMIN. *Areas* adds up what the kernel sums
-//! for each mapping (`/proc/PID/smaps`), which takes the right to trace the process.
+//! Two ways of counting, and the result says which was used. *Frames* looks every page up (`/proc/PID/pagemap`) and
+//! asks how often its frame is mapped (`/proc/kpagecount`), which takes CAP_SYS_ADMIN. *Areas* adds up what the kernel
+//! sums for each mapping (`/proc/PID/smaps`), which takes the right to trace the process.
 //!
 //! What is counted: pages that are mapped and in memory, huge ones as the 4 KiB pages they consist of. The zero page is
 //! nobody's frame and is counted apart, and so are pages in the kernel's swap. Allocates; not for the fault path.
@@ -112,8 +112,8 @@ impl Resident {
     }
 }
 
-/// Counts the pages of `process` as they are now. A process that runs meanwhile is counted while it changes. Mappings of
-/// `aside` (a pager that maps what it serves) do not make a page shared; that is known only to [`Method::Frames`].
+/// Counts the pages of `process` as they are now. A process that runs meanwhile is counted while it changes. Mappings
+/// of `aside` (a pager that maps what it serves) do not make a page shared; that is known only to [`Method::Frames`].
 ///
 /// Cost: the kernel walks the page tables once for each way; `Frames` reads 8 bytes for each page of every mapping that
 /// has any, and 8 for each frame.
