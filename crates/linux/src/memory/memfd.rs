@@ -3,7 +3,7 @@
 use super::mapping::{Access, MapError, SharedMapping};
 use crate::{Errno, PAGE_SIZE, PageRange, sys};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FallocateFlags, MemfdFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use std::ffi::CStr;
 
 const SYS_CACHESTAT: libc::c_long = 451;
@@ -88,6 +88,31 @@ impl Memfd {
         let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC).map_err(MemfdError::System)?;
         let mut memfd = Self { fd, pages: 0 };
         memfd.set_pages(pages)?;
+        Ok(memfd)
+    }
+
+    /// As [`Memfd::create`], but nobody can change its length any more. `executable` where it may be mapped for
+    /// execution.
+    ///
+    /// # Errors
+    /// See [`MemfdError`].
+    pub fn create_sealed(name: &CStr, pages: usize, executable: bool) -> Result<Self, MemfdError> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let kind = if executable {
+            MemfdFlags::EXEC
+        } else {
+            MemfdFlags::NOEXEC_SEAL
+        };
+        let fd = match rustix::fs::memfd_create(name, flags | kind) {
+            // Older than 6.3.
+            Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
+            result => result,
+        };
+        let fd = fd.map_err(MemfdError::System)?;
+        let mut memfd = Self { fd, pages: 0 };
+        memfd.set_pages(pages)?;
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&memfd.fd, seals).map_err(MemfdError::System)?;
         Ok(memfd)
     }
 
@@ -211,6 +236,12 @@ impl AsFd for Memfd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// Opens a memory object once more, for reading only.
+pub(super) fn reopen_read_only(memfd: &Memfd) -> Result<OwnedFd, Errno> {
+    let path = format!("/proc/self/fd/{}", memfd.fd.as_raw_fd());
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
 const _: () = assert!(PAGE_SIZE.is_power_of_two());

@@ -1,5 +1,6 @@
 //! Memory objects (memfds), their shared mappings, and pages lent for a transfer.
 
+mod backed;
 mod channel;
 mod document;
 mod loan;
@@ -9,11 +10,13 @@ mod memfd;
 mod served;
 mod vault;
 
+pub use backed::{Backed, BackedError};
 pub use channel::ChannelMapping;
 pub use document::{DocumentError, is_sealed, read_document, seal_document};
 pub use loan::{LoanCell, PageLoan};
 pub use lock_all::{lock_all_current, lock_all_on_fault};
 pub use mapping::{Access, LockError, MapError, SharedMapping};
+use memfd::reopen_read_only;
 pub use memfd::{Memfd, MemfdError, Residency, ResidencyError, ResidencySource};
 pub use served::{ServeError, ServedMapping};
 pub use vault::{Vault, VaultError};

@@ -7,9 +7,11 @@
 
 mod abi;
 mod operations;
+mod served;
 
 pub use abi::{Features, Modes};
 pub use operations::Stopped;
+pub use served::{AdoptError, Message};
 
 use crate::{AddressRange, Errno, sys};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -126,7 +126,7 @@ impl Userfault {
         })
     }
 
-    fn transfer(&self, to: AddressRange, source: usize, number: u64, mode: u64) -> Result<(), Stopped> {
+    pub(super) fn transfer(&self, to: AddressRange, source: usize, number: u64, mode: u64) -> Result<(), Stopped> {
         repeat(to, |rest| {
             let src = source + (rest.start() - to.start());
             let mut request = abi::Copy {

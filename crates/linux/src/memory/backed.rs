@@ -1,0 +1,160 @@
+//! A memory object that one process fills and empties for others, through a locked mapping of its own.
+
+use super::{Access, LockError, MapError, Memfd, MemfdError, Residency, ResidencyError, SharedMapping};
+use crate::{Errno, PAGE_SIZE, PageRange};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ffi::CStr;
+
+/// A backed object could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BackedError {
+    /// The object.
+    #[error(transparent)]
+    Memory(#[from] MemfdError),
+    /// Its mapping.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// The lock of its mapping.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+/// A sealed memory object and this process's locked mapping of it, the *alias*: pages are filled, copied out and
+/// dropped through it. Others map the object by its descriptor and cannot change its size.
+///
+/// What is copied in or out may be written by others at the same time, whose business it is then; no reference into the
+/// memory is ever made.
+#[derive(Debug)]
+pub struct Backed {
+    alias: SharedMapping,
+    memfd: Memfd,
+}
+
+impl Backed {
+    /// An object of `pages` absent pages. `executable` where others may map it for execution, as text of a library.
+    ///
+    /// # Errors
+    /// See [`BackedError`].
+    pub fn create(name: &CStr, pages: usize, executable: bool) -> Result<Self, BackedError> {
+        let memfd = Memfd::create_sealed(name, pages, executable)?;
+        let mut alias = SharedMapping::of_whole(&memfd, Access::ReadWrite)?;
+        alias.lock_on_fault()?;
+        Ok(Self { alias, memfd })
+    }
+
+    /// Its length in pages.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        self.memfd.pages()
+    }
+
+    /// The alias.
+    #[must_use]
+    pub fn alias(&self) -> &SharedMapping {
+        &self.alias
+    }
+
+    /// Gives the absent pages of `range` locked frames of zeros.
+    ///
+    /// # Errors
+    /// As [`SharedMapping::populate`].
+    pub fn populate(&self, range: PageRange) -> Result<(), Errno> {
+        self.alias.populate(range)
+    }
+
+    /// Copies a page in; it gets a frame if it has none.
+    ///
+    /// # Errors
+    /// `INVAL` if there is no such page; as [`SharedMapping::populate`].
+    pub fn write(&self, page: usize, content: &[u8; PAGE_SIZE]) -> Result<(), Errno> {
+        let start = self.alias.page(page).ok_or(Errno::INVAL)?;
+        self.alias.populate(PageRange::single(page))?;
+        // SAFETY: the page is mapped writable as long as `self` lives and has a frame, `content` is a page long and is
+        // no part of the mapping, into which no reference is ever made.
+        unsafe { std::ptr::copy_nonoverlapping(content.as_ptr(), start, PAGE_SIZE) };
+        Ok(())
+    }
+
+    /// Copies a page out. An absent page gets a frame by it: ask only for those that are there.
+    ///
+    /// # Errors
+    /// `INVAL` if there is no such page; as [`SharedMapping::populate`].
+    pub fn read(&self, page: usize, content: &mut [u8; PAGE_SIZE]) -> Result<(), Errno> {
+        let start = self.alias.page(page).ok_or(Errno::INVAL)?;
+        self.alias.populate(PageRange::single(page))?;
+        // SAFETY: as in `write`, in the other direction.
+        unsafe { std::ptr::copy_nonoverlapping(start, content.as_mut_ptr(), PAGE_SIZE) };
+        Ok(())
+    }
+
+    /// Gives back the frames of `range`, for every mapper.
+    ///
+    /// # Errors
+    /// As [`Memfd::punch_hole`].
+    pub fn punch(&self, range: PageRange) -> Result<(), Errno> {
+        self.memfd.punch_hole(range)
+    }
+
+    /// Counts its pages in frames, as the kernel sees it.
+    ///
+    /// # Errors
+    /// See [`ResidencyError`].
+    pub fn resident(&self) -> Result<Residency, ResidencyError> {
+        self.memfd.resident(self.alias.whole())
+    }
+
+    /// A descriptor to read and write, for others.
+    ///
+    /// # Errors
+    /// The kernel's refusal: too many open files.
+    pub fn descriptor(&self) -> Result<OwnedFd, Errno> {
+        rustix::io::fcntl_dupfd_cloexec(&self.memfd, 0)
+    }
+
+    /// A descriptor that can only be read, for others.
+    ///
+    /// # Errors
+    /// The kernel's refusal: too many open files, or no `/proc`.
+    pub fn read_only_descriptor(&self) -> Result<OwnedFd, Errno> {
+        super::reopen_read_only(&self.memfd)
+    }
+}
+
+impl AsFd for Backed {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.memfd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Backed;
+    use crate::{PAGE_SIZE, PageRange};
+
+    #[test]
+    fn pages_come_and_go_through_the_alias_and_the_size_stays() {
+        let object = Backed::create(c"backed", 3, true).unwrap();
+        assert_eq!(object.resident().unwrap().pages, 0);
+        object.write(1, &[5; PAGE_SIZE]).unwrap();
+        object.populate(PageRange::single(2)).unwrap();
+        let mut content = [1; PAGE_SIZE];
+        object.read(1, &mut content).unwrap();
+        assert_eq!(content, [5; PAGE_SIZE]);
+        object.read(2, &mut content).unwrap();
+        assert_eq!(content, [0; PAGE_SIZE]);
+        assert_eq!(object.resident().unwrap().pages, 2);
+        object.punch(PageRange::new(0, 3)).unwrap();
+        assert_eq!(object.resident().unwrap().pages, 0);
+        assert!(object.write(3, &[0; PAGE_SIZE]).is_err());
+        let other = object.descriptor().unwrap();
+        assert!(rustix::fs::ftruncate(&other, 0).is_err());
+    }
+
+    #[test]
+    fn a_read_only_descriptor_cannot_write() {
+        let object = Backed::create(c"backed", 1, false).unwrap();
+        let reader = object.read_only_descriptor().unwrap();
+        assert!(rustix::io::pwrite(&reader, b"x", 0).is_err());
+        assert_eq!(rustix::io::pread(&reader, &mut [0; 1], 0).unwrap(), 1);
+    }
+}

@@ -1,0 +1,229 @@
+//! Serving another process's faults: its userfaultfd, taken over, and the messages read from it.
+
+use super::{Features, Scope, Stopped, Userfault, abi};
+use crate::memory::SharedMapping;
+use crate::{AddressRange, Errno, PAGE_SIZE, PageRange};
+use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
+use rustix::fs::OFlags;
+
+/// Bytes of `struct uffd_msg`.
+const MESSAGE: usize = 32;
+/// Messages read with one system call, at most.
+const BATCH: usize = 16;
+const LINK: &[u8] = b"anon_inode:[userfaultfd]";
+
+const EVENT_FAULT: u8 = 0x12;
+const EVENT_FORK: u8 = 0x13;
+const EVENT_REMAP: u8 = 0x14;
+const EVENT_REMOVE: u8 = 0x15;
+const EVENT_UNMAP: u8 = 0x16;
+const FLAG_WRITE: u64 = 1;
+const FLAG_WRITE_PROTECT: u64 = 2;
+
+/// A descriptor that was sent is no userfaultfd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdoptError {
+    /// The sender's mistake.
+    #[error("the descriptor is not a userfaultfd")]
+    NotUserfault,
+    /// The kernel's refusal.
+    #[error("the userfaultfd could not be taken over: {0}")]
+    System(Errno),
+}
+
+/// What a userfaultfd tells. Addresses are those of the process it belongs to.
+#[derive(Debug)]
+pub enum Message {
+    /// A thread waits for a page.
+    Fault {
+        /// The page's first address.
+        address: u64,
+        /// It writes.
+        write: bool,
+        /// The page is there, write-protected.
+        write_protected: bool,
+        /// The thread, in its own numbering; 0 without [`Features::THREAD_ID`].
+        thread: u32,
+    },
+    /// The process forks: the userfaultfd of the child.
+    Fork(OwnedFd),
+    /// A range has moved.
+    Remap {
+        /// Where it was.
+        from: u64,
+        /// Where it is.
+        to: u64,
+        /// Its length in bytes.
+        length: u64,
+    },
+    /// Pages are being dropped.
+    Remove {
+        /// The first address.
+        start: u64,
+        /// The first address past the end.
+        end: u64,
+    },
+    /// A range has been unmapped.
+    Unmap {
+        /// The first address.
+        start: u64,
+        /// The first address past the end.
+        end: u64,
+    },
+    /// Something that this crate does not know.
+    Unknown(u8),
+}
+
+impl Userfault {
+    /// Takes over a userfaultfd that another process has opened and shaken hands on; its reads do not block from now
+    /// on. What features it has cannot be asked: they are the sender's claim.
+    ///
+    /// # Errors
+    /// See [`AdoptError`].
+    pub fn adopt(fd: OwnedFd, claimed: Features) -> Result<Self, AdoptError> {
+        let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let target = rustix::fs::readlink(link, Vec::new()).map_err(AdoptError::System)?;
+        if target.as_bytes() != LINK {
+            return Err(AdoptError::NotUserfault);
+        }
+        let flags = rustix::fs::fcntl_getfl(&fd).map_err(AdoptError::System)?;
+        rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK).map_err(AdoptError::System)?;
+        Ok(Self {
+            fd,
+            features: claimed,
+            scope: Scope::Full,
+        })
+    }
+
+    /// Reads what there is, at most `most` messages (and 16), in the kernel's order: faults first. Zero where there is
+    /// none.
+    ///
+    /// # Errors
+    /// The kernel's refusal; `INVAL` before the handshake.
+    pub fn read_messages(&self, most: usize, mut each: impl FnMut(Message)) -> Result<usize, Errno> {
+        let mut buffer = [0_u64; MESSAGE / 8 * BATCH];
+        let count = most.clamp(1, BATCH);
+        let wanted = count * MESSAGE;
+        // SAFETY: the buffer has at least `wanted` bytes, and any bytes are valid integers.
+        let read = unsafe { libc::read(self.fd.as_raw_fd(), buffer.as_mut_ptr().cast(), wanted) };
+        let read = match crate::sys::check(read as i64) {
+            Ok(read) => read,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            Err(errno) => return Err(errno),
+        };
+        for words in buffer.chunks_exact(MESSAGE / 8).take(read / MESSAGE) {
+            each(decode(words));
+        }
+        Ok(read / MESSAGE)
+    }
+
+    /// Fills the missing pages from `start` on, of the process it belongs to, with pages of a mapping of this one.
+    ///
+    /// # Errors
+    /// See [`Stopped`]; `INVAL` where the range leaves the mapping.
+    pub fn copy_pages(
+        &self,
+        start: usize,
+        source: &SharedMapping,
+        pages: PageRange,
+        write_protect: bool,
+    ) -> Result<(), Stopped> {
+        let stopped = Stopped {
+            done: 0,
+            errno: Errno::INVAL,
+        };
+        let from = source.addresses(pages).ok_or(stopped)?;
+        let to = AddressRange::new(start, pages.count() * PAGE_SIZE).ok_or(stopped)?;
+        let mode = if write_protect { abi::COPY_MODE_WP } else { 0 };
+        self.transfer(to, from.start(), abi::COPY, mode)
+    }
+}
+
+fn decode(words: &[u64]) -> Message {
+    let [first, one, two, three] = [0, 1, 2, 3].map(|at| words.get(at).copied().unwrap_or(0));
+    match first.to_le_bytes()[0] {
+        EVENT_FAULT => Message::Fault {
+            address: two,
+            write: one & FLAG_WRITE != 0,
+            write_protected: one & FLAG_WRITE_PROTECT != 0,
+            thread: low(three),
+        },
+        EVENT_FORK => match i32::try_from(low(one)) {
+            // SAFETY: the kernel has just put this descriptor into our table, for whoever read the message.
+            Ok(raw) => Message::Fork(unsafe { OwnedFd::from_raw_fd(raw) }),
+            Err(_) => Message::Unknown(EVENT_FORK),
+        },
+        EVENT_REMAP => Message::Remap {
+            from: one,
+            to: two,
+            length: three,
+        },
+        EVENT_REMOVE => Message::Remove { start: one, end: two },
+        EVENT_UNMAP => Message::Unmap { start: one, end: two },
+        other => Message::Unknown(other),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+const fn low(word: u64) -> u32 {
+    word as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AdoptError, Message};
+    use crate::memory::{Access, Memfd, SharedMapping};
+    use crate::userfault::{Features, Modes, OpenError, Userfault};
+    use crate::{PAGE_SIZE, PageRange};
+    use rustix::fd::AsFd;
+
+    #[test]
+    fn what_is_no_userfaultfd_is_refused() {
+        let (pipe, _) = rustix::pipe::pipe().unwrap();
+        assert_eq!(
+            Userfault::adopt(pipe, Features::SERVED).err(),
+            Some(AdoptError::NotUserfault)
+        );
+    }
+
+    #[test]
+    fn a_fault_is_told_and_answered() {
+        let userfault = match Userfault::open(Features::SERVED) {
+            Ok(userfault) => userfault,
+            Err(OpenError::Refused | OpenError::Absent | OpenError::Lacks(_)) => {
+                eprintln!("skipped: no userfaultfd with {}", Features::SERVED);
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let served = Userfault::adopt(userfault.as_fd().try_clone_to_owned().unwrap(), Features::SERVED).unwrap();
+        let memory = Memfd::create(c"served", 2).unwrap();
+        let mapping = SharedMapping::of_whole(&memory, Access::ReadWrite).unwrap();
+        let source = Memfd::create(c"source", 3).unwrap();
+        rustix::io::pwrite(&source, &[9; PAGE_SIZE], 2 * PAGE_SIZE as u64).unwrap();
+        let source = SharedMapping::of_whole(&source, Access::Read).unwrap();
+        let registered = crate::memory::ServedMapping::new(mapping, &userfault, Modes::ALL).unwrap();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| registered.read_word(PAGE_SIZE / 8));
+            let mut seen = None;
+            while seen.is_none() {
+                served.read_messages(1, |message| seen = Some(message)).unwrap();
+            }
+            let Some(Message::Fault {
+                address,
+                write,
+                write_protected,
+                thread,
+            }) = seen
+            else {
+                panic!("{seen:?}");
+            };
+            assert_eq!(address, (registered.base().addr() + PAGE_SIZE) as u64);
+            assert!(!write && !write_protected && thread != 0);
+            let start = usize::try_from(address).unwrap();
+            served.copy_pages(start, &source, PageRange::single(2), false).unwrap();
+            assert_eq!(reader.join().unwrap(), Some(0x0909_0909_0909_0909));
+        });
+        assert!(served.copy_pages(0, &source, PageRange::new(2, 2), false).is_err());
+    }
+}
