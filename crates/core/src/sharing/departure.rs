@@ -17,6 +17,12 @@ impl Memory {
             self.account(entry.holder).unpaid -= 1;
             self.unpaid_total -= 1;
             self.drop_entry(index);
+        } else if entry.marks.has(Marks::CONSERVES) && entry.place != Place::Locked {
+            // A foreign page, the usual case: the conserved frame is free, and its owner keeps the page.
+            let account = self.account(entry.holder);
+            let frame = account.conserved.take_one();
+            account.free.put(frame);
+            self.drop_entry(index);
         } else if !self.is_shared(index) {
             self.leave_to_pool(index);
         } else {

@@ -85,7 +85,21 @@ impl Memory {
         let (from, to) = (self.entries[owner].holder, self.entries[heir].holder);
         let frame = self.account(from).owned.take_one();
         self.account(to).owned.put(frame);
-        self.put_first(heir);
+        // Mostly the heir is the next, and the first once the owner has left.
+        if self.entries[owner].next_sharer != heir {
+            self.put_first(heir);
+        } else {
+            self.swap_first(owner, heir);
+        }
+    }
+
+    /// Swaps the first of the ownership list and the one behind it. O(1).
+    fn swap_first(&mut self, first: EntryIndex, second: EntryIndex) {
+        let page = self.entries[first].page;
+        debug_assert!(self.pages[page].sharers == first && self.entries[first].next_sharer == second);
+        self.entries[first].next_sharer = self.entries[second].next_sharer;
+        self.entries[second].next_sharer = first;
+        self.pages[page].sharers = second;
     }
 
     /// Takes an entry, which holds no frame any more, off everything and gives it back.
