@@ -20,6 +20,12 @@ impl Bell {
         Ok(Self { fd })
     }
 
+    /// Takes over an eventfd that somebody sent, to ring it. What else the descriptor may be, the sender has chosen.
+    #[must_use]
+    pub fn adopt(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+
     /// Rings `times` times. Async-signal-safe; one system call, none for 0.
     pub fn ring(&self, times: u64) {
         if times > 0 {

@@ -13,6 +13,9 @@ pub enum Access {
     Read,
     /// Reading and writing.
     ReadWrite,
+    /// Reading, of an object whose descriptor is open for reading only. Such a shared mapping cannot be registered with
+    /// a userfaultfd, so the mapping is private; as nothing writes through it, its frames are the object's own.
+    ReadPrivately,
 }
 
 /// An object could not be mapped.
@@ -40,7 +43,8 @@ pub enum LockError {
     System(Errno),
 }
 
-/// A MAP_SHARED mapping of pages of a [`Memfd`], unmapped on drop. Pages are counted from the start of the mapping.
+/// A mapping of pages of a [`Memfd`] that shares its frames, unmapped on drop. Pages are counted from the start of
+/// the mapping.
 ///
 /// Children of a fork do not have it (they would map it unregistered and read holes as zeros), and it never uses huge
 /// pages. The memory is reached through raw pointers only: its pages come and go.
@@ -67,23 +71,15 @@ impl SharedMapping {
             return Err(MapError::OutOfBounds);
         }
         let (offset, _) = range.bytes().ok_or(MapError::OutOfBounds)?;
-        let protection = match access {
-            Access::Read => ProtFlags::READ,
-            Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        let (protection, flags) = match access {
+            Access::Read => (ProtFlags::READ, MapFlags::SHARED),
+            Access::ReadWrite => (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED),
+            Access::ReadPrivately => (ProtFlags::READ, MapFlags::PRIVATE),
         };
         let length = range.count() * PAGE_SIZE;
         // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
-        let base = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                length,
-                protection,
-                MapFlags::SHARED,
-                object,
-                offset,
-            )
-        }
-        .map_err(MapError::System)?;
+        let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, protection, flags, object, offset) }
+            .map_err(MapError::System)?;
         let base = NonNull::new(base.cast()).ok_or(MapError::System(Errno::NOMEM))?;
         let mapping = Self {
             base,
@@ -225,7 +221,8 @@ impl SharedMapping {
     fn advise(&self, range: PageRange, advice: Advice) -> Result<(), Errno> {
         let addresses = self.addresses(range).ok_or(Errno::INVAL)?;
         let start = self.base().with_addr(addresses.start()).cast::<c_void>();
-        // SAFETY: the range lies in this mapping, which is shared: no advice used here loses content of the object.
+        // SAFETY: the range lies in this mapping, which is shared or never written through: no advice used here loses
+        // content of the object.
         unsafe { rustix::mm::madvise(start, addresses.length(), advice) }
     }
 }

@@ -1,0 +1,256 @@
+//! Tasks, and regions as they see them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use freehold_linux::memory::{ServedMapping, SharedMapping};
+use freehold_linux::userfault::Modes;
+use freehold_linux::{Errno, PageRange};
+use freehold_protocol::message::{Answer, Request};
+
+use crate::connection::Inner;
+use crate::error::{MapRegionError, RequestError};
+use crate::region::Region;
+use crate::reservation::{Held, Reservation};
+
+/// What happened to a task so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Faults on resident pages.
+    pub soft_faults: u64,
+    /// First touches filled with zeros.
+    pub zero_fills: u64,
+    /// Pages read back from the store.
+    pub swap_ins: u64,
+    /// Of these, pages that another's eviction took (only under [`Regime::Unmanaged`](crate::Regime::Unmanaged)).
+    pub shared_swap_ins: u64,
+    /// First reads of a file's pages.
+    pub file_reads: u64,
+    /// Write-permission faults.
+    pub write_faults: u64,
+    /// Pages taken from its own lists.
+    pub evictions: u64,
+    /// Between fault and resolution, all together.
+    pub waited: Duration,
+}
+
+/// A task: whose faults the server serves and counts. It ends when this and all its mappings are gone.
+#[derive(Debug)]
+pub struct Task {
+    row: Arc<Row>,
+}
+
+/// The server's side of it.
+#[derive(Debug)]
+struct Row {
+    inner: Arc<Inner>,
+    handle: u32,
+    /// Given up after the task.
+    _reservation: Option<Arc<Held>>,
+}
+
+/// A region as one task sees it. Any thread may touch it; what that costs is the task's.
+#[derive(Debug)]
+pub struct Mapping {
+    served: Arc<ServedMapping>,
+    row: Arc<Row>,
+    handle: u32,
+}
+
+impl Task {
+    pub(crate) fn make(
+        inner: &Arc<Inner>,
+        reservation: Option<&Reservation>,
+        urgency: u8,
+        name: &str,
+    ) -> Result<Self, RequestError> {
+        if reservation.is_some_and(|reservation| !Arc::ptr_eq(&reservation.held.link, &inner.link)) {
+            return Err(RequestError::Stranger);
+        }
+        let request = Request::AddTask {
+            reservation: reservation.map_or(0, |reservation| reservation.held.handle),
+            urgency,
+            name,
+        };
+        let handle = inner.link.ask(&request, &[], made)?;
+        let row = Row {
+            inner: Arc::clone(inner),
+            handle,
+            _reservation: reservation.map(|reservation| Arc::clone(&reservation.held)),
+        };
+        Ok(Self { row: Arc::new(row) })
+    }
+
+    /// Maps all of a region.
+    ///
+    /// # Errors
+    /// See [`MapRegionError`].
+    pub fn map(&self, region: &Region) -> Result<Mapping, MapRegionError> {
+        self.map_pages(region, PageRange::new(0, region.pages()))
+    }
+
+    /// Maps `pages` pages of a region from page `first` on.
+    ///
+    /// # Errors
+    /// See [`MapRegionError`].
+    pub fn map_part(&self, region: &Region, first: u32, pages: u32) -> Result<Mapping, MapRegionError> {
+        let number = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        self.map_pages(region, PageRange::new(number(first), number(pages)))
+    }
+
+    fn map_pages(&self, region: &Region, range: PageRange) -> Result<Mapping, MapRegionError> {
+        let inner = &self.row.inner;
+        if !Arc::ptr_eq(&inner.link, region.link()) {
+            return Err(RequestError::Stranger.into());
+        }
+        if !inner.link.is_own() {
+            return Err(RequestError::Forked.into());
+        }
+        let (object, access) = region.object();
+        let writable = region.is_writable();
+        let modes = if writable {
+            Modes::ALL
+        } else {
+            Modes::MISSING | Modes::MINOR
+        };
+        let shared = SharedMapping::new(object, range, access)?;
+        let served = Arc::new(ServedMapping::new(shared, &inner.userfault, modes)?);
+        // Pages fit a `u32`, because those of the whole region do.
+        let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let request = Request::Map {
+            task: self.row.handle,
+            object: region.handle(),
+            address: served.base().addr() as u64,
+            first: number(range.first()),
+            pages: number(range.count()),
+            writable,
+        };
+        if !inner.table.add(&served) {
+            return Err(RequestError::Gone.into());
+        }
+        match inner.link.ask(&request, &[], made) {
+            Ok(handle) => Ok(Mapping {
+                served,
+                row: Arc::clone(&self.row),
+                handle,
+            }),
+            Err(error) => {
+                inner.table.remove(&served);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// What happened to it so far, in its mappings.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub fn counts(&self) -> Result<Counts, RequestError> {
+        let request = Request::Count { task: self.row.handle };
+        self.row.inner.link.ask(&request, &[], |answer, _| match answer {
+            Answer::Counts {
+                soft_faults,
+                zero_fills,
+                swap_ins,
+                shared_swap_ins,
+                file_reads,
+                write_faults,
+                evictions,
+                waited,
+            } => Some(Counts {
+                soft_faults,
+                zero_fills,
+                swap_ins,
+                shared_swap_ins,
+                file_reads,
+                write_faults,
+                evictions,
+                waited: Duration::from_nanos(waited),
+            }),
+            _ => None,
+        })
+    }
+
+    /// Tells the server that a job is over, and waits for nothing: for use between two jobs of a real-time thread.
+    /// Where the server is behind it is not told, and
+    /// [`Connection::lost_job_ends`](crate::Connection::lost_job_ends) counts.
+    pub fn job_end(&self, response: Duration, missed: bool) {
+        let response = u64::try_from(response.as_nanos()).unwrap_or(u64::MAX);
+        self.row.inner.link.post(&Request::JobEnd {
+            task: self.row.handle,
+            response,
+            missed,
+        });
+    }
+}
+
+fn made<D>(answer: Answer<'_>, _: D) -> Option<u32> {
+    match answer {
+        Answer::Made { handle } => Some(handle),
+        _ => None,
+    }
+}
+
+impl Drop for Row {
+    fn drop(&mut self) {
+        // Where this fails the task ends with the connection.
+        let _ = self.inner.link.ask_done(&Request::RemoveTask { task: self.handle });
+    }
+}
+
+impl Mapping {
+    /// The first byte. The memory comes and goes, and other processes may write to it: only atomics may be referred to.
+    #[must_use]
+    pub fn base(&self) -> *mut u8 {
+        self.served.base()
+    }
+
+    /// The length in bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.served.length()
+    }
+
+    /// The length in pages.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        self.served.pages()
+    }
+
+    /// The length in words of eight bytes.
+    #[must_use]
+    pub fn words(&self) -> usize {
+        self.served.words()
+    }
+
+    /// Reads the `index`th word; waits for its page. `None` past the end.
+    #[must_use]
+    pub fn read_word(&self, index: usize) -> Option<u64> {
+        self.served.read_word(index)
+    }
+
+    /// Writes the `index`th word; waits for its page. `None` past the end. Ends the process where the region is for
+    /// reading only.
+    pub fn write_word(&self, index: usize, value: u64) -> Option<()> {
+        self.served.write_word(index, value)
+    }
+
+    /// Drops this mapping's entries of `pages` pages from page `first` on; the pages stay where they are. The next
+    /// touch of each is a soft fault. To learn what is referenced, and to measure.
+    ///
+    /// # Errors
+    /// `INVAL` if the range is empty or leaves the mapping.
+    pub fn zap(&self, first: usize, pages: usize) -> Result<(), Errno> {
+        self.served.zap(PageRange::new(first, pages))
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        let inner = &self.row.inner;
+        inner.table.remove(&self.served);
+        // The memory itself goes right after: until then nobody touches it, and the address is not given out again
+        // before the server knows.
+        let _ = inner.link.ask_done(&Request::Unmap { mapping: self.handle });
+    }
+}
