@@ -11,6 +11,7 @@ mod load;
 mod output;
 mod pages;
 mod pictures;
+mod programs;
 mod progress;
 mod reproduce;
 mod run;

@@ -5,15 +5,19 @@ mod fig3;
 mod fig8;
 mod fig9;
 mod files;
+mod table1;
 mod table2;
 mod table3;
+
+use std::path::PathBuf;
 
 use freehold_scenario::results::{Align, ReproduceResult, ReproduceRow, TaskResult, TextTable};
 use serde_json::json;
 
-use crate::engine::{EngineArguments, Outcome, Session};
+use crate::engine::{Engine, EngineArguments, Outcome, Session};
 use crate::load;
 use crate::output;
+use crate::programs::Clips;
 use crate::status::{Failure, Status};
 
 use claim::{Claim, row};
@@ -21,7 +25,7 @@ use claim::{Claim, row};
 /// Options of `freehold reproduce`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The experiments, or `all`
+    /// The experiments, or `all`: those with real programs are in it with `--engine live`
     #[arg(value_name = "LIST", default_value = "all", value_delimiter = ',')]
     names: Vec<String>,
     #[command(flatten)]
@@ -32,6 +36,9 @@ pub(crate) struct Arguments {
     /// Print one scenario file of an experiment, and run none
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     show: Option<String>,
+    /// Where the clips of experiments with real programs are kept; missing ones are made by ffmpeg
+    #[arg(long, value_name = "FOLDER", default_value = "target/clips")]
+    clips: PathBuf,
     /// Print one JSON document; for several experiments {"experiments": [..]}
     #[arg(long)]
     json: bool,
@@ -42,39 +49,53 @@ struct Experiment {
     name: &'static str,
     about: &'static str,
     files: &'static [&'static str],
+    /// Whether it runs real programs, by the clock: no engine of ours has a part in that.
+    programs: bool,
     run: fn(&Laboratory) -> Result<Vec<ReproduceRow>, Failure>,
 }
 
-const EXPERIMENTS: [Experiment; 5] = [
+const EXPERIMENTS: [Experiment; 6] = [
     Experiment {
         name: "spc-fig3",
         about: "execution and completion time of a task alone, and beside one that is short of frames",
         files: &["spc-fig3-alone.toml", "spc-fig3.toml"],
+        programs: false,
         run: fig3::run,
     },
     Experiment {
         name: "spc-fig8",
         about: "the smallest schedulable reservations of tau1 and tau2",
         files: &["spc-fig8-tau1.toml", "spc-fig8-tau2.toml"],
+        programs: false,
         run: fig8::run,
     },
     Experiment {
         name: "spc-table2",
         about: "what shared-page management adds to the cost of single operations",
         files: &[],
+        programs: false,
         run: table2::run,
     },
     Experiment {
         name: "spc-table3",
         about: "total physical memory of three task sets under none, spc and spel",
         files: &["spc-table3-11.toml", "spc-table3-22.toml", "spc-table3-12.toml"],
+        programs: false,
         run: table3::run,
     },
     Experiment {
         name: "spc-fig9",
         about: "tau1's misses beside tau2 under none, spc and spel",
         files: &["spc-fig9.toml"],
+        programs: false,
         run: fig9::run,
+    },
+    Experiment {
+        name: "spc-table1",
+        about: "private and shared pages of real programs, one and two instances",
+        files: &[],
+        programs: true,
+        run: table1::run,
     },
 ];
 
@@ -90,12 +111,18 @@ fn task_of<'a>(outcome: &'a Outcome, name: &str) -> Option<&'a TaskResult> {
 #[derive(Debug)]
 pub(crate) struct Laboratory {
     session: Session,
+    clips: Clips,
 }
 
 impl Laboratory {
     /// The session that everything runs in.
     pub(crate) fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// The clips that real programs play.
+    pub(crate) fn clips(&self) -> &Clips {
+        &self.clips
     }
 
     /// Reads one of the files that are part of the command.
@@ -136,14 +163,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     if arguments.list {
         return list(arguments.json);
     }
-    let wanted = choose(&arguments.names)?;
+    let wanted = choose(&arguments.names, arguments.engine.engine)?;
     let laboratory = Laboratory {
         session: Session::start(&arguments.engine)?,
+        clips: Clips::new(&arguments.clips),
     };
     let mut reports = Vec::new();
     for experiment in wanted {
         let rows = (experiment.run)(&laboratory)?;
-        let engine = laboratory.session.engine().into();
+        let engine = if experiment.programs {
+            Engine::Live
+        } else {
+            laboratory.session.engine()
+        };
+        let engine = engine.into();
         let report = ReproduceResult {
             experiment: experiment.name.to_owned(),
             engine,
@@ -165,9 +198,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     Ok(if holds { Status::Done } else { Status::Failed })
 }
 
-fn choose(names: &[String]) -> Result<Vec<&'static Experiment>, Failure> {
+/// The experiments named. `all` are those that the engine has a part in; a live machine has real programs too.
+fn choose(names: &[String], engine: Engine) -> Result<Vec<&'static Experiment>, Failure> {
     if names.iter().any(|name| name == "all") {
-        return Ok(EXPERIMENTS.iter().collect());
+        let all = EXPERIMENTS
+            .iter()
+            .filter(|experiment| engine == Engine::Live || !experiment.programs);
+        return Ok(all.collect());
     }
     let find = |name: &String| {
         let known = EXPERIMENTS
