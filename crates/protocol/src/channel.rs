@@ -10,15 +10,17 @@
 //! The server reads answers as claims: a sequence number that it has not given out, or gave out for something else,
 //! ends the connection. It never waits for an answer with anything locked, and without a bound.
 //!
-//! To wake the agent the server increments [`Channel::bell`] and wakes its futex if [`Channel::asleep`] is set; the
-//! agent writes to the event descriptor after its answers.
+//! To wake the agent the server increments [`Channel::bell`] and wakes its futex if [`Channel::asleep`] is set
+//! ([`announce`]; the agent's side is [`doze`] and [`woke`]); the agent writes to the event descriptor after its
+//! answers.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub use crate::doorbell::{announce, doze, woke};
+pub use crate::ring::{Broken, Position, Ring, Word3};
+use crate::sync::AtomicU32;
+pub use crate::sync::ORDERS;
 
 /// Bytes of the memory object that holds a [`Channel`]: whole pages.
 pub const BYTES: usize = size_of::<Channel>().next_multiple_of(crate::PAGE_SIZE);
-/// Orders under way at a time, at most.
-pub const ORDERS: usize = 512;
 
 /// What an agent is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,14 +71,6 @@ pub struct Reply {
     pub sequence: u32,
     /// How it ended.
     pub outcome: Outcome,
-}
-
-/// What can be in a ring: three words.
-pub trait Word3: Sized {
-    /// Itself as words.
-    fn to_words(self) -> [u64; 3];
-    /// What the words mean; `None` for words that mean nothing.
-    fn from_words(words: [u64; 3]) -> Option<Self>;
 }
 
 impl Word3 for Order {
@@ -143,62 +137,6 @@ const fn low(word: u64) -> u32 {
 
 const fn high(word: u64) -> u32 {
     low(word >> 32)
-}
-
-/// The other side has written what cannot be: more entries than the ring has, or one that means nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken;
-
-/// A ring of [`ORDERS`] entries with one writer and one reader, neither of which trusts the other: each keeps its own
-/// position to itself ([`Position`]) and only publishes it here.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub struct Ring {
-    written: AtomicU32,
-    _apart: [u32; 15],
-    read: AtomicU32,
-    _apart_again: [u32; 15],
-    entries: [[AtomicU64; 3]; ORDERS],
-}
-
-/// Where one side of a ring is; kept outside the shared memory.
-#[derive(Debug, Default)]
-pub struct Position(u32);
-
-impl Ring {
-    /// Appends an entry; `false` where the ring is full, or the reader claims to have read what was never written.
-    pub fn push(&self, position: &mut Position, entry: impl Word3) -> bool {
-        let unread = position.0.wrapping_sub(self.read.load(Ordering::Acquire));
-        if unread as usize >= ORDERS {
-            return false;
-        }
-        let place = &self.entries[position.0 as usize % ORDERS];
-        for (cell, word) in place.iter().zip(entry.to_words()) {
-            cell.store(word, Ordering::Relaxed);
-        }
-        position.0 = position.0.wrapping_add(1);
-        self.written.store(position.0, Ordering::Release);
-        true
-    }
-
-    /// Takes the oldest entry; `None` where there is none.
-    ///
-    /// # Errors
-    /// [`Broken`]: the writer does not keep to the protocol.
-    pub fn pop<T: Word3>(&self, position: &mut Position) -> Result<Option<T>, Broken> {
-        let unread = self.written.load(Ordering::Acquire).wrapping_sub(position.0);
-        if unread == 0 {
-            return Ok(None);
-        }
-        if unread as usize > ORDERS {
-            return Err(Broken);
-        }
-        let place = &self.entries[position.0 as usize % ORDERS];
-        let words = [0, 1, 2].map(|word: usize| place[word].load(Ordering::Relaxed));
-        position.0 = position.0.wrapping_add(1);
-        self.read.store(position.0, Ordering::Release);
-        T::from_words(words).ok_or(Broken).map(Some)
-    }
 }
 
 /// What the memory object holds. All zeros is a channel without orders.

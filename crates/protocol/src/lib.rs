@@ -14,8 +14,11 @@
 #![forbid(unsafe_code)]
 
 pub mod channel;
+mod doorbell;
 pub mod field;
 pub mod message;
+mod ring;
+mod sync;
 
 /// The version of both ways. A server answers a `Hello` of another version with a refusal that names its own.
 pub const VERSION: u16 = 1;

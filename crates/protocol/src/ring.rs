@@ -1,0 +1,85 @@
+//! A ring of entries in shared memory, between two sides that do not trust each other.
+
+use crate::sync::{AtomicU32, AtomicU64, ORDERS, Ordering};
+
+/// What can be in a ring: three words.
+pub trait Word3: Sized {
+    /// Itself as words.
+    fn to_words(self) -> [u64; 3];
+    /// What the words mean; `None` for words that mean nothing.
+    fn from_words(words: [u64; 3]) -> Option<Self>;
+}
+
+/// The other side has written what cannot be: more entries than the ring has, or one that means nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken;
+
+/// A ring of [`ORDERS`] entries with one writer and one reader, neither of which trusts the other: each keeps its own
+/// position to itself ([`Position`]) and only publishes it here.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Ring {
+    written: AtomicU32,
+    _apart: [u32; 15],
+    read: AtomicU32,
+    _apart_again: [u32; 15],
+    entries: [[AtomicU64; 3]; ORDERS],
+}
+
+/// Where one side of a ring is; kept outside the shared memory.
+#[derive(Debug, Default)]
+pub struct Position(u32);
+
+impl Default for Ring {
+    fn default() -> Self {
+        Self {
+            written: AtomicU32::new(0),
+            _apart: [0; 15],
+            read: AtomicU32::new(0),
+            _apart_again: [0; 15],
+            entries: core::array::from_fn(|_| core::array::from_fn(|_| AtomicU64::new(0))),
+        }
+    }
+}
+
+impl Ring {
+    /// Whether nothing is to be read; wrong claims of the writer count as something.
+    #[must_use]
+    pub fn is_empty(&self, position: &Position) -> bool {
+        self.written.load(Ordering::Acquire) == position.0
+    }
+
+    /// Appends an entry; `false` where the ring is full, or the reader claims to have read what was never written.
+    pub fn push(&self, position: &mut Position, entry: impl Word3) -> bool {
+        let unread = position.0.wrapping_sub(self.read.load(Ordering::Acquire));
+        if unread as usize >= ORDERS {
+            return false;
+        }
+        let place = &self.entries[position.0 as usize % ORDERS];
+        for (cell, word) in place.iter().zip(entry.to_words()) {
+            cell.store(word, Ordering::Relaxed);
+        }
+        position.0 = position.0.wrapping_add(1);
+        self.written.store(position.0, Ordering::Release);
+        true
+    }
+
+    /// Takes the oldest entry; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`Broken`]: the writer does not keep to the protocol.
+    pub fn pop<T: Word3>(&self, position: &mut Position) -> Result<Option<T>, Broken> {
+        let unread = self.written.load(Ordering::Acquire).wrapping_sub(position.0);
+        if unread == 0 {
+            return Ok(None);
+        }
+        if unread as usize > ORDERS {
+            return Err(Broken);
+        }
+        let place = &self.entries[position.0 as usize % ORDERS];
+        let words = [0, 1, 2].map(|word: usize| place[word].load(Ordering::Relaxed));
+        position.0 = position.0.wrapping_add(1);
+        self.read.store(position.0, Ordering::Release);
+        T::from_words(words).ok_or(Broken).map(Some)
+    }
+}

@@ -1,0 +1,6 @@
+//! The model's counterpart of the crate's module `sync`: the same names, but every step is one that the model checker
+//! (loom) orders in all possible ways, and a ring so small that it is full and goes round.
+
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+pub(crate) const ORDERS: usize = 2;
