@@ -1,8 +1,8 @@
 //! Waking the reader of a ring only when it sleeps: two words beside the ring, the bell and whether the reader sleeps.
 //!
 //! The writer pushes, increments the bell and wakes the futex on it if the reader is asleep. The reader says that it
-//! goes to sleep, looks once more, and sleeps only as long as the bell is what it was before it looked. Both sides order
-//! their two steps with a fence that is the same for everybody, so at least one of them sees the other.
+//! goes to sleep, looks once more, and sleeps only as long as the bell is what it was before it looked. Both sides
+//! order their two steps with a fence that is the same for everybody, so at least one of them sees the other.
 
 use crate::sync::{AtomicU32, Ordering, fence};
 
