@@ -40,11 +40,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "freehold",
         &[
+            "freehold-client",
             "freehold-core",
             "freehold-linux",
             "freehold-live",
             "freehold-pager",
             "freehold-picture",
+            "freehold-protocol",
             "freehold-rt",
             "freehold-scenario",
             "freehold-sim",

@@ -144,3 +144,55 @@ fn a_reader_that_has_gone_is_no_panic() {
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     assert!(stderr(&output).is_empty(), "{}", stderr(&output));
 }
+
+#[test]
+fn doctor_says_what_can_be_done_and_tries_what_it_is_told() {
+    let store = std::env::temp_dir();
+    let store = store.to_str().expect("text");
+    let output = run(&["doctor", "--json", "--store", store, "--socket", "/nowhere/freehold"]);
+    let found = document(&output);
+    let finding = |name: &str| {
+        let findings = found["findings"].as_array().expect("findings");
+        findings
+            .iter()
+            .find(|finding| finding["name"] == name)
+            .expect("the finding")
+            .clone()
+    };
+    assert_eq!(finding("server")["status"], "absent");
+    assert!(
+        finding("server")["detail"]
+            .as_str()
+            .is_some_and(|text| text.contains("/nowhere/freehold"))
+    );
+    assert_ne!(finding("file-store")["status"], "absent");
+    for wanted in [
+        "agent-library",
+        "c-library",
+        "userfaultfd-event-fork",
+        "open-files",
+        "cgroup-memory",
+        "overcommit",
+    ] {
+        assert!(
+            !finding(wanted)["detail"].as_str().expect("text").is_empty(),
+            "{wanted}"
+        );
+    }
+    let uses = found["uses"].as_array().expect("uses");
+    for found in uses {
+        let missing = found["missing"].as_array().expect("names");
+        assert_eq!(found["possible"], missing.is_empty(), "{found}");
+        for name in missing {
+            assert_ne!(finding(name.as_str().expect("a name"))["status"], "present");
+        }
+    }
+    let nowhere = run(&["doctor", "--json", "--store", "/nowhere"]);
+    let found = document(&nowhere);
+    let findings = found["findings"].as_array().expect("findings");
+    assert!(
+        findings
+            .iter()
+            .any(|finding| finding["name"] == "file-store" && finding["status"] == "absent")
+    );
+}

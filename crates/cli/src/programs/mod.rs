@@ -1,5 +1,5 @@
-//! Real programs that experiments run, and the clips that they play. Nothing of either is part of Freehold: the programs
-//! must be installed, and ffmpeg makes the clips.
+//! Real programs that experiments run, and the clips that they play. Nothing of either is part of Freehold: the
+//! programs must be installed, and ffmpeg makes the clips.
 
 mod clips;
 

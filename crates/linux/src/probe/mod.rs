@@ -3,8 +3,10 @@
 //! Nothing is judged by the kernel's version. Everything tried is undone: memory is unmapped, descriptors closed, and
 //! policies are tried in threads that end. No signal handler is touched. Allocates; not for the fault path.
 
+mod library;
 mod memory;
 mod scheduling;
+mod server;
 mod system;
 mod transfer;
 mod trial;
@@ -62,7 +64,13 @@ pub fn all(wanted_locked: usize) -> Vec<Finding> {
     findings.extend(scheduling::all());
     findings.push(transfer::io_uring());
     findings.push(system::shmem_huge_pages());
+    findings.push(system::huge_pages());
     findings.push(system::swap());
+    findings.push(system::overcommit());
+    findings.push(system::memory_limit(wanted_locked));
+    findings.push(system::seccomp());
+    findings.extend(server::all());
+    findings.push(library::c_library());
     findings
 }
 

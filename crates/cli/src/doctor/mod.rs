@@ -1,4 +1,10 @@
-//! `freehold doctor`: what live runs need and what this machine has, each missing right or feature with its fix.
+//! `freehold doctor`: what live runs, the memory server and programs under it need and what this machine has, each
+//! missing right or feature with its fix.
+
+mod surroundings;
+mod uses;
+
+use std::path::PathBuf;
 
 use freehold_linux::probe::{self, Finding, Need};
 use freehold_scenario::parse_size;
@@ -8,12 +14,20 @@ use serde_json::{Value, json};
 use crate::output;
 use crate::status::{Failure, Status};
 
+use uses::Use;
+
 /// Options of `freehold doctor`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// How much memory the reservations will lock
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     memory: String,
+    /// The memory server's socket
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Try a file store in this folder
+    #[arg(long, value_name = "FOLDER")]
+    store: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -23,14 +37,20 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     let memory = parse_size(&arguments.memory).map_err(|message| Failure::Input(format!("--memory: {message}")))?;
     let bytes = usize::try_from(memory.get()).map_err(|_| Failure::Input("--memory: too large".to_owned()))?;
-    let findings = probe::all(bytes);
+    let mut findings = probe::all(bytes);
+    findings.extend(surroundings::all(
+        arguments.socket.as_deref(),
+        arguments.store.as_deref(),
+    ));
+    let uses = uses::all(&findings);
     let usable = probe::is_usable(&findings);
     if arguments.json {
         let rows: Vec<Value> = findings.iter().map(document).collect();
         let classes: Vec<&str> = possible(&findings, usable, true).collect();
-        output::print_json(&json!({ "live": usable, "classes": classes, "findings": rows }))?;
+        let document = json!({ "live": usable, "classes": classes, "uses": uses, "findings": rows });
+        output::print_json(&document)?;
     } else {
-        output::print(&page(&findings, usable, &arguments.memory))?;
+        output::print(&page(&findings, &uses, usable, &arguments.memory))?;
     }
     Ok(if usable { Status::Done } else { Status::Failed })
 }
@@ -54,7 +74,7 @@ fn document(finding: &Finding) -> Value {
     })
 }
 
-fn page(findings: &[Finding], usable: bool, memory: &str) -> String {
+fn page(findings: &[Finding], uses: &[Use], usable: bool, memory: &str) -> String {
     let left = Align::Left;
     let mut table = TextTable::new(&[("what", left), ("status", left), ("need", left), ("observed", left)]);
     for finding in findings {
@@ -77,6 +97,14 @@ fn page(findings: &[Finding], usable: bool, memory: &str) -> String {
             "  {name} ({need}): {}\n    fix: {}\n",
             finding.why, finding.fix
         ));
+    }
+    text.push_str("\nWhat can be done here:\n");
+    for found in uses {
+        let verdict = match found.missing.as_slice() {
+            [] => "yes".to_owned(),
+            missing => format!("no, for want of {}", missing.join(", ")),
+        };
+        text.push_str(&format!("  {}: {verdict}\n", found.name));
     }
     text.push_str(&format!("\n{}\n", verdict(findings, usable, memory)));
     text

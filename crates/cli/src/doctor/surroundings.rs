@@ -1,0 +1,126 @@
+//! What can be found out only with the command's own means: the agent, a server, a place for the file store.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use freehold_client::{ConnectError, Observer, Options, Question};
+use freehold_linux::probe::{Finding, Need, Status};
+use freehold_store::{Completion, FileConfig, FileStore, Slot, Store};
+
+/// The agent's file.
+const AGENT: &str = "libfreehold_agent.so";
+/// Names its file where it is not in its places.
+const AGENT_VARIABLE: &str = "FREEHOLD_AGENT";
+/// Records of the store that is tried.
+const SLOTS: u32 = 64;
+
+/// All of it. `store` is the folder of a file store that is to be tried.
+pub(super) fn all(socket: Option<&Path>, store: Option<&Path>) -> Vec<Finding> {
+    let mut findings = vec![agent(), server(socket), frame_counts()];
+    findings.extend(store.map(file_store));
+    findings
+}
+
+/// Where the agent may be, in the order in which it is looked for.
+fn places() -> Vec<PathBuf> {
+    let executable = std::env::current_exe().unwrap_or_default();
+    let folder = executable.parent().unwrap_or(Path::new(""));
+    let named = std::env::var_os(AGENT_VARIABLE).map(PathBuf::from);
+    let beside = folder.join(AGENT);
+    let installed = folder.join("../lib/freehold").join(AGENT);
+    [beside, installed].into_iter().chain(named).collect()
+}
+
+fn agent() -> Finding {
+    let places = places();
+    let (status, detail) = match places.iter().find(|path| path.is_file()) {
+        Some(path) => (Status::Present, path.display().to_string()),
+        None => {
+            let shown: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
+            (Status::Absent, format!("not at {}", shown.join(", ")))
+        }
+    };
+    Finding {
+        name: "agent-library",
+        status,
+        detail,
+        need: Need::Recommended,
+        why: "`freehold exec` loads it into the program",
+        fix: "cargo build --release -p freehold-agent, or FREEHOLD_AGENT=/path/to/libfreehold_agent.so",
+    }
+}
+
+fn server(socket: Option<&Path>) -> Finding {
+    let mut options = Options::named("freehold doctor");
+    options.socket = socket.map(Path::to_owned);
+    let asked = Observer::connect(&options).map(|observer| observer.ask(Question::Status, ""));
+    let (status, detail) = match asked {
+        Ok(Ok(document)) => (Status::Present, answer(&document)),
+        Ok(Err(error)) => (Status::Limited, format!("it answers, but: {error}")),
+        Err(error @ ConnectError::NoServer { .. }) => (Status::Absent, error.to_string()),
+        Err(error) => (Status::Limited, error.to_string()),
+    };
+    Finding {
+        name: "server",
+        status,
+        detail,
+        need: Need::Optional,
+        why: "holds reservations for several processes; `freehold exec` starts one of its own where none answers",
+        fix: "freehold serve (or systemctl start freehold), and programs of the same release on both sides",
+    }
+}
+
+fn answer(document: &str) -> String {
+    let document: serde_json::Value = serde_json::from_str(document).unwrap_or_default();
+    let version = document["version"].as_str().unwrap_or("of unknown version");
+    format!("answers: freehold {version}, protocol {}", freehold_protocol::VERSION)
+}
+
+fn frame_counts() -> Finding {
+    let (status, detail) = match std::fs::File::open("/proc/kpagecount") {
+        Ok(_) => (Status::Present, "/proc/kpagecount may be read".to_owned()),
+        Err(error) => (Status::Limited, format!("/proc/kpagecount: {error}")),
+    };
+    Finding {
+        name: "frame-counts",
+        status,
+        detail,
+        need: Need::Optional,
+        why: "`freehold pages` counts frame by frame; otherwise from the kernel's sums for each mapping",
+        fix: "run `freehold pages` as root (CAP_SYS_ADMIN), on a kernel with CONFIG_PROC_PAGE_MONITOR",
+    }
+}
+
+/// Nobody waits for transfers of a store that is only tried.
+#[derive(Debug)]
+struct Nobody;
+
+impl Completion for Nobody {
+    fn ended(&self, _slot: Slot) {}
+}
+
+fn file_store(folder: &Path) -> Finding {
+    let config = FileConfig::new(SLOTS, folder.to_owned());
+    let (status, detail) = match FileStore::new(&config, Arc::new(Nobody)) {
+        Ok(store) => {
+            let description = store.describe();
+            let short: Vec<String> = description.shortfalls.iter().map(ToString::to_string).collect();
+            match short.as_slice() {
+                [] => (
+                    Status::Present,
+                    format!("{}: {}, direct", folder.display(), description.backend),
+                ),
+                short => (Status::Limited, format!("{}: {}", folder.display(), short.join("; "))),
+            }
+        }
+        Err(error) => (Status::Absent, format!("{}: {error}", folder.display())),
+    };
+    Finding {
+        name: "file-store",
+        status,
+        detail,
+        need: Need::Optional,
+        why: "evicted pages go to a file there, past the page cache, with room set aside",
+        fix: "name a folder that you may write on ext4 or xfs of a local device: --store FOLDER",
+    }
+}
