@@ -3,6 +3,7 @@
 //! - [`report()`] writes a page: tables, execution histories as in the paper's Figures 3, 8 and 9, frames over time,
 //!   response times, late jobs by cause; several runs side by side. One file that refers to no other and needs no
 //!   script.
+//! - [`frame_page()`] draws the frame times of players, as in the paper's Figure 11.
 //! - [`trace()`] writes the same events for Perfetto.
 //!
 //! Nothing here reads a clock or a file: the same runs always give the same bytes. No input makes it panic.
@@ -16,7 +17,7 @@ mod page;
 mod svg;
 mod trace;
 
-pub use page::report;
+pub use page::{FrameHistory, frame_page, report};
 pub use trace::trace;
 
 use freehold_scenario::Scenario;

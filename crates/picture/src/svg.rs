@@ -127,6 +127,10 @@ impl Path {
         let _ = write!(self.data, "M{} {}", coordinate(x), coordinate(y));
     }
 
+    pub(crate) fn line_to(&mut self, x: f64, y: f64) {
+        let _ = write!(self.data, "L{} {}", coordinate(x), coordinate(y));
+    }
+
     pub(crate) fn across_to(&mut self, x: f64) {
         let _ = write!(self.data, "H{}", coordinate(x));
     }

@@ -48,7 +48,7 @@ pub(super) fn huge_pages() -> Finding {
     let item = Item {
         name: "huge-pages",
         need: Need::Optional,
-        why: "what is managed has pages of 4 KiB; with `always`, a program's unmanaged memory still takes 2 MiB at a time",
+        why: "what is managed has pages of 4 KiB; with `always`, a program's other memory still takes 2 MiB at a time",
         fix: "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
     };
     let Ok(text) = std::fs::read_to_string(HUGE_ENABLED) else {

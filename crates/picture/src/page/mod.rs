@@ -2,9 +2,12 @@
 
 mod compare;
 mod figures;
+mod frames;
 mod legend;
 mod run;
 mod tables;
+
+pub use frames::{FrameHistory, frame_page};
 
 use std::fmt::Write;
 
