@@ -54,6 +54,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("freehold-client", &["freehold-linux", "freehold-protocol"]),
+    ("freehold-capi", &["freehold-client", "freehold-linux", "freehold-rt"]),
     ("xtask", &[]),
 ];
 

@@ -83,6 +83,9 @@ pub enum RequestError {
     /// The caller's mistake: things of two connections do not go together.
     #[error("it belongs to another connection")]
     Stranger,
+    /// The caller's mistake: the pages leave the mapping.
+    #[error("the pages are not all in the mapping")]
+    OutOfBounds,
     /// The socket failed.
     #[error("the connection to the server: {0}")]
     System(Errno),

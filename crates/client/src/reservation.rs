@@ -8,6 +8,7 @@ use freehold_protocol::message::{Answer, Request, ReservationType};
 use crate::error::RequestError;
 use crate::link::Link;
 use crate::region::Region;
+use crate::task::Mapping;
 
 /// What lets another process join a reservation. Whoever has it can: hand it on with care.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -107,13 +108,7 @@ impl Reservation {
     /// # Errors
     /// See [`RequestError`]; nothing is locked then.
     pub fn lock(&self, region: &Region, first: u32, pages: u32) -> Result<(), RequestError> {
-        let object = self.handle_of(region)?;
-        self.held.link.ask_done(&Request::Lock {
-            reservation: self.held.handle,
-            object,
-            first,
-            pages,
-        })
+        self.set(true, (region.link(), region.handle(), first, pages))
     }
 
     /// Unlocks pages.
@@ -121,18 +116,47 @@ impl Reservation {
     /// # Errors
     /// See [`RequestError`]; nothing is unlocked then.
     pub fn unlock(&self, region: &Region, first: u32, pages: u32) -> Result<(), RequestError> {
-        let object = self.handle_of(region)?;
-        self.held.link.ask_done(&Request::Unlock {
-            reservation: self.held.handle,
-            object,
-            first,
-            pages,
-        })
+        self.set(false, (region.link(), region.handle(), first, pages))
     }
 
-    fn handle_of(&self, region: &Region) -> Result<u32, RequestError> {
-        let same = Arc::ptr_eq(&self.held.link, region.link());
-        same.then(|| region.handle()).ok_or(RequestError::Stranger)
+    /// As [`Reservation::lock`], of `pages` pages from page `first` of a mapping on.
+    ///
+    /// # Errors
+    /// See [`RequestError`]; nothing is locked then.
+    pub fn lock_mapped(&self, mapping: &Mapping, first: usize, pages: usize) -> Result<(), RequestError> {
+        self.set(true, mapping.place(first, pages).ok_or(RequestError::OutOfBounds)?)
+    }
+
+    /// As [`Reservation::unlock`], of `pages` pages from page `first` of a mapping on.
+    ///
+    /// # Errors
+    /// See [`RequestError`]; nothing is unlocked then.
+    pub fn unlock_mapped(&self, mapping: &Mapping, first: usize, pages: usize) -> Result<(), RequestError> {
+        self.set(false, mapping.place(first, pages).ok_or(RequestError::OutOfBounds)?)
+    }
+
+    fn set(&self, locked: bool, place: (&Arc<Link>, u32, u32, u32)) -> Result<(), RequestError> {
+        let (link, object, first, pages) = place;
+        if !Arc::ptr_eq(&self.held.link, link) {
+            return Err(RequestError::Stranger);
+        }
+        let reservation = self.held.handle;
+        let request = if locked {
+            Request::Lock {
+                reservation,
+                object,
+                first,
+                pages,
+            }
+        } else {
+            Request::Unlock {
+                reservation,
+                object,
+                first,
+                pages,
+            }
+        };
+        link.ask_done(&request)
     }
 }
 

@@ -10,6 +10,7 @@ use freehold_protocol::message::{Answer, Request};
 
 use crate::connection::Inner;
 use crate::error::{MapRegionError, RequestError};
+use crate::link::Link;
 use crate::region::Region;
 use crate::reservation::{Held, Reservation};
 
@@ -55,6 +56,9 @@ pub struct Mapping {
     served: Arc<ServedMapping>,
     row: Arc<Row>,
     handle: u32,
+    object: u32,
+    /// The region's first page that is mapped.
+    first: u32,
 }
 
 impl Task {
@@ -117,11 +121,12 @@ impl Task {
         let served = Arc::new(ServedMapping::new(shared, &inner.userfault, modes)?);
         // Pages fit a `u32`, because those of the whole region do.
         let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let (object, first) = (region.handle(), number(range.first()));
         let request = Request::Map {
             task: self.row.handle,
-            object: region.handle(),
+            object,
             address: served.base().addr() as u64,
-            first: number(range.first()),
+            first,
             pages: number(range.count()),
             writable,
         };
@@ -133,6 +138,8 @@ impl Task {
                 served,
                 row: Arc::clone(&self.row),
                 handle,
+                object,
+                first,
             }),
             Err(error) => {
                 inner.table.remove(&served);
@@ -233,6 +240,16 @@ impl Mapping {
     /// reading only.
     pub fn write_word(&self, index: usize, value: u64) -> Option<()> {
         self.served.write_word(index, value)
+    }
+
+    /// The connection, the object and its pages that are `pages` pages from page `first` of the mapping on; none where
+    /// they leave it.
+    pub(crate) fn place(&self, first: usize, pages: usize) -> Option<(&Arc<Link>, u32, u32, u32)> {
+        if !PageRange::new(first, pages).fits(self.pages()) {
+            return None;
+        }
+        let first = self.first.checked_add(u32::try_from(first).ok()?)?;
+        Some((&self.row.inner.link, self.object, first, u32::try_from(pages).ok()?))
     }
 
     /// Drops this mapping's entries of `pages` pages from page `first` on; the pages stay where they are. The next

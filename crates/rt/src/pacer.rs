@@ -72,7 +72,7 @@ impl Pacer {
     /// raised. `delays` is what memory has cost the calling thread so far, asked when the job begins. A job that is
     /// still under way is forgotten: end it first.
     pub fn next(&mut self, stop: &StopFlag, delays: impl FnOnce() -> Delays) -> Option<u64> {
-        let release = self.next_release()?;
+        let release = self.upcoming()?;
         stop.sleep_until(release);
         if stop.is_raised() {
             return None;
@@ -156,8 +156,10 @@ impl Pacer {
         }
     }
 
-    /// When the next job is released; a job of a task without a period when the one before it is done.
-    fn next_release(&self) -> Option<MonotonicTime> {
+    /// When the next job is released, or was; a job of a task without a period when the one before it is done. None
+    /// when the task's time is over.
+    #[must_use]
+    pub fn upcoming(&self) -> Option<MonotonicTime> {
         let now = clock::now();
         if now >= self.timing.end {
             return None;
