@@ -9,7 +9,11 @@ mod engine;
 mod error;
 mod settings;
 mod shared;
+mod times;
 mod view;
+
+/// Bytes of a page.
+const PAGE: u64 = freehold_linux::PAGE_SIZE as u64;
 
 pub use engine::{
     ClientId, ClientRole, Engine, Handover, MapKey, MapRequest, NewClient, ObjectKey, Opened, RegionRequest, TaskKey,

@@ -76,7 +76,7 @@ pub enum Backing {
     },
     /// Locked memory of the server, compressed.
     Compressed {
-        /// Bytes it may take.
+        /// Bytes it may take; 0 for as many as it needs.
         bytes: u64,
     },
     /// A nameless file in a directory.

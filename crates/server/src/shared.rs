@@ -1,9 +1,21 @@
 //! The engine behind its lock, and the pager threads.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Turn};
 use crate::error::EngineError;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
-use std::sync::Arc;
+use freehold_linux::sched::{self, Policy};
+use freehold_linux::{ThreadId, clock};
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec};
+use rustix::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+/// Things that are ready looked at in one round, at most.
+const ROUND: usize = 64;
+/// What epoll says when the threads are to end: no source has this number.
+const ENDING: u64 = 0xff;
 
 /// What all threads of the server hold.
 #[derive(Debug)]
@@ -30,12 +42,98 @@ impl Shared {
     /// # Errors
     /// [`EngineError::System`] where threads cannot be started. A refused priority is no error: see the view.
     pub fn spawn_pagers(self: &Arc<Self>) -> Result<Pagers, EngineError> {
-        Err(EngineError::NotYet { what: "paging" })
+        let cpus = self.engine().cpus().to_vec();
+        let what = "a pager thread could not be started";
+        let ending = Arc::new(AtomicBool::new(false));
+        let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(EngineError::system(what))?;
+        let mut pagers = Pagers {
+            ending,
+            bell,
+            threads: Vec::new(),
+        };
+        let (report, reports) = mpsc::channel();
+        for (pager, cpu) in cpus.iter().copied().enumerate() {
+            let poll = self.engine().poll(pager).ok_or(EngineError::System {
+                what,
+                errno: freehold_linux::Errno::MFILE,
+            })?;
+            let stop = EventData::new_u64(ENDING);
+            epoll::add(&poll, &pagers.bell, stop, EventFlags::IN).map_err(EngineError::system(what))?;
+            let (shared, ending) = (Arc::clone(self), Arc::clone(&pagers.ending));
+            let report = report.clone();
+            let builder = std::thread::Builder::new().name(format!("freehold-page-{cpu}"));
+            let thread = builder.spawn(move || {
+                // Whoever waits for the report may have gone.
+                let _ = report.send((pager, prepare(cpu, shared.priority())));
+                drop(report);
+                shared.page(pager, &poll, &ending);
+            });
+            pagers.threads.push(thread.map_err(|_| EngineError::System {
+                what,
+                errno: freehold_linux::Errno::AGAIN,
+            })?);
+        }
+        drop(report);
+        for (pager, prepared) in reports {
+            self.engine().note_pager(pager, prepared);
+        }
+        Ok(pagers)
     }
+
+    fn priority(&self) -> u32 {
+        self.engine().priority()
+    }
+
+    /// The work of a pager thread.
+    fn page(&self, pager: usize, poll: &OwnedFd, ending: &AtomicBool) {
+        let mut events = [Event {
+            flags: EventFlags::empty(),
+            data: EventData::new_u64(0),
+        }; ROUND];
+        let mut turns = Vec::with_capacity(ROUND);
+        let mut due = None;
+        while !ending.load(Ordering::Acquire) {
+            let timeout = due.map(|due: u64| span(due.saturating_sub(clock::now().as_nanos())));
+            // Interrupted, or nothing is there: the round looks at what is due.
+            let count = epoll::wait(poll, &mut events, timeout.as_ref()).unwrap_or(0);
+            turns.clear();
+            turns.extend(events.iter().take(count).filter_map(Turn::of));
+            due = self.engine().round(pager, &turns);
+        }
+    }
+}
+
+fn span(nanos: u64) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(nanos % 1_000_000_000).unwrap_or(0),
+    }
+}
+
+/// Puts the calling thread on its CPU, and above what it serves.
+fn prepare(cpu: usize, priority: u32) -> Result<u32, String> {
+    let me = ThreadId::current();
+    sched::pin(me, cpu).map_err(|error| error.to_string())?;
+    sched::set_policy(me, Policy::Fifo { priority }).map_err(|error| error.to_string())?;
+    Ok(priority)
 }
 
 /// The pager threads; dropping this ends them, and with it all paging.
 #[derive(Debug)]
 pub struct Pagers {
-    _private: (),
+    ending: Arc<AtomicBool>,
+    bell: OwnedFd,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Pagers {
+    fn drop(&mut self) {
+        self.ending.store(true, Ordering::Release);
+        // Never read, so that it wakes every thread.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        for thread in self.threads.drain(..) {
+            // A panic in a pager thread has ended the process already.
+            let _ = thread.join();
+        }
+    }
 }

@@ -1,266 +1,295 @@
 //! The engine: the core, all page state, and everything that is known of clients.
+//!
+//! # A step
+//! Somebody brings a message, an answer, an end of a transfer or a request. It becomes facts for the core; every effect
+//! is carried out as it comes, in order; what ends at once is told to the core in the same step. Only two things take
+//! time: transfers, whose ends come back through [`ends`], and orders to clients, whose answers come back through
+//! [`outbox`]. A step waits for neither.
 
+mod bound;
+mod claims;
+mod clients;
+mod effects;
+mod ends;
+mod extents;
+mod faults;
 mod keys;
+mod laws;
+mod objects;
+mod outbox;
+mod private;
+mod readers;
+mod reservations;
+mod rows;
+mod slots;
+mod space;
+mod table;
+mod tasks;
+mod transfers;
+mod turns;
+mod views;
 
 pub use keys::{
     ClientId, ClientRole, Handover, MapKey, MapRequest, NewClient, ObjectKey, Opened, RegionRequest, TaskKey,
 };
+pub(crate) use turns::Turn;
 
 use crate::error::EngineError;
-use crate::settings::Settings;
-use crate::view::EngineView;
+use crate::settings::{Backing, Settings, Unresponsive};
+use ends::Ends;
+use extents::Extents;
 use freehold_core::Memory;
-use freehold_core::id::ReservationId;
-use freehold_core::limits::{Limits, PageRange, Regime, ReservationSpec};
-use freehold_core::view::TaskCounts;
+use freehold_core::fact::{PageRef, Request};
+use freehold_core::id::{MappingId, ObjectId};
+use freehold_core::limits::Limits;
+use freehold_core::units::{Duration, FrameCount, Instant};
+use freehold_linux::clock;
+use freehold_linux::memory::Backed;
+use freehold_store::{
+    CompressedConfig, CompressedStore, FileConfig, FileStore, MemoryStore, PageLoan, SetupError, Store, StoreConfig,
+};
+use readers::Readers;
+use rows::{Claim, Client, Identity, LaneName, Object, Reservation, Task};
+use rustix::event::epoll;
 use rustix::fd::OwnedFd;
-use std::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use table::Table;
+use transfers::{Transfer, Waiting};
+
+/// Pages of the memory of zeros that pages are filled from, and so the most filled with one system call.
+const ZEROS: usize = 64;
+
+/// How a request of the core ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Done,
+    Failed,
+    /// The page cannot leave now.
+    Kept,
+}
+
+/// A request that has ended, to be told to the core.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    page: PageRef,
+    request: Request,
+    end: End,
+}
+
+/// Mappings to be dropped by a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Zap {
+    client: ClientId,
+    address: u64,
+}
+
+/// What the engine has done so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    busy: u64,
+    stopped: u64,
+}
+
+/// What is known of a pager thread.
+#[derive(Clone, Debug)]
+struct PagerRow {
+    real_time: Result<u32, String>,
+    rounds: u64,
+}
+
+impl Default for PagerRow {
+    fn default() -> Self {
+        Self {
+            real_time: Err("it has not started".to_owned()),
+            rounds: 0,
+        }
+    }
+}
 
 /// The server's one state machine. Every method is a short step that waits for nobody.
 #[derive(Debug)]
 pub struct Engine {
     core: Memory,
-}
-
-const fn not_yet<T>(what: &'static str) -> Result<T, EngineError> {
-    Err(EngineError::NotYet { what })
+    store: Box<dyn Store>,
+    ends: Arc<Ends>,
+    readers: Readers,
+    clients: Table<Client>,
+    tasks: Table<Task>,
+    /// By the core's task slots.
+    lanes: Vec<Option<LaneName>>,
+    /// By the core's object slots.
+    objects: Vec<Option<Object>>,
+    /// By the core's reservation slots.
+    reservations: Vec<Option<Reservation>>,
+    records: Extents,
+    regions: BTreeMap<String, ObjectId>,
+    files: BTreeMap<Identity, ObjectId>,
+    /// By record.
+    transfers: BTreeMap<u32, Transfer>,
+    /// Of each pager thread.
+    waiting: Vec<Waiting>,
+    /// Records whose transfers have ended.
+    ready: VecDeque<u32>,
+    ended: VecDeque<Ended>,
+    /// Faults to be looked at again in this step.
+    again: VecDeque<Claim>,
+    zaps: Vec<Zap>,
+    loans: Vec<PageLoan>,
+    zeros: Backed,
+    /// Objects that nobody uses, some of whose pages are still under way.
+    doomed: Vec<ObjectId>,
+    /// Mappings that the core would not end yet.
+    closing: Vec<MappingId>,
+    /// Clients with faults to look at again soon.
+    deferred: Vec<ClientId>,
+    /// Clients whose agents may have to be woken.
+    announce: Vec<ClientId>,
+    submitted: bool,
+    /// What each pager thread waits on.
+    polls: Vec<OwnedFd>,
+    cpus: Vec<usize>,
+    pagers: Vec<PagerRow>,
+    priority: u32,
+    /// The pager thread whose step this is; of the control thread, the first.
+    pager: usize,
+    /// A pager thread has the engine, not the control thread.
+    in_round: bool,
+    now: Instant,
+    next_key: u32,
+    transfer_pages: u32,
+    unresponsive: Unresponsive,
+    /// When to look for clients that do not answer.
+    watch_at: Option<u64>,
+    /// Somebody waits for frames to be admitted.
+    gathering: bool,
+    notices: Vec<String>,
+    tally: Tally,
 }
 
 impl Engine {
-    /// Makes all tables, the store and the reserve.
+    /// Makes all tables, the store and what the pager threads wait on.
     ///
     /// # Errors
     /// See [`EngineError`].
     pub fn new(settings: &Settings) -> Result<Self, EngineError> {
-        let core = Limits {
-            frames: settings.frames,
-            pages: settings.pages,
-            reservations: settings.reservations,
-            objects: settings.objects,
-            tasks: settings.tasks,
-            mappings: settings.mappings,
-            compared_pages: settings.compared_pages,
-            shared_locks: settings.shared_locks,
+        let core = limits(settings).seal()?;
+        let cpus = match settings.cpus.as_slice() {
+            [] => freehold_linux::sched::allowed_cpus().unwrap_or_else(|_| vec![0]),
+            cpus => cpus.to_vec(),
+        };
+        let pages = settings.pages.get();
+        let ends = Ends::new(cpus.len(), pages).map_err(EngineError::system("a bell could not be made"))?;
+        let ends = Arc::new(ends);
+        let readers = Readers::start(&ends).map_err(EngineError::system("a thread could not be started"))?;
+        let store = make_store(&settings.store, pages, settings.priority, &ends)?;
+        let zeros = make_zeros()?;
+        let polls = cpus.iter().map(|_| epoll::create(epoll::CreateFlags::CLOEXEC));
+        let polls: Vec<OwnedFd> = polls
+            .collect::<Result<_, _>>()
+            .map_err(EngineError::system("an epoll could not be made"))?;
+        let mut engine = Self {
+            core,
+            store,
+            ends,
+            readers,
+            clients: Table::new(usize::from(settings.clients)),
+            tasks: Table::new(usize::from(settings.tasks)),
+            lanes: (0..settings.tasks).map(|_| None).collect(),
+            objects: (0..settings.objects).map(|_| None).collect(),
+            reservations: (0..settings.reservations).map(|_| None).collect(),
+            records: Extents::new(pages),
+            regions: BTreeMap::new(),
+            files: BTreeMap::new(),
+            transfers: BTreeMap::new(),
+            waiting: cpus.iter().map(|_| Waiting::default()).collect(),
+            ready: VecDeque::new(),
+            ended: VecDeque::new(),
+            again: VecDeque::new(),
+            zaps: Vec::new(),
+            loans: Vec::new(),
+            zeros,
+            doomed: Vec::new(),
+            closing: Vec::new(),
+            deferred: Vec::new(),
+            announce: Vec::new(),
+            submitted: false,
+            polls,
+            pagers: cpus.iter().map(|_| PagerRow::default()).collect(),
+            cpus,
+            priority: settings.priority,
+            pager: 0,
+            in_round: false,
+            now: Instant::ZERO,
+            next_key: 1,
+            transfer_pages: settings.frames.get().saturating_add(256),
+            unresponsive: settings.unresponsive,
+            watch_at: None,
+            gathering: false,
+            notices: Vec::new(),
+            tally: Tally::default(),
+        };
+        engine.listen_to_bells()?;
+        Ok(engine)
+    }
+
+    /// Begins a step: reads the clock once.
+    fn begin(&mut self) {
+        self.now = Instant::new(clock::now().as_nanos());
+    }
+
+    /// Carries out everything that follows from what was told to the core, until nothing is left to do at once.
+    fn settle(&mut self) {
+        loop {
+            while let Some(effect) = self.core.poll_effect() {
+                self.carry_out(effect);
+            }
+            if let Some(record) = self.ready.pop_front() {
+                self.finish(record);
+            } else if let Some(ended) = self.ended.pop_front() {
+                self.tell(ended);
+            } else if let Some(claim) = self.again.pop_front() {
+                self.fault(claim);
+            } else if !self.retire() {
+                break;
+            }
         }
-        .seal()?;
-        Ok(Self { core })
+        self.send_zaps();
+        if std::mem::take(&mut self.submitted) {
+            self.store.flush();
+        }
+        while let Some(id) = self.announce.pop() {
+            if let Some(client) = self.clients.get_mut(id.index(), id.generation()) {
+                client.outbox.announce();
+            }
+        }
     }
 
-    /// Takes in a process. The descriptors are checked; its faults are served from now on.
-    ///
-    /// # Errors
-    /// [`EngineError::Descriptor`], [`EngineError::Limit`], [`EngineError::System`].
-    pub fn add_client(&mut self, client: NewClient) -> Result<(ClientId, Handover), EngineError> {
-        let _ = client;
-        not_yet("clients")
+    fn tell(&mut self, Ended { page, request, end }: Ended) {
+        let told = match end {
+            End::Done => self.core.handle_done(self.now, page, request),
+            End::Failed => self.core.handle_failed(self.now, page, request),
+            End::Kept => self.core.handle_kept(self.now, page),
+        };
+        if told.is_err() {
+            self.notice("the core refused the end of a request");
+        }
+        if request == Request::Fill {
+            self.drop_if_forgotten(page);
+        }
     }
 
-    /// The child of a fork has connected: gives it the userfaultfds that the kernel made for it, shared then private.
-    /// `parent_pid` is the process id of its parent, as the server sees it.
-    ///
-    /// # Errors
-    /// [`EngineError::NoSuchClient`]; [`EngineError::WouldWait`] until the kernel has told of the fork.
-    pub fn forked(&mut self, client: ClientId, parent_pid: u32) -> Result<Vec<OwnedFd>, EngineError> {
-        let _ = (client, parent_pid);
-        not_yet("fork")
+    /// Notes something for the log.
+    fn notice(&mut self, text: impl Into<String>) {
+        // Whoever should read them may not: a client must not fill memory by misbehaving.
+        if self.notices.len() < 1_000 {
+            self.notices.push(text.into());
+        }
     }
 
-    /// A client is gone, or is to be treated as gone: everything it had returns. Idempotent.
-    pub fn remove_client(&mut self, client: ClientId) {
-        let _ = client;
-    }
-
-    /// Whether the client is still there: it ends also when its process does.
-    #[must_use]
-    pub fn has_client(&self, client: ClientId) -> bool {
-        let _ = client;
-        false
-    }
-
-    /// Admits a reservation. It is kept until [`release`](Self::release) is called and its last task is gone.
-    ///
-    /// # Errors
-    /// [`EngineError::WouldWait`]: its frames are being gathered; ask again soon, or call
-    /// [`stop_gathering`](Self::stop_gathering). [`EngineError::Admit`].
-    pub fn admit(&mut self, name: &str, spec: ReservationSpec) -> Result<ReservationId, EngineError> {
-        let _ = name;
-        Ok(self.core.admit(spec)?)
-    }
-
-    /// Whoever waited for an admission has given up.
-    pub fn stop_gathering(&mut self) {
-        self.core.stop_gathering();
-    }
-
-    /// Nobody holds the reservation any more: it ends with its last task. Idempotent.
-    pub fn release(&mut self, reservation: ReservationId) {
-        let _ = reservation;
-    }
-
-    /// Makes a task. The client's private memory belongs to its first.
-    ///
-    /// # Errors
-    /// [`EngineError::NoSuchClient`], [`EngineError::Create`].
-    pub fn add_task(
-        &mut self,
-        client: ClientId,
-        reservation: Option<ReservationId>,
-        urgency: u8,
-        name: &str,
-    ) -> Result<TaskKey, EngineError> {
-        let _ = (client, reservation, urgency, name);
-        not_yet("tasks")
-    }
-
-    /// Ends a task; its mappings go.
-    ///
-    /// # Errors
-    /// [`EngineError::NoSuchTask`].
-    pub fn remove_task(&mut self, client: ClientId, task: TaskKey) -> Result<(), EngineError> {
-        let _ = (client, task);
-        not_yet("tasks")
-    }
-
-    /// Changes how urgent a task is.
-    ///
-    /// # Errors
-    /// [`EngineError::NoSuchTask`].
-    pub fn set_urgency(&mut self, client: ClientId, task: TaskKey, urgency: u8) -> Result<(), EngineError> {
-        let _ = (client, task, urgency);
-        not_yet("tasks")
-    }
-
-    /// Opens the object of a file's content; `file` is the client's descriptor, `path` only for reports. The answer
-    /// holds a read-only descriptor.
-    ///
-    /// # Errors
-    /// [`EngineError::Descriptor`] where it is not a regular file open for reading, or empty.
-    pub fn open_file(&mut self, file: OwnedFd, regime: Regime, path: &str) -> Result<Opened, EngineError> {
-        let _ = (file, regime, path);
-        not_yet("file objects")
-    }
-
-    /// Opens a region, the named one if it is there. The answer holds a descriptor to read and write. Whether the peer
-    /// may have it is the caller's to judge: see [`region_owner`](Self::region_owner).
-    ///
-    /// # Errors
-    /// [`EngineError::Differs`], [`EngineError::Create`], [`EngineError::System`].
-    pub fn open_region(&mut self, request: &RegionRequest<'_>) -> Result<Opened, EngineError> {
-        let _ = request;
-        not_yet("regions")
-    }
-
-    /// The user whose region has this name.
-    #[must_use]
-    pub fn region_owner(&self, name: &str) -> Option<u32> {
-        let _ = name;
-        None
-    }
-
-    /// Ends one opening of an object. It is forgotten when it was opened by nobody else and nobody maps it.
-    pub fn close_object(&mut self, object: ObjectKey) {
-        let _ = object;
-    }
-
-    /// A client has mapped and registered an object, or a part of it.
-    ///
-    /// # Errors
-    /// [`EngineError::NoSuchTask`], [`EngineError::NoSuchObject`], [`EngineError::Range`], [`EngineError::Overlap`],
-    /// [`EngineError::Create`].
-    pub fn map(&mut self, client: ClientId, request: &MapRequest) -> Result<MapKey, EngineError> {
-        let _ = (client, request);
-        not_yet("mappings")
-    }
-
-    /// A client has unmapped.
-    ///
-    /// # Errors
-    /// [`EngineError::NoSuchMapping`], [`EngineError::Remove`].
-    pub fn unmap(&mut self, client: ClientId, mapping: MapKey) -> Result<(), EngineError> {
-        let _ = (client, mapping);
-        not_yet("mappings")
-    }
-
-    /// Begins to lock pages; ask [`is_locked`](Self::is_locked) when that has happened.
-    ///
-    /// # Errors
-    /// [`EngineError::Lock`], [`EngineError::NoSuchObject`].
-    pub fn lock(&mut self, reservation: ReservationId, object: ObjectKey, range: PageRange) -> Result<(), EngineError> {
-        let _ = (reservation, object, range);
-        not_yet("locks")
-    }
-
-    /// Whether the reservation's last lock is complete.
-    ///
-    /// # Errors
-    /// [`EngineError::LockFailed`], [`EngineError::NoSuchReservation`].
-    pub fn is_locked(&mut self, reservation: ReservationId) -> Result<bool, EngineError> {
-        let _ = reservation;
-        not_yet("locks")
-    }
-
-    /// Unlocks pages.
-    ///
-    /// # Errors
-    /// [`EngineError::Unlock`], [`EngineError::NoSuchObject`].
-    pub fn unlock(
-        &mut self,
-        reservation: ReservationId,
-        object: ObjectKey,
-        range: PageRange,
-    ) -> Result<(), EngineError> {
-        let _ = (reservation, object, range);
-        not_yet("locks")
-    }
-
-    /// Leaves private memory where it is from now on.
-    ///
-    /// # Errors
-    /// [`EngineError::NoSuchClient`], [`EngineError::Range`].
-    pub fn keep(&mut self, client: ClientId, address: u64, length: u64) -> Result<(), EngineError> {
-        let _ = (client, address, length);
-        not_yet("keeping")
-    }
-
-    /// What happened to a task so far.
-    ///
-    /// # Errors
-    /// [`EngineError::NoSuchTask`].
-    pub fn counts(&self, client: ClientId, task: TaskKey) -> Result<TaskCounts, EngineError> {
-        let _ = (client, task);
-        not_yet("counts")
-    }
-
-    /// A periodic task has ended a job.
-    ///
-    /// # Errors
-    /// [`EngineError::NoSuchTask`].
-    pub fn job_end(
-        &mut self,
-        client: ClientId,
-        task: TaskKey,
-        response: Duration,
-        missed: bool,
-    ) -> Result<(), EngineError> {
-        let _ = (client, task, response, missed);
-        not_yet("jobs")
-    }
-
-    /// Samples which shared pages a client references in each period; zero ends it.
-    ///
-    /// # Errors
-    /// [`EngineError::NoSuchClient`].
-    pub fn sample(&mut self, client: ClientId, period: Duration) -> Result<(), EngineError> {
-        let _ = (client, period);
-        not_yet("sampling")
-    }
-
-    /// Everything at this moment. O(everything): not for the fault path.
-    ///
-    /// # Errors
-    /// [`EngineError::System`] where the kernel does not count resident pages.
-    pub fn view(&self) -> Result<EngineView, EngineError> {
-        not_yet("views")
+    /// What is to be logged since this was last asked.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
     }
 
     /// The core, for questions that the view does not answer.
@@ -268,4 +297,56 @@ impl Engine {
     pub fn core(&self) -> &Memory {
         &self.core
     }
+
+    /// The store, for its statistics and, in tests, its faults.
+    #[must_use]
+    pub fn store(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+}
+
+fn limits(settings: &Settings) -> Limits {
+    Limits {
+        frames: settings.frames,
+        pages: settings.pages,
+        reservations: settings.reservations,
+        objects: settings.objects,
+        tasks: settings.tasks,
+        mappings: settings.mappings,
+        compared_pages: settings.compared_pages,
+        shared_locks: settings.shared_locks,
+    }
+}
+
+fn make_zeros() -> Result<Backed, EngineError> {
+    let refused = |_| EngineError::Limit { what: "locked memory" };
+    let zeros = Backed::create(c"freehold-zeros", ZEROS, false).map_err(refused)?;
+    zeros
+        .populate(freehold_linux::PageRange::new(0, ZEROS))
+        .map_err(EngineError::system("no memory for pages of zeros"))?;
+    Ok(zeros)
+}
+
+fn make_store(backing: &Backing, slots: u32, priority: u32, ends: &Arc<Ends>) -> Result<Box<dyn Store>, SetupError> {
+    Ok(match backing {
+        Backing::Memory { latency, parallel } => Box::new(MemoryStore::new(StoreConfig {
+            slots,
+            latency: Duration::new(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX)),
+            parallel: *parallel,
+        })?),
+        Backing::Compressed { bytes } => {
+            let frames = u32::try_from(bytes.div_ceil(crate::PAGE)).unwrap_or(u32::MAX);
+            let capacity = (frames > 0).then(|| FrameCount::new(frames));
+            Box::new(CompressedStore::new(CompressedConfig { slots, capacity })?)
+        }
+        Backing::File { directory, parallel } => {
+            let config = FileConfig {
+                parallel: *parallel,
+                priority: Some(priority),
+                ..FileConfig::new(slots, directory.clone())
+            };
+            let ends = Arc::clone(ends);
+            Box::new(FileStore::new(&config, ends)?)
+        }
+    })
 }

@@ -1,0 +1,100 @@
+//! Clients that do not answer (law 9): nobody waits for them longer than the bound.
+
+use crate::engine::Engine;
+use crate::engine::keys::ClientId;
+use crate::engine::outbox::{About, Outstanding};
+use crate::settings::Reaction;
+use freehold_core::id::ReservationId;
+use freehold_protocol::channel::Outcome;
+use rustix::process::Signal;
+
+impl Engine {
+    fn bound(&self) -> u64 {
+        u64::try_from(self.unresponsive.bound.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// An order was given: it is to be answered within the bound, if anybody waits then.
+    pub(super) fn watch_from_now(&mut self) {
+        if self.watch_at.is_none() {
+            self.watch_at = Some(self.now.get().saturating_add(self.bound()));
+        }
+    }
+
+    /// Stops clients that leave an order unanswered for longer than the bound while somebody else waits; when to look
+    /// again.
+    pub(super) fn watch(&mut self) -> Option<u64> {
+        let at = self.watch_at?;
+        if at > self.now.get() {
+            return Some(at);
+        }
+        let mut next = None;
+        let mut late = Vec::new();
+        for (_, client) in self.clients.iter() {
+            let Some(oldest) = client.outbox.outstanding().map(|order| order.since.get()).min() else {
+                continue;
+            };
+            let due = oldest.saturating_add(self.bound());
+            if due > self.now.get() {
+                next = Some(next.map_or(due, |next: u64| next.min(due)));
+            } else if self.somebody_waits_for(client.id) {
+                late.push(client.id);
+            } else {
+                let soon = self.now.get().saturating_add(self.bound() / 4 + 1);
+                next = Some(next.map_or(soon, |next: u64| next.min(soon)));
+            }
+        }
+        self.watch_at = next;
+        for id in late {
+            self.stop(id);
+        }
+        self.settle();
+        self.watch_at
+    }
+
+    /// Whether a thread of another client, or an admission, waits for frames that this client may have to give up.
+    fn somebody_waits_for(&self, id: ClientId) -> bool {
+        let Some(client) = self.client(id) else { return false };
+        let mut orders = client.outbox.outstanding();
+        if !orders.any(|order| matches!(order.about, About::Private { .. })) {
+            // Mappings of shared objects: nobody needs their going.
+            return false;
+        }
+        let own: Vec<Option<ReservationId>> = client
+            .tasks
+            .iter()
+            .filter_map(|key| Some(self.tasks.at(key.index())?.reservation))
+            .collect();
+        let concerned = |reservation: &Option<ReservationId>| reservation.is_none() || own.contains(reservation);
+        self.gathering
+            || self.tasks.iter().any(|(_, task)| {
+                let waits = task.lanes.iter().any(|lane| lane.pending.is_some());
+                task.client != id && waits && concerned(&task.reservation)
+            })
+    }
+
+    fn stop(&mut self, id: ClientId) {
+        self.tally.stopped += 1;
+        match self.unresponsive.reaction {
+            Reaction::Kill => self.expel(id, "it left orders unanswered while others waited"),
+            Reaction::Freeze => self.freeze(id),
+        }
+    }
+
+    /// Stops a client for good: its pages stay with it, others do without them.
+    fn freeze(&mut self, id: ClientId) {
+        let Some(client) = self.client_mut(id) else { return };
+        let text = format!(
+            "process {} ({}) is stopped: it left orders unanswered while others waited; if it is continued and answers \
+             them, it is killed",
+            client.pid, client.name
+        );
+        // It may have gone already.
+        let _ = rustix::process::pidfd_send_signal(&client.pidfd, Signal::STOP);
+        for Outstanding { about, .. } in client.outbox.abandon() {
+            if let About::Private { page, slot, follow } = about {
+                self.surrendered(id, page, slot, follow, Outcome::Refused);
+            }
+        }
+        self.notice(text);
+    }
+}

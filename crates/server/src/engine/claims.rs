@@ -1,0 +1,207 @@
+//! How faults end: pages are mapped, threads woken, or given an error.
+
+use crate::engine::Engine;
+use crate::engine::rows::{Claim, Content, LaneName, Pending, SegmentKind};
+use freehold_core::effect::{FaultFailure, Protection};
+use freehold_core::fact::PageRef;
+use freehold_core::id::TaskId;
+use freehold_linux::userfault::{Stopped, Userfault};
+use freehold_linux::{AddressRange, Errno, PAGE_SIZE, clock};
+
+/// What became of the attempt to map a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Installed {
+    /// It is mapped, by this or before.
+    Yes,
+    /// The client's address space is changing: its events are to be read first.
+    Later,
+    /// The range is gone, or the process.
+    Gone,
+}
+
+/// The page at an address of a client.
+pub(super) fn page_range(address: u64) -> Option<AddressRange> {
+    AddressRange::new(usize::try_from(address).ok()?, PAGE_SIZE)
+}
+
+/// Wakes whoever waits for a page, to touch it again.
+pub(super) fn wake(userfault: &Userfault, address: u64) {
+    if let Some(range) = page_range(address) {
+        // A process that has gone need not be woken, and nothing else fails.
+        let _ = userfault.wake(range);
+    }
+}
+
+/// Judges what the kernel said to an attempt to map; a page that is there already is made writable if it is to be.
+pub(super) fn judge(userfault: &Userfault, address: u64, writable: bool, result: Result<(), Stopped>) -> Installed {
+    match result {
+        Ok(()) => Installed::Yes,
+        Err(Stopped {
+            errno: Errno::EXIST, ..
+        }) if writable => unprotect(userfault, address),
+        Err(Stopped {
+            errno: Errno::EXIST, ..
+        }) => {
+            wake(userfault, address);
+            Installed::Yes
+        }
+        Err(Stopped {
+            errno: Errno::AGAIN | Errno::NOMEM | Errno::FAULT,
+            ..
+        }) => Installed::Later,
+        Err(_) => {
+            wake(userfault, address);
+            Installed::Gone
+        }
+    }
+}
+
+/// Lets a page be written, and wakes who waits for that.
+pub(super) fn unprotect(userfault: &Userfault, address: u64) -> Installed {
+    match page_range(address).map(|range| userfault.write_protect(range, false)) {
+        Some(Ok(())) => Installed::Yes,
+        Some(Err(Errno::AGAIN)) => Installed::Later,
+        _ => {
+            wake(userfault, address);
+            Installed::Gone
+        }
+    }
+}
+
+impl Engine {
+    fn pending(&self, task: TaskId) -> Option<(LaneName, Pending)> {
+        let name = (*self.lanes.get(task.index())?)?;
+        let lane = self.tasks.at(name.task.index())?.lanes.get(usize::from(name.lane))?;
+        Some((name, lane.pending.filter(|_| lane.core == task)?))
+    }
+
+    /// The core has decided that the page is to be mapped for the fault of this lane.
+    pub(super) fn map_page(&mut self, task: TaskId, page: PageRef, protection: Protection) {
+        let Some((name, pending)) = self.pending(task) else {
+            return;
+        };
+        match self.objects.get(page.object().index()).and_then(Option::as_ref) {
+            Some(object) if matches!(object.content, Content::Private { .. }) => {
+                self.map_private(name, pending, page, protection);
+            }
+            Some(_) => {
+                let installed = self.map_shared(&pending.claim, page, protection);
+                self.end_claim(name, pending.claim, installed);
+            }
+            None => self.end_claim(name, pending.claim, Installed::Gone),
+        }
+    }
+
+    fn map_shared(&self, claim: &Claim, page: PageRef, protection: Protection) -> Installed {
+        let Some(client) = self.client(claim.client) else {
+            return Installed::Gone;
+        };
+        let (Some(userfault), Some(range)) = (client.shared.as_ref(), page_range(claim.address)) else {
+            return Installed::Gone;
+        };
+        let writable = match client.segment(claim.address) {
+            Some((_, segment)) => matches!(segment.kind, SegmentKind::Shared { writable: true, .. }),
+            None => return Installed::Gone,
+        };
+        let write = writable && protection == Protection::Writable;
+        if claim.protected && write {
+            return unprotect(userfault, claim.address);
+        }
+        let protect = writable && !write;
+        let mut result = userfault.continue_(range, protect);
+        if matches!(
+            result,
+            Err(Stopped {
+                errno: Errno::FAULT,
+                ..
+            })
+        ) && let Some(memory) = self.object(page.object()).and_then(|object| object.memory())
+        {
+            // Somebody who may write the object has punched a hole into it: zeros are what it holds there now.
+            let hole = freehold_linux::PageRange::single(page.page().get() as usize);
+            if memory.populate(hole).is_ok() {
+                result = userfault.continue_(range, protect);
+            }
+        }
+        judge(userfault, claim.address, write, result)
+    }
+
+    /// A lane's fault is over, as far as the core is concerned.
+    pub(super) fn end_claim(&mut self, name: LaneName, claim: Claim, installed: Installed) {
+        let Some(task) = self.tasks.at_mut(name.task.index()) else {
+            return;
+        };
+        if let Some(lane) = task.lanes.get_mut(usize::from(name.lane)) {
+            lane.pending = None;
+        }
+        self.again.extend(task.queued.pop_front());
+        if installed == Installed::Later {
+            self.defer(claim);
+        } else if let Some(client) = self.client_mut(claim.client) {
+            client
+                .times
+                .record(clock::now().as_nanos().saturating_sub(claim.since.get()));
+        }
+    }
+
+    /// The fault is to be looked at again when the client's events have been read.
+    fn defer(&mut self, claim: Claim) {
+        let Some(client) = self.client_mut(claim.client) else {
+            return;
+        };
+        client.deferred.push(claim);
+        if !self.deferred.contains(&claim.client) {
+            self.deferred.push(claim.client);
+        }
+    }
+
+    /// Looks again at all faults that were put off.
+    pub(super) fn look_again(&mut self) {
+        for id in std::mem::take(&mut self.deferred) {
+            if let Some(client) = self.clients.get_mut(id.index(), id.generation()) {
+                self.again.extend(client.deferred.drain(..));
+            }
+        }
+    }
+
+    /// What the lane waited for is over; its fault is handed in afresh.
+    pub(super) fn retry(&mut self, task: TaskId) {
+        let Some((name, pending)) = self.pending(task) else {
+            return;
+        };
+        if let Some(task) = self.tasks.at_mut(name.task.index())
+            && let Some(lane) = task.lanes.get_mut(usize::from(name.lane))
+        {
+            lane.pending = None;
+        }
+        self.again.push_back(pending.claim);
+    }
+
+    /// The page cannot be had: whoever touches it gets SIGBUS, and nobody else notices.
+    pub(super) fn fail(&mut self, task: TaskId, failure: FaultFailure) {
+        let Some((name, pending)) = self.pending(task) else {
+            return;
+        };
+        let claim = pending.claim;
+        let text = match failure {
+            FaultFailure::Read => "it could not be read back",
+            FaultFailure::WriteBack => "no frame is to be had, for a page could not be written to the store",
+            FaultFailure::NoFrame => "no frame is to be had",
+        };
+        if let Some(client) = self.client(claim.client) {
+            let (pid, address) = (client.pid, claim.address);
+            let poisoned = match (client.userfault(claim.which), page_range(address)) {
+                (Some(userfault), Some(range)) => userfault.poison(range).is_ok(),
+                _ => false,
+            };
+            if !poisoned {
+                // Older than 6.6, or the page is there: the whole process is told.
+                let _ = rustix::process::pidfd_send_signal(&client.pidfd, rustix::process::Signal::BUS);
+            }
+            self.notice(format!(
+                "process {pid} gets SIGBUS for its page at {address:#x}: {text}"
+            ));
+        }
+        self.end_claim(name, claim, Installed::Gone);
+    }
+}

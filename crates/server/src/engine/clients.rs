@@ -1,0 +1,194 @@
+//! Clients come and go.
+
+use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
+use crate::engine::outbox::{About, Follow, Outbox, Outstanding};
+use crate::engine::rows::{Client, Content, Which};
+use crate::engine::slots::Slots;
+use crate::engine::{End, Engine, turns};
+use crate::error::EngineError;
+use crate::times::Times;
+use freehold_core::fact::Request;
+use freehold_linux::userfault::{Features, Userfault};
+use rustix::event::epoll;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+
+impl Engine {
+    pub(super) fn client(&self, id: ClientId) -> Option<&Client> {
+        self.clients.get(id.index(), id.generation())
+    }
+
+    pub(super) fn client_mut(&mut self, id: ClientId) -> Option<&mut Client> {
+        self.clients.get_mut(id.index(), id.generation())
+    }
+
+    /// Takes in a process. The descriptors are checked; its faults are served from now on.
+    ///
+    /// # Errors
+    /// [`EngineError::Descriptor`], [`EngineError::Limit`], [`EngineError::System`].
+    pub fn add_client(&mut self, client: NewClient) -> Result<(ClientId, Handover), EngineError> {
+        let shared = client
+            .shared
+            .map(|fd| adopt(fd, "the userfaultfd of shared objects"))
+            .transpose()?;
+        let private = client
+            .private
+            .map(|fd| adopt(fd, "the userfaultfd of private memory"))
+            .transpose()?;
+        let outbox = Outbox::new()?;
+        let pages = match client.role {
+            ClientRole::Program => self.transfer_pages,
+            ClientRole::Library => 1,
+        };
+        let slots = Slots::new(pages).map_err(|_| EngineError::Limit {
+            what: "locked memory, for the transfer memory of a client",
+        })?;
+        let (channel, event) = outbox.descriptors()?;
+        let what = "a descriptor could not be duplicated";
+        let transfer = slots.memory().descriptor().map_err(EngineError::system(what))?;
+        let pager = self.pager_for(client.pid);
+        let made = self.clients.insert(|index, generation| Client {
+            id: ClientId::new(index, generation),
+            role: client.role,
+            pid: client.pid,
+            uid: client.uid,
+            pidfd: client.pidfd,
+            name: client.name,
+            agent_thread: client.agent_thread,
+            shared,
+            private,
+            outbox,
+            slots,
+            space: BTreeMap::new(),
+            tasks: Vec::new(),
+            urgency: 0,
+            parked: Vec::new(),
+            deferred: Vec::new(),
+            kept: Vec::new(),
+            pager,
+            faults: 0,
+            strange: 0,
+            times: Times::new(),
+            resident: 0,
+        });
+        let (index, generation) = made.ok_or(EngineError::Limit { what: "clients" })?;
+        let id = ClientId::new(index, generation);
+        if let Err(error) = self.listen_to(id) {
+            self.clients.remove(id.index(), id.generation());
+            return Err(error);
+        }
+        let handover = Handover {
+            channel,
+            transfer,
+            event,
+            transfer_pages: pages,
+        };
+        Ok((id, handover))
+    }
+
+    /// Whether the client is still there: it ends also when its process does.
+    #[must_use]
+    pub fn has_client(&self, client: ClientId) -> bool {
+        self.client(client).is_some()
+    }
+
+    /// A client is gone, or is to be treated as gone: everything it had returns. Idempotent.
+    pub fn remove_client(&mut self, client: ClientId) {
+        self.begin();
+        self.dismiss(client);
+        self.settle();
+    }
+
+    /// Ends a client that does not keep to the protocol, for the reason given.
+    pub(super) fn expel(&mut self, id: ClientId, why: &str) {
+        let Some(client) = self.client(id) else { return };
+        let text = format!("process {} ({}) is killed: {why}", client.pid, client.name);
+        // It may have gone already.
+        let _ = rustix::process::pidfd_send_signal(&client.pidfd, Signal::KILL);
+        self.notice(text);
+        self.dismiss(id);
+    }
+
+    pub(super) fn dismiss(&mut self, id: ClientId) {
+        let Some(mut client) = self.clients.remove(id.index(), id.generation()) else {
+            return;
+        };
+        if let Some(poll) = self.polls.get(client.pager) {
+            for (fd, _) in turns::sources(&client) {
+                // A descriptor that is not there need not be taken out.
+                let _ = epoll::delete(poll, fd);
+            }
+        }
+        for Outstanding { about, .. } in client.outbox.abandon() {
+            self.answered_by_nobody(about);
+        }
+        for task in std::mem::take(&mut client.tasks) {
+            self.end_task(task);
+        }
+        let mut private = Vec::new();
+        for (start, segment) in std::mem::take(&mut client.space) {
+            let Some(object) = self.object_mut(segment.object) else {
+                continue;
+            };
+            object.segments.retain(|found| *found != (id, start));
+            if matches!(object.content, Content::Private { .. }) {
+                private.push(segment.object);
+            } else {
+                self.forget_if_unused(segment.object);
+            }
+        }
+        private.sort_unstable();
+        private.dedup();
+        for object in private {
+            self.doom(object);
+        }
+    }
+
+    /// The client that should have answered is gone, and the page with it.
+    fn answered_by_nobody(&mut self, about: About) {
+        let About::Private { page, follow, .. } = about else {
+            return;
+        };
+        match follow {
+            Follow::WriteBack(_) | Follow::Discard | Follow::Forget { asked: true } => {
+                self.end(page, Request::Evict, End::Done);
+            }
+            Follow::Demote | Follow::Forget { asked: false } => {}
+        }
+    }
+
+    /// The userfaultfds of a client, each with its name.
+    pub(super) fn descriptors(client: &Client) -> impl Iterator<Item = (BorrowedFd<'_>, Which)> {
+        let shared = client
+            .shared
+            .as_ref()
+            .map(|userfault| (userfault.as_fd(), Which::Shared));
+        let private = client
+            .private
+            .as_ref()
+            .map(|userfault| (userfault.as_fd(), Which::Private));
+        shared.into_iter().chain(private)
+    }
+
+    /// The pager thread on whose CPU the process runs, as far as that can be told; else the first.
+    pub(super) fn pager_for(&self, pid: u32) -> usize {
+        let cpu = cpu_of(pid);
+        let found = cpu.and_then(|cpu| self.cpus.iter().position(|own| *own == cpu));
+        found.unwrap_or(0)
+    }
+}
+
+fn adopt(fd: OwnedFd, what: &'static str) -> Result<Userfault, EngineError> {
+    Userfault::adopt(fd, Features::SERVED).map_err(|_| EngineError::Descriptor {
+        what,
+        why: "it is not a userfaultfd",
+    })
+}
+
+/// The CPU on which a process's first thread ran last.
+fn cpu_of(pid: u32) -> Option<usize> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(36)?.parse().ok()
+}

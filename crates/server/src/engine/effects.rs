@@ -1,0 +1,195 @@
+//! What the core wants done, done.
+
+use crate::engine::claims::page_range;
+use crate::engine::keys::ClientId;
+use crate::engine::outbox::{About, Outstanding};
+use crate::engine::rows::{Content, Locking, SegmentKind};
+use crate::engine::{End, Ended, Engine, Zap};
+use freehold_core::effect::{Effect, Holder, Scope, Source, UnmapReason};
+use freehold_core::fact::{PageRef, Request};
+use freehold_core::id::ReservationId;
+use freehold_linux::PageRange;
+use freehold_protocol::channel::Action;
+
+impl Engine {
+    pub(super) fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Map {
+                task, page, protection, ..
+            } => self.map_page(task, page, protection),
+            Effect::Retry { task } => self.retry(task),
+            Effect::Fail { task, failure } => self.fail(task, failure),
+            Effect::Unmap { page, from, reason } => self.unmap_page(page, from, reason),
+            Effect::Fill { page, source, urgent } => {
+                let urgency = urgent.map_or(0, |task| self.urgency_of(task));
+                match source {
+                    Source::Zero => self.fill_zero(page),
+                    Source::Store => self.begin_read(page, urgency),
+                    Source::CopyOf(_) => self.end(page, Request::Fill, End::Failed),
+                }
+            }
+            Effect::WriteBack { page, holder } => {
+                if self.is_private(page) {
+                    self.write_private(page, holder);
+                } else {
+                    self.write_shared(page, holder);
+                }
+            }
+            Effect::Discard { page, .. } => {
+                if self.is_private(page) {
+                    self.discard_private(page);
+                } else {
+                    self.drop_frame(page);
+                    self.end(page, Request::Evict, End::Done);
+                }
+            }
+            Effect::Locked { reservation } => self.lock_ended(reservation, Locking::Idle),
+            Effect::LockFailed { reservation } => self.lock_ended(reservation, Locking::Failed),
+            // Copy-on-write is the kernel's here; ownership is the core's book-keeping.
+            Effect::Take { .. } | Effect::Transfer { .. } => {}
+        }
+    }
+
+    fn lock_ended(&mut self, reservation: ReservationId, how: Locking) {
+        if let Some(Some(row)) = self.reservations.get_mut(reservation.index()) {
+            row.locking = how;
+        }
+    }
+
+    /// A request of the core has ended; it is told later in this step.
+    pub(super) fn end(&mut self, page: PageRef, request: Request, end: End) {
+        self.ended.push_back(Ended { page, request, end });
+    }
+
+    pub(super) fn is_private(&self, page: PageRef) -> bool {
+        let object = self.object(page.object());
+        object.is_some_and(|object| matches!(object.content, Content::Private { .. }))
+    }
+
+    fn fill_zero(&mut self, page: PageRef) {
+        if self.is_private(page) {
+            self.blank(page);
+            self.end(page, Request::Fill, End::Done);
+            return;
+        }
+        let at = PageRange::single(page.page().get() as usize);
+        let memory = self.object(page.object()).and_then(|object| object.memory());
+        let filled = memory.is_some_and(|memory| memory.populate(at).is_ok());
+        self.end(page, Request::Fill, if filled { End::Done } else { End::Failed });
+    }
+
+    /// Drops the frame of a shared object's page, for everybody.
+    pub(super) fn drop_frame(&mut self, page: PageRef) {
+        let at = PageRange::single(page.page().get() as usize);
+        let memory = self.object(page.object()).and_then(|object| object.memory());
+        if memory.is_some_and(|memory| memory.punch(at).is_err()) {
+            self.notice("a frame could not be given back");
+        }
+    }
+
+    fn unmap_page(&mut self, page: PageRef, from: Scope, reason: UnmapReason) {
+        if self.is_private(page) {
+            // What leaves for good is ordered with its eviction, which follows.
+            if let Scope::Of(_) = from {
+                self.demote_private(page);
+            }
+            return;
+        }
+        match from {
+            Scope::Everyone => self.protect_everywhere(page),
+            Scope::Of(holder) => self.zap_for(page, holder),
+        }
+        let _ = reason;
+    }
+
+    /// The page is about to be copied out, and then dropped: until then nobody may write it.
+    fn protect_everywhere(&mut self, page: PageRef) {
+        let Some(object) = self.object(page.object()) else {
+            return;
+        };
+        for &(id, start) in &object.segments {
+            let Some(client) = self.client(id) else { continue };
+            let Some(segment) = client.space.get(&start) else {
+                continue;
+            };
+            let Some(address) = address_in(start, segment.end, segment.first, page) else {
+                continue;
+            };
+            if !matches!(segment.kind, SegmentKind::Shared { writable: true, .. }) {
+                continue;
+            }
+            if let (Some(userfault), Some(range)) = (client.shared.as_ref(), page_range(address)) {
+                // What is not mapped any more cannot be written either.
+                let _ = userfault.write_protect(range, true);
+            }
+        }
+    }
+
+    fn zap_for(&mut self, page: PageRef, holder: Holder) {
+        let mut zaps = std::mem::take(&mut self.zaps);
+        let segments = self.object(page.object()).map_or(&[][..], |object| &object.segments);
+        for &(id, start) in segments {
+            let Some(segment) = self.client(id).and_then(|client| client.space.get(&start)) else {
+                continue;
+            };
+            let Some(address) = address_in(start, segment.end, segment.first, page) else {
+                continue;
+            };
+            let task = self.tasks.at(segment.task.index());
+            let concerned = task.is_some_and(|task| match holder {
+                Holder::Reservation(id) => task.reservation == Some(id),
+                Holder::Pool => task.reservation.is_none(),
+            });
+            if concerned {
+                zaps.push(Zap { client: id, address });
+            }
+        }
+        self.zaps = zaps;
+    }
+
+    /// Orders the zaps of this step, neighbouring pages together.
+    pub(super) fn send_zaps(&mut self) {
+        if self.zaps.is_empty() {
+            return;
+        }
+        let mut zaps = std::mem::take(&mut self.zaps);
+        zaps.sort_unstable();
+        zaps.dedup();
+        let mut rest = &zaps[..];
+        while let Some(&first) = rest.first() {
+            let expected = (0_u64..).map(|at| first.address + at * crate::PAGE);
+            let follows = |(zap, address): &(&Zap, u64)| zap.client == first.client && zap.address == *address;
+            let run = rest.iter().zip(expected).take_while(follows).count();
+            self.order_zap(first.client, first.address, u32::try_from(run).unwrap_or(u32::MAX));
+            rest = rest.get(run..).unwrap_or_default();
+        }
+        zaps.clear();
+        self.zaps = zaps;
+    }
+
+    fn order_zap(&mut self, id: ClientId, address: u64, pages: u32) {
+        let since = self.now;
+        if let Some(client) = self.client_mut(id) {
+            let about = About::Shared;
+            client
+                .outbox
+                .order(Action::Zap, address, pages, Outstanding { about, since });
+            self.announce_later(id);
+        }
+    }
+
+    /// The client's agent is woken at the end of the step.
+    pub(super) fn announce_later(&mut self, id: ClientId) {
+        self.watch_from_now();
+        if !self.announce.contains(&id) {
+            self.announce.push(id);
+        }
+    }
+}
+
+/// Where a page of an object is in a segment that shows a part of it.
+pub(super) fn address_in(start: u64, end: u64, first: u32, page: PageRef) -> Option<u64> {
+    let past = page.page().get().checked_sub(first)?;
+    let address = start + u64::from(past) * crate::PAGE;
+    (address < end).then_some(address)
+}

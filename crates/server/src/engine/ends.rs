@@ -1,0 +1,93 @@
+//! Ends of transfers, told by threads of the store or of the file readers to the pager thread that waits for them.
+
+use freehold_core::fact::PageRef;
+use freehold_linux::Errno;
+use freehold_linux::pi_mutex::PiMutex;
+use freehold_store::{Completion, PageLoan, Slot};
+use rustix::event::EventfdFlags;
+use rustix::fd::OwnedFd;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// A file page that was read, or not.
+#[derive(Debug)]
+pub(crate) struct FileEnd {
+    pub(crate) page: PageRef,
+    pub(crate) result: Result<PageLoan, Errno>,
+}
+
+/// What one pager thread is to look at.
+#[derive(Debug)]
+struct Tray {
+    records: PiMutex<Vec<u32>>,
+    files: PiMutex<Vec<FileEnd>>,
+    bell: OwnedFd,
+}
+
+/// The trays of all pager threads, and whose each record's transfer is.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    trays: Vec<Tray>,
+    owners: Box<[AtomicU8]>,
+}
+
+impl Ends {
+    pub(crate) fn new(pagers: usize, records: u32) -> Result<Self, Errno> {
+        let tray = |_| {
+            Ok(Tray {
+                records: PiMutex::new(Vec::with_capacity(1024)),
+                files: PiMutex::new(Vec::with_capacity(64)),
+                bell: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            })
+        };
+        Ok(Self {
+            trays: (0..pagers.max(1)).map(tray).collect::<Result<_, Errno>>()?,
+            owners: (0..records).map(|_| AtomicU8::new(0)).collect(),
+        })
+    }
+
+    /// The bell of a pager thread: an eventfd, to be waited for edge by edge and never read.
+    pub(crate) fn bell(&self, pager: usize) -> Option<&OwnedFd> {
+        self.trays.get(pager).map(|tray| &tray.bell)
+    }
+
+    /// Whoever ends the transfer of `record` tells this pager thread.
+    pub(crate) fn own(&self, record: u32, pager: usize) {
+        if let Some(owner) = self.owners.get(record as usize) {
+            owner.store(u8::try_from(pager).unwrap_or(0), Ordering::Release);
+        }
+    }
+
+    pub(crate) fn ring(&self, pager: usize) {
+        if let Some(tray) = self.trays.get(pager) {
+            // Full after 2^64 rings, and then it is readable already.
+            let _ = rustix::io::write(&tray.bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    pub(crate) fn file_ended(&self, pager: usize, end: FileEnd) {
+        if let Some(tray) = self.trays.get(pager) {
+            tray.files.lock().push(end);
+            self.ring(pager);
+        }
+    }
+
+    /// Takes the next record whose transfer has ended.
+    pub(crate) fn take_record(&self, pager: usize) -> Option<u32> {
+        self.trays.get(pager)?.records.lock().pop()
+    }
+
+    pub(crate) fn take_file(&self, pager: usize) -> Option<FileEnd> {
+        self.trays.get(pager)?.files.lock().pop()
+    }
+}
+
+impl Completion for Ends {
+    fn ended(&self, slot: Slot) {
+        let owner = self.owners.get(slot.get() as usize);
+        let pager = owner.map_or(0, |owner| usize::from(owner.load(Ordering::Acquire)));
+        if let Some(tray) = self.trays.get(pager) {
+            tray.records.lock().push(slot.get());
+            self.ring(pager);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Which records of the store belong to which object: ranges, first fit.
+
+use std::collections::BTreeMap;
+
+/// Free ranges, by their first number.
+#[derive(Debug)]
+pub(crate) struct Extents {
+    free: BTreeMap<u32, u32>,
+}
+
+impl Extents {
+    pub(crate) fn new(count: u32) -> Self {
+        Self {
+            free: BTreeMap::from([(0, count)]),
+        }
+    }
+
+    /// The first of `count` numbers; `None` where no range is long enough.
+    pub(crate) fn take(&mut self, count: u32) -> Option<u32> {
+        let (&first, &length) = self.free.iter().find(|(_, length)| **length >= count)?;
+        self.free.remove(&first);
+        if length > count {
+            self.free.insert(first + count, length - count);
+        }
+        Some(first)
+    }
+
+    /// Gives a range back.
+    pub(crate) fn give_back(&mut self, first: u32, count: u32) {
+        let (mut first, mut count) = (first, count);
+        if let Some((&before, &length)) = self.free.range(..first).next_back()
+            && before + length == first
+        {
+            self.free.remove(&before);
+            first = before;
+            count += length;
+        }
+        if let Some(length) = self.free.remove(&(first + count)) {
+            count += length;
+        }
+        self.free.insert(first, count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Extents;
+
+    #[test]
+    fn ranges_grow_together_again() {
+        let mut extents = Extents::new(10);
+        assert_eq!([3, 3, 4].map(|count| extents.take(count)), [Some(0), Some(3), Some(6)]);
+        assert_eq!(extents.take(1), None);
+        extents.give_back(0, 3);
+        extents.give_back(6, 4);
+        assert_eq!(extents.take(5), None);
+        extents.give_back(3, 3);
+        assert_eq!(extents.take(10), Some(0));
+    }
+}

@@ -1,0 +1,133 @@
+//! From a message of a userfaultfd to a fault of the core.
+
+use crate::engine::Engine;
+use crate::engine::keys::ClientId;
+use crate::engine::rows::{Claim, Pending, Segment, SegmentKind, Which};
+use freehold_core::error::FaultError;
+use freehold_core::fact::{Access, Fault};
+use freehold_core::units::PageIndex;
+use freehold_linux::userfault::Message;
+
+/// Faults at unknown addresses that are kept for a mapping that may be announced, for each client.
+const MOST_PARKED: usize = 256;
+
+impl Engine {
+    /// One message of a client's userfaultfd.
+    pub(super) fn message(&mut self, id: ClientId, which: Which, message: Message) {
+        match message {
+            Message::Fault {
+                address,
+                write,
+                write_protected,
+                thread,
+            } => {
+                if let Some(client) = self.client_mut(id) {
+                    client.faults += 1;
+                }
+                self.fault(Claim {
+                    client: id,
+                    which,
+                    address,
+                    write,
+                    protected: write_protected,
+                    thread,
+                    since: self.now,
+                });
+            }
+            Message::Fork(child) => self.forks(id, which, child),
+            Message::Remap { from, to, length } => self.moved(id, from, to, length),
+            Message::Remove { start, end } => self.removed(id, start, end),
+            Message::Unmap { start, end } => self.unmapped(id, which, start, end),
+            Message::Unknown(kind) => self.notice(format!("a userfaultfd tells of an unknown event {kind}")),
+        }
+    }
+
+    /// A thread waits for a page: has it brought, or finds out that it is coming already.
+    pub(super) fn fault(&mut self, claim: Claim) {
+        let Some(client) = self.client(claim.client) else {
+            return;
+        };
+        if claim.thread != 0 && claim.thread == client.agent_thread {
+            self.serve_agent(&claim);
+            return;
+        }
+        let found = match client.segment(claim.address) {
+            None if claim.which == Which::Private => self.make_chunk(&claim),
+            found => found,
+        };
+        match found {
+            Some((start, segment)) => self.fault_in(claim, start, &segment),
+            None => self.park(claim),
+        }
+    }
+
+    /// Nothing is known about the address. A mapping may be announced that explains it; a thread of a client that
+    /// touches what it never announced waits for ever, which is its own doing.
+    fn park(&mut self, claim: Claim) {
+        let Some(client) = self.client_mut(claim.client) else {
+            return;
+        };
+        client.strange += 1;
+        if client.parked.len() < MOST_PARKED {
+            client.parked.push(claim);
+        }
+    }
+
+    fn fault_in(&mut self, claim: Claim, start: u64, segment: &Segment) {
+        let page = segment.page_at(start, claim.address);
+        let Some(task) = self.tasks.at(segment.task.index()) else {
+            return;
+        };
+        let same = |pending: &Pending| pending.object == segment.object && pending.claim.address == claim.address;
+        if task.lanes.iter().any(|lane| lane.pending.as_ref().is_some_and(same)) {
+            // What is mapped for the one wakes all; who needed more faults again.
+            return;
+        }
+        let Some(at) = self.idle_lane(segment.task) else {
+            if let Some(task) = self.tasks.at_mut(segment.task.index()) {
+                task.queued.push_back(claim);
+            }
+            return;
+        };
+        let page = PageIndex::new(page);
+        let access = match segment.kind {
+            // Writes through such a mapping are the client's own affair: the kernel copies.
+            SegmentKind::Shared { writable: false, .. } => Access::Read,
+            _ if claim.protected => Access::Upgrade,
+            _ if claim.write => Access::Write,
+            _ => Access::Read,
+        };
+        let fault = Fault {
+            mapping: segment.mapping,
+            page,
+            access,
+        };
+        let task = self.tasks.at_mut(segment.task.index());
+        let Some(lane) = task.and_then(|task| task.lanes.get_mut(at)) else {
+            return;
+        };
+        lane.pending = Some(Pending {
+            claim,
+            object: segment.object,
+            page,
+            mapped: None,
+        });
+        let waiter = lane.core;
+        match self.core.handle_fault_for(self.now, fault, waiter) {
+            Ok(()) => {}
+            Err(error) => self.refused(segment, at, claim, error),
+        }
+    }
+
+    fn refused(&mut self, segment: &Segment, lane: usize, claim: Claim, error: FaultError) {
+        if let Some(lane) = self
+            .tasks
+            .at_mut(segment.task.index())
+            .and_then(|task| task.lanes.get_mut(lane))
+        {
+            lane.pending = None;
+        }
+        self.notice(format!("the core refused a fault: {error}"));
+        self.park(claim);
+    }
+}

@@ -1,0 +1,64 @@
+//! The engine's own law, beside the core's: what it holds of private pages adds up.
+
+use crate::engine::Engine;
+use crate::engine::outbox::About;
+use crate::engine::rows::{Content, Where};
+use freehold_core::units::PageIndex;
+use freehold_core::view::PageState;
+
+impl Engine {
+    /// Checks that slots in use are those of pages in them or of orders under way, that each order has a page that
+    /// leaves, that pages counted in clients are those that are there, and that what the core has in no frame the
+    /// engine has in none. O(everything).
+    ///
+    /// # Errors
+    /// What does not add up.
+    pub fn check_laws(&self) -> Result<(), String> {
+        for (_, client) in self.clients.iter() {
+            let (mut slots, mut inside, mut leaving) = (0, 0, 0_usize);
+            for object in self.objects.iter().flatten() {
+                let Content::Private { client: owner, pages } = &object.content else {
+                    continue;
+                };
+                if *owner != client.id {
+                    continue;
+                }
+                for (at, place) in (0..).zip(pages) {
+                    match place {
+                        Where::Slot(_) => slots += 1,
+                        Where::Client => inside += 1,
+                        Where::Leaving => {
+                            inside += 1;
+                            leaving += 1;
+                        }
+                        Where::Nowhere | Where::Blank => {}
+                    }
+                    let page = self.core.page(object.id, PageIndex::new(at));
+                    let state = page.map(|page| page.state);
+                    let absent = matches!(state, Some(PageState::Empty | PageState::Stored));
+                    if absent && *place != Where::Nowhere && *place != Where::Leaving {
+                        return Err(format!("page {at} is {place:?}, but {state:?} to the core"));
+                    }
+                }
+            }
+            let orders = || client.outbox.outstanding().map(|order| order.about);
+            let private = orders().filter(|about| matches!(about, About::Private { .. })).count();
+            let ordered = orders()
+                .filter(|about| matches!(about, About::Private { slot: Some(_), .. }))
+                .count();
+            let taken = client.slots.taken() as usize;
+            if slots + ordered != taken {
+                return Err(format!(
+                    "{slots} pages in slots and {ordered} on their way, but {taken} slots taken"
+                ));
+            }
+            if private != leaving {
+                return Err(format!("{leaving} pages leave, but {private} orders are under way"));
+            }
+            if inside != client.resident {
+                return Err(format!("{inside} pages in the client, but {} counted", client.resident));
+            }
+        }
+        Ok(())
+    }
+}

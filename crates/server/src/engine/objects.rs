@@ -1,0 +1,316 @@
+//! Objects: regions, files, and the private memory of clients.
+
+use crate::engine::Engine;
+use crate::engine::keys::{ObjectKey, Opened, RegionRequest};
+use crate::engine::rows::{Content, Identity, Object};
+use crate::error::EngineError;
+use freehold_core::error::RemoveError;
+use freehold_core::id::ObjectId;
+use freehold_core::limits::{ObjectKind, ObjectSpec, Regime};
+use freehold_core::units::{ByteLen, PageCount};
+use freehold_linux::memory::Backed;
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, OFlags};
+use std::sync::Arc;
+
+impl Engine {
+    pub(super) fn object(&self, id: ObjectId) -> Option<&Object> {
+        self.objects.get(id.index())?.as_ref().filter(|object| object.id == id)
+    }
+
+    pub(super) fn object_mut(&mut self, id: ObjectId) -> Option<&mut Object> {
+        self.objects
+            .get_mut(id.index())?
+            .as_mut()
+            .filter(|object| object.id == id)
+    }
+
+    /// Opens the object of a file's content; `file` is the client's descriptor, `path` only for reports. The answer
+    /// holds a read-only descriptor.
+    ///
+    /// # Errors
+    /// [`EngineError::Descriptor`] where it is not a regular file open for reading, or empty; [`EngineError::Limit`],
+    /// [`EngineError::Create`], [`EngineError::System`].
+    pub fn open_file(&mut self, file: OwnedFd, regime: Regime, path: &str) -> Result<Opened, EngineError> {
+        self.begin();
+        let identity = identify(&file)?;
+        let found = self.files.get(&identity).copied();
+        let object = match found {
+            Some(object) => object,
+            None => self.make_file(file, identity, regime, path)?,
+        };
+        let opened = self.open(object, true);
+        self.settle();
+        opened
+    }
+
+    fn make_file(
+        &mut self,
+        file: OwnedFd,
+        identity: Identity,
+        regime: Regime,
+        path: &str,
+    ) -> Result<ObjectId, EngineError> {
+        let pages = ByteLen::new(identity.size).to_pages().ok_or(EngineError::Descriptor {
+            what: "the file",
+            why: "it is too long",
+        })?;
+        let memory = back(c"freehold-file", pages.get(), true)?;
+        let content = Content::File {
+            memory,
+            file: Arc::new(file),
+            identity,
+            changed: false,
+        };
+        let object = self.make_object(ObjectKind::File, pages, regime, content)?;
+        self.note_changed(&identity);
+        self.files.insert(identity, object);
+        if let Some(row) = self.object_mut(object) {
+            path.clone_into(&mut row.name);
+        }
+        Ok(object)
+    }
+
+    /// Another state of the same file is there already: it has changed under its users.
+    fn note_changed(&mut self, now: &Identity) {
+        let same = |old: &Identity| old.device == now.device && old.inode == now.inode;
+        let others = self.files.iter().filter(|(old, _)| same(old));
+        let others: Vec<ObjectId> = others.map(|(_, object)| *object).collect();
+        for object in others {
+            let mut text = None;
+            if let Some(row) = self.object_mut(object)
+                && let Content::File { changed, .. } = &mut row.content
+                && !std::mem::replace(changed, true)
+            {
+                text = Some(format!(
+                    "{} has changed while it is in use: its pages may be of either state",
+                    row.name
+                ));
+            }
+            if let Some(text) = text {
+                self.notice(text);
+            }
+        }
+    }
+
+    /// Opens a region, the named one if it is there. The answer holds a descriptor to read and write. Whether the peer
+    /// may have it is the caller's to judge: see [`region_owner`](Self::region_owner).
+    ///
+    /// # Errors
+    /// [`EngineError::Differs`], [`EngineError::Limit`], [`EngineError::Create`], [`EngineError::System`].
+    pub fn open_region(&mut self, request: &RegionRequest<'_>) -> Result<Opened, EngineError> {
+        self.begin();
+        let found = self.regions.get(request.name).copied().filter(|_| request.shared);
+        let object = match found.and_then(|object| self.object(object)) {
+            Some(row) if row.pages != request.pages || row.regime != request.regime => {
+                return Err(EngineError::Differs);
+            }
+            Some(row) => row.id,
+            None => self.make_region(request)?,
+        };
+        let opened = self.open(object, false);
+        self.settle();
+        opened
+    }
+
+    fn make_region(&mut self, request: &RegionRequest<'_>) -> Result<ObjectId, EngineError> {
+        let memory = back(c"freehold-region", request.pages, false)?;
+        let content = Content::Region {
+            memory,
+            named: request.shared,
+        };
+        let kind = if request.shared {
+            ObjectKind::Shared
+        } else {
+            ObjectKind::Private
+        };
+        let object = self.make_object(kind, PageCount::new(request.pages), request.regime, content)?;
+        if let Some(row) = self.object_mut(object) {
+            request.name.clone_into(&mut row.name);
+            row.uid = request.uid;
+        }
+        if request.shared {
+            self.regions.insert(request.name.to_owned(), object);
+        }
+        Ok(object)
+    }
+
+    /// Makes an object of the core, with records in the store, and enters it.
+    pub(super) fn make_object(
+        &mut self,
+        kind: ObjectKind,
+        pages: PageCount,
+        regime: Regime,
+        content: Content,
+    ) -> Result<ObjectId, EngineError> {
+        // Objects that only wait for their last transfers may make room.
+        let record = self
+            .records
+            .take(pages.get())
+            .ok_or(EngineError::Limit { what: "pages" })?;
+        let id = match self.core.create_object(ObjectSpec { kind, pages, regime }) {
+            Ok(id) => id,
+            Err(error) => {
+                self.records.give_back(record, pages.get());
+                return Err(error.into());
+            }
+        };
+        if let Some(row) = self.objects.get_mut(id.index()) {
+            *row = Some(Object {
+                id,
+                name: String::new(),
+                uid: 0,
+                regime,
+                pages: pages.get(),
+                record,
+                content,
+                openings: 0,
+                segments: Vec::new(),
+            });
+        }
+        Ok(id)
+    }
+
+    fn open(&mut self, object: ObjectId, read_only: bool) -> Result<Opened, EngineError> {
+        let row = self.object_mut(object).ok_or(EngineError::NoSuchObject)?;
+        row.openings += 1;
+        let pages = row.pages;
+        let descriptor = match row.memory() {
+            Some(memory) if read_only => memory.read_only_descriptor(),
+            Some(memory) => memory.descriptor(),
+            None => Err(rustix::io::Errno::BADF),
+        };
+        match descriptor {
+            Ok(descriptor) => Ok(Opened {
+                object,
+                pages,
+                descriptor,
+            }),
+            Err(errno) => {
+                self.close_row(object);
+                Err(EngineError::System {
+                    what: "a descriptor of the object could not be made",
+                    errno,
+                })
+            }
+        }
+    }
+
+    /// The user whose region has this name.
+    #[must_use]
+    pub fn region_owner(&self, name: &str) -> Option<u32> {
+        let object = self.regions.get(name)?;
+        Some(self.object(*object)?.uid)
+    }
+
+    /// Ends one opening of an object. It is forgotten when it was opened by nobody else and nobody maps it.
+    pub fn close_object(&mut self, object: ObjectKey) {
+        self.begin();
+        self.close_row(object);
+        self.settle();
+    }
+
+    fn close_row(&mut self, object: ObjectId) {
+        if let Some(row) = self.object_mut(object) {
+            row.openings = row.openings.saturating_sub(1);
+        }
+        self.forget_if_unused(object);
+    }
+
+    pub(super) fn forget_if_unused(&mut self, object: ObjectId) {
+        if self
+            .object(object)
+            .is_some_and(|row| row.openings == 0 && row.segments.is_empty())
+        {
+            self.doom(object);
+        }
+    }
+
+    /// The object is forgotten as soon as nothing of it is under way.
+    pub(super) fn doom(&mut self, object: ObjectId) {
+        let Some(row) = self.object(object) else { return };
+        if let Content::Region { named: true, .. } = &row.content {
+            let name = row.name.clone();
+            self.regions.remove(&name);
+        }
+        if let Some(Content::File { identity, .. }) = self.object(object).map(|row| &row.content) {
+            let identity = *identity;
+            self.files.remove(&identity);
+        }
+        if !self.doomed.contains(&object) {
+            self.doomed.push(object);
+        }
+    }
+
+    /// Ends mappings and objects that could not be ended before; whether the core has anything to do by that.
+    pub(super) fn retire(&mut self) -> bool {
+        let mut progress = false;
+        let mut at = 0;
+        while let Some(&mapping) = self.closing.get(at) {
+            match self.core.unmap(mapping) {
+                Err(RemoveError::Busy | RemoveError::Undrained) => at += 1,
+                Ok(()) | Err(RemoveError::Stale) => {
+                    self.closing.swap_remove(at);
+                    progress = true;
+                }
+            }
+            self.drain();
+        }
+        let mut at = 0;
+        while let Some(&object) = self.doomed.get(at) {
+            match self.core.remove_object(object) {
+                Err(RemoveError::Busy | RemoveError::Undrained) => at += 1,
+                Ok(()) | Err(RemoveError::Stale) => {
+                    self.doomed.swap_remove(at);
+                    self.drop_object(object);
+                    progress = true;
+                }
+            }
+            self.drain();
+        }
+        progress
+    }
+
+    fn drop_object(&mut self, id: ObjectId) {
+        let Some(row) = self.objects.get_mut(id.index()) else {
+            return;
+        };
+        if let Some(object) = row.take_if(|object| object.id == id) {
+            self.records.give_back(object.record, object.pages);
+            self.drop_private(&object);
+        }
+    }
+}
+
+fn back(name: &std::ffi::CStr, pages: u32, executable: bool) -> Result<Backed, EngineError> {
+    if pages == 0 {
+        return Err(EngineError::Range { what: "object" });
+    }
+    Backed::create(name, pages as usize, executable).map_err(|_| EngineError::Limit {
+        what: "locked memory, for an object",
+    })
+}
+
+/// Which file a descriptor is of, if it can be served.
+fn identify(file: &OwnedFd) -> Result<Identity, EngineError> {
+    let what = "the file";
+    let wrong = |why| EngineError::Descriptor { what, why };
+    let stat = rustix::fs::fstat(file).map_err(EngineError::system("the file cannot be looked at"))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(wrong("it is not a regular file"));
+    }
+    let flags = rustix::fs::fcntl_getfl(file).map_err(EngineError::system("the file cannot be looked at"))?;
+    if flags & OFlags::ACCMODE == OFlags::WRONLY || flags.contains(OFlags::PATH) {
+        return Err(wrong("it is not open for reading"));
+    }
+    let size = u64::try_from(stat.st_size).unwrap_or(0);
+    if size == 0 {
+        return Err(wrong("it is empty"));
+    }
+    Ok(Identity {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        size,
+        changed: (stat.st_ctime, u32::try_from(stat.st_ctime_nsec).unwrap_or(0)),
+    })
+}

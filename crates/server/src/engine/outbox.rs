@@ -1,0 +1,229 @@
+//! The server's side of a client's channel: orders go out, answers come in and are checked.
+
+use freehold_core::effect::Holder;
+use freehold_core::fact::PageRef;
+use freehold_core::id::ObjectId;
+use freehold_core::units::Instant;
+use freehold_linux::futex;
+use freehold_linux::memory::{ChannelMapping, Memfd};
+use freehold_protocol::channel::{Action, Broken, ORDERS, Order, Outcome, Position, Reply};
+use rustix::event::EventfdFlags;
+use rustix::fd::OwnedFd;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use crate::error::EngineError;
+
+/// Bits of a sequence number that name the row of the order.
+const ROW_BITS: u32 = ORDERS.trailing_zeros();
+const _: () = assert!(ORDERS.is_power_of_two());
+
+/// What follows when a private page has left its client's address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follow {
+    /// It stays its holder's, in the transfer memory.
+    Demote,
+    /// It is written to the store, for this holder.
+    WriteBack(Holder),
+    /// It is dropped.
+    Discard,
+    /// It was forgotten meanwhile: whatever arrives is dropped, and the core is told that its request has ended, if it
+    /// had one.
+    Forget {
+        /// The core waits for the end of an eviction.
+        asked: bool,
+    },
+}
+
+/// What an order is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    /// Mappings of a shared object: nothing follows.
+    Shared,
+    /// One private page.
+    Private {
+        /// The page.
+        page: PageRef,
+        /// The page of the transfer memory, for a surrender.
+        slot: Option<u32>,
+        /// What follows.
+        follow: Follow,
+    },
+}
+
+/// An order that is not answered yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outstanding {
+    pub(crate) about: About,
+    pub(crate) since: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    generation: u32,
+    order: Option<Outstanding>,
+}
+
+/// Orders to one client.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    channel: ChannelMapping,
+    memory: Memfd,
+    event: OwnedFd,
+    written: Position,
+    read: Position,
+    rows: Vec<Row>,
+    vacant: Vec<u32>,
+    /// Orders that found no room.
+    backlog: VecDeque<(Order, Outstanding)>,
+    unannounced: bool,
+    pub(crate) sent: u64,
+}
+
+impl Outbox {
+    pub(crate) fn new() -> Result<Self, EngineError> {
+        let what = "the channel could not be made";
+        let refused = || EngineError::System {
+            what,
+            errno: freehold_linux::Errno::NOMEM,
+        };
+        let memory = Memfd::create_sealed(c"freehold-channel", ChannelMapping::pages(), false);
+        let memory = memory.map_err(|_| refused())?;
+        let channel = ChannelMapping::new(&memory).map_err(|_| refused())?;
+        let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(EngineError::system(what))?;
+        let rows = u32::try_from(ORDERS).unwrap_or(0);
+        Ok(Self {
+            channel,
+            memory,
+            event,
+            written: Position::default(),
+            read: Position::default(),
+            rows: (0..rows).map(|_| Row::default()).collect(),
+            vacant: (0..rows).rev().collect(),
+            backlog: VecDeque::new(),
+            unannounced: false,
+            sent: 0,
+        })
+    }
+
+    /// Descriptors for the client: the channel and the event.
+    pub(crate) fn descriptors(&self) -> Result<(OwnedFd, OwnedFd), EngineError> {
+        let duplicate = |fd: rustix::fd::BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 0);
+        let what = "a descriptor could not be duplicated";
+        let channel = duplicate(rustix::fd::AsFd::as_fd(&self.memory)).map_err(EngineError::system(what))?;
+        let event = duplicate(rustix::fd::AsFd::as_fd(&self.event)).map_err(EngineError::system(what))?;
+        Ok((channel, event))
+    }
+
+    /// The event descriptor, to wait on.
+    pub(crate) fn event(&self) -> &OwnedFd {
+        &self.event
+    }
+
+    /// Sends an order, now or when there is room.
+    pub(crate) fn order(&mut self, action: Action, address: u64, pages: u32, outstanding: Outstanding) {
+        let slot = match outstanding.about {
+            About::Private { slot: Some(slot), .. } => slot,
+            _ => 0,
+        };
+        let order = Order {
+            sequence: 0,
+            action,
+            pages,
+            slot,
+            address,
+        };
+        if !self.backlog.is_empty() || !self.push(order, outstanding) {
+            self.backlog.push_back((order, outstanding));
+        }
+    }
+
+    fn push(&mut self, order: Order, outstanding: Outstanding) -> bool {
+        let Some(&row) = self.vacant.last() else {
+            return false;
+        };
+        let Some(place) = self.rows.get_mut(row as usize) else {
+            return false;
+        };
+        let sequence = place.generation << ROW_BITS | row;
+        if !self.channel.orders.push(&mut self.written, Order { sequence, ..order }) {
+            return false;
+        }
+        place.order = Some(outstanding);
+        self.vacant.pop();
+        self.sent += 1;
+        self.unannounced = true;
+        true
+    }
+
+    /// Takes the next answer: what was ordered, and how it ended.
+    pub(crate) fn answer(&mut self) -> Result<Option<(Outstanding, Outcome)>, Broken> {
+        let Some(reply) = self.channel.replies.pop::<Reply>(&mut self.read)? else {
+            self.send_backlog();
+            return Ok(None);
+        };
+        let row = reply.sequence & ((1 << ROW_BITS) - 1);
+        let place = self.rows.get_mut(row as usize).ok_or(Broken)?;
+        if place.generation << ROW_BITS | row != reply.sequence {
+            return Err(Broken);
+        }
+        let order = place.order.take().ok_or(Broken)?;
+        place.generation = place.generation.wrapping_add(1) & (u32::MAX >> ROW_BITS);
+        self.vacant.push(row);
+        Ok(Some((order, reply.outcome)))
+    }
+
+    fn send_backlog(&mut self) {
+        while let Some(&(order, outstanding)) = self.backlog.front() {
+            if !self.push(order, outstanding) {
+                return;
+            }
+            self.backlog.pop_front();
+        }
+    }
+
+    /// Wakes the agent if there is anything new.
+    pub(crate) fn announce(&mut self) {
+        if !std::mem::take(&mut self.unannounced) {
+            return;
+        }
+        self.channel.bell.fetch_add(1, Ordering::SeqCst);
+        if self.channel.asleep.load(Ordering::SeqCst) != 0 {
+            futex::wake_shared(&self.channel.bell, 1);
+        }
+    }
+
+    /// Changes what follows on the order of a private page; whether there is one.
+    pub(crate) fn change(&mut self, object: ObjectId, page: u32, change: impl FnOnce(&mut Follow)) -> bool {
+        let rows = self.rows.iter_mut().filter_map(|row| row.order.as_mut());
+        let backlog = self.backlog.iter_mut().map(|(_, order)| order);
+        for order in rows.chain(backlog) {
+            if let About::Private {
+                page: found, follow, ..
+            } = &mut order.about
+                && found.object() == object
+                && found.page().get() == page
+            {
+                change(follow);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Orders without an answer.
+    pub(crate) fn outstanding(&self) -> impl Iterator<Item = &Outstanding> {
+        let rows = self.rows.iter().filter_map(|row| row.order.as_ref());
+        rows.chain(self.backlog.iter().map(|(_, order)| order))
+    }
+
+    /// Forgets all orders and gives them out.
+    pub(crate) fn abandon(&mut self) -> Vec<Outstanding> {
+        // Their rows are never vacant again: a late answer is one to nothing.
+        let rows = self.rows.iter_mut().filter_map(|row| row.order.take());
+        let mut all: Vec<Outstanding> = rows.collect();
+        all.extend(self.backlog.drain(..).map(|(_, order)| order));
+        all
+    }
+}

@@ -1,0 +1,375 @@
+//! Private memory: pages that are in a client's page table, in its transfer memory, or in the store.
+//!
+//! A page in a client's page table leaves it only through the client's agent. Once it has arrived in the transfer
+//! memory the server needs the client no more: it can be written to the store, dropped, or mapped again from there.
+
+use crate::engine::claims::{Installed, judge, unprotect, wake};
+use crate::engine::effects::address_in;
+use crate::engine::keys::ClientId;
+use crate::engine::outbox::{About, Follow, Outstanding};
+use crate::engine::rows::{Claim, Content, LaneName, Object, Pending, Where, Which};
+use crate::engine::{End, Engine};
+use freehold_core::effect::{Holder, Protection};
+use freehold_core::fact::{PageRef, Request};
+use freehold_core::id::ObjectId;
+use freehold_core::limits::PageRange as CoreRange;
+use freehold_core::units::{PageCount, PageIndex};
+use freehold_core::view::PageState;
+use freehold_linux::{PAGE_SIZE, PageRange};
+use freehold_protocol::channel::{Action, Outcome};
+use rustix::fd::OwnedFd;
+
+impl Engine {
+    /// Whose private memory a page is.
+    pub(super) fn private_client(&self, page: PageRef) -> Option<ClientId> {
+        match self.object(page.object())?.content {
+            Content::Private { client, .. } => Some(client),
+            _ => None,
+        }
+    }
+
+    fn place_at(&self, object: ObjectId, page: u32) -> Option<Where> {
+        match &self.object(object)?.content {
+            Content::Private { pages, .. } => pages.get(page as usize).copied(),
+            _ => None,
+        }
+    }
+
+    fn whereabouts(&self, page: PageRef) -> Option<(ClientId, Where)> {
+        let client = self.private_client(page)?;
+        Some((client, self.place_at(page.object(), page.page().get())?))
+    }
+
+    /// Notes where a page is now; a slot that it leaves is free.
+    pub(super) fn set_private(&mut self, page: PageRef, to: Where) {
+        self.set_place(page.object(), page.page().get(), to);
+    }
+
+    fn set_place(&mut self, object: ObjectId, page: u32, to: Where) {
+        let Some(row) = self.object_mut(object) else { return };
+        let Content::Private { client, pages } = &mut row.content else {
+            return;
+        };
+        let Some(place) = pages.get_mut(page as usize) else {
+            return;
+        };
+        let (id, from) = (*client, std::mem::replace(place, to));
+        let Some(client) = self.client_mut(id) else { return };
+        if let Where::Slot(slot) = from
+            && to != from
+        {
+            client.slots.free(slot);
+        }
+        let inside = |place: Where| matches!(place, Where::Client | Where::Leaving);
+        match (inside(from), inside(to)) {
+            (false, true) => client.resident += 1,
+            (true, false) => client.resident = client.resident.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    /// What was forgotten while it was read is nowhere after all.
+    pub(super) fn drop_if_forgotten(&mut self, page: PageRef) {
+        let state = self.core.page(page.object(), page.page()).map(|view| view.state);
+        if state != Some(PageState::Resident) && self.is_private(page) {
+            self.set_private(page, Where::Nowhere);
+        }
+    }
+
+    /// The page is zeros, in a frame by the books.
+    pub(super) fn blank(&mut self, page: PageRef) {
+        self.set_private(page, Where::Blank);
+    }
+
+    /// What was read from the store; whether there was room for it.
+    pub(super) fn place_private(&mut self, page: PageRef, content: &[u8; PAGE_SIZE]) -> bool {
+        let Some(client) = self.private_client(page).and_then(|id| self.client_mut(id)) else {
+            // Nobody will look at it any more.
+            return true;
+        };
+        let Some(slot) = client.slots.take() else { return false };
+        if client.slots.memory().write(slot as usize, content).is_err() {
+            client.slots.free(slot);
+            return false;
+        }
+        self.set_private(page, Where::Slot(slot));
+        true
+    }
+
+    /// Maps a private page for the fault of a lane.
+    pub(super) fn map_private(&mut self, name: LaneName, pending: Pending, page: PageRef, protection: Protection) {
+        let claim = pending.claim;
+        let Some((_, place)) = self.whereabouts(page) else {
+            self.end_claim(name, claim, Installed::Gone);
+            return;
+        };
+        if place == Where::Leaving {
+            // It is mapped when it has arrived.
+            let task = self.tasks.at_mut(name.task.index());
+            if let Some(lane) = task.and_then(|task| task.lanes.get_mut(usize::from(name.lane))) {
+                lane.pending = Some(Pending {
+                    mapped: Some(protection),
+                    ..pending
+                });
+            }
+            return;
+        }
+        let installed = self.install(&claim, place, protection == Protection::Writable);
+        if installed == Installed::Yes {
+            self.set_private(page, Where::Client);
+        }
+        self.end_claim(name, claim, installed);
+    }
+
+    /// Brings a private page into the page table.
+    fn install(&self, claim: &Claim, place: Where, writable: bool) -> Installed {
+        let Some(client) = self.client(claim.client) else {
+            return Installed::Gone;
+        };
+        let (Some(userfault), Ok(address)) = (client.private.as_ref(), usize::try_from(claim.address)) else {
+            return Installed::Gone;
+        };
+        if place == Where::Client && claim.protected {
+            if writable {
+                return unprotect(userfault, claim.address);
+            }
+            wake(userfault, claim.address);
+            return Installed::Yes;
+        }
+        let result = match place {
+            Where::Slot(slot) => {
+                let from = PageRange::single(slot as usize);
+                userfault.copy_pages(address, client.slots.memory().alias(), from, !writable)
+            }
+            // In the page table by the books, but missing: the program has dropped it, and the kernel will tell or has
+            // told. What it finds there is zeros.
+            Where::Client | Where::Blank | Where::Nowhere | Where::Leaving => {
+                userfault.copy_pages(address, self.zeros.alias(), PageRange::single(0), !writable)
+            }
+        };
+        judge(userfault, claim.address, writable, result)
+    }
+
+    /// Where a private page is in its client's address space.
+    fn address_of(&self, page: PageRef) -> Option<u64> {
+        let object = self.object(page.object())?;
+        object.segments.iter().find_map(|&(id, start)| {
+            let segment = self.client(id)?.space.get(&start)?;
+            address_in(start, segment.end, segment.first, page)
+        })
+    }
+
+    /// Orders the client to take a page out of its page table; false where that cannot be.
+    fn order_out(&mut self, page: PageRef, follow: Follow) -> bool {
+        let since = self.now;
+        let Some(address) = self.address_of(page) else {
+            return false;
+        };
+        let Some(client) = self.private_client(page).and_then(|id| self.client_mut(id)) else {
+            return false;
+        };
+        if client.kept.iter().any(|(start, end)| (*start..*end).contains(&address)) {
+            return false;
+        }
+        let (action, slot) = match follow {
+            Follow::Discard => (Action::Drop, None),
+            _ => match client.slots.take() {
+                Some(slot) => (Action::Surrender, Some(slot)),
+                None => return false,
+            },
+        };
+        let about = About::Private { page, slot, follow };
+        client.outbox.order(action, address, 1, Outstanding { about, since });
+        let id = client.id;
+        self.announce_later(id);
+        self.set_private(page, Where::Leaving);
+        true
+    }
+
+    /// A page has moved to the inactive list: it leaves the page table, so that its use shows.
+    pub(super) fn demote_private(&mut self, page: PageRef) {
+        if let Some((_, Where::Client)) = self.whereabouts(page) {
+            // What cannot leave stays mapped, and looks unused.
+            let _ = self.order_out(page, Follow::Demote);
+        }
+    }
+
+    fn change_follow(&mut self, page: PageRef, change: impl FnOnce(&mut Follow)) {
+        self.change_follow_at(page.object(), page.page().get(), change);
+    }
+
+    fn change_follow_at(&mut self, object: ObjectId, page: u32, change: impl FnOnce(&mut Follow)) {
+        let Some(Content::Private { client, .. }) = self.object(object).map(|row| &row.content) else {
+            return;
+        };
+        let id = *client;
+        if let Some(client) = self.client_mut(id) {
+            client.outbox.change(object, page, change);
+        }
+    }
+
+    /// A page is evicted, and has been written.
+    pub(super) fn write_private(&mut self, page: PageRef, holder: Holder) {
+        match self.whereabouts(page) {
+            Some((_, Where::Slot(slot))) => self.write_slot(page, holder, slot),
+            Some((_, Where::Client)) => {
+                if !self.order_out(page, Follow::WriteBack(holder)) {
+                    self.end(page, Request::Evict, End::Kept);
+                }
+            }
+            Some((_, Where::Leaving)) => self.change_follow(page, |follow| *follow = Follow::WriteBack(holder)),
+            Some((_, Where::Blank | Where::Nowhere)) | None => self.evict_zeros(page),
+        }
+    }
+
+    fn evict_zeros(&mut self, page: PageRef) {
+        let written = self.write_zeros(page);
+        if written {
+            self.set_private(page, Where::Nowhere);
+        }
+        self.end(page, Request::Evict, if written { End::Done } else { End::Failed });
+    }
+
+    /// A page is evicted whose content is elsewhere.
+    pub(super) fn discard_private(&mut self, page: PageRef) {
+        match self.whereabouts(page) {
+            Some((_, Where::Client)) => {
+                if !self.order_out(page, Follow::Discard) {
+                    self.end(page, Request::Evict, End::Kept);
+                }
+            }
+            Some((_, Where::Leaving)) => self.change_follow(page, |follow| *follow = Follow::Discard),
+            _ => {
+                self.set_private(page, Where::Nowhere);
+                self.end(page, Request::Evict, End::Done);
+            }
+        }
+    }
+
+    /// The client has answered the order to take a page out.
+    pub(super) fn surrendered(
+        &mut self,
+        id: ClientId,
+        page: PageRef,
+        slot: Option<u32>,
+        follow: Follow,
+        outcome: Outcome,
+    ) {
+        if self.whereabouts(page) != Some((id, Where::Leaving)) {
+            return;
+        }
+        let place = match (outcome, slot) {
+            (Outcome::Done, Some(slot)) => Where::Slot(slot),
+            (Outcome::Done | Outcome::Zero, _) => Where::Blank,
+            (Outcome::Busy | Outcome::Refused | Outcome::Absent, _) => Where::Client,
+        };
+        if place == Where::Client {
+            self.tally.busy += 1;
+        }
+        if let Some(slot) = slot.filter(|slot| place != Where::Slot(*slot))
+            && let Some(client) = self.client_mut(id)
+        {
+            client.slots.free(slot);
+        }
+        self.set_private(page, place);
+        match (follow, place) {
+            (Follow::Demote, _) => {}
+            (Follow::WriteBack(_) | Follow::Discard, Where::Client) => self.end(page, Request::Evict, End::Kept),
+            (Follow::WriteBack(holder), Where::Slot(slot)) => self.write_slot(page, holder, slot),
+            (Follow::WriteBack(_), _) => self.evict_zeros(page),
+            (Follow::Discard, _) => {
+                self.set_private(page, Where::Nowhere);
+                self.end(page, Request::Evict, End::Done);
+            }
+            (Follow::Forget { asked }, _) => {
+                self.set_private(page, Where::Nowhere);
+                if asked {
+                    self.end(page, Request::Evict, End::Done);
+                }
+            }
+        }
+        self.map_arrived(id, page);
+    }
+
+    /// Lanes for which the core has decided while the page was on its way.
+    fn map_arrived(&mut self, id: ClientId, page: PageRef) {
+        let mut found = Vec::new();
+        for key in self.client(id).map(|client| client.tasks.clone()).unwrap_or_default() {
+            let Some(task) = self.tasks.at(key.index()) else {
+                continue;
+            };
+            for lane in &task.lanes {
+                if let Some(pending) = lane.pending
+                    && pending.object == page.object()
+                    && pending.page == page.page()
+                    && let Some(protection) = pending.mapped
+                {
+                    found.push((lane.core, protection));
+                }
+            }
+        }
+        for (lane, protection) in found {
+            self.map_page(lane, page, protection);
+        }
+    }
+
+    /// The content of private pages is gone: the program has unmapped or dropped it.
+    pub(super) fn forget_private(&mut self, object: ObjectId, first: u32, count: u32) {
+        for at in first..first.saturating_add(count) {
+            match self.place_at(object, at) {
+                Some(Where::Leaving) => self.change_follow_at(object, at, |follow| {
+                    let asked = matches!(
+                        follow,
+                        Follow::WriteBack(_) | Follow::Discard | Follow::Forget { asked: true }
+                    );
+                    *follow = Follow::Forget { asked };
+                }),
+                // Its end frees the slot.
+                Some(Where::Slot(_)) if self.is_under_way(object, at) => {}
+                Some(Where::Nowhere) | None => {}
+                Some(_) => self.set_place(object, at, Where::Nowhere),
+            }
+        }
+        let range = CoreRange {
+            first: PageIndex::new(first),
+            count: PageCount::new(count),
+        };
+        self.drain();
+        if let Err(error) = self.core.forget(object, range) {
+            self.notice(format!("the core would not forget pages: {error}"));
+        }
+        self.drain();
+    }
+
+    /// An object of private memory is gone; what its pages took is free.
+    pub(super) fn drop_private(&mut self, object: &Object) {
+        let Content::Private { client, pages } = &object.content else {
+            return;
+        };
+        let Some(client) = self.client_mut(*client) else { return };
+        for place in pages {
+            match place {
+                Where::Slot(slot) => client.slots.free(*slot),
+                Where::Client | Where::Leaving => client.resident = client.resident.saturating_sub(1),
+                Where::Nowhere | Where::Blank => {}
+            }
+        }
+    }
+
+    /// The agent's own thread must never wait for the core: whatever is there is mapped at once.
+    pub(super) fn serve_agent(&mut self, claim: &Claim) {
+        let installed = match claim.which {
+            Which::Private => self.install(claim, Where::Blank, true),
+            Which::Shared => Installed::Gone,
+        };
+        if installed != Installed::Yes {
+            self.notice("an agent waits for its client's memory");
+        }
+    }
+
+    /// A client forks.
+    pub(super) fn forks(&mut self, id: ClientId, which: Which, child: OwnedFd) {
+        let _ = (id, which);
+        drop(child);
+    }
+}

@@ -1,0 +1,138 @@
+//! Reservations and locks.
+
+use crate::engine::Engine;
+use crate::engine::keys::ObjectKey;
+use crate::engine::rows::{Locking, Reservation};
+use crate::error::EngineError;
+use freehold_core::error::AdmitError;
+use freehold_core::id::ReservationId;
+use freehold_core::limits::{PageRange, ReservationSpec};
+
+impl Engine {
+    pub(super) fn reservation(&self, id: ReservationId) -> Option<&Reservation> {
+        self.reservations.get(id.index())?.as_ref().filter(|row| row.id == id)
+    }
+
+    pub(super) fn reservation_mut(&mut self, id: ReservationId) -> Option<&mut Reservation> {
+        self.reservations
+            .get_mut(id.index())?
+            .as_mut()
+            .filter(|row| row.id == id)
+    }
+
+    /// Admits a reservation. It is kept until [`release`](Self::release) is called and its last task is gone.
+    ///
+    /// # Errors
+    /// [`EngineError::WouldWait`]: its frames are being gathered; ask again soon, or call
+    /// [`stop_gathering`](Self::stop_gathering). [`EngineError::Admit`].
+    pub fn admit(&mut self, name: &str, spec: ReservationSpec) -> Result<ReservationId, EngineError> {
+        self.begin();
+        let admitted = self.core.admit(spec);
+        self.settle();
+        let id = match admitted {
+            Ok(id) => id,
+            Err(AdmitError::InUse { .. }) => {
+                let gathered = self.core.gather(spec.capacity);
+                self.settle();
+                gathered?;
+                self.gathering = true;
+                return Err(EngineError::WouldWait);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.gathering = false;
+        if let Some(row) = self.reservations.get_mut(id.index()) {
+            *row = Some(Reservation {
+                id,
+                name: name.to_owned(),
+                kind: spec.kind,
+                tasks: 0,
+                released: false,
+                locking: Locking::Idle,
+            });
+        }
+        Ok(id)
+    }
+
+    /// Whoever waited for an admission has given up.
+    pub fn stop_gathering(&mut self) {
+        self.begin();
+        self.gathering = false;
+        self.core.stop_gathering();
+        self.settle();
+    }
+
+    /// Nobody holds the reservation any more: it ends with its last task. Idempotent.
+    pub fn release(&mut self, reservation: ReservationId) {
+        self.begin();
+        if let Some(row) = self.reservation_mut(reservation) {
+            row.released = true;
+        }
+        self.end_reservation(reservation);
+        self.settle();
+    }
+
+    /// Ends a reservation if nobody holds it and no task uses it.
+    pub(super) fn end_reservation(&mut self, id: ReservationId) {
+        let over = self.reservation(id).is_some_and(|row| row.released && row.tasks == 0);
+        if over && self.core.release(id).is_ok() {
+            if let Some(row) = self.reservations.get_mut(id.index()) {
+                *row = None;
+            }
+            self.drain();
+        }
+    }
+
+    /// Begins to lock pages; ask [`is_locked`](Self::is_locked) when that has happened.
+    ///
+    /// # Errors
+    /// [`EngineError::Lock`], [`EngineError::NoSuchReservation`].
+    pub fn lock(&mut self, reservation: ReservationId, object: ObjectKey, range: PageRange) -> Result<(), EngineError> {
+        self.begin();
+        if self.reservation(reservation).is_none() {
+            return Err(EngineError::NoSuchReservation);
+        }
+        self.core.lock(reservation, object, range)?;
+        if let Some(row) = self.reservation_mut(reservation) {
+            row.locking = Locking::UnderWay;
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Whether the reservation's last lock is complete.
+    ///
+    /// # Errors
+    /// [`EngineError::LockFailed`], [`EngineError::NoSuchReservation`].
+    pub fn is_locked(&mut self, reservation: ReservationId) -> Result<bool, EngineError> {
+        self.begin();
+        self.settle();
+        let row = self
+            .reservation_mut(reservation)
+            .ok_or(EngineError::NoSuchReservation)?;
+        match row.locking {
+            Locking::Idle => Ok(true),
+            Locking::UnderWay => Ok(false),
+            Locking::Failed => {
+                row.locking = Locking::Idle;
+                Err(EngineError::LockFailed)
+            }
+        }
+    }
+
+    /// Unlocks pages.
+    ///
+    /// # Errors
+    /// [`EngineError::Unlock`].
+    pub fn unlock(
+        &mut self,
+        reservation: ReservationId,
+        object: ObjectKey,
+        range: PageRange,
+    ) -> Result<(), EngineError> {
+        self.begin();
+        self.core.unlock(reservation, object, range)?;
+        self.settle();
+        Ok(())
+    }
+}

@@ -1,0 +1,261 @@
+//! What the engine knows of each client, task, object and reservation.
+
+use crate::engine::keys::{ClientId, ClientRole, MapKey, TaskKey};
+use crate::engine::outbox::Outbox;
+use crate::engine::slots::Slots;
+use crate::times::Times;
+use freehold_core::effect::Protection;
+use freehold_core::id::{MappingId, ObjectId, ReservationId, TaskId};
+use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
+use freehold_core::units::{Instant, PageIndex};
+use freehold_linux::memory::Backed;
+use freehold_linux::userfault::Userfault;
+use rustix::fd::OwnedFd;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Which userfaultfd of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    Shared,
+    Private,
+}
+
+/// A thread of a client waits for a page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    pub(crate) client: ClientId,
+    pub(crate) which: Which,
+    pub(crate) address: u64,
+    pub(crate) write: bool,
+    /// The page was there, write-protected.
+    pub(crate) protected: bool,
+    pub(crate) thread: u32,
+    /// When the message was read.
+    pub(crate) since: Instant,
+}
+
+/// A task of the core that waits for a client's thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lane {
+    pub(crate) core: TaskId,
+    pub(crate) pending: Option<Pending>,
+}
+
+/// What a lane waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    pub(crate) claim: Claim,
+    pub(crate) object: ObjectId,
+    pub(crate) page: PageIndex,
+    /// The core has decided; what the page is to be mapped with once it is back from the client.
+    pub(crate) mapped: Option<Protection>,
+}
+
+/// Where a lane of the core belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LaneName {
+    pub(crate) task: TaskKey,
+    pub(crate) lane: u8,
+}
+
+/// A task of a client.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) client: ClientId,
+    pub(crate) name: String,
+    pub(crate) reservation: Option<ReservationId>,
+    pub(crate) urgency: u8,
+    /// The first has the mappings.
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) mappings: Vec<Mapped>,
+    /// Faults that found every lane waiting.
+    pub(crate) queued: VecDeque<Claim>,
+    pub(crate) jobs: u64,
+    pub(crate) misses: u64,
+}
+
+/// A task's use of an object, by so many segments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mapped {
+    pub(crate) object: ObjectId,
+    pub(crate) mapping: MappingId,
+    pub(crate) segments: u32,
+}
+
+/// A part of a client's address space that the engine knows, by its first address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    /// The first address past it.
+    pub(crate) end: u64,
+    pub(crate) object: ObjectId,
+    /// The object's page at the first address.
+    pub(crate) first: u32,
+    pub(crate) task: TaskKey,
+    pub(crate) mapping: MappingId,
+    pub(crate) kind: SegmentKind,
+}
+
+/// What kind of memory a segment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SegmentKind {
+    /// A shared object's.
+    Shared { key: MapKey, writable: bool },
+    /// Private memory.
+    Private,
+}
+
+impl Segment {
+    /// The object's page at an address of it, which begins at `start`.
+    pub(crate) fn page_at(&self, start: u64, address: u64) -> u32 {
+        self.first + u32::try_from((address - start) / crate::PAGE).unwrap_or(u32::MAX)
+    }
+}
+
+/// A client.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) id: ClientId,
+    pub(crate) role: ClientRole,
+    pub(crate) pid: u32,
+    pub(crate) uid: u32,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) name: String,
+    pub(crate) agent_thread: u32,
+    pub(crate) shared: Option<Userfault>,
+    pub(crate) private: Option<Userfault>,
+    pub(crate) outbox: Outbox,
+    pub(crate) slots: Slots,
+    pub(crate) space: BTreeMap<u64, Segment>,
+    pub(crate) tasks: Vec<TaskKey>,
+    /// The highest of its tasks.
+    pub(crate) urgency: u8,
+    /// Faults at addresses that nothing is known about yet: a mapping may be announced later.
+    pub(crate) parked: Vec<Claim>,
+    /// Faults to look at again when the client's events have been read.
+    pub(crate) deferred: Vec<Claim>,
+    /// Ranges that stay where they are: start and end.
+    pub(crate) kept: Vec<(u64, u64)>,
+    /// The pager thread that serves it.
+    pub(crate) pager: usize,
+    pub(crate) faults: u64,
+    pub(crate) strange: u64,
+    pub(crate) times: Times,
+    /// Private pages in its page table.
+    pub(crate) resident: u64,
+}
+
+impl Client {
+    pub(crate) fn userfault(&self, which: Which) -> Option<&Userfault> {
+        match which {
+            Which::Shared => self.shared.as_ref(),
+            Which::Private => self.private.as_ref(),
+        }
+    }
+
+    /// The segment that an address lies in, and where it begins.
+    pub(crate) fn segment(&self, address: u64) -> Option<(u64, Segment)> {
+        let (&start, &segment) = self.space.range(..=address).next_back()?;
+        (address < segment.end).then_some((start, segment))
+    }
+}
+
+/// Where a private page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Where {
+    /// In no frame: never touched, forgotten, or in the store.
+    Nowhere,
+    /// In the client's page table.
+    Client,
+    /// In the transfer memory.
+    Slot(u32),
+    /// In a frame by the books, all zeros, and in none really.
+    Blank,
+    /// An order is under way that takes it out of the client's page table.
+    Leaving,
+}
+
+/// Which file, so that a changed one is another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Identity {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) size: u64,
+    pub(crate) changed: (i64, u32),
+}
+
+/// What an object holds.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// Memory to share or not.
+    Region {
+        memory: Backed,
+        /// Others can open it by its name.
+        named: bool,
+    },
+    /// A file's content.
+    File {
+        memory: Backed,
+        file: Arc<OwnedFd>,
+        identity: Identity,
+        /// It was seen with another size or change time.
+        changed: bool,
+    },
+    /// Private memory of one client.
+    Private { client: ClientId, pages: Vec<Where> },
+}
+
+/// An object.
+#[derive(Debug)]
+pub(crate) struct Object {
+    pub(crate) id: ObjectId,
+    pub(crate) name: String,
+    pub(crate) uid: u32,
+    pub(crate) regime: Regime,
+    pub(crate) pages: u32,
+    /// Its first record in the store.
+    pub(crate) record: u32,
+    pub(crate) content: Content,
+    /// How often clients have it open.
+    pub(crate) openings: u32,
+    /// Where it is mapped: client and first address of each segment.
+    pub(crate) segments: Vec<(ClientId, u64)>,
+}
+
+impl Object {
+    pub(crate) fn memory(&self) -> Option<&Backed> {
+        match &self.content {
+            Content::Region { memory, .. } | Content::File { memory, .. } => Some(memory),
+            Content::Private { .. } => None,
+        }
+    }
+
+    pub(crate) fn kind(&self) -> ObjectKind {
+        match &self.content {
+            Content::Region { .. } => ObjectKind::Shared,
+            Content::File { .. } => ObjectKind::File,
+            Content::Private { .. } => ObjectKind::Private,
+        }
+    }
+}
+
+/// How a reservation's lock ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Locking {
+    Idle,
+    UnderWay,
+    Failed,
+}
+
+/// A reservation.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    pub(crate) id: ReservationId,
+    pub(crate) name: String,
+    pub(crate) kind: ReservationKind,
+    /// Tasks in it.
+    pub(crate) tasks: u32,
+    /// Nobody holds it any more: it ends with its last task.
+    pub(crate) released: bool,
+    pub(crate) locking: Locking,
+}

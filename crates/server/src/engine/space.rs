@@ -1,0 +1,289 @@
+//! Address spaces of clients: what is announced, what is found by faults, and what the kernel tells of changes.
+
+use crate::engine::Engine;
+use crate::engine::keys::{ClientId, MapKey, MapRequest};
+use crate::engine::rows::{Claim, Content, Segment, SegmentKind, Where, Which};
+use crate::error::EngineError;
+use freehold_core::limits::{ObjectKind, Regime};
+use freehold_core::units::PageCount;
+
+/// Private memory becomes objects of at most so many bytes, aligned.
+const CHUNK: u64 = 4 << 20;
+/// The first address past what a program can have.
+const HIGHEST: u64 = 1 << 56;
+/// Segments of one client, at most.
+const MOST_SEGMENTS: usize = 65_536;
+
+impl Engine {
+    /// A client has mapped and registered an object, or a part of it.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTask`], [`EngineError::NoSuchObject`], [`EngineError::Range`], [`EngineError::Overlap`],
+    /// [`EngineError::Limit`], [`EngineError::Create`].
+    pub fn map(&mut self, client: ClientId, request: &MapRequest) -> Result<MapKey, EngineError> {
+        self.begin();
+        let key = self.map_segment(client, request);
+        if key.is_ok()
+            && let Some(client) = self.client_mut(client)
+        {
+            let parked = std::mem::take(&mut client.parked);
+            self.again.extend(parked);
+        }
+        self.settle();
+        key
+    }
+
+    fn map_segment(&mut self, id: ClientId, request: &MapRequest) -> Result<MapKey, EngineError> {
+        self.task(id, request.task)?;
+        let object = self.object(request.object).ok_or(EngineError::NoSuchObject)?;
+        let (first, count) = (request.range.first.get(), request.range.count.get());
+        let inside = first
+            .checked_add(count)
+            .is_some_and(|end| count > 0 && end <= object.pages);
+        let end = request.address.checked_add(u64::from(count) * crate::PAGE);
+        let end = end.filter(|end| *end <= HIGHEST && request.address.is_multiple_of(crate::PAGE) && inside);
+        let end = end.ok_or(EngineError::Range { what: "object" })?;
+        // What is known of private memory there has been replaced, though the kernel has not told of it yet.
+        self.carve_private(id, request.address, end);
+        let client = self.client(id).ok_or(EngineError::NoSuchClient)?;
+        if client.space.len() >= MOST_SEGMENTS {
+            return Err(EngineError::Limit {
+                what: "mappings of a client",
+            });
+        }
+        let before = client.space.range(..end).next_back();
+        if before.is_some_and(|(_, segment)| segment.end > request.address) {
+            return Err(EngineError::Overlap);
+        }
+        let mapping = self.use_object(request.task, request.object)?;
+        let key = MapKey::new(self.next_key, 0);
+        self.next_key = self.next_key.wrapping_add(1).max(1);
+        let kind = SegmentKind::Shared {
+            key,
+            writable: request.writable,
+        };
+        let segment = Segment {
+            end,
+            object: request.object,
+            first,
+            task: request.task,
+            mapping,
+            kind,
+        };
+        self.enter_segment(id, request.address, segment);
+        Ok(key)
+    }
+
+    fn enter_segment(&mut self, id: ClientId, start: u64, segment: Segment) {
+        if let Some(client) = self.client_mut(id) {
+            client.space.insert(start, segment);
+        }
+        if let Some(object) = self.object_mut(segment.object) {
+            object.segments.push((id, start));
+        }
+    }
+
+    /// A client has unmapped.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchMapping`].
+    pub fn unmap(&mut self, client: ClientId, mapping: MapKey) -> Result<(), EngineError> {
+        self.begin();
+        let row = self.client(client).ok_or(EngineError::NoSuchClient)?;
+        let named = |segment: &Segment| matches!(segment.kind, SegmentKind::Shared { key, .. } if key == mapping);
+        let found = row.space.iter().filter(|(_, segment)| named(segment));
+        let found: Vec<(u64, u64)> = found.map(|(start, segment)| (*start, segment.end)).collect();
+        if found.is_empty() {
+            return Err(EngineError::NoSuchMapping);
+        }
+        for (start, end) in found {
+            self.carve(client, start, end);
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// The segments that have something of a range.
+    fn overlapping(&self, id: ClientId, start: u64, end: u64) -> Vec<(u64, Segment)> {
+        let Some(client) = self.client(id) else {
+            return Vec::new();
+        };
+        let before = client
+            .space
+            .range(..=start)
+            .next_back()
+            .map_or(start, |(first, _)| *first);
+        let all = client.space.range(before..end.max(before));
+        all.filter(|(_, segment)| segment.end > start)
+            .map(|(start, segment)| (*start, *segment))
+            .collect()
+    }
+
+    fn carve_private(&mut self, id: ClientId, start: u64, end: u64) {
+        for (first, segment) in self.overlapping(id, start, end) {
+            if segment.kind == SegmentKind::Private {
+                self.cut(id, first, segment, start, end);
+            }
+        }
+    }
+
+    /// Forgets what is known of a range of addresses.
+    pub(super) fn carve(&mut self, id: ClientId, start: u64, end: u64) {
+        for (first, segment) in self.overlapping(id, start, end) {
+            self.cut(id, first, segment, start, end);
+        }
+    }
+
+    /// Takes a range out of one segment.
+    fn cut(&mut self, id: ClientId, first: u64, segment: Segment, start: u64, end: u64) {
+        let (from, to) = (start.max(first), end.min(segment.end));
+        if segment.kind == SegmentKind::Private {
+            self.forget_pages(&segment, first, from, to);
+        }
+        self.split(id, first, segment, from, to);
+        if segment.kind == SegmentKind::Private {
+            let gone = self
+                .object(segment.object)
+                .is_some_and(|object| object.segments.is_empty());
+            if gone {
+                self.doom(segment.object);
+            }
+        } else {
+            self.forget_if_unused(segment.object);
+        }
+    }
+
+    /// Replaces a segment by what is left of it outside `from .. to`.
+    fn split(&mut self, id: ClientId, first: u64, segment: Segment, from: u64, to: u64) {
+        if let Some(client) = self.client_mut(id) {
+            client.space.remove(&first);
+        }
+        if let Some(object) = self.object_mut(segment.object) {
+            object.segments.retain(|found| *found != (id, first));
+        }
+        let left = (first < from).then_some((first, Segment { end: from, ..segment }));
+        let right = (to < segment.end).then(|| {
+            let page = segment.page_at(first, to);
+            (to, Segment { first: page, ..segment })
+        });
+        for (start, piece) in [left, right].into_iter().flatten() {
+            // One more use of a mapping that is there cannot be refused.
+            let _ = self.use_object(segment.task, segment.object);
+            self.enter_segment(id, start, piece);
+        }
+        self.disuse_object(segment.task, segment.object);
+    }
+
+    /// The pages of a private segment in a range of addresses are gone.
+    fn forget_pages(&mut self, segment: &Segment, first: u64, from: u64, to: u64) {
+        let page = segment.page_at(first, from);
+        let count = u32::try_from((to - from) / crate::PAGE).unwrap_or(u32::MAX);
+        self.forget_private(segment.object, page, count);
+    }
+
+    /// Private memory has been touched where nothing was known: from now on it is known. `None` where that cannot be:
+    /// the thread gets an error, or waits for the client's first task.
+    pub(super) fn make_chunk(&mut self, claim: &Claim) -> Option<(u64, Segment)> {
+        let client = self.client(claim.client)?;
+        let task = *client.tasks.first()?;
+        let base = claim.address & !(CHUNK - 1);
+        let before = client
+            .space
+            .range(..=claim.address)
+            .next_back()
+            .map(|(_, segment)| segment.end);
+        let start = before.map_or(base, |end| end.max(base));
+        let after = client.space.range(claim.address..).next().map(|(start, _)| *start);
+        let end = after.map_or(base + CHUNK, |start| start.min(base + CHUNK));
+        let full = client.space.len() >= MOST_SEGMENTS;
+        let pages = u32::try_from((end - start) / crate::PAGE).ok()?;
+        let content = Content::Private {
+            client: claim.client,
+            pages: vec![Where::Nowhere; pages as usize],
+        };
+        let count = PageCount::new(pages);
+        let made = if full {
+            Err(EngineError::Limit {
+                what: "mappings of a client",
+            })
+        } else {
+            self.make_object(ObjectKind::Private, count, Regime::Conserve, content)
+        };
+        let used = made.and_then(|object| match self.use_object(task, object) {
+            Ok(mapping) => Ok((object, mapping)),
+            Err(error) => {
+                self.doom(object);
+                Err(error)
+            }
+        });
+        let (object, mapping) = match used {
+            Ok(found) => found,
+            Err(error) => {
+                self.notice(format!("private memory cannot be managed: {error}"));
+                return None;
+            }
+        };
+        let segment = Segment {
+            end,
+            object,
+            first: 0,
+            task,
+            mapping,
+            kind: SegmentKind::Private,
+        };
+        self.enter_segment(claim.client, start, segment);
+        Some((start, segment))
+    }
+
+    /// The kernel tells that a range is unmapped.
+    pub(super) fn unmapped(&mut self, id: ClientId, which: Which, start: u64, end: u64) {
+        for (first, segment) in self.overlapping(id, start, end) {
+            // What has taken its place may be of the other kind, and announced already.
+            if (segment.kind == SegmentKind::Private) == (which == Which::Private) {
+                self.cut(id, first, segment, start, end);
+            }
+        }
+    }
+
+    /// The kernel tells that pages of private memory are dropped.
+    pub(super) fn removed(&mut self, id: ClientId, start: u64, end: u64) {
+        for (first, segment) in self.overlapping(id, start, end) {
+            if segment.kind == SegmentKind::Private {
+                self.forget_pages(&segment, first, start.max(first), end.min(segment.end));
+            }
+        }
+    }
+
+    /// The kernel tells that a range has moved, with its pages.
+    pub(super) fn moved(&mut self, id: ClientId, from: u64, to: u64, length: u64) {
+        let (Some(end), Some(_)) = (from.checked_add(length), to.checked_add(length)) else {
+            return;
+        };
+        self.carve(id, to, to + length);
+        for (first, segment) in self.overlapping(id, from, end) {
+            let (start, stop) = (from.max(first), end.min(segment.end));
+            // The piece that moves is used before the rest is split, so that its mapping stays.
+            let _ = self.use_object(segment.task, segment.object);
+            self.split(id, first, segment, start, stop);
+            let piece = Segment {
+                end: to + (stop - from),
+                first: segment.page_at(first, start),
+                ..segment
+            };
+            self.enter_segment(id, to + (start - from), piece);
+        }
+        self.moved_claims(id, from, to, length);
+    }
+
+    /// What lanes wait for is elsewhere now.
+    fn moved_claims(&mut self, id: ClientId, from: u64, to: u64, length: u64) {
+        for (_, task) in self.tasks.iter_mut().filter(|(_, task)| task.client == id) {
+            for pending in task.lanes.iter_mut().filter_map(|lane| lane.pending.as_mut()) {
+                let past = pending.claim.address.wrapping_sub(from);
+                if past < length {
+                    pending.claim.address = to + past;
+                }
+            }
+        }
+    }
+}

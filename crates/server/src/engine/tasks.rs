@@ -1,0 +1,278 @@
+//! Tasks and their lanes.
+//!
+//! A task of the core waits for one page at a time, a process has many threads. So each task of a client has up to
+//! eight lanes: the core's task that has its mappings, and others of the same holder that only wait.
+
+use crate::engine::Engine;
+use crate::engine::keys::{ClientId, TaskKey};
+use crate::engine::rows::{Lane, LaneName, Mapped, Task};
+use crate::error::EngineError;
+use freehold_core::effect::Holder;
+use freehold_core::id::{MappingId, ObjectId, ReservationId, TaskId};
+use freehold_core::units::Instant;
+use freehold_core::view::TaskCounts;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Lanes of a task, at most.
+pub(super) const LANES: usize = 8;
+
+impl Engine {
+    pub(super) fn task(&self, client: ClientId, key: TaskKey) -> Result<&Task, EngineError> {
+        let found = self.tasks.get(key.index(), key.generation());
+        found
+            .filter(|task| task.client == client)
+            .ok_or(EngineError::NoSuchTask)
+    }
+
+    /// Makes a task. The client's private memory belongs to its first.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchClient`], [`EngineError::NoSuchReservation`], [`EngineError::Create`].
+    pub fn add_task(
+        &mut self,
+        client: ClientId,
+        reservation: Option<ReservationId>,
+        urgency: u8,
+        name: &str,
+    ) -> Result<TaskKey, EngineError> {
+        self.begin();
+        if self.client(client).is_none() {
+            return Err(EngineError::NoSuchClient);
+        }
+        if reservation.is_some_and(|id| self.reservation(id).is_none()) {
+            return Err(EngineError::NoSuchReservation);
+        }
+        if !self.tasks.has_room() {
+            return Err(EngineError::Limit { what: "tasks" });
+        }
+        let core = self.core.add_task(reservation)?;
+        let made = self.tasks.insert(|_, _| Task {
+            client,
+            name: name.to_owned(),
+            reservation,
+            urgency,
+            lanes: vec![Lane { core, pending: None }],
+            mappings: Vec::new(),
+            queued: VecDeque::new(),
+            jobs: 0,
+            misses: 0,
+        });
+        let (index, generation) = made.ok_or(EngineError::Limit { what: "tasks" })?;
+        let key = TaskKey::new(index, generation);
+        self.name_lane(core, key, 0);
+        if let Some(row) = reservation.and_then(|id| self.reservation_mut(id)) {
+            row.tasks += 1;
+        }
+        if let Some(client) = self.client_mut(client) {
+            client.tasks.push(key);
+            client.urgency = client.urgency.max(urgency);
+            // Private memory may have been touched before there was a task to charge it to.
+            let parked = std::mem::take(&mut client.parked);
+            self.again.extend(parked);
+        }
+        self.settle();
+        Ok(key)
+    }
+
+    fn name_lane(&mut self, core: TaskId, task: TaskKey, lane: u8) {
+        if let Some(name) = self.lanes.get_mut(core.index()) {
+            *name = Some(LaneName { task, lane });
+        }
+    }
+
+    /// An idle lane of a task; a new one where all wait and there may be more.
+    pub(super) fn idle_lane(&mut self, key: TaskKey) -> Option<usize> {
+        let task = self.tasks.get(key.index(), key.generation())?;
+        if let Some(idle) = task.lanes.iter().position(|lane| lane.pending.is_none()) {
+            return Some(idle);
+        }
+        let at = task.lanes.len();
+        if at >= LANES {
+            return None;
+        }
+        // Where the core has no room for one more, the fault waits for a lane.
+        let core = self.core.add_task(task.reservation).ok()?;
+        self.name_lane(core, key, u8::try_from(at).unwrap_or(0));
+        let task = self.tasks.get_mut(key.index(), key.generation())?;
+        task.lanes.push(Lane { core, pending: None });
+        Some(at)
+    }
+
+    /// Ends a task; its mappings go.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTask`].
+    pub fn remove_task(&mut self, client: ClientId, task: TaskKey) -> Result<(), EngineError> {
+        self.begin();
+        self.task(client, task)?;
+        let starts = self.client(client).map(|client| {
+            let segments = client.space.iter().filter(|(_, segment)| segment.task == task);
+            segments
+                .map(|(start, segment)| (*start, segment.end))
+                .collect::<Vec<_>>()
+        });
+        for (start, end) in starts.unwrap_or_default() {
+            self.carve(client, start, end);
+        }
+        self.end_task(task);
+        if let Some(row) = self.clients.get_mut(client.index(), client.generation()) {
+            row.tasks.retain(|found| *found != task);
+            let urgencies = row.tasks.iter().filter_map(|key| self.tasks.at(key.index()));
+            row.urgency = urgencies.map(|task| task.urgency).max().unwrap_or(0);
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Takes a task out of the core. Its segments are the caller's business.
+    pub(super) fn end_task(&mut self, key: TaskKey) {
+        let Some(task) = self.tasks.remove(key.index(), key.generation()) else {
+            return;
+        };
+        // Those that only wait go first: the last holds the mappings.
+        for lane in task.lanes.iter().rev() {
+            self.drain();
+            if let Some(name) = self.lanes.get_mut(lane.core.index()) {
+                *name = None;
+            }
+            if self.core.remove_task(lane.core).is_err() {
+                self.notice("the core would not end a task");
+            }
+        }
+        self.drain();
+        if let Some(id) = task.reservation {
+            if let Some(row) = self.reservation_mut(id) {
+                row.tasks = row.tasks.saturating_sub(1);
+            }
+            self.end_reservation(id);
+        }
+    }
+
+    /// Carries out what the core wants now, so that another command can be given.
+    pub(super) fn drain(&mut self) {
+        while let Some(effect) = self.core.poll_effect() {
+            self.carry_out(effect);
+        }
+    }
+
+    /// Changes how urgent a task is.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTask`].
+    pub fn set_urgency(&mut self, client: ClientId, task: TaskKey, urgency: u8) -> Result<(), EngineError> {
+        self.task(client, task)?;
+        if let Some(task) = self.tasks.get_mut(task.index(), task.generation()) {
+            task.urgency = urgency;
+        }
+        if let Some(row) = self.clients.get_mut(client.index(), client.generation()) {
+            let urgencies = row.tasks.iter().filter_map(|key| self.tasks.at(key.index()));
+            row.urgency = urgencies.map(|task| task.urgency).max().unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    /// The urgency of a lane's task.
+    pub(super) fn urgency_of(&self, core: TaskId) -> u8 {
+        let name = self.lanes.get(core.index()).copied().flatten();
+        let task = name.and_then(|name| self.tasks.at(name.task.index()));
+        task.map_or(0, |task| task.urgency)
+    }
+
+    /// How urgent the most urgent task is that waits and has this holder. O(tasks).
+    pub(super) fn urgency_for(&self, holder: Holder) -> u8 {
+        let waits = self.tasks.iter().map(|(_, task)| task).filter(|task| {
+            let same = match holder {
+                Holder::Reservation(id) => task.reservation == Some(id),
+                Holder::Pool => task.reservation.is_none(),
+            };
+            same && task.lanes.iter().any(|lane| lane.pending.is_some())
+        });
+        waits.map(|task| task.urgency).max().unwrap_or(0)
+    }
+
+    /// The task's mapping of an object, for one segment more.
+    pub(super) fn use_object(&mut self, key: TaskKey, object: ObjectId) -> Result<MappingId, EngineError> {
+        let missing = EngineError::NoSuchTask;
+        let task = self.tasks.get_mut(key.index(), key.generation()).ok_or(missing)?;
+        if let Some(mapped) = task.mappings.iter_mut().find(|mapped| mapped.object == object) {
+            mapped.segments += 1;
+            return Ok(mapped.mapping);
+        }
+        let lane = task.lanes.first().ok_or(EngineError::NoSuchTask)?.core;
+        let mapping = self.core.map(lane, object)?;
+        task.mappings.push(Mapped {
+            object,
+            mapping,
+            segments: 1,
+        });
+        Ok(mapping)
+    }
+
+    /// A segment less: with the last, the core's mapping goes.
+    pub(super) fn disuse_object(&mut self, key: TaskKey, object: ObjectId) {
+        let Some(task) = self.tasks.get_mut(key.index(), key.generation()) else {
+            return;
+        };
+        let Some(at) = task.mappings.iter().position(|mapped| mapped.object == object) else {
+            return;
+        };
+        let Some(mapped) = task.mappings.get_mut(at) else {
+            return;
+        };
+        mapped.segments -= 1;
+        if mapped.segments == 0 {
+            let mapping = task.mappings.swap_remove(at).mapping;
+            self.closing.push(mapping);
+        }
+    }
+
+    /// What happened to a task so far.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTask`].
+    pub fn counts(&self, client: ClientId, task: TaskKey) -> Result<TaskCounts, EngineError> {
+        Ok(self.sum(self.task(client, task)?))
+    }
+
+    pub(super) fn sum(&self, task: &Task) -> TaskCounts {
+        let mut sum = TaskCounts::default();
+        for counts in task.lanes.iter().filter_map(|lane| self.core.task(lane.core)) {
+            sum.soft_faults += counts.soft_faults;
+            sum.zero_fills += counts.zero_fills;
+            sum.swap_ins += counts.swap_ins;
+            sum.shared_swap_ins += counts.shared_swap_ins;
+            sum.file_reads += counts.file_reads;
+            sum.copies += counts.copies;
+            sum.write_faults += counts.write_faults;
+            sum.evictions += counts.evictions;
+            sum.waited = sum.waited.saturating_add(counts.waited);
+        }
+        sum
+    }
+
+    /// A periodic task has ended a job.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTask`].
+    pub fn job_end(
+        &mut self,
+        client: ClientId,
+        task: TaskKey,
+        response: Duration,
+        missed: bool,
+    ) -> Result<(), EngineError> {
+        self.begin();
+        let _ = response;
+        let lane = self.task(client, task)?.lanes.first().map(|lane| lane.core);
+        if let Some(task) = self.tasks.get_mut(task.index(), task.generation()) {
+            task.jobs += 1;
+            task.misses += u64::from(missed);
+        }
+        if let Some(lane) = lane {
+            self.core.handle_job_end(Instant::new(self.now.get()), lane);
+        }
+        self.settle();
+        Ok(())
+    }
+}

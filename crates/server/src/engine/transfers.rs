@@ -1,0 +1,272 @@
+//! Pages on their way to or from the store, or from a file.
+//!
+//! The store never gets a page that a client could reach: it reads and writes pages of the server's own, which are
+//! copied from and to where the content belongs.
+
+use crate::engine::ends::FileEnd;
+use crate::engine::readers::Job;
+use crate::engine::rows::{Content, Where};
+use crate::engine::{End, Engine};
+use freehold_core::effect::Holder;
+use freehold_core::fact::{PageRef, Request};
+use freehold_core::id::ObjectId;
+use freehold_core::units::Instant;
+use freehold_linux::{Errno, PAGE_SIZE};
+use freehold_store::{Due, PageLoan, Slot, StoreError, Urgency};
+use rustix::fd::OwnedFd;
+use rustix::io::ReadWriteFlags;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::IoSliceMut;
+use std::sync::Arc;
+
+/// Pages kept for transfers to come.
+const MOST_LOANS: usize = 256;
+
+/// A transfer that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transfer {
+    page: PageRef,
+    request: Request,
+}
+
+/// Transfers that end at a known time, of one pager thread.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    due: BinaryHeap<Reverse<(u64, u32)>>,
+}
+
+impl Engine {
+    /// A page of the server's own, for a transfer.
+    fn loan(&mut self) -> PageLoan {
+        self.loans.pop().unwrap_or_else(PageLoan::allocated)
+    }
+
+    fn give_back(&mut self, loan: PageLoan) {
+        if self.loans.len() < MOST_LOANS {
+            self.loans.push(loan);
+        }
+    }
+
+    fn record(&self, page: PageRef) -> Option<u32> {
+        Some(self.object(page.object())?.record + page.page().get())
+    }
+
+    /// Whether a transfer of a page is under way.
+    pub(super) fn is_under_way(&self, object: ObjectId, page: u32) -> bool {
+        let record = self.object(object).map(|row| row.record + page);
+        record.is_some_and(|record| self.transfers.contains_key(&record))
+    }
+
+    /// Reads a page back from the store, or from the file behind its object.
+    pub(super) fn begin_read(&mut self, page: PageRef, urgency: u8) {
+        match self.object(page.object()).map(|object| &object.content) {
+            Some(Content::File { file, identity, .. }) => {
+                let (file, size) = (Arc::clone(file), identity.size);
+                self.read_file(page, file, size, urgency);
+            }
+            Some(_) => self.read_record(page, urgency),
+            None => self.end(page, Request::Fill, End::Failed),
+        }
+    }
+
+    fn read_record(&mut self, page: PageRef, urgency: u8) {
+        let loan = self.loan();
+        let Some(record) = self.record(page) else { return };
+        self.ends.own(record, self.pager);
+        let begun = self
+            .store
+            .submit_read(self.now, Slot::new(record), Urgency::new(urgency), loan);
+        self.enter(page, record, Request::Fill, begun);
+    }
+
+    /// Writes content to the store that was copied out before.
+    pub(super) fn write_record(&mut self, page: PageRef, holder: Holder, loan: PageLoan) {
+        let Some(record) = self.record(page) else { return };
+        let urgency = self.urgency_for(holder);
+        self.ends.own(record, self.pager);
+        let begun = self
+            .store
+            .submit_write(self.now, Slot::new(record), Urgency::new(urgency), loan);
+        self.enter(page, record, Request::Evict, begun);
+    }
+
+    /// Notes that the store's record of a page is zeros; whether that went well.
+    pub(super) fn write_zeros(&mut self, page: PageRef) -> bool {
+        let record = self.record(page);
+        record.is_some_and(|record| self.store.seed(Slot::new(record), None).is_ok())
+    }
+
+    /// Writes a shared object's page to the store.
+    pub(super) fn write_shared(&mut self, page: PageRef, holder: Holder) {
+        let mut loan = self.loan();
+        let memory = self.object(page.object()).and_then(|object| object.memory());
+        let copied = memory.is_some_and(|memory| memory.read(page.page().get() as usize, loan.bytes_mut()).is_ok());
+        if copied {
+            self.write_record(page, holder, loan);
+        } else {
+            self.end(page, Request::Evict, End::Failed);
+        }
+    }
+
+    /// Writes a private page, which is in the transfer memory, to the store.
+    pub(super) fn write_slot(&mut self, page: PageRef, holder: Holder, slot: u32) {
+        let mut loan = self.loan();
+        let client = self.private_client(page).and_then(|id| self.client(id));
+        let memory = client.map(|client| client.slots.memory());
+        if memory.is_some_and(|memory| memory.read(slot as usize, loan.bytes_mut()).is_ok()) {
+            self.write_record(page, holder, loan);
+        } else {
+            self.end(page, Request::Evict, End::Failed);
+        }
+    }
+
+    fn enter(&mut self, page: PageRef, record: u32, request: Request, begun: Result<Due, StoreError>) {
+        let due = match begun {
+            Ok(due) => due,
+            Err(error) => {
+                self.notice(format!("the store refused a transfer: {error}"));
+                self.end(page, request, End::Failed);
+                return;
+            }
+        };
+        self.transfers.insert(record, Transfer { page, request });
+        self.submitted = true;
+        match due {
+            Due::At(due) => self.wait_until(due, record),
+            Due::WhenTold => {}
+        }
+    }
+
+    fn wait_until(&mut self, due: Instant, record: u32) {
+        if due <= self.now {
+            self.ready.push_back(record);
+        } else if let Some(waiting) = self.waiting.get_mut(self.pager) {
+            waiting.due.push(Reverse((due.get(), record)));
+            if !self.in_round {
+                // The thread that sleeps does not know of it.
+                self.ends.ring(self.pager);
+            }
+        }
+    }
+
+    /// When this pager thread has something to do next, in nanoseconds of the monotonic clock.
+    pub(super) fn next_due(&self, pager: usize) -> Option<u64> {
+        let waiting = self.waiting.get(pager)?;
+        waiting.due.peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// Collects what has ended for this pager thread.
+    pub(super) fn collect(&mut self) {
+        while let Some(record) = self.ends.take_record(self.pager) {
+            self.ready.push_back(record);
+        }
+        while let Some(end) = self.ends.take_file(self.pager) {
+            self.file_ended(end);
+        }
+        let now = self.now;
+        while let Some(waiting) = self.waiting.get_mut(self.pager)
+            && let Some(&Reverse((due, record))) = waiting.due.peek()
+            && due <= now.get()
+        {
+            waiting.due.pop();
+            match self.store.due(now, Slot::new(record)) {
+                // Somebody more urgent has overtaken it.
+                Due::At(later) if later > now => self.wait_until(later, record),
+                _ => self.ready.push_back(record),
+            }
+        }
+    }
+
+    /// Ends a transfer of the store.
+    pub(super) fn finish(&mut self, record: u32) {
+        let Some(Transfer { page, request }) = self.transfers.remove(&record) else {
+            return;
+        };
+        let slot = Slot::new(record);
+        let ended = match request {
+            Request::Fill => self.store.finish_read(slot),
+            Request::Evict => self.store.finish_write(slot),
+        };
+        let done = match (ended, request) {
+            (Ok(loan), Request::Fill) => {
+                let placed = self.place(page, &loan);
+                self.give_back(loan);
+                placed
+            }
+            (Ok(loan), Request::Evict) => {
+                self.give_back(loan);
+                self.gone(page);
+                true
+            }
+            (Err(error), _) => {
+                self.notice(format!("the store: {error}"));
+                false
+            }
+        };
+        self.end(page, request, if done { End::Done } else { End::Failed });
+    }
+
+    /// Puts content that was read where it belongs.
+    fn place(&mut self, page: PageRef, loan: &PageLoan) -> bool {
+        if self.is_private(page) {
+            return self.place_private(page, loan.bytes());
+        }
+        let memory = self.object(page.object()).and_then(|object| object.memory());
+        memory.is_some_and(|memory| memory.write(page.page().get() as usize, loan.bytes()).is_ok())
+    }
+
+    /// A page is in its store now: its frame goes.
+    fn gone(&mut self, page: PageRef) {
+        if self.is_private(page) {
+            self.set_private(page, Where::Nowhere);
+        } else {
+            self.drop_frame(page);
+        }
+    }
+
+    fn read_file(&mut self, page: PageRef, file: Arc<OwnedFd>, size: u64, urgency: u8) {
+        let mut loan = self.loan();
+        let offset = u64::from(page.page().get()) * crate::PAGE;
+        let wanted = usize::try_from(size.saturating_sub(offset))
+            .unwrap_or(PAGE_SIZE)
+            .min(PAGE_SIZE);
+        let bytes = loan.bytes_mut();
+        let mut parts = [IoSliceMut::new(bytes.get_mut(..wanted).unwrap_or_default())];
+        match rustix::io::preadv2(&file, &mut parts, offset, ReadWriteFlags::NOWAIT) {
+            Ok(count) if count == wanted => {
+                bytes.get_mut(wanted..).unwrap_or_default().fill(0);
+                let placed = self.place(page, &loan);
+                self.give_back(loan);
+                self.end(page, Request::Fill, if placed { End::Done } else { End::Failed });
+            }
+            // Not in the page cache, or a file system that cannot say.
+            _ => self.readers.submit(Job {
+                urgency,
+                file,
+                page,
+                pager: self.pager,
+                loan,
+            }),
+        }
+    }
+
+    fn file_ended(&mut self, FileEnd { page, result }: FileEnd) {
+        let done = match result {
+            Ok(loan) => {
+                let placed = self.place(page, &loan);
+                self.give_back(loan);
+                placed
+            }
+            Err(errno) => {
+                self.notice(format!("a file could not be read: {}", describe(errno)));
+                false
+            }
+        };
+        self.end(page, Request::Fill, if done { End::Done } else { End::Failed });
+    }
+}
+
+fn describe(errno: Errno) -> String {
+    errno.to_string()
+}

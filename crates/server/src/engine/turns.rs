@@ -1,0 +1,220 @@
+//! What pager threads do: one message, answer or end at a time, the most urgent first.
+
+use crate::engine::Engine;
+use crate::engine::keys::ClientId;
+use crate::engine::outbox::{About, Outstanding};
+use crate::engine::rows::{Client, Which};
+use crate::error::EngineError;
+use freehold_linux::userfault::Message;
+use freehold_protocol::channel::Outcome;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::{AsFd, BorrowedFd};
+
+/// Nanoseconds after which faults that were put off are looked at again, if no event comes.
+const LOOK_AGAIN: u64 = 200_000;
+
+/// What has become ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Shared,
+    Private,
+    /// The agent has answered orders.
+    Replies,
+    /// The process has ended.
+    Process,
+    /// Transfers have ended.
+    Bell,
+}
+
+/// One turn of a pager thread: what is ready, of which client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    client: ClientId,
+    source: Source,
+}
+
+impl Turn {
+    /// Everything fits into the word that epoll keeps: 24 bits of the row, 32 of its generation, 8 of the source.
+    fn data(self) -> EventData {
+        let row = u64::try_from(self.client.index()).unwrap_or(0) & 0xff_ffff;
+        let source = match self.source {
+            Source::Shared => 0_u64,
+            Source::Private => 1,
+            Source::Replies => 2,
+            Source::Process => 3,
+            Source::Bell => 4,
+        };
+        EventData::new_u64(u64::from(self.client.generation()) << 32 | row << 8 | source)
+    }
+
+    /// What epoll returned.
+    pub(crate) fn of(event: &epoll::Event) -> Option<Self> {
+        let [source, low, middle, high, a, b, c, d] = { event.data }.u64().to_le_bytes();
+        let source = match source {
+            0 => Source::Shared,
+            1 => Source::Private,
+            2 => Source::Replies,
+            3 => Source::Process,
+            4 => Source::Bell,
+            _ => return None,
+        };
+        let client = ClientId::new(
+            u32::from_le_bytes([low, middle, high, 0]),
+            u32::from_le_bytes([a, b, c, d]),
+        );
+        Some(Self { client, source })
+    }
+}
+
+/// What is to be waited for, for a client.
+pub(super) fn sources(client: &Client) -> impl Iterator<Item = (BorrowedFd<'_>, Source)> {
+    let userfaults = Engine::descriptors(client).map(|(fd, which)| match which {
+        Which::Shared => (fd, Source::Shared),
+        Which::Private => (fd, Source::Private),
+    });
+    userfaults
+        .chain([(client.outbox.event().as_fd(), Source::Replies)])
+        .chain([(client.pidfd.as_fd(), Source::Process)])
+}
+
+impl Engine {
+    pub(super) fn listen_to_bells(&mut self) -> Result<(), EngineError> {
+        for (pager, poll) in self.polls.iter().enumerate() {
+            let Some(bell) = self.ends.bell(pager) else { continue };
+            let turn = Turn {
+                client: ClientId::new(0, 0),
+                source: Source::Bell,
+            };
+            epoll::add(poll, bell, turn.data(), EventFlags::IN | EventFlags::ET)
+                .map_err(EngineError::system("a bell could not be waited for"))?;
+        }
+        Ok(())
+    }
+
+    /// Has the client's pager thread wait for everything that it may tell.
+    pub(super) fn listen_to(&mut self, id: ClientId) -> Result<(), EngineError> {
+        let Some(client) = self.client(id) else {
+            return Err(EngineError::NoSuchClient);
+        };
+        let Some(poll) = self.polls.get(client.pager) else {
+            return Err(EngineError::NoSuchClient);
+        };
+        for (fd, source) in sources(client) {
+            let flags = match source {
+                // Never read: each write is an edge.
+                Source::Replies => EventFlags::IN | EventFlags::ET,
+                _ => EventFlags::IN,
+            };
+            let turn = Turn { client: id, source };
+            epoll::add(poll, fd, turn.data(), flags)
+                .map_err(EngineError::system("a client could not be waited for"))?;
+        }
+        Ok(())
+    }
+
+    /// What a pager thread waits on.
+    pub(crate) fn poll(&self, pager: usize) -> Option<std::os::fd::OwnedFd> {
+        self.polls.get(pager)?.try_clone().ok()
+    }
+
+    /// The real-time priority that pager threads are to have.
+    pub(crate) fn priority(&self) -> u32 {
+        self.priority
+    }
+
+    /// Whether a pager thread has its priority.
+    pub(crate) fn note_pager(&mut self, pager: usize, prepared: Result<u32, String>) {
+        if let Err(why) = &prepared {
+            self.notice(format!("pager thread {pager} has no real-time priority: {why}"));
+        }
+        if let Some(row) = self.pagers.get_mut(pager) {
+            row.real_time = prepared;
+        }
+    }
+
+    /// The CPUs of the pager threads.
+    pub(crate) fn cpus(&self) -> &[usize] {
+        &self.cpus
+    }
+
+    /// One round of a pager thread: the most urgent of what is ready. Everything that is told only once (ends,
+    /// answers) is taken in now; of messages, one, and the others stay ready. Returns when to be called again at the
+    /// latest, in nanoseconds of the monotonic clock.
+    pub(crate) fn round(&mut self, pager: usize, turns: &[Turn]) -> Option<u64> {
+        self.begin();
+        self.pager = pager;
+        self.in_round = true;
+        if let Some(row) = self.pagers.get_mut(pager) {
+            row.rounds += 1;
+        }
+        self.collect();
+        for turn in turns.iter().filter(|turn| turn.source == Source::Replies) {
+            self.replies(turn.client);
+        }
+        let messages = turns
+            .iter()
+            .filter(|turn| matches!(turn.source, Source::Shared | Source::Private | Source::Process));
+        let urgency = |turn: &&Turn| self.client(turn.client).map_or(0, |client| client.urgency);
+        match messages.rev().max_by_key(urgency).copied() {
+            Some(turn) => self.turn(turn),
+            None => self.look_again(),
+        }
+        self.settle();
+        let due = self.next_due(pager);
+        let again = (!self.deferred.is_empty()).then(|| self.now.get() + LOOK_AGAIN);
+        let watch = self.watch();
+        self.pager = 0;
+        self.in_round = false;
+        [due, again, watch].into_iter().flatten().min()
+    }
+
+    fn turn(&mut self, turn: Turn) {
+        match turn.source {
+            Source::Shared => self.read_one(turn.client, Which::Shared),
+            Source::Private => self.read_one(turn.client, Which::Private),
+            Source::Process => self.dismiss(turn.client),
+            Source::Replies | Source::Bell => {}
+        }
+    }
+
+    fn read_one(&mut self, id: ClientId, which: Which) {
+        let mut message = None;
+        let Some(userfault) = self.client(id).and_then(|client| client.userfault(which)) else {
+            return;
+        };
+        let read = userfault.read_messages(1, |read| message = Some(read));
+        match (read, message) {
+            (_, Some(message)) => {
+                let event = !matches!(message, Message::Fault { .. });
+                self.message(id, which, message);
+                if event {
+                    self.look_again();
+                }
+            }
+            (Ok(_), None) => {}
+            (Err(errno), None) => self.expel(id, &format!("its userfaultfd cannot be read: {errno}")),
+        }
+    }
+
+    /// Takes in what an agent has answered.
+    pub(super) fn replies(&mut self, id: ClientId) {
+        loop {
+            let Some(client) = self.client_mut(id) else { return };
+            match client.outbox.answer() {
+                Ok(Some((Outstanding { about, .. }, outcome))) => self.answered(id, about, outcome),
+                Ok(None) => break,
+                Err(_) => {
+                    self.expel(id, "its agent answers what it was not asked");
+                    return;
+                }
+            }
+        }
+        self.announce.push(id);
+    }
+
+    fn answered(&mut self, id: ClientId, about: About, outcome: Outcome) {
+        if let About::Private { page, slot, follow } = about {
+            self.surrendered(id, page, slot, follow, outcome);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Library clients with regions: pages come, are shared, leave for the store and come back.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use support::{Client, Server, client};
+
+/// The main function of client processes.
+#[test]
+fn client_main() {
+    client::main();
+}
+
+#[test]
+fn a_fault_is_served() {
+    let server = Server::start(64);
+    let client = Client::start(&server, "client_main");
+    let task = client.task(Some(server.reserve(16)));
+    let (object, descriptor) = server.region("a", 8, true);
+    let mapped = client.map(task, object, &descriptor, 8);
+    assert_eq!(client.read(mapped, 3), 0);
+    client.write(mapped, 3, 77);
+    client.write(mapped, 4, 78);
+    assert_eq!((client.read(mapped, 3), client.read(mapped, 4)), (77, 78));
+    let counts = client.counts(task);
+    assert_eq!((counts.zero_fills, counts.write_faults), (2, 1), "{counts:?}");
+    server.check();
+}
+
+#[test]
+fn pages_beyond_the_reservation_go_to_the_store_and_come_back() {
+    let server = Server::start(256);
+    let client = Client::start(&server, "client_main");
+    let task = client.task(Some(server.reserve(32)));
+    let (object, descriptor) = server.region("a", 200, false);
+    let mapped = client.map(task, object, &descriptor, 200);
+    for round in 1..4 {
+        assert_eq!(client.ask(&[client::FILL, mapped.number, 0, 200, round]), 0);
+        assert_eq!(
+            client.ask(&[client::CHECK, mapped.number, 0, 200, round]),
+            0,
+            "round {round}"
+        );
+    }
+    let counts = client.counts(task);
+    assert!(counts.swap_ins > 200 && counts.evictions > 200, "{counts:?}");
+    let lists = server.shared.engine().view().unwrap();
+    let row = &lists.reservations[0].lists;
+    assert!(row.peak.get() <= 32, "{row:?}");
+    assert_eq!(lists.pool.memory_used.get(), 32);
+    server.check();
+}

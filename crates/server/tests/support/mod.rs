@@ -1,0 +1,216 @@
+//! A server of its own in the test's process, and clients that are other processes: the test binary once more.
+//!
+//! The client takes commands over a socket that is its standard input, one packet each, and answers each.
+#![allow(dead_code, clippy::unwrap_used, reason = "each test uses a part of it; tests")]
+
+pub(crate) mod client;
+
+use freehold_core::id::ReservationId;
+use freehold_core::limits::{PageRange, Regime, ReservationKind, ReservationSpec};
+use freehold_core::units::{FrameCount, PageCount, PageIndex};
+use freehold_core::view::TaskCounts;
+use freehold_linux::socket::PacketSocket;
+use freehold_server::{
+    ClientId, ClientRole, Engine, MapKey, MapRequest, NewClient, ObjectKey, Pagers, RegionRequest, Settings, Shared,
+    TaskKey,
+};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::process::{Pid, PidfdFlags, Signal};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Set in a client: the name of the test that is its main function.
+pub(crate) const CHILD: &str = "FREEHOLD_TEST_CLIENT";
+
+/// A running server.
+pub(crate) struct Server {
+    pub(crate) shared: Arc<Shared>,
+    _pagers: Pagers,
+}
+
+impl Server {
+    pub(crate) fn start(frames: u32) -> Self {
+        Self::with(&Settings::new(FrameCount::new(frames)))
+    }
+
+    pub(crate) fn with(settings: &Settings) -> Self {
+        let shared = Shared::new(Engine::new(settings).unwrap());
+        let pagers = shared.spawn_pagers().unwrap();
+        Self {
+            shared,
+            _pagers: pagers,
+        }
+    }
+
+    pub(crate) fn reserve(&self, frames: u32) -> ReservationId {
+        self.try_reserve(frames, ReservationKind::Hard).unwrap()
+    }
+
+    pub(crate) fn try_reserve(
+        &self,
+        frames: u32,
+        kind: ReservationKind,
+    ) -> Result<ReservationId, freehold_server::EngineError> {
+        let capacity = FrameCount::new(frames);
+        self.shared.engine().admit("test", ReservationSpec { capacity, kind })
+    }
+
+    /// Opens a region for a test.
+    pub(crate) fn region(&self, name: &str, pages: u32, shared: bool) -> (ObjectKey, OwnedFd) {
+        let request = RegionRequest {
+            name,
+            shared,
+            pages,
+            regime: Regime::Conserve,
+            uid: 0,
+        };
+        let opened = self.shared.engine().open_region(&request).unwrap();
+        assert_eq!(opened.pages, pages);
+        (opened.object, opened.descriptor)
+    }
+
+    /// Waits until something holds of the engine; panics after a while.
+    pub(crate) fn until(&self, what: &str, mut holds: impl FnMut(&mut Engine) -> bool) {
+        let begun = Instant::now();
+        while !holds(&mut self.shared.engine()) {
+            assert!(begun.elapsed() < Duration::from_secs(20), "never: {what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Panics if a law of the core or of the engine is broken.
+    pub(crate) fn check(&self) {
+        let engine = self.shared.engine();
+        engine.core().check_laws().unwrap();
+        engine.check_laws().unwrap();
+    }
+}
+
+/// A client process.
+pub(crate) struct Client {
+    process: Child,
+    socket: PacketSocket,
+    pub(crate) id: ClientId,
+    shared: Arc<Shared>,
+}
+
+/// Where a client has an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mapped {
+    /// The client's number for it.
+    pub(crate) number: u64,
+    pub(crate) address: u64,
+    pub(crate) key: MapKey,
+}
+
+impl Client {
+    /// Starts a client: `main` is the test whose body is [`client::main`].
+    pub(crate) fn start(server: &Server, main: &str) -> Self {
+        let (mine, its) = PacketSocket::pair().unwrap();
+        let process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", main, "--nocapture", "--test-threads=1"])
+            .env(CHILD, main)
+            .stdin(Stdio::from(OwnedFd::from(its)))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_child(&process);
+        let mut buffer = [0; 64];
+        let mut hello = mine.receive(&mut buffer).unwrap().expect("the client has ended early");
+        let new = NewClient {
+            role: ClientRole::Library,
+            pid: process.id(),
+            uid: 0,
+            pidfd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap(),
+            name: main.to_owned(),
+            agent_thread: 0,
+            private: None,
+            shared: hello.descriptors.pop(),
+        };
+        let (id, handover) = server.shared.engine().add_client(new).unwrap();
+        let descriptors = [handover.channel.as_fd(), handover.event.as_fd()];
+        mine.send(b"welcome", &descriptors).unwrap();
+        Self {
+            process,
+            socket: mine,
+            id,
+            shared: Arc::clone(&server.shared),
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(crate) fn task(&self, reservation: Option<ReservationId>) -> TaskKey {
+        self.shared.engine().add_task(self.id, reservation, 10, "task").unwrap()
+    }
+
+    pub(crate) fn counts(&self, task: TaskKey) -> TaskCounts {
+        self.shared.engine().counts(self.id, task).unwrap()
+    }
+
+    /// Sends a command.
+    pub(crate) fn tell(&self, words: &[u64], descriptor: Option<&OwnedFd>) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let descriptors: Vec<_> = descriptor.iter().map(|fd| fd.as_fd()).collect();
+        self.socket.send(&bytes, &descriptors).unwrap();
+    }
+
+    /// The next answer.
+    pub(crate) fn answer(&self) -> u64 {
+        self.try_answer().expect("the client has ended")
+    }
+
+    pub(crate) fn try_answer(&self) -> Option<u64> {
+        let mut buffer = [0; 8];
+        let packet = self.socket.receive(&mut buffer).ok()??;
+        assert_eq!(packet.length, 8);
+        Some(u64::from_le_bytes(buffer))
+    }
+
+    pub(crate) fn ask(&self, words: &[u64]) -> u64 {
+        self.tell(words, None);
+        self.answer()
+    }
+
+    /// Maps a whole object for a task.
+    pub(crate) fn map(&self, task: TaskKey, object: ObjectKey, descriptor: &OwnedFd, pages: u32) -> Mapped {
+        self.tell(&[client::MAP, u64::from(pages)], Some(descriptor));
+        let number = self.answer();
+        let address = self.ask(&[client::ADDRESS, number]);
+        let request = MapRequest {
+            task,
+            object,
+            address,
+            range: PageRange {
+                first: PageIndex::new(0),
+                count: PageCount::new(pages),
+            },
+            writable: true,
+        };
+        let key = self.shared.engine().map(self.id, &request).unwrap();
+        Mapped { number, address, key }
+    }
+
+    pub(crate) fn write(&self, mapped: Mapped, page: u64, value: u64) {
+        assert_eq!(self.ask(&[client::WRITE, mapped.number, page, value]), value);
+    }
+
+    pub(crate) fn read(&self, mapped: Mapped, page: u64) -> u64 {
+        self.ask(&[client::READ, mapped.number, page])
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.process);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
