@@ -55,6 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("freehold-client", &["freehold-linux", "freehold-protocol"]),
     ("freehold-capi", &["freehold-client", "freehold-linux", "freehold-rt"]),
+    ("freehold-agent", &["freehold-protocol"]),
     ("xtask", &[]),
 ];
 

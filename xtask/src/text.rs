@@ -6,6 +6,7 @@ const MOST_LINES: usize = 500;
 const WIDEST_LINE: usize = 120;
 /// The crates that may contain `unsafe`.
 const MAY_BE_UNSAFE: &[&str] = &[
+    "crates/agent/",
     "crates/capi/",
     "crates/linux/",
     "crates/live/",

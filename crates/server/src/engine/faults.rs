@@ -52,13 +52,7 @@ impl Engine {
             return;
         }
         let found = match client.segment(claim.address) {
-            // Without a task there is nobody to charge it to yet.
-            None if claim.which == Which::Private && !client.tasks.is_empty() => {
-                if let Some((start, segment)) = self.make_chunk(&claim) {
-                    self.fault_in(claim, start, &segment);
-                }
-                return;
-            }
+            None if claim.which == Which::Private => self.make_chunk(&claim),
             found => found,
         };
         match found {

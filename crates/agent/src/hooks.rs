@@ -1,0 +1,194 @@
+//! The functions of the C library that make memory, and what takes their place.
+//!
+//! The entries of `mmap` and `brk` are overwritten in the C library itself, so that its own callers (the allocator and
+//! its arenas, buffered files) are seen as well as the program's. New anonymous private memory is registered before its
+//! address is known to anybody. What takes memory away needs no hook: the kernel tells the server.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use crate::process::{self, PAGE, Process};
+use crate::sys::{self, Answer, Errno};
+use crate::{mailbox, start, userfault};
+
+const MAP_TYPE: usize = 0x0F;
+const MAP_GROWSDOWN: usize = 0x100;
+const MAP_LOCKED: usize = 0x2000;
+const MAP_POPULATE: usize = 0x8000;
+const MAP_STACK: usize = 0x2_0000;
+const MAP_HUGETLB: usize = 0x4_0000;
+
+unsafe extern "C" {
+    fn __errno_location() -> *mut c_int;
+}
+
+/// The C library's `__curbrk`, which `sbrk` reads.
+pub(crate) static CURRENT_BREAK: AtomicPtr<usize> = AtomicPtr::new(core::ptr::null_mut());
+
+fn fail<T>(errno: Errno, answer: T) -> T {
+    // SAFETY: the calling thread is the program's, whose `errno` this is.
+    unsafe { *__errno_location() = errno.0 };
+    answer
+}
+
+/// In place of `mmap` and `mmap64`.
+pub(crate) extern "C" fn mmap(
+    address: *mut c_void,
+    length: usize,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: i64,
+) -> *mut c_void {
+    let failed = core::ptr::without_provenance_mut(usize::MAX);
+    let flags = usize::try_from(flags).unwrap_or(usize::MAX);
+    let protection = sys::arg(protection);
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    let wanted = manages(flags);
+    let raw_flags = if wanted { flags & !MAP_POPULATE } else { flags };
+    let arguments = [address as usize, length, protection, raw_flags, sys::arg(fd), offset];
+    // SAFETY: the program's own call.
+    let made = match unsafe { sys::call(sys::MMAP, arguments) } {
+        Ok(made) => made,
+        Err(errno) => return fail(errno, failed),
+    };
+    if wanted {
+        manage(made, length.next_multiple_of(PAGE));
+        if flags & MAP_POPULATE != 0 {
+            populate(made, length, protection);
+        }
+    }
+    core::ptr::with_exposed_provenance_mut(made)
+}
+
+/// In place of `brk`.
+pub(crate) extern "C" fn brk(address: *mut c_void) -> c_int {
+    let place = CURRENT_BREAK.load(Ordering::Relaxed);
+    // SAFETY: the C library's own variable, which its `brk` writes without a lock too.
+    let before = unsafe { *place };
+    // SAFETY: the program's own call.
+    let now = unsafe { sys::call5(sys::BRK, address as usize, 0, 0, 0, 0) }.unwrap_or(0);
+    // SAFETY: as above.
+    unsafe { *place = now };
+    if now < address as usize {
+        return fail(Errno(12), -1);
+    }
+    let (start, end) = (before.next_multiple_of(PAGE), now.next_multiple_of(PAGE));
+    if before != 0 && start < end {
+        manage(start, end - start);
+    }
+    0
+}
+
+/// In place of `_dl_debug_state`, which the dynamic linker calls before and after its list of objects changes.
+pub(crate) extern "C" fn objects_changed() {
+    const ADDING: u32 = 1;
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    let state = start::linker_state();
+    if LAST.swap(state, Ordering::Relaxed) == ADDING
+        && state == 0
+        && let Some(process) = process::process()
+        && is_client(process)
+        && let Some(client) = start::client_of(process)
+    {
+        mailbox::ask(process, mailbox::TEXT, [0; 2], || start::note_links(client));
+    }
+}
+
+/// Whether a mapping made with these flags is one that the server can manage.
+fn manages(flags: usize) -> bool {
+    let unsuited = MAP_GROWSDOWN | MAP_LOCKED | MAP_STACK | MAP_HUGETLB;
+    flags & MAP_TYPE == sys::MAP_PRIVATE && flags & sys::MAP_ANONYMOUS != 0 && flags & unsuited == 0
+}
+
+/// Whether this process is a client; a forked child becomes one here, with the first memory that it makes.
+fn is_client(process: &Process) -> bool {
+    loop {
+        match process.phase.load(Ordering::Acquire) {
+            process::READY => return true,
+            process::NOTHING => start::join_forked(process),
+            process::CONNECTING => sys::futex_wait(&process.phase, process::CONNECTING),
+            _ => return false,
+        }
+    }
+}
+
+/// Has the server manage new memory, of whole pages. Where that cannot be, it stays the kernel's, and is counted.
+fn manage(start: usize, length: usize) {
+    const NO_HUGE_PAGE: usize = 15;
+    let Some(process) = process::process() else { return };
+    if process::FILTERED.load(Ordering::Relaxed) != 0 || !is_client(process) {
+        return;
+    }
+    // SAFETY: pages of 4 KiB instead of larger ones; the content is the same.
+    let _ = unsafe { sys::madvise(start, length, NO_HUGE_PAGE) };
+    if register(process, start, length).is_err() && !mailbox::ask(process, mailbox::REGISTER, [start, length], || ()) {
+        let [private, ..] = &process.unmanaged;
+        private.fetch_add(length as u64, Ordering::Relaxed);
+    }
+}
+
+/// Through the descriptor in the program's own table, if it is still there.
+fn register(process: &Process, start: usize, length: usize) -> Answer {
+    let fd = process.program_fd.load(Ordering::Relaxed) - 1;
+    if fd < 0 {
+        return Err(Errno::NOENT);
+    }
+    userfault::register(fd, start, length, userfault::MISSING | userfault::WRITE_PROTECT)
+}
+
+/// What `MAP_POPULATE` would have done, after the registration.
+fn populate(start: usize, length: usize, protection: usize) {
+    const POPULATE_READ: usize = 22;
+    const POPULATE_WRITE: usize = 23;
+    let advice = if protection & sys::PROT_WRITE != 0 {
+        POPULATE_WRITE
+    } else {
+        POPULATE_READ
+    };
+    // SAFETY: brings pages in; like the flag, it may fail without harm.
+    let _ = unsafe { sys::madvise(start, length, advice) };
+}
+
+/// Notes that a filter of system calls is being set up: from then on this library makes no calls of its own on the
+/// program's threads, and new memory stays the kernel's.
+fn note_filter() {
+    process::FILTERED.store(1, Ordering::Relaxed);
+    if let Some(process) = process::process() {
+        process.filtered.store(1, Ordering::Relaxed);
+    }
+}
+
+/// The C library's `prctl`, which may set up a filter.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
+    const SET_SECCOMP: c_int = 22;
+    if option == SET_SECCOMP {
+        note_filter();
+    }
+    // SAFETY: the program's own call.
+    match unsafe { sys::call5(sys::PRCTL, sys::arg(option), a, b, c, d) } {
+        Ok(answer) => sys::descriptor(answer),
+        Err(errno) => fail(errno, -1),
+    }
+}
+
+/// The C library's `syscall`, which may set up a filter.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
+    const SECCOMP: usize = 317;
+    if number == SECCOMP {
+        note_filter();
+    }
+    // SAFETY: the program's own call.
+    match unsafe { sys::call(number, [a, b, c, d, e, f]) } {
+        Ok(answer) => answer.cast_signed(),
+        Err(errno) => fail(errno, -1),
+    }
+}

@@ -1,0 +1,41 @@
+//! The agent: a library that `freehold exec` has loaded into a program, so that a memory server can manage the
+//! program's memory without the program knowing.
+//!
+//! # What it does
+//! - When the program is loaded it opens userfaultfds, introduces itself to the server and starts a
+//!   thread that carries out the server's orders: moving private pages out of the address space (`UFFDIO_MOVE`) and
+//!   dropping mappings of shared ones, which only a process itself can do.
+//! - Text and read-only data of the program and its libraries are served from objects that the server shares between
+//!   all processes that run the same file.
+//! - New anonymous private memory is registered where the C library makes it. Thread stacks, data segments and what was
+//!   there before stay the kernel's.
+//! - A forked child becomes a client with the first memory that it makes; until then the server only serves it.
+//!
+//! # Absences
+//! - The agent thread calls nothing outside this library: the C library's text is managed memory and may be missing
+//!   while it runs. No thread-local storage, no allocation, no lock but the mailbox's.
+//! - The program's table of descriptors gets one new entry, high up and closed on exec; the program may close it.
+//! - No signal handler, no change of the program's signal masks.
+//! - Without `FREEHOLD_SOCKET` in the environment the library does nothing at all.
+//!
+//! Where a program cannot be managed it runs as without the library, and standard error says why.
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+compile_error!("freehold-agent supports Linux on x86-64 only: it makes system calls by hand");
+
+mod client;
+pub mod hooks;
+mod mailbox;
+mod maps;
+mod memory;
+mod orders;
+mod patch;
+mod process;
+mod report;
+mod session;
+mod settings;
+mod start;
+mod sys;
+mod text;
+mod userfault;
+mod watch;

@@ -1,0 +1,106 @@
+//! What the program's threads ask of the agent thread, one request at a time.
+
+use core::sync::atomic::Ordering;
+
+use crate::client::Client;
+use crate::process::{self, Process};
+use crate::session::Session;
+use crate::{orders, sys, text, userfault};
+
+/// Register the private memory at the two arguments, address and length.
+pub(crate) const REGISTER: u32 = 1;
+/// Serve the text of the objects whose dynamic sections are in the client's table.
+pub(crate) const TEXT: u32 = 2;
+
+/// Asks and waits; `prepare` runs once the agent is the caller's alone. Whether it was done.
+pub(crate) fn ask(process: &Process, request: u32, arguments: [usize; 2], prepare: impl FnOnce()) -> bool {
+    let mask = block_signals();
+    lock(process);
+    prepare();
+    for (place, argument) in process.arguments.iter().zip(arguments) {
+        place.store(argument, Ordering::Relaxed);
+    }
+    let before = process.met.load(Ordering::Acquire);
+    process.request.store(request, Ordering::Release);
+    orders::ring(process);
+    while process.met.load(Ordering::Acquire) == before {
+        sys::futex_wait(&process.met, before);
+    }
+    let [answer, _] = &process.arguments;
+    let done = answer.load(Ordering::Relaxed) == 1;
+    unlock(process);
+    restore_signals(mask);
+    done
+}
+
+/// The agent thread's side: meets a request if there is one.
+pub(crate) fn answer(client: &'static Client, session: &mut Session) -> bool {
+    let Some(process) = process::process() else {
+        return false;
+    };
+    let request = process.request.load(Ordering::Acquire);
+    if request == 0 {
+        return false;
+    }
+    let [first, second] = &process.arguments;
+    let done = match request {
+        REGISTER => {
+            let (start, length) = (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed));
+            let modes = userfault::MISSING | userfault::WRITE_PROTECT;
+            userfault::register(client.descriptors.private, start, length, modes).is_ok()
+        }
+        TEXT => {
+            text::serve(client, process, session);
+            true
+        }
+        _ => false,
+    };
+    first.store(usize::from(done), Ordering::Relaxed);
+    process.request.store(0, Ordering::Relaxed);
+    process.met.fetch_add(1, Ordering::Release);
+    sys::futex_wake(&process.met);
+    true
+}
+
+fn lock(process: &Process) {
+    let free = |from, to| {
+        let word = &process.lock;
+        word.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    };
+    if free(0, 1) {
+        return;
+    }
+    // 2: somebody waits.
+    while process.lock.swap(2, Ordering::Acquire) != 0 {
+        sys::futex_wait(&process.lock, 2);
+    }
+}
+
+fn unlock(process: &Process) {
+    if process.lock.swap(0, Ordering::Release) == 2 {
+        sys::futex_wake(&process.lock);
+    }
+}
+
+/// Blocks every signal of the calling thread, so that no handler comes back here while the lock is held.
+pub(crate) fn block_signals() -> u64 {
+    set_mask(u64::MAX)
+}
+
+/// Lets through again what was let through before.
+pub(crate) fn restore_signals(mask: u64) {
+    set_mask(mask);
+}
+
+fn set_mask(mask: u64) -> u64 {
+    const SET_MASK: usize = 2;
+    let mut before = 0_u64;
+    let (new, old) = (
+        core::ptr::from_ref(&mask) as usize,
+        core::ptr::from_mut(&mut before) as usize,
+    );
+    // SAFETY: the two sets of this call, of eight bytes each.
+    let _ = unsafe { sys::call5(sys::SIGPROCMASK, SET_MASK, new, old, 8, 0) };
+    before
+}

@@ -1,0 +1,169 @@
+//! The agent thread: carries the server's orders out, and what the program's threads ask of it.
+//!
+//! Everything here runs without the C library, whose text may be missing at the time.
+
+use core::sync::atomic::Ordering;
+
+use freehold_protocol::channel::{Action, Channel, Order, Outcome, Position, Reply};
+
+use crate::client::{Client, STAGED};
+use crate::process::{PAGE, Process};
+use crate::session::Session;
+use crate::{mailbox, sys, watch};
+
+mod surrender;
+mod zap;
+
+/// What the agent thread keeps to itself.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    client: &'static Client,
+    channel: &'static Channel,
+    orders: Position,
+    replies: Position,
+    pub(crate) session: Session,
+}
+
+/// The orders that are carried out together.
+pub(crate) type Batch = [Option<Order>; STAGED];
+
+/// Where the agent thread begins: `address` is its client's.
+pub(crate) extern "C" fn begin(address: usize) -> ! {
+    let client = Client::at(address);
+    loop {
+        match client.go.load(Ordering::Acquire) {
+            0 => sys::futex_wait(&client.go, 0),
+            1 => break,
+            _ => end_thread(),
+        }
+    }
+    detach(client);
+    client.detached.store(1, Ordering::Release);
+    sys::futex_wake(&client.detached);
+    watch::start(address);
+    let mut agent = Agent {
+        client,
+        channel: client.channel(),
+        orders: Position::default(),
+        replies: Position::default(),
+        session: Session::over(client.descriptors.socket),
+    };
+    agent.run()
+}
+
+fn end_thread() -> ! {
+    const EXIT: usize = 60;
+    loop {
+        // SAFETY: ends this thread alone, which holds nothing.
+        let _ = unsafe { sys::call5(EXIT, 0, 0, 0, 0, 0) };
+    }
+}
+
+/// Takes a table of descriptors of its own, closes in it all that is the program's, and gives up all capabilities:
+/// whatever the program does with its own, this thread must not be a way around it.
+fn detach(client: &Client) {
+    const UNSHARE: usize = 272;
+    const CLONE_FILES: usize = 0x400;
+    // SAFETY: touches no memory.
+    if unsafe { sys::call5(UNSHARE, CLONE_FILES, 0, 0, 0, 0) }.is_err() {
+        sys::kill_self();
+    }
+    let mut own = client.descriptors.all();
+    own.sort_unstable();
+    let mut from = 0_usize;
+    for fd in own {
+        let Ok(fd) = usize::try_from(fd) else { continue };
+        if fd > from {
+            close_between(from, fd - 1);
+        }
+        from = fd + 1;
+    }
+    close_between(from, u32::MAX as usize);
+    let header: [u32; 2] = [0x2008_0522, 0];
+    let none = [0_u32; 6];
+    // SAFETY: the two structures of this call. Where it is refused, nothing changes.
+    let _ = unsafe { sys::call5(sys::CAPSET, header.as_ptr() as usize, none.as_ptr() as usize, 0, 0, 0) };
+}
+
+fn close_between(first: usize, last: usize) {
+    // SAFETY: touches no memory.
+    let _ = unsafe { sys::call5(sys::CLOSE_RANGE, first, last, 0, 0, 0) };
+}
+
+impl Agent {
+    fn run(&mut self) -> ! {
+        loop {
+            let seen = self.channel.bell.load(Ordering::SeqCst);
+            let worked = self.carry_out();
+            let asked = mailbox::answer(self.client, &mut self.session);
+            if worked || asked {
+                continue;
+            }
+            self.channel.asleep.store(1, Ordering::SeqCst);
+            if self.channel.bell.load(Ordering::SeqCst) == seen {
+                sys::futex_wait(&self.channel.bell, seen);
+            }
+            self.channel.asleep.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Carries out what is there, at most a batch; whether anything was.
+    fn carry_out(&mut self) -> bool {
+        let mut batch: Batch = [None; STAGED];
+        let mut count = 0;
+        for place in &mut batch {
+            match self.channel.orders.pop::<Order>(&mut self.orders) {
+                Ok(Some(order)) => {
+                    *place = Some(order);
+                    count += 1;
+                }
+                Ok(None) => break,
+                // The server does not keep to its own protocol, or somebody has written over the channel.
+                Err(_) => sys::kill_self(),
+            }
+        }
+        if count == 0 {
+            return false;
+        }
+        let mut outcomes = [Outcome::Refused; STAGED];
+        for (order, outcome) in batch.iter().flatten().zip(&mut outcomes) {
+            if order.action == Action::Zap {
+                *outcome = zap::zap(self.client, order);
+            }
+        }
+        surrender::surrender(self.client, &batch, &mut outcomes);
+        for (order, outcome) in batch.iter().flatten().zip(outcomes) {
+            let reply = Reply {
+                sequence: order.sequence,
+                outcome,
+            };
+            if !self.channel.replies.push(&mut self.replies, reply) {
+                sys::kill_self();
+            }
+        }
+        let one = 1_u64;
+        let place = core::ptr::from_ref(&one) as usize;
+        // SAFETY: reads eight bytes.
+        let _ = unsafe { sys::call5(sys::WRITE, sys::arg(self.client.descriptors.event), place, 8, 0, 0) };
+        true
+    }
+}
+
+/// The part of an address space where a program's pages can be.
+pub(crate) fn page_range(order: &Order) -> Option<(usize, usize)> {
+    const END: usize = 1 << 47;
+    let start = usize::try_from(order.address).ok()?;
+    let length = (order.pages as usize).checked_mul(PAGE)?;
+    let inside = start.is_multiple_of(PAGE) && length > 0 && start < END && length <= END - start;
+    inside.then_some((start, length))
+}
+
+/// Wakes the agent thread, which looks at everything that may be asked of it.
+pub(crate) fn ring(process: &Process) {
+    let address = process.client.load(Ordering::Acquire);
+    if address != 0 {
+        let channel = Client::at(address).channel();
+        channel.bell.fetch_add(1, Ordering::SeqCst);
+        sys::futex_wake(&channel.bell);
+    }
+}

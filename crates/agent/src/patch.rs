@@ -1,0 +1,172 @@
+//! Overwriting the entries of functions of the C library and the dynamic linker.
+//!
+//! An entry becomes a jump to this library. The functions are found through the dynamic symbols, and refused unless
+//! they look as expected: long enough, with the system call in them that takes their place.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::Ordering;
+
+use crate::hooks;
+use crate::process::PAGE;
+use crate::sys;
+
+/// `jmp *0(%rip)` and the address.
+const JUMP: usize = 14;
+
+const NEXT: usize = usize::MAX;
+const ENTRY_SYMBOL: c_int = 1;
+
+#[repr(C)]
+struct Information {
+    file: *const c_char,
+    base: *mut c_void,
+    name: *const c_char,
+    address: *mut c_void,
+}
+
+/// `Elf64_Sym`
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    information: u8,
+    other: u8,
+    section: u16,
+    value: u64,
+    size: u64,
+}
+
+unsafe extern "C" {
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn dladdr1(address: *const c_void, to: *mut Information, extra: *mut *mut c_void, flags: c_int) -> c_int;
+}
+
+/// Why a function cannot be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PatchError(pub(crate) &'static [u8]);
+
+/// Replaces what makes memory and what tells of new objects; which pages have been changed.
+///
+/// `changed` is the linker's function that debuggers stop at, which its table names.
+pub(crate) fn install(changed: usize) -> Result<[usize; 4], PatchError> {
+    // The next after this library; opening the C library by name would have the allocator make its heap too early.
+    let find = |name: &CStr| {
+        // SAFETY: the name ends.
+        unsafe { dlsym(core::ptr::without_provenance_mut(NEXT), name.as_ptr()) as usize }
+    };
+    let current = find(c"__curbrk");
+    if current == 0 {
+        return Err(PatchError(b"the C library has no symbol __curbrk"));
+    }
+    hooks::CURRENT_BREAK.store(core::ptr::with_exposed_provenance_mut(current), Ordering::Relaxed);
+    let map = find(c"mmap64");
+    let brk = find(c"brk");
+    // Everything is looked at before anything is changed.
+    check(
+        map,
+        &[0xB8, 9, 0, 0, 0, 0x0F, 5],
+        b"mmap64 of the C library is not as expected",
+    )?;
+    check(
+        brk,
+        &[0xB8, 12, 0, 0, 0, 0x0F, 5],
+        b"brk of the C library is not as expected",
+    )?;
+    check_empty(changed)?;
+    let mut pages = [0; 4];
+    let entries = [
+        (map, hooks::mmap as *const () as usize),
+        (brk, hooks::brk as *const () as usize),
+        (changed, hooks::objects_changed as *const () as usize),
+    ];
+    for ((entry, replacement), page) in entries.into_iter().zip(&mut pages) {
+        overwrite(entry, replacement)?;
+        *page = entry / PAGE * PAGE;
+    }
+    Ok(pages)
+}
+
+fn bytes(address: usize, length: usize) -> &'static [u8] {
+    // SAFETY: a function of a loaded library, at least this long, which stays.
+    unsafe { core::slice::from_raw_parts(core::ptr::with_exposed_provenance(address), length) }
+}
+
+/// The function's size by its symbol; 0 where it has none, or is not the C library's.
+fn size(address: usize) -> usize {
+    let mut information = Information {
+        file: core::ptr::null(),
+        base: core::ptr::null_mut(),
+        name: core::ptr::null(),
+        address: core::ptr::null_mut(),
+    };
+    let mut symbol = core::ptr::null_mut();
+    // SAFETY: the two places are written, nothing else.
+    let found = unsafe {
+        dladdr1(
+            core::ptr::with_exposed_provenance(address),
+            &raw mut information,
+            &raw mut symbol,
+            ENTRY_SYMBOL,
+        )
+    };
+    if found == 0 || symbol.is_null() || information.file.is_null() || information.address as usize != address {
+        return 0;
+    }
+    // Another allocator may have its own.
+    // SAFETY: the linker's names end.
+    if !unsafe { CStr::from_ptr(information.file) }
+        .to_bytes()
+        .ends_with(b"/libc.so.6")
+    {
+        return 0;
+    }
+    // SAFETY: with this flag it is a symbol of a loaded library.
+    let symbol = unsafe { &*symbol.cast::<Symbol>() };
+    usize::try_from(symbol.size).unwrap_or(0)
+}
+
+fn check(entry: usize, within: &[u8], otherwise: &'static [u8]) -> Result<(), PatchError> {
+    const LONGEST: usize = 256;
+    let length = if entry == 0 { 0 } else { size(entry) };
+    let fits = (JUMP..LONGEST).contains(&length)
+        && in_one_page(entry)
+        && bytes(entry, length)
+            .windows(within.len())
+            .any(|window| window == within);
+    if fits { Ok(()) } else { Err(PatchError(otherwise)) }
+}
+
+/// The linker's function is a bare return, and what follows up to the next function is filling.
+fn check_empty(entry: usize) -> Result<(), PatchError> {
+    const RETURN: u8 = 0xC3;
+    let error = PatchError(b"_dl_debug_state of the dynamic linker is not as expected");
+    if entry == 0 || !entry.is_multiple_of(16) || !in_one_page(entry) {
+        return Err(error);
+    }
+    let filling = |byte: &u8| matches!(byte, 0x66 | 0x2E | 0x0F | 0x1F | 0x40 | 0x44 | 0x80 | 0x84 | 0x90 | 0);
+    match bytes(entry, 16) {
+        [RETURN, rest @ ..] if rest.iter().all(filling) => Ok(()),
+        _ => Err(error),
+    }
+}
+
+fn in_one_page(entry: usize) -> bool {
+    entry % PAGE + JUMP <= PAGE
+}
+
+fn overwrite(entry: usize, replacement: usize) -> Result<(), PatchError> {
+    let page = entry / PAGE * PAGE;
+    let protect = |protection| {
+        // SAFETY: the page stays readable and executable for whoever runs it.
+        unsafe { sys::call5(sys::MPROTECT, page, PAGE, protection, 0, 0) }
+    };
+    let run = sys::PROT_READ | sys::PROT_EXEC;
+    let refused = PatchError(b"the kernel does not let the text of the C library be changed");
+    protect(run | sys::PROT_WRITE).map_err(|_| refused)?;
+    let place = core::ptr::with_exposed_provenance_mut::<u8>(entry);
+    // SAFETY: the entry has room for the jump (`check`), the page may be written, and no other thread runs yet.
+    unsafe {
+        place.cast::<[u8; 6]>().write_unaligned([0xFF, 0x25, 0, 0, 0, 0]);
+        place.add(6).cast::<usize>().write_unaligned(replacement);
+    }
+    protect(run).map(|_| ()).map_err(|_| refused)
+}

@@ -1,0 +1,267 @@
+//! System calls by hand: nothing of the C library, no thread-local storage, no `errno`.
+
+use core::arch::asm;
+
+/// What the kernel answered: a number of its own, or why not.
+pub(crate) type Answer = Result<usize, Errno>;
+
+/// The kernel's number for a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) i32);
+
+impl Errno {
+    pub(crate) const NOENT: Self = Self(2);
+    pub(crate) const INTR: Self = Self(4);
+    pub(crate) const AGAIN: Self = Self(11);
+    pub(crate) const BUSY: Self = Self(16);
+    pub(crate) const EXIST: Self = Self(17);
+    pub(crate) const INVAL: Self = Self(22);
+}
+
+pub(crate) const READ: usize = 0;
+pub(crate) const WRITE: usize = 1;
+pub(crate) const CLOSE: usize = 3;
+pub(crate) const POLL: usize = 7;
+pub(crate) const MMAP: usize = 9;
+pub(crate) const MPROTECT: usize = 10;
+pub(crate) const BRK: usize = 12;
+pub(crate) const SIGPROCMASK: usize = 14;
+pub(crate) const IOCTL: usize = 16;
+pub(crate) const PREAD: usize = 17;
+pub(crate) const PWRITE: usize = 18;
+pub(crate) const MADVISE: usize = 28;
+pub(crate) const GETPID: usize = 39;
+pub(crate) const SOCKET: usize = 41;
+pub(crate) const CONNECT: usize = 42;
+pub(crate) const SENDMSG: usize = 46;
+pub(crate) const RECVMSG: usize = 47;
+pub(crate) const CLONE: usize = 56;
+pub(crate) const KILL: usize = 62;
+pub(crate) const FCNTL: usize = 72;
+pub(crate) const CAPSET: usize = 126;
+pub(crate) const PRCTL: usize = 157;
+pub(crate) const FUTEX: usize = 202;
+pub(crate) const OPENAT: usize = 257;
+pub(crate) const NEWFSTATAT: usize = 262;
+pub(crate) const PRLIMIT: usize = 302;
+pub(crate) const USERFAULTFD: usize = 323;
+pub(crate) const CLOSE_RANGE: usize = 436;
+
+/// One system call.
+///
+/// # Safety
+/// As the call asks for.
+#[inline]
+pub(crate) unsafe fn call(number: usize, a: [usize; 6]) -> Answer {
+    let mut answer = number;
+    // SAFETY: the kernel keeps all registers but those named; what the call does to memory is the caller's word.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") answer,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    let signed = answer.cast_signed();
+    if (-4095..0).contains(&signed) {
+        return Err(Errno(i32::try_from(-signed).unwrap_or(i32::MAX)));
+    }
+    Ok(answer)
+}
+
+/// A call of up to five plain arguments; the rest are zero.
+///
+/// # Safety
+/// As the call asks for.
+#[inline]
+pub(crate) unsafe fn call5(number: usize, a: usize, b: usize, c: usize, d: usize, e: usize) -> Answer {
+    // SAFETY: the caller's word.
+    unsafe { call(number, [a, b, c, d, e, 0]) }
+}
+
+/// A descriptor as an argument.
+pub(crate) const fn arg(fd: i32) -> usize {
+    (fd as isize).cast_unsigned()
+}
+
+/// A descriptor as an answer.
+pub(crate) fn descriptor(answer: usize) -> i32 {
+    i32::try_from(answer).unwrap_or(-1)
+}
+
+/// Closes a descriptor that is this library's own.
+pub(crate) fn close(fd: i32) {
+    if fd >= 0 {
+        // SAFETY: touches no memory.
+        let _ = unsafe { call5(CLOSE, arg(fd), 0, 0, 0, 0) };
+    }
+}
+
+/// A request to a descriptor, about `argument`.
+///
+/// # Safety
+/// `T` is the structure of the request, and what the request does to memory is as the caller wants it.
+pub(crate) unsafe fn ioctl<T>(fd: i32, request: u64, argument: &mut T) -> Answer {
+    // usize and u64 are the same size on the one architecture supported.
+    let number = usize::try_from(request).unwrap_or(0);
+    // SAFETY: the caller's word.
+    unsafe { call5(IOCTL, arg(fd), number, core::ptr::from_mut(argument) as usize, 0, 0) }
+}
+
+const FUTEX_WAIT: usize = 0;
+const FUTEX_WAKE: usize = 1;
+
+/// Sleeps while `word` is `value`, until woken. May return early.
+pub(crate) fn futex_wait(word: &core::sync::atomic::AtomicU32, value: u32) {
+    // SAFETY: reads the word only.
+    let _ = unsafe { call5(FUTEX, word.as_ptr() as usize, FUTEX_WAIT, value as usize, 0, 0) };
+}
+
+/// Wakes all sleepers on `word`.
+pub(crate) fn futex_wake(word: &core::sync::atomic::AtomicU32) {
+    // SAFETY: reads no memory.
+    let _ = unsafe { call5(FUTEX, word.as_ptr() as usize, FUTEX_WAKE, i32::MAX as usize, 0, 0) };
+}
+
+/// Ends this process at once.
+pub(crate) fn kill_self() -> ! {
+    loop {
+        // SAFETY: touches no memory.
+        let _ = unsafe {
+            let pid = call5(GETPID, 0, 0, 0, 0, 0).unwrap_or(0);
+            call5(KILL, pid, 9, 0, 0, 0)
+        };
+    }
+}
+
+/// Advice about memory of this library or of the program.
+///
+/// # Safety
+/// Nobody relies on what the advice takes away.
+pub(crate) unsafe fn madvise(address: usize, length: usize, advice: usize) -> Answer {
+    // SAFETY: the caller's word.
+    unsafe { call5(MADVISE, address, length, advice, 0, 0) }
+}
+
+pub(crate) const PROT_READ: usize = 1;
+pub(crate) const PROT_WRITE: usize = 2;
+pub(crate) const PROT_EXEC: usize = 4;
+pub(crate) const MAP_SHARED: usize = 1;
+pub(crate) const MAP_PRIVATE: usize = 2;
+pub(crate) const MAP_FIXED: usize = 0x10;
+pub(crate) const MAP_ANONYMOUS: usize = 0x20;
+pub(crate) const MAP_NORESERVE: usize = 0x4000;
+
+/// New anonymous memory of this library's own.
+pub(crate) fn anonymous(length: usize, protection: usize) -> Answer {
+    let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    // SAFETY: a new mapping, wherever there is room.
+    unsafe { call(MMAP, [0, length, protection, flags, usize::MAX, 0]) }
+}
+
+/// Reads on.
+pub(crate) fn read(fd: i32, buffer: &mut [u8]) -> Answer {
+    // SAFETY: the kernel writes inside the buffer.
+    unsafe { call5(READ, arg(fd), buffer.as_mut_ptr() as usize, buffer.len(), 0, 0) }
+}
+
+const AT_FDCWD: usize = (-100_isize).cast_unsigned();
+const CLOEXEC: usize = 0o2_000_000;
+
+/// Opens a file to read (`write` false) or to append to. The path ends with a zero byte.
+pub(crate) fn open(path: &[u8], write: bool) -> Result<i32, Errno> {
+    if path.last() != Some(&0) {
+        return Err(Errno::INVAL);
+    }
+    let flags = CLOEXEC | if write { 0o2001 } else { 0 };
+    // SAFETY: the path ends inside its slice.
+    unsafe { call5(OPENAT, AT_FDCWD, path.as_ptr() as usize, flags, 0, 0) }.map(descriptor)
+}
+
+/// Which file a descriptor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileId {
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
+    pub(crate) inode: u64,
+}
+
+/// Which file a descriptor is.
+pub(crate) fn identity(fd: i32) -> Result<FileId, Errno> {
+    const EMPTY_PATH: usize = 0x1000;
+    let mut stat = [0_u64; 18];
+    let empty = [0_u8; 1];
+    // SAFETY: the structure is 144 bytes on this architecture.
+    unsafe {
+        call5(
+            NEWFSTATAT,
+            arg(fd),
+            empty.as_ptr() as usize,
+            stat.as_mut_ptr() as usize,
+            EMPTY_PATH,
+            0,
+        )?;
+    }
+    let [device, inode, ..] = stat;
+    let major = (device >> 8 & 0xFFF) | (device >> 32 & 0xFFFF_F000);
+    let minor = (device & 0xFF) | (device >> 12 & 0xFFFF_FF00);
+    Ok(FileId {
+        major: u32::try_from(major).unwrap_or(0),
+        minor: u32::try_from(minor).unwrap_or(0),
+        inode,
+    })
+}
+
+/// How many names a file or directory has.
+pub(crate) fn links(path: &[u8]) -> Result<u64, Errno> {
+    if path.last() != Some(&0) {
+        return Err(Errno::INVAL);
+    }
+    let mut stat = [0_u64; 18];
+    // SAFETY: the path ends inside its slice, and the structure is 144 bytes on this architecture.
+    unsafe {
+        call5(
+            NEWFSTATAT,
+            AT_FDCWD,
+            path.as_ptr() as usize,
+            stat.as_mut_ptr() as usize,
+            0,
+            0,
+        )?
+    };
+    let [_, _, links, ..] = stat;
+    Ok(links)
+}
+
+/// Starts a thread that shares `flags` with its maker, runs `entry(argument)` on the stack below `top`, and never ends.
+///
+/// # Safety
+/// `top` is 16-byte aligned with enough unused memory below that stays for ever; `entry` uses neither thread-local
+/// storage nor the C library.
+pub(crate) unsafe fn spawn(flags: usize, top: usize, entry: extern "C" fn(usize) -> !, argument: usize) -> Answer {
+    let mut answer = CLONE;
+    // SAFETY: the new thread begins behind the call with a stack of its own and never comes back.
+    unsafe {
+        asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call r13",
+            "ud2",
+            "2:",
+            inlateout("rax") answer,
+            in("rdi") flags, in("rsi") top, in("rdx") 0, in("r10") 0, in("r8") 0,
+            in("r12") argument, in("r13") entry,
+            lateout("rcx") _, lateout("r11") _,
+        );
+    }
+    let signed = answer.cast_signed();
+    if signed < 0 {
+        return Err(Errno(i32::try_from(-signed).unwrap_or(i32::MAX)));
+    }
+    Ok(answer)
+}

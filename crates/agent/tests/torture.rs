@@ -1,0 +1,62 @@
+//! Programs give the same results while a server takes their pages away at random, all the time.
+
+mod support;
+
+use std::process::{Command, Output};
+use support::Torture;
+
+fn compare(name: &str, program: &str, arguments: &[&str]) {
+    if !support::has_rights() {
+        return;
+    }
+    let Ok(native) = Command::new(program).args(arguments).output() else {
+        println!("passed over: {program} is not here");
+        return;
+    };
+    let seed = std::env::var("FREEHOLD_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or(1);
+    println!("seed {seed}");
+    for rate in [0, 6] {
+        let torture = Torture::start(&format!("{name}-{rate}"), rate, seed);
+        let managed = torture.command(program).args(arguments).output().expect("a program");
+        let counts = torture.counts();
+        println!("{counts:?}");
+        assert_eq!(text(&native), text(&managed), "{program} under rate {rate}");
+        assert_eq!(native.status, managed.status, "{program} under rate {rate}");
+        assert!(counts.clients > 0, "the agent was there");
+        assert!(counts.shared_faults > 0, "text was served");
+        assert_eq!(counts.lost, 0, "pages lost");
+        assert_eq!(counts.refused, 0, "pages refused");
+    }
+}
+
+fn text(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn sort_with_threads() {
+    let script = "seq 60000 | sort -r | sort -n --parallel=3 -S 2M | cksum";
+    compare("sort", "sh", &["-c", script]);
+}
+
+#[test]
+fn shell_with_many_children() {
+    let script = "for i in 1 2 3 4 5 6 7 8; do x=$(echo $i | tr 1-8 a-h); (echo sub $x; exit $i); echo $?; done";
+    compare("shell", "bash", &["-c", script]);
+}
+
+#[test]
+fn perl_with_a_large_hash() {
+    let script = "my %h; $h{$_} = $_ * 3 for 1..50000; my $s = 0; $s += $_ for values %h; print $s";
+    compare("perl", "perl", &["-e", script]);
+}
+
+#[test]
+fn compressors() {
+    let script = "seq 30000 | gzip -9 | gzip -d | xz -1 | xz -d | cksum";
+    compare("compressors", "sh", &["-c", script]);
+}
