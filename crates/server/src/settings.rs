@@ -36,10 +36,11 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// A server of `frames` frames with four times as many pages, which are kept in memory.
+    /// A server of `frames` frames with four times as many pages, but at least 2 GiB of them, which are kept in memory.
+    /// Private memory is counted in pieces of 4 MiB, however little of one is used.
     #[must_use]
     pub fn new(frames: FrameCount) -> Self {
-        let pages = frames.get().saturating_mul(4).clamp(1, 1 << 30);
+        let pages = frames.get().saturating_mul(4).clamp(1 << 19, 1 << 30);
         Self {
             frames,
             pages: PageCount::new(pages),

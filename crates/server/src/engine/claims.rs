@@ -188,20 +188,24 @@ impl Engine {
             FaultFailure::WriteBack => "no frame is to be had, for a page could not be written to the store",
             FaultFailure::NoFrame => "no frame is to be had",
         };
-        if let Some(client) = self.client(claim.client) {
-            let (pid, address) = (client.pid, claim.address);
-            let poisoned = match (client.userfault(claim.which), page_range(address)) {
-                (Some(userfault), Some(range)) => userfault.poison(range).is_ok(),
-                _ => false,
-            };
-            if !poisoned {
-                // Older than 6.6, or the page is there: the whole process is told.
-                let _ = rustix::process::pidfd_send_signal(&client.pidfd, rustix::process::Signal::BUS);
-            }
-            self.notice(format!(
-                "process {pid} gets SIGBUS for its page at {address:#x}: {text}"
-            ));
-        }
+        self.give_error(&claim, text);
         self.end_claim(name, claim, Installed::Gone);
+    }
+
+    /// Whoever touches the page gets SIGBUS, now and later.
+    pub(super) fn give_error(&mut self, claim: &Claim, why: &str) {
+        let Some(client) = self.client(claim.client) else {
+            return;
+        };
+        let (pid, address) = (client.pid, claim.address);
+        let poisoned = match (client.userfault(claim.which), page_range(address)) {
+            (Some(userfault), Some(range)) => userfault.poison(range).is_ok(),
+            _ => false,
+        };
+        if !poisoned {
+            // Older than 6.6, or the page is there: the whole process is told.
+            let _ = rustix::process::pidfd_send_signal(&client.pidfd, rustix::process::Signal::BUS);
+        }
+        self.notice(format!("process {pid} gets SIGBUS for its page at {address:#x}: {why}"));
     }
 }

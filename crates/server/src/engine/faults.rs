@@ -52,7 +52,13 @@ impl Engine {
             return;
         }
         let found = match client.segment(claim.address) {
-            None if claim.which == Which::Private => self.make_chunk(&claim),
+            // Without a task there is nobody to charge it to yet.
+            None if claim.which == Which::Private && !client.tasks.is_empty() => {
+                if let Some((start, segment)) = self.make_chunk(&claim) {
+                    self.fault_in(claim, start, &segment);
+                }
+                return;
+            }
             found => found,
         };
         match found {

@@ -1,6 +1,7 @@
 //! The engine's own law, beside the core's: what it holds of private pages adds up.
 
 use crate::engine::Engine;
+use crate::engine::keys::ClientId;
 use crate::engine::outbox::About;
 use crate::engine::rows::{Content, Where};
 use freehold_core::units::PageIndex;
@@ -60,5 +61,32 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// A client in a few lines, for who looks for what it waits for.
+    #[must_use]
+    pub fn describe(&self, id: ClientId) -> String {
+        let Some(client) = self.client(id) else {
+            return "the client is gone".to_owned();
+        };
+        let mut text = format!(
+            "process {}: {} resident, {} slots, parked {:?}, deferred {:?}\n",
+            client.pid,
+            client.resident,
+            client.slots.taken(),
+            client.parked,
+            client.deferred
+        );
+        for order in client.outbox.outstanding() {
+            text.push_str(&format!("order {order:?}\n"));
+        }
+        for (_, task) in self.tasks.iter().filter(|(_, task)| task.client == id) {
+            text.push_str(&format!("task {}: queued {:?}\n", task.name, task.queued));
+            for pending in task.lanes.iter().filter_map(|lane| lane.pending) {
+                let page = self.core.page(pending.object, pending.page);
+                text.push_str(&format!("  waits {pending:?}: {page:?}\n"));
+            }
+        }
+        text
     }
 }

@@ -219,7 +219,7 @@ impl Engine {
         let (object, mapping) = match used {
             Ok(found) => found,
             Err(error) => {
-                self.notice(format!("private memory cannot be managed: {error}"));
+                self.give_error(claim, &format!("its private memory cannot be managed: {error}"));
                 return None;
             }
         };

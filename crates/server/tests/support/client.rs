@@ -26,6 +26,19 @@ pub(crate) const DEAF: u64 = 7;
 /// Mapping, pages, seed: reads and writes at random until killed; every value read must be one that was written.
 pub(crate) const CHURN: u64 = 8;
 
+// Programs only.
+/// Pages: maps private memory.
+pub(crate) const ANONYMOUS: u64 = 10;
+/// Mapping, first page, count: drops them.
+pub(crate) const DROP: u64 = 11;
+/// Mapping, first page, count: unmaps them.
+pub(crate) const UNMAP: u64 = 12;
+/// Mapping: moves it elsewhere.
+pub(crate) const MOVE: u64 = 13;
+/// Mapping, first page, count, seed: forks a child that looks for the pattern, while the parent writes another to every
+/// second page; how many pages were wrong.
+pub(crate) const FORK: u64 = 14;
+
 const WORDS: usize = PAGE_SIZE / 8;
 
 /// What `FILL` writes to a page.

@@ -14,6 +14,7 @@ use freehold_server::{
     ClientId, ClientRole, Engine, MapKey, MapRequest, NewClient, ObjectKey, Pagers, RegionRequest, Settings, Shared,
     TaskKey,
 };
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::process::{Child, Command, Stdio};
@@ -139,6 +140,57 @@ impl Client {
         }
     }
 
+    /// Starts a program: with private memory.
+    pub(crate) fn program(server: &Server) -> Self {
+        let (mine, its) = PacketSocket::pair().unwrap();
+        let process = Command::new(program_file())
+            .stdin(Stdio::from(OwnedFd::from(its)))
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_child(&process);
+        let mut buffer = [0; 4];
+        let mut hello = mine.receive(&mut buffer).unwrap().expect("the program has ended early");
+        let shared = hello.descriptors.pop();
+        let new = NewClient {
+            role: ClientRole::Program,
+            pid: process.id(),
+            uid: 0,
+            pidfd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap(),
+            name: "program".to_owned(),
+            agent_thread: u32::from_le_bytes(buffer),
+            private: hello.descriptors.pop(),
+            shared,
+        };
+        let (id, handover) = server.shared.engine().add_client(new).unwrap();
+        let descriptors = [
+            handover.channel.as_fd(),
+            handover.transfer.as_fd(),
+            handover.event.as_fd(),
+        ];
+        mine.send(b"welcome", &descriptors).unwrap();
+        Self {
+            process,
+            socket: mine,
+            id,
+            shared: Arc::clone(&server.shared),
+        }
+    }
+
+    /// Has a program map private memory; its number there.
+    pub(crate) fn anonymous(&self, pages: u64) -> u64 {
+        self.ask(&[client::ANONYMOUS, pages])
+    }
+
+    /// Writes a pattern to pages of a mapping.
+    pub(crate) fn fill(&self, number: u64, first: u64, count: u64, seed: u64) {
+        assert_eq!(self.ask(&[client::FILL, number, first, count, seed]), 0);
+    }
+
+    /// How many pages do not hold the pattern.
+    pub(crate) fn wrong(&self, number: u64, first: u64, count: u64, seed: u64) -> u64 {
+        self.ask(&[client::CHECK, number, first, count, seed])
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
@@ -164,10 +216,23 @@ impl Client {
     }
 
     pub(crate) fn try_answer(&self) -> Option<u64> {
+        let mut ready = [PollFd::new(&self.socket, PollFlags::IN)];
+        let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
+        if rustix::event::poll(&mut ready, Some(&patience)).unwrap() == 0 {
+            self.complain();
+        }
         let mut buffer = [0; 8];
         let packet = self.socket.receive(&mut buffer).ok()??;
         assert_eq!(packet.length, 8);
         Some(u64::from_le_bytes(buffer))
+    }
+
+    /// The client does not answer: shows what the engine knows.
+    fn complain(&self) -> ! {
+        let mut engine = self.shared.engine();
+        eprintln!("notices: {:#?}", engine.take_notices());
+        eprintln!("laws: {:?} {:?}", engine.core().check_laws(), engine.check_laws());
+        panic!("no answer: {}", engine.describe(self.id));
     }
 
     pub(crate) fn ask(&self, words: &[u64]) -> u64 {
@@ -202,6 +267,10 @@ impl Client {
         self.ask(&[client::READ, mapped.number, page])
     }
 
+    pub(crate) fn read_at(&self, number: u64, page: u64) -> u64 {
+        self.ask(&[client::READ, number, page])
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.process);
         rustix::process::kill_process(pid, signal).unwrap();
@@ -213,4 +282,20 @@ impl Drop for Client {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// The program of `program.c`, compiled once for each test binary.
+fn program_file() -> &'static std::path::Path {
+    static FILE: std::sync::OnceLock<std::path::PathBuf> = std::sync::OnceLock::new();
+    FILE.get_or_init(|| {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/program.c");
+        let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("program-{}", std::process::id()));
+        let status = Command::new("cc")
+            .args(["-O1", "-pthread", "-Wall", "-Werror", "-o"])
+            .args([file.as_os_str(), source.as_ref()])
+            .status()
+            .expect("these tests need a C compiler, `cc`");
+        assert!(status.success());
+        file
+    })
 }

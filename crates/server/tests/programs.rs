@@ -1,0 +1,58 @@
+//! Programs with private memory: it is moved out by the program's own agent, to the transfer memory and the store.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use support::{Client, Server, client};
+
+#[test]
+fn private_memory_is_filled_evicted_and_read_back() {
+    let server = Server::start(256);
+    let program = Client::program(&server);
+    let task = program.task(Some(server.reserve(64)));
+    let memory = program.anonymous(300);
+    for round in 1..4 {
+        program.fill(memory, 0, 300, round);
+        assert_eq!(program.wrong(memory, 0, 300, round), 0, "round {round}");
+        server.check();
+    }
+    let counts = program.counts(task);
+    assert!(counts.swap_ins > 300 && counts.zero_fills >= 300, "{counts:?}");
+    let view = server.shared.engine().view().unwrap();
+    assert!(view.reservations[0].lists.peak.get() <= 64, "{view:?}");
+}
+
+#[test]
+fn dropped_and_unmapped_memory_is_forgotten() {
+    let server = Server::start(256);
+    let program = Client::program(&server);
+    program.task(Some(server.reserve(64)));
+    let memory = program.anonymous(200);
+    program.fill(memory, 0, 200, 1);
+    assert_eq!(program.ask(&[client::DROP, memory, 50, 100]), 0);
+    assert_eq!(program.wrong(memory, 50, 100, 1), 100);
+    for page in 50..150 {
+        assert_eq!(program.read_at(memory, page), 0, "page {page}");
+    }
+    assert_eq!(program.wrong(memory, 0, 50, 1) + program.wrong(memory, 150, 50, 1), 0);
+    server.check();
+    assert_eq!(program.ask(&[client::UNMAP, memory, 0, 200]), 0);
+    server.until("its frames are free", |engine| {
+        engine.view().unwrap().reservations[0].lists.free.get() == 64
+    });
+    server.check();
+}
+
+#[test]
+fn memory_that_moves_keeps_its_content() {
+    let server = Server::start(256);
+    let program = Client::program(&server);
+    program.task(Some(server.reserve(64)));
+    let memory = program.anonymous(3000);
+    program.fill(memory, 0, 3000, 5);
+    for _ in 0..3 {
+        assert_eq!(program.ask(&[client::MOVE, memory]), 0);
+        assert_eq!(program.wrong(memory, 0, 3000, 5), 0);
+        server.check();
+    }
+}
