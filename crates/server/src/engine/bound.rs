@@ -17,6 +17,10 @@ impl Engine {
     pub(super) fn watch_from_now(&mut self) {
         if self.watch_at.is_none() {
             self.watch_at = Some(self.now.get().saturating_add(self.bound()));
+            if !self.in_round {
+                // Pager threads that sleep do not know of it.
+                self.ends.ring(0);
+            }
         }
     }
 

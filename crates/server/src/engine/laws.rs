@@ -63,6 +63,12 @@ impl Engine {
         Ok(())
     }
 
+    /// Objects that are there, private memory and what waits for its last transfer included.
+    #[must_use]
+    pub fn objects_in_use(&self) -> usize {
+        self.objects.iter().flatten().count()
+    }
+
     /// A client in a few lines, for who looks for what it waits for.
     #[must_use]
     pub fn describe(&self, id: ClientId) -> String {

@@ -1,0 +1,152 @@
+//! Clients that are killed, or stop, at any instant: nothing is lost, sharers keep their pages, nobody waits for ever.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use freehold_core::limits::ReservationKind;
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+use support::{Client, Server, client};
+
+/// The main function of client processes.
+#[test]
+fn client_main() {
+    client::main();
+}
+
+/// Deaths: `FREEHOLD_SOAK` says how many.
+fn deaths(otherwise: u64) -> u64 {
+    let wanted = std::env::var("FREEHOLD_SOAK").ok();
+    wanted.and_then(|count| count.parse().ok()).unwrap_or(otherwise)
+}
+
+fn seed() -> u64 {
+    let clock = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    let seed = std::env::var("FREEHOLD_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or(clock.subsec_nanos().into());
+    eprintln!("FREEHOLD_SEED={seed}");
+    seed
+}
+
+fn next(random: &mut u64) -> u64 {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    *random
+}
+
+/// All that a dead client had is back: the pool holds what the living have reserved.
+fn wait_for_frames(server: &Server, used: u32) {
+    server.until("all frames are back", |engine| {
+        let pool = engine.view().unwrap().pool;
+        pool.memory_used.get() - pool.used.get() <= used && pool.committed.get() <= used
+    });
+    server.check();
+}
+
+#[test]
+fn killed_clients_return_everything_and_sharers_notice_nothing() {
+    let server = Server::start(512);
+    let mut random = seed() | 1;
+    let survivor = Client::start(&server, "client_main");
+    let own = server.reserve(128);
+    let task = survivor.task(Some(own));
+    let (object, descriptor) = server.region("shared", 100, true);
+    let mapped = survivor.map(task, object, &descriptor, 100);
+    survivor.fill(mapped.number, 0, 100, 7);
+    for _ in 0..deaths(50) {
+        let victim = Client::start(&server, "client_main");
+        let reservation = server.reserve(64);
+        let task = victim.task(Some(reservation));
+        let region = server.region("own", 150, false);
+        let own = victim.map(task, region.0, &region.1, 150);
+        let both = victim.map(task, object, &descriptor, 100);
+        victim.ask(&[client::CHURN, own.number, 150, next(&mut random)]);
+        victim.ask(&[client::CHURN, both.number, 100, next(&mut random)]);
+        std::thread::sleep(Duration::from_micros(next(&mut random) % 8_000));
+        let id = victim.id;
+        victim.signal(Signal::KILL);
+        server.shared.engine().release(reservation);
+        server.shared.engine().close_object(region.0);
+        server.until("the victim is gone", |engine| !engine.has_client(id));
+        assert_eq!(survivor.wrong(mapped.number, 0, 100, 7), 0);
+        wait_for_frames(&server, 128);
+    }
+    assert_eq!(survivor.counts(task).swap_ins, 0, "the survivor lost pages");
+}
+
+#[test]
+fn killed_programs_return_everything() {
+    let server = Server::start(512);
+    let mut random = seed() | 1;
+    for round in 0..deaths(50) {
+        let program = Client::program(&server);
+        let reservation = server.reserve(64);
+        program.task(Some(reservation));
+        let memory = program.anonymous(150);
+        program.ask(&[client::CHURN, memory, 150, next(&mut random)]);
+        program.ask(&[client::CHURN, memory, 150, next(&mut random)]);
+        std::thread::sleep(Duration::from_micros(next(&mut random) % 10_000));
+        server.check();
+        let id = program.id;
+        program.signal(Signal::KILL);
+        server.shared.engine().release(reservation);
+        server.until("the program is gone", |engine| !engine.has_client(id));
+        wait_for_frames(&server, 0);
+        assert_eq!(server.shared.engine().objects_in_use(), 0, "round {round}");
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_stopped_program_past_the_bound() {
+    let mut settings = freehold_server::Settings::new(freehold_core::units::FrameCount::new(256));
+    settings.unresponsive.bound = Duration::from_millis(300);
+    let server = Server::with(&settings);
+    // A firm reservation borrows all there is, and stops.
+    let borrower = Client::program(&server);
+    let firm = server.try_reserve(16, ReservationKind::Firm).unwrap();
+    borrower.task(Some(firm));
+    let memory = borrower.anonymous(400);
+    borrower.fill(memory, 0, 230, 1);
+    borrower.ask(&[client::DEAF]);
+    borrower.signal(Signal::STOP);
+    // Somebody has a right to the frames.
+    let begun = Instant::now();
+    let reservation = loop {
+        match server.try_reserve(200, ReservationKind::Hard) {
+            Ok(reservation) => break reservation,
+            Err(freehold_server::EngineError::WouldWait) => std::thread::sleep(Duration::from_millis(2)),
+            Err(error) => panic!("{error}"),
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "it waits for ever");
+    };
+    server.until("the borrower is stopped", |engine| !engine.has_client(borrower.id));
+    assert_eq!(server.shared.engine().view().unwrap().orders.stopped, 1);
+    server.shared.engine().release(firm);
+    server.shared.engine().release(reservation);
+    wait_for_frames(&server, 0);
+}
+
+#[test]
+fn a_stopped_program_disturbs_nobody_else() {
+    let server = Server::start(512);
+    let sleeper = Client::program(&server);
+    sleeper.task(Some(server.reserve(64)));
+    let memory = sleeper.anonymous(200);
+    sleeper.ask(&[client::CHURN, memory, 200, 3]);
+    let worker = Client::program(&server);
+    let task = worker.task(Some(server.reserve(64)));
+    let own = worker.anonymous(150);
+    for round in 1..20 {
+        sleeper.signal(Signal::STOP);
+        worker.fill(own, 0, 150, round);
+        assert_eq!(worker.wrong(own, 0, 150, round), 0);
+        sleeper.signal(Signal::CONT);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(worker.counts(task).swap_ins > 150);
+    assert!(server.shared.engine().has_client(sleeper.id));
+    server.check();
+}
