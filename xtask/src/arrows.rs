@@ -49,6 +49,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "freehold-protocol",
             "freehold-rt",
             "freehold-scenario",
+            "freehold-server",
             "freehold-sim",
             "freehold-store",
         ],

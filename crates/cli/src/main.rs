@@ -5,8 +5,10 @@ mod advise;
 mod background;
 mod bench;
 mod compare;
+mod connect;
 mod doctor;
 mod engine;
+mod explain;
 mod load;
 mod output;
 mod pages;
@@ -15,6 +17,8 @@ mod programs;
 mod progress;
 mod reproduce;
 mod run;
+mod serve;
+mod show;
 mod signals;
 mod size;
 mod status;
@@ -51,6 +55,12 @@ enum Command {
     Pages(pages::Arguments),
     /// Say which rights and kernel features live runs need, and how to get those that are missing
     Doctor(doctor::Arguments),
+    /// Serve memory to other processes, until SIGTERM
+    Serve(serve::Arguments),
+    /// Show a server's reservations, clients and shared objects
+    Status(show::Arguments),
+    /// Say what a process, an address, a reservation or a region can count on, and why
+    Explain(explain::Arguments),
     /// Measure a mechanism beside its floor
     Bench(bench::Arguments),
     /// An operation of the core, for valgrind to count
@@ -70,6 +80,9 @@ fn main() -> ExitCode {
         Command::Reproduce(arguments) => reproduce::run(arguments),
         Command::Pages(arguments) => pages::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Status(arguments) => show::run(arguments),
+        Command::Explain(arguments) => explain::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::BenchCore(arguments) => bench::callgrind::perform(arguments),
         Command::BenchIsolation(arguments) => bench::isolation::child::perform(arguments),

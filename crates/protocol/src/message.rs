@@ -240,7 +240,8 @@ messages! {
             task: u32,
         },
         /// Opens the object that holds a file's content. Descriptor: the file, open for reading. Objects are one for
-        /// each identity: device, inode, size, change time. Answer: `Opened`, with a read-only descriptor.
+        /// each identity: device, inode, size, change time; an object that this connection has open already keeps its
+        /// handle. Answer: `Opened`, with a read-only descriptor.
         7 OpenFile {
             /// How it is shared; the first to open it decides.
             regime: Regime,
@@ -327,6 +328,7 @@ messages! {
             period: u64,
         },
         /// Says that the child of a fork is this connection: its private memory beyond what it inherited is managed.
+        /// Answer: `Done`, with the userfaultfds that the kernel made for the child: shared, private.
         17 Forked {
             /// The parent's process id, in the client's own numbering.
             parent: u32,
@@ -338,6 +340,11 @@ messages! {
             address: u64,
             /// Its length in bytes.
             length: u64,
+        },
+        /// Gives up the handle of an object. Its mappings stay; an object that nobody maps or has opened is forgotten.
+        19 CloseObject {
+            /// Its handle.
+            object: u32,
         },
     }
 }

@@ -103,6 +103,7 @@ fn requests_that_use(text: &str, small: u8, word: u32, long: u64, flag: bool) ->
             address: long,
             length: !long,
         },
+        Request::CloseObject { object },
     ]
 }
 
@@ -203,7 +204,7 @@ proptest! {
 
     /// A changed byte changes the meaning or is refused: none is ignored.
     #[test]
-    fn no_byte_is_ignored(which in 0_usize..18, place: prop::sample::Index, by in 1_u8..=255) {
+    fn no_byte_is_ignored(which in 0_usize..19, place: prop::sample::Index, by in 1_u8..=255) {
         let request = requests("a name", 1, 77, 99, true)[which];
         let mut buffer = [0; LIMIT];
         let length = request.encode(5, &mut buffer).unwrap();
@@ -257,7 +258,7 @@ fn the_header_is_checked() {
     assert_eq!(Request::decode(&other), Err(Malformed::Magic));
     let newer = packet(VERSION + 1, 4, 1, &7_u32.to_le_bytes());
     assert_eq!(Request::decode(&newer), Err(Malformed::Version { theirs: VERSION + 1 }));
-    for kind in [0, 19, u16::MAX] {
+    for kind in [0, 20, u16::MAX] {
         assert_eq!(
             Request::decode(&packet(VERSION, kind, 1, &[])),
             Err(Malformed::Kind { kind })

@@ -5,8 +5,13 @@
 //! a client, not for a socket. *Pager threads* bring it faults and answers, the control thread brings it requests.
 #![forbid(unsafe_code)]
 
+mod control;
+pub mod document;
 mod engine;
 mod error;
+pub mod log;
+mod quota;
+pub mod serve;
 mod settings;
 mod shared;
 mod times;
@@ -15,10 +20,12 @@ mod view;
 /// Bytes of a page.
 const PAGE: u64 = freehold_linux::PAGE_SIZE as u64;
 
+pub use control::Limits;
 pub use engine::{
     ClientId, ClientRole, Engine, Handover, MapKey, MapRequest, NewClient, ObjectKey, Opened, RegionRequest, TaskKey,
 };
 pub use error::EngineError;
+pub use quota::{Quotas, Rights};
 pub use settings::{Backing, Reaction, Settings, Unresponsive};
 pub use shared::{Pagers, Shared};
 pub use view::{

@@ -1,0 +1,59 @@
+//! `freehold explain`: what a process, an address, a reservation or a region can count on, and why; and what would
+//! happen to a reservation that is not there yet.
+
+use freehold_client::Question;
+use freehold_server::document::{Explanation, WhatIf};
+
+use crate::connect::{self, Where};
+use crate::output;
+use crate::status::{Failure, Status};
+
+/// Options of `freehold explain`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// A process id, PID:0xADDRESS, or the name of a reservation, a region or a file
+    #[arg(required_unless_present = "what_if", value_name = "TARGET")]
+    target: Option<String>,
+    /// Whether a reservation of this size would be admitted, and what would have to give: 30MiB, or "30MiB firm"
+    #[arg(long, value_name = "SIZE")]
+    what_if: Option<String>,
+    #[command(flatten)]
+    server: Where,
+    /// Print one JSON document; with both a target and --what-if {"explanation": .., "what_if": ..}
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
+    let observer = arguments.server.observe("freehold explain")?;
+    let ask = |question, target: &Option<String>| {
+        let target = target.as_deref();
+        target
+            .map(|target| connect::ask(&observer, question, target))
+            .transpose()
+    };
+    let explanation = ask(Question::Explain, &arguments.target)?;
+    let judgement = ask(Question::WhatIf, &arguments.what_if)?;
+    if arguments.json {
+        let both = match (&explanation, &judgement) {
+            (Some(explanation), Some(judgement)) => {
+                format!("{{\"explanation\":{explanation},\"what_if\":{judgement}}}")
+            }
+            (one, other) => one.clone().or_else(|| other.clone()).unwrap_or_default(),
+        };
+        connect::print_document(&both)?;
+        return Ok(Status::Done);
+    }
+    let mut lines = Vec::new();
+    if let Some(text) = explanation {
+        lines.extend(connect::read::<Explanation>(&text)?.text);
+    }
+    if let Some(text) = judgement {
+        lines.extend(connect::read::<WhatIf>(&text)?.text);
+    }
+    let mut page = lines.join("\n");
+    page.push('\n');
+    output::print(&page)?;
+    Ok(Status::Done)
+}

@@ -1,0 +1,309 @@
+//! `freehold serve`: the memory server in the foreground, until SIGTERM or SIGINT.
+
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use freehold_core::units::FrameCount;
+use freehold_scenario::{parse_size, parse_time};
+use freehold_server::log::{self, Format};
+use freehold_server::serve::{self, Options, ServeError, SocketError};
+use freehold_server::{Backing, Limits, Quotas, Reaction, Settings, Unresponsive};
+use rustix::fd::OwnedFd;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::status::{Failure, Status};
+
+/// Frames that the smallest pool has.
+const LEAST: u32 = 64;
+
+/// Options of `freehold serve`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Where to listen [default: $FREEHOLD_SOCKET, /run/freehold/socket for root, else freehold.sock in
+    /// $XDG_RUNTIME_DIR]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Who may connect, as the mode of the socket [default: 0666 with --allow or --quota, else 0600]
+    #[arg(long, value_name = "OCTAL", value_parser = parse_mode)]
+    socket_mode: Option<u32>,
+    /// Memory of the pool [default: half of what is available now]
+    #[arg(long, value_name = "SIZE", value_parser = parse_frames)]
+    pool: Option<FrameCount>,
+    #[command(flatten)]
+    store: StoreArguments,
+    /// What a user may reserve, who may then also be real-time (urgency above 0): a number or a name, as in 1000=64MiB
+    #[arg(long, value_name = "USER=SIZE", value_parser = parse_allowance)]
+    allow: Vec<(u32, FrameCount)>,
+    /// What every other user may reserve; root and the server's own user may reserve everything [default: nothing]
+    #[arg(long, value_name = "SIZE", value_parser = parse_frames)]
+    quota: Option<FrameCount>,
+    /// What becomes of a client that does not answer while somebody waits for it, and after how long
+    #[arg(long, value_name = "kill|freeze[:TIME]", default_value = "kill:1s", value_parser = parse_unresponsive)]
+    unresponsive: Unresponsive,
+    /// SCHED_FIFO priority of the pager threads
+    #[arg(long, value_name = "1-99", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=99))]
+    priority: u32,
+    /// CPUs that get a pager thread [default: all that the process may use]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    cpus: Vec<usize>,
+    /// How log lines on standard error look
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log: LogFormat,
+    /// How much is logged
+    #[arg(long, value_enum, default_value_t = Level::Info)]
+    log_level: Level,
+    /// Answer GET /metrics over HTTP here, as in 127.0.0.1:9464; whoever reaches it sees everything
+    #[arg(long, value_name = "ADDRESS")]
+    metrics_listen: Option<SocketAddr>,
+}
+
+/// Where evicted pages go.
+#[derive(Debug, clap::Args)]
+struct StoreArguments {
+    /// Where evicted pages go
+    #[arg(long, value_enum, default_value_t = StoreKind::Memory)]
+    store: StoreKind,
+    /// memory: how long a transfer takes
+    #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = parse_span)]
+    store_latency: Duration,
+    /// memory, file: transfers at a time
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    store_parallel: u16,
+    /// compressed: the memory it may take [default: half of the pool's size]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    store_size: Option<u64>,
+    /// file: the directory of the file [default: /var/tmp]
+    #[arg(long, value_name = "DIR")]
+    store_directory: Option<PathBuf>,
+}
+
+/// A kind of store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum StoreKind {
+    /// Locked memory, outside the pool
+    Memory,
+    /// Locked memory, compressed
+    Compressed,
+    /// A nameless file
+    File,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Level {
+    /// What fails
+    Error,
+    /// And what is refused or missing
+    Warn,
+    /// And who comes and goes
+    Info,
+    /// And who looks
+    Debug,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
+    let options = options(arguments)?;
+    let format = match arguments.log {
+        LogFormat::Text => Format::Text,
+        LogFormat::Json => Format::Json,
+    };
+    let level = match arguments.log_level {
+        Level::Error => log::Level::ERROR,
+        Level::Warn => log::Level::WARN,
+        Level::Info => log::Level::INFO,
+        Level::Debug => log::Level::DEBUG,
+    };
+    log::start(format, level).map_err(|error| Failure::Run(format!("cannot log: {error}")))?;
+    let stop = stop_signal()?;
+    match serve::serve(&options, &stop) {
+        Ok(()) => Ok(Status::Done),
+        Err(error @ ServeError::Socket(SocketError::TooLong(_) | SocketError::NotASocket(_))) => {
+            Err(Failure::Input(error.to_string()))
+        }
+        Err(error) => Err(Failure::Run(error.to_string())),
+    }
+}
+
+/// Readable from the first signal that asks the server to end on.
+fn stop_signal() -> Result<OwnedFd, Failure> {
+    let cannot = |error| Failure::Run(format!("cannot catch signals: {error}"));
+    let (stop, tell) = UnixStream::pair().map_err(cannot)?;
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        let tell = tell.try_clone().map_err(cannot)?;
+        signal_hook::low_level::pipe::register(signal, tell).map_err(cannot)?;
+    }
+    Ok(stop.into())
+}
+
+fn options(arguments: &Arguments) -> Result<Options, Failure> {
+    let socket = match socket(arguments) {
+        Some(socket) => socket,
+        None => {
+            let text = "--socket: where to listen is not said, and XDG_RUNTIME_DIR is not set";
+            return Err(Failure::Input(text.to_owned()));
+        }
+    };
+    let pool = match arguments.pool {
+        Some(pool) => pool,
+        None => half_of_available()?,
+    };
+    if pool.get() < LEAST {
+        return Err(Failure::Input(format!(
+            "--pool: at least {LEAST} frames (256KiB) are needed"
+        )));
+    }
+    let mut settings = Settings::new(pool);
+    settings.store = backing(&arguments.store, pool);
+    settings.unresponsive = arguments.unresponsive;
+    settings.priority = arguments.priority;
+    settings.cpus.clone_from(&arguments.cpus);
+    let own = rustix::process::geteuid().as_raw();
+    let mut quotas = Quotas::new(own, arguments.quota.unwrap_or_default());
+    for (user, frames) in &arguments.allow {
+        quotas.allow(*user, *frames);
+    }
+    let limits = Limits {
+        // One user alone cannot fill the page table.
+        user_pages: u64::from(settings.pages.get()) / 2,
+        ..Limits::default()
+    };
+    let mode = if quotas.serves_others() { 0o666 } else { 0o600 };
+    Ok(Options {
+        settings,
+        quotas,
+        limits,
+        socket,
+        mode: arguments.socket_mode.unwrap_or(mode),
+        metrics: arguments.metrics_listen,
+    })
+}
+
+fn socket(arguments: &Arguments) -> Option<PathBuf> {
+    let named = std::env::var_os(freehold_protocol::SOCKET_VARIABLE).filter(|value| !value.is_empty());
+    let named = arguments.socket.clone().or(named.map(PathBuf::from));
+    named.or_else(serve::default_path)
+}
+
+fn backing(store: &StoreArguments, pool: FrameCount) -> Backing {
+    match store.store {
+        StoreKind::Memory => Backing::Memory {
+            latency: store.store_latency,
+            parallel: store.store_parallel,
+        },
+        StoreKind::Compressed => Backing::Compressed {
+            bytes: store.store_size.unwrap_or(pool.to_bytes().get() / 2),
+        },
+        StoreKind::File => Backing::File {
+            directory: store
+                .store_directory
+                .clone()
+                .unwrap_or_else(|| PathBuf::from("/var/tmp")),
+            parallel: store.store_parallel,
+        },
+    }
+}
+
+fn half_of_available() -> Result<FrameCount, Failure> {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    let frames = kilobytes.map(|kilobytes| kilobytes / 4 / 2);
+    let frames = frames.and_then(|frames| u32::try_from(frames).ok());
+    let unknown = || Failure::Run("how much memory is available is not known: give --pool".to_owned());
+    frames.map(FrameCount::new).ok_or_else(unknown)
+}
+
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    parse_size(text).map(|size| size.get())
+}
+
+fn parse_frames(text: &str) -> Result<FrameCount, String> {
+    let pages = parse_size(text)?.to_pages();
+    pages
+        .map(|pages| pages.to_frames())
+        .ok_or_else(|| "more than 16 TiB".to_owned())
+}
+
+fn parse_span(text: &str) -> Result<Duration, String> {
+    parse_time(text).map(|time| Duration::from_nanos(time.get()))
+}
+
+fn parse_mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "an octal mode such as 0660 is expected".to_owned())
+}
+
+fn parse_unresponsive(text: &str) -> Result<Unresponsive, String> {
+    let (what, bound) = text.split_once(':').unwrap_or((text, "1s"));
+    let reaction = match what {
+        "kill" => Reaction::Kill,
+        "freeze" => Reaction::Freeze,
+        _ => return Err("`kill` or `freeze` is expected, with a time if need be: kill:500ms".to_owned()),
+    };
+    let bound = parse_span(bound)?;
+    if bound.is_zero() {
+        return Err("a client needs some time to answer".to_owned());
+    }
+    Ok(Unresponsive { bound, reaction })
+}
+
+fn parse_allowance(text: &str) -> Result<(u32, FrameCount), String> {
+    let (user, size) = text
+        .split_once('=')
+        .ok_or_else(|| "a user and a size are expected, as in 1000=64MiB".to_owned())?;
+    let user = match user.parse() {
+        Ok(user) => user,
+        Err(_) => user_number(user)?,
+    };
+    Ok((user, parse_frames(size)?))
+}
+
+/// The number of a user in `/etc/passwd`; others are given by number.
+fn user_number(name: &str) -> Result<u32, String> {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let found = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(name))
+            .then(|| fields.nth(1)?.parse().ok())
+            .flatten()
+    });
+    found.ok_or_else(|| format!("no user {name:?} in /etc/passwd: give the number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_parsed_strictly() {
+        assert_eq!(parse_allowance("1000=64MiB"), Ok((1000, FrameCount::new(16_384))));
+        assert_eq!(parse_allowance("root=4KiB"), Ok((0, FrameCount::new(1))));
+        for bad in ["1000", "1000=", "nobody-here=1MiB", "1000=x"] {
+            assert!(parse_allowance(bad).is_err(), "{bad}");
+        }
+        let frozen = parse_unresponsive("freeze:20ms").unwrap();
+        assert_eq!(
+            (frozen.bound, frozen.reaction),
+            (Duration::from_millis(20), Reaction::Freeze)
+        );
+        assert_eq!(parse_unresponsive("kill").unwrap().bound, Duration::from_secs(1));
+        for bad in ["stop", "kill:", "kill:0s", "kill:1"] {
+            assert!(parse_unresponsive(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_mode("0660"), Ok(0o660));
+        assert!(parse_mode("999").is_err() && parse_mode("7777").is_err());
+    }
+}

@@ -1,0 +1,247 @@
+//! `freehold status`: everything that a server knows of its reservations, clients and shared objects.
+
+use freehold_client::Question;
+use freehold_scenario::results::{Align, TextTable};
+use freehold_server::document::{ClientStatus, ObjectStatus, ReservationStatus, StatusDocument};
+
+use crate::connect::{self, Where};
+use crate::output;
+use crate::status::{Failure, Status};
+
+const LEFT: Align = Align::Left;
+const RIGHT: Align = Align::Right;
+
+/// Options of `freehold status`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    server: Where,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
+    let observer = arguments.server.observe("freehold status")?;
+    let text = connect::ask(&observer, Question::Status, "")?;
+    if arguments.json {
+        connect::print_document(&text)?;
+    } else {
+        output::print(&page(&connect::read(&text)?))?;
+    }
+    Ok(Status::Done)
+}
+
+/// The document for people.
+fn page(status: &StatusDocument) -> String {
+    let mut parts = vec![head(status)];
+    for (title, table) in [
+        ("reservations (frames)", reservations(&status.reservations)),
+        ("clients (pages)", clients(&status.clients)),
+        ("tasks", tasks(&status.clients)),
+        ("shared objects (pages)", objects(&status.objects)),
+    ] {
+        if !table.is_empty() {
+            parts.push(format!("{title}\n{table}"));
+        }
+    }
+    parts.push(foot(status));
+    parts.join("\n")
+}
+
+fn head(status: &StatusDocument) -> String {
+    let (server, memory) = (&status.server, &status.memory);
+    let mut text = format!(
+        "freehold {} at {}, process {}, up {}\n\
+         pool {} frames: {} reserved, {} used (at most {}), {} free, {} resident\n",
+        server.version,
+        server.socket,
+        server.pid,
+        output::human_time(server.uptime_ns),
+        memory.pool,
+        memory.committed,
+        memory.used,
+        memory.peak,
+        memory.free,
+        memory.resident_measured
+    );
+    if status.partial {
+        text.push_str("only what is your own is shown\n");
+    }
+    for shortfall in &server.shortfalls {
+        text.push_str(&format!("without: {shortfall}\n"));
+    }
+    text
+}
+
+fn foot(status: &StatusDocument) -> String {
+    let (store, orders) = (&status.store, &status.orders);
+    format!(
+        "store {} ({}): {} read back, {} written, {} failed\norders: {} sent, {} under way, {} pages held by the \
+         kernel, {} clients stopped\n",
+        store.kind,
+        store.backend,
+        store.reads,
+        store.writes,
+        store.failed_reads + store.failed_writes,
+        orders.sent,
+        orders.outstanding,
+        orders.busy,
+        orders.stopped
+    )
+}
+
+fn reservations(rows: &[ReservationStatus]) -> TextTable {
+    let names = [
+        "capacity",
+        "active",
+        "inactive",
+        "locked",
+        "free",
+        "owned",
+        "conserved",
+        "borrowed",
+        "held",
+    ];
+    let mut columns = vec![("reservation", LEFT), ("type", LEFT)];
+    columns.extend(names.map(|name| (name, RIGHT)));
+    columns.push(("tasks", LEFT));
+    let mut table = TextTable::new(&columns);
+    for row in rows {
+        let members = row
+            .members
+            .iter()
+            .map(|member| format!("{} ({})", member.task, member.pid));
+        let members: Vec<String> = members.collect();
+        let mut cells = vec![row.name.clone(), row.kind.clone()];
+        let numbers = [row.capacity, row.active, row.inactive, row.locked, row.free];
+        cells.extend(numbers.map(|number| number.to_string()));
+        let numbers = [row.owned, row.conserved, row.borrowed, row.held];
+        cells.extend(numbers.map(|number| number.to_string()));
+        cells.push(members.join(", "));
+        table.row(cells);
+    }
+    table
+}
+
+fn clients(rows: &[ClientStatus]) -> TextTable {
+    let names = [
+        "user",
+        "in place",
+        "demoted",
+        "stored",
+        "inherited",
+        "faults",
+        "strange",
+    ];
+    let mut columns = vec![("client", LEFT), ("pid", RIGHT), ("role", LEFT)];
+    columns.extend(names.map(|name| (name, RIGHT)));
+    columns.push(("service p50/p99/max", RIGHT));
+    let mut table = TextTable::new(&columns);
+    for row in rows {
+        let mut cells = vec![
+            row.name.clone(),
+            row.pid.to_string(),
+            row.role.clone(),
+            row.user.to_string(),
+        ];
+        let numbers = [
+            row.private_resident,
+            row.private_slots,
+            row.private_stored,
+            row.inherited,
+        ];
+        cells.extend(numbers.map(|number| number.to_string()));
+        cells.extend([row.faults.to_string(), row.strange_faults.to_string()]);
+        let times = [row.service_ns.p50, row.service_ns.p99, row.service_ns.max];
+        cells.push(times.map(output::human_time).join(" / "));
+        table.row(cells);
+    }
+    table
+}
+
+fn tasks(rows: &[ClientStatus]) -> TextTable {
+    let names = [
+        "urgency",
+        "soft",
+        "zero",
+        "swap-ins",
+        "shared",
+        "file",
+        "write",
+        "evictions",
+        "jobs",
+        "misses",
+    ];
+    let mut columns = vec![("task", LEFT), ("pid", RIGHT), ("reservation", LEFT)];
+    columns.extend(names.map(|name| (name, RIGHT)));
+    let mut table = TextTable::new(&columns);
+    for client in rows {
+        for row in &client.tasks {
+            let reservation = row.reservation.clone().unwrap_or_else(|| "(pool)".to_owned());
+            let mut cells = vec![
+                row.name.clone(),
+                client.pid.to_string(),
+                reservation,
+                row.urgency.to_string(),
+            ];
+            let faults = [
+                row.soft_faults,
+                row.zero_fills,
+                row.swap_ins,
+                row.shared_swap_ins,
+                row.file_reads,
+            ];
+            cells.extend(faults.map(|number| number.to_string()));
+            let others = [row.write_faults, row.evictions, row.jobs, row.misses];
+            cells.extend(others.map(|number| number.to_string()));
+            table.row(cells);
+        }
+    }
+    table
+}
+
+fn objects(rows: &[ObjectStatus]) -> TextTable {
+    let columns = [
+        ("object", LEFT),
+        ("kind", LEFT),
+        ("sharing", LEFT),
+        ("pages", RIGHT),
+        ("resident", RIGHT),
+        ("mapped by", LEFT),
+        ("owned", LEFT),
+    ];
+    let mut table = TextTable::new(&columns);
+    for row in rows {
+        table.row([
+            row.name.clone(),
+            row.kind.clone(),
+            row.sharing.clone(),
+            row.pages.to_string(),
+            row.resident.to_string(),
+            mappers(row),
+            shares(row),
+        ]);
+    }
+    table
+}
+
+/// The processes that map an object, each once.
+pub(crate) fn mappers(row: &ObjectStatus) -> String {
+    let mut pids: Vec<u32> = row.mappers.iter().map(|mapper| mapper.pid).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
+    pids.join(" ")
+}
+
+/// What each reservation owns of an object, and of how much on its lists.
+pub(crate) fn shares(row: &ObjectStatus) -> String {
+    let share = |share: &freehold_server::document::ShareStatus| {
+        let name = share.reservation.as_deref().unwrap_or("(pool)");
+        format!("{name} {}/{}", share.owned, share.listed)
+    };
+    let shares: Vec<String> = row.shares.iter().map(share).collect();
+    shares.join(", ")
+}

@@ -1,0 +1,72 @@
+//! A token bucket: so many at once, so many a second.
+
+use std::time::{Duration, Instant};
+
+/// Counts what may still be done. The time is always the caller's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    /// Tokens a second.
+    rate: f64,
+    /// Tokens at most.
+    burst: f64,
+    level: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    /// A full bucket.
+    pub(crate) fn new(rate: u32, burst: u32, now: Instant) -> Self {
+        let burst = f64::from(burst.max(1));
+        Self {
+            rate: f64::from(rate.max(1)),
+            burst,
+            level: burst,
+            at: now,
+        }
+    }
+
+    /// Takes `cost` tokens.
+    ///
+    /// # Errors
+    /// How long it takes until they are there; nothing is taken. A cost above the burst is never there and costs the
+    /// whole bucket.
+    pub(crate) fn take(&mut self, cost: u32, now: Instant) -> Result<(), Duration> {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.level = (self.level + passed * self.rate).min(self.burst);
+        self.at = self.at.max(now);
+        let cost = f64::from(cost).min(self.burst);
+        if self.level >= cost {
+            self.level -= cost;
+            return Ok(());
+        }
+        Err(Duration::from_secs_f64((cost - self.level) / self.rate))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(10, 3, start);
+        for _ in 0..3 {
+            assert_eq!(bucket.take(1, start), Ok(()));
+        }
+        let wait = bucket.take(1, start).unwrap_err();
+        assert!(
+            wait > Duration::from_millis(99) && wait < Duration::from_millis(101),
+            "{wait:?}"
+        );
+        assert_eq!(bucket.take(1, start + Duration::from_millis(101)), Ok(()));
+        assert!(bucket.take(1, start + Duration::from_millis(101)).is_err());
+        // It never holds more than the burst, and time that goes back gives nothing.
+        let later = start + Duration::from_secs(100);
+        assert_eq!(bucket.take(3, later), Ok(()));
+        assert!(bucket.take(1, start).is_err());
+        assert!(bucket.take(1, later).is_err());
+        // What costs more than the burst costs the burst.
+        assert_eq!(bucket.take(99, later + Duration::from_secs(1)), Ok(()));
+    }
+}

@@ -1,0 +1,334 @@
+//! One connection: packets in, answers out, and what it waits for.
+
+use super::bucket::Bucket;
+use super::refused::Refused;
+use super::reply::{self, Reply, Waiting};
+use super::session::{Peer, Session};
+use super::tickets::Ticket;
+use super::world::{Kind, World};
+use crate::error::EngineError;
+use freehold_core::error::AdmitError;
+use freehold_core::limits::ReservationSpec;
+use freehold_linux::Errno;
+use freehold_linux::socket::{Packet, PacketSocket};
+use freehold_protocol::message::{LIMIT, Refusal, Request};
+use std::time::{Duration, Instant};
+use tracing::{debug, info, warn};
+
+/// How often what a request waits for is looked at.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// A request that waits.
+#[derive(Debug)]
+struct Wait {
+    serial: u32,
+    what: Waiting,
+    look: Instant,
+    until: Instant,
+}
+
+/// What a step leaves of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// It goes on.
+    Open,
+    /// It is to be closed.
+    Closed,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) socket: PacketSocket,
+    session: Session,
+    bucket: Bucket,
+    wait: Option<Wait>,
+    /// It has asked too much, and is read again then.
+    paused: Option<Instant>,
+    /// It must have said who it is by then.
+    greeted_by: Instant,
+}
+
+impl Connection {
+    /// A connection that the kernel has just made.
+    pub(super) fn new(socket: PacketSocket, peer: Peer, world: &World, now: Instant) -> Self {
+        let limits = &world.limits;
+        Self {
+            socket,
+            session: Session::new(peer),
+            bucket: Bucket::new(limits.requests_per_second, limits.requests_at_once, now),
+            wait: None,
+            paused: None,
+            greeted_by: now + limits.greeting,
+        }
+    }
+
+    /// Who is at the other end.
+    pub(super) fn peer(&self) -> &Peer {
+        self.session.peer()
+    }
+
+    /// Whether the next request is wanted now.
+    pub(super) fn reads(&self) -> bool {
+        self.wait.is_none() && self.paused.is_none()
+    }
+
+    /// When [`on_time`](Self::on_time) is to be called next.
+    pub(super) fn next(&self) -> Option<Instant> {
+        let greeting = (!self.session.is_greeted()).then_some(self.greeted_by);
+        let look = self.wait.as_ref().map(|wait| wait.look.min(wait.until));
+        [greeting, look, self.paused].into_iter().flatten().min()
+    }
+
+    /// The socket can be read: takes one packet.
+    pub(super) fn on_readable(&mut self, world: &World, now: Instant) -> Left {
+        if let Err(pause) = self.bucket.take(1, now) {
+            self.paused = Some(now + pause);
+            self.complain(world, "asks faster than it may: it waits");
+            return Left::Open;
+        }
+        let mut buffer = [0; LIMIT];
+        match self.socket.receive(&mut buffer) {
+            Ok(Some(packet)) => self.on_packet(world, &buffer, packet, now),
+            Err(Errno::AGAIN) => Left::Open,
+            Ok(None) | Err(_) => Left::Closed,
+        }
+    }
+
+    fn on_packet(&mut self, world: &World, buffer: &[u8; LIMIT], packet: Packet, now: Instant) -> Left {
+        let bytes = buffer.get(..packet.length).unwrap_or_default();
+        if packet.cut_off {
+            let refused = Refused::closing(
+                Refusal::Malformed,
+                "the message is too long, has too many descriptors, or the server has none left",
+            );
+            return self.answer(world, serial(bytes), &Err(refused));
+        }
+        let (serial, request) = match Request::decode(bytes) {
+            Ok(decoded) => decoded,
+            Err(error) => return self.answer(world, serial(bytes), &Err(error.into())),
+        };
+        if world.is_ending() {
+            let refused = Refused::closing(Refusal::Ending, "the server is ending");
+            return self.answer(world, serial, &Err(refused));
+        }
+        let greeting = matches!(request, Request::Hello { .. });
+        let outcome = self.session.handle(world, &request, packet.descriptors);
+        if greeting && outcome.is_ok() {
+            self.say_hello();
+        }
+        match outcome {
+            Ok(Reply::Wait(what)) => {
+                self.wait = Some(Wait {
+                    serial,
+                    what,
+                    look: now,
+                    until: now + world.limits.patience,
+                });
+                self.look(world, now)
+            }
+            outcome => self.answer(world, serial, &outcome),
+        }
+    }
+
+    fn say_hello(&self) {
+        let peer = self.session.peer();
+        let name = self.session.name();
+        match self.session.client() {
+            Some(client) => info!(
+                pid = peer.pid,
+                user = peer.user,
+                ?name,
+                client = client.index(),
+                "client connected"
+            ),
+            None => debug!(pid = peer.pid, user = peer.user, ?name, "observer connected"),
+        }
+    }
+
+    /// Some time has come.
+    pub(super) fn on_time(&mut self, world: &World, now: Instant) -> Left {
+        if !self.session.is_greeted() && now >= self.greeted_by {
+            self.complain(world, "did not say who it is in time");
+            return Left::Closed;
+        }
+        if self.paused.is_some_and(|until| now >= until) {
+            self.paused = None;
+        }
+        self.look(world, now)
+    }
+
+    /// Looks whether what a request waits for has come.
+    fn look(&mut self, world: &World, now: Instant) -> Left {
+        let Some(mut wait) = self.wait.take_if(|wait| now >= wait.look || now >= wait.until) else {
+            return Left::Open;
+        };
+        match advance(&mut self.session, world, &wait.what, now >= wait.until) {
+            None => {
+                wait.look = now + LOOK;
+                self.wait = Some(wait);
+                Left::Open
+            }
+            Some(outcome) => self.answer(world, wait.serial, &outcome),
+        }
+    }
+
+    /// Answers a request. Whoever does not read answers is not waited for.
+    fn answer(&self, world: &World, serial: u32, outcome: &Result<Reply, Refused>) -> Left {
+        if let Err(refused) = outcome {
+            let (peer, text) = (self.session.peer(), &refused.text);
+            if let Some(unsaid) = world.frugal.allows() {
+                let why = refused.why;
+                warn!(pid = peer.pid, user = peer.user, ?why, ?text, unsaid, "request refused");
+            }
+        }
+        match reply::send(&self.socket, serial, outcome.as_ref()) {
+            Ok(()) if outcome.as_ref().is_err_and(|refused| refused.close) => Left::Closed,
+            Ok(()) => Left::Open,
+            Err(Errno::AGAIN) => {
+                self.complain(world, "does not read its answers: its connection is closed");
+                Left::Closed
+            }
+            Err(_) => Left::Closed,
+        }
+    }
+
+    fn complain(&self, world: &World, what: &str) {
+        let peer = self.session.peer();
+        if let Some(unsaid) = world.frugal.allows() {
+            warn!(pid = peer.pid, user = peer.user, name = ?self.session.name(), unsaid, "client {what}");
+        }
+    }
+
+    /// Says that the server ends.
+    pub(super) fn say_goodbye(&self) {
+        let refused = Refused::closing(Refusal::Ending, "the server is ending");
+        // Whoever cannot be told sees the connection end.
+        let _ = reply::send(&self.socket, 0, Err(&refused));
+    }
+
+    /// The connection is over.
+    pub(super) fn close(mut self, world: &World) {
+        if let Some(wait) = self.wait.take() {
+            abandon(&self.session, world, &wait.what);
+        }
+        let peer = self.session.peer();
+        if let Some(client) = self.session.client() {
+            let name = self.session.name();
+            info!(
+                pid = peer.pid,
+                user = peer.user,
+                ?name,
+                client = client.index(),
+                "client left"
+            );
+        }
+        self.session.end(world);
+        world.disconnect(self.session.peer().user);
+    }
+}
+
+/// The serial number in bytes that are no message, as far as there is one.
+fn serial(bytes: &[u8]) -> u32 {
+    let field = bytes.get(8..12).and_then(|field| field.try_into().ok());
+    field.map_or(0, u32::from_le_bytes)
+}
+
+/// Looks whether what is waited for has come; `None` where it has not. `late`: it must come now or never.
+fn advance(session: &mut Session, world: &World, what: &Waiting, late: bool) -> Option<Result<Reply, Refused>> {
+    match what {
+        Waiting::Admission { place, name, spec } => admit(session, world, (*place, name, *spec), late),
+        Waiting::Lock(locked) => {
+            let state = world.shared.engine().is_locked(locked.reservation);
+            match state {
+                Ok(true) => {
+                    session.locks.push(*locked);
+                    Some(Ok(Reply::Done(Vec::new())))
+                }
+                Ok(false) if !late => None,
+                Ok(false) => {
+                    abandon(session, world, what);
+                    let text = "the pages are still on their way in: the store is slow; try again";
+                    Some(Err(Refused::new(Refusal::State, text)))
+                }
+                Err(error) => Some(Err(error.into())),
+            }
+        }
+        Waiting::Fork { client, parent } => {
+            let Some(parent) = world.parent(session.peer(), *parent) else {
+                let text = format!("the parent {parent} is no client of this user");
+                return Some(Err(Refused::new(Refusal::Unknown, text)));
+            };
+            let forked = super::later::forked(world, *client, parent);
+            match forked {
+                Ok(descriptors) => Some(Ok(Reply::Done(descriptors))),
+                Err(EngineError::WouldWait) if !late => None,
+                Err(EngineError::WouldWait) => {
+                    let text = "the kernel has not told of such a fork";
+                    Some(Err(Refused::new(Refusal::State, text)))
+                }
+                Err(error) => Some(Err(error.into())),
+            }
+        }
+    }
+}
+
+fn admit(
+    session: &mut Session,
+    world: &World,
+    (place, name, spec): (u64, &str, ReservationSpec),
+    late: bool,
+) -> Option<Result<Reply, Refused>> {
+    if !world.is_first(place) && !late {
+        return None;
+    }
+    let frames = spec.capacity.get();
+    let give_up = |refused: Refused| {
+        world.leave_queue(place, false);
+        world.give_back(session.peer().user, Kind::Frames, u64::from(frames));
+        Some(Err(refused))
+    };
+    let admitted = world.shared.engine().admit(name, spec);
+    let id = match admitted {
+        Ok(id) => id,
+        Err(EngineError::WouldWait | EngineError::Admit(AdmitError::InUse { .. })) if !late => return None,
+        Err(EngineError::WouldWait | EngineError::Admit(AdmitError::InUse { .. })) => {
+            return give_up(Refused::new(
+                Refusal::Exhausted,
+                format!("the {frames} frames are in use and were not back in time: try again, or ask for fewer"),
+            ));
+        }
+        Err(error) => return give_up(error.into()),
+    };
+    world.leave_queue(place, true);
+    match Ticket::draw() {
+        Ok(ticket) => {
+            let peer = session.peer();
+            world.note(id, ticket, peer.user, frames);
+            info!(pid = peer.pid, user = peer.user, ?name, frames, "reservation admitted");
+            Some(session.hold(world, id, frames, ticket))
+        }
+        Err(errno) => {
+            world.shared.engine().release(id);
+            world.give_back(session.peer().user, Kind::Frames, u64::from(frames));
+            let text = format!("no ticket can be drawn: {errno}");
+            Some(Err(Refused::new(Refusal::State, text)))
+        }
+    }
+}
+
+/// Nobody waits any more.
+fn abandon(session: &Session, world: &World, what: &Waiting) {
+    match what {
+        Waiting::Admission { place, spec, .. } => {
+            world.leave_queue(*place, false);
+            world.give_back(session.peer().user, Kind::Frames, u64::from(spec.capacity.get()));
+        }
+        Waiting::Lock(locked) => {
+            // Pages still on their way in cannot be unlocked; they are when the reservation ends.
+            let (reservation, object) = (locked.reservation, locked.object);
+            let _ = world.shared.engine().unlock(reservation, object, locked.range);
+        }
+        Waiting::Fork { .. } => {}
+    }
+}

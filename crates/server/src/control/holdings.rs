@@ -1,0 +1,173 @@
+//! Requests about reservations and tasks.
+
+use super::refused::Refused;
+use super::reply::{Reply, Waiting};
+use super::session::{self, Session};
+use super::tickets::Ticket;
+use super::world::{Kind, World};
+use freehold_core::limits::{ReservationKind, ReservationSpec};
+use freehold_core::units::FrameCount;
+use freehold_linux::memory::seal_document;
+use freehold_protocol::message::{Question, Refusal, ReservationType};
+use std::time::Duration;
+
+/// The shortest period of sampling: each costs every referenced page a fault.
+const SHORTEST_SAMPLE: Duration = Duration::from_millis(1);
+
+impl Session {
+    pub(super) fn reserve(
+        &mut self,
+        world: &World,
+        name: &str,
+        frames: u32,
+        kind: ReservationType,
+    ) -> Result<Reply, Refused> {
+        if self.reservations.is_full() {
+            return Err(Refused::limit("reservations of one connection", 16));
+        }
+        world.take(self.peer.user, Kind::Frames, u64::from(frames))?;
+        let give_back = || world.give_back(self.peer.user, Kind::Frames, u64::from(frames));
+        let place = world.queue().inspect_err(|_| give_back())?;
+        let kind = match kind {
+            ReservationType::Hard => ReservationKind::Hard,
+            ReservationType::Firm => ReservationKind::Firm,
+        };
+        Ok(Reply::Wait(Waiting::Admission {
+            place,
+            name: session::name(name),
+            spec: ReservationSpec {
+                capacity: FrameCount::new(frames),
+                kind,
+            },
+        }))
+    }
+
+    pub(super) fn join(&mut self, world: &World, high: u64, low: u64) -> Result<Reply, Refused> {
+        if self.reservations.is_full() {
+            return Err(Refused::limit("reservations of one connection", 16));
+        }
+        let ticket = Ticket { high, low };
+        let joined = world.join(ticket);
+        let (id, frames) = joined.ok_or_else(|| {
+            let text = "no reservation has this ticket: it was given up, or the ticket is another server's";
+            Refused::new(Refusal::Unknown, text)
+        })?;
+        self.hold(world, id, frames, ticket)
+    }
+
+    /// Gives a reservation that this connection holds a handle.
+    pub(super) fn hold(
+        &mut self,
+        world: &World,
+        id: freehold_core::id::ReservationId,
+        frames: u32,
+        ticket: Ticket,
+    ) -> Result<Reply, Refused> {
+        match self.reservations.insert((id, frames)) {
+            Ok(handle) => Ok(Reply::Reserved { handle, frames, ticket }),
+            Err(_) => {
+                world.let_go(id);
+                Err(Refused::limit("reservations of one connection", 16))
+            }
+        }
+    }
+
+    pub(super) fn release(&mut self, world: &World, handle: u32) -> Result<Reply, Refused> {
+        let removed = self.reservations.remove(handle);
+        let (id, _) = removed.ok_or_else(|| Refused::handle("reservation", handle))?;
+        world.let_go(id);
+        Ok(Reply::Done(Vec::new()))
+    }
+
+    pub(super) fn add_task(
+        &mut self,
+        world: &World,
+        reservation: u32,
+        urgency: u8,
+        name: &str,
+    ) -> Result<Reply, Refused> {
+        let client = self.process()?;
+        if urgency > 0 && !self.peer.rights.real_time {
+            return Err(Refused::new(
+                Refusal::Forbidden,
+                format!(
+                    "user {user} may not be real-time: use urgency 0, or ask who started the server to allow it (serve \
+                     --allow {user}=SIZE)",
+                    user = self.peer.user
+                ),
+            ));
+        }
+        let reservation = match reservation {
+            0 => None,
+            handle => Some(self.reservation(handle)?),
+        };
+        if self.tasks.is_full() {
+            return Err(Refused::limit("tasks of one connection", 64));
+        }
+        let user = self.peer.user;
+        world.take(user, Kind::Tasks, 1)?;
+        let made = world
+            .shared
+            .engine()
+            .add_task(client, reservation, urgency, &session::name(name));
+        let task = made.inspect_err(|_| world.give_back(user, Kind::Tasks, 1))?;
+        // There is room: it was looked at above.
+        self.tasks
+            .insert(task)
+            .map(Reply::Made)
+            .map_err(|_| Refused::limit("tasks of one connection", 64))
+    }
+
+    pub(super) fn remove_task(&mut self, world: &World, handle: u32) -> Result<Reply, Refused> {
+        let (client, task) = (self.process()?, self.task(handle)?);
+        world.shared.engine().remove_task(client, task)?;
+        self.tasks.remove(handle);
+        world.give_back(self.peer.user, Kind::Tasks, 1);
+        Ok(Reply::Done(Vec::new()))
+    }
+
+    pub(super) fn job_end(&self, world: &World, task: u32, response: u64, missed: bool) -> Result<Reply, Refused> {
+        let (client, task) = (self.process()?, self.task(task)?);
+        let response = Duration::from_nanos(response);
+        world.shared.engine().job_end(client, task, response, missed)?;
+        Ok(Reply::Done(Vec::new()))
+    }
+
+    pub(super) fn count(&self, world: &World, task: u32) -> Result<Reply, Refused> {
+        let (client, task) = (self.process()?, self.task(task)?);
+        let counts = world.shared.engine().counts(client, task)?;
+        Ok(Reply::Counts(counts))
+    }
+
+    pub(super) fn sample(&self, world: &World, period: u64) -> Result<Reply, Refused> {
+        let client = self.process()?;
+        let period = Duration::from_nanos(period);
+        if !period.is_zero() && period < SHORTEST_SAMPLE {
+            return Err(Refused::new(
+                Refusal::State,
+                "a sampling period is at least 1 ms: every referenced page costs a fault in each",
+            ));
+        }
+        super::later::sample(world, client, period)?;
+        Ok(Reply::Done(Vec::new()))
+    }
+
+    pub(super) fn keep(&self, world: &World, address: u64, length: u64) -> Result<Reply, Refused> {
+        let client = self.process()?;
+        super::later::keep(world, client, address, length)?;
+        Ok(Reply::Done(Vec::new()))
+    }
+
+    pub(super) fn ask(&self, world: &World, question: Question, target: &str) -> Result<Reply, Refused> {
+        let text = crate::document::answer(world, &self.peer, question, target)?;
+        let sealed = seal_document(c"freehold-document", text.as_bytes());
+        let descriptor = sealed.map_err(|errno| {
+            let text = format!("the document cannot be handed over: {errno}");
+            Refused::new(Refusal::Exhausted, text)
+        })?;
+        Ok(Reply::Document {
+            length: text.len() as u64,
+            descriptor,
+        })
+    }
+}

@@ -1,0 +1,117 @@
+//! The half of the server that talks: sockets, sessions, rights.
+//!
+//! One thread accepts; each user has a thread of its own for all its connections (see [`users`]). A session has small
+//! tables of handles; what is read is parsed strictly, every request has one answer, and nobody waits for a peer: not
+//! for its reading, not for its file system, not for its death.
+
+mod bucket;
+mod connection;
+mod descriptors;
+mod handles;
+mod holdings;
+mod later;
+mod objects;
+mod refused;
+mod reply;
+mod session;
+mod tickets;
+mod users;
+mod world;
+
+pub(crate) use bucket::Bucket;
+pub(crate) use refused::{Refused, clean};
+pub(crate) use session::Peer;
+pub use world::Limits;
+pub(crate) use world::World;
+
+use freehold_linux::Errno;
+use freehold_linux::socket::{Listener, PacketSocket};
+use freehold_protocol::message::Refusal;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::{AsFd, OwnedFd};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tracing::warn;
+use users::Users;
+
+const LISTENER: u64 = 0;
+const STOP: u64 = 1;
+/// How long nothing is accepted when there is no descriptor left.
+const BREATH: Duration = Duration::from_millis(100);
+/// How long clients have to go when the server ends.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Serves connections until `stop` can be read; then calls `ending`, refuses new ones, tells the others and waits a
+/// moment for them.
+///
+/// # Errors
+/// The system's refusal of a thread or an epoll instance, at the beginning.
+pub(crate) fn run(world: &Arc<World>, listener: Listener, stop: &OwnedFd, ending: impl FnOnce()) -> io::Result<()> {
+    let users = Users::new(Arc::clone(world))?;
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let watch = |data, fd: rustix::fd::BorrowedFd<'_>| {
+        epoll::add(&epoll, fd, epoll::EventData::new_u64(data), epoll::EventFlags::IN)
+    };
+    watch(LISTENER, listener.as_fd())?;
+    watch(STOP, stop.as_fd())?;
+    let mut events = Vec::with_capacity(2);
+    let mut stopping = false;
+    while !stopping {
+        events.clear();
+        let waited = epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), None::<&Timespec>);
+        if let Err(errno) = waited
+            && errno != Errno::INTR
+        {
+            return Err(errno.into());
+        }
+        for event in &events {
+            match event.data.u64() {
+                STOP => stopping = true,
+                _ => accept(world, &users, &listener),
+            }
+        }
+    }
+    ending();
+    world.end();
+    drop(listener);
+    users.wake();
+    let deadline = Instant::now() + FAREWELL;
+    while !users.are_gone() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Accepts whoever waits, some at a time.
+fn accept(world: &Arc<World>, users: &Arc<Users>, listener: &Listener) {
+    for _ in 0..64 {
+        match listener.accept() {
+            Ok(Some(socket)) => {
+                match look_at(world, &socket) {
+                    Ok(peer) => users.give(socket, peer),
+                    // A peer that has ended already is nobody; closing its socket may take time all the same.
+                    Err(_) => users.refuse(socket, Refused::new(Refusal::State, "the process has ended")),
+                }
+            }
+            Ok(None) => return,
+            Err(errno) => {
+                if let Some(unsaid) = world.frugal.allows() {
+                    warn!(%errno, unsaid, "connections cannot be accepted");
+                }
+                std::thread::sleep(BREATH);
+                return;
+            }
+        }
+    }
+}
+
+fn look_at(world: &World, socket: &PacketSocket) -> Result<Peer, Errno> {
+    let peer = socket.peer()?;
+    Ok(Peer {
+        pid: peer.pid,
+        user: peer.uid,
+        pidfd: socket.peer_pidfd()?,
+        rights: world.rights(peer.uid),
+    })
+}

@@ -1,0 +1,261 @@
+//! Requests about objects, mappings and locks.
+
+use super::descriptors;
+use super::refused::{Refused, clean};
+use super::reply::{Reply, Waiting};
+use super::session::{self, Locked, OpenObject, Session};
+use super::world::{Kind, World};
+use crate::engine::{MapRequest, Opened, RegionRequest};
+use freehold_core::limits::{PageRange, Regime};
+use freehold_core::units::{PageCount, PageIndex};
+use freehold_protocol::PAGE_SIZE;
+use freehold_protocol::message::{self, Refusal, RegionKind, Request};
+use rustix::fd::OwnedFd;
+
+/// The longest path, in characters.
+const PATH: usize = 1_024;
+
+const fn regime(regime: message::Regime) -> Regime {
+    match regime {
+        message::Regime::Conserve => Regime::Conserve,
+        message::Regime::Unmanaged => Regime::Unmanaged,
+    }
+}
+
+fn range(first: u32, pages: u32) -> PageRange {
+    PageRange {
+        first: PageIndex::new(first),
+        count: PageCount::new(pages),
+    }
+}
+
+impl Session {
+    pub(super) fn open_file(
+        &mut self,
+        world: &World,
+        how: message::Regime,
+        path: &str,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Reply, Refused> {
+        self.process()?;
+        let [file] = <[OwnedFd; 1]>::try_from(descriptors).map_err(|sent| {
+            let text = format!("{} descriptors: the file to open is one", sent.len());
+            Refused::new(Refusal::Descriptor, text)
+        })?;
+        let checked = descriptors::check_file(&file, self.peer.rights.privileged);
+        checked.map_err(|what| Refused::new(Refusal::Descriptor, format!("the file cannot be opened: {what}")))?;
+        world.take(self.peer.user, Kind::Objects, 1)?;
+        let opened = world.shared.engine().open_file(file, regime(how), &clean(path, PATH));
+        let opened = opened.inspect_err(|_| world.give_back(self.peer.user, Kind::Objects, 1))?;
+        self.keep_object(world, opened, false)
+    }
+
+    pub(super) fn open_region(
+        &mut self,
+        world: &World,
+        name: &str,
+        pages: u32,
+        kind: RegionKind,
+        how: message::Regime,
+    ) -> Result<Reply, Refused> {
+        self.process()?;
+        let (user, shared) = (self.peer.user, kind == RegionKind::Shared);
+        let name = session::name(name);
+        // What a user may not open it must not make the server set up either.
+        world.take(user, Kind::Objects, 1)?;
+        let opened = {
+            let mut engine = world.shared.engine();
+            let owner = if shared { engine.region_owner(&name) } else { None };
+            match owner {
+                Some(owner) if owner != user && !self.peer.rights.privileged => Err(Refused::new(
+                    Refusal::Forbidden,
+                    format!("the region {name:?} is another user's: use another name, or be that user"),
+                )),
+                _ => {
+                    let request = RegionRequest {
+                        name: &name,
+                        shared,
+                        pages,
+                        regime: regime(how),
+                        uid: user,
+                    };
+                    engine.open_region(&request).map_err(Refused::from)
+                }
+            }
+        };
+        let opened = opened.inspect_err(|_| world.give_back(user, Kind::Objects, 1))?;
+        self.keep_object(world, opened, true)
+    }
+
+    /// Gives an opened object a handle; one for which this connection has one already keeps it.
+    fn keep_object(&mut self, world: &World, opened: Opened, writable: bool) -> Result<Reply, Refused> {
+        let user = self.peer.user;
+        let Opened {
+            object: key,
+            pages,
+            descriptor,
+        } = opened;
+        let again = self.objects.iter().find(|(_, object)| object.key == key);
+        if let Some((handle, _)) = again {
+            world.shared.engine().close_object(key);
+            world.give_back(user, Kind::Objects, 1);
+            return Ok(Reply::Opened {
+                handle,
+                pages,
+                descriptor,
+            });
+        }
+        let taken = world.take(user, Kind::Pages, u64::from(pages));
+        let kept = taken.and_then(|()| {
+            let object = OpenObject { key, pages, writable };
+            self.objects.insert(object).map_err(|_| {
+                world.give_back(user, Kind::Pages, u64::from(pages));
+                Refused::limit("opened objects of one connection", 1_024)
+            })
+        });
+        let handle = kept.inspect_err(|_| {
+            world.shared.engine().close_object(key);
+            world.give_back(user, Kind::Objects, 1);
+        })?;
+        Ok(Reply::Opened {
+            handle,
+            pages,
+            descriptor,
+        })
+    }
+
+    pub(super) fn close_object(&mut self, world: &World, handle: u32) -> Result<Reply, Refused> {
+        let removed = self.objects.remove(handle);
+        let object = removed.ok_or_else(|| Refused::handle("object", handle))?;
+        world.shared.engine().close_object(object.key);
+        world.give_back(self.peer.user, Kind::Objects, 1);
+        world.give_back(self.peer.user, Kind::Pages, u64::from(object.pages));
+        Ok(Reply::Done(Vec::new()))
+    }
+
+    pub(super) fn map(&mut self, world: &World, request: &Request<'_>) -> Result<Reply, Refused> {
+        let Request::Map {
+            task,
+            object,
+            address,
+            first,
+            pages,
+            writable,
+        } = *request
+        else {
+            return Err(Refused::new(Refusal::State, "not here"));
+        };
+        let (client, task, object) = (self.process()?, self.task(task)?, self.object(object)?);
+        if writable && !object.writable {
+            return Err(Refused::new(
+                Refusal::Forbidden,
+                "the content of a file is never written",
+            ));
+        }
+        let bytes = u64::from(pages) * PAGE_SIZE as u64;
+        if address % PAGE_SIZE as u64 != 0 || pages == 0 || address.checked_add(bytes).is_none_or(|end| end >> 47 != 0)
+        {
+            return Err(Refused::new(
+                Refusal::Unknown,
+                "a mapping begins at a page, is not empty, and ends below 2^47",
+            ));
+        }
+        if self.mappings.is_full() {
+            return Err(Refused::limit("mappings of one connection", 4_096));
+        }
+        world.take(self.peer.user, Kind::Mappings, 1)?;
+        let request = MapRequest {
+            task,
+            object: object.key,
+            address,
+            range: range(first, pages),
+            writable,
+        };
+        let made = world.shared.engine().map(client, &request);
+        let key = made.inspect_err(|_| world.give_back(self.peer.user, Kind::Mappings, 1))?;
+        // There is room: it was looked at above.
+        self.mappings
+            .insert(key)
+            .map(Reply::Made)
+            .map_err(|_| Refused::limit("mappings of one connection", 4_096))
+    }
+
+    pub(super) fn unmap(&mut self, world: &World, handle: u32) -> Result<Reply, Refused> {
+        let client = self.process()?;
+        let key = self.mappings.get(handle).copied();
+        let key = key.ok_or_else(|| Refused::handle("mapping", handle))?;
+        world.shared.engine().unmap(client, key)?;
+        self.mappings.remove(handle);
+        world.give_back(self.peer.user, Kind::Mappings, 1);
+        Ok(Reply::Done(Vec::new()))
+    }
+
+    pub(super) fn lock(
+        &mut self,
+        world: &World,
+        reservation: u32,
+        object: u32,
+        (first, pages): (u32, u32),
+    ) -> Result<Reply, Refused> {
+        let locked = Locked {
+            reservation: self.reservation(reservation)?,
+            object: self.object(object)?.key,
+            range: range(first, pages),
+        };
+        self.may_lock()?;
+        world
+            .shared
+            .engine()
+            .lock(locked.reservation, locked.object, locked.range)?;
+        Ok(Reply::Wait(Waiting::Lock(locked)))
+    }
+
+    pub(super) fn unlock(
+        &mut self,
+        world: &World,
+        reservation: u32,
+        object: u32,
+        (first, pages): (u32, u32),
+    ) -> Result<Reply, Refused> {
+        let (reservation, object) = (self.reservation(reservation)?, self.object(object)?.key);
+        let range = range(first, pages);
+        world.shared.engine().unlock(reservation, object, range)?;
+        self.forget_locks(reservation, object, range);
+        Ok(Reply::Done(Vec::new()))
+    }
+
+    /// What is unlocked is not to be unlocked again at the end: what remains of each lock is kept.
+    fn forget_locks(
+        &mut self,
+        reservation: freehold_core::id::ReservationId,
+        object: crate::engine::ObjectKey,
+        gone: PageRange,
+    ) {
+        let (from, to) = bounds(gone);
+        let mut kept = Vec::with_capacity(self.locks.len());
+        for locked in self.locks.drain(..) {
+            let (first, last) = bounds(locked.range);
+            if locked.reservation != reservation || locked.object != object || last <= from || first >= to {
+                kept.push(locked);
+                continue;
+            }
+            for (first, last) in [(first, from.min(last)), (to.max(first), last)] {
+                if first < last {
+                    let range = part(first, last);
+                    kept.push(Locked { range, ..locked });
+                }
+            }
+        }
+        self.locks = kept;
+    }
+}
+
+fn bounds(range: PageRange) -> (u64, u64) {
+    let first = u64::from(range.first.get());
+    (first, first + u64::from(range.count.get()))
+}
+
+fn part(first: u64, last: u64) -> PageRange {
+    let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    range(narrow(first), narrow(last - first))
+}

@@ -1,0 +1,141 @@
+//! What a request leads to: an answer, or a wait.
+
+use super::refused::Refused;
+use super::session::Locked;
+use crate::engine::{ClientId, Handover};
+use freehold_core::limits::ReservationSpec;
+use freehold_core::view::TaskCounts;
+use freehold_linux::Errno;
+use freehold_linux::socket::PacketSocket;
+use freehold_protocol::message::{Answer, LIMIT};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// A request that has been met, or waits.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// Done; with descriptors only after `Forked`.
+    Done(Vec<OwnedFd>),
+    /// The answer to `Hello`.
+    Welcome { client: Option<(ClientId, Handover)> },
+    /// A reservation, made or joined.
+    Reserved {
+        handle: u32,
+        frames: u32,
+        ticket: super::tickets::Ticket,
+    },
+    /// A task or mapping.
+    Made(u32),
+    /// An object.
+    Opened {
+        handle: u32,
+        pages: u32,
+        descriptor: OwnedFd,
+    },
+    /// What happened to a task.
+    Counts(TaskCounts),
+    /// A document.
+    Document { length: u64, descriptor: OwnedFd },
+    /// Nothing yet.
+    Wait(Waiting),
+}
+
+/// What a request waits for.
+#[derive(Clone, Debug)]
+pub(crate) enum Waiting {
+    /// Frames for a reservation; a place in the queue of admissions.
+    Admission {
+        place: u64,
+        name: String,
+        spec: ReservationSpec,
+    },
+    /// Pages that come in to be locked.
+    Lock(Locked),
+    /// The kernel's word of a fork.
+    Fork { client: ClientId, parent: u32 },
+}
+
+/// Sends the answer to request `serial`. The socket does not block: a peer that does not read loses its connection.
+///
+/// # Errors
+/// The kernel's refusal; `AGAIN` where the peer does not read.
+pub(crate) fn send(socket: &PacketSocket, serial: u32, reply: Result<&Reply, &Refused>) -> Result<(), Errno> {
+    let (answer, descriptors) = match reply {
+        Ok(reply) => shape(reply),
+        Err(refused) => {
+            let (why, text) = (refused.why, refused.text.as_str());
+            (Answer::Refused { why, text }, Vec::new())
+        }
+    };
+    let mut buffer = [0; LIMIT];
+    // An answer always fits: its texts are cut, its descriptors are at most four.
+    let length = answer.encode(serial, &mut buffer).map_err(|_| Errno::MSGSIZE)?;
+    socket.send(buffer.get(..length).unwrap_or_default(), &descriptors)
+}
+
+fn shape(reply: &Reply) -> (Answer<'static>, Vec<BorrowedFd<'_>>) {
+    match reply {
+        Reply::Done(descriptors) => (Answer::Done {}, descriptors.iter().map(AsFd::as_fd).collect()),
+        Reply::Welcome { client } => welcome(client.as_ref()),
+        Reply::Reserved { handle, frames, ticket } => {
+            let answer = Answer::Reserved {
+                reservation: *handle,
+                frames: *frames,
+                ticket_high: ticket.high,
+                ticket_low: ticket.low,
+            };
+            (answer, Vec::new())
+        }
+        Reply::Made(handle) => (Answer::Made { handle: *handle }, Vec::new()),
+        Reply::Opened {
+            handle,
+            pages,
+            descriptor,
+        } => {
+            let (object, pages) = (*handle, *pages);
+            (Answer::Opened { object, pages }, vec![descriptor.as_fd()])
+        }
+        Reply::Counts(counts) => (tally(counts), Vec::new()),
+        Reply::Document { length, descriptor } => (Answer::Document { length: *length }, vec![descriptor.as_fd()]),
+        // Whoever waits is not answered yet; the loop never sends this.
+        Reply::Wait(_) => (Answer::Done {}, Vec::new()),
+    }
+}
+
+fn welcome(client: Option<&(ClientId, Handover)>) -> (Answer<'static>, Vec<BorrowedFd<'_>>) {
+    let server = std::process::id();
+    match client {
+        None => (
+            Answer::Welcome {
+                server,
+                transfer_pages: 0,
+                client: 0,
+            },
+            Vec::new(),
+        ),
+        Some((id, handover)) => (
+            Answer::Welcome {
+                server,
+                transfer_pages: handover.transfer_pages,
+                client: u32::try_from(id.index()).unwrap_or(u32::MAX),
+            },
+            vec![
+                handover.channel.as_fd(),
+                handover.transfer.as_fd(),
+                handover.event.as_fd(),
+            ],
+        ),
+    }
+}
+
+fn tally(counts: &TaskCounts) -> Answer<'static> {
+    Answer::Counts {
+        soft_faults: counts.soft_faults,
+        zero_fills: counts.zero_fills,
+        swap_ins: counts.swap_ins,
+        shared_swap_ins: counts.shared_swap_ins,
+        file_reads: counts.file_reads,
+        write_faults: counts.write_faults,
+        evictions: counts.evictions,
+        waited: counts.waited.get(),
+    }
+}

@@ -1,0 +1,322 @@
+//! One client's side of the server: what it is, what it has, and what it may ask.
+
+use super::handles::Handles;
+use super::refused::{Refused, clean};
+use super::reply::{Reply, Waiting};
+use super::world::{Kind, World};
+use crate::engine::{ClientId, ClientRole, MapKey, NewClient, ObjectKey, TaskKey};
+use crate::quota::Rights;
+use freehold_core::id::ReservationId;
+use freehold_core::limits::PageRange;
+use freehold_protocol::message::{Refusal, Request, Role};
+use rustix::fd::OwnedFd;
+
+/// Most handles of one connection.
+const RESERVATIONS: usize = 16;
+const TASKS: usize = 64;
+const OBJECTS: usize = 1_024;
+const MAPPINGS: usize = 4_096;
+const LOCKS: usize = 1_024;
+/// The longest name, in characters.
+const NAME: usize = 64;
+
+/// Who is at the other end, by the kernel's word.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// The process, 0 where it has no number here.
+    pub(crate) pid: u32,
+    /// The user.
+    pub(crate) user: u32,
+    /// The process, for good.
+    pub(crate) pidfd: OwnedFd,
+    /// What the user may do.
+    pub(crate) rights: Rights,
+}
+
+/// An object opened on this connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenObject {
+    pub(super) key: ObjectKey,
+    pub(super) pages: u32,
+    /// A region; file objects are never written.
+    pub(super) writable: bool,
+}
+
+/// Pages locked on this connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Locked {
+    pub(super) reservation: ReservationId,
+    pub(super) object: ObjectKey,
+    pub(super) range: PageRange,
+}
+
+/// A connection that has said who it is, or has not yet.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(super) peer: Peer,
+    pub(super) name: String,
+    pub(super) role: Option<Role>,
+    pub(super) client: Option<ClientId>,
+    pub(super) reservations: Handles<(ReservationId, u32)>,
+    pub(super) tasks: Handles<TaskKey>,
+    pub(super) objects: Handles<OpenObject>,
+    pub(super) mappings: Handles<MapKey>,
+    pub(super) locks: Vec<Locked>,
+}
+
+impl Session {
+    /// A connection from `peer`.
+    pub(crate) fn new(peer: Peer) -> Self {
+        Self {
+            peer,
+            name: String::new(),
+            role: None,
+            client: None,
+            reservations: Handles::new(RESERVATIONS),
+            tasks: Handles::new(TASKS),
+            objects: Handles::new(OBJECTS),
+            mappings: Handles::new(MAPPINGS),
+            locks: Vec::new(),
+        }
+    }
+
+    /// Who is at the other end.
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// What it calls itself.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it has said who it is.
+    pub(crate) fn is_greeted(&self) -> bool {
+        self.role.is_some()
+    }
+
+    /// Its process in the engine, if it has one.
+    pub(crate) fn client(&self) -> Option<ClientId> {
+        self.client
+    }
+
+    /// Meets a request, or begins to wait for what it needs.
+    pub(crate) fn handle(
+        &mut self,
+        world: &World,
+        request: &Request<'_>,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Reply, Refused> {
+        if let Request::Hello {
+            role,
+            agent_thread,
+            name,
+        } = *request
+        {
+            return self.hello(world, role, agent_thread, name, descriptors);
+        }
+        if !self.is_greeted() {
+            return Err(Refused::closing(Refusal::State, "the first request must be `Hello`"));
+        }
+        if let Request::OpenFile { regime, path } = *request {
+            return self.open_file(world, regime, path, descriptors);
+        }
+        if !descriptors.is_empty() {
+            return Err(Refused::new(Refusal::Descriptor, "this request takes no descriptors"));
+        }
+        self.handle_plain(world, request)
+    }
+
+    /// As [`handle`](Self::handle), for requests without descriptors.
+    fn handle_plain(&mut self, world: &World, request: &Request<'_>) -> Result<Reply, Refused> {
+        match *request {
+            Request::Hello { .. } | Request::OpenFile { .. } => Err(Refused::new(Refusal::State, "not here")),
+            Request::Reserve { name, frames, kind } => self.reserve(world, name, frames, kind),
+            Request::Join {
+                ticket_high,
+                ticket_low,
+            } => self.join(world, ticket_high, ticket_low),
+            Request::Release { reservation } => self.release(world, reservation),
+            Request::AddTask {
+                reservation,
+                urgency,
+                name,
+            } => self.add_task(world, reservation, urgency, name),
+            Request::RemoveTask { task } => self.remove_task(world, task),
+            Request::OpenRegion {
+                name,
+                pages,
+                kind,
+                regime,
+            } => self.open_region(world, name, pages, kind, regime),
+            Request::CloseObject { object } => self.close_object(world, object),
+            Request::Map { .. } => self.map(world, request),
+            Request::Unmap { mapping } => self.unmap(world, mapping),
+            Request::Lock {
+                reservation,
+                object,
+                first,
+                pages,
+            } => self.lock(world, reservation, object, (first, pages)),
+            Request::Unlock {
+                reservation,
+                object,
+                first,
+                pages,
+            } => self.unlock(world, reservation, object, (first, pages)),
+            Request::JobEnd { task, response, missed } => self.job_end(world, task, response, missed),
+            Request::Count { task } => self.count(world, task),
+            Request::Ask { question, target } => self.ask(world, question, target),
+            Request::Sample { period } => self.sample(world, period),
+            Request::Forked { parent } => self.forked(parent),
+            Request::Keep { address, length } => self.keep(world, address, length),
+        }
+    }
+
+    fn hello(
+        &mut self,
+        world: &World,
+        role: Role,
+        agent_thread: u32,
+        name: &str,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Reply, Refused> {
+        if self.is_greeted() {
+            return Err(Refused::new(
+                Refusal::State,
+                "this connection has said who it is already",
+            ));
+        }
+        let name = clean(name, NAME);
+        let reply = match role {
+            Role::Observer if descriptors.is_empty() => Reply::Welcome { client: None },
+            Role::Observer => {
+                return Err(Refused::new(Refusal::Descriptor, "an observer sends no descriptors"));
+            }
+            Role::Program => self.begin(world, ClientRole::Program, agent_thread, &name, descriptors)?,
+            Role::Library => self.begin(world, ClientRole::Library, agent_thread, &name, descriptors)?,
+        };
+        self.role = Some(role);
+        self.name = name;
+        Ok(reply)
+    }
+
+    /// Takes the peer's process into the engine.
+    fn begin(
+        &mut self,
+        world: &World,
+        role: ClientRole,
+        agent_thread: u32,
+        name: &str,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Reply, Refused> {
+        if self.peer.pid == 0 {
+            return Err(Refused::new(
+                Refusal::Forbidden,
+                "the process has no number where the server runs: start the server in its namespace, or outside all",
+            ));
+        }
+        if !descriptors.iter().all(super::descriptors::is_userfaultfd) {
+            return Err(Refused::new(Refusal::Descriptor, "a descriptor is not a userfaultfd"));
+        }
+        let mut descriptors = descriptors.into_iter();
+        let (private, shared) = match (role, descriptors.len()) {
+            // The child of a fork: the kernel has given its userfaultfds to the server.
+            (ClientRole::Program, 0) => (None, None),
+            (ClientRole::Program, 2) => (descriptors.next(), descriptors.next()),
+            (ClientRole::Library, 1) => (None, descriptors.next()),
+            (_, count) => {
+                return Err(Refused::new(
+                    Refusal::Descriptor,
+                    format!("{count} descriptors: a program sends two userfaultfds, a library one"),
+                ));
+            }
+        };
+        let pidfd = self.peer.pidfd.try_clone();
+        let pidfd = pidfd.map_err(|error| Refused::new(Refusal::Exhausted, format!("no descriptor left: {error}")))?;
+        let new = NewClient {
+            role,
+            pid: self.peer.pid,
+            uid: self.peer.user,
+            pidfd,
+            name: name.to_owned(),
+            agent_thread,
+            private,
+            shared,
+        };
+        let (client, handover) = world.shared.engine().add_client(new)?;
+        self.client = Some(client);
+        world.enter(self.peer.pid, self.peer.user);
+        Ok(Reply::Welcome {
+            client: Some((client, handover)),
+        })
+    }
+
+    /// The process that only programs and libraries have.
+    pub(super) fn process(&self) -> Result<ClientId, Refused> {
+        let observer = || Refused::new(Refusal::State, "an observer has no memory: say `Hello` as what you are");
+        self.client.ok_or_else(observer)
+    }
+
+    /// The reservation of a handle.
+    pub(super) fn reservation(&self, handle: u32) -> Result<ReservationId, Refused> {
+        let found = self.reservations.get(handle).map(|(id, _)| *id);
+        found.ok_or_else(|| Refused::handle("reservation", handle))
+    }
+
+    /// The task of a handle.
+    pub(super) fn task(&self, handle: u32) -> Result<TaskKey, Refused> {
+        let found = self.tasks.get(handle).copied();
+        found.ok_or_else(|| Refused::handle("task", handle))
+    }
+
+    /// The object of a handle.
+    pub(super) fn object(&self, handle: u32) -> Result<OpenObject, Refused> {
+        let found = self.objects.get(handle).copied();
+        found.ok_or_else(|| Refused::handle("object", handle))
+    }
+
+    /// Whether more pages can be locked.
+    pub(super) fn may_lock(&self) -> Result<(), Refused> {
+        if self.locks.len() >= LOCKS {
+            return Err(Refused::limit("locked ranges of one connection", LOCKS as u64));
+        }
+        Ok(())
+    }
+
+    fn forked(&self, parent: u32) -> Result<Reply, Refused> {
+        let client = self.process()?;
+        Ok(Reply::Wait(Waiting::Fork { client, parent }))
+    }
+
+    /// The connection is over: everything it had returns.
+    pub(crate) fn end(&mut self, world: &World) {
+        let user = self.peer.user;
+        {
+            let mut engine = world.shared.engine();
+            for locked in self.locks.drain(..) {
+                // What cannot be unlocked now ends with the reservation.
+                let _ = engine.unlock(locked.reservation, locked.object, locked.range);
+            }
+        }
+        if let Some(client) = self.client.take() {
+            world.shared.engine().remove_client(client);
+            world.leave(self.peer.pid);
+        }
+        for object in self.objects.drain() {
+            world.shared.engine().close_object(object.key);
+            world.give_back(user, Kind::Objects, 1);
+            world.give_back(user, Kind::Pages, u64::from(object.pages));
+        }
+        world.give_back(user, Kind::Mappings, self.mappings.drain().count() as u64);
+        world.give_back(user, Kind::Tasks, self.tasks.drain().count() as u64);
+        for (reservation, _) in self.reservations.drain() {
+            world.let_go(reservation);
+        }
+    }
+}
+
+/// A name of a reservation, task or region, as it may be shown.
+pub(super) fn name(name: &str) -> String {
+    clean(name, NAME)
+}

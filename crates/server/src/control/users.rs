@@ -1,0 +1,302 @@
+//! One thread for each user that is connected.
+//!
+//! Taking a packet, or closing a socket with packets unread, can close descriptors that a client has sent; and closing
+//! a descriptor can wait for as long as its owner likes (a socket that lingers, a file system of the user's own). So
+//! the connections of a user have a thread of their own: whoever makes it wait keeps nobody waiting but himself. That
+//! also shares the CPU fairly between users.
+
+use super::connection::{Connection, Left};
+use super::refused::Refused;
+use super::reply;
+use super::session::Peer;
+use super::world::World;
+use freehold_linux::service;
+use freehold_linux::socket::PacketSocket;
+use rustix::event::{EventfdFlags, Timespec, epoll};
+use rustix::fd::{AsFd, OwnedFd};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tracing::error;
+
+/// Connections that may wait to be refused and closed.
+const GRAVES: usize = 256;
+/// Events taken at once.
+const EVENTS: usize = 64;
+/// The event of the mailbox; a connection's are twice its number, and one more for its process.
+const BELL: u64 = 0;
+
+/// A connection that a user's thread is to serve.
+type Letter = (PacketSocket, Peer);
+
+/// Where a user's thread finds new connections.
+#[derive(Debug)]
+struct Mailbox {
+    letters: Mutex<Vec<Letter>>,
+    bell: OwnedFd,
+}
+
+/// The threads of users.
+#[derive(Debug)]
+pub(super) struct Users {
+    world: Arc<World>,
+    boxes: Mutex<BTreeMap<u32, Arc<Mailbox>>>,
+    graves: SyncSender<(PacketSocket, Refused)>,
+}
+
+/// One user's thread.
+#[derive(Debug)]
+struct UserLoop {
+    users: Arc<Users>,
+    user: u32,
+    mailbox: Arc<Mailbox>,
+    epoll: OwnedFd,
+    connections: BTreeMap<u64, Connection>,
+    last: u64,
+}
+
+impl Users {
+    /// Nobody yet.
+    ///
+    /// # Errors
+    /// The system's refusal of a thread.
+    pub(super) fn new(world: Arc<World>) -> io::Result<Arc<Self>> {
+        let (graves, dead) = sync_channel::<(PacketSocket, Refused)>(GRAVES);
+        service::spawn("refusals", move || {
+            while let Ok((socket, refused)) = dead.recv() {
+                let _ = reply::send(&socket, 0, Err(&refused));
+            }
+        })?;
+        Ok(Arc::new(Self {
+            world,
+            boxes: Mutex::new(BTreeMap::new()),
+            graves,
+        }))
+    }
+
+    fn boxes(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Mailbox>>> {
+        self.boxes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a connection to its user's thread, or refuses it.
+    pub(super) fn give(self: &Arc<Self>, socket: PacketSocket, peer: Peer) {
+        let user = peer.user;
+        if let Err(refused) = self.world.connect(user) {
+            return self.refuse(socket, refused);
+        }
+        let mut boxes = self.boxes();
+        let found = boxes.get(&user).map(Arc::clone);
+        let mailbox = match found.map_or_else(|| self.begin(user), Ok) {
+            Ok(mailbox) => mailbox,
+            Err(error) => {
+                drop(boxes);
+                error!(user, %error, "no thread for a user");
+                self.world.disconnect(user);
+                return;
+            }
+        };
+        mailbox.put((socket, peer));
+        boxes.insert(user, mailbox);
+    }
+
+    fn begin(self: &Arc<Self>, user: u32) -> io::Result<Arc<Mailbox>> {
+        let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let mailbox = Arc::new(Mailbox {
+            letters: Mutex::new(Vec::new()),
+            bell,
+        });
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let data = epoll::EventData::new_u64(BELL);
+        epoll::add(&epoll, &mailbox.bell, data, epoll::EventFlags::IN)?;
+        let user_loop = UserLoop {
+            users: Arc::clone(self),
+            user,
+            mailbox: Arc::clone(&mailbox),
+            epoll,
+            connections: BTreeMap::new(),
+            last: 0,
+        };
+        service::spawn(&format!("user {user}"), move || user_loop.run())?;
+        Ok(mailbox)
+    }
+
+    /// Refuses a connection, without waiting for it.
+    pub(super) fn refuse(&self, socket: PacketSocket, refused: Refused) {
+        if let Some(unsaid) = self.world.frugal.allows() {
+            tracing::warn!(text = %refused.text, unsaid, "connection refused");
+        }
+        let _ = self.graves.try_send((socket, refused));
+    }
+
+    /// Wakes every thread, so that it sees that the server ends.
+    pub(super) fn wake(&self) {
+        for mailbox in self.boxes().values() {
+            mailbox.ring();
+        }
+    }
+
+    /// Whether no thread is left.
+    pub(super) fn are_gone(&self) -> bool {
+        self.boxes().is_empty()
+    }
+
+    /// Forgets a thread without connections; false where it has just got one.
+    fn retire(&self, user: u32, mailbox: &Mailbox) -> bool {
+        let mut boxes = self.boxes();
+        if !mailbox.letters().is_empty() {
+            return false;
+        }
+        boxes.remove(&user);
+        true
+    }
+}
+
+impl Mailbox {
+    fn letters(&self) -> MutexGuard<'_, Vec<Letter>> {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, letter: Letter) {
+        self.letters().push(letter);
+        self.ring();
+    }
+
+    fn ring(&self) {
+        // A bell that is rung already is as good.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+
+    fn take(&self) -> Vec<Letter> {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.bell, &mut count);
+        std::mem::take(&mut *self.letters())
+    }
+}
+
+impl UserLoop {
+    fn run(mut self) {
+        let mut events = Vec::with_capacity(EVENTS);
+        loop {
+            for (socket, peer) in self.mailbox.take() {
+                self.add(socket, peer);
+            }
+            if self.users.world.is_ending() {
+                self.say_goodbye();
+            }
+            if self.connections.is_empty() && self.users.retire(self.user, &self.mailbox) {
+                return;
+            }
+            events.clear();
+            let timeout = self.timeout();
+            let buffer = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.epoll, buffer, timeout.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => {
+                    // Nothing is known to cause this; going on would spin.
+                    error!(user = self.user, %errno, "events cannot be waited for: the user's connections end");
+                    self.say_goodbye();
+                }
+            }
+            for event in &events {
+                self.on_event(event.data.u64(), event.flags);
+            }
+            self.on_time();
+            self.users.world.log_notices();
+        }
+    }
+
+    fn timeout(&self) -> Option<Timespec> {
+        let next = self.connections.values().filter_map(Connection::next).min()?;
+        let wait = next.saturating_duration_since(Instant::now());
+        // Rounded up, so that the time has come when it is looked at.
+        let wait = wait + Duration::from_micros(1);
+        Timespec::try_from(wait).ok()
+    }
+
+    fn add(&mut self, socket: PacketSocket, peer: Peer) {
+        self.last += 1;
+        let number = self.last;
+        let world = Arc::clone(&self.users.world);
+        let connection = Connection::new(socket, peer, &world, Instant::now());
+        let watch = |data, fd: rustix::fd::BorrowedFd<'_>| {
+            epoll::add(&self.epoll, fd, epoll::EventData::new_u64(data), epoll::EventFlags::IN)
+        };
+        // The process is watched beside the socket: a child that inherited the socket must not keep it open.
+        let watched = watch(2 * number, connection.socket.as_fd())
+            .and_then(|()| watch(2 * number + 1, connection.peer().pidfd.as_fd()));
+        match watched {
+            Ok(()) => {
+                self.connections.insert(number, connection);
+            }
+            Err(errno) => {
+                error!(user = self.user, %errno, "a connection cannot be watched");
+                connection.close(&world);
+            }
+        }
+    }
+
+    fn on_event(&mut self, data: u64, flags: epoll::EventFlags) {
+        let number = data / 2;
+        let world = Arc::clone(&self.users.world);
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        let left = if data % 2 == 1 {
+            Left::Closed
+        } else if flags.contains(epoll::EventFlags::IN) && connection.reads() {
+            connection.on_readable(&world, Instant::now())
+        } else if flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+            Left::Closed
+        } else {
+            Left::Open
+        };
+        self.settle(number, left);
+    }
+
+    fn on_time(&mut self) {
+        let now = Instant::now();
+        let due = self.connections.iter();
+        let due: Vec<u64> = due
+            .filter(|(_, connection)| connection.next().is_some_and(|next| next <= now))
+            .map(|(number, _)| *number)
+            .collect();
+        let world = Arc::clone(&self.users.world);
+        for number in due {
+            if let Some(connection) = self.connections.get_mut(&number) {
+                let left = connection.on_time(&world, now);
+                self.settle(number, left);
+            }
+        }
+    }
+
+    /// Closes a connection, or says what is to be heard of it.
+    fn settle(&mut self, number: u64, left: Left) {
+        if left == Left::Open {
+            let Some(connection) = self.connections.get(&number) else {
+                return;
+            };
+            let mut flags = epoll::EventFlags::empty();
+            flags.set(epoll::EventFlags::IN, connection.reads());
+            let data = epoll::EventData::new_u64(2 * number);
+            if epoll::modify(&self.epoll, &connection.socket, data, flags).is_ok() {
+                return;
+            }
+        }
+        if let Some(connection) = self.connections.remove(&number) {
+            let _ = epoll::delete(&self.epoll, &connection.socket);
+            let _ = epoll::delete(&self.epoll, &connection.peer().pidfd);
+            connection.close(&self.users.world);
+        }
+    }
+
+    fn say_goodbye(&mut self) {
+        for connection in self.connections.values() {
+            connection.say_goodbye();
+        }
+        for (_, connection) in std::mem::take(&mut self.connections) {
+            connection.close(&self.users.world);
+        }
+    }
+}

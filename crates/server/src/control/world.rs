@@ -1,0 +1,339 @@
+//! What all sessions share: the engine, the rights of users, what each of them has, and who holds which reservation.
+
+use super::refused::Refused;
+use super::session::Peer;
+use super::tickets::{Held, Ticket};
+use crate::document::Snapshots;
+use crate::log::Frugal;
+use crate::quota::{Quotas, Rights};
+use crate::shared::Shared;
+use freehold_core::id::ReservationId;
+use freehold_linux::pi_mutex::{PiGuard, PiMutex};
+use freehold_protocol::message::Refusal;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bounds on what can be driven from outside.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections in all.
+    pub connections: usize,
+    /// Connections that others than root and the server's own user may have together leave this many.
+    pub spare_connections: usize,
+    /// Connections of one such user.
+    pub user_connections: u64,
+    /// Tasks, opened objects, and mappings of one such user.
+    pub user_tasks: u64,
+    /// See above.
+    pub user_objects: u64,
+    /// See above.
+    pub user_mappings: u64,
+    /// Pages of all objects that one such user has opened.
+    pub user_pages: u64,
+    /// Requests a second on one connection, and at once.
+    pub requests_per_second: u32,
+    /// See above.
+    pub requests_at_once: u32,
+    /// How long a connection may be silent before it says who it is.
+    pub greeting: Duration,
+    /// How long an admission, a lock or a fork may take.
+    pub patience: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 512,
+            spare_connections: 16,
+            user_connections: 64,
+            user_tasks: 256,
+            user_objects: 2_048,
+            user_mappings: 8_192,
+            user_pages: u64::MAX,
+            requests_per_second: 10_000,
+            requests_at_once: 20_000,
+            greeting: Duration::from_secs(5),
+            patience: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What a user can have only so much of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Connections,
+    Tasks,
+    Objects,
+    Mappings,
+    Pages,
+    Frames,
+}
+
+/// What one user has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    amounts: [u64; 6],
+}
+
+#[derive(Debug, Default)]
+struct State {
+    accounts: BTreeMap<u32, Account>,
+    connections: usize,
+    held: Vec<Held>,
+    /// The processes of clients, and their users.
+    processes: BTreeMap<u32, u32>,
+    admissions: VecDeque<u64>,
+    last_admission: u64,
+}
+
+/// What all sessions share.
+#[derive(Debug)]
+pub(crate) struct World {
+    /// The engine.
+    pub(crate) shared: Arc<Shared>,
+    /// Bounds.
+    pub(crate) limits: Limits,
+    /// Pictures for documents.
+    pub(crate) snapshots: Snapshots,
+    /// Says at most so much about what clients cause.
+    pub(crate) frugal: Frugal,
+    quotas: Quotas,
+    ending: AtomicBool,
+    state: PiMutex<State>,
+}
+
+/// Admissions that may wait at a time.
+const QUEUE: usize = 64;
+
+impl World {
+    /// A world without users.
+    pub(crate) fn new(shared: Arc<Shared>, quotas: Quotas, limits: Limits, snapshots: Snapshots) -> Arc<Self> {
+        Arc::new(Self {
+            shared,
+            limits,
+            snapshots,
+            frugal: Frugal::new(Instant::now()),
+            quotas,
+            ending: AtomicBool::new(false),
+            state: PiMutex::new(State::default()),
+        })
+    }
+
+    /// What `user` may do.
+    pub(crate) fn rights(&self, user: u32) -> Rights {
+        self.quotas.rights(user)
+    }
+
+    /// Logs what the engine has noted. Looked at whenever a client was heard or went, never on a tick of its own.
+    pub(crate) fn log_notices(&self) {
+        let notices = self.shared.engine().take_notices();
+        for notice in notices {
+            if let Some(unsaid) = self.frugal.allows() {
+                tracing::warn!(?notice, unsaid, "engine");
+            }
+        }
+    }
+
+    /// From now on nothing begins.
+    pub(crate) fn end(&self) {
+        self.ending.store(true, Ordering::Release);
+    }
+
+    /// Whether the server ends.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire)
+    }
+
+    fn state(&self) -> PiGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Counts a connection of `user`.
+    pub(crate) fn connect(&self, user: u32) -> Result<(), Refused> {
+        let privileged = self.rights(user).privileged;
+        let spare = if privileged { 0 } else { self.limits.spare_connections };
+        let full = {
+            let mut state = self.state();
+            let full = state.connections >= self.limits.connections.saturating_sub(spare);
+            if !full {
+                state.connections += 1;
+            }
+            full
+        };
+        if full {
+            return Err(Refused::limit("connections in all", self.limits.connections as u64));
+        }
+        self.take(user, Kind::Connections, 1).inspect_err(|_| {
+            let mut state = self.state();
+            state.connections = state.connections.saturating_sub(1);
+        })
+    }
+
+    /// A connection of `user` is gone.
+    pub(crate) fn disconnect(&self, user: u32) {
+        self.give_back(user, Kind::Connections, 1);
+        let mut state = self.state();
+        state.connections = state.connections.saturating_sub(1);
+    }
+
+    /// Counts `amount` more for `user`, if its share allows it.
+    pub(crate) fn take(&self, user: u32, kind: Kind, amount: u64) -> Result<(), Refused> {
+        let rights = self.rights(user);
+        let (limit, what) = match kind {
+            Kind::Connections => (self.limits.user_connections, "connections of one user"),
+            Kind::Tasks => (self.limits.user_tasks, "tasks of one user"),
+            Kind::Objects => (self.limits.user_objects, "opened objects of one user"),
+            Kind::Mappings => (self.limits.user_mappings, "mappings of one user"),
+            Kind::Pages => (self.limits.user_pages, "pages of opened objects of one user"),
+            Kind::Frames => (u64::from(rights.frames.get()), "frames reserved by this user"),
+        };
+        let limit = if rights.privileged { u64::MAX } else { limit };
+        let mut state = self.state();
+        let has = &mut state.accounts.entry(user).or_default().amounts[kind as usize];
+        match has.checked_add(amount).filter(|sum| *sum <= limit) {
+            Some(sum) => {
+                *has = sum;
+                Ok(())
+            }
+            None if kind == Kind::Frames => Err(Refused::new(
+                Refusal::Exhausted,
+                format!(
+                    "{amount} frames wanted, but user {user} may reserve {limit} and has reserved {has}: ask who \
+                     started the server for a larger quota (serve --allow {user}=SIZE)"
+                ),
+            )),
+            None => Err(Refused::limit(what, limit)),
+        }
+    }
+
+    /// Counts `amount` less for `user`.
+    pub(crate) fn give_back(&self, user: u32, kind: Kind, amount: u64) {
+        let mut state = self.state();
+        if let Some(account) = state.accounts.get_mut(&user) {
+            let has = &mut account.amounts[kind as usize];
+            *has = has.saturating_sub(amount);
+            if account.amounts == [0; 6] {
+                state.accounts.remove(&user);
+            }
+        }
+    }
+
+    /// Notes a new reservation, held once. `frames` of `user` have been counted.
+    pub(crate) fn note(&self, id: ReservationId, ticket: Ticket, user: u32, frames: u32) {
+        let mut state = self.state();
+        state.held.push(Held {
+            id,
+            ticket,
+            user,
+            frames,
+            holders: 1,
+        });
+    }
+
+    /// The reservation of a ticket, held once more, and its frames.
+    pub(crate) fn join(&self, ticket: Ticket) -> Option<(ReservationId, u32)> {
+        let mut state = self.state();
+        // All are compared, so that the time says nothing about any.
+        let mut found = None;
+        for (row, held) in state.held.iter().enumerate() {
+            if held.ticket.is(ticket) {
+                found = Some(row);
+            }
+        }
+        let held = state.held.get_mut(found?)?;
+        held.holders += 1;
+        Some((held.id, held.frames))
+    }
+
+    /// One holder less; the reservation ends with the last.
+    pub(crate) fn let_go(&self, id: ReservationId) {
+        let ended = {
+            let mut state = self.state();
+            let Some(row) = state.held.iter().position(|held| held.id == id) else {
+                return;
+            };
+            let holders = &mut state.held[row].holders;
+            *holders = holders.saturating_sub(1);
+            (*holders == 0).then(|| state.held.swap_remove(row))
+        };
+        if let Some(held) = ended {
+            self.shared.engine().release(id);
+            self.give_back(held.user, Kind::Frames, u64::from(held.frames));
+        }
+    }
+
+    /// Who made a reservation, where it is still held.
+    pub(crate) fn maker(&self, id: ReservationId) -> Option<u32> {
+        let state = self.state();
+        state.held.iter().find(|held| held.id == id).map(|held| held.user)
+    }
+
+    /// Notes the process of a client.
+    pub(crate) fn enter(&self, pid: u32, user: u32) {
+        self.state().processes.insert(pid, user);
+    }
+
+    /// The process of a client is gone.
+    pub(crate) fn leave(&self, pid: u32) {
+        self.state().processes.remove(&pid);
+    }
+
+    /// The process, in the server's numbering, that `peer` calls `claimed` in its own and says is its parent: a client
+    /// of the same user, or nobody.
+    pub(crate) fn parent(&self, peer: &Peer, claimed: u32) -> Option<u32> {
+        let same = {
+            let state = self.state();
+            let same = state.processes.iter().filter(|(_, user)| **user == peer.user);
+            same.map(|(pid, _)| *pid).collect::<Vec<u32>>()
+        };
+        if numbers(peer.pid).len() <= 1 {
+            return same.into_iter().find(|pid| *pid == claimed);
+        }
+        // Another namespace: whoever is called so there, on the same level.
+        let depth = numbers(peer.pid).len();
+        same.into_iter().find(|pid| {
+            let numbers = numbers(*pid);
+            numbers.len() == depth && numbers.last() == Some(&claimed)
+        })
+    }
+
+    /// Takes a place in the queue of admissions.
+    pub(crate) fn queue(&self) -> Result<u64, Refused> {
+        let mut state = self.state();
+        if state.admissions.len() >= QUEUE {
+            return Err(Refused::limit("reservations that wait for frames", QUEUE as u64));
+        }
+        state.last_admission += 1;
+        let place = state.last_admission;
+        state.admissions.push_back(place);
+        Ok(place)
+    }
+
+    /// Whether a place is the first.
+    pub(crate) fn is_first(&self, place: u64) -> bool {
+        self.state().admissions.front() == Some(&place)
+    }
+
+    /// Leaves the queue of admissions. Where the first leaves without its frames, they are no longer gathered.
+    pub(crate) fn leave_queue(&self, place: u64, admitted: bool) {
+        let was_first = {
+            let mut state = self.state();
+            let was_first = state.admissions.front() == Some(&place);
+            state.admissions.retain(|other| *other != place);
+            was_first
+        };
+        if was_first && !admitted {
+            self.shared.engine().stop_gathering();
+        }
+    }
+}
+
+/// What a process is called in each namespace that it is in, from the server's inwards.
+fn numbers(pid: u32) -> Vec<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    let words = line.unwrap_or_default().split_whitespace();
+    words.filter_map(|word| word.parse().ok()).collect()
+}

@@ -1,0 +1,474 @@
+//! Explanations: what a process, an address, a reservation or a region can count on, and why.
+
+use super::Snapshot;
+use super::build::{address, kind_name, reservation_name};
+use super::ranges;
+use crate::control::Refused;
+use crate::view::{ClientView, EngineView, ObjectView, ReservationRow};
+use freehold_core::Memory;
+use freehold_core::fact::PageRef;
+use freehold_core::id::{ObjectId, ReservationId};
+use freehold_core::units::PageIndex;
+use freehold_core::view::{PageState, PageView, PlaceView};
+use freehold_protocol::PAGE_SIZE;
+use freehold_protocol::message::Refusal;
+use serde::{Deserialize, Serialize};
+
+/// Victims named for each reservation.
+const VICTIMS: usize = 8;
+/// Reasons named why something is not protected.
+const REASONS: usize = 12;
+/// How far down its lists a page is looked for, so that the engine's lock is held for a bounded time.
+const DEPTH: usize = 65_536;
+
+/// Lends the core for one look at it.
+pub(super) type Look<'a> = dyn Fn(&mut dyn FnMut(&Memory)) + 'a;
+
+/// What is to be said of a target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The target as it was asked for.
+    pub target: String,
+    /// `process`, `address`, `reservation` or `object`.
+    pub kind: String,
+    /// What holds, for each task of a process or for the reservation.
+    pub guarantees: Vec<Guarantee>,
+    /// Who pays the frames, in sentences.
+    pub charged: Vec<String>,
+    /// One page, where the target is an address.
+    pub page: Option<PageExplanation>,
+    /// What would be evicted next, in order.
+    pub next: Vec<Victim>,
+    /// What is not protected, and why.
+    pub unprotected: Vec<String>,
+    /// All of it in sentences.
+    pub text: Vec<String>,
+}
+
+/// What a task or reservation can count on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guarantee {
+    /// The task; null for the reservation as a whole.
+    pub task: Option<String>,
+    /// The reservation; null for the pool, which promises nothing.
+    pub reservation: Option<String>,
+    /// Frames that nobody else can have.
+    pub frames: u64,
+    /// In a sentence.
+    pub text: String,
+}
+
+/// One page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageExplanation {
+    /// The object it belongs to.
+    pub object: String,
+    /// Its number there.
+    pub page: u64,
+    /// `empty`, `stored`, `filling`, `resident` or `leaving`.
+    pub state: String,
+    /// Written since it was filled.
+    pub dirty: bool,
+    /// The reservation that owns it: the one charged.
+    pub owner: Option<String>,
+    /// Reservations that have it on their lists.
+    pub sharers: u64,
+    /// Reservations that lock it.
+    pub lockers: u64,
+}
+
+/// A page that would be evicted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Victim {
+    /// From which reservation's lists.
+    pub reservation: String,
+    /// Of which object.
+    pub object: String,
+    /// Its number there.
+    pub page: u64,
+    /// Why this one.
+    pub reason: String,
+}
+
+/// Explains `PID`, `PID:0xADDRESS`, a reservation's or an object's name.
+pub(super) fn explain(snapshot: &Snapshot, look: &Look<'_>, target: &str) -> Result<Explanation, Refused> {
+    let view = &*snapshot.view;
+    let mut explanation = Explanation {
+        target: target.to_owned(),
+        ..Explanation::default()
+    };
+    let (process, place) = target
+        .split_once(':')
+        .map_or((target, None), |(pid, place)| (pid, Some(place)));
+    if let Ok(pid) = process.parse::<u32>() {
+        let client = view.clients.iter().find(|client| client.pid == pid);
+        let client = client.ok_or_else(|| {
+            unknown(&format!(
+                "process {pid} is no client of this server: nothing of it \
+             is protected; start it with `freehold exec`"
+            ))
+        })?;
+        match place {
+            None => explain_process(&mut explanation, view, look, client),
+            Some(place) => explain_address(&mut explanation, view, look, client, parse_address(place)?),
+        }
+    } else if let Some(row) = view.reservations.iter().find(|row| row.name == target) {
+        explain_reservation(&mut explanation, view, look, row);
+    } else if let Some(object) = find_object(view, target) {
+        explain_object(&mut explanation, view, object);
+    } else {
+        let text = format!("{target:?} is no process id, reservation, region or file here: see `freehold status`");
+        return Err(unknown(&text));
+    }
+    explanation.text = sentences(&explanation);
+    Ok(explanation)
+}
+
+fn unknown(text: &str) -> Refused {
+    Refused::new(Refusal::Unknown, text)
+}
+
+fn parse_address(place: &str) -> Result<u64, Refused> {
+    let digits = place.strip_prefix("0x").unwrap_or(place);
+    u64::from_str_radix(digits, 16).map_err(|_| unknown(&format!("{place:?} is not an address such as 0x7f0012345000")))
+}
+
+/// An object by its name, or a file by the end of its path.
+fn find_object<'a>(view: &'a EngineView, target: &str) -> Option<&'a ObjectView> {
+    let exact = view.objects.iter().find(|object| object.name == target);
+    let end = format!("/{target}");
+    exact.or_else(|| view.objects.iter().find(|object| object.name.ends_with(&end)))
+}
+
+fn explain_process(explanation: &mut Explanation, view: &EngineView, look: &Look<'_>, client: &ClientView) {
+    "process".clone_into(&mut explanation.kind);
+    for task in &client.tasks {
+        let row = view.reservations.iter().find(|row| Some(row.id) == task.reservation);
+        explanation.guarantees.push(guarantee(Some(&task.name), row));
+        if let Some(row) = row {
+            explanation.next.extend(victims(view, look, row));
+        }
+    }
+    if client.tasks.is_empty() {
+        explanation.guarantees.push(guarantee(None, None));
+    }
+    let private = client.private_resident + client.private_slots;
+    explanation.charged.push(format!(
+        "its private memory: {private} pages in frames, {} in the store, charged to its first task",
+        client.private_stored
+    ));
+    let mapped = |object: &&ObjectView| object.mappers.iter().any(|mapper| mapper.client == client.id);
+    for object in view.objects.iter().filter(mapped) {
+        explanation.charged.extend(charges(view, object));
+    }
+    explanation.unprotected = unprotected(client);
+}
+
+fn guarantee(task: Option<&str>, row: Option<&ReservationRow>) -> Guarantee {
+    let who = task.map_or_else(|| "it".to_owned(), |task| format!("task {task}"));
+    let Some(row) = row else {
+        return Guarantee {
+            task: task.map(str::to_owned),
+            reservation: None,
+            frames: 0,
+            text: format!(
+                "{who} has no reservation: nothing is promised. Its pages are on the global lists, and any admission \
+                 or fault of others may take their frames"
+            ),
+        };
+    };
+    let lists = &row.lists;
+    let mut text = format!(
+        "{who} has {} frames that nobody else can have ({}, reservation {}): {} pages active, {} inactive, {} locked, \
+         {} frames free",
+        lists.capacity.get(),
+        kind_name(row.kind),
+        row.name,
+        lists.active.get(),
+        lists.inactive.get(),
+        lists.locked.get(),
+        lists.free.get()
+    );
+    if lists.borrowed.get() > 0 {
+        text.push_str(&format!(
+            "; {} more are borrowed and may be taken back",
+            lists.borrowed.get()
+        ));
+    }
+    if row.members.len() > 1 {
+        text.push_str(&format!("; {} tasks use them together", row.members.len()));
+    }
+    Guarantee {
+        task: task.map(str::to_owned),
+        reservation: Some(row.name.clone()),
+        frames: u64::from(lists.capacity.get()),
+        text,
+    }
+}
+
+/// Who pays for an object, in sentences.
+fn charges(view: &EngineView, object: &ObjectView) -> Vec<String> {
+    let mut parts = Vec::new();
+    for share in &object.shares {
+        let name = share
+            .reservation
+            .map_or_else(|| "the pool".to_owned(), |id| reservation_name(view, id));
+        let foreign = share.listed.saturating_sub(share.owned);
+        parts.push(format!(
+            "{name} owns {} and has {foreign} of others' mapped, with a frame conserved for each",
+            share.owned
+        ));
+    }
+    let nobody = if parts.is_empty() {
+        "nobody has any on its lists".to_owned()
+    } else {
+        parts.join("; ")
+    };
+    let changed = if object.changed {
+        " (the file has changed since it was opened here)"
+    } else {
+        ""
+    };
+    vec![format!(
+        "{}: {} of {} pages in frames; {nobody}{changed}",
+        object.name, object.resident, object.pages
+    )]
+}
+
+/// What of a process nobody protects, and why.
+fn unprotected(client: &ClientView) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if client.tasks.iter().all(|task| task.reservation.is_none()) {
+        reasons.push("everything: it has no reservation, so its pages are the pool's".to_owned());
+    }
+    if client.inherited > 0 {
+        reasons.push(format!(
+            "{} pages inherited at a fork: shared with the parent by the kernel until they are written",
+            client.inherited
+        ));
+    }
+    for kept in &client.kept {
+        let pages = kept.length / PAGE_SIZE as u64;
+        reasons.push(format!(
+            "{pages} pages at {} are kept where they are: they do not leave, and are not counted on the lists",
+            address(kept.start)
+        ));
+    }
+    reasons.extend(client.unmanaged.iter().cloned());
+    match ranges::of(client.pid) {
+        Ok(ranges) => {
+            let rows = ranges::unmanaged(&ranges);
+            let rest: u64 = rows.iter().skip(REASONS).map(|(pages, _)| pages).sum();
+            let named = rows.iter().take(REASONS);
+            reasons.extend(named.map(|(pages, why)| format!("{pages} pages: {why}")));
+            if rest > 0 {
+                reasons.push(format!("{rest} pages in smaller ranges"));
+            }
+        }
+        Err(error) => reasons.push(format!("which ranges are not managed cannot be seen: {error}")),
+    }
+    reasons
+}
+
+fn explain_reservation(explanation: &mut Explanation, view: &EngineView, look: &Look<'_>, row: &ReservationRow) {
+    "reservation".clone_into(&mut explanation.kind);
+    explanation.guarantees.push(guarantee(None, Some(row)));
+    explanation.next = victims(view, look, row);
+    let lists = &row.lists;
+    explanation.charged.push(format!(
+        "it holds {} frames: {} under pages that it owns, {} conserved for pages of others, {} free, {} in flight",
+        lists.held.get(),
+        lists.owned.get(),
+        lists.conserved.get(),
+        lists.free.get(),
+        lists.in_flight.get()
+    ));
+    let shared = |object: &&ObjectView| object.shares.iter().any(|share| share.reservation == Some(row.id));
+    for object in view.objects.iter().filter(shared) {
+        explanation.charged.extend(charges(view, object));
+    }
+    if lists.owed.get() > 0 {
+        explanation.unprotected.push(format!(
+            "{} frames are owed by the pool: a page that it shares under `none` was evicted by another",
+            lists.owed.get()
+        ));
+    }
+}
+
+fn explain_object(explanation: &mut Explanation, view: &EngineView, object: &ObjectView) {
+    "object".clone_into(&mut explanation.kind);
+    explanation.charged = charges(view, object);
+    for mapper in &object.mappers {
+        let (place, last) = (
+            address(mapper.address),
+            u64::from(mapper.first) + u64::from(mapper.pages),
+        );
+        explanation.charged.push(format!(
+            "process {} has pages {} to {last} at {place}",
+            mapper.pid, mapper.first
+        ));
+    }
+    if object.shares.iter().all(|share| share.reservation.is_none()) {
+        let text = "no reservation has any of it: its pages are the pool's and may go at any time";
+        explanation.unprotected.push(text.to_owned());
+    }
+}
+
+/// The next victims of a reservation, with the reason.
+fn victims(view: &EngineView, look: &Look<'_>, row: &ReservationRow) -> Vec<Victim> {
+    let mut pages: Vec<(PageRef, PlaceView)> = Vec::new();
+    look(&mut |core| {
+        let movable = |(_, place): &(PageRef, PlaceView)| *place != PlaceView::Locked;
+        pages = core.pages_of(row.id).filter(movable).take(VICTIMS).collect();
+    });
+    let victim = |(page, place): &(PageRef, PlaceView)| Victim {
+        reservation: row.name.clone(),
+        object: object_name(view, page.object()),
+        page: u64::from(page.page().get()),
+        reason: match place {
+            PlaceView::Inactive => "inactive: unmapped, and not touched since",
+            _ => "active, but no page is inactive before it: it is the longest on its list",
+        }
+        .to_owned(),
+    };
+    pages.iter().map(victim).collect()
+}
+
+fn object_name(view: &EngineView, id: ObjectId) -> String {
+    let object = view.objects.iter().find(|object| object.id == id);
+    object.map_or_else(|| "private memory".to_owned(), |object| object.name.clone())
+}
+
+fn explain_address(explanation: &mut Explanation, view: &EngineView, look: &Look<'_>, client: &ClientView, place: u64) {
+    "address".clone_into(&mut explanation.kind);
+    let mapped = view.objects.iter().find_map(|object| {
+        let mapper = object.mappers.iter().find(|mapper| {
+            let length = u64::from(mapper.pages) * PAGE_SIZE as u64;
+            mapper.client == client.id && (mapper.address..mapper.address.saturating_add(length)).contains(&place)
+        })?;
+        let page = u64::from(mapper.first) + (place - mapper.address) / PAGE_SIZE as u64;
+        Some((object, u32::try_from(page).ok()?))
+    });
+    let task = client.tasks.first();
+    let row = view
+        .reservations
+        .iter()
+        .find(|row| task.is_some_and(|task| task.reservation == Some(row.id)));
+    explanation
+        .guarantees
+        .push(guarantee(task.map(|task| task.name.as_str()), row));
+    if let Some((object, page)) = mapped {
+        explain_page(explanation, view, look, (object.id, page), row.map(|row| row.id));
+        return;
+    }
+    let ranges = match ranges::of(client.pid) {
+        Ok(ranges) => ranges,
+        Err(error) => {
+            explanation
+                .unprotected
+                .push(format!("the process cannot be looked at: {error}"));
+            return;
+        }
+    };
+    match ranges.iter().find(|range| range.contains(place)) {
+        None => explanation.unprotected.push("nothing is mapped there".to_owned()),
+        Some(range) if range.managed => {
+            let kept =
+                |kept: &&crate::view::KeptView| (kept.start..kept.start.saturating_add(kept.length)).contains(&place);
+            if client.kept.iter().any(|range| kept(&range)) {
+                explanation
+                    .unprotected
+                    .push("the range is kept where it is: its pages do not leave".to_owned());
+            }
+            explanation.charged.push(format!(
+                "private memory of the process ({}), charged to its first task",
+                range.what()
+            ));
+        }
+        Some(range) => {
+            let why = range
+                .why_unmanaged()
+                .unwrap_or_else(|| format!("{}: not managed, and not resident", range.what()));
+            let lock = if range.is_locked() {
+                "; the program has locked it itself"
+            } else {
+                ""
+            };
+            explanation.unprotected.push(format!("{why}{lock}"));
+        }
+    }
+}
+
+fn explain_page(
+    explanation: &mut Explanation,
+    view: &EngineView,
+    look: &Look<'_>,
+    (object, page): (ObjectId, u32),
+    reservation: Option<ReservationId>,
+) {
+    let (mut seen, mut position): (Option<PageView>, Option<(usize, PlaceView)>) = (None, None);
+    look(&mut |core| {
+        seen = core.page(object, PageIndex::new(page));
+        let Some(id) = reservation else { return };
+        let mut places = core.pages_of(id).take(DEPTH).enumerate();
+        let found = places.find(|(_, (at, _))| at.object() == object && at.page().get() == page);
+        position = found.map(|(index, (_, place))| (index, place));
+    });
+    let Some(seen) = seen else {
+        explanation.unprotected.push("the object is gone".to_owned());
+        return;
+    };
+    let name = object_name(view, object);
+    let state = match seen.state {
+        PageState::Empty => "empty",
+        PageState::Stored => "stored",
+        PageState::Filling => "filling",
+        PageState::Resident => "resident",
+        PageState::Leaving => "leaving",
+    };
+    let owner = seen.owner.map(|id| reservation_name(view, id));
+    let payer = owner.clone().unwrap_or_else(|| "the pool".to_owned());
+    explanation.charged.push(format!(
+        "page {page} of {name} is {state}: {payer} is charged, {} reservations have it on their lists, {} lock it",
+        seen.sharers, seen.lockers
+    ));
+    explanation.charged.push(match position {
+        Some((_, PlaceView::Locked)) => "it is locked in this reservation: it does not leave".to_owned(),
+        Some((index, PlaceView::Inactive)) => format!("it is inactive, and {index} pages go before it"),
+        Some((index, PlaceView::Active)) => format!("it is active, and {index} pages go before it"),
+        None => "it is not among the pages of this task's reservation now".to_owned(),
+    });
+    explanation.page = Some(PageExplanation {
+        object: name,
+        page: u64::from(page),
+        state: state.to_owned(),
+        dirty: seen.dirty,
+        owner,
+        sharers: u64::from(seen.sharers),
+        lockers: u64::from(seen.lockers),
+    });
+}
+
+fn sentences(explanation: &Explanation) -> Vec<String> {
+    let mut text: Vec<String> = Vec::new();
+    text.extend(
+        explanation
+            .guarantees
+            .iter()
+            .map(|row| format!("guarantee: {}", row.text)),
+    );
+    text.extend(explanation.charged.iter().map(|line| format!("charged: {line}")));
+    for victim in &explanation.next {
+        text.push(format!(
+            "next: page {} of {} leaves {} ({})",
+            victim.page, victim.object, victim.reservation, victim.reason
+        ));
+    }
+    text.extend(
+        explanation
+            .unprotected
+            .iter()
+            .map(|line| format!("not protected: {line}")),
+    );
+    text
+}

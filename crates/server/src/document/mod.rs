@@ -1,0 +1,154 @@
+//! Documents: what the server says of itself, as JSON or in Prometheus' format.
+//!
+//! They are made from a picture of the engine that is at most [`FRESH`] old, so that askers, however many, hold the
+//! engine's lock only so often. Whoever is neither root nor the server's own user sees what is his own, and of other
+//! reservations only the sizes.
+
+mod advise;
+mod build;
+mod explain;
+mod metrics;
+mod ranges;
+mod status;
+mod what_if;
+
+pub use advise::{AdviceDocument, RegionAdvice, ReservationAdvice};
+pub use explain::{Explanation, Guarantee, PageExplanation, Victim};
+pub use status::{
+    ClientStatus, IdentityStatus, MapperStatus, MemberStatus, MemoryStatus, ObjectStatus, OrdersStatus, PagerStatus,
+    RangeStatus, ReservationStatus, ServerStatus, ShareStatus, StatusDocument, StoreStatus, TaskStatus, TimesStatus,
+};
+pub use what_if::WhatIf;
+
+use crate::control::{Peer, Refused, World};
+use crate::error::EngineError;
+use crate::settings::{Reaction, Unresponsive};
+use crate::shared::Shared;
+use crate::view::EngineView;
+use freehold_core::id::ReservationId;
+use freehold_protocol::message::{Question, Refusal};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How old a picture may be.
+const FRESH: Duration = Duration::from_millis(20);
+
+/// A picture of the engine, and what the server says of itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    view: Arc<EngineView>,
+    server: ServerStatus,
+}
+
+/// Takes pictures, not too often.
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    begun: Instant,
+    server: ServerStatus,
+    last: Mutex<Option<(Instant, Arc<EngineView>)>>,
+}
+
+impl Snapshots {
+    /// For a server that begins now and listens at `socket`. `shortfalls`: what it wanted and could not have.
+    pub(crate) fn new(socket: String, unresponsive: Unresponsive, shortfalls: Vec<String>) -> Self {
+        let reaction = match unresponsive.reaction {
+            Reaction::Kill => "kill",
+            Reaction::Freeze => "freeze",
+        };
+        Self {
+            begun: Instant::now(),
+            server: ServerStatus {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                protocol: freehold_protocol::VERSION,
+                pid: std::process::id(),
+                user: rustix::process::geteuid().as_raw(),
+                socket,
+                uptime_ns: 0,
+                unresponsive: reaction.to_owned(),
+                unresponsive_ns: build::nanoseconds(unresponsive.bound),
+                shortfalls,
+            },
+            last: Mutex::new(None),
+        }
+    }
+
+    /// The engine now, or a moment ago.
+    ///
+    /// # Errors
+    /// As [`Engine::view`](crate::Engine::view).
+    pub(crate) fn take(&self, shared: &Shared) -> Result<Snapshot, EngineError> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = last.as_ref().filter(|(taken, _)| taken.elapsed() < FRESH);
+        let view = match recent {
+            Some((_, view)) => Arc::clone(view),
+            None => {
+                let view = Arc::new(shared.engine().view()?);
+                *last = Some((Instant::now(), Arc::clone(&view)));
+                view
+            }
+        };
+        let server = ServerStatus {
+            uptime_ns: build::nanoseconds(self.begun.elapsed()),
+            ..self.server.clone()
+        };
+        Ok(Snapshot { view, server })
+    }
+
+    /// Everything in Prometheus' format.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub(crate) fn metrics(&self, shared: &Shared) -> Result<String, EngineError> {
+        Ok(metrics::page(&build::status(&self.take(shared)?)))
+    }
+}
+
+/// Answers a question of `peer`.
+pub(crate) fn answer(world: &World, peer: &Peer, question: Question, target: &str) -> Result<String, Refused> {
+    let mut snapshot = world.snapshots.take(&world.shared)?;
+    let partial = !peer.rights.privileged;
+    if partial {
+        snapshot.view = Arc::new(restrict(&snapshot.view, peer.user, |id| world.maker(id)));
+    }
+    match question {
+        Question::Status | Question::Metrics => {
+            let mut status = build::status(&snapshot);
+            status.partial = partial;
+            match question {
+                Question::Metrics => Ok(metrics::page(&status)),
+                _ => json(&status),
+            }
+        }
+        Question::Explain => {
+            let core = |look: &mut dyn FnMut(&freehold_core::Memory)| look(world.shared.engine().core());
+            json(&explain::explain(&snapshot, &core, target)?)
+        }
+        Question::WhatIf => json(&what_if::judge(&snapshot.view, peer, target)?),
+        Question::Advise => json(&advise::advise(&snapshot.view, target)?),
+    }
+}
+
+fn json(document: &impl Serialize) -> Result<String, Refused> {
+    serde_json::to_string(document).map_err(|error| Refused::new(Refusal::State, format!("no document: {error}")))
+}
+
+/// The picture with what is `user`'s own, and the sizes of other reservations.
+fn restrict(view: &EngineView, user: u32, maker: impl Fn(ReservationId) -> Option<u32>) -> EngineView {
+    let mut view = view.clone();
+    view.clients.retain(|client| client.uid == user);
+    let own: BTreeSet<u32> = view.clients.iter().map(|client| client.pid).collect();
+    for object in &mut view.objects {
+        object.mappers.retain(|mapper| own.contains(&mapper.pid));
+    }
+    view.objects
+        .retain(|object| object.uid == user || !object.mappers.is_empty());
+    for row in &mut view.reservations {
+        row.members.retain(|member| own.contains(&member.pid));
+        if maker(row.id) != Some(user) && row.members.is_empty() {
+            row.name = "(another user's)".to_owned();
+        }
+    }
+    view
+}

@@ -1,0 +1,177 @@
+//! Ranges of a process's address space, as the kernel describes them: which are managed, which are not, and why.
+
+use std::collections::BTreeMap;
+
+/// One range of `/proc/PID/smaps`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// `rwxp`, as the kernel writes it.
+    rights: String,
+    /// What is mapped; empty for anonymous memory.
+    name: String,
+    /// Pages resident.
+    pub(super) resident: u64,
+    /// Registered with a userfaultfd.
+    pub(super) managed: bool,
+    locked: bool,
+    huge: bool,
+}
+
+/// The ranges of process `pid`, if the server may look at them.
+pub(super) fn of(pid: u32) -> Result<Vec<Range>, std::io::Error> {
+    Ok(parse(&std::fs::read_to_string(format!("/proc/{pid}/smaps"))?))
+}
+
+fn parse(text: &str) -> Vec<Range> {
+    let mut ranges: Vec<Range> = Vec::new();
+    for line in text.lines() {
+        if let Some(range) = head(line) {
+            ranges.push(range);
+            continue;
+        }
+        let (Some(range), Some((field, value))) = (ranges.last_mut(), line.split_once(':')) else {
+            continue;
+        };
+        match field {
+            "Rss" => {
+                let kilobytes = value.trim().trim_end_matches("kB").trim().parse::<u64>();
+                range.resident = kilobytes.unwrap_or(0) / 4;
+            }
+            "VmFlags" => {
+                for flag in value.split_whitespace() {
+                    match flag {
+                        "um" | "uw" | "ui" => range.managed = true,
+                        "lo" => range.locked = true,
+                        "ht" => range.huge = true,
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    ranges
+}
+
+/// `start-end rights offset device inode name`
+fn head(line: &str) -> Option<Range> {
+    let mut words = line.splitn(6, ' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let end = u64::from_str_radix(end, 16).ok()?;
+    let rights = words.next()?.to_owned();
+    let name = words.nth(3).unwrap_or_default().trim().to_owned();
+    Some(Range {
+        start,
+        end,
+        rights,
+        name,
+        resident: 0,
+        managed: false,
+        locked: false,
+        huge: false,
+    })
+}
+
+impl Range {
+    /// What it is, and why nobody manages it; `None` for what is managed, empty, or not memory of the process.
+    pub(super) fn why_unmanaged(&self) -> Option<String> {
+        if self.managed || self.resident == 0 || matches!(&*self.name, "[vdso]" | "[vvar]" | "[vsyscall]") {
+            return None;
+        }
+        let name = crate::control::clean(&self.name, 256);
+        let writable = self.rights.contains('w');
+        Some(if self.name.starts_with("[stack") {
+            "stacks: a thread cannot wait for the memory that it runs on while signals come".to_owned()
+        } else if self.huge {
+            "huge pages of the program's own".to_owned()
+        } else if self.name.contains("freehold") {
+            "Freehold's own: the agent and its memory".to_owned()
+        } else if self.name.is_empty() && writable {
+            "anonymous memory from before the agent, or thread stacks".to_owned()
+        } else if self.name == "[heap]" {
+            "the heap from before the agent".to_owned()
+        } else if self.rights.ends_with('s') {
+            format!("a shared mapping of {name}: its pages are the file's")
+        } else if writable {
+            format!("writable data of {name}")
+        } else if self.name.is_empty() {
+            "anonymous memory that is not writable".to_owned()
+        } else {
+            format!("text or constants of {name}, not taken over")
+        })
+    }
+
+    /// Whether it contains an address.
+    pub(super) fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+
+    /// Whether the program has locked it itself.
+    pub(super) fn is_locked(&self) -> bool {
+        self.locked
+    }
+
+    /// What is mapped.
+    pub(super) fn what(&self) -> String {
+        if self.name.is_empty() {
+            "anonymous memory".to_owned()
+        } else {
+            crate::control::clean(&self.name, 256)
+        }
+    }
+}
+
+/// What is not managed, by reason, the largest first: resident pages and reason.
+pub(super) fn unmanaged(ranges: &[Range]) -> Vec<(u64, String)> {
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for range in ranges {
+        if let Some(why) = range.why_unmanaged() {
+            *sums.entry(why).or_default() += range.resident;
+        }
+    }
+    let mut rows: Vec<(u64, String)> = sums.into_iter().map(|(why, pages)| (pages, why)).collect();
+    rows.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+55d0-55e0 r-xp 00000000 fd:01 12 /usr/bin/cat
+Rss:                  64 kB
+VmFlags: rd ex mr mw me um
+7f00-7f10 rw-p 00003000 fd:01 12 /usr/lib/lib c.so
+Rss:                   8 kB
+VmFlags: rd wr mr mw me ac
+7fa0-7fb0 rw-p 00000000 00:00 0 [stack]
+Rss:                  12 kB
+VmFlags: rd wr gd lo
+7fc0-7fd0 r-xp 00000000 00:00 0 [vdso]
+Rss:                   4 kB
+VmFlags: rd ex
+";
+
+    #[test]
+    fn ranges_and_reasons() {
+        let ranges = parse(TEXT);
+        assert_eq!(ranges.len(), 4);
+        assert!(ranges[0].managed && ranges[0].resident == 16 && ranges[0].contains(0x55df));
+        assert_eq!(ranges[1].name, "/usr/lib/lib c.so");
+        assert!(ranges[2].is_locked());
+        let rows = unmanaged(&ranges);
+        assert_eq!(rows.len(), 2);
+        assert!(rows[0].0 == 3 && rows[0].1.starts_with("stacks"));
+        assert_eq!(rows[1], (2, "writable data of /usr/lib/lib c.so".to_owned()));
+    }
+
+    #[test]
+    fn a_process_has_ranges() {
+        let ranges = of(std::process::id()).unwrap();
+        assert!(ranges.iter().any(|range| range.name == "[stack]" && range.resident > 0));
+    }
+}

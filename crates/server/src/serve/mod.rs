@@ -1,0 +1,133 @@
+//! A whole server: from its options to its end.
+
+mod metrics;
+mod notify;
+mod process;
+mod socket;
+
+use crate::control::{self, Limits, World};
+use crate::document::Snapshots;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::quota::Quotas;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use rustix::fd::OwnedFd;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tracing::{info, warn};
+
+pub use socket::{SocketError, default_path};
+
+/// What a server is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Sizes, store, priorities.
+    pub settings: Settings,
+    /// Rights of users.
+    pub quotas: Quotas,
+    /// Bounds on what clients can drive.
+    pub limits: Limits,
+    /// Where to listen.
+    pub socket: PathBuf,
+    /// Who may connect: the mode of the socket.
+    pub mode: u32,
+    /// Where to answer `GET /metrics`, if anywhere.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The socket is not to be had.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The engine cannot be made.
+    #[error("the server cannot begin: {0}")]
+    Engine(#[from] EngineError),
+    /// Metrics cannot be served.
+    #[error("metrics cannot be served at {address}: {error}")]
+    Metrics {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The system's refusal.
+    #[error("the server cannot run: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Serves until `stop` can be read. From here on a panic in any thread ends the process at once: clients must not run
+/// on with half a server.
+///
+/// # Errors
+/// See [`ServeError`]; nothing has begun then.
+pub fn serve(options: &Options, stop: &OwnedFd) -> Result<(), ServeError> {
+    abort_on_panic();
+    let claim = socket::Claim::new(&options.socket)?;
+    let mut shortfalls = process::prepare();
+    let engine = Engine::new(&options.settings)?;
+    let shared = Shared::new(engine);
+    let pagers = shared.spawn_pagers()?;
+    shortfalls.extend(refused_priorities(&shared));
+    for shortfall in &shortfalls {
+        warn!("{shortfall}");
+    }
+    let socket_name = options.socket.display().to_string();
+    let snapshots = Snapshots::new(socket_name.clone(), options.settings.unresponsive, shortfalls);
+    let world = World::new(shared, options.quotas.clone(), options.limits, snapshots);
+    if let Some(address) = options.metrics {
+        let bound = metrics::start(&world, address);
+        let bound = bound.map_err(|error| ServeError::Metrics { address, error })?;
+        info!(%bound, "serving metrics");
+    }
+    let listener = claim.listen(options.mode)?;
+    info!(
+        socket = ?socket_name,
+        pool_frames = options.settings.frames.get(),
+        version = env!("CARGO_PKG_VERSION"),
+        "serving"
+    );
+    notify::tell("READY=1\nSTATUS=serving");
+    let ran = control::run(&world, listener, stop, || {
+        notify::tell("STOPPING=1");
+        claim.remove();
+        info!("ending: clients are told");
+    });
+    // Only now, when nobody talks to clients any more.
+    drop(pagers);
+    info!("ended");
+    crate::log::flush();
+    Ok(ran?)
+}
+
+/// Pager threads that have no real-time priority, in words.
+fn refused_priorities(shared: &Arc<Shared>) -> Vec<String> {
+    let Ok(view) = shared.engine().view() else {
+        return Vec::new();
+    };
+    let refused = view.pagers.iter().filter_map(|pager| {
+        let why = pager.real_time.as_ref().err()?;
+        Some(format!(
+            "the pager thread of CPU {} has no real-time priority ({why}): faults are served late where it is busy",
+            pager.cpu
+        ))
+    });
+    let store = view
+        .store_description
+        .shortfalls
+        .iter()
+        .map(|shortfall| format!("store: {shortfall}"));
+    refused.chain(store).collect()
+}
+
+fn abort_on_panic() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        before(panic);
+        std::process::abort();
+    }));
+}

@@ -1,0 +1,62 @@
+//! What the server's own process needs: memory that stays, descriptors, and to be the last that is killed for memory.
+
+use freehold_linux::memory::lock_all_on_fault;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors wanted: some for each client, and two for each object.
+const DESCRIPTORS: u64 = 16_384;
+/// The kernel's mark for processes that are not killed for memory.
+const SPARED: &str = "-1000";
+
+/// Takes what can be had; says in words what cannot.
+pub(super) fn prepare() -> Vec<String> {
+    let mut shortfalls = Vec::new();
+    if let Err(error) = std::fs::write("/proc/self/oom_score_adj", SPARED) {
+        shortfalls.push(format!(
+            "the server may be killed when memory is short ({error}): start it with CAP_SYS_RESOURCE, or \
+             OOMScoreAdjust=-1000 in its unit"
+        ));
+    }
+    if let Err(error) = lock_all_on_fault() {
+        shortfalls.push(format!(
+            "the server's own memory is not locked and may be paged out ({error}): raise RLIMIT_MEMLOCK \
+             (LimitMEMLOCK=infinity), or grant CAP_IPC_LOCK"
+        ));
+    }
+    shortfalls.extend(raise_descriptors());
+    shortfalls
+}
+
+fn raise_descriptors() -> Option<String> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= DESCRIPTORS) {
+        return None;
+    }
+    let most = limit.maximum.unwrap_or(DESCRIPTORS).max(DESCRIPTORS);
+    let wanted = Rlimit {
+        current: Some(DESCRIPTORS),
+        maximum: Some(most),
+    };
+    // With the right to, or else as far as it goes.
+    if setrlimit(Resource::Nofile, wanted).is_ok() {
+        return None;
+    }
+    let current = limit.maximum.unwrap_or(DESCRIPTORS).min(DESCRIPTORS);
+    let possible = Rlimit {
+        current: Some(current),
+        maximum: limit.maximum,
+    };
+    let raised = setrlimit(Resource::Nofile, possible);
+    if raised.is_ok() && current >= DESCRIPTORS {
+        return None;
+    }
+    let has = if raised.is_ok() {
+        current
+    } else {
+        limit.current.unwrap_or(current)
+    };
+    Some(format!(
+        "{has} descriptors of {DESCRIPTORS} are to be had: fewer clients and objects fit; raise the limit \
+         (LimitNOFILE={DESCRIPTORS})"
+    ))
+}
