@@ -75,7 +75,7 @@ pub struct ClientView {
     pub tasks: Vec<TaskView>,
     /// Private pages in its page table.
     pub private_resident: u64,
-    /// Private pages in the transfer memory.
+    /// Private pages in the transfer memory, or ordered there: those are counted in its page table too.
     pub private_slots: u64,
     /// Private pages in the store only.
     pub private_stored: u64,

@@ -56,3 +56,38 @@ fn memory_that_moves_keeps_its_content() {
         server.check();
     }
 }
+
+#[test]
+fn a_forked_child_has_its_parents_memory_as_it_was() {
+    let server = Server::start(512);
+    let program = Client::program(&server);
+    let task = program.task(Some(server.reserve(64)));
+    let memory = program.anonymous(300);
+    for round in 1..8 {
+        program.fill(memory, 0, 300, round);
+        assert_eq!(program.ask(&[client::FORK, memory, 0, 300, round]), 0, "round {round}");
+        server.check();
+    }
+    assert!(program.counts(task).swap_ins > 300);
+    server.until("the children are gone", |engine| {
+        engine.view().unwrap().clients.len() == 1
+    });
+    server.check();
+}
+
+#[test]
+fn a_program_uses_no_more_frames_than_it_reserved() {
+    let server = Server::start(512);
+    let program = Client::program(&server);
+    program.task(Some(server.reserve(100)));
+    let memory = program.anonymous(400);
+    for round in 1..4 {
+        program.fill(memory, 0, 400, round);
+        let engine = server.shared.engine();
+        let view = engine.view().unwrap();
+        let used = view.clients[0].private_resident + view.clients[0].private_slots;
+        // A page on its way has a place at both ends.
+        let moving = u64::from(view.orders.outstanding);
+        assert!(used <= 100 + moving, "{used} frames, {moving} orders");
+    }
+}

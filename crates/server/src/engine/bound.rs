@@ -92,8 +92,7 @@ impl Engine {
              them, it is killed",
             client.pid, client.name
         );
-        // It may have gone already.
-        let _ = rustix::process::pidfd_send_signal(&client.pidfd, Signal::STOP);
+        client.signal(Signal::STOP);
         for Outstanding { about, .. } in client.outbox.abandon() {
             if let About::Private { page, slot, follow } = about {
                 self.surrendered(id, page, slot, follow, Outcome::Refused);

@@ -145,7 +145,7 @@ impl Engine {
     }
 
     /// The fault is to be looked at again when the client's events have been read.
-    fn defer(&mut self, claim: Claim) {
+    pub(super) fn defer(&mut self, claim: Claim) {
         let Some(client) = self.client_mut(claim.client) else {
             return;
         };
@@ -204,7 +204,7 @@ impl Engine {
         };
         if !poisoned {
             // Older than 6.6, or the page is there: the whole process is told.
-            let _ = rustix::process::pidfd_send_signal(&client.pidfd, rustix::process::Signal::BUS);
+            client.signal(rustix::process::Signal::BUS);
         }
         self.notice(format!("process {pid} gets SIGBUS for its page at {address:#x}: {why}"));
     }

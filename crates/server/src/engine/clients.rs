@@ -1,5 +1,6 @@
 //! Clients come and go.
 
+use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
 use crate::engine::outbox::{About, Follow, Outbox, Outstanding};
 use crate::engine::rows::{Client, Content, Which};
@@ -53,7 +54,7 @@ impl Engine {
             role: client.role,
             pid: client.pid,
             uid: client.uid,
-            pidfd: client.pidfd,
+            pidfd: Some(client.pidfd),
             name: client.name,
             agent_thread: client.agent_thread,
             shared,
@@ -71,6 +72,7 @@ impl Engine {
             strange: 0,
             times: Times::new(),
             resident: 0,
+            family: Family::default(),
         });
         let (index, generation) = made.ok_or(EngineError::Limit { what: "clients" })?;
         let id = ClientId::new(index, generation);
@@ -104,8 +106,7 @@ impl Engine {
     pub(super) fn expel(&mut self, id: ClientId, why: &str) {
         let Some(client) = self.client(id) else { return };
         let text = format!("process {} ({}) is killed: {why}", client.pid, client.name);
-        // It may have gone already.
-        let _ = rustix::process::pidfd_send_signal(&client.pidfd, Signal::KILL);
+        client.signal(Signal::KILL);
         self.notice(text);
         self.dismiss(id);
     }
@@ -120,6 +121,7 @@ impl Engine {
                 let _ = epoll::delete(poll, fd);
             }
         }
+        self.leave_family(&client);
         for Outstanding { about, .. } in client.outbox.abandon() {
             self.answered_by_nobody(about);
         }

@@ -169,7 +169,7 @@ impl Engine {
 
     fn order_zap(&mut self, id: ClientId, address: u64, pages: u32) {
         let since = self.now;
-        if let Some(client) = self.client_mut(id) {
+        if let Some(client) = self.client_mut(id).filter(|client| client.family.parent.is_none()) {
             let about = About::Shared;
             client
                 .outbox

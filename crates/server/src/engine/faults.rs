@@ -51,6 +51,21 @@ impl Engine {
             self.serve_agent(&claim);
             return;
         }
+        let family = &client.family;
+        if family.heirs > 0 && claim.which == Which::Private {
+            // The page may be changed only when the child has it.
+            if let Some(client) = self.client_mut(claim.client) {
+                client.family.held.push(claim);
+            }
+            return;
+        }
+        let inherits = family.parent.is_some() || !family.inherited.is_empty();
+        if inherits && self.serve_inherited(&claim) {
+            return;
+        }
+        let Some(client) = self.client(claim.client) else {
+            return;
+        };
         let found = match client.segment(claim.address) {
             // Without a task there is nobody to charge it to yet.
             None if claim.which == Which::Private && !client.tasks.is_empty() => {

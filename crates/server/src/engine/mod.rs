@@ -13,9 +13,11 @@ mod effects;
 mod ends;
 mod extents;
 mod faults;
+mod forks;
 mod keys;
 mod laws;
 mod objects;
+mod orphans;
 mod outbox;
 mod private;
 mod readers;
@@ -163,6 +165,10 @@ pub struct Engine {
     watch_at: Option<u64>,
     /// Somebody waits for frames to be admitted.
     gathering: bool,
+    /// Children that are being given their pages.
+    heirs: Vec<ClientId>,
+    /// When to look for children that ended unconnected, and how long that was waited for; 0 for never.
+    orphan_look: (u64, u64),
     notices: Vec<String>,
     tally: Tally,
 }
@@ -174,10 +180,7 @@ impl Engine {
     /// See [`EngineError`].
     pub fn new(settings: &Settings) -> Result<Self, EngineError> {
         let core = limits(settings).seal()?;
-        let cpus = match settings.cpus.as_slice() {
-            [] => freehold_linux::sched::allowed_cpus().unwrap_or_else(|_| vec![0]),
-            cpus => cpus.to_vec(),
-        };
+        let cpus = cpus(settings);
         let pages = settings.pages.get();
         let ends = Ends::new(cpus.len(), pages).map_err(EngineError::system("a bell could not be made"))?;
         let ends = Arc::new(ends);
@@ -226,6 +229,8 @@ impl Engine {
             unresponsive: settings.unresponsive,
             watch_at: None,
             gathering: false,
+            heirs: Vec::new(),
+            orphan_look: (0, 0),
             notices: Vec::new(),
             tally: Tally::default(),
         };
@@ -302,6 +307,13 @@ impl Engine {
     #[must_use]
     pub fn store(&self) -> &dyn Store {
         self.store.as_ref()
+    }
+}
+
+fn cpus(settings: &Settings) -> Vec<usize> {
+    match settings.cpus.as_slice() {
+        [] => freehold_linux::sched::allowed_cpus().unwrap_or_else(|_| vec![0]),
+        cpus => cpus.to_vec(),
     }
 }
 

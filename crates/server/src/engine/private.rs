@@ -17,7 +17,6 @@ use freehold_core::units::{PageCount, PageIndex};
 use freehold_core::view::PageState;
 use freehold_linux::{PAGE_SIZE, PageRange};
 use freehold_protocol::channel::{Action, Outcome};
-use rustix::fd::OwnedFd;
 
 impl Engine {
     /// Whose private memory a page is.
@@ -28,7 +27,7 @@ impl Engine {
         }
     }
 
-    fn place_at(&self, object: ObjectId, page: u32) -> Option<Where> {
+    pub(super) fn place_at(&self, object: ObjectId, page: u32) -> Option<Where> {
         match &self.object(object)?.content {
             Content::Private { pages, .. } => pages.get(page as usize).copied(),
             _ => None,
@@ -114,6 +113,7 @@ impl Engine {
             }
             return;
         }
+        self.give_before(claim.client, page.object(), page.page().get());
         let installed = self.install(&claim, place, protection == Protection::Writable);
         if installed == Installed::Yes {
             self.set_private(page, Where::Client);
@@ -168,7 +168,7 @@ impl Engine {
         let Some(client) = self.private_client(page).and_then(|id| self.client_mut(id)) else {
             return false;
         };
-        if client.kept.iter().any(|(start, end)| (*start..*end).contains(&address)) {
+        if client.family.parent.is_some() || client.kept.iter().any(|(start, end)| (*start..*end).contains(&address)) {
             return false;
         }
         let (action, slot) = match follow {
@@ -272,6 +272,7 @@ impl Engine {
             client.slots.free(slot);
         }
         self.set_private(page, place);
+        self.give_before(id, page.object(), page.page().get());
         match (follow, place) {
             (Follow::Demote, _) => {}
             (Follow::WriteBack(_) | Follow::Discard, Where::Client) => self.end(page, Request::Evict, End::Kept),
@@ -315,7 +316,12 @@ impl Engine {
 
     /// The content of private pages is gone: the program has unmapped or dropped it.
     pub(super) fn forget_private(&mut self, object: ObjectId, first: u32, count: u32) {
+        let client = match self.object(object).map(|row| &row.content) {
+            Some(Content::Private { client, .. }) => *client,
+            _ => return,
+        };
         for at in first..first.saturating_add(count) {
+            self.give_before(client, object, at);
             match self.place_at(object, at) {
                 Some(Where::Leaving) => self.change_follow_at(object, at, |follow| {
                     let asked = matches!(
@@ -365,11 +371,5 @@ impl Engine {
         if installed != Installed::Yes {
             self.notice("an agent waits for its client's memory");
         }
-    }
-
-    /// A client forks.
-    pub(super) fn forks(&mut self, id: ClientId, which: Which, child: OwnedFd) {
-        let _ = (id, which);
-        drop(child);
     }
 }

@@ -1,5 +1,6 @@
 //! What the engine knows of each client, task, object and reservation.
 
+use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, TaskKey};
 use crate::engine::outbox::Outbox;
 use crate::engine::slots::Slots;
@@ -11,6 +12,7 @@ use freehold_core::units::{Instant, PageIndex};
 use freehold_linux::memory::Backed;
 use freehold_linux::userfault::Userfault;
 use rustix::fd::OwnedFd;
+use rustix::process::Signal;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -119,7 +121,8 @@ pub(crate) struct Client {
     pub(crate) role: ClientRole,
     pub(crate) pid: u32,
     pub(crate) uid: u32,
-    pub(crate) pidfd: OwnedFd,
+    /// None of a forked child that has not connected.
+    pub(crate) pidfd: Option<OwnedFd>,
     pub(crate) name: String,
     pub(crate) agent_thread: u32,
     pub(crate) shared: Option<Userfault>,
@@ -143,6 +146,7 @@ pub(crate) struct Client {
     pub(crate) times: Times,
     /// Private pages in its page table.
     pub(crate) resident: u64,
+    pub(crate) family: Family,
 }
 
 impl Client {
@@ -150,6 +154,14 @@ impl Client {
         match which {
             Which::Shared => self.shared.as_ref(),
             Which::Private => self.private.as_ref(),
+        }
+    }
+
+    /// Sends a signal to its process, if it is known.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(pidfd) = &self.pidfd {
+            // It may have gone already.
+            let _ = rustix::process::pidfd_send_signal(pidfd, signal);
         }
     }
 

@@ -74,7 +74,7 @@ impl Engine {
         Ok(key)
     }
 
-    fn enter_segment(&mut self, id: ClientId, start: u64, segment: Segment) {
+    pub(super) fn enter_segment(&mut self, id: ClientId, start: u64, segment: Segment) {
         if let Some(client) = self.client_mut(id) {
             client.space.insert(start, segment);
         }
@@ -237,6 +237,9 @@ impl Engine {
 
     /// The kernel tells that a range is unmapped.
     pub(super) fn unmapped(&mut self, id: ClientId, which: Which, start: u64, end: u64) {
+        if which == Which::Private {
+            self.cut_inherited(id, start, end);
+        }
         for (first, segment) in self.overlapping(id, start, end) {
             // What has taken its place may be of the other kind, and announced already.
             if (segment.kind == SegmentKind::Private) == (which == Which::Private) {
@@ -271,6 +274,14 @@ impl Engine {
                 ..segment
             };
             self.enter_segment(id, to + (start - from), piece);
+        }
+        self.cut_inherited(id, to, to + length);
+        let moved = self.cut_inherited(id, from, end);
+        if let Some(client) = self.client_mut(id) {
+            let elsewhere = moved
+                .into_iter()
+                .map(|(start, end)| (start - from + to, end - from + to));
+            client.family.inherited.extend(elsewhere);
         }
         self.moved_claims(id, from, to, length);
     }

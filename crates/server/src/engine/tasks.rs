@@ -40,6 +40,18 @@ impl Engine {
         if self.client(client).is_none() {
             return Err(EngineError::NoSuchClient);
         }
+        let key = self.new_task(client, reservation, urgency, name)?;
+        self.settle();
+        Ok(key)
+    }
+
+    pub(super) fn new_task(
+        &mut self,
+        client: ClientId,
+        reservation: Option<ReservationId>,
+        urgency: u8,
+        name: &str,
+    ) -> Result<TaskKey, EngineError> {
         if reservation.is_some_and(|id| self.reservation(id).is_none()) {
             return Err(EngineError::NoSuchReservation);
         }
@@ -71,7 +83,6 @@ impl Engine {
             let parked = std::mem::take(&mut client.parked);
             self.again.extend(parked);
         }
-        self.settle();
         Ok(key)
     }
 

@@ -4,6 +4,7 @@
 //! copied from and to where the content belongs.
 
 use crate::engine::ends::FileEnd;
+use crate::engine::keys::ClientId;
 use crate::engine::readers::Job;
 use crate::engine::rows::{Content, Where};
 use crate::engine::{End, Engine};
@@ -25,9 +26,11 @@ const MOST_LOANS: usize = 256;
 
 /// A transfer that is under way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Transfer {
-    page: PageRef,
-    request: Request,
+pub(super) enum Transfer {
+    /// A request of the core.
+    Asked { page: PageRef, request: Request },
+    /// A page is read for a child: the child, the parent's object, the page.
+    Inherited { heir: (ClientId, ObjectId, u32) },
 }
 
 /// Transfers that end at a known time, of one pager thread.
@@ -42,7 +45,7 @@ impl Engine {
         self.loans.pop().unwrap_or_else(PageLoan::allocated)
     }
 
-    fn give_back(&mut self, loan: PageLoan) {
+    pub(super) fn give_back(&mut self, loan: PageLoan) {
         if self.loans.len() < MOST_LOANS {
             self.loans.push(loan);
         }
@@ -71,24 +74,48 @@ impl Engine {
     }
 
     fn read_record(&mut self, page: PageRef, urgency: u8) {
-        let loan = self.loan();
         let Some(record) = self.record(page) else { return };
+        if self.transfers.contains_key(&record) {
+            // It is being read for a child: whoever waits touches it again.
+            self.end(page, Request::Fill, End::Failed);
+            return;
+        }
+        let loan = self.loan();
         self.ends.own(record, self.pager);
         let begun = self
             .store
             .submit_read(self.now, Slot::new(record), Urgency::new(urgency), loan);
-        self.enter(page, record, Request::Fill, begun);
+        self.enter(
+            record,
+            Transfer::Asked {
+                page,
+                request: Request::Fill,
+            },
+            begun,
+        );
     }
 
     /// Writes content to the store that was copied out before.
     pub(super) fn write_record(&mut self, page: PageRef, holder: Holder, loan: PageLoan) {
         let Some(record) = self.record(page) else { return };
+        if self.transfers.contains_key(&record) {
+            // It is being read for a child.
+            self.end(page, Request::Evict, End::Kept);
+            return;
+        }
         let urgency = self.urgency_for(holder);
         self.ends.own(record, self.pager);
         let begun = self
             .store
             .submit_write(self.now, Slot::new(record), Urgency::new(urgency), loan);
-        self.enter(page, record, Request::Evict, begun);
+        self.enter(
+            record,
+            Transfer::Asked {
+                page,
+                request: Request::Evict,
+            },
+            begun,
+        );
     }
 
     /// Notes that the store's record of a page is zeros; whether that went well.
@@ -121,16 +148,34 @@ impl Engine {
         }
     }
 
-    fn enter(&mut self, page: PageRef, record: u32, request: Request, begun: Result<Due, StoreError>) {
+    /// Reads a page from its store for a child; whether that has begun.
+    pub(super) fn read_for(&mut self, heir: ClientId, object: ObjectId, page: u32) -> bool {
+        let Some(record) = self.object(object).map(|row| row.record + page) else {
+            return false;
+        };
+        let (loan, urgency) = (self.loan(), self.client(heir).map_or(0, |client| client.urgency));
+        self.ends.own(record, self.pager);
+        let begun = self
+            .store
+            .submit_read(self.now, Slot::new(record), Urgency::new(urgency), loan);
+        let begins = begun.is_ok();
+        let heir = (heir, object, page);
+        self.enter(record, Transfer::Inherited { heir }, begun);
+        begins
+    }
+
+    fn enter(&mut self, record: u32, transfer: Transfer, begun: Result<Due, StoreError>) {
         let due = match begun {
             Ok(due) => due,
             Err(error) => {
                 self.notice(format!("the store refused a transfer: {error}"));
-                self.end(page, request, End::Failed);
+                if let Transfer::Asked { page, request } = transfer {
+                    self.end(page, request, End::Failed);
+                }
                 return;
             }
         };
-        self.transfers.insert(record, Transfer { page, request });
+        self.transfers.insert(record, transfer);
         self.submitted = true;
         match due {
             Due::At(due) => self.wait_until(due, record),
@@ -180,10 +225,16 @@ impl Engine {
 
     /// Ends a transfer of the store.
     pub(super) fn finish(&mut self, record: u32) {
-        let Some(Transfer { page, request }) = self.transfers.remove(&record) else {
-            return;
-        };
         let slot = Slot::new(record);
+        let (page, request) = match self.transfers.remove(&record) {
+            Some(Transfer::Asked { page, request }) => (page, request),
+            Some(Transfer::Inherited { heir }) => {
+                let read = self.store.finish_read(slot).ok();
+                self.read_for_heir(heir, read);
+                return;
+            }
+            None => return,
+        };
         let ended = match request {
             Request::Fill => self.store.finish_read(slot),
             Request::Evict => self.store.finish_write(slot),

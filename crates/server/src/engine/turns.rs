@@ -8,7 +8,8 @@ use crate::error::EngineError;
 use freehold_linux::userfault::Message;
 use freehold_protocol::channel::Outcome;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
 
 /// Nanoseconds after which faults that were put off are looked at again, if no event comes.
 const LOOK_AGAIN: u64 = 200_000;
@@ -68,13 +69,29 @@ impl Turn {
 
 /// What is to be waited for, for a client.
 pub(super) fn sources(client: &Client) -> impl Iterator<Item = (BorrowedFd<'_>, Source)> {
-    let userfaults = Engine::descriptors(client).map(|(fd, which)| match which {
-        Which::Shared => (fd, Source::Shared),
-        Which::Private => (fd, Source::Private),
-    });
+    let userfaults = Engine::descriptors(client).map(|(fd, which)| (fd, which.into()));
     userfaults
         .chain([(client.outbox.event().as_fd(), Source::Replies)])
-        .chain([(client.pidfd.as_fd(), Source::Process)])
+        .chain(client.pidfd.as_ref().map(|pidfd| (pidfd.as_fd(), Source::Process)))
+}
+
+impl From<Which> for Source {
+    fn from(which: Which) -> Self {
+        match which {
+            Which::Shared => Self::Shared,
+            Which::Private => Self::Private,
+        }
+    }
+}
+
+/// Has a pager thread wait for a source of a client.
+pub(super) fn listen(poll: &OwnedFd, client: ClientId, fd: BorrowedFd<'_>, source: Source) -> Result<(), Errno> {
+    let flags = match source {
+        // Never read: each write is an edge.
+        Source::Replies => EventFlags::IN | EventFlags::ET,
+        _ => EventFlags::IN,
+    };
+    epoll::add(poll, fd, Turn { client, source }.data(), flags)
 }
 
 impl Engine {
@@ -100,20 +117,13 @@ impl Engine {
             return Err(EngineError::NoSuchClient);
         };
         for (fd, source) in sources(client) {
-            let flags = match source {
-                // Never read: each write is an edge.
-                Source::Replies => EventFlags::IN | EventFlags::ET,
-                _ => EventFlags::IN,
-            };
-            let turn = Turn { client: id, source };
-            epoll::add(poll, fd, turn.data(), flags)
-                .map_err(EngineError::system("a client could not be waited for"))?;
+            listen(poll, id, fd, source).map_err(EngineError::system("a client could not be waited for"))?;
         }
         Ok(())
     }
 
     /// What a pager thread waits on.
-    pub(crate) fn poll(&self, pager: usize) -> Option<std::os::fd::OwnedFd> {
+    pub(crate) fn poll(&self, pager: usize) -> Option<OwnedFd> {
         self.polls.get(pager)?.try_clone().ok()
     }
 
@@ -160,12 +170,15 @@ impl Engine {
             None => self.look_again(),
         }
         self.settle();
-        let due = self.next_due(pager);
+        let more = self.bequeath();
+        self.bury_orphans();
+        self.settle();
+        let due = if more { Some(0) } else { self.next_due(pager) };
         let again = (!self.deferred.is_empty()).then(|| self.now.get() + LOOK_AGAIN);
         let watch = self.watch();
         self.pager = 0;
         self.in_round = false;
-        [due, again, watch].into_iter().flatten().min()
+        [due, again, watch, self.orphans_due()].into_iter().flatten().min()
     }
 
     fn turn(&mut self, turn: Turn) {

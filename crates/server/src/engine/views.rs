@@ -109,7 +109,7 @@ impl Engine {
             private_resident: client.resident,
             private_slots: u64::from(client.slots.taken()),
             private_stored: self.private_stored(client),
-            inherited: 0,
+            inherited: client.family.filled,
             kept: kept.collect(),
             unmanaged: Vec::new(),
             faults: client.faults,

@@ -1,0 +1,460 @@
+//! Forks: a child that has its parent's memory as it was, wherever the parent's pages were.
+//!
+//! The kernel gives the child copies of the pages in its parent's page table, and the server the child's userfaultfds.
+//! What was elsewhere, in the transfer memory or in the store, the server copies into the child. Until that is done it
+//! maps no page for the parent, which could change it before the child has it, and none for the child; nobody else
+//! waits. What the child inherits is its own and unmanaged: it is served and shown.
+
+use crate::engine::Engine;
+use crate::engine::claims::{Installed, judge, page_range, unprotect};
+use crate::engine::keys::{ClientId, ClientRole};
+use crate::engine::outbox::Outbox;
+use crate::engine::rows::{Claim, Client, SegmentKind, Where, Which};
+use crate::engine::slots::Slots;
+use crate::engine::turns::listen;
+use crate::times::Times;
+use freehold_core::id::ObjectId;
+use freehold_core::view::PageState;
+use freehold_linux::PageRange;
+use freehold_linux::userfault::{Features, Userfault};
+use freehold_store::PageLoan;
+use rustix::event::epoll;
+use rustix::fd::{AsFd, OwnedFd};
+use std::collections::BTreeMap;
+
+/// Pages copied to a child in one round.
+const COPIES: usize = 32;
+/// Threads of a child that are remembered, to know it by when it connects.
+const THREADS: usize = 8;
+
+/// A page that a child is to have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bequest {
+    pub(crate) object: ObjectId,
+    pub(crate) page: u32,
+    pub(crate) address: u64,
+    /// It is being read from the store.
+    pub(crate) reading: bool,
+}
+
+/// What a client has to do with forks.
+#[derive(Debug, Default)]
+pub(crate) struct Family {
+    /// Children that are being given their pages; threads that touch absent pages wait meanwhile.
+    pub(crate) heirs: u32,
+    /// Faults that wait for that.
+    pub(crate) held: Vec<Claim>,
+    /// The client it was forked from, until it connects: it has no agent.
+    pub(crate) parent: Option<ClientId>,
+    /// Pages yet to be copied from the parent.
+    pub(crate) bequests: Vec<Bequest>,
+    /// Private memory that it inherited: start and end.
+    pub(crate) inherited: Vec<(u64, u64)>,
+    /// Pages of it that the server has filled.
+    pub(crate) filled: u64,
+    /// Threads that faulted before it connected.
+    pub(crate) threads: Vec<u32>,
+}
+
+impl Engine {
+    /// A client forks: one of the child's two userfaultfds.
+    pub(super) fn forks(&mut self, id: ClientId, which: Which, child: OwnedFd) {
+        let userfault = match Userfault::adopt(child, Features::SERVED) {
+            Ok(userfault) => userfault,
+            Err(error) => {
+                self.notice(format!("a child's userfaultfd cannot be used: {error}"));
+                return;
+            }
+        };
+        let lacks = |client: &Client| client.family.parent == Some(id) && client.userfault(which).is_none();
+        let found = self
+            .clients
+            .iter()
+            .find(|(_, client)| lacks(client))
+            .map(|(_, client)| client.id);
+        let Some(heir) = found.or_else(|| self.beget(id)) else {
+            // Without a keeper its missing pages would read as zeros.
+            self.expel(id, "its child cannot be served: too many clients, or no memory");
+            return;
+        };
+        if let Some(client) = self.client_mut(heir) {
+            match which {
+                Which::Shared => client.shared = Some(userfault),
+                Which::Private => client.private = Some(userfault),
+            }
+        }
+        match which {
+            Which::Shared => self.inherit_shared(id, heir),
+            Which::Private => self.inherit_private(id, heir),
+        }
+        let done = self
+            .client(heir)
+            .is_some_and(|client| client.family.bequests.is_empty());
+        if done || which == Which::Shared {
+            self.listen_to_userfault(heir, which, true);
+        }
+        self.expect_orphans();
+    }
+
+    /// A row for a child that has not connected, with a task beside its parent's.
+    fn beget(&mut self, parent: ClientId) -> Option<ClientId> {
+        let row = self.client(parent)?;
+        let (uid, name, pager, urgency) = (row.uid, row.name.clone(), row.pager, row.urgency);
+        let reservation = self.tasks.at(row.tasks.first()?.index())?.reservation;
+        let (outbox, slots) = (Outbox::new().ok()?, Slots::new(1).ok()?);
+        let made = self.clients.insert(|index, generation| Client {
+            id: ClientId::new(index, generation),
+            role: ClientRole::Program,
+            pid: 0,
+            uid,
+            pidfd: None,
+            name,
+            agent_thread: 0,
+            shared: None,
+            private: None,
+            outbox,
+            slots,
+            space: BTreeMap::new(),
+            tasks: Vec::new(),
+            urgency,
+            parked: Vec::new(),
+            deferred: Vec::new(),
+            kept: Vec::new(),
+            pager,
+            faults: 0,
+            strange: 0,
+            times: Times::new(),
+            resident: 0,
+            family: Family {
+                parent: Some(parent),
+                ..Family::default()
+            },
+        });
+        let (index, generation) = made?;
+        let id = ClientId::new(index, generation);
+        if self.new_task(id, reservation, urgency, "forked").is_err() {
+            self.clients.remove(id.index(), id.generation());
+            return None;
+        }
+        Some(id)
+    }
+
+    /// The child has the same objects where its parent has them.
+    fn inherit_shared(&mut self, parent: ClientId, heir: ClientId) {
+        let segments: Vec<_> = self.client(parent).map_or(Vec::new(), |client| {
+            let shared = client
+                .space
+                .iter()
+                .filter(|(_, segment)| segment.kind != SegmentKind::Private);
+            shared.map(|(start, segment)| (*start, *segment)).collect()
+        });
+        let Some(task) = self.client(heir).and_then(|client| client.tasks.first().copied()) else {
+            return;
+        };
+        for (start, mut segment) in segments {
+            match self.use_object(task, segment.object) {
+                Ok(mapping) => {
+                    segment.task = task;
+                    segment.mapping = mapping;
+                    self.enter_segment(heir, start, segment);
+                }
+                Err(error) => self.notice(format!("a child's mapping cannot be served: {error}")),
+            }
+        }
+    }
+
+    /// The child has its parent's private memory; what is not in the parent's page table is to be copied.
+    fn inherit_private(&mut self, parent: ClientId, heir: ClientId) {
+        let Some(client) = self.client(parent) else { return };
+        let mut inherited = client.family.inherited.clone();
+        let private = client
+            .space
+            .iter()
+            .filter(|(_, segment)| segment.kind == SegmentKind::Private);
+        let private: Vec<_> = private.map(|(start, segment)| (*start, *segment)).collect();
+        let mut bequests = Vec::new();
+        for (start, segment) in private {
+            inherited.push((start, segment.end));
+            for (address, page) in (start..segment.end).step_by(4096).zip(segment.first..) {
+                let elsewhere = match self.place_at(segment.object, page) {
+                    Some(Where::Slot(_) | Where::Leaving) => true,
+                    Some(Where::Nowhere) => self.has_content(segment.object, page),
+                    Some(Where::Client | Where::Blank) | None => false,
+                };
+                if elsewhere {
+                    bequests.push(Bequest {
+                        object: segment.object,
+                        page,
+                        address,
+                        reading: false,
+                    });
+                }
+            }
+        }
+        let waits = !bequests.is_empty();
+        if let Some(client) = self.client_mut(heir) {
+            client.family.inherited = inherited;
+            client.family.bequests = bequests;
+        }
+        if waits {
+            if let Some(client) = self.client_mut(parent) {
+                client.family.heirs += 1;
+            }
+            self.heirs.push(heir);
+        }
+    }
+
+    /// Whether a page that is in no frame holds anything, or is being read.
+    fn has_content(&self, object: ObjectId, page: u32) -> bool {
+        let view = self.core.page(object, freehold_core::units::PageIndex::new(page));
+        view.is_some_and(|view| matches!(view.state, PageState::Stored | PageState::Filling | PageState::Leaving))
+    }
+
+    /// Copies some pages to children; whether there are more that could be copied at once.
+    pub(super) fn bequeath(&mut self) -> bool {
+        let mut more = false;
+        for heir in self.heirs.clone() {
+            more |= self.bequeath_to(heir);
+        }
+        more
+    }
+
+    fn bequeath_to(&mut self, heir: ClientId) -> bool {
+        let Some(client) = self.client_mut(heir) else {
+            return false;
+        };
+        let mut bequests = std::mem::take(&mut client.family.bequests);
+        let mut left = COPIES;
+        let mut kept = Vec::with_capacity(bequests.len());
+        while let Some(mut bequest) = bequests.pop() {
+            if left == 0 {
+                kept.push(bequest);
+                break;
+            }
+            if !self.give(heir, &mut bequest) {
+                kept.push(bequest);
+            }
+            left -= 1;
+        }
+        let more = !bequests.is_empty();
+        kept.append(&mut bequests);
+        let done = kept.is_empty();
+        if let Some(client) = self.client_mut(heir) {
+            // Those that wait for something come last.
+            kept.sort_by_key(|bequest| !bequest.reading);
+            client.family.bequests = kept;
+        }
+        if done {
+            self.bequeathed(heir);
+        }
+        more
+    }
+
+    /// Gives one page to a child; false where it is not to be had yet.
+    fn give(&mut self, heir: ClientId, bequest: &mut Bequest) -> bool {
+        if bequest.reading {
+            return false;
+        }
+        match self.place_at(bequest.object, bequest.page) {
+            Some(Where::Slot(slot)) => self.give_slot(heir, bequest, slot),
+            Some(Where::Leaving) => return false,
+            Some(Where::Nowhere) => {
+                if self.is_under_way(bequest.object, bequest.page) {
+                    return false;
+                }
+                bequest.reading = self.read_for(heir, bequest.object, bequest.page);
+                return !bequest.reading;
+            }
+            // It was in the page table after all, and the child has it.
+            Some(Where::Client | Where::Blank) | None => {}
+        }
+        true
+    }
+
+    fn give_slot(&mut self, heir: ClientId, bequest: &Bequest, slot: u32) {
+        let from = PageRange::single(slot as usize);
+        let Some(parent) = self.client(heir).and_then(|client| client.family.parent) else {
+            return;
+        };
+        if let (Some(owner), Some(client)) = (self.client(parent), self.client(heir))
+            && let (Some(userfault), Ok(address)) = (client.private.as_ref(), usize::try_from(bequest.address))
+        {
+            // Where it fails the child has the page, or has gone.
+            let _ = userfault.copy_pages(address, owner.slots.memory().alias(), from, false);
+        }
+        self.count_filled(heir);
+    }
+
+    fn count_filled(&mut self, id: ClientId) {
+        if let Some(client) = self.client_mut(id) {
+            client.family.filled += 1;
+        }
+    }
+
+    /// A page was read from the store for a child.
+    pub(super) fn read_for_heir(&mut self, (heir, object, page): (ClientId, ObjectId, u32), read: Option<PageLoan>) {
+        let Some(client) = self.client_mut(heir) else { return };
+        let Some(bequest) = take_bequest(client, object, page) else {
+            return;
+        };
+        let done = client.family.bequests.is_empty();
+        if let (Some(userfault), Some(range)) = (client.private.as_ref(), page_range(bequest.address)) {
+            // Where it fails the child has gone. What cannot be read is an error for whoever touches it.
+            let _ = match &read {
+                Some(loan) => userfault.copy(range.start(), loan.bytes(), false),
+                None => userfault.poison(range),
+            };
+        }
+        if let Some(loan) = read {
+            self.give_back(loan);
+        }
+        self.count_filled(heir);
+        if done {
+            self.bequeathed(heir);
+        }
+    }
+
+    /// The parent is about to see a page, and may change it, or it is about to go: the children get it first.
+    pub(super) fn give_before(&mut self, parent: ClientId, object: ObjectId, page: u32) {
+        if self.client(parent).is_none_or(|client| client.family.heirs == 0) {
+            return;
+        }
+        for heir in self.heirs.clone() {
+            let Some(client) = self.client_mut(heir) else { continue };
+            if client.family.parent != Some(parent) {
+                continue;
+            }
+            let Some(mut bequest) = take_bequest(client, object, page) else {
+                continue;
+            };
+            if !self.give(heir, &mut bequest) {
+                if let Some(client) = self.client_mut(heir) {
+                    client.family.bequests.push(bequest);
+                }
+            } else if self
+                .client(heir)
+                .is_some_and(|client| client.family.bequests.is_empty())
+            {
+                self.bequeathed(heir);
+            }
+        }
+    }
+
+    /// The child has everything: it and its parent go on.
+    fn bequeathed(&mut self, heir: ClientId) {
+        self.heirs.retain(|other| *other != heir);
+        self.listen_to_userfault(heir, Which::Private, true);
+        let parent = self.client(heir).and_then(|client| client.family.parent);
+        self.release_parent(parent);
+    }
+
+    fn release_parent(&mut self, parent: Option<ClientId>) {
+        if let Some(client) = parent.and_then(|parent| self.client_mut(parent)) {
+            client.family.heirs = client.family.heirs.saturating_sub(1);
+            if client.family.heirs == 0 {
+                let held = std::mem::take(&mut client.family.held);
+                self.again.extend(held);
+            }
+        }
+    }
+
+    /// Begins, or ceases, to wait for messages of one userfaultfd.
+    pub(super) fn listen_to_userfault(&mut self, id: ClientId, which: Which, begin: bool) {
+        let Some(client) = self.client(id) else { return };
+        let (Some(poll), Some(userfault)) = (self.polls.get(client.pager), client.userfault(which)) else {
+            return;
+        };
+        let failed = if begin {
+            listen(poll, id, userfault.as_fd(), which.into()).is_err()
+        } else {
+            epoll::delete(poll, userfault).is_err()
+        };
+        if failed {
+            self.notice("a userfaultfd cannot be waited for");
+        }
+    }
+
+    /// A fault in memory that is not managed: a child's that it inherited, or any of one that has not connected.
+    /// Whether it was one.
+    pub(super) fn serve_inherited(&mut self, claim: &Claim) -> bool {
+        let Some(client) = self.client_mut(claim.client) else {
+            return true;
+        };
+        let family = &mut client.family;
+        let unconnected = family.parent.is_some();
+        if unconnected && !family.threads.contains(&claim.thread) && family.threads.len() < THREADS {
+            family.threads.push(claim.thread);
+        }
+        let inside = |(start, end): &(u64, u64)| (*start..*end).contains(&claim.address);
+        let its_own = claim.which == Which::Private && family.inherited.iter().any(inside);
+        let known = claim.which == Which::Shared && client.segment(claim.address).is_some();
+        if known || !(its_own || unconnected) {
+            return false;
+        }
+        match self.map_zeros(claim) {
+            Installed::Later => self.defer(*claim),
+            _ if claim.protected => {}
+            _ => self.count_filled(claim.client),
+        }
+        true
+    }
+
+    /// Lets a page of unmanaged memory be written, or fills it with zeros.
+    fn map_zeros(&self, claim: &Claim) -> Installed {
+        let userfault = self
+            .client(claim.client)
+            .and_then(|client| client.userfault(claim.which));
+        let (Some(userfault), Ok(address)) = (userfault, usize::try_from(claim.address)) else {
+            return Installed::Gone;
+        };
+        if claim.protected {
+            return unprotect(userfault, claim.address);
+        }
+        let result = userfault.copy_pages(address, self.zeros.alias(), PageRange::single(0), false);
+        judge(userfault, claim.address, true, result)
+    }
+
+    /// A part of what was inherited is unmapped: what is mapped there next is not inherited.
+    pub(super) fn cut_inherited(&mut self, id: ClientId, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let Some(client) = self.client_mut(id) else {
+            return Vec::new();
+        };
+        let (mut left, mut gone) = (Vec::new(), Vec::new());
+        for (first, last) in std::mem::take(&mut client.family.inherited) {
+            let (from, to) = (first.max(start), last.min(end));
+            if from >= to {
+                left.push((first, last));
+                continue;
+            }
+            gone.push((from, to));
+            left.extend([(first, from), (to, last)].into_iter().filter(|(from, to)| from < to));
+        }
+        client.family.inherited = left;
+        gone
+    }
+
+    /// A client that ends takes no part any more, as a child or as a parent.
+    pub(super) fn leave_family(&mut self, client: &Client) {
+        let id = client.id;
+        if self.heirs.contains(&id) {
+            self.heirs.retain(|other| *other != id);
+            self.release_parent(client.family.parent);
+        }
+        // Its children get what there is still of it: nothing.
+        for heir in self.heirs.clone() {
+            if self.client(heir).is_some_and(|heir| heir.family.parent == Some(id)) {
+                if let Some(heir) = self.client_mut(heir) {
+                    heir.family.bequests.clear();
+                }
+                self.bequeathed(heir);
+            }
+        }
+    }
+}
+
+fn take_bequest(client: &mut Client, object: ObjectId, page: u32) -> Option<Bequest> {
+    let bequests = &mut client.family.bequests;
+    let same = |bequest: &Bequest| bequest.object == object && bequest.page == page;
+    let at = bequests.iter().position(same)?;
+    Some(bequests.swap_remove(at))
+}

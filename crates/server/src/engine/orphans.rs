@@ -1,0 +1,150 @@
+//! Forked children until they connect, and those that never do.
+
+use crate::engine::Engine;
+use crate::engine::claims::page_range;
+use crate::engine::forks::Family;
+use crate::engine::keys::ClientId;
+use crate::engine::rows::{Claim, Client, Which};
+use crate::error::EngineError;
+use freehold_linux::userfault::Userfault;
+use rustix::fd::OwnedFd;
+
+/// Children that have not connected are looked for after so many nanoseconds, then after twice as many.
+const FIRST_LOOK: u64 = 50_000_000;
+const LONGEST_LOOK: u64 = 5_000_000_000;
+
+impl Engine {
+    /// The child of a fork has connected: gives it the userfaultfds that the kernel made for it, shared then private.
+    /// `parent_pid` is the process id of its parent, as the server sees it.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchClient`]; [`EngineError::WouldWait`] until the kernel has told of the fork.
+    pub fn forked(&mut self, client: ClientId, parent_pid: u32) -> Result<Vec<OwnedFd>, EngineError> {
+        self.begin();
+        let pid = self.client(client).ok_or(EngineError::NoSuchClient)?.pid;
+        let is_it = |row: &Client| {
+            let parent = row.family.parent.and_then(|parent| self.client(parent));
+            // The parent may be one that never connected itself, or have gone.
+            let related = parent.is_none_or(|parent| parent.pid == parent_pid || parent.pid == 0);
+            row.family.parent.is_some() && related && row.family.threads.iter().any(|thread| belongs(*thread, pid))
+        };
+        let found = self.clients.iter().find(|(_, row)| is_it(row)).map(|(_, row)| row.id);
+        let orphan = found.ok_or(EngineError::WouldWait)?;
+        let ready = self
+            .client(orphan)
+            .is_some_and(|row| row.shared.is_some() && row.private.is_some() && row.family.bequests.is_empty());
+        if !ready {
+            return Err(EngineError::WouldWait);
+        }
+        let row = self.client(orphan).ok_or(EngineError::WouldWait)?;
+        let mut descriptors = Vec::new();
+        for userfault in [row.shared.as_ref(), row.private.as_ref()].into_iter().flatten() {
+            let duplicate = rustix::io::fcntl_dupfd_cloexec(userfault, 0);
+            descriptors.push(duplicate.map_err(EngineError::system("a userfaultfd could not be duplicated"))?);
+        }
+        self.adopt_orphan(client, orphan);
+        self.settle();
+        Ok(descriptors)
+    }
+
+    /// Everything of a child that had not connected belongs to the client that it is.
+    fn adopt_orphan(&mut self, id: ClientId, orphan: ClientId) {
+        for which in [Which::Shared, Which::Private] {
+            self.listen_to_userfault(orphan, which, false);
+        }
+        let Some(old) = self.clients.remove(orphan.index(), orphan.generation()) else {
+            return;
+        };
+        for (start, segment) in &old.space {
+            if let Some(object) = self.object_mut(segment.object) {
+                for place in object.segments.iter_mut().filter(|place| **place == (orphan, *start)) {
+                    place.0 = id;
+                }
+            }
+        }
+        for (_, task) in self.tasks.iter_mut().filter(|(_, task)| task.client == orphan) {
+            task.client = id;
+            let pending = task.lanes.iter_mut().filter_map(|lane| lane.pending.as_mut());
+            for claim in pending.map(|pending| &mut pending.claim).chain(&mut task.queued) {
+                claim.client = id;
+            }
+        }
+        for (_, row) in self
+            .clients
+            .iter_mut()
+            .filter(|(_, row)| row.family.parent == Some(orphan))
+        {
+            row.family.parent = Some(id);
+        }
+        let renamed = |claim: Claim| Claim { client: id, ..claim };
+        self.again
+            .extend(old.parked.into_iter().chain(old.deferred).map(renamed));
+        let Some(client) = self.client_mut(id) else { return };
+        client.shared = old.shared;
+        client.private = old.private;
+        client.space = old.space;
+        client.tasks = old.tasks;
+        client.urgency = client.urgency.max(old.urgency);
+        client.family = Family {
+            parent: None,
+            ..old.family
+        };
+        for which in [Which::Shared, Which::Private] {
+            self.listen_to_userfault(id, which, true);
+        }
+    }
+
+    /// There is a child that may never connect.
+    pub(super) fn expect_orphans(&mut self) {
+        self.look_for_orphans(FIRST_LOOK);
+    }
+
+    /// Looks, after a while, for children that ended without ever having connected.
+    fn look_for_orphans(&mut self, after: u64) {
+        self.orphan_look = (self.now.get() + after, after);
+    }
+
+    /// When to look for them next, if there are any.
+    pub(super) fn orphans_due(&self) -> Option<u64> {
+        let (at, _) = self.orphan_look;
+        (at > 0).then_some(at)
+    }
+
+    /// Drops children that have ended, or begun another program, without ever having connected.
+    pub(super) fn bury_orphans(&mut self) {
+        let (at, after) = self.orphan_look;
+        if at == 0 || at > self.now.get() {
+            return;
+        }
+        let orphans = self.clients.iter().filter(|(_, client)| client.family.parent.is_some());
+        let (mut dead, mut living) = (Vec::new(), 0);
+        for (_, client) in orphans {
+            let userfaults = [client.shared.as_ref(), client.private.as_ref()];
+            if userfaults.into_iter().flatten().any(is_dead) {
+                dead.push(client.id);
+            } else {
+                living += 1;
+            }
+        }
+        for id in dead {
+            self.dismiss(id);
+        }
+        if living > 0 {
+            self.look_for_orphans((after * 2).min(LONGEST_LOOK));
+        } else {
+            self.orphan_look = (0, 0);
+        }
+    }
+}
+
+/// Whether the address space of a userfaultfd is gone.
+fn is_dead(userfault: &Userfault) -> bool {
+    // Nothing is ever mapped there; only an address space that is gone says ESRCH.
+    let nowhere = page_range(0x1000);
+    nowhere.is_some_and(|range| userfault.write_protect(range, false) == Err(freehold_linux::Errno::SRCH))
+}
+
+/// Whether a thread is one of a process.
+fn belongs(thread: u32, pid: u32) -> bool {
+    thread == pid || std::fs::exists(format!("/proc/{pid}/task/{thread}")).unwrap_or(false)
+}
