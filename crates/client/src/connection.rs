@@ -237,8 +237,7 @@ impl Connection {
     /// # Errors
     /// See [`RequestError`].
     pub fn sample(&self, period: Option<Duration>) -> Result<(), RequestError> {
-        let nanos = period.map_or(0, |period| u64::try_from(period.as_nanos()).unwrap_or(u64::MAX));
-        self.inner.link.ask_done(&Request::Sample { period: nanos })
+        sample(&self.inner.link, 0, period)
     }
 
     /// Asks for a document.
@@ -269,6 +268,14 @@ impl Observer {
         Reservation::make(&self.link, name, frames, kind)
     }
 
+    /// Samples which pages of shared objects another process references in each `period`; none ends that.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub fn sample(&self, process: u32, period: Option<Duration>) -> Result<(), RequestError> {
+        sample(&self.link, process, period)
+    }
+
     /// As [`Connection::ask`].
     ///
     /// # Errors
@@ -276,6 +283,11 @@ impl Observer {
     pub fn ask(&self, question: Question, target: &str) -> Result<String, RequestError> {
         ask(&self.link, question, target)
     }
+}
+
+fn sample(link: &Link, process: u32, period: Option<Duration>) -> Result<(), RequestError> {
+    let period = period.map_or(0, |period| u64::try_from(period.as_nanos()).unwrap_or(u64::MAX));
+    link.ask_done(&Request::Sample { period, process })
 }
 
 fn ask(link: &Link, question: Question, target: &str) -> Result<String, RequestError> {

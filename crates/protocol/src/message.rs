@@ -322,10 +322,12 @@ messages! {
             /// Which target, or nothing.
             target: &'a str,
         },
-        /// Samples which pages of shared objects this client references in each period, until told 0.
+        /// Samples which pages of shared objects a client references in each period, until told 0.
         16 Sample {
             /// The period in nanoseconds; 0 ends it.
             period: u64,
+            /// Another process of the same user, in the client's own numbering; 0 is this connection's own.
+            process: u32,
         },
         /// Says that the child of a fork is this connection: its private memory beyond what it inherited is managed.
         /// Answer: `Done`, with the userfaultfds that the kernel made for the child: shared, private.

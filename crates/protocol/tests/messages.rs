@@ -97,7 +97,10 @@ fn requests_that_use(text: &str, small: u8, word: u32, long: u64, flag: bool) ->
         },
         Request::Count { task },
         Request::Ask { question, target: text },
-        Request::Sample { period: long },
+        Request::Sample {
+            period: long,
+            process: word,
+        },
         Request::Forked { parent: word },
         Request::Keep {
             address: long,

@@ -72,7 +72,7 @@ fn server(socket: Option<&Path>) -> Finding {
 
 fn answer(document: &str) -> String {
     let document: serde_json::Value = serde_json::from_str(document).unwrap_or_default();
-    let version = document["version"].as_str().unwrap_or("of unknown version");
+    let version = document["server"]["version"].as_str().unwrap_or("of unknown version");
     format!("answers: freehold {version}, protocol {}", freehold_protocol::VERSION)
 }
 

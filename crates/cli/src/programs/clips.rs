@@ -7,7 +7,6 @@ use crate::status::Failure;
 
 /// A clip of the experiments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "the experiments of the memory server play them")]
 pub(crate) enum Clip {
     /// H.264, 1280x720, 30 frames a second: the first movie of the paper's section VI.C.
     First,
@@ -83,6 +82,11 @@ impl Clips {
         Self {
             folder: folder.to_owned(),
         }
+    }
+
+    /// The folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The file of a clip, made now unless it is there.

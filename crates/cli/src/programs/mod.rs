@@ -2,6 +2,8 @@
 //! programs must be installed, and ffmpeg makes the clips.
 
 mod clips;
+mod player;
+mod server;
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -10,11 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use freehold_linux::resident::Resident;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::pages;
 use crate::status::Failure;
 
 pub(crate) use clips::{Clip, Clips};
+pub(crate) use player::{Player, under};
+pub(crate) use server::{PrivateServer, Served};
 
 /// How Debian installs everything.
 pub(crate) const INSTALL: &str = "apt-get install -y --no-install-recommends mplayer ffmpeg gstreamer1.0-tools \
@@ -25,6 +30,9 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How many looks it is given to start, and how many there are at most.
 const STARTING: u32 = 5;
 const LOOKS: u32 = 20;
+
+/// How long a program may take to end when asked.
+const GRACE: Duration = Duration::from_secs(3);
 
 /// Whether a program is installed: whether some folder of `PATH` has it.
 pub(crate) fn is_installed(program: &str) -> bool {
@@ -107,9 +115,22 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself; either way nobody waits for its status.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        end(&mut self.child);
+    }
+}
+
+/// Ends a program of ours: politely, so that it ends what it started itself, and at once where that does not help.
+pub(crate) fn end(child: &mut Child) {
+    let asked = Instant::now();
+    if let Ok(None) = child.try_wait() {
+        // Not waited for yet, so the number is still its own. A refusal means that it has just ended.
+        let _ = kill_process(Pid::from_child(child), Signal::TERM);
+    }
+    while let Ok(None) = child.try_wait() {
+        if asked.elapsed() > GRACE {
+            let _ = child.kill();
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

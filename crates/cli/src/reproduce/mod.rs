@@ -1,13 +1,16 @@
 //! `freehold reproduce`: the paper's experiments, its figures beside ours.
 
 mod claim;
+mod fig11;
 mod fig3;
 mod fig8;
 mod fig9;
 mod files;
+mod players;
 mod table1;
 mod table2;
 mod table3;
+mod table4;
 
 use std::path::PathBuf;
 
@@ -39,6 +42,9 @@ pub(crate) struct Arguments {
     /// Where the clips of experiments with real programs are kept; missing ones are made by ffmpeg
     #[arg(long, value_name = "FOLDER", default_value = "target/clips")]
     clips: PathBuf,
+    /// Of the three movie players, instead of the smallest ones, which takes minutes to find
+    #[arg(long, value_name = "SIZE,SIZE,SIZE", value_delimiter = ',', num_args = 1)]
+    reservations: Option<Vec<String>>,
     /// Print one JSON document; for several experiments {"experiments": [..]}
     #[arg(long)]
     json: bool,
@@ -54,7 +60,7 @@ struct Experiment {
     run: fn(&Laboratory) -> Result<Vec<ReproduceRow>, Failure>,
 }
 
-const EXPERIMENTS: [Experiment; 6] = [
+const EXPERIMENTS: [Experiment; 8] = [
     Experiment {
         name: "spc-fig3",
         about: "execution and completion time of a task alone, and beside one that is short of frames",
@@ -97,6 +103,20 @@ const EXPERIMENTS: [Experiment; 6] = [
         programs: true,
         run: table1::run,
     },
+    Experiment {
+        name: "spc-table4",
+        about: "what three movie players use of each object they share, and whether to conserve or to lock it",
+        files: &[],
+        programs: true,
+        run: table4::run,
+    },
+    Experiment {
+        name: "spc-fig11",
+        about: "a movie player's frames while two more start, under none, spc and spel",
+        files: &[],
+        programs: true,
+        run: fig11::run,
+    },
 ];
 
 /// The seed of every experiment's files.
@@ -112,6 +132,7 @@ fn task_of<'a>(outcome: &'a Outcome, name: &str) -> Option<&'a TaskResult> {
 pub(crate) struct Laboratory {
     session: Session,
     clips: Clips,
+    reservations: Option<Vec<String>>,
 }
 
 impl Laboratory {
@@ -123,6 +144,11 @@ impl Laboratory {
     /// The clips that real programs play.
     pub(crate) fn clips(&self) -> &Clips {
         &self.clips
+    }
+
+    /// The movie players' reservations, where they are given.
+    pub(crate) fn reservations(&self) -> Option<&[String]> {
+        self.reservations.as_deref()
     }
 
     /// Reads one of the files that are part of the command.
@@ -163,10 +189,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     if arguments.list {
         return list(arguments.json);
     }
+    if arguments
+        .reservations
+        .as_ref()
+        .is_some_and(|sizes| sizes.len() != players::MOVIES.len())
+    {
+        return Err(Failure::Input(
+            "--reservations: there are three players, so three sizes".to_owned(),
+        ));
+    }
     let wanted = choose(&arguments.names, arguments.engine.engine)?;
     let laboratory = Laboratory {
         session: Session::start(&arguments.engine)?,
         clips: Clips::new(&arguments.clips),
+        reservations: arguments.reservations.clone(),
     };
     let mut reports = Vec::new();
     for experiment in wanted {

@@ -1,6 +1,9 @@
-//! `freehold size`: the smallest reservation that keeps every deadline.
+//! `freehold size`: the smallest reservation that keeps every deadline, or that a program runs in undisturbed.
 
+mod command;
 mod search;
+
+pub(crate) use command::{Trial, smallest as smallest_of_command};
 
 use std::path::PathBuf;
 
@@ -22,17 +25,20 @@ const SLACK: u32 = 64;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The scenario file
-    scenario: PathBuf,
+    #[arg(required_unless_present = "command", conflicts_with = "command")]
+    scenario: Option<PathBuf>,
     /// The task whose reservation is sized
-    #[arg(long, value_name = "NAME")]
-    task: String,
-    /// How far apart the sizes near the answer are; 4KiB for the simulator, 256KiB for live runs
+    #[arg(long, value_name = "NAME", required_unless_present = "command")]
+    task: Option<String>,
+    /// How far apart the sizes near the answer are; 4KiB for the simulator, 256KiB for live runs, 1MiB for a command
     #[arg(long, value_name = "SIZE")]
     step: Option<String>,
     #[command(flatten)]
     engine: EngineArguments,
     #[command(flatten)]
     overrides: Overrides,
+    #[command(flatten)]
+    trial: command::TrialArguments,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -65,11 +71,12 @@ pub(crate) struct Answer {
 
 /// Runs the subcommand.
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
-    let scenario = load::file(&arguments.scenario, &arguments.overrides)?;
     let step = arguments.step.as_deref().map(step_pages).transpose()?;
-    let task = scenario
-        .task_index(&arguments.task)
-        .ok_or_else(|| unknown_task(&scenario, &arguments.task))?;
+    let (Some(file), Some(task)) = (&arguments.scenario, &arguments.task) else {
+        return command::run(&arguments.trial, step, arguments.json);
+    };
+    let scenario = load::file(file, &arguments.overrides)?;
+    let task = scenario.task_index(task).ok_or_else(|| unknown_task(&scenario, task))?;
     let session = Session::start(&arguments.engine)?;
     let answer = smallest(&session, &scenario, task, step)?;
     if arguments.json {
@@ -136,6 +143,7 @@ pub(crate) fn smallest(
         from: ample(scenario, reservation.get()),
         to: 2,
         step,
+        coarse: search::COARSE_STEPS,
     };
     let found = search::walk(range, |pages| {
         keeps(session, scenario, reservation.get(), pages, &names)

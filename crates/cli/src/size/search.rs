@@ -10,6 +10,8 @@ pub(crate) struct Range {
     pub(crate) to: u32,
     /// How far apart the sizes of the fine walk are; not zero.
     pub(crate) step: u32,
+    /// How many coarse steps come first: from `from` down to the first size that fails.
+    pub(crate) coarse: u32,
 }
 
 /// What was found.
@@ -23,8 +25,8 @@ pub(crate) struct Found {
     pub(crate) tried: u32,
 }
 
-/// Coarse steps from `range.from` down to the first size that fails.
-const COARSE_STEPS: u32 = 64;
+/// As many coarse steps as a search takes whose trials are cheap.
+pub(crate) const COARSE_STEPS: u32 = 64;
 
 /// Walks down from `range.from` in coarse steps to the first size that fails, then from the last that held in fine
 /// steps. `holds` tells whether a size keeps every deadline.
@@ -34,7 +36,7 @@ const COARSE_STEPS: u32 = 64;
 pub(crate) fn walk<E>(range: Range, mut holds: impl FnMut(u32) -> Result<bool, E>) -> Result<Found, E> {
     let step = range.step.max(1);
     let span = range.from.saturating_sub(range.to);
-    let coarse = (span / COARSE_STEPS / step).max(1) * step;
+    let coarse = (span / range.coarse.max(1) / step).max(1) * step;
     let mut found = Found::default();
     descend(&mut found, range.from, range.to, coarse, &mut holds)?;
     let below = found.failing.map_or(range.to, |failing| failing.saturating_add(1));
@@ -88,6 +90,7 @@ mod tests {
         from: 3000,
         to: 2,
         step: 1,
+        coarse: COARSE_STEPS,
     };
 
     #[test]
@@ -140,6 +143,7 @@ mod tests {
                 from: 2,
                 to: 2,
                 step: 1,
+                coarse: COARSE_STEPS,
             },
             |_| true,
         );

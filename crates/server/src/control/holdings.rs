@@ -5,6 +5,7 @@ use super::reply::{Reply, Waiting};
 use super::session::{self, Session};
 use super::tickets::Ticket;
 use super::world::{Kind, World};
+use crate::engine::ClientId;
 use freehold_core::limits::{ReservationKind, ReservationSpec};
 use freehold_core::units::FrameCount;
 use freehold_linux::memory::seal_document;
@@ -139,8 +140,11 @@ impl Session {
         Ok(Reply::Counts(counts))
     }
 
-    pub(super) fn sample(&self, world: &World, period: u64) -> Result<Reply, Refused> {
-        let client = self.process()?;
+    pub(super) fn sample(&self, world: &World, period: u64, process: u32) -> Result<Reply, Refused> {
+        let client = match process {
+            0 => self.process()?,
+            pid => self.other(world, pid)?,
+        };
         let period = Duration::from_nanos(period);
         if !period.is_zero() && period < SHORTEST_SAMPLE {
             return Err(Refused::new(
@@ -150,6 +154,18 @@ impl Session {
         }
         super::later::sample(world, client, period)?;
         Ok(Reply::Done(Vec::new()))
+    }
+
+    /// Another client, which this connection's user may look into.
+    fn other(&self, world: &World, pid: u32) -> Result<ClientId, Refused> {
+        let view = world.shared.engine().view()?;
+        let client = view.clients.iter().find(|client| client.pid == pid);
+        // One answer to both: who may not look into a process does not learn that it is here.
+        let allowed = client.filter(|client| self.peer.rights.privileged || client.uid == self.peer.user);
+        allowed.map(|client| client.id).ok_or_else(|| {
+            let text = format!("process {pid} is no client of this server that this user may look into");
+            Refused::new(Refusal::Unknown, text)
+        })
     }
 
     pub(super) fn keep(&self, world: &World, address: u64, length: u64) -> Result<Reply, Refused> {

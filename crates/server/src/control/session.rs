@@ -167,7 +167,7 @@ impl Session {
             Request::JobEnd { task, response, missed } => self.job_end(world, task, response, missed),
             Request::Count { task } => self.count(world, task),
             Request::Ask { question, target } => self.ask(world, question, target),
-            Request::Sample { period } => self.sample(world, period),
+            Request::Sample { period, process } => self.sample(world, period, process),
             Request::Forked { parent } => self.forked(parent),
             Request::Keep { address, length } => self.keep(world, address, length),
         }

@@ -1,4 +1,7 @@
 //! `freehold advise`: conservation or eviction lock for each shared region, and what each costs (the paper's Table IV).
+//! Of a scenario, from a profile; of living processes, from what the memory server samples.
+
+mod living;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,17 +17,21 @@ use crate::output;
 use crate::progress::Progress;
 use crate::status::{Failure, Status};
 
+pub(crate) use living::sampled;
+
 /// Options of `freehold advise`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Scenario files
-    #[arg(required = true, value_name = "SCENARIO")]
+    /// Scenario files, or processes under a memory server
+    #[arg(required = true, value_name = "SCENARIO|PID")]
     scenarios: Vec<PathBuf>,
     /// Where the profile is taken: every reservation has room for all that its tasks touch
     #[arg(long, value_enum, default_value_t = Engine::Sim)]
     engine: Engine,
     #[command(flatten)]
     overrides: Overrides,
+    #[command(flatten)]
+    sample: living::SampleArguments,
     /// Print one JSON document; for several scenarios {"advice": [..]}
     #[arg(long)]
     json: bool,
@@ -32,6 +39,9 @@ pub(crate) struct Arguments {
 
 /// Runs the subcommand.
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
+    if let Some(pids) = living::process_ids(&arguments.scenarios) {
+        return living::run(&pids, &arguments.sample, arguments.json);
+    }
     let scenarios = load::files(&arguments.scenarios, &arguments.overrides)?;
     let session = Session::start(&EngineArguments {
         engine: arguments.engine,

@@ -1,0 +1,159 @@
+//! Advice for living processes: the memory server samples what they reference.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use freehold_client::{Observer, Options, Question};
+use freehold_scenario::parse_time;
+use freehold_scenario::results::{Align, TextTable};
+use serde_json::Value;
+
+use crate::output;
+use crate::programs;
+use crate::progress::Progress;
+use crate::signals;
+use crate::status::{Failure, Status};
+
+/// Options for living processes.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct SampleArguments {
+    /// Processes: the period in which references are counted; each referenced page costs its process a fault in each
+    #[arg(long, value_name = "TIME", default_value = "100ms")]
+    period: String,
+    /// Processes: how long is sampled
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    during: String,
+    /// Processes: the memory server's socket
+    #[arg(long, value_name = "PATH")]
+    socket: Option<std::path::PathBuf>,
+}
+
+/// The process ids that the arguments are; none where one is not a number, or is the name of a file.
+pub(super) fn process_ids(words: &[std::path::PathBuf]) -> Option<Vec<u64>> {
+    let number = |word: &std::path::PathBuf| {
+        if Path::exists(word) {
+            None
+        } else {
+            word.to_str()?.parse().ok()
+        }
+    };
+    words.iter().map(number).collect()
+}
+
+/// Runs the subcommand for processes.
+pub(super) fn run(pids: &[u64], arguments: &SampleArguments, json: bool) -> Result<Status, Failure> {
+    let time = |option: &str, text: &str| {
+        let time = parse_time(text).map_err(|message| Failure::Input(format!("{option}: {message}")))?;
+        Ok::<Duration, Failure>(Duration::from_nanos(time.get()))
+    };
+    let (period, during) = (
+        time("--period", &arguments.period)?,
+        time("--during", &arguments.during)?,
+    );
+    if period > during || period.is_zero() {
+        return Err(Failure::Input(
+            "--period: shorter than --during, and longer than nothing".to_owned(),
+        ));
+    }
+    let mut options = Options::named("freehold advise");
+    options.socket.clone_from(&arguments.socket);
+    let observer = Observer::connect(&options).map_err(|error| Failure::Run(error.to_string()))?;
+    let stop = signals::catch()?;
+    let document = {
+        let _progress = Progress::start("sampling", Some(during));
+        sampled(&observer, pids, period, during, &stop)?
+    };
+    if json {
+        output::print_json(&document)?;
+    } else {
+        output::print(&page(&document))?;
+    }
+    Ok(Status::Done)
+}
+
+/// Has the references of processes sampled for a while; the server's advice.
+///
+/// # Errors
+/// A process that is not under the server, a server that refuses, or a stop. Sampling has ended in any case.
+pub(crate) fn sampled(
+    observer: &Observer,
+    pids: &[u64],
+    period: Duration,
+    during: Duration,
+    stop: &AtomicBool,
+) -> Result<Value, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::Run(error.to_string());
+    let every = |period: Option<Duration>| {
+        let number = |pid: &u64| u32::try_from(*pid).unwrap_or(0);
+        let set = |pid: &u64| observer.sample(number(pid), period).map_err(|error| failed(&error));
+        pids.iter().try_for_each(set)
+    };
+    let waited = every(Some(period)).and_then(|()| programs::pause(during, stop));
+    let names: Vec<String> = pids.iter().map(u64::to_string).collect();
+    let answer = waited.and_then(|()| {
+        observer
+            .ask(Question::Advise, &names.join(" "))
+            .map_err(|error| failed(&error))
+    });
+    // A process that has ended needs no end of its sampling.
+    let ended = every(None);
+    let text = answer?;
+    ended?;
+    serde_json::from_str(&text).map_err(|error| failed(&error))
+}
+
+fn page(document: &Value) -> String {
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = TextTable::new(&[
+        ("shared object", left),
+        ("Max(S)", right),
+        ("Avg(S)", right),
+        ("n", right),
+        ("Max < n*Avg", left),
+        ("choice", left),
+        ("frames conserved", right),
+        ("frames locked", right),
+    ]);
+    let regions = document["regions"].as_array().cloned().unwrap_or_default();
+    for region in &regions {
+        let count = |field: &str| {
+            region[field]
+                .as_u64()
+                .map_or_else(|| "-".to_owned(), |count| count.to_string())
+        };
+        let average = region["avg"]
+            .as_f64()
+            .map_or_else(|| "-".to_owned(), |average| format!("{average:.1}"));
+        table.row([
+            region["name"].as_str().unwrap_or("-").to_owned(),
+            count("max"),
+            average,
+            count("n"),
+            if region["max_below_n_avg"] == true { "yes" } else { "no" }.to_owned(),
+            region["choice"].as_str().unwrap_or("-").to_owned(),
+            count("frames_spc"),
+            count("frames_spel"),
+        ]);
+    }
+    let missing = if regions.is_empty() {
+        "These processes share no object.\n"
+    } else {
+        ""
+    };
+    format!("{table}{missing}Pages of 4 KiB: Max touched at all, Avg in a period, by each of n reservations.\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::process_ids;
+    use std::path::PathBuf;
+
+    #[test]
+    fn numbers_are_processes_unless_a_file_is_called_so() {
+        let words = |words: &[&str]| words.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(process_ids(&words(&["12", "7"])), Some(vec![12, 7]));
+        assert_eq!(process_ids(&words(&["12", "a.toml"])), None);
+        assert_eq!(process_ids(&words(&["/"])), None);
+    }
+}

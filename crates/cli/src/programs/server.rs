@@ -1,0 +1,209 @@
+//! A memory server of an experiment's own, and what it says of the programs under it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use freehold_client::{ConnectError, Observer, Options, Question};
+use serde_json::Value;
+
+use crate::programs;
+use crate::status::Failure;
+
+/// How often a server that starts, or a client that is to appear, is looked for, and how many times at most.
+const LOOK: Duration = Duration::from_millis(20);
+const LOOKS: u32 = 500;
+
+/// A server that ends when this value is dropped.
+#[derive(Debug)]
+pub(crate) struct PrivateServer {
+    child: Child,
+    folder: PathBuf,
+    observer: Observer,
+}
+
+/// What happened to a program's tasks so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Served {
+    /// Pages read from files: first reads, and clean pages read again.
+    pub(crate) file_reads: u64,
+    /// Pages read back from the store.
+    pub(crate) swap_ins: u64,
+    /// Faults on resident pages.
+    pub(crate) soft_faults: u64,
+    /// Pages taken from its own lists.
+    pub(crate) evictions: u64,
+}
+
+impl Served {
+    /// Pages that had to be brought from somewhere: what the paper calls major faults.
+    pub(crate) fn brought(&self) -> u64 {
+        self.file_reads.saturating_add(self.swap_ins)
+    }
+}
+
+impl PrivateServer {
+    /// Starts one with a pool of so many bytes, and waits until it answers.
+    ///
+    /// # Errors
+    /// A server that cannot be started or does not answer, or a stop.
+    pub(crate) fn start(pool: u64, stop: &AtomicBool) -> Result<Self, Failure> {
+        let folder = std::env::temp_dir().join(format!("freehold-{}-{}", std::process::id(), unique()));
+        std::fs::create_dir_all(&folder).map_err(|error| failed("the server's folder", &error))?;
+        let executable = std::env::current_exe().map_err(|error| failed("this command's own file", &error))?;
+        let mut options = Options::named("freehold experiment");
+        let socket = folder.join("socket");
+        let spawned = Command::new(executable)
+            .args(["serve", "--socket"])
+            .arg(&socket)
+            .args(["--pool", &format!("{pool}B")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn();
+        options.socket = Some(socket);
+        let mut child = spawned.map_err(|error| failed("the memory server cannot be started", &error))?;
+        match connect(&options, &mut child, stop) {
+            Ok(observer) => Ok(Self {
+                child,
+                folder,
+                observer,
+            }),
+            Err(failure) => {
+                programs::end(&mut child);
+                Err(failure)
+            }
+        }
+    }
+
+    /// The command that runs a program under it: with a reservation of so many bytes, and these options besides.
+    ///
+    /// # Errors
+    /// This command's own file cannot be found.
+    pub(crate) fn exec(&self, reserve: u64, options: &[String]) -> Result<Vec<OsString>, Failure> {
+        let executable =
+            std::env::current_exe().map_err(|error| Failure::Run(format!("this command's file: {error}")))?;
+        let mut words: Vec<OsString> = vec![executable.into(), "exec".into(), "--socket".into()];
+        words.push(self.folder.join("socket").into());
+        words.extend(["--reserve".into(), format!("{reserve}B").into()]);
+        words.extend(options.iter().map(OsString::from));
+        words.push("--".into());
+        Ok(words)
+    }
+
+    /// The connection that asks.
+    pub(crate) fn observer(&self) -> &Observer {
+        &self.observer
+    }
+
+    /// The answer to a question.
+    ///
+    /// # Errors
+    /// A server that does not answer, or not as agreed.
+    pub(crate) fn ask(&self, question: Question, target: &str) -> Result<Value, Failure> {
+        let answer = self.observer.ask(question, target);
+        let text = answer.map_err(|error| Failure::Run(format!("the memory server: {error}")))?;
+        serde_json::from_str(&text).map_err(|error| Failure::Run(format!("the memory server's document: {error}")))
+    }
+
+    /// The process ids of the programs under it.
+    ///
+    /// # Errors
+    /// As [`PrivateServer::ask`].
+    pub(crate) fn programs(&self) -> Result<Vec<u64>, Failure> {
+        let status = self.ask(Question::Status, "")?;
+        let clients = status["clients"].as_array().cloned().unwrap_or_default();
+        let programs = clients.iter().filter(|client| client["role"] == "program");
+        Ok(programs.filter_map(|client| client["pid"].as_u64()).collect())
+    }
+
+    /// Waits for a program that is not among `known`.
+    ///
+    /// # Errors
+    /// None appears, or a stop.
+    pub(crate) fn next_program(&self, known: &[u64], stop: &AtomicBool) -> Result<u64, Failure> {
+        for _ in 0..LOOKS {
+            if let Some(pid) = self.programs()?.into_iter().find(|pid| !known.contains(pid)) {
+                return Ok(pid);
+            }
+            programs::pause(LOOK, stop)?;
+        }
+        Err(Failure::Run(
+            "a program did not come under the memory server".to_owned(),
+        ))
+    }
+
+    /// What happened to a program so far; nothing once it has ended.
+    ///
+    /// # Errors
+    /// As [`PrivateServer::ask`].
+    pub(crate) fn served(&self, pid: u64) -> Result<Option<Served>, Failure> {
+        let status = self.ask(Question::Status, "")?;
+        let clients = status["clients"].as_array().cloned().unwrap_or_default();
+        Ok(clients.iter().find(|client| client["pid"] == pid).map(served))
+    }
+}
+
+fn failed(what: &str, error: &dyn std::fmt::Display) -> Failure {
+    Failure::Run(format!("{what}: {error}"))
+}
+
+/// Connects once the server listens.
+fn connect(options: &Options, child: &mut Child, stop: &AtomicBool) -> Result<Observer, Failure> {
+    for _ in 0..LOOKS {
+        match Observer::connect(options) {
+            Ok(observer) => return Ok(observer),
+            Err(ConnectError::NoServer { .. }) => {}
+            Err(error) => return Err(failed("the memory server", &error)),
+        }
+        if let Ok(Some(status)) = child.try_wait() {
+            return Err(failed("the memory server ended early", &status));
+        }
+        programs::pause(LOOK, stop)?;
+    }
+    Err(Failure::Run("the memory server does not answer".to_owned()))
+}
+
+/// The sums over a client's tasks.
+fn served(client: &Value) -> Served {
+    let tasks = client["tasks"].as_array().cloned().unwrap_or_default();
+    let sum = |field: &str| tasks.iter().filter_map(|task| task[field].as_u64()).sum();
+    Served {
+        file_reads: sum("file_reads"),
+        swap_ins: sum("swap_ins"),
+        soft_faults: sum("soft_faults"),
+        evictions: sum("evictions"),
+    }
+}
+
+/// A number that no other server of this process has.
+fn unique() -> u32 {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Drop for PrivateServer {
+    fn drop(&mut self) {
+        programs::end(&mut self.child);
+        // The socket is in it; what cannot be removed is in the system's folder for temporary files.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_programs_tasks_are_added_up() {
+        let client = json!({"pid": 7, "tasks": [
+            {"file_reads": 3, "swap_ins": 2, "soft_faults": 9, "evictions": 1},
+            {"file_reads": 1, "swap_ins": 0},
+        ]});
+        let served = served(&client);
+        assert_eq!((served.brought(), served.soft_faults, served.evictions), (6, 9, 1));
+    }
+}
