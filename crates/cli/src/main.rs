@@ -8,6 +8,7 @@ mod compare;
 mod connect;
 mod doctor;
 mod engine;
+mod exec;
 mod explain;
 mod load;
 mod output;
@@ -53,6 +54,8 @@ enum Command {
     Reproduce(reproduce::Arguments),
     /// Count private and shared pages of living processes
     Pages(pages::Arguments),
+    /// Run a program under a memory server, which it knows nothing of
+    Exec(exec::Arguments),
     /// Say which rights and kernel features live runs need, and how to get those that are missing
     Doctor(doctor::Arguments),
     /// Serve memory to other processes, until SIGTERM
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Command::Advise(arguments) => advise::run(arguments),
         Command::Reproduce(arguments) => reproduce::run(arguments),
         Command::Pages(arguments) => pages::run(arguments),
+        Command::Exec(arguments) => exec::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Status(arguments) => show::run(arguments),

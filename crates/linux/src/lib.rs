@@ -23,6 +23,7 @@ pub mod hangup;
 pub mod memory;
 pub mod pi_mutex;
 pub mod probe;
+pub mod process;
 mod range;
 pub mod resident;
 pub mod ring;

@@ -1,0 +1,168 @@
+//! `freehold exec`: an ordinary program under a memory server.
+
+mod library;
+mod program;
+mod run;
+mod server;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use freehold_client::{ConnectError, Observer, Options, Reservation, ReservationType};
+use freehold_core::units::FrameCount;
+use freehold_scenario::{parse_size, parse_time};
+
+use crate::output;
+use crate::status::{Failure, Status};
+use server::Own;
+
+/// Options of `freehold exec`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Memory that the program and its children have for themselves; without, they share the pool's with others
+    #[arg(long, value_name = "SIZE", value_parser = parse_frames)]
+    reserve: Option<FrameCount>,
+    /// What happens when it is exhausted
+    #[arg(long = "type", value_enum, default_value_t = Kind::Hard, requires = "reserve")]
+    kind: Kind,
+    /// Deadline class for the main thread: how often a job is released
+    #[arg(long, value_name = "TIME", value_parser = parse_span, requires = "budget")]
+    period: Option<Duration>,
+    /// Deadline class for the main thread: CPU time of a job
+    #[arg(long, value_name = "TIME", value_parser = parse_span, requires = "period")]
+    budget: Option<Duration>,
+    /// Adapt the reservation to deadline misses (comes with a later release)
+    #[arg(long)]
+    adaptive: bool,
+    /// How text and read-only data that other reservations use too are managed
+    #[arg(long, value_enum, default_value_t = Sharing::Spc)]
+    sharing: Sharing,
+    /// Keep the text of a library resident: the end of its path, as in libc.so.6
+    #[arg(long, value_name = "SUFFIX", requires = "reserve")]
+    lock: Vec<String>,
+    /// How urgent the program's faults are; above 0 needs the right to be real-time
+    #[arg(long, value_name = "0-255", default_value_t = 0)]
+    urgency: u8,
+    /// Run on this CPU only
+    #[arg(long, value_name = "CPU", conflicts_with = "period")]
+    cpu: Option<usize>,
+    /// The server's socket [default: $FREEHOLD_SOCKET, the user's own server, the system's, or one for this command]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Run the program unmanaged where it cannot be managed, and say why
+    #[arg(long)]
+    keep_going: bool,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+}
+
+/// What a reservation does when its frames are exhausted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// Never more than its frames
+    Hard,
+    /// May borrow frames that nobody has reserved
+    Firm,
+}
+
+/// How shared pages are managed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Sharing {
+    /// Shared-Page Conservation
+    Spc,
+    /// The paper's No-SP-Mgmt, for comparison
+    None,
+}
+
+/// What the program is given: a server, and what is held there for it.
+#[derive(Debug)]
+struct Setting {
+    socket: PathBuf,
+    /// Ends the reservation when dropped, before the server.
+    reservation: Option<Reservation>,
+    _observer: Observer,
+    _own: Option<Own>,
+}
+
+/// Runs the subcommand; ends this process as the program ended.
+pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
+    if arguments.adaptive {
+        let text = "--adaptive: reservations that follow deadline misses come with a later release; give --reserve";
+        return Err(Failure::Input(text.to_owned()));
+    }
+    let command = program::Command::find(&arguments.command)?;
+    let unmanageable = command.manageable().err();
+    let prepared = match unmanageable {
+        Some(reason) => Err(Failure::Input(format!("{}: {reason}", command.shown()))),
+        None => prepare(arguments, &command).map(Some),
+    };
+    let (setting, agent) = match prepared {
+        Ok(Some((setting, agent))) => (Some(setting), Some(agent)),
+        Ok(None) => (None, None),
+        Err(failure) if arguments.keep_going => {
+            output::note(&format!("freehold: {} runs unmanaged: {failure}", command.shown()));
+            (None, None)
+        }
+        Err(failure) => return Err(failure),
+    };
+    let ended = run::run(arguments, &command, setting.as_ref().zip(agent.as_deref()));
+    drop(setting);
+    Ok(ended?.leave())
+}
+
+fn prepare(arguments: &Arguments, command: &program::Command) -> Result<(Setting, PathBuf), Failure> {
+    let agent = library::find()?;
+    program::rights()?;
+    let (observer, socket, own) = connect(arguments)?;
+    let kind = match arguments.kind {
+        Kind::Hard => ReservationType::Hard,
+        Kind::Firm => ReservationType::Firm,
+    };
+    let reserve = |frames: FrameCount| observer.reserve(&command.name(), frames.get(), kind);
+    let reservation = arguments.reserve.map(reserve).transpose();
+    let reservation = reservation.map_err(|error| Failure::Run(error.to_string()))?;
+    let setting = Setting {
+        socket,
+        reservation,
+        _observer: observer,
+        _own: own,
+    };
+    Ok((setting, agent))
+}
+
+/// The server that answers, or one of this command's own.
+fn connect(arguments: &Arguments) -> Result<(Observer, PathBuf, Option<Own>), Failure> {
+    let mut options = Options::named("freehold exec");
+    let socket = arguments.socket.clone().unwrap_or_else(freehold_client::default_socket);
+    options.socket = Some(socket.clone());
+    match Observer::connect(&options) {
+        Ok(observer) => return Ok((observer, socket, None)),
+        Err(ConnectError::NoServer { .. }) if arguments.socket.is_none() => {}
+        Err(error) => return Err(Failure::Run(error.to_string())),
+    }
+    let own = Own::start(arguments.reserve)?;
+    options.socket = Some(own.socket().to_owned());
+    let observer = Observer::connect(&options).map_err(|error| Failure::Run(error.to_string()))?;
+    Ok((observer, own.socket().to_owned(), Some(own)))
+}
+
+fn parse_frames(text: &str) -> Result<FrameCount, String> {
+    let size = parse_size(text)?;
+    let frames = u32::try_from(size.get().div_ceil(4096)).map_err(|_| format!("`{text}` is too large"))?;
+    if frames == 0 {
+        return Err(format!("`{text}` is no memory at all"));
+    }
+    Ok(FrameCount::new(frames))
+}
+
+fn parse_span(text: &str) -> Result<Duration, String> {
+    parse_time(text).map(|time| Duration::from_nanos(time.get()))
+}

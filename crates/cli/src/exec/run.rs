@@ -1,0 +1,143 @@
+//! Starting the program, passing signals on, ending as it ended.
+
+use std::ffi::OsString;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+
+use freehold_linux::ThreadId;
+use freehold_linux::sched::{Deadline, DeadlineFlags, Policy, pin, set_policy};
+use freehold_protocol::{SOCKET_VARIABLE, TICKET_VARIABLE};
+use signal_hook::consts::{SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::origin::WithOrigin;
+use signal_hook::low_level::siginfo::{Cause, Origin, Sent};
+
+use super::{Arguments, Setting, Sharing, program};
+use crate::output;
+use crate::status::{Failure, Status};
+
+/// Signals that reach the program through this command.
+const PASSED: [i32; 9] = [
+    SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
+];
+
+/// How the program ended.
+#[derive(Debug)]
+pub(super) struct Ended(ExitStatus);
+
+impl Ended {
+    /// Ends this process the same way.
+    pub(super) fn leave(&self) -> Status {
+        if let Some(signal) = self.0.signal() {
+            // A program that was killed leaves its core file, if any; this command leaves none.
+            let _ = freehold_linux::process::forbid_core_file();
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+            let _ = signal_hook::low_level::raise(signal);
+            std::process::exit(128 + signal);
+        }
+        std::process::exit(self.0.code().unwrap_or(1))
+    }
+}
+
+/// Runs the program to its end.
+pub(super) fn run(
+    arguments: &Arguments,
+    command: &program::Command,
+    setting: Option<(&Setting, &Path)>,
+) -> Result<Ended, Failure> {
+    let run = |error: std::io::Error| Failure::Run(format!("cannot pass signals on: {error}"));
+    let watched = PASSED.iter().copied().chain([SIGCHLD]);
+    // Before the program is there: a signal that comes early is passed on late, not lost.
+    let mut signals = SignalsInfo::<WithOrigin>::new(watched).map_err(run)?;
+    if let Some(cpu) = arguments.cpu {
+        pin(ThreadId::current(), cpu).map_err(|error| Failure::Input(format!("--cpu {cpu}: {error}")))?;
+    }
+    let mut child = start(arguments, command, setting)?;
+    if let Err(failure) = deadline(arguments, &child) {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(failure);
+    }
+    wait(&mut child, &mut signals).map_err(|error| Failure::Run(format!("cannot wait for the program: {error}")))
+}
+
+fn start(
+    arguments: &Arguments,
+    command: &program::Command,
+    setting: Option<(&Setting, &Path)>,
+) -> Result<Child, Failure> {
+    let mut process = Command::new(command.path());
+    process.arg0(command.given()).args(command.arguments());
+    process.env_remove(TICKET_VARIABLE);
+    if let Some((setting, agent)) = setting {
+        process.env("LD_PRELOAD", preload(agent));
+        process.env(SOCKET_VARIABLE, &setting.socket);
+        if let Some(reservation) = &setting.reservation {
+            process.env(TICKET_VARIABLE, reservation.ticket().to_text());
+        }
+        process.env("FREEHOLD_URGENCY", arguments.urgency.to_string());
+        process.env("FREEHOLD_LOCK", arguments.lock.join(":"));
+        let sharing = if arguments.sharing == Sharing::None {
+            "none"
+        } else {
+            "spc"
+        };
+        process.env("FREEHOLD_SHARING", sharing);
+    }
+    process
+        .spawn()
+        .map_err(|error| Failure::Run(format!("cannot run {}: {error}", command.shown())))
+}
+
+/// The agent before what is preloaded already.
+fn preload(agent: &Path) -> OsString {
+    let mut list = agent.as_os_str().to_owned();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    list
+}
+
+/// Puts the main thread into the deadline class.
+fn deadline(arguments: &Arguments, child: &Child) -> Result<(), Failure> {
+    let (Some(period), Some(budget)) = (arguments.period, arguments.budget) else {
+        return Ok(());
+    };
+    let policy = Policy::Deadline(Deadline {
+        runtime: budget,
+        deadline: period,
+        period,
+        flags: DeadlineFlags::NONE,
+    });
+    let thread = i32::try_from(child.id()).ok().and_then(ThreadId::from_raw);
+    let thread = thread.ok_or_else(|| Failure::Run("the program has no process number".to_owned()))?;
+    set_policy(thread, policy).map_err(|error| Failure::Run(format!("--period, --budget: {error}")))?;
+    output::note(&format!(
+        "freehold: thread {} (main) has the deadline class, {budget:?} in {period:?}; threads and processes that it \
+         makes have not",
+        thread.get()
+    ));
+    Ok(())
+}
+
+fn wait(child: &mut Child, signals: &mut SignalsInfo<WithOrigin>) -> std::io::Result<Ended> {
+    if let Some(status) = child.try_wait()? {
+        return Ok(Ended(status));
+    }
+    for origin in signals.forever() {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Ended(status));
+        }
+        if origin.signal != SIGCHLD && !is_from_terminal(&origin) {
+            let _ = freehold_linux::process::send_signal(child.id(), origin.signal);
+        }
+    }
+    child.wait().map(Ended)
+}
+
+/// The terminal's signals reach the whole foreground group, the program too.
+fn is_from_terminal(origin: &Origin) -> bool {
+    !matches!(origin.cause, Cause::Sent(Sent::User | Sent::Queue | Sent::TKill))
+}

@@ -1,0 +1,94 @@
+//! A memory server for the lifetime of one command.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use freehold_core::units::FrameCount;
+use signal_hook::consts::SIGTERM;
+
+use crate::status::Failure;
+
+/// How long a server may take to begin and to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// What the pool has beyond the reservation: an eighth, and at least 16 MiB.
+const LEAST_ROOM: u32 = 4096;
+
+/// A server that ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Own {
+    child: Child,
+    folder: PathBuf,
+    socket: PathBuf,
+}
+
+impl Own {
+    /// Starts a server and waits until it answers.
+    ///
+    /// # Errors
+    /// It cannot be started, or ends at once; its messages are on standard error.
+    pub(super) fn start(reserve: Option<FrameCount>) -> Result<Self, Failure> {
+        let failed = |error: std::io::Error| Failure::Run(format!("cannot start a memory server: {error}"));
+        let folder = std::env::temp_dir().join(format!("freehold-exec-{}", std::process::id()));
+        std::fs::create_dir(&folder).map_err(failed)?;
+        let socket = folder.join("socket");
+        let executable = std::env::current_exe().map_err(failed)?;
+        let mut command = Command::new(executable);
+        command
+            .arg("serve")
+            .arg("--log-level")
+            .arg("warn")
+            .arg("--socket")
+            .arg(&socket);
+        if let Some(frames) = reserve {
+            let room = (frames.get() / 8).max(LEAST_ROOM);
+            let pool = u64::from(frames.get().saturating_add(room)) * 4;
+            command.arg("--pool").arg(format!("{pool}KiB"));
+        }
+        // Not in the terminal's foreground group: an interrupt there is the program's alone.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        let child = command.spawn().map_err(failed)?;
+        let mut own = Self { child, folder, socket };
+        own.wait_until_ready()?;
+        Ok(own)
+    }
+
+    /// Where it listens.
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), Failure> {
+        let begun = Instant::now();
+        while !self.socket.exists() {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(Failure::Run(format!(
+                    "the memory server of this command ended at once: {status}"
+                )));
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(Failure::Run(
+                    "the memory server of this command does not begin to answer".to_owned(),
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let _ = freehold_linux::process::send_signal(self.child.id(), SIGTERM);
+        let begun = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if begun.elapsed() > PATIENCE {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}

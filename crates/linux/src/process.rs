@@ -1,0 +1,70 @@
+//! Other processes, and rights of this one.
+
+use crate::Errno;
+use rustix::process::{Pid, Resource, Rlimit, Signal};
+use std::path::Path;
+
+/// The user that this process acts as.
+#[must_use]
+pub fn effective_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The group that this process acts as.
+#[must_use]
+pub fn effective_group() -> u32 {
+    rustix::process::getegid().as_raw()
+}
+
+/// Whether an executable gives capabilities to whoever runs it. Unreadable counts as not.
+#[must_use]
+pub fn has_file_capabilities(path: &Path) -> bool {
+    let mut nothing = [0_u8; 0];
+    rustix::fs::getxattr(path, c"security.capability", &mut nothing).is_ok_and(|length| length > 0)
+}
+
+/// Sends `signal` (the kernel's number) to a process that the caller knows to be there, such as a child not yet waited
+/// for.
+///
+/// # Errors
+/// `INVAL` for a number that is no signal or no process; `SRCH` where there is none; `PERM` without the right.
+pub fn send_signal(process: u32, signal: i32) -> Result<(), Errno> {
+    let process = i32::try_from(process)
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or(Errno::INVAL)?;
+    let signal = Signal::from_named_raw(signal).ok_or(Errno::INVAL)?;
+    rustix::process::kill_process(process, signal)
+}
+
+/// Has this process leave no core file.
+///
+/// # Errors
+/// The kernel's refusal, which nothing is known to cause.
+pub fn forbid_core_file() -> Result<(), Errno> {
+    let none = Rlimit {
+        current: Some(0),
+        maximum: rustix::process::getrlimit(Resource::Core).maximum,
+    };
+    rustix::process::setrlimit(Resource::Core, none)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{has_file_capabilities, send_signal};
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn a_signal_ends_a_child() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        send_signal(child.id(), 15).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(15));
+        assert!(send_signal(0, 15).is_err());
+        assert!(send_signal(child.id(), 0).is_err());
+    }
+
+    #[test]
+    fn a_shell_gives_no_capabilities() {
+        assert!(!has_file_capabilities(std::path::Path::new("/bin/sh")));
+    }
+}
