@@ -28,6 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "freehold-live",
         &[
+            "freehold-client",
             "freehold-core",
             "freehold-linux",
             "freehold-pager",

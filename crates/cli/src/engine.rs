@@ -2,17 +2,20 @@
 //! it was stopped; plugging one in is one function here.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use freehold_live::{Launch, Server};
 use freehold_scenario::recording::{Capacity, Recording};
 use freehold_scenario::results::{self, RunResult, Violation};
 use freehold_scenario::{Scenario, Sharing};
 
 use crate::background;
 use crate::progress::Progress;
+use crate::serve_run;
 use crate::signals;
 use crate::status::Failure;
 
@@ -45,7 +48,7 @@ pub(crate) enum Engine {
 pub(crate) enum Placement {
     /// In the application's process
     Embedded,
-    /// In a process of its own (arrives with a later version)
+    /// In a process of its own, a memory server that is started for the run or named by --socket
     Server,
 }
 
@@ -58,6 +61,9 @@ pub(crate) struct EngineArguments {
     /// Where the core runs when live
     #[arg(long, value_enum, default_value_t = Placement::Embedded)]
     pub(crate) placement: Placement,
+    /// With --placement server: use the memory server at this socket, its pool and its store
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
     /// Live: carry out accesses and completions in the simulator's order, so that every count is equal
     #[arg(long)]
     pub(crate) lockstep: bool,
@@ -118,16 +124,7 @@ impl Session {
     /// # Errors
     /// Options that do not go together, or signals that cannot be caught.
     pub(crate) fn start(arguments: &EngineArguments) -> Result<Self, Failure> {
-        if arguments.placement == Placement::Server {
-            return Err(Failure::Input(
-                "--placement server arrives with a later version: use embedded".to_owned(),
-            ));
-        }
-        if arguments.lockstep && arguments.engine == Engine::Sim {
-            return Err(Failure::Input(
-                "--lockstep is for --engine live: the simulator is what it follows".to_owned(),
-            ));
-        }
+        refuse_combinations(arguments)?;
         Ok(Self {
             arguments: arguments.clone(),
             recording: false,
@@ -144,8 +141,9 @@ impl Session {
     pub(crate) fn simulated(&self) -> Self {
         let arguments = EngineArguments {
             engine: Engine::Sim,
+            placement: Placement::Embedded,
+            socket: None,
             lockstep: false,
-            ..self.arguments.clone()
         };
         let (recording, stop) = (self.recording, Arc::clone(&self.stop));
         Self {
@@ -185,6 +183,23 @@ impl Session {
             Engine::Live => live(scenario, &self.arguments, self.recording, &self.stop),
         }
     }
+}
+
+/// Refuses options that do not go together.
+fn refuse_combinations(arguments: &EngineArguments) -> Result<(), Failure> {
+    let served = arguments.placement == Placement::Server;
+    let wrong = if arguments.lockstep && arguments.engine == Engine::Sim {
+        "--lockstep is for --engine live: the simulator is what it follows"
+    } else if served && arguments.engine == Engine::Sim {
+        "--placement server is for --engine live: the simulator has no processes"
+    } else if served && arguments.lockstep {
+        "--lockstep is for --placement embedded: a server ends transfers by its own clock"
+    } else if arguments.socket.is_some() && !served {
+        "--socket is for --placement server"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Input(wrong.to_owned()))
 }
 
 /// The simulator. A stop abandons it, and what it had not finished is not a result.
@@ -231,7 +246,9 @@ fn live(
         outcome.said = said(scenario);
         return Ok(outcome);
     }
-    let outcome = if arguments.lockstep {
+    let outcome = if arguments.placement == Placement::Server {
+        freehold_live::run_on_server(scenario, &server(scenario, arguments)?, stop)
+    } else if arguments.lockstep {
         freehold_live::run_in_lockstep(scenario, stop)
     } else {
         let options = freehold_live::Options {
@@ -248,6 +265,19 @@ fn live(
         recording: outcome.recording,
         ..Outcome::new(scenario, outcome.result, outcome.stopped)
     })
+}
+
+/// The server that a run uses: one of its own, unless one is named.
+fn server(scenario: &Scenario, arguments: &EngineArguments) -> Result<Server, Failure> {
+    if let Some(socket) = &arguments.socket {
+        return Ok(Server::At(socket.clone()));
+    }
+    let program = std::env::current_exe();
+    let program = program.map_err(|error| Failure::Run(format!("this program's own file is not known: {error}")))?;
+    Ok(Server::Own(Launch {
+        program,
+        arguments: serve_run::arguments(scenario),
+    }))
 }
 
 /// What the scenario asks for and cannot have is the input's fault; what the machine lacks is the run's.

@@ -19,6 +19,7 @@ mod progress;
 mod reproduce;
 mod run;
 mod serve;
+mod serve_run;
 mod show;
 mod signals;
 mod size;
@@ -66,6 +67,9 @@ enum Command {
     Explain(explain::Arguments),
     /// Measure a mechanism beside its floor
     Bench(bench::Arguments),
+    /// The memory server of one run
+    #[command(hide = true)]
+    ServeRun(serve_run::Arguments),
     /// An operation of the core, for valgrind to count
     #[command(hide = true)]
     BenchCore(bench::callgrind::Arguments),
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
         Command::Status(arguments) => show::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
+        Command::ServeRun(arguments) => serve_run::run(arguments),
         Command::BenchCore(arguments) => bench::callgrind::perform(arguments),
         Command::BenchIsolation(arguments) => bench::isolation::child::perform(arguments),
     };

@@ -9,7 +9,7 @@ use freehold_picture::Run;
 use freehold_scenario::Scenario;
 use freehold_scenario::recording::Recording;
 
-use crate::engine::{EngineArguments, Outcome};
+use crate::engine::{EngineArguments, Outcome, Placement};
 use crate::output;
 use crate::status::Failure;
 
@@ -47,6 +47,12 @@ impl Pictures {
         if arguments.wanted() && engine.lockstep {
             return Err(Failure::Input(
                 "--lockstep has no time of its own to draw: take --report and --trace from a run by the clock"
+                    .to_owned(),
+            ));
+        }
+        if arguments.wanted() && engine.placement == Placement::Server {
+            return Err(Failure::Input(
+                "--report and --trace draw what the pager in this process records: take them with --placement embedded"
                     .to_owned(),
             ));
         }

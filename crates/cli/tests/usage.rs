@@ -36,6 +36,15 @@ fn what_this_version_lacks_is_refused_by_name() {
     for (arguments, word) in [
         (&["--placement", "server"][..], "server"),
         (&["--lockstep"], "--lockstep"),
+        (&["--socket", "nowhere"], "--socket"),
+        (
+            &["--engine", "live", "--placement", "server", "--lockstep"],
+            "--lockstep",
+        ),
+        (
+            &["--engine", "live", "--placement", "server", "--report", "x.html"],
+            "--report",
+        ),
     ] {
         let output = run(&[&["run", SPC][..], arguments].concat());
         assert_eq!(status(&output), 2);

@@ -27,7 +27,7 @@ pub(crate) struct Counts {
     pub(crate) memory: MemoryResult,
     pub(crate) store: StoreResult,
     /// Whether nothing was under way, so that books and kernel must agree to the page.
-    settled: bool,
+    pub(crate) settled: bool,
 }
 
 impl Counts {
@@ -58,7 +58,7 @@ impl Counts {
     }
 }
 
-/// The document.
+/// The document of a run with a pager in this process.
 pub(crate) fn result(
     scenario: &Scenario,
     machine: &Machine,
@@ -71,6 +71,32 @@ pub(crate) fn result(
     let laws = laws(scenario, machine, Some(&counts), &report, &harvests);
     let mut warnings = warnings(scenario, &report, &finished)?;
     warnings.extend(store::warnings(scenario, &machine.pager));
+    let remainder = Remainder {
+        placement: Placement::Embedded,
+        laws,
+        lock: Some(lock_result(&report)),
+        warnings,
+    };
+    Ok(document(scenario, counts, finished, origin, remainder))
+}
+
+/// What a result says besides what the tasks and the counts say.
+pub(crate) struct Remainder {
+    pub(crate) placement: Placement,
+    pub(crate) laws: Laws,
+    pub(crate) lock: Option<LockResult>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The document.
+pub(crate) fn document(
+    scenario: &Scenario,
+    counts: Counts,
+    finished: Vec<Finished>,
+    origin: MonotonicTime,
+    remainder: Remainder,
+) -> RunResult {
+    let mut warnings = remainder.warnings;
     let (mut tasks, mut usages) = (Vec::new(), Vec::new());
     for (position, finished) in finished.into_iter().enumerate() {
         let counted = counts.tasks.get(position).copied().unwrap_or_default();
@@ -85,10 +111,10 @@ pub(crate) fn result(
         usages.push(finished.harvest.usage);
     }
     let region = |region: usize| region_result(scenario, &usages, region, counts.resident[region]);
-    Ok(RunResult {
+    RunResult {
         scenario: scenario.name.clone(),
         engine: Engine::Live,
-        placement: Some(Placement::Embedded),
+        placement: Some(remainder.placement),
         seed: scenario.seed,
         duration_ns: scenario.duration.get(),
         tasks,
@@ -96,10 +122,10 @@ pub(crate) fn result(
         reservations: counts.reservations,
         memory: counts.memory,
         store: counts.store,
-        laws,
-        lock: Some(lock_result(&report)),
+        laws: remainder.laws,
+        lock: remainder.lock,
         warnings,
-    })
+    }
 }
 
 fn task_result(
@@ -192,48 +218,83 @@ fn laws(
     report: &Report,
     harvests: &[&Harvest],
 ) -> Laws {
-    let mut laws = Laws {
-        checked: 0,
-        violations: Vec::new(),
-    };
-    let mut check = |law: u8, holds: bool, what: &dyn Fn() -> String| {
-        laws.checked += 1;
-        if !holds {
-            laws.violations.push(Violation {
-                law,
-                at_ns: scenario.duration.get(),
-                what: what(),
-            });
-        }
-    };
+    let mut checks = Checks::new(scenario);
     let books = machine.pager.check_laws();
     let law = books.as_ref().err().map_or(1, |violation| violation.law);
-    check(law, books.is_ok(), &|| {
+    checks.check(law, books.is_ok(), || {
         books.as_ref().err().map_or(String::new(), ToString::to_string)
     });
     let used = u64::from(machine.memory_used().get());
     let measured = u64::from(report.resident_measured.get());
-    check(1, used == measured, &|| {
+    checks.check(1, used == measured, || {
         format!("the books say {used} frames are used, the kernel has {measured}")
     });
     if let Some(counts) = counts.filter(|counts| counts.settled) {
         let counted = (counts.memory.used, counts.memory.resident_measured);
-        check(1, counted.0 == counted.1, &|| {
+        checks.check(1, counted.0 == counted.1, || {
             format!("books and kernel when counted: {counted:?}")
         });
     }
-    for (task, harvest) in scenario.tasks.iter().zip(harvests) {
-        check(5, harvest.wrong == 0, &|| {
-            format!(
-                "task {} found {} pages changed, first {:?}",
-                task.name, harvest.wrong, harvest.first_wrong
-            )
-        });
+    checks.integrity(scenario, harvests);
+    checks.laws
+}
+
+/// Laws as they are checked.
+pub(crate) struct Checks {
+    pub(crate) laws: Laws,
+    at_ns: u64,
+}
+
+impl Checks {
+    /// At the end of a run.
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        Self {
+            laws: Laws {
+                checked: 0,
+                violations: Vec::new(),
+            },
+            at_ns: scenario.duration.get(),
+        }
     }
-    laws
+
+    /// Notes whether a law holds.
+    pub(crate) fn check(&mut self, law: u8, holds: bool, what: impl FnOnce() -> String) {
+        self.laws.checked += 1;
+        if !holds {
+            self.laws.violations.push(Violation {
+                law,
+                at_ns: self.at_ns,
+                what: what(),
+            });
+        }
+    }
+
+    /// Law 5: every task found what it had left.
+    pub(crate) fn integrity(&mut self, scenario: &Scenario, harvests: &[&Harvest]) {
+        for (task, harvest) in scenario.tasks.iter().zip(harvests) {
+            self.check(5, harvest.wrong == 0, || {
+                format!(
+                    "task {} found {} pages changed, first {:?}",
+                    task.name, harvest.wrong, harvest.first_wrong
+                )
+            });
+        }
+    }
 }
 
 fn warnings(scenario: &Scenario, report: &Report, finished: &[Finished]) -> Result<Vec<String>, LiveError> {
+    let mut warnings = run_warnings(scenario, finished)?;
+    if report.headroom_used > 0 {
+        let used = report.headroom_used;
+        warnings.push(format!(
+            "the kernel had no frame for a fill {used} times: the headroom was given up for it"
+        ));
+    }
+    Ok(warnings)
+}
+
+/// What is to be said of a run wherever the pager is.
+pub(crate) fn run_warnings(scenario: &Scenario, finished: &[Finished]) -> Result<Vec<String>, LiveError> {
     let mut warnings: Vec<String> = scenario.warnings.iter().map(ToString::to_string).collect();
     for (task, finished) in scenario
         .tasks
@@ -253,12 +314,6 @@ fn warnings(scenario: &Scenario, report: &Report, finished: &[Finished]) -> Resu
     }
     if scenario.faults.is_some() {
         warnings.push("[faults] is for the simulator: the live store fails only if it really does".to_owned());
-    }
-    if report.headroom_used > 0 {
-        let used = report.headroom_used;
-        warnings.push(format!(
-            "the kernel had no frame for a fill {used} times: the headroom was given up for it"
-        ));
     }
     Ok(warnings)
 }

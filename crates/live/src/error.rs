@@ -10,6 +10,7 @@ use freehold_rt::class::ClassError;
 use freehold_sim::SimError;
 
 use crate::available::MemoryLimit;
+use crate::served::ServerError;
 
 /// Why a scenario cannot run live, or had to be given up. Nothing is left behind.
 #[derive(Debug, thiserror::Error)]
@@ -131,6 +132,9 @@ pub enum LiveError {
     /// What `auto` asks for cannot be decided, or no profile be taken.
     #[error("sharing \"auto\": {0}")]
     Decision(SimError),
+    /// The memory server, or the way to it.
+    #[error(transparent)]
+    Server(#[from] ServerError),
     /// Live and simulator went different ways.
     #[error("lockstep lost at step {step}: {what}")]
     Diverged {
@@ -151,6 +155,7 @@ impl LiveError {
             Self::Reservation { reason, .. } => matches!(reason, ReserveError::Refused(_)),
             Self::Region { reason, .. } => matches!(reason, CreateObjectError::Refused(_)),
             Self::Store { reason, .. } => !runs_short(reason),
+            Self::Server(error) => error.is_of_the_scenario(),
             _ => false,
         }
     }

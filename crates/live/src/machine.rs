@@ -212,7 +212,7 @@ pub(crate) fn choose_cpus(scenario: &Scenario) -> Result<Vec<usize>, LiveError> 
 
 /// Refuses a pool that the kernel could only give by killing something. Where it does not say what is available,
 /// nothing is refused.
-fn check_memory(scenario: &Scenario) -> Result<(), LiveError> {
+pub(crate) fn check_memory(scenario: &Scenario) -> Result<(), LiveError> {
     let pool = scenario.pool.to_bytes().get();
     match available(Path::new("/")) {
         Some((bytes, limit)) if pool > bytes => Err(LiveError::Memory {

@@ -20,9 +20,10 @@ use freehold_sim::Profile;
 use crate::collect::{self, Counts};
 use crate::error::LiveError;
 use crate::lead;
-use crate::machine::{LiveTask, Machine, choose_cpus};
+use crate::machine::{Machine, choose_cpus};
 use crate::recording;
 use crate::sampler::{Sampled, Sampler};
+use crate::seat::Seat;
 use crate::stolen::stolen;
 use crate::usage::{self, Usage};
 use crate::watch::Watch;
@@ -88,7 +89,7 @@ fn run_decided(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Res
     let flag = StopFlag::new();
     let watch = Watch {
         scenario,
-        machine: &machine,
+        paging: &machine,
         flag: &flag,
         stop,
     };
@@ -130,7 +131,7 @@ pub fn profile(scenario: &Scenario, stop: &AtomicBool) -> Result<Option<Profile>
     let flag = StopFlag::new();
     let watch = Watch {
         scenario,
-        machine: &machine,
+        paging: &machine,
         flag: &flag,
         stop,
     };
@@ -141,28 +142,28 @@ pub fn profile(scenario: &Scenario, stop: &AtomicBool) -> Result<Option<Profile>
 }
 
 /// What the threads and the watch brought home.
-struct Started {
-    counts: Option<Counts>,
-    finished: Vec<Finished>,
-    origin: MonotonicTime,
-    sampled: Option<Sampled>,
+pub(crate) struct Started {
+    pub(crate) counts: Option<Counts>,
+    pub(crate) finished: Vec<Finished>,
+    pub(crate) origin: MonotonicTime,
+    pub(crate) sampled: Option<Sampled>,
 }
 
 /// Starts a thread for each task, lets all begin at once, and waits for them.
-fn threads(watch: Watch<'_>, cpus: &[usize], capacity: Option<Capacity>) -> Result<Started, LiveError> {
-    let (scenario, machine) = (watch.scenario, watch.machine);
+pub(crate) fn threads(watch: Watch<'_>, cpus: &[usize], capacity: Option<Capacity>) -> Result<Started, LiveError> {
+    let scenario = watch.scenario;
     thread::scope(|scope| {
         let (ready, readiness) = mpsc::channel();
         let mut starts = Vec::new();
         let mut handles = Vec::new();
-        for (position, task) in machine.tasks.iter().enumerate() {
+        for (position, seat) in watch.paging.seats().into_iter().enumerate() {
             let (start, begin) = mpsc::channel();
             starts.push(start);
             let ready = ready.clone();
             let thread = TaskThread {
                 scenario,
                 position,
-                task,
+                seat,
                 cpus,
                 flag: watch.flag,
                 preemptions: capacity.map(|capacity| capacity.per_task_spans),
@@ -230,7 +231,7 @@ fn start_all(
 struct TaskThread<'a> {
     scenario: &'a Scenario,
     position: usize,
-    task: &'a LiveTask,
+    seat: Seat<'a>,
     cpus: &'a [usize],
     flag: &'a StopFlag,
     /// Room for preemptions, if they are to be recorded.
@@ -241,14 +242,14 @@ impl TaskThread<'_> {
     fn main(&self, ready: &Sender<Result<(), LiveError>>, begin: &Receiver<MonotonicTime>) -> Option<Finished> {
         let name = || self.scenario.tasks[self.position].name.clone();
         let spec = &self.scenario.tasks[self.position];
-        let bound = match self.task.handle.enter() {
-            Ok(bound) => bound,
+        let taken = match self.seat.take() {
+            Ok(taken) => taken,
             Err(reason) => {
                 let _ = ready.send(Err(LiveError::Enter { name: name(), reason }));
                 return None;
             }
         };
-        let mut worker = Worker::new(self.scenario, self.position, &bound, &self.task.regions, self.flag);
+        let mut worker = Worker::new(self.scenario, self.position, taken.pages(), self.flag);
         if let Some(room) = self.preemptions {
             worker.note_preemptions(room);
         }
@@ -264,7 +265,7 @@ impl TaskThread<'_> {
         if !spec.is_idle() {
             runner::run(&timing, self.flag, &mut worker, &mut record);
         }
-        let times = bound.task().times();
+        let times = worker.times();
         Some(Finished {
             record,
             harvest: worker.harvest(),

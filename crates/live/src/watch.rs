@@ -13,15 +13,42 @@ use crate::error::LiveError;
 use crate::machine::Machine;
 use crate::run::Finished;
 use crate::sampler::Sampler;
+use crate::seat::Seat;
 
 /// How often the stop flag of the caller is looked at.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// What pages for the tasks of a run.
+pub(crate) trait Paging: Sync {
+    /// The tasks, in the scenario's order.
+    fn seats(&self) -> Vec<Seat<'_>>;
+
+    /// The counts of now; `settled` where nothing is under way.
+    fn counts(&self, scenario: &Scenario, settled: bool) -> Result<Counts, LiveError>;
+
+    /// The pager, where it is in this process, to take samples of.
+    fn embedded(&self) -> Option<&Machine>;
+}
+
+impl Paging for Machine {
+    fn seats(&self) -> Vec<Seat<'_>> {
+        self.tasks.iter().map(Seat::Embedded).collect()
+    }
+
+    fn counts(&self, scenario: &Scenario, settled: bool) -> Result<Counts, LiveError> {
+        Counts::take(scenario, self, settled)
+    }
+
+    fn embedded(&self) -> Option<&Machine> {
+        Some(self)
+    }
+}
 
 /// What a watcher watches.
 #[derive(Clone, Copy)]
 pub(crate) struct Watch<'a> {
     pub(crate) scenario: &'a Scenario,
-    pub(crate) machine: &'a Machine,
+    pub(crate) paging: &'a dyn Paging,
     pub(crate) flag: &'a StopFlag,
     pub(crate) stop: &'a AtomicBool,
 }
@@ -41,7 +68,7 @@ impl Watch<'_> {
         while handles.iter().any(|handle| !handle.is_finished()) {
             let now = clock::now();
             if early && counts.is_none() && now >= counts_at {
-                counts = Some(Counts::take(self.scenario, self.machine, false)?);
+                counts = Some(self.paging.counts(self.scenario, false)?);
             }
             if self.stop.load(Ordering::Relaxed) {
                 self.flag.raise();
@@ -50,8 +77,8 @@ impl Watch<'_> {
             if early && counts.is_none() {
                 due = due.min(counts_at);
             }
-            if let Some(sampler) = sampler.as_deref_mut() {
-                sampler.look(self.machine, now);
+            if let (Some(sampler), Some(machine)) = (sampler.as_deref_mut(), self.paging.embedded()) {
+                sampler.look(machine, now);
                 due = sampler.next().map_or(due, |next| due.min(next));
             }
             clock::sleep_until(due);

@@ -3,13 +3,14 @@
 use std::ops::ControlFlow;
 
 use freehold_linux::clock::{self, MonotonicTime};
-use freehold_pager::{AccessError, Bound, MappedRegion};
-use freehold_rt::job::Delays;
+use freehold_pager::TaskTimes;
+use freehold_rt::job::{Delays, Job};
 use freehold_rt::runner::Work;
 use freehold_rt::stop::StopFlag;
 use freehold_scenario::{Access, AccessGenerator, Scenario, TaskIndex};
 
 use crate::compute::{Computation, Preemption};
+use crate::seat::{NotServed, Pages};
 use crate::usage::Usage;
 
 /// Words in a page.
@@ -40,8 +41,7 @@ pub(crate) struct Harvest {
 /// One task at work.
 #[derive(Debug)]
 pub(crate) struct Worker<'a> {
-    bound: &'a Bound<'a>,
-    regions: &'a [Option<MappedRegion>],
+    pages: Pages<'a>,
     generator: AccessGenerator,
     /// For each region and page, what the task left there.
     left: Vec<Vec<u64>>,
@@ -54,20 +54,13 @@ pub(crate) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub(crate) fn new(
-        scenario: &Scenario,
-        position: usize,
-        bound: &'a Bound<'a>,
-        regions: &'a [Option<MappedRegion>],
-        stop: &'a StopFlag,
-    ) -> Self {
+    pub(crate) fn new(scenario: &Scenario, position: usize, pages: Pages<'a>, stop: &'a StopFlag) -> Self {
         let index = TaskIndex::new(u16::try_from(position).unwrap_or(u16::MAX));
-        let pages = |region: &Option<MappedRegion>| region.map_or(0, |region| region.words() / WORDS);
+        let left = |region: usize| vec![0; pages.words(region) / WORDS];
         Self {
-            bound,
-            regions,
+            left: (0..scenario.regions.len()).map(left).collect(),
+            pages,
             generator: AccessGenerator::new(scenario, index, scenario.seed),
-            left: regions.iter().map(|region| vec![0; pages(region)]).collect(),
             position,
             computation: Computation::default(),
             made: 0,
@@ -108,6 +101,11 @@ impl<'a> Worker<'a> {
         Some(())
     }
 
+    /// What memory has cost the thread so far.
+    pub(crate) fn times(&self) -> TaskTimes {
+        self.pages.times()
+    }
+
     pub(crate) fn end_job(&mut self) {
         self.harvest.usage.end_job();
     }
@@ -130,7 +128,10 @@ impl<'a> Worker<'a> {
     fn touch(&mut self, access: Access) {
         let (region, page) = (access.region.get(), access.page.get() as usize);
         self.harvest.usage.touch(region, page);
-        match self.visit(region, page, access.write) {
+        let begun = self.pages.begin();
+        let visited = self.visit(region, page, access.write);
+        self.pages.end(begun);
+        match visited {
             Ok(true) => {}
             Ok(false) => {
                 self.harvest.wrong += 1;
@@ -142,20 +143,17 @@ impl<'a> Worker<'a> {
 
     /// Touches a page; true if it holds what the task left there. A write goes first, so that it is a write that
     /// faults; what was left is in another word of the same page.
-    fn visit(&mut self, region: usize, page: usize, write: bool) -> Result<bool, AccessError> {
-        let Some(mapped) = self.regions[region] else {
-            return Err(AccessError::OutOfBounds);
-        };
+    fn visit(&mut self, region: usize, page: usize, write: bool) -> Result<bool, NotServed> {
         let word = page * WORDS + (self.position % TASKS_CHECKED) * WORDS_OF_TASK;
         let checked = self.position < TASKS_CHECKED;
         let left = self.left[region][page];
         if !write {
-            return Ok(self.bound.read_word(&mapped, word)? == left || !checked);
+            return Ok(self.pages.read(region, word)? == left || !checked);
         }
         let next = left.wrapping_add(1).max(1) ^ ((page as u64) << 40);
-        self.bound.write_word(&mapped, word, next)?;
-        let right = self.bound.read_word(&mapped, word + 1)? == left || !checked;
-        self.bound.write_word(&mapped, word + 1, next)?;
+        self.pages.write(region, word, next)?;
+        let right = self.pages.read(region, word + 1)? == left || !checked;
+        self.pages.write(region, word + 1, next)?;
         self.left[region][page] = next;
         Ok(right)
     }
@@ -191,7 +189,7 @@ impl Work for Worker<'_> {
     }
 
     fn delays(&self) -> Delays {
-        let times = self.bound.task().times();
+        let times = self.pages.times();
         let span = |span: freehold_core::units::Duration| std::time::Duration::from_nanos(span.get());
         Delays {
             store_wait: span(times.store_slept),
@@ -201,7 +199,7 @@ impl Work for Worker<'_> {
         }
     }
 
-    fn rest(&mut self) {
-        self.bound.job_end();
+    fn rest(&mut self, job: &Job) {
+        self.pages.job_end(job);
     }
 }

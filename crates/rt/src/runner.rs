@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::job::Delays;
+use crate::job::{Delays, Job};
 use crate::pacer::Pacer;
 use crate::record::Record;
 use crate::stop::StopFlag;
@@ -16,8 +16,8 @@ pub trait Work {
     /// What memory has cost the calling thread so far.
     fn delays(&self) -> Delays;
 
-    /// The job is over and written down; what can be done before the next release is done here.
-    fn rest(&mut self) {}
+    /// A job is over and written down; what can be done before the next release is done here.
+    fn rest(&mut self, _job: &Job) {}
 }
 
 /// Does a task's jobs on the calling thread, which has its class already, until its time is over or the flag is
@@ -26,17 +26,18 @@ pub fn run(timing: &Timing, stop: &StopFlag, work: &mut impl Work, record: &mut 
     let mut pacer = Pacer::new(*timing);
     while let Some(number) = pacer.next(stop, || work.delays()) {
         let flow = work.job(number);
-        if let Some(job) = pacer.end(flow.is_continue(), &work.delays()) {
-            if job.finished || job.late {
-                record.push(job);
-            } else {
-                record.open = Some(job);
-            }
+        let Some(job) = pacer.end(flow.is_continue(), &work.delays()) else {
+            break;
+        };
+        if job.finished || job.late {
+            record.push(job);
+        } else {
+            record.open = Some(job);
         }
         if flow.is_break() {
             break;
         }
-        work.rest();
+        work.rest(&job);
     }
     pacer.judge_unstarted(stop, |job| record.push(job));
 }

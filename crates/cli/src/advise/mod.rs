@@ -46,6 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     let session = Session::start(&EngineArguments {
         engine: arguments.engine,
         placement: Placement::Embedded,
+        socket: None,
         lockstep: false,
     })?;
     let advice = scenarios.iter().map(|scenario| advise(&session, scenario));

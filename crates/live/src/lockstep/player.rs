@@ -8,6 +8,7 @@ use freehold_scenario::Scenario;
 use super::baton::{ANSWERED, BLOCKED, Batons, IDLE, RUNNING};
 use crate::error::LiveError;
 use crate::machine::LiveTask;
+use crate::seat::Pages;
 use crate::worker::{Harvest, Worker};
 
 /// What the coordinator has a thread do.
@@ -48,7 +49,11 @@ impl Player<'_> {
             }
         };
         let stop = StopFlag::new();
-        let mut worker = Worker::new(self.scenario, self.position, &bound, &self.task.regions, &stop);
+        let pages = Pages::Embedded {
+            bound: &bound,
+            regions: &self.task.regions,
+        };
+        let mut worker = Worker::new(self.scenario, self.position, pages, &stop);
         while let Ok(command) = commands.recv() {
             match command {
                 Command::StartJob => worker.begin_job(),

@@ -13,7 +13,7 @@ use freehold_core::limits::{ObjectKind, Regime};
 use freehold_linux::{PAGE_SIZE, bare, clock, memory, sched};
 use freehold_pager::{Bound, MappedRegion, Pager};
 use freehold_rt::class::Class;
-use freehold_rt::job::Delays;
+use freehold_rt::job::{Delays, Job};
 use freehold_rt::record::Record;
 use freehold_rt::runner::{self, Work};
 use freehold_rt::stop::StopFlag;
@@ -326,7 +326,7 @@ impl<M: Memory> Work for Touching<M> {
         Delays::default()
     }
 
-    fn rest(&mut self) {
+    fn rest(&mut self, _: &Job) {
         self.memory.rest();
     }
 }

@@ -1,0 +1,138 @@
+//! `freehold serve-run`: the memory server of one run (`freehold run --placement server`). It is `freehold serve` with
+//! tables for the scenario, for this user alone, and ends when its standard input does, with the run.
+
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use freehold_core::units::{FrameCount, PageCount};
+use freehold_scenario::{Class, Scenario, plan};
+use freehold_server::log::{self, Format};
+use freehold_server::serve::{self, Options};
+use freehold_server::{Backing, Limits, Quotas, Settings};
+
+use crate::status::{Failure, Status};
+
+/// The priority of pager threads beside tasks without a fixed priority.
+const PRIORITY: u32 = 60;
+/// The highest there is.
+const HIGHEST: u32 = 99;
+
+/// Options of `freehold serve-run`, made by [`arguments`].
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Frames of the pool
+    #[arg(long)]
+    frames: u32,
+    /// Pages of all regions
+    #[arg(long)]
+    pages: u32,
+    /// Pages under `none`
+    #[arg(long)]
+    compared_pages: u32,
+    /// Locked pages that others pay
+    #[arg(long)]
+    shared_locks: u32,
+    /// Priority of the pager threads
+    #[arg(long)]
+    priority: u32,
+    /// `memory`, `compressed` or `file`
+    #[arg(long)]
+    store: String,
+    /// Of `memory`: nanoseconds of a transfer
+    #[arg(long)]
+    latency: u64,
+    /// Of `memory` and `file`: transfers at a time
+    #[arg(long)]
+    parallel: u16,
+    /// Of `compressed`: bytes it may take, 0 for as many as it needs
+    #[arg(long)]
+    capacity: u64,
+    /// Of `file`: its directory
+    #[arg(long)]
+    directory: PathBuf,
+    /// Where to listen
+    socket: PathBuf,
+}
+
+/// The subcommand's arguments for a scenario, but for the socket.
+pub(crate) fn arguments(scenario: &Scenario) -> Vec<OsString> {
+    let limits = plan::limits(scenario);
+    let store = &scenario.store;
+    let capacity = store.capacity.map_or(0, |pages| pages.to_bytes().get());
+    let numbers = [
+        ("--frames", u64::from(limits.frames.get())),
+        ("--pages", u64::from(limits.pages.get())),
+        ("--compared-pages", u64::from(limits.compared_pages.get())),
+        ("--shared-locks", u64::from(limits.shared_locks.get())),
+        ("--priority", u64::from(priority(scenario))),
+        ("--latency", store.latency.get()),
+        ("--parallel", u64::from(store.parallel)),
+        ("--capacity", capacity),
+    ];
+    let mut arguments: Vec<OsString> = vec!["serve-run".into()];
+    for (name, number) in numbers {
+        arguments.push(format!("{name}={number}").into());
+    }
+    arguments.push(format!("--store={}", store.kind.name()).into());
+    arguments.extend(["--directory".into(), store.directory.clone().into_os_string()]);
+    arguments
+}
+
+/// Above every fixed priority of the run, as far as there is room: a fault is not to wait behind a task.
+fn priority(scenario: &Scenario) -> u32 {
+    let fixed = scenario.tasks.iter().filter_map(|task| match task.class {
+        Class::Fifo { priority } => Some(u32::from(priority)),
+        Class::Deadline | Class::BestEffort => None,
+    });
+    fixed.max().map_or(PRIORITY, |most| (most + 1).clamp(PRIORITY, HIGHEST))
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
+    log::start(Format::Text, log::Level::ERROR).map_err(|error| Failure::Run(format!("cannot log: {error}")))?;
+    let settings = settings(arguments)?;
+    let own = rustix::process::geteuid().as_raw();
+    let limits = Limits {
+        user_pages: u64::from(settings.pages.get()),
+        ..Limits::default()
+    };
+    let options = Options {
+        settings,
+        quotas: Quotas::new(own, FrameCount::ZERO),
+        limits,
+        socket: arguments.socket.clone(),
+        mode: 0o600,
+        metrics: None,
+    };
+    let input = std::io::stdin().as_fd().try_clone_to_owned();
+    let stop = input.map_err(|error| Failure::Run(format!("no standard input: {error}")))?;
+    match serve::serve(&options, &stop) {
+        Ok(()) => Ok(Status::Done),
+        Err(error) => Err(Failure::Run(error.to_string())),
+    }
+}
+
+fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
+    let mut settings = Settings::new(FrameCount::new(arguments.frames));
+    settings.pages = PageCount::new(arguments.pages.max(1));
+    settings.compared_pages = PageCount::new(arguments.compared_pages);
+    settings.shared_locks = PageCount::new(arguments.shared_locks);
+    settings.priority = arguments.priority;
+    settings.store = match arguments.store.as_str() {
+        "memory" => Backing::Memory {
+            latency: Duration::from_nanos(arguments.latency),
+            parallel: arguments.parallel,
+        },
+        "compressed" => Backing::Compressed {
+            bytes: arguments.capacity,
+        },
+        "file" => Backing::File {
+            directory: arguments.directory.clone(),
+            parallel: arguments.parallel,
+        },
+        other => return Err(Failure::Input(format!("there is no store {other:?}"))),
+    };
+    Ok(settings)
+}

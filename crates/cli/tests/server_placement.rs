@@ -1,0 +1,225 @@
+//! Scenarios with their pages brought by a memory server. Counts, laws and statuses, never absolute times.
+
+mod common;
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{document, freehold, run, scenarios, status, stderr};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Longer than anything here may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const SERVED: [&str; 5] = ["run", "--engine", "live", "--placement", "server"];
+
+fn served(arguments: &[&str]) -> Output {
+    run(&[&SERVED[..], arguments].concat())
+}
+
+fn count(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or_else(|| panic!("no {key} in {value}"))
+}
+
+fn assert_sound(result: &Value) {
+    assert_eq!(result["placement"], "server");
+    assert_eq!(result["laws"]["violations"], Value::Array(Vec::new()), "{result}");
+    assert!(count(&result["laws"], "checked") > 0, "{result}");
+    assert!(result["lock"].is_null(), "{result}");
+    for task in result["tasks"].as_array().expect("tasks") {
+        assert_eq!(count(task, "failed_accesses"), 0, "{task}");
+    }
+}
+
+/// Waits until something is there.
+fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "{what} does not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The server that a run has started: its only child.
+fn server_of(run: &Child) -> Pid {
+    let path = format!("/proc/{0}/task/{0}/children", run.id());
+    wait("the run's server", || {
+        let children = std::fs::read_to_string(&path).ok()?;
+        Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
+    })
+}
+
+fn is_there(process: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+    // One that nobody has waited for is no process any more.
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Whether the run's tasks are at work: everything has been set up.
+fn is_at_work(run: &Child) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", run.id())) else {
+        return false;
+    };
+    let names = threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("comm")).ok());
+    names.into_iter().any(|name| name.trim() == "tight")
+}
+
+#[test]
+fn conservation_protects_across_the_process_boundary_as_it_does_inside() {
+    let demo = [
+        "scenarios/two-tasks-none.toml",
+        "scenarios/two-tasks-spc.toml",
+        "scenarios/two-tasks-spel.toml",
+    ];
+    let output = served(&[&["--json", "--set", "duration=1s"][..], &demo].concat());
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let runs = document(&output)["runs"].as_array().expect("runs").clone();
+    assert_eq!(runs.len(), 3);
+    runs.iter().for_each(assert_sound);
+    // Which pages are lost does not depend on time: tau2's second job evicts what it has of the region.
+    let none = &runs[0]["tasks"][0];
+    assert!(count(none, "shared_swap_ins") > 0, "{none}");
+    assert_eq!(count(none, "shared_swap_ins"), count(none, "swap_ins"), "{none}");
+    for result in &runs[1..] {
+        let tau1 = &result["tasks"][0];
+        let lost = (
+            count(tau1, "shared_swap_ins"),
+            count(tau1, "swap_ins"),
+            count(tau1, "evictions"),
+        );
+        assert_eq!(lost, (0, 0, 0), "{tau1}");
+    }
+    let used = |result: &Value| count(&result["memory"], "used");
+    assert!(
+        used(&runs[2]) < used(&runs[1]),
+        "one of two lockers pays for the region"
+    );
+}
+
+#[test]
+fn every_scenario_runs_that_needs_no_view() {
+    for file in scenarios("scenarios") {
+        let output = served(&["--json", "--set", "duration=1200ms", &file]);
+        if file.contains("copy-on-write") {
+            assert_eq!(status(&output), 2, "{file}: {}", stderr(&output));
+            continue;
+        }
+        assert_eq!(status(&output), 0, "{file}: {}", stderr(&output));
+        assert_sound(&document(&output));
+    }
+}
+
+/// A server of the test's own.
+struct Server {
+    process: Child,
+    socket: PathBuf,
+}
+
+impl Server {
+    fn start(name: &str) -> Self {
+        let socket = std::env::temp_dir().join(format!("freehold-{}-{name}.sock", std::process::id()));
+        let _ = std::fs::remove_file(&socket);
+        let process = freehold(&["serve", "--pool", "64MiB", "--log-level", "warn", "--socket"])
+            .arg(&socket)
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the server starts");
+        wait("the socket", || socket.exists().then_some(()));
+        Self { process, socket }
+    }
+
+    fn path(&self) -> &str {
+        self.socket.to_str().expect("a path of text")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+#[test]
+fn several_runs_use_one_server_and_leave_nothing_in_it() {
+    let server = Server::start("several");
+    let start = |file: &str| {
+        freehold(&SERVED)
+            .args(["--json", "--set", "duration=500ms", "--socket", server.path(), file])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("a run")
+    };
+    let runs = [
+        start("scenarios/private-only.toml"),
+        start("scenarios/private-only.toml"),
+    ];
+    for run in runs {
+        let output = run.wait_with_output().expect("an end");
+        assert_eq!(status(&output), 0, "{}", stderr(&output));
+        let result = document(&output);
+        assert_sound(&result);
+        assert_eq!(count(&result["tasks"][0], "zero_fills"), 256);
+        assert_eq!(
+            count(&result["tasks"][0], "swap_ins"),
+            0,
+            "a task inside its reservation, in company"
+        );
+    }
+    wait("an empty server", || {
+        let output = run(&["status", "--json", "--socket", server.path()]);
+        let status = document(&output);
+        let empty = |key: &str| status[key].as_array().is_some_and(Vec::is_empty);
+        (empty("reservations") && empty("objects") && empty("clients")).then_some(())
+    });
+}
+
+fn start_long() -> Child {
+    freehold(&SERVED)
+        .args(["--set", "duration=60s", "scenarios/private-only.toml"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a run")
+}
+
+#[test]
+fn a_run_that_is_killed_takes_its_server_with_it() {
+    let mut long = start_long();
+    let server = server_of(&long);
+    wait("the run's tasks", || is_at_work(&long).then_some(()));
+    long.kill().expect("the run can be killed");
+    long.wait().expect("an end");
+    wait("the end of the server", || (!is_there(server)).then_some(()));
+}
+
+#[test]
+fn a_run_whose_server_is_killed_ends_and_says_why() {
+    let long = start_long();
+    let server = server_of(&long);
+    wait("the run's tasks", || is_at_work(&long).then_some(()));
+    kill_process(server, Signal::KILL).expect("the server can be killed");
+    let output = long.wait_with_output().expect("an end");
+    assert_eq!(output.status.signal(), Some(9), "{}", stderr(&output));
+    assert!(stderr(&output).contains("memory server"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let output = served(&["--socket", "/nowhere/freehold.sock", "scenarios/private-only.toml"]);
+    assert_eq!(status(&output), 1);
+    assert!(
+        stderr(&output).contains("/nowhere/freehold.sock"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(!Path::new("/nowhere").exists());
+}

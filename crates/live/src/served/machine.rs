@@ -1,0 +1,417 @@
+//! Setting up: a scenario's reservations, regions and tasks with a server.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use freehold_client::{
+    Connection, Counts as ClientCounts, Mapping, Question, Regime, Region, RegionKind, RegionSpec, Reservation,
+    ReservationType, Task,
+};
+use freehold_core::units;
+use freehold_core::view::TaskCounts;
+use freehold_linux::PAGE_SIZE;
+use freehold_linux::clock;
+use freehold_scenario::results::Laws;
+use freehold_scenario::{self as scenario, ReservationIndex, Scenario, Sharing, plan};
+
+use super::process::{self, Process};
+use super::status::{Status, Store};
+use super::{Server, ServerError};
+use crate::collect::{self, Counts};
+use crate::error::LiveError;
+use crate::machine::Machine;
+use crate::run::Finished;
+use crate::seat::Seat;
+use crate::store;
+use crate::watch::Paging;
+use crate::worker::Harvest;
+
+/// How long transfers may take to end when nobody touches anything any more.
+const SETTLE: Duration = Duration::from_secs(30);
+/// Between two looks at whether they have.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// One task, ready to be taken by its thread.
+#[derive(Debug)]
+pub(crate) struct ServedTask {
+    pub(crate) task: Task,
+    /// By region; those that its accesses name.
+    pub(crate) mappings: Vec<Option<Mapping>>,
+}
+
+/// A connection with everything of a scenario made through it. Fields are dropped in this order: all that the server
+/// knows of the run before the server itself.
+#[derive(Debug)]
+pub(crate) struct ServedMachine {
+    tasks: Vec<ServedTask>,
+    _keepers: Vec<ServedTask>,
+    reservations: Vec<Reservation>,
+    regions: Vec<Region>,
+    /// What the regions are called at the server.
+    names: Vec<String>,
+    reservation_names: Vec<String>,
+    connection: Connection,
+    before: Store,
+    _files: Option<Files>,
+    process: Option<Process>,
+}
+
+/// A directory for files that stand for regions, where the server is not of this run.
+#[derive(Debug)]
+struct Files(PathBuf);
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl ServedMachine {
+    /// Sets up in the order that [`plan`] lays down.
+    pub(crate) fn new(scenario: &Scenario, server: &Server) -> Result<Self, LiveError> {
+        if let Some(view) = scenario.regions.iter().find(|region| region.copy_of.is_some()) {
+            return Err(LiveError::CopyOnWrite(view.name.clone()));
+        }
+        refuse_writes_to_files(scenario)?;
+        let (process, files, connection) = match server {
+            Server::Own(launch) => {
+                crate::machine::check_memory(scenario)?;
+                let (process, connection) = Process::start(launch)?;
+                (Some(process), None, connection)
+            }
+            Server::At(socket) => {
+                let connection = Connection::open(&process::options(socket)).map_err(ServerError::Connect)?;
+                let files = Files(process::directory().map_err(ServerError::Directory)?);
+                (None, Some(files), connection)
+            }
+        };
+        let before = status(&connection)?.store;
+        let mut machine = Self {
+            tasks: Vec::new(),
+            _keepers: Vec::new(),
+            reservations: Vec::new(),
+            regions: Vec::new(),
+            names: Vec::new(),
+            reservation_names: Vec::new(),
+            connection,
+            before,
+            _files: files,
+            process,
+        };
+        machine.set_up(scenario)?;
+        machine.before = status(&machine.connection)?.store;
+        Ok(machine)
+    }
+
+    fn set_up(&mut self, scenario: &Scenario) -> Result<(), LiveError> {
+        for region in &scenario.regions {
+            self.open(region)?;
+        }
+        let mut tasks: Vec<Option<ServedTask>> = scenario.tasks.iter().map(|_| None).collect();
+        for position in 0..scenario.reservations.len() {
+            let index = ReservationIndex::new(u16::try_from(position).unwrap_or(u16::MAX));
+            self.reserve(scenario, position)?;
+            self.add_tasks(scenario, Some(index), &mut tasks)?;
+            self.keep(scenario, index)?;
+            self.lock(scenario, position)?;
+        }
+        self.add_tasks(scenario, None, &mut tasks)?;
+        self.tasks = tasks.into_iter().flatten().collect();
+        Ok(())
+    }
+
+    /// A name that no other run gives: this one's process is in it, unless the server is of this run.
+    fn name(&self, name: &str) -> String {
+        match self.process {
+            Some(_) => name.to_owned(),
+            None => format!("{name}@{}", std::process::id()),
+        }
+    }
+
+    fn open(&mut self, region: &scenario::Region) -> Result<(), LiveError> {
+        let mut name = self.name(&region.name);
+        let regime = match region.sharing {
+            Sharing::None => Regime::Unmanaged,
+            _ => Regime::Conserve,
+        };
+        let kind = match region.kind {
+            scenario::RegionKind::Private => RegionKind::Private,
+            scenario::RegionKind::Shared => RegionKind::Shared,
+            scenario::RegionKind::File => {
+                let (file, path) = self.zeros(region)?;
+                let opened = self.connection.open_file(&file, regime, &path);
+                self.regions
+                    .push(opened.map_err(asked(&format!("region {}", region.name)))?);
+                name = path.to_string_lossy().into_owned();
+                self.names.push(name);
+                return Ok(());
+            }
+        };
+        let spec = RegionSpec {
+            name: &name,
+            pages: region.pages.get(),
+            kind,
+            regime,
+        };
+        let opened = self.connection.open_region(&spec);
+        self.regions
+            .push(opened.map_err(asked(&format!("region {}", region.name)))?);
+        self.names.push(name);
+        Ok(())
+    }
+
+    /// A file of zeros, which is what a region of kind file holds.
+    fn zeros(&self, region: &scenario::Region) -> Result<(File, PathBuf), LiveError> {
+        let own = self.process.as_ref().map(Process::directory);
+        let directory = own.or(self._files.as_ref().map(|files| files.0.as_path()));
+        let path = directory.unwrap_or(Path::new(".")).join(&region.name);
+        let length = u64::from(region.pages.get()) * PAGE_SIZE as u64;
+        let made = File::create(&path).and_then(|file| file.set_len(length));
+        let opened = made.and_then(|()| File::open(&path));
+        let failed = |reason| ServerError::File {
+            name: region.name.clone(),
+            reason,
+        };
+        Ok((opened.map_err(failed)?, path))
+    }
+
+    fn reserve(&mut self, scenario: &Scenario, position: usize) -> Result<(), LiveError> {
+        let reservation = &scenario.reservations[position];
+        let kind = match reservation.kind {
+            scenario::ReservationKind::Hard => ReservationType::Hard,
+            scenario::ReservationKind::Firm => ReservationType::Firm,
+        };
+        let name = self.name(&reservation.name);
+        let made = self.connection.reserve(&name, reservation.capacity.get(), kind);
+        self.reservations
+            .push(made.map_err(asked(&format!("reservation {}", reservation.name)))?);
+        self.reservation_names.push(name);
+        Ok(())
+    }
+
+    fn add_tasks(
+        &self,
+        scenario: &Scenario,
+        reservation: Option<ReservationIndex>,
+        tasks: &mut [Option<ServedTask>],
+    ) -> Result<(), LiveError> {
+        for (position, task) in scenario.tasks.iter().enumerate() {
+            if task.reservation != reservation {
+                continue;
+            }
+            let urgency = store::urgency(task.class).get();
+            let regions = plan::mapped_regions(scenario, position);
+            tasks[position] = Some(self.add_task(&task.name, urgency, reservation, regions)?);
+        }
+        Ok(())
+    }
+
+    fn add_task(
+        &self,
+        name: &str,
+        urgency: u8,
+        reservation: Option<ReservationIndex>,
+        regions: impl Iterator<Item = usize>,
+    ) -> Result<ServedTask, LiveError> {
+        let reservation = reservation.map(|index| &self.reservations[index.get()]);
+        let task = self.connection.add_task(reservation, urgency, name);
+        let task = task.map_err(asked(&format!("task {name}")))?;
+        let mut mappings: Vec<Option<Mapping>> = self.regions.iter().map(|_| None).collect();
+        for region in regions {
+            let mapped = task.map(&self.regions[region]).map_err(|reason| ServerError::Map {
+                name: name.to_owned(),
+                reason,
+            });
+            mappings[region] = Some(mapped?);
+        }
+        Ok(ServedTask { task, mappings })
+    }
+
+    /// A reservation can only lock what one of its tasks maps. Where none touches the region, one that never runs
+    /// maps it.
+    fn keep(&mut self, scenario: &Scenario, index: ReservationIndex) -> Result<(), LiveError> {
+        let regions: Vec<usize> = plan::kept_regions(scenario, index).collect();
+        if !regions.is_empty() {
+            let name = format!("keeper of {}", scenario.reservations[index.get()].name);
+            let keeper = self.add_task(&name, 0, Some(index), regions.into_iter())?;
+            self._keepers.push(keeper);
+        }
+        Ok(())
+    }
+
+    fn lock(&self, scenario: &Scenario, position: usize) -> Result<(), LiveError> {
+        let reservation = &scenario.reservations[position];
+        let uses = reservation.regions.iter().enumerate();
+        for (region, range) in uses.flat_map(|(region, used)| used.locks.iter().map(move |range| (region, range))) {
+            let what = format!(
+                "reservation {}, region {}: not locked",
+                reservation.name, scenario.regions[region].name
+            );
+            let held = &self.reservations[position];
+            held.lock(&self.regions[region], range.first.get(), range.pages.get())
+                .map_err(asked(&what))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the server has nothing under way.
+    pub(crate) fn settle(&self) -> Result<(), LiveError> {
+        let until = clock::now().saturating_add(SETTLE);
+        while !status(&self.connection)?.is_settled() {
+            if clock::now() >= until {
+                return Err(ServerError::Unsettled(SETTLE.as_secs()).into());
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Everything that can be checked of a run that is over.
+    pub(crate) fn laws(&self, scenario: &Scenario, counts: &Counts, harvests: &[&Harvest]) -> Result<Laws, LiveError> {
+        let now = status(&self.connection)?;
+        let mut checks = collect::Checks::new(scenario);
+        if self.process.is_some() {
+            let (used, measured) = (now.memory.used, now.memory.resident_measured);
+            checks.check(
+                1,
+                measured == used || measured == used.saturating_sub(now.idle()),
+                || format!("the server's books say {used} frames are used, the kernel has {measured}"),
+            );
+        }
+        for reservation in &counts.reservations {
+            let sum = reservation.active
+                + reservation.inactive
+                + reservation.locked
+                + reservation.free
+                + reservation.in_flight
+                + reservation.owed;
+            let whole = reservation.capacity + reservation.borrowed;
+            checks.check(1, sum == whole, || {
+                format!("reservation {}: {sum} frames where there are {whole}", reservation.name)
+            });
+        }
+        checks.integrity(scenario, harvests);
+        Ok(checks.laws)
+    }
+
+    /// What the run had to do without, and what its figures mean here.
+    pub(crate) fn warnings(&self, scenario: &Scenario, finished: &[Finished]) -> Result<Vec<String>, LiveError> {
+        let mut warnings = collect::run_warnings(scenario, finished)?;
+        warnings.extend(
+            self.connection
+                .shortfalls()
+                .iter()
+                .map(|line| format!("the client: {line}")),
+        );
+        let status = status(&self.connection)?;
+        warnings.extend(
+            status
+                .store
+                .shortfalls
+                .iter()
+                .map(|line| format!("memory.swap: {line}")),
+        );
+        let missing = status.memory.used.saturating_sub(status.memory.resident_measured);
+        if self.process.is_some() && missing > 0 {
+            warnings.push(format!(
+                "{missing} free or conserved frames of reservations are not backed: the kernel has to find them at a \
+                 fill"
+            ));
+        }
+        let lost = self.connection.lost_job_ends();
+        if lost > 0 {
+            warnings.push(format!(
+                "the server was not told of the ends of {lost} jobs: it was behind"
+            ));
+        }
+        warnings.push(
+            "with a server, the store waits of tasks and jobs are all that they waited for it: its service of faults \
+             too"
+            .to_owned(),
+        );
+        Ok(warnings)
+    }
+}
+
+impl Paging for ServedMachine {
+    fn seats(&self) -> Vec<Seat<'_>> {
+        self.tasks.iter().map(Seat::Served).collect()
+    }
+
+    fn counts(&self, scenario: &Scenario, settled: bool) -> Result<Counts, LiveError> {
+        let status = status(&self.connection)?;
+        let counted = |(task, named): (&ServedTask, &scenario::Task)| {
+            let counts = task.task.counts().map_err(asked(&format!("task {}", named.name)));
+            counts.map(|counts| task_counts(&counts))
+        };
+        let tasks: Result<Vec<TaskCounts>, ServerError> = self.tasks.iter().zip(&scenario.tasks).map(counted).collect();
+        let resident: Result<Vec<u64>, ServerError> = self.names.iter().map(|name| status.resident(name)).collect();
+        let mut reservations = Vec::new();
+        for (reservation, name) in scenario.reservations.iter().zip(&self.reservation_names) {
+            let found = status.reservations.iter().find(|found| found.name == *name);
+            let mut found = found
+                .cloned()
+                .ok_or_else(|| ServerError::Unnamed(format!("the reservation {name}")))?;
+            found.name.clone_from(&reservation.name);
+            reservations.push(found);
+        }
+        Ok(Counts {
+            tasks: tasks?,
+            reservations,
+            resident: resident?,
+            memory: status.memory,
+            store: status.store.since(&self.before),
+            settled,
+        })
+    }
+
+    fn embedded(&self) -> Option<&Machine> {
+        None
+    }
+}
+
+fn status(connection: &Connection) -> Result<Status, ServerError> {
+    let text = connection
+        .ask(Question::Status, "")
+        .map_err(asked("the server's status"))?;
+    Status::parse(&text)
+}
+
+fn asked(what: &str) -> impl Fn(freehold_client::RequestError) -> ServerError + use<> {
+    let what = what.to_owned();
+    move |reason| ServerError::Request {
+        what: what.clone(),
+        reason,
+    }
+}
+
+fn task_counts(counts: &ClientCounts) -> TaskCounts {
+    let nanos = u64::try_from(counts.waited.as_nanos()).unwrap_or(u64::MAX);
+    TaskCounts {
+        soft_faults: counts.soft_faults,
+        zero_fills: counts.zero_fills,
+        swap_ins: counts.swap_ins,
+        shared_swap_ins: counts.shared_swap_ins,
+        file_reads: counts.file_reads,
+        write_faults: counts.write_faults,
+        evictions: counts.evictions,
+        waited: units::Duration::new(nanos),
+        ..TaskCounts::default()
+    }
+}
+
+fn refuse_writes_to_files(scenario: &Scenario) -> Result<(), ServerError> {
+    for task in &scenario.tasks {
+        for step in task.accesses.iter().filter(|step| step.write) {
+            let region = &scenario.regions[step.region.get()];
+            if region.kind == scenario::RegionKind::File {
+                return Err(ServerError::WritesFile {
+                    task: task.name.clone(),
+                    region: region.name.clone(),
+                });
+            }
+        }
+    }
+    Ok(())
+}

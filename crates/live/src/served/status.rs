@@ -1,0 +1,90 @@
+//! What the server says of itself, as far as a result needs it.
+
+use freehold_scenario::results::{MemoryResult, ReservationResult, StoreResult};
+use serde::Deserialize;
+
+use super::ServerError;
+
+/// The status document. It says more than this.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Status {
+    pub(crate) memory: MemoryResult,
+    pub(crate) reservations: Vec<ReservationResult>,
+    pub(crate) objects: Vec<Object>,
+    pub(crate) store: Store,
+    pub(crate) orders: Orders,
+}
+
+/// One object.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Object {
+    pub(crate) name: String,
+    pub(crate) resident: u64,
+}
+
+/// The store.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Store {
+    kind: String,
+    backend: String,
+    direct: bool,
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    read_bytes: u64,
+    failed_reads: u64,
+    failed_writes: u64,
+    retried: u64,
+    frames: u64,
+    stored_bytes: u64,
+    pub(crate) shortfalls: Vec<String>,
+}
+
+/// Orders to clients.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(crate) struct Orders {
+    pub(crate) outstanding: u64,
+}
+
+impl Status {
+    /// From the document's text.
+    pub(crate) fn parse(text: &str) -> Result<Self, ServerError> {
+        serde_json::from_str(text).map_err(ServerError::Status)
+    }
+
+    /// The resident pages of an object.
+    pub(crate) fn resident(&self, name: &str) -> Result<u64, ServerError> {
+        let found = self.objects.iter().find(|object| object.name == name);
+        let found = found.ok_or_else(|| ServerError::Unnamed(format!("the region {name}")))?;
+        Ok(found.resident)
+    }
+
+    /// Frames of reservations that hold no page: free, or conserved for a foreign one.
+    pub(crate) fn idle(&self) -> u64 {
+        let idle = self.reservations.iter();
+        idle.map(|reservation| reservation.free + reservation.conserved).sum()
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.orders.outstanding == 0 && self.reservations.iter().all(|reservation| reservation.in_flight == 0)
+    }
+}
+
+impl Store {
+    /// What the store did since `before`, and what it is.
+    pub(crate) fn since(&self, before: &Self) -> StoreResult {
+        StoreResult {
+            reads: self.reads.saturating_sub(before.reads),
+            writes: self.writes.saturating_sub(before.writes),
+            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
+            kind: self.kind.clone(),
+            backend: Some(self.backend.clone()),
+            direct: self.direct,
+            own_frames: self.frames,
+            failed_reads: self.failed_reads.saturating_sub(before.failed_reads),
+            failed_writes: self.failed_writes.saturating_sub(before.failed_writes),
+            retried: self.retried.saturating_sub(before.retried),
+            stored_bytes: self.stored_bytes,
+        }
+    }
+}
