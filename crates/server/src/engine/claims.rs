@@ -77,9 +77,12 @@ impl Engine {
 
     /// The core has decided that the page is to be mapped for the fault of this lane.
     pub(super) fn map_page(&mut self, task: TaskId, page: PageRef, protection: Protection) {
+        self.along.last_claim = None;
         let Some((name, pending)) = self.pending(task) else {
             return;
         };
+        let claim = pending.claim;
+        self.along.last_claim = Some((claim.client, claim.address, claim.write));
         match self.objects.get(page.object().index()).and_then(Option::as_ref) {
             Some(object) if matches!(object.content, Content::Private { .. }) => {
                 self.map_private(name, pending, page, protection);

@@ -1,5 +1,6 @@
 //! Clients come and go.
 
+use crate::engine::ahead::Ahead;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
 use crate::engine::outbox::{About, Follow, Outbox, Outstanding};
@@ -14,6 +15,45 @@ use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
+
+impl Client {
+    /// A client of which nothing is known yet.
+    pub(super) fn new(
+        id: ClientId,
+        role: ClientRole,
+        name: String,
+        outbox: Outbox,
+        slots: Slots,
+        pager: usize,
+    ) -> Self {
+        Self {
+            id,
+            role,
+            pid: 0,
+            uid: 0,
+            pidfd: None,
+            name,
+            agent_thread: 0,
+            shared: None,
+            private: None,
+            outbox,
+            slots,
+            space: BTreeMap::new(),
+            tasks: Vec::new(),
+            urgency: 0,
+            parked: Vec::new(),
+            deferred: Vec::new(),
+            kept: Vec::new(),
+            pager,
+            faults: 0,
+            strange: 0,
+            times: Times::new(),
+            resident: 0,
+            ahead: Ahead::default(),
+            family: Family::default(),
+        }
+    }
+}
 
 impl Engine {
     pub(super) fn client(&self, id: ClientId) -> Option<&Client> {
@@ -50,29 +90,20 @@ impl Engine {
         let transfer = slots.memory().descriptor().map_err(EngineError::system(what))?;
         let pager = self.pager_for(client.pid);
         let made = self.clients.insert(|index, generation| Client {
-            id: ClientId::new(index, generation),
-            role: client.role,
             pid: client.pid,
             uid: client.uid,
             pidfd: Some(client.pidfd),
-            name: client.name,
             agent_thread: client.agent_thread,
             shared,
             private,
-            outbox,
-            slots,
-            space: BTreeMap::new(),
-            tasks: Vec::new(),
-            urgency: 0,
-            parked: Vec::new(),
-            deferred: Vec::new(),
-            kept: Vec::new(),
-            pager,
-            faults: 0,
-            strange: 0,
-            times: Times::new(),
-            resident: 0,
-            family: Family::default(),
+            ..Client::new(
+                ClientId::new(index, generation),
+                client.role,
+                client.name,
+                outbox,
+                slots,
+                pager,
+            )
         });
         let (index, generation) = made.ok_or(EngineError::Limit { what: "clients" })?;
         let id = ClientId::new(index, generation);

@@ -5,7 +5,7 @@ use crate::engine::keys::ClientId;
 use crate::engine::outbox::{About, Outstanding};
 use crate::engine::rows::{Content, Locking, SegmentKind};
 use crate::engine::{End, Ended, Engine, Zap};
-use freehold_core::effect::{Effect, Holder, Scope, Source, UnmapReason};
+use freehold_core::effect::{Effect, Holder, Resolution, Scope, Source, UnmapReason};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ReservationId;
 use freehold_linux::PageRange;
@@ -15,8 +15,21 @@ impl Engine {
     pub(super) fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Map {
-                task, page, protection, ..
-            } => self.map_page(task, page, protection),
+                page,
+                protection,
+                resolution: Resolution::Ahead,
+                ..
+            } => self.along.run.push((page.page().get(), protection)),
+            Effect::Map {
+                task,
+                mapping,
+                page,
+                protection,
+                resolution,
+            } => {
+                self.map_page(task, page, protection);
+                self.consider_neighbours(mapping, page, resolution);
+            }
             Effect::Retry { task } => self.retry(task),
             Effect::Fail { task, failure } => self.fail(task, failure),
             Effect::Unmap { page, from, reason } => self.unmap_page(page, from, reason),

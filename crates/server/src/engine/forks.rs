@@ -12,7 +12,6 @@ use crate::engine::outbox::Outbox;
 use crate::engine::rows::{Claim, Client, SegmentKind, Where, Which};
 use crate::engine::slots::Slots;
 use crate::engine::turns::listen;
-use crate::times::Times;
 use freehold_core::id::ObjectId;
 use freehold_core::view::PageState;
 use freehold_linux::PageRange;
@@ -20,7 +19,6 @@ use freehold_linux::userfault::{Features, Userfault};
 use freehold_store::PageLoan;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
-use std::collections::BTreeMap;
 
 /// Pages copied to a child in one round.
 const COPIES: usize = 32;
@@ -102,33 +100,11 @@ impl Engine {
         let (uid, name, pager, urgency) = (row.uid, row.name.clone(), row.pager, row.urgency);
         let reservation = self.tasks.at(row.tasks.first()?.index())?.reservation;
         let (outbox, slots) = (Outbox::new().ok()?, Slots::new(1).ok()?);
-        let made = self.clients.insert(|index, generation| Client {
-            id: ClientId::new(index, generation),
-            role: ClientRole::Program,
-            pid: 0,
-            uid,
-            pidfd: None,
-            name,
-            agent_thread: 0,
-            shared: None,
-            private: None,
-            outbox,
-            slots,
-            space: BTreeMap::new(),
-            tasks: Vec::new(),
-            urgency,
-            parked: Vec::new(),
-            deferred: Vec::new(),
-            kept: Vec::new(),
-            pager,
-            faults: 0,
-            strange: 0,
-            times: Times::new(),
-            resident: 0,
-            family: Family {
-                parent: Some(parent),
-                ..Family::default()
-            },
+        let made = self.clients.insert(|index, generation| {
+            let id = ClientId::new(index, generation);
+            let mut client = Client::new(id, ClientRole::Program, name, outbox, slots, pager);
+            (client.uid, client.urgency, client.family.parent) = (uid, urgency, Some(parent));
+            client
         });
         let (index, generation) = made?;
         let id = ClientId::new(index, generation);

@@ -6,6 +6,7 @@
 //! time: transfers, whose ends come back through [`ends`], and orders to clients, whose answers come back through
 //! [`outbox`]. A step waits for neither.
 
+mod ahead;
 mod bound;
 mod claims;
 mod clients;
@@ -38,6 +39,7 @@ pub(crate) use turns::Turn;
 
 use crate::error::EngineError;
 use crate::settings::{Backing, Settings, Unresponsive};
+use ahead::Along;
 use ends::Ends;
 use extents::Extents;
 use freehold_core::Memory;
@@ -137,6 +139,7 @@ pub struct Engine {
     /// Faults to be looked at again in this step.
     again: VecDeque<Claim>,
     zaps: Vec<Zap>,
+    along: Along,
     loans: Vec<PageLoan>,
     zeros: Backed,
     /// Objects that nobody uses, some of whose pages are still under way.
@@ -182,20 +185,20 @@ impl Engine {
         let core = limits(settings).seal()?;
         let cpus = cpus(settings);
         let pages = settings.pages.get();
-        let ends = Ends::new(cpus.len(), pages).map_err(EngineError::system("a bell could not be made"))?;
-        let ends = Arc::new(ends);
-        let readers = Readers::start(&ends).map_err(EngineError::system("a thread could not be started"))?;
+        let ends = Ends::new(cpus.len(), pages).map(Arc::new);
+        let ends = ends.map_err(EngineError::system("a bell could not be made"))?;
         let store = make_store(&settings.store, pages, settings.priority, &ends)?;
         let zeros = make_zeros()?;
-        let polls = cpus.iter().map(|_| epoll::create(epoll::CreateFlags::CLOEXEC));
-        let polls: Vec<OwnedFd> = polls
-            .collect::<Result<_, _>>()
-            .map_err(EngineError::system("an epoll could not be made"))?;
+        let polls = cpus
+            .iter()
+            .map(|_| epoll::create(epoll::CreateFlags::CLOEXEC))
+            .collect::<Result<_, _>>();
+        let polls: Vec<OwnedFd> = polls.map_err(EngineError::system("an epoll could not be made"))?;
         let mut engine = Self {
             core,
             store,
+            readers: Readers::start(&ends)?,
             ends,
-            readers,
             clients: Table::new(usize::from(settings.clients)),
             tasks: Table::new(usize::from(settings.tasks)),
             lanes: (0..settings.tasks).map(|_| None).collect(),
@@ -210,6 +213,7 @@ impl Engine {
             ended: VecDeque::new(),
             again: VecDeque::new(),
             zaps: Vec::new(),
+            along: Along::default(),
             loans: Vec::new(),
             zeros,
             doomed: Vec::new(),
@@ -255,6 +259,8 @@ impl Engine {
                 self.tell(ended);
             } else if let Some(claim) = self.again.pop_front() {
                 self.fault(claim);
+            } else if let Some(near) = self.along.neighbours.pop() {
+                self.take_neighbours(near);
             } else if !self.retire() {
                 break;
             }

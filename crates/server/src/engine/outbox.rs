@@ -212,6 +212,16 @@ impl Outbox {
         false
     }
 
+    /// What follows on the order of a private page, if there is one.
+    pub(crate) fn follow(&self, object: ObjectId, page: u32) -> Option<Follow> {
+        self.outstanding().find_map(|order| match order.about {
+            About::Private {
+                page: found, follow, ..
+            } if found.object() == object && found.page().get() == page => Some(follow),
+            _ => None,
+        })
+    }
+
     /// Orders without an answer.
     pub(crate) fn outstanding(&self) -> impl Iterator<Item = &Outstanding> {
         let rows = self.rows.iter().filter_map(|row| row.order.as_ref());

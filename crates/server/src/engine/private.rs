@@ -44,7 +44,7 @@ impl Engine {
         self.set_place(page.object(), page.page().get(), to);
     }
 
-    fn set_place(&mut self, object: ObjectId, page: u32, to: Where) {
+    pub(super) fn set_place(&mut self, object: ObjectId, page: u32, to: Where) {
         let Some(row) = self.object_mut(object) else { return };
         let Content::Private { client, pages } = &mut row.content else {
             return;
@@ -77,7 +77,10 @@ impl Engine {
 
     /// The page is zeros, in a frame by the books.
     pub(super) fn blank(&mut self, page: PageRef) {
-        self.set_private(page, Where::Blank);
+        // What was there before may still be on its way out: until it has gone nothing new can be mapped.
+        if !matches!(self.whereabouts(page), Some((_, Where::Leaving))) {
+            self.set_private(page, Where::Blank);
+        }
     }
 
     /// What was read from the store; whether there was room for it.
@@ -194,6 +197,34 @@ impl Engine {
         }
     }
 
+    /// Whether what is on its way out was forgotten: the page as the core knows it is another, of zeros.
+    fn is_forgotten(&self, page: PageRef) -> bool {
+        let client = self.private_client(page).and_then(|id| self.client(id));
+        let follow = client.and_then(|client| client.outbox.follow(page.object(), page.page().get()));
+        matches!(follow, Some(Follow::Forget { .. }))
+    }
+
+    /// The page is evicted before lanes for which it was granted could have it: they fault again.
+    fn take_back_grants(&mut self, page: PageRef) {
+        let Some(client) = self.private_client(page).and_then(|id| self.client(id)) else {
+            return;
+        };
+        for key in client.tasks.clone() {
+            let Some(task) = self.tasks.at_mut(key.index()) else {
+                continue;
+            };
+            for lane in &mut task.lanes {
+                let same = |pending: &Pending| pending.object == page.object() && pending.page == page.page();
+                if let Some(pending) = lane
+                    .pending
+                    .take_if(|pending| same(pending) && pending.mapped.is_some())
+                {
+                    self.again.push_back(pending.claim);
+                }
+            }
+        }
+    }
+
     fn change_follow(&mut self, page: PageRef, change: impl FnOnce(&mut Follow)) {
         self.change_follow_at(page.object(), page.page().get(), change);
     }
@@ -210,12 +241,17 @@ impl Engine {
 
     /// A page is evicted, and has been written.
     pub(super) fn write_private(&mut self, page: PageRef, holder: Holder) {
+        self.take_back_grants(page);
         match self.whereabouts(page) {
             Some((_, Where::Slot(slot))) => self.write_slot(page, holder, slot),
             Some((_, Where::Client)) => {
                 if !self.order_out(page, Follow::WriteBack(holder)) {
                     self.end(page, Request::Evict, End::Kept);
                 }
+            }
+            Some((_, Where::Leaving)) if self.is_forgotten(page) => {
+                let written = self.write_zeros(page);
+                self.end(page, Request::Evict, if written { End::Done } else { End::Failed });
             }
             Some((_, Where::Leaving)) => self.change_follow(page, |follow| *follow = Follow::WriteBack(holder)),
             Some((_, Where::Blank | Where::Nowhere)) | None => self.evict_zeros(page),
@@ -232,12 +268,14 @@ impl Engine {
 
     /// A page is evicted whose content is elsewhere.
     pub(super) fn discard_private(&mut self, page: PageRef) {
+        self.take_back_grants(page);
         match self.whereabouts(page) {
             Some((_, Where::Client)) => {
                 if !self.order_out(page, Follow::Discard) {
                     self.end(page, Request::Evict, End::Kept);
                 }
             }
+            Some((_, Where::Leaving)) if self.is_forgotten(page) => self.end(page, Request::Evict, End::Done),
             Some((_, Where::Leaving)) => self.change_follow(page, |follow| *follow = Follow::Discard),
             _ => {
                 self.set_private(page, Where::Nowhere);

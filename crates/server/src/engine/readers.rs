@@ -1,6 +1,7 @@
 //! Threads that read files that are not in the page cache, so that no step of the engine waits for a disk.
 
 use crate::engine::ends::{Ends, FileEnd};
+use crate::error::EngineError;
 use freehold_core::fact::PageRef;
 use freehold_linux::Errno;
 use freehold_store::PageLoan;
@@ -39,12 +40,13 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    pub(crate) fn start(ends: &Arc<Ends>) -> Result<Self, Errno> {
+    pub(crate) fn start(ends: &Arc<Ends>) -> Result<Self, EngineError> {
         let desk = Arc::new(Desk::default());
         for number in 0..READERS {
             let (desk, ends) = (Arc::clone(&desk), Arc::clone(ends));
             let builder = std::thread::Builder::new().name(format!("freehold-read-{number}"));
-            builder.spawn(move || work(&desk, &ends)).map_err(|_| Errno::AGAIN)?;
+            let started = builder.spawn(move || work(&desk, &ends));
+            started.map_err(|_| EngineError::Limit { what: "threads" })?;
         }
         Ok(Self { desk })
     }

@@ -1,5 +1,6 @@
 //! What the engine knows of each client, task, object and reservation.
 
+use crate::engine::ahead::Ahead;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, TaskKey};
 use crate::engine::outbox::Outbox;
@@ -146,6 +147,7 @@ pub(crate) struct Client {
     pub(crate) times: Times,
     /// Private pages in its page table.
     pub(crate) resident: u64,
+    pub(crate) ahead: Ahead,
     pub(crate) family: Family,
 }
 

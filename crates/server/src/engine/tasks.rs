@@ -256,6 +256,7 @@ impl Engine {
             sum.file_reads += counts.file_reads;
             sum.copies += counts.copies;
             sum.write_faults += counts.write_faults;
+            sum.ahead += counts.ahead;
             sum.evictions += counts.evictions;
             sum.waited = sum.waited.saturating_add(counts.waited);
         }
