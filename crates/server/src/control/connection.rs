@@ -114,6 +114,9 @@ impl Connection {
         }
         let greeting = matches!(request, Request::Hello { .. });
         let outcome = self.session.handle(world, &request, packet.descriptors);
+        if !matches!(request, Request::Ask { .. }) {
+            world.snapshots.spoil();
+        }
         if greeting && outcome.is_ok() {
             self.say_hello();
         }
@@ -169,7 +172,10 @@ impl Connection {
                 self.wait = Some(wait);
                 Left::Open
             }
-            Some(outcome) => self.answer(world, wait.serial, &outcome),
+            Some(outcome) => {
+                world.snapshots.spoil();
+                self.answer(world, wait.serial, &outcome)
+            }
         }
     }
 
@@ -224,6 +230,7 @@ impl Connection {
             );
         }
         self.session.end(world);
+        world.snapshots.spoil();
         world.disconnect(self.session.peer().user);
     }
 }
@@ -255,11 +262,8 @@ fn advance(session: &mut Session, world: &World, what: &Waiting, late: bool) -> 
             }
         }
         Waiting::Fork { client, parent } => {
-            let Some(parent) = world.parent(session.peer(), *parent) else {
-                let text = format!("the parent {parent} is no client of this user");
-                return Some(Err(Refused::new(Refusal::Unknown, text)));
-            };
-            let forked = super::later::forked(world, *client, parent);
+            let parent = world.parent(session.peer(), *parent);
+            let forked = world.shared.engine().forked(*client, parent);
             match forked {
                 Ok(descriptors) => Some(Ok(Reply::Done(descriptors))),
                 Err(EngineError::WouldWait) if !late => None,

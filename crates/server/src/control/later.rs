@@ -3,16 +3,10 @@
 use super::world::World;
 use crate::engine::ClientId;
 use crate::error::EngineError;
-use rustix::fd::OwnedFd;
 use std::time::Duration;
 
 const fn not_yet<T>(what: &'static str) -> Result<T, EngineError> {
     Err(EngineError::NotYet { what })
-}
-
-/// The child of a fork.
-pub(super) fn forked(_: &World, _: ClientId, _: u32) -> Result<Vec<OwnedFd>, EngineError> {
-    not_yet("fork")
 }
 
 /// Sampling.

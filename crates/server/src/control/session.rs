@@ -246,7 +246,7 @@ impl Session {
         };
         let (client, handover) = world.shared.engine().add_client(new)?;
         self.client = Some(client);
-        world.enter(self.peer.pid, self.peer.user);
+        world.enter(self.peer.pid);
         Ok(Reply::Welcome {
             client: Some((client, handover)),
         })

@@ -10,7 +10,7 @@ use crate::shared::Shared;
 use freehold_core::id::ReservationId;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
 use freehold_protocol::message::Refusal;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -82,8 +82,8 @@ struct State {
     accounts: BTreeMap<u32, Account>,
     connections: usize,
     held: Vec<Held>,
-    /// The processes of clients, and their users.
-    processes: BTreeMap<u32, u32>,
+    /// The processes of clients.
+    processes: BTreeSet<u32>,
     admissions: VecDeque<u64>,
     last_admission: u64,
 }
@@ -271,8 +271,8 @@ impl World {
     }
 
     /// Notes the process of a client.
-    pub(crate) fn enter(&self, pid: u32, user: u32) {
-        self.state().processes.insert(pid, user);
+    pub(crate) fn enter(&self, pid: u32) {
+        self.state().processes.insert(pid);
     }
 
     /// The process of a client is gone.
@@ -280,23 +280,20 @@ impl World {
         self.state().processes.remove(&pid);
     }
 
-    /// The process, in the server's numbering, that `peer` calls `claimed` in its own and says is its parent: a client
-    /// of the same user, or nobody.
-    pub(crate) fn parent(&self, peer: &Peer, claimed: u32) -> Option<u32> {
-        let same = {
-            let state = self.state();
-            let same = state.processes.iter().filter(|(_, user)| **user == peer.user);
-            same.map(|(pid, _)| *pid).collect::<Vec<u32>>()
-        };
-        if numbers(peer.pid).len() <= 1 {
-            return same.into_iter().find(|pid| *pid == claimed);
+    /// The process, in the server's numbering, that `peer` calls `claimed` in its own: a client where there is one. A
+    /// claim only, which the engine compares with what the kernel said of the fork.
+    pub(crate) fn parent(&self, peer: &Peer, claimed: u32) -> u32 {
+        let depth = numbers(peer.pid).len();
+        if depth <= 1 {
+            return claimed;
         }
         // Another namespace: whoever is called so there, on the same level.
-        let depth = numbers(peer.pid).len();
-        same.into_iter().find(|pid| {
+        let clients: Vec<u32> = self.state().processes.iter().copied().collect();
+        let found = clients.into_iter().find(|pid| {
             let numbers = numbers(*pid);
             numbers.len() == depth && numbers.last() == Some(&claimed)
-        })
+        });
+        found.unwrap_or(claimed)
     }
 
     /// Takes a place in the queue of admissions.

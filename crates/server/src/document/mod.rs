@@ -1,8 +1,8 @@
 //! Documents: what the server says of itself, as JSON or in Prometheus' format.
 //!
-//! They are made from a picture of the engine that is at most [`FRESH`] old, so that askers, however many, hold the
-//! engine's lock only so often. Whoever is neither root nor the server's own user sees what is his own, and of other
-//! reservations only the sizes.
+//! They are made from a picture of the engine that may be [`FRESH`] old, and pictures are [`APART`], so that askers,
+//! however many, hold the engine's lock only so often. Whoever is neither root nor the server's own user sees what is
+//! his own, and of other reservations only the sizes.
 
 mod advise;
 mod build;
@@ -29,11 +29,14 @@ use freehold_core::id::ReservationId;
 use freehold_protocol::message::{Question, Refusal};
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How old a picture may be.
+/// How old a picture may be where nobody has made or given up anything since.
 const FRESH: Duration = Duration::from_millis(20);
+/// How far apart pictures are taken in any case: whoever asks sees what he has done himself, and may wait so long.
+const APART: Duration = Duration::from_millis(2);
 
 /// A picture of the engine, and what the server says of itself.
 #[derive(Clone, Debug)]
@@ -47,7 +50,16 @@ pub(crate) struct Snapshot {
 pub(crate) struct Snapshots {
     begun: Instant,
     server: ServerStatus,
-    last: Mutex<Option<(Instant, Arc<EngineView>)>>,
+    last: Mutex<Option<Picture>>,
+    /// Changes by requests so far.
+    changes: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Picture {
+    taken: Instant,
+    changes: u64,
+    view: Arc<EngineView>,
 }
 
 impl Snapshots {
@@ -71,7 +83,13 @@ impl Snapshots {
                 shortfalls,
             },
             last: Mutex::new(None),
+            changes: AtomicU64::new(0),
         }
+    }
+
+    /// A request has made or given up something.
+    pub(crate) fn spoil(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The engine now, or a moment ago.
@@ -80,12 +98,20 @@ impl Snapshots {
     /// As [`Engine::view`](crate::Engine::view).
     pub(crate) fn take(&self, shared: &Shared) -> Result<Snapshot, EngineError> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let recent = last.as_ref().filter(|(taken, _)| taken.elapsed() < FRESH);
+        let changes = self.changes.load(Ordering::Relaxed);
+        let recent = last.as_ref().filter(|picture| picture.taken.elapsed() < FRESH);
         let view = match recent {
-            Some((_, view)) => Arc::clone(view),
-            None => {
+            Some(picture) if picture.changes == changes => Arc::clone(&picture.view),
+            recent => {
+                let apart = recent.map(|picture| APART.saturating_sub(picture.taken.elapsed()));
+                std::thread::sleep(apart.unwrap_or_default());
+                let changes = self.changes.load(Ordering::Relaxed);
                 let view = Arc::new(shared.engine().view()?);
-                *last = Some((Instant::now(), Arc::clone(&view)));
+                *last = Some(Picture {
+                    taken: Instant::now(),
+                    changes,
+                    view: Arc::clone(&view),
+                });
                 view
             }
         };
