@@ -271,8 +271,8 @@ enum freehold_status freehold_unpin(const struct freehold_reservation *reservati
 // Ends a mapping: its addresses are free for others.
 enum freehold_status freehold_unmap(struct freehold_mapping *mapping);
 
-// Makes the calling thread work in periods: gives it its scheduling and CPUs. `task`, which may be null, is told of the
-// ends of jobs. The first release is at once, with FREEHOLD_DEADLINE a period later.
+// Makes the calling thread work in periods: gives it its scheduling and CPUs. `task`, which may be null, is told of
+// the ends of jobs. The first release is at once, with FREEHOLD_DEADLINE a period later.
 enum freehold_status freehold_periodic_begin(const struct freehold_task *task,
                                              const struct freehold_periodic_options *options,
                                              struct freehold_periodic **periodic);

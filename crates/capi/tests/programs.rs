@@ -1,7 +1,16 @@
 //! C programs, compiled against the installed library and run.
 
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use freehold_core::units::FrameCount;
+use freehold_server::serve::{self, Options};
+use freehold_server::{Limits, Quotas, Settings};
+
+/// Makes this program a memory server, at the socket that it names.
+const SERVE: &str = "FREEHOLD_TEST_SERVE";
 
 /// A directory that is removed in the end.
 struct Directory(PathBuf);
@@ -107,4 +116,79 @@ fn programs_find_the_library_by_its_name_and_version() {
     assert_eq!(file, Path::new(concat!("libfreehold.so.", env!("CARGO_PKG_VERSION"))));
     let pc = std::fs::read_to_string(libraries.join("pkgconfig/freehold.pc")).expect("the file of pkg-config");
     assert!(pc.contains(concat!("Version: ", env!("CARGO_PKG_VERSION"))) && !pc.contains('@'));
+}
+
+/// A memory server in a process of its own: this very program, told so by a variable. It ends with its standard input.
+struct Server {
+    process: Child,
+    socket: PathBuf,
+}
+
+impl Server {
+    fn start(directory: &Directory) -> Self {
+        let socket = directory.0.join("socket");
+        let process = Command::new(std::env::current_exe().expect("the test's own path"))
+            .args(["a_server_when_told_so", "--exact", "--nocapture"])
+            .env(SERVE, &socket)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("a server");
+        let until = Instant::now() + Duration::from_secs(20);
+        while !socket.exists() {
+            assert!(Instant::now() < until, "the server does not listen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Self { process, socket }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_server_when_told_so() {
+    let Some(socket) = std::env::var_os(SERVE) else { return };
+    let options = Options {
+        settings: Settings::new(FrameCount::new(4096)),
+        quotas: Quotas::new(rustix::process::geteuid().as_raw(), FrameCount::new(0)),
+        limits: Limits::default(),
+        socket: socket.into(),
+        mode: 0o600,
+        metrics: None,
+    };
+    let stop = std::io::stdin().as_fd().try_clone_to_owned().expect("standard input");
+    serve::serve(&options, &stop).expect("a server");
+}
+
+#[test]
+fn a_program_is_served() {
+    let directory = Directory::new("served");
+    let flags = install(&directory.0);
+    let server = Server::start(&directory);
+    let program = directory.0.join("served");
+    compile(&here().join("tests/c/served.c"), &program, &flags);
+    let mut served = Command::new(&program);
+    served.arg(here().join("include/freehold.h"));
+    served.env("FREEHOLD_SOCKET", &server.socket);
+    served.env("LD_LIBRARY_PATH", directory.0.join("usr/lib"));
+    assert_eq!(run(&mut served), "served: all as it should be\n");
+}
+
+#[test]
+fn the_example_runs() {
+    let directory = Directory::new("example");
+    let flags = install(&directory.0);
+    let server = Server::start(&directory);
+    let program = directory.0.join("camera");
+    compile(&here().join("../../examples/c/camera.c"), &program, &flags);
+    let mut camera = Command::new(&program);
+    camera.env("FREEHOLD_SOCKET", &server.socket);
+    camera.env("LD_LIBRARY_PATH", directory.0.join("usr/lib"));
+    let out = run(&mut camera);
+    assert!(out.contains(" frames, ") && out.contains(" 0 swap-ins"), "{out}");
 }

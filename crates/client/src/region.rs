@@ -23,7 +23,7 @@ pub struct RegionSpec<'a> {
     pub regime: Regime,
 }
 
-/// A region that is open. To touch its pages, map it for a task. It is the connection's until that ends.
+/// A region that is open. To touch its pages, map it for a task. Dropping it leaves its mappings.
 #[derive(Debug)]
 pub struct Region {
     inner: Arc<Inner>,
@@ -47,9 +47,10 @@ impl Region {
             })?;
         let (handle, pages, descriptor) = opened;
         let pages = usize::try_from(pages).map_err(|_| MemfdError::TooLong(usize::MAX))?;
+        let object = Memfd::adopt(descriptor, pages)?;
         Ok(Self {
             inner: Arc::clone(inner),
-            object: Memfd::adopt(descriptor, pages)?,
+            object,
             access,
             handle,
         })
@@ -77,5 +78,12 @@ impl Region {
 
     pub(crate) fn handle(&self) -> u32 {
         self.handle
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // Where this fails the object is given up with the connection.
+        let _ = self.inner.link.ask_done(&Request::CloseObject { object: self.handle });
     }
 }
