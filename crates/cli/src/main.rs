@@ -24,7 +24,6 @@ mod show;
 mod signals;
 mod size;
 mod status;
-mod top;
 
 use std::process::ExitCode;
 
@@ -64,8 +63,6 @@ enum Command {
     Serve(serve::Arguments),
     /// Show a server's reservations, clients and shared objects
     Status(show::Arguments),
-    /// Watch a server's reservations, tasks and shared objects
-    Top(top::Arguments),
     /// Say what a process, an address, a reservation or a region can count on, and why
     Explain(explain::Arguments),
     /// Measure a mechanism beside its floor
@@ -93,7 +90,6 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Status(arguments) => show::run(arguments),
-        Command::Top(arguments) => top::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::ServeRun(arguments) => serve_run::run(arguments),

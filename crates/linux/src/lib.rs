@@ -16,6 +16,7 @@ compile_error!("freehold-linux supports Linux on x86-64 only: the SIGBUS handler
 
 pub mod bare;
 pub mod bell;
+pub mod child;
 pub mod clock;
 pub mod fault;
 pub mod futex;

@@ -17,6 +17,7 @@ mod floor;
 mod four;
 pub(crate) mod isolation;
 pub(crate) mod operations;
+mod programs;
 pub(crate) mod rounds;
 pub(crate) mod shared;
 mod sim;
@@ -66,7 +67,7 @@ struct Bench {
     run: fn(Effort) -> Result<Found, Failure>,
 }
 
-const BENCHES: [Bench; 11] = [
+const BENCHES: [Bench; 12] = [
     Bench {
         name: "core",
         about: "one fault event handled by the core with all that follows from it, tables in the cache",
@@ -166,6 +167,16 @@ const BENCHES: [Bench; 11] = [
         judged: Judged::RatioP999,
         goal: 1.2,
         run: isolation::run,
+    },
+    Bench {
+        name: "programs",
+        about: "ordinary programs under `freehold exec` with an ample reservation; with half and a quarter of what \
+                they use they must do the same too",
+        floor: "the same programs as they are",
+        unit: "ns",
+        judged: Judged::RatioP50,
+        goal: 1.15,
+        run: programs::run,
     },
 ];
 

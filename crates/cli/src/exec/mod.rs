@@ -1,6 +1,6 @@
 //! `freehold exec`: an ordinary program under a memory server.
 
-pub(crate) mod library;
+mod library;
 mod program;
 mod run;
 mod server;

@@ -1,0 +1,114 @@
+//! Ordinary programs, as they are and under `freehold exec`: the time they take with an ample reservation, and whether
+//! they still do the same with half and with a quarter of the memory that they use.
+
+mod inputs;
+mod place;
+mod workload;
+
+use std::time::Duration;
+
+use super::rounds::{Effort, Found, Samples, refused};
+use crate::programs;
+use crate::status::Failure;
+
+use place::{Outcome, Place, Size};
+use workload::{Compared, WORKLOADS, Workload};
+
+/// Ours may take so much longer (issue: cheap).
+const GOAL: f64 = 1.15;
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// A server that does not start, a program that cannot be run, or one that does not do the same.
+pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
+    let place = Place::new(effort.quick)?;
+    let mut found = Found::new()?;
+    let mut different = Vec::new();
+    for workload in WORKLOADS {
+        if let Some(missing) = workload.needs.iter().find(|program| !programs::is_installed(program)) {
+            found
+                .notes
+                .push(format!("{}: left out, {missing} is not installed", workload.name));
+            continue;
+        }
+        let native = place.native(workload)?;
+        if native.status != "exit status: 0" {
+            found.notes.push(format!(
+                "{}: left out, it fails without Freehold too: {}",
+                workload.name, native.status
+            ));
+            continue;
+        }
+        compare(&place, workload, &native, effort, &mut found, &mut different)?;
+    }
+    if different.is_empty() {
+        return Ok(found);
+    }
+    Err(Failure::Run(different.join("\n")))
+}
+
+fn compare(
+    place: &Place,
+    workload: &Workload,
+    native: &Outcome,
+    effort: Effort,
+    found: &mut Found,
+    different: &mut Vec<String>,
+) -> Result<(), Failure> {
+    for size in [Size::Ample, Size::Half, Size::Quarter] {
+        let ours = place.managed(workload, native, size)?;
+        if let Some(difference) = difference(workload, native, &ours) {
+            different.push(format!("{} with {size} memory: {difference}", workload.name));
+        }
+        found.row(
+            &format!("{}, {size} ({})", workload.name, place.reservation(native, size)),
+            seconds(ours.wall) / seconds(native.wall),
+            "x native, once",
+        );
+    }
+    if !workload.timed {
+        return Ok(());
+    }
+    let (mut floor, mut ours) = (Samples::new()?, Samples::new()?);
+    for _ in 0..effort.rounds {
+        record(&mut floor, place.native(workload)?.wall);
+        record(&mut ours, place.managed(workload, native, Size::Ample)?.wall);
+    }
+    let ratio = ours.quantiles().p50 / floor.quantiles().p50;
+    found.goal_row(&format!("{}, ample", workload.name), ratio, "x native, p50", GOAL);
+    found.floor.merge(&floor);
+    found.ours.merge(&ours);
+    Ok(())
+}
+
+fn record(samples: &mut Samples, wall: Duration) {
+    samples.record(u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX));
+}
+
+fn seconds(wall: Duration) -> f64 {
+    wall.as_secs_f64().max(1e-6)
+}
+
+/// What is not the same, for people.
+fn difference(workload: &Workload, native: &Outcome, ours: &Outcome) -> Option<String> {
+    let errors = || ours.errors.chars().take(2_000).collect::<String>();
+    if native.status != ours.status {
+        return Some(format!("{}, not {}: {}", ours.status, native.status, errors()));
+    }
+    if workload.compared == Compared::Status {
+        return None;
+    }
+    if native.output != ours.output {
+        return Some(format!("it prints something else: {}", errors()));
+    }
+    if native.errors != ours.errors {
+        return Some(format!("it prints other errors: {}", errors()));
+    }
+    (native.files != ours.files).then(|| "it writes other files".to_owned())
+}
+
+/// What keeps a benchmark from running here.
+fn cannot(what: &str, error: impl std::fmt::Display) -> Failure {
+    refused(format!("{what}: {error}"))
+}

@@ -1,0 +1,183 @@
+//! Where the programs run: folders, a server, and one run after the other.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::workload::Workload;
+use super::{cannot, inputs};
+use crate::status::Failure;
+
+/// How long a server may take to listen.
+const STARTING: Duration = Duration::from_secs(20);
+/// The server's pool.
+const POOL: &str = "2GiB";
+/// No reservation is smaller, in KiB: what a shell needs to start anything.
+const LEAST: u64 = 2_048;
+
+/// How much of its memory a program gets.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Size {
+    /// All it uses, and half as much again.
+    Ample,
+    /// Half of what it uses.
+    Half,
+    /// A quarter.
+    Quarter,
+}
+
+impl Display for Size {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ample => "ample",
+            Self::Half => "half",
+            Self::Quarter => "a quarter",
+        })
+    }
+}
+
+/// One run of one program.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) status: String,
+    pub(super) output: Vec<u8>,
+    pub(super) errors: String,
+    /// Every file it left, by name.
+    pub(super) files: BTreeMap<PathBuf, Vec<u8>>,
+    pub(super) wall: Duration,
+    /// The largest resident size of one of its processes, in KiB.
+    peak: u64,
+}
+
+/// Folders and a server, all gone when dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    folder: PathBuf,
+    server: Child,
+}
+
+impl Place {
+    /// Makes inputs and starts a server.
+    pub(super) fn new(quick: bool) -> Result<Self, Failure> {
+        let folder = std::env::temp_dir().join(format!("freehold-programs-{}", std::process::id()));
+        let inputs = folder.join("inputs");
+        fs::create_dir_all(&inputs).map_err(|error| cannot(&inputs.display().to_string(), error))?;
+        let server = server(&folder)?;
+        let place = Self { folder, server };
+        inputs::make(&inputs, quick).map_err(|error| cannot("making inputs", error))?;
+        place.wait_for_server()?;
+        Ok(place)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join("socket")
+    }
+
+    fn wait_for_server(&self) -> Result<(), Failure> {
+        let begun = Instant::now();
+        while !self.socket().exists() {
+            if begun.elapsed() > STARTING {
+                return Err(cannot("freehold serve", "it does not listen"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Runs a program as it is.
+    pub(super) fn native(&self, workload: &Workload) -> Result<Outcome, Failure> {
+        let mut command = Command::new("sh");
+        command.args(["-c", workload.script]);
+        self.run(command)
+    }
+
+    /// Runs a program under `freehold exec`.
+    pub(super) fn managed(&self, workload: &Workload, native: &Outcome, size: Size) -> Result<Outcome, Failure> {
+        let own = std::env::current_exe().map_err(|error| cannot("the path of freehold", error))?;
+        let mut command = Command::new(own);
+        command.arg("exec").arg("--socket").arg(self.socket());
+        command.args([
+            "--reserve",
+            &self.reservation(native, size),
+            "--",
+            "sh",
+            "-c",
+            workload.script,
+        ]);
+        self.run(command)
+    }
+
+    /// The reservation of a program that takes so much natively.
+    #[allow(clippy::unused_self, reason = "the place decides what is ample")]
+    pub(super) fn reservation(&self, native: &Outcome, size: Size) -> String {
+        let kibibytes = match size {
+            Size::Ample => native.peak * 3 + 65_536,
+            Size::Half => native.peak / 2,
+            Size::Quarter => native.peak / 4,
+        };
+        format!("{}KiB", kibibytes.max(LEAST) / 4 * 4)
+    }
+
+    fn run(&self, mut command: Command) -> Result<Outcome, Failure> {
+        let folder = self.folder.join("run");
+        let made = fs::create_dir_all(&folder);
+        made.map_err(|error| cannot(&folder.display().to_string(), error))?;
+        command
+            .current_dir(&folder)
+            .env("I", self.folder.join("inputs"))
+            .env("LC_ALL", "C");
+        command.stdin(Stdio::null());
+        let begun = Instant::now();
+        let measured = freehold_linux::child::measured_output(&mut command);
+        let (output, peak) = measured.map_err(|error| cannot("starting a program", error))?;
+        let wall = begun.elapsed();
+        let mut files = BTreeMap::new();
+        let read = collect(&folder, &folder, &mut files).and_then(|()| fs::remove_dir_all(&folder));
+        read.map_err(|error| cannot("reading what a program wrote", error))?;
+        Ok(Outcome {
+            status: output.status.to_string(),
+            output: output.stdout,
+            errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+            files,
+            wall,
+            peak,
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Nothing can be done where one of these fails.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn server(folder: &Path) -> Result<Child, Failure> {
+    let own = std::env::current_exe().map_err(|error| cannot("the path of freehold", error))?;
+    let mut command = Command::new(own);
+    command.arg("serve").arg("--socket").arg(folder.join("socket"));
+    command
+        .args(["--pool", POOL, "--log-level", "error"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command.spawn().map_err(|error| cannot("freehold serve", error))
+}
+
+/// Every file below `folder`, by its path from `root`.
+fn collect(root: &Path, folder: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            collect(root, &path, files)?;
+        } else if let Ok(name) = path.strip_prefix(root) {
+            files.insert(name.to_owned(), fs::read(&path)?);
+        }
+    }
+    Ok(())
+}

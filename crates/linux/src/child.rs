@@ -1,0 +1,66 @@
+//! Running a program to its end, and what it took.
+
+use std::io::{self, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+
+/// Runs `command` to its end, all that it prints collected, and returns with it the largest resident size of it or of
+/// one of the children it waited for, in KiB (`ru_maxrss`, getrusage(2)).
+///
+/// # Errors
+/// Those of starting it and of reading from it.
+pub fn measured_output(command: &mut Command) -> io::Result<(Output, u64)> {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let errors = child.stderr.take();
+    let errors = std::thread::Builder::new().spawn(move || read(errors))?;
+    let stdout = read(child.stdout.take());
+    let stderr = errors.join().unwrap_or_else(|_| Ok(Vec::new()));
+    // Waited for in any case: no process is left behind.
+    let (status, peak) = wait(&child)?;
+    let (stdout, stderr) = (stdout?, stderr?);
+    Ok((Output { status, stdout, stderr }, peak))
+}
+
+fn read(from: Option<impl Read>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.map_or(Ok(0), |mut from| from.read_to_end(&mut bytes))?;
+    Ok(bytes)
+}
+
+fn wait(child: &Child) -> io::Result<(ExitStatus, u64)> {
+    let process = libc::pid_t::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut status = 0;
+    // SAFETY: all zeros is a legal `rusage`.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: the pointers are to live values of the right types, written before the call returns.
+        let waited = unsafe { libc::wait4(process, &raw mut status, 0, &raw mut usage) };
+        if waited == process {
+            let peak = u64::try_from(usage.ru_maxrss).unwrap_or(0);
+            return Ok((ExitStatus::from_raw(status), peak));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::measured_output;
+    use std::process::Command;
+
+    #[test]
+    fn everything_is_collected_and_measured() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo out; echo error >&2; exit 3"]);
+        let (output, peak) = measured_output(&mut command).expect("a shell");
+        assert_eq!(
+            (output.stdout.as_slice(), output.stderr.as_slice()),
+            (&b"out\n"[..], &b"error\n"[..])
+        );
+        assert_eq!(output.status.code(), Some(3));
+        assert!((100..1_000_000).contains(&peak), "{peak} KiB for a shell");
+    }
+}
