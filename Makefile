@@ -18,9 +18,9 @@ setup:
 	@command -v cc >/dev/null 2>&1 || { \
 	  echo 'make: a C linker is missing. On Debian, as root: apt-get install -y gcc libc6-dev' >&2; exit 1; }
 
-build: setup ## build the command freehold, optimised
+build: setup ## build the command freehold and the agent that it loads into programs, optimised
 	@echo '== building freehold (release)'
-	$(CARGO) build --release --locked -p freehold
+	$(CARGO) build --release --locked -p freehold -p freehold-agent
 
 demo: build ## two tasks share a region, live, under none, spc and spel: who misses what and why
 	@echo '== two tasks, one region, real pages: under none, spc and spel'

@@ -37,5 +37,7 @@ mod settings;
 mod start;
 mod sys;
 mod text;
+#[cfg(not(test))]
+mod unwind;
 mod userfault;
 mod watch;

@@ -189,8 +189,11 @@ fn threads() -> u64 {
 fn connect(process: &Process, private: Option<i32>) -> Result<&'static Client, Failure> {
     let address = Client::create().map_err(kernel(b"memory for the agent"))?;
     let flags = watch::SHARED | CLONE_FILES;
+    // The agent's threads take the mask along: signals of the process are the program's threads' to handle.
+    let mask = mailbox::block_signals();
     // SAFETY: the stack is the client's, and `begin` keeps to this library.
     let thread = unsafe { sys::spawn(flags, Client::agent_stack(address), orders::begin, address) };
+    mailbox::restore_signals(mask);
     let thread = thread.map_err(kernel(b"a thread for the agent"))?;
     let thread = u32::try_from(thread).unwrap_or(0);
     // SAFETY: the agent thread looks at nothing but `go`, which is an atomic number.

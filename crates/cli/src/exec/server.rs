@@ -46,6 +46,7 @@ impl Own {
             let pool = u64::from(frames.get().saturating_add(room)) * 4;
             command.arg("--pool").arg(format!("{pool}KiB"));
         }
+        let _ = std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700));
         // Not in the terminal's foreground group: an interrupt there is the program's alone.
         command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
         let child = command.spawn().map_err(failed)?;

@@ -1,0 +1,118 @@
+//! `freehold exec`: programs end as they would without it, and what cannot be managed is refused by name.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output, Stdio};
+
+fn exec(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_freehold"));
+    command.arg("exec").args(arguments).env_remove("FREEHOLD_SOCKET");
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    exec(arguments).stdin(Stdio::null()).output().expect("the command")
+}
+
+/// Whether programs can be managed here; what is missing is said by the command itself.
+fn allowed() -> bool {
+    let output = run(&["--reserve", "16MiB", "--", "true"]);
+    if !output.status.success() {
+        println!("passed over: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    output.status.success()
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn output_and_status_are_the_programs() {
+    if !allowed() {
+        return;
+    }
+    let output = run(&[
+        "--reserve",
+        "24MiB",
+        "--",
+        "sh",
+        "-c",
+        "seq 20000 | sort -rn | head -2; exit 7",
+    ]);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "20000\n19999\n",
+        "{}",
+        errors(&output)
+    );
+    assert_eq!(output.status.code(), Some(7));
+}
+
+#[test]
+fn a_program_that_dies_of_a_signal_takes_the_command_along() {
+    if !allowed() {
+        return;
+    }
+    for signal in [9, 15] {
+        let output = run(&["--reserve", "16MiB", "--", "sh", "-c", &format!("kill -{signal} $$")]);
+        assert_eq!(output.status.signal(), Some(signal), "{}", errors(&output));
+    }
+}
+
+#[test]
+fn signals_are_passed_on() {
+    if !allowed() {
+        return;
+    }
+    let script = "trap 'echo told; exit 5' USR1; echo ready; while :; do sleep 0.05; done";
+    let mut command = exec(&["--reserve", "16MiB", "--", "sh", "-c", script]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let process = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::USR1).unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "told");
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+#[test]
+fn a_program_that_cannot_be_managed_is_refused_by_name() {
+    let folder = std::env::temp_dir().join(format!("freehold-exec-test-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let source = folder.join("program.c");
+    std::fs::write(&source, "int main(void) { return 3; }\n").unwrap();
+    let program = folder.join("program");
+    let compiler = Command::new("cc")
+        .arg("-static")
+        .arg("-o")
+        .args([&program, &source])
+        .output();
+    if compiler.is_ok_and(|output| output.status.success()) {
+        let path = program.to_str().unwrap();
+        let output = run(&["--", path]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(errors(&output).contains("linked statically"), "{}", errors(&output));
+        let output = run(&["--keep-going", "--", path]);
+        assert_eq!(output.status.code(), Some(3));
+        assert!(errors(&output).contains("runs unmanaged"), "{}", errors(&output));
+    } else {
+        println!("passed over: no static C library");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn mistakes_of_the_user_are_usage_errors() {
+    for (arguments, word) in [
+        (&["--", "no-such-program"][..], "no-such-program"),
+        (&["--adaptive", "--", "true"], "--adaptive"),
+        (&["--reserve", "0B", "--", "true"], "no memory"),
+        (&["--period", "40ms", "--", "true"], "--budget"),
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(errors(&output).contains(word), "{arguments:?}: {}", errors(&output));
+    }
+    let output = run(&["--socket", "/nowhere/socket", "--", "true"]);
+    assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+}
