@@ -24,6 +24,7 @@ mod show;
 mod signals;
 mod size;
 mod status;
+mod top;
 
 use std::process::ExitCode;
 
@@ -63,6 +64,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Show a server's reservations, clients and shared objects
     Status(show::Arguments),
+    /// Watch a server's reservations, tasks and shared objects
+    Top(top::Arguments),
     /// Say what a process, an address, a reservation or a region can count on, and why
     Explain(explain::Arguments),
     /// Measure a mechanism beside its floor
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Status(arguments) => show::run(arguments),
+        Command::Top(arguments) => top::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::ServeRun(arguments) => serve_run::run(arguments),

@@ -391,6 +391,19 @@ fn explanations_of_a_client(server: &Server, address: usize) {
     let mine = 0_u64;
     let place = format!("{pid}:{:#x}", std::ptr::from_ref(&mine).addr());
     assert!(stdout(&server.run(&["explain", &place])).contains("not protected"));
+    let top = stdout(&server.run(&["top", "--once"]));
+    for part in [
+        "reservations (",
+        "r1",
+        "tasks (a second):",
+        "brush",
+        "who shares what",
+        "canvas",
+    ] {
+        assert!(top.contains(part), "{part} is not in\n{top}");
+    }
+    let piped = server.run(&["top"]);
+    assert_eq!(status(&piped), 2, "{}", stderr(&piped));
     let metrics = server.observe().ask(
         &Request::Ask {
             question: Question::Metrics,

@@ -147,7 +147,7 @@ impl Server {
         let folder = std::env::temp_dir().join(format!("freehold-transparent-{name}-server-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let socket = folder.join("socket");
-        let mut child = freehold(&["serve", "--pool", POOL, "--socket"])
+        let mut child = freehold(&["serve", "--log-level", "warn", "--pool", POOL, "--socket"])
             .arg(&socket)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

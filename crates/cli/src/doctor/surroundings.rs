@@ -1,16 +1,14 @@
 //! What can be found out only with the command's own means: the agent, a server, a place for the file store.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use freehold_client::{ConnectError, Observer, Options, Question};
 use freehold_linux::probe::{Finding, Need, Status};
 use freehold_store::{Completion, FileConfig, FileStore, Slot, Store};
 
-/// The agent's file.
-const AGENT: &str = "libfreehold_agent.so";
-/// Names its file where it is not in its places.
-const AGENT_VARIABLE: &str = "FREEHOLD_AGENT";
+use crate::exec::library;
+
 /// Records of the store that is tried.
 const SLOTS: u32 = 64;
 
@@ -21,24 +19,10 @@ pub(super) fn all(socket: Option<&Path>, store: Option<&Path>) -> Vec<Finding> {
     findings
 }
 
-/// Where the agent may be, in the order in which it is looked for.
-fn places() -> Vec<PathBuf> {
-    let executable = std::env::current_exe().unwrap_or_default();
-    let folder = executable.parent().unwrap_or(Path::new(""));
-    let named = std::env::var_os(AGENT_VARIABLE).map(PathBuf::from);
-    let beside = folder.join(AGENT);
-    let installed = folder.join("../lib/freehold").join(AGENT);
-    [beside, installed].into_iter().chain(named).collect()
-}
-
 fn agent() -> Finding {
-    let places = places();
-    let (status, detail) = match places.iter().find(|path| path.is_file()) {
-        Some(path) => (Status::Present, path.display().to_string()),
-        None => {
-            let shown: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
-            (Status::Absent, format!("not at {}", shown.join(", ")))
-        }
+    let (status, detail) = match library::find() {
+        Ok(path) => (Status::Present, path.display().to_string()),
+        Err(failure) => (Status::Absent, failure.to_string()),
     };
     Finding {
         name: "agent-library",

@@ -12,7 +12,7 @@ const VARIABLE: &str = "FREEHOLD_AGENT";
 ///
 /// # Errors
 /// It is nowhere: a program is never run without it unsaid.
-pub(super) fn find() -> Result<PathBuf, Failure> {
+pub(crate) fn find() -> Result<PathBuf, Failure> {
     let executable = std::env::current_exe().unwrap_or_default();
     let folder = executable.parent().unwrap_or(Path::new(""));
     let beside = ["", "deps", "../lib/freehold"].map(|place| folder.join(place).join(NAME));

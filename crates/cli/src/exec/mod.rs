@@ -1,6 +1,6 @@
 //! `freehold exec`: an ordinary program under a memory server.
 
-mod library;
+pub(crate) mod library;
 mod program;
 mod run;
 mod server;

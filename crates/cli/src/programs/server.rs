@@ -56,7 +56,7 @@ impl PrivateServer {
         let mut options = Options::named("freehold experiment");
         let socket = folder.join("socket");
         let spawned = Command::new(executable)
-            .args(["serve", "--socket"])
+            .args(["serve", "--log-level", "warn", "--socket"])
             .arg(&socket)
             .args(["--pool", &format!("{pool}B")])
             .stdin(Stdio::null())

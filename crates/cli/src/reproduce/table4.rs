@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::players::{self, MOVIES};
 use super::{Claim, Laboratory, row};
 use crate::advise;
+use crate::output;
 use crate::programs::{self, Player};
 use crate::status::Failure;
 
@@ -71,13 +72,19 @@ pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure>
     Ok(rows)
 }
 
-/// The options of `freehold exec` that lock what is better locked.
-pub(super) fn locks(laboratory: &Laboratory, clips: &[PathBuf]) -> Result<Vec<String>, Failure> {
-    let objects = sample(laboratory, clips)?;
+/// The options of `freehold exec` that lock what is better locked; none where the server does not sample.
+pub(super) fn locks(laboratory: &Laboratory, clips: &[PathBuf]) -> Result<Option<Vec<String>>, Failure> {
+    let objects = match sample(laboratory, clips) {
+        Ok(objects) => objects,
+        Err(Failure::Run(text)) => {
+            output::note(&format!("freehold: {text}"));
+            return Ok(None);
+        }
+        Err(other) => return Err(other),
+    };
     let locked = objects.iter().filter(|object| object.lock);
-    Ok(locked
-        .flat_map(|object| ["--lock".to_owned(), object.name.clone()])
-        .collect())
+    let options = locked.flat_map(|object| ["--lock".to_owned(), object.name.clone()]);
+    Ok(Some(options.collect()))
 }
 
 /// Plays all three movies with room for everything, and samples.

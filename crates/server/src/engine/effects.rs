@@ -154,7 +154,11 @@ impl Engine {
                 Holder::Pool => task.reservation.is_none(),
             });
             if concerned {
-                zaps.push(Zap { client: id, address });
+                zaps.push(Zap {
+                    client: id,
+                    segment: start,
+                    address,
+                });
             }
         }
         self.zaps = zaps;
@@ -171,7 +175,9 @@ impl Engine {
         let mut rest = &zaps[..];
         while let Some(&first) = rest.first() {
             let expected = (0_u64..).map(|at| first.address + at * crate::PAGE);
-            let follows = |(zap, address): &(&Zap, u64)| zap.client == first.client && zap.address == *address;
+            let follows = |(zap, address): &(&Zap, u64)| {
+                (zap.client, zap.segment, zap.address) == (first.client, first.segment, *address)
+            };
             let run = rest.iter().zip(expected).take_while(follows).count();
             self.order_zap(first.client, first.address, u32::try_from(run).unwrap_or(u32::MAX));
             rest = rest.get(run..).unwrap_or_default();

@@ -85,6 +85,8 @@ struct Ended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Zap {
     client: ClientId,
+    /// Where the mapping begins: an order never reaches into another.
+    segment: u64,
     address: u64,
 }
 
