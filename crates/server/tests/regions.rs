@@ -50,3 +50,34 @@ fn pages_beyond_the_reservation_go_to_the_store_and_come_back() {
     assert_eq!(lists.pool.memory_used.get(), 32);
     server.check();
 }
+
+#[test]
+fn sampling_counts_the_pages_referenced_in_a_period() {
+    let server = Server::start(256);
+    let client = Client::start(&server, "client_main");
+    let task = client.task(Some(server.reserve(64)));
+    let (object, descriptor) = server.region("a", 40, true);
+    let mapped = client.map(task, object, &descriptor, 40);
+    client.fill(mapped.number, 0, 40, 1);
+    let period = std::time::Duration::from_millis(20);
+    server.shared.engine().sample(client.id, period).unwrap();
+    let mut last = 0.0;
+    for _ in 0..1_000 {
+        client.read(mapped, 3);
+        client.read(mapped, 4);
+        let share = server.shared.engine().view().unwrap().objects[0].shares[0];
+        last = share.sampled_average;
+        if share.sampled_max >= 2 && last > 0.0 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(last > 0.0);
+    assert!(last <= 40.0, "{last}");
+    server
+        .shared
+        .engine()
+        .sample(client.id, std::time::Duration::ZERO)
+        .unwrap();
+    server.check();
+}

@@ -1,20 +1,16 @@
-//! Requests that the engine does not meet yet: they are refused by name.
+//! Requests about a client's memory that the engine answers at once.
 
 use super::world::World;
 use crate::engine::ClientId;
 use crate::error::EngineError;
 use std::time::Duration;
 
-const fn not_yet<T>(what: &'static str) -> Result<T, EngineError> {
-    Err(EngineError::NotYet { what })
-}
-
 /// Sampling.
-pub(super) fn sample(_: &World, _: ClientId, _: Duration) -> Result<(), EngineError> {
-    not_yet("sampling")
+pub(super) fn sample(world: &World, client: ClientId, period: Duration) -> Result<(), EngineError> {
+    world.shared.engine().sample(client, period)
 }
 
 /// Keeping private memory where it is.
-pub(super) fn keep(_: &World, _: ClientId, _: u64, _: u64) -> Result<(), EngineError> {
-    not_yet("keeping")
+pub(super) fn keep(world: &World, client: ClientId, address: u64, length: u64) -> Result<(), EngineError> {
+    world.shared.engine().keep(client, address, length)
 }

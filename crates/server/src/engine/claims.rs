@@ -88,7 +88,8 @@ impl Engine {
                 self.map_private(name, pending, page, protection);
             }
             Some(_) => {
-                let installed = self.map_shared(&pending.claim, page, protection);
+                let installed = self.map_shared(&claim, page, protection);
+                self.note_reference(claim.client, claim.address, page.object(), page.page().get());
                 self.end_claim(name, pending.claim, installed);
             }
             None => self.end_claim(name, pending.claim, Installed::Gone),

@@ -186,7 +186,7 @@ impl Engine {
         self.zaps = zaps;
     }
 
-    fn order_zap(&mut self, id: ClientId, address: u64, pages: u32) {
+    pub(super) fn order_zap(&mut self, id: ClientId, address: u64, pages: u32) {
         let since = self.now;
         if let Some(client) = self.client_mut(id).filter(|client| client.family.parent.is_none()) {
             let about = About::Shared;

@@ -24,6 +24,7 @@ mod private;
 mod readers;
 mod reservations;
 mod rows;
+mod sampling;
 mod slots;
 mod space;
 mod table;
@@ -56,6 +57,7 @@ use readers::Readers;
 use rows::{Claim, Client, Identity, LaneName, Object, Reservation, Task};
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
+use sampling::Samples;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use table::Table;
@@ -142,6 +144,7 @@ pub struct Engine {
     again: VecDeque<Claim>,
     zaps: Vec<Zap>,
     along: Along,
+    samples: Samples,
     loans: Vec<PageLoan>,
     zeros: Backed,
     /// Objects that nobody uses, some of whose pages are still under way.
@@ -190,7 +193,6 @@ impl Engine {
         let ends = Ends::new(cpus.len(), pages).map(Arc::new);
         let ends = ends.map_err(EngineError::system("a bell could not be made"))?;
         let store = make_store(&settings.store, pages, settings.priority, &ends)?;
-        let zeros = make_zeros()?;
         let polls = cpus
             .iter()
             .map(|_| epoll::create(epoll::CreateFlags::CLOEXEC))
@@ -216,8 +218,9 @@ impl Engine {
             again: VecDeque::new(),
             zaps: Vec::new(),
             along: Along::default(),
+            samples: Samples::default(),
             loans: Vec::new(),
-            zeros,
+            zeros: make_zeros()?,
             doomed: Vec::new(),
             closing: Vec::new(),
             deferred: Vec::new(),

@@ -278,6 +278,7 @@ impl Engine {
         if let Some(object) = row.take_if(|object| object.id == id) {
             self.records.give_back(object.record, object.pages);
             self.drop_private(&object);
+            self.forget_samples(id);
         }
     }
 }

@@ -172,13 +172,17 @@ impl Engine {
         self.settle();
         let more = self.bequeath();
         self.bury_orphans();
+        let period = self.end_periods();
         self.settle();
         let due = if more { Some(0) } else { self.next_due(pager) };
         let again = (!self.deferred.is_empty()).then(|| self.now.get() + LOOK_AGAIN);
         let watch = self.watch();
         self.pager = 0;
         self.in_round = false;
-        [due, again, watch, self.orphans_due()].into_iter().flatten().min()
+        [due, again, watch, self.orphans_due(), period]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn turn(&mut self, turn: Turn) {

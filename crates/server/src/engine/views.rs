@@ -181,12 +181,15 @@ impl Engine {
                 *owned.entry(view.owner).or_default() += 1;
             }
         }
-        let share = |(reservation, owned)| ShareView {
-            reservation,
-            owned,
-            listed: owned,
-            sampled_max: 0,
-            sampled_average: 0.0,
+        let share = |(reservation, owned)| {
+            let (sampled_max, sampled_average) = self.sampled(object.id, reservation);
+            ShareView {
+                reservation,
+                owned,
+                listed: owned,
+                sampled_max,
+                sampled_average,
+            }
         };
         owned.into_iter().map(share).collect()
     }

@@ -1,0 +1,165 @@
+//! Which pages of shared objects a client references in each period, and private memory that is left alone.
+//!
+//! At the end of each period all mappings of shared objects are dropped; a fault on a page is its reference.
+
+use crate::engine::Engine;
+use crate::engine::keys::ClientId;
+use crate::engine::rows::SegmentKind;
+use crate::error::EngineError;
+use freehold_core::id::{ObjectId, ReservationId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// The shortest period: a shorter one would keep the server busy with nothing else.
+const SHORTEST: Duration = Duration::from_millis(10);
+/// Ranges that one client has left alone, at most.
+const MOST_KEPT: usize = 1_024;
+
+/// References to one object by the tasks of one reservation.
+#[derive(Debug, Default)]
+struct References {
+    ever: BTreeSet<u32>,
+    now: BTreeSet<u32>,
+    sum: u64,
+}
+
+/// What is being sampled.
+#[derive(Debug, Default)]
+pub(super) struct Samples {
+    /// By client: the period in nanoseconds, and when it ends.
+    periods: BTreeMap<ClientId, (u64, u64)>,
+    references: BTreeMap<(ObjectId, Option<ReservationId>), References>,
+    /// Periods that have ended, of each reservation.
+    ended: BTreeMap<Option<ReservationId>, u64>,
+}
+
+impl Engine {
+    /// Samples which shared pages a client references in each period; zero ends it.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchClient`]; [`EngineError::Limit`] for a period of less than 10 ms.
+    pub fn sample(&mut self, client: ClientId, period: Duration) -> Result<(), EngineError> {
+        self.begin();
+        if self.client(client).is_none() {
+            return Err(EngineError::NoSuchClient);
+        }
+        if period.is_zero() {
+            self.samples.periods.remove(&client);
+            return Ok(());
+        }
+        if period < SHORTEST {
+            return Err(EngineError::Limit {
+                what: "samples: a period is 10 ms at least",
+            });
+        }
+        let nanos = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        let end = self.now.get().saturating_add(nanos);
+        self.samples.periods.insert(client, (nanos, end));
+        self.zap_shared(client);
+        self.ends.ring(0);
+        self.settle();
+        Ok(())
+    }
+
+    pub(super) fn is_sampled(&self, client: ClientId) -> bool {
+        self.samples.periods.contains_key(&client)
+    }
+
+    /// A task of a sampled client has faulted on a shared page.
+    pub(super) fn note_reference(&mut self, client: ClientId, address: u64, object: ObjectId, page: u32) {
+        if self.samples.periods.is_empty() || !self.is_sampled(client) {
+            return;
+        }
+        let segment = self.client(client).and_then(|client| client.segment(address));
+        let task = segment.and_then(|(_, segment)| self.tasks.at(segment.task.index()));
+        let Some(reservation) = task.map(|task| task.reservation) else {
+            return;
+        };
+        let references = self.samples.references.entry((object, reservation)).or_default();
+        references.ever.insert(page);
+        references.now.insert(page);
+    }
+
+    /// Ends periods that are over; when the next one is.
+    pub(super) fn end_periods(&mut self) -> Option<u64> {
+        let now = self.now.get();
+        let over = self.samples.periods.iter().filter(|(_, (_, end))| *end <= now);
+        let over: Vec<ClientId> = over.map(|(id, _)| *id).collect();
+        for id in over {
+            let Some(client) = self.client(id) else {
+                self.samples.periods.remove(&id);
+                continue;
+            };
+            let tasks = client.tasks.iter().filter_map(|key| self.tasks.at(key.index()));
+            let reservations: BTreeSet<_> = tasks.map(|task| task.reservation).collect();
+            for reservation in reservations {
+                *self.samples.ended.entry(reservation).or_default() += 1;
+                let mine = self
+                    .samples
+                    .references
+                    .iter_mut()
+                    .filter(|((_, whose), _)| *whose == reservation);
+                for (_, references) in mine {
+                    references.sum += references.now.len() as u64;
+                    references.now.clear();
+                }
+            }
+            if let Some((period, end)) = self.samples.periods.get_mut(&id) {
+                *end = now.saturating_add(*period);
+            }
+            self.zap_shared(id);
+        }
+        self.samples.periods.values().map(|(_, end)| *end).min()
+    }
+
+    fn zap_shared(&mut self, id: ClientId) {
+        let Some(client) = self.client(id) else { return };
+        let shared = client
+            .space
+            .iter()
+            .filter(|(_, segment)| segment.kind != SegmentKind::Private);
+        let ranges: Vec<(u64, u64)> = shared.map(|(start, segment)| (*start, segment.end)).collect();
+        for (start, end) in ranges {
+            let pages = u32::try_from((end - start) / crate::PAGE).unwrap_or(u32::MAX);
+            self.order_zap(id, start, pages);
+        }
+    }
+
+    /// Distinct pages of an object that sampled clients of a reservation referenced, and the mean of a period.
+    pub(super) fn sampled(&self, object: ObjectId, reservation: Option<ReservationId>) -> (u32, f64) {
+        let Some(references) = self.samples.references.get(&(object, reservation)) else {
+            return (0, 0.0);
+        };
+        let periods = self.samples.ended.get(&reservation).copied().unwrap_or(0);
+        #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
+        let average = if periods == 0 {
+            0.0
+        } else {
+            references.sum as f64 / periods as f64
+        };
+        (u32::try_from(references.ever.len()).unwrap_or(u32::MAX), average)
+    }
+
+    /// What was sampled of an object that is gone is forgotten.
+    pub(super) fn forget_samples(&mut self, object: ObjectId) {
+        self.samples.references.retain(|(of, _), _| *of != object);
+    }
+
+    /// Leaves private memory where it is from now on.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchClient`], [`EngineError::Range`], [`EngineError::Limit`].
+    pub fn keep(&mut self, client: ClientId, address: u64, length: u64) -> Result<(), EngineError> {
+        let aligned = address.is_multiple_of(crate::PAGE) && length.is_multiple_of(crate::PAGE) && length > 0;
+        let end = address.checked_add(length).filter(|_| aligned);
+        let end = end.ok_or(EngineError::Range { what: "private memory" })?;
+        let row = self.client_mut(client).ok_or(EngineError::NoSuchClient)?;
+        if row.kept.len() >= MOST_KEPT {
+            return Err(EngineError::Limit {
+                what: "ranges that are left alone",
+            });
+        }
+        row.kept.push((address, end));
+        Ok(())
+    }
+}
