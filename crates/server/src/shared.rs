@@ -66,6 +66,7 @@ impl Shared {
                 // Whoever waits for the report may have gone.
                 let _ = report.send((pager, prepare(cpu, shared.priority())));
                 drop(report);
+                let _abort = AbortOnPanic;
                 shared.page(pager, &poll, &ending);
             });
             pagers.threads.push(thread.map_err(|_| EngineError::System {
@@ -99,6 +100,17 @@ impl Shared {
             turns.clear();
             turns.extend(events.iter().take(count).filter_map(Turn::of));
             due = self.engine().round(pager, &turns);
+        }
+    }
+}
+
+/// Ends the process where a pager thread panics: no client runs on with pages that nobody knows of any more.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
         }
     }
 }
