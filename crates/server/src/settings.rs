@@ -35,6 +35,9 @@ pub struct Settings {
     pub cpus: Vec<usize>,
 }
 
+/// Pages of objects under the regime `none` together: 2 GiB, for which the table takes 2 MiB.
+const COMPARED: u32 = 1 << 19;
+
 impl Settings {
     /// A server of `frames` frames with four times as many pages, but at least 2 GiB of them, which are kept in memory.
     /// Private memory is counted in pieces of 4 MiB, however little of one is used.
@@ -49,7 +52,7 @@ impl Settings {
             tasks: 2_048,
             mappings: 16_384,
             clients: 256,
-            compared_pages: PageCount::ZERO,
+            compared_pages: PageCount::new(pages.min(COMPARED)),
             shared_locks: PageCount::new(65_536),
             store: Backing::Memory {
                 latency: Duration::ZERO,
