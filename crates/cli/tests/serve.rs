@@ -413,3 +413,41 @@ fn explanations_of_a_client(server: &Server, address: usize) {
     );
     assert!(matches!(metrics, Ok(Said::Document(text)) if text.contains("task=\"brush\"")));
 }
+
+#[test]
+fn a_reservation_waits_for_frames_that_others_use_and_gets_them() {
+    let server = Server::start(&SMALL);
+    let mut options = Options::named("hog");
+    options.socket = Some(server.socket.clone());
+    let connection = match Connection::open(&options) {
+        Ok(connection) => connection,
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            return;
+        }
+    };
+    let spec = RegionSpec {
+        name: "heap",
+        pages: 3_500,
+        kind: RegionKind::Private,
+        regime: Regime::Conserve,
+    };
+    let region = connection.open_region(&spec).unwrap();
+    let task = connection.add_task(None, 0, "hog").unwrap();
+    let mapping = task.map(&region).unwrap();
+    for page in 0..3_500_u32 {
+        mapping.write_word(page as usize * 512, u64::from(page)).unwrap();
+    }
+    let mut peer = server.observe();
+    let judged: WhatIf = {
+        let output = server.run(&["explain", "--what-if", "8MiB", "--json"]);
+        serde_json::from_value(document(&output)).unwrap()
+    };
+    assert!(judged.admitted && judged.to_gather > 1_000, "{judged:?}");
+    assert!(matches!(reserve(&mut peer, "late", 2_048), Said::Reserved(..)));
+    assert_eq!(peer.must_be_served()["reservations"][0]["held"], 2_048);
+    // Nothing of the one that gave way is lost.
+    for page in 0..3_500_u32 {
+        assert_eq!(mapping.read_word(page as usize * 512), Some(u64::from(page)));
+    }
+}
