@@ -152,7 +152,7 @@ impl Session {
                 "a sampling period is at least 1 ms: every referenced page costs a fault in each",
             ));
         }
-        super::later::sample(world, client, period)?;
+        world.shared.engine().sample(client, period)?;
         Ok(Reply::Done(Vec::new()))
     }
 
@@ -170,7 +170,7 @@ impl Session {
 
     pub(super) fn keep(&self, world: &World, address: u64, length: u64) -> Result<Reply, Refused> {
         let client = self.process()?;
-        super::later::keep(world, client, address, length)?;
+        world.shared.engine().keep(client, address, length)?;
         Ok(Reply::Done(Vec::new()))
     }
 

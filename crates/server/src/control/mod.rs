@@ -9,7 +9,6 @@ mod connection;
 mod descriptors;
 mod handles;
 mod holdings;
-mod later;
 mod objects;
 mod refused;
 mod reply;
