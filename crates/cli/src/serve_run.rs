@@ -71,13 +71,32 @@ pub(crate) fn arguments(scenario: &Scenario) -> Vec<OsString> {
         ("--parallel", u64::from(store.parallel)),
         ("--capacity", capacity),
     ];
-    let mut arguments: Vec<OsString> = vec!["serve-run".into()];
-    for (name, number) in numbers {
-        arguments.push(format!("{name}={number}").into());
-    }
+    let mut arguments = words(&numbers);
     arguments.push(format!("--store={}", store.kind.name()).into());
     arguments.extend(["--directory".into(), store.directory.clone().into_os_string()]);
     arguments
+}
+
+/// The same for a server with so many frames and pages, and a store in memory without latency.
+pub(crate) fn plain(frames: u32, pages: u32) -> Vec<OsString> {
+    let mut arguments = words(&[
+        ("--frames", frames.into()),
+        ("--pages", pages.into()),
+        ("--compared-pages", 0),
+        ("--shared-locks", 0),
+        ("--priority", PRIORITY.into()),
+        ("--latency", 0),
+        ("--parallel", 1),
+        ("--capacity", 0),
+    ]);
+    arguments.extend(["--store=memory".into(), "--directory=.".into()]);
+    arguments
+}
+
+fn words(numbers: &[(&str, u64)]) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec!["serve-run".into()];
+    words.extend(numbers.iter().map(|(name, number)| format!("{name}={number}").into()));
+    words
 }
 
 /// Above every fixed priority of the run, as far as there is room: a fault is not to wait behind a task.

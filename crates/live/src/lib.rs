@@ -34,4 +34,4 @@ pub use available::MemoryLimit;
 pub use error::LiveError;
 pub use lockstep::run_in_lockstep;
 pub use run::{Options, Outcome, profile, run, run_with};
-pub use served::{Launch, Server, ServerError, run_on_server};
+pub use served::{Launch, OwnServer, Server, ServerError, run_on_server};

@@ -19,6 +19,7 @@ pub(crate) mod isolation;
 pub(crate) mod operations;
 mod programs;
 pub(crate) mod rounds;
+mod served;
 pub(crate) mod shared;
 mod sim;
 mod soft;
@@ -67,7 +68,7 @@ struct Bench {
     run: fn(Effort) -> Result<Found, Failure>,
 }
 
-const BENCHES: [Bench; 12] = [
+const BENCHES: &[Bench] = &[
     Bench {
         name: "core",
         about: "one fault event handled by the core with all that follows from it, tables in the cache",
@@ -103,6 +104,15 @@ const BENCHES: [Bench; 12] = [
         judged: Judged::RatioP50,
         goal: 1.25,
         run: soft::run,
+    },
+    Bench {
+        name: "fault-soft-server",
+        about: "a fault on a resident page that is not mapped, served by the memory server",
+        floor: "message mode: a SCHED_FIFO thread on the same CPU reads the message, UFFDIO_CONTINUE",
+        unit: "ns",
+        judged: Judged::RatioP50,
+        goal: 1.5,
+        run: served::run,
     },
     Bench {
         name: "fault-soft-four",

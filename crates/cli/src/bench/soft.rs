@@ -40,7 +40,7 @@ fn floor(samples: &mut Samples, walks: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-fn ours(samples: &mut Samples, walks: u32) -> Result<(), Failure> {
+pub(super) fn ours(samples: &mut Samples, walks: u32) -> Result<(), Failure> {
     let pager = world::pager(PAGES + 64, PAGES)?;
     let reservation = world::reserve(&pager, PAGES + 64)?;
     let object = world::object(&pager, ObjectKind::Private, PAGES, Regime::Conserve)?;

@@ -15,7 +15,7 @@ use freehold_linux::clock;
 use freehold_scenario::results::Laws;
 use freehold_scenario::{self as scenario, ReservationIndex, Scenario, Sharing, plan};
 
-use super::process::{self, Process};
+use super::process::{self, OwnServer};
 use super::status::{Status, Store};
 use super::{Server, ServerError};
 use crate::collect::{self, Counts};
@@ -54,7 +54,7 @@ pub(crate) struct ServedMachine {
     connection: Connection,
     before: Store,
     _files: Option<Files>,
-    process: Option<Process>,
+    process: Option<OwnServer>,
 }
 
 /// A directory for files that stand for regions, where the server is not of this run.
@@ -77,7 +77,7 @@ impl ServedMachine {
         let (process, files, connection) = match server {
             Server::Own(launch) => {
                 crate::machine::check_memory(scenario)?;
-                let (process, connection) = Process::start(launch)?;
+                let (process, connection) = OwnServer::start(launch)?;
                 (Some(process), None, connection)
             }
             Server::At(socket) => {
@@ -163,7 +163,7 @@ impl ServedMachine {
 
     /// A file of zeros, which is what a region of kind file holds.
     fn zeros(&self, region: &scenario::Region) -> Result<(File, PathBuf), LiveError> {
-        let own = self.process.as_ref().map(Process::directory);
+        let own = self.process.as_ref().map(OwnServer::directory);
         let directory = own.or(self._files.as_ref().map(|files| files.0.as_path()));
         let path = directory.unwrap_or(Path::new(".")).join(&region.name);
         let length = u64::from(region.pages.get()) * PAGE_SIZE as u64;

@@ -16,7 +16,7 @@ use freehold_rt::stop::StopFlag;
 use freehold_scenario::Scenario;
 use freehold_scenario::results::{Placement, RunResult};
 
-pub use process::Launch;
+pub use process::{Launch, OwnServer};
 
 pub(crate) use machine::ServedTask;
 

@@ -30,14 +30,17 @@ pub struct Launch {
 
 /// A directory with the socket, and the process that listens there. Dropping it ends both.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct OwnServer {
     child: Child,
     directory: PathBuf,
 }
 
-impl Process {
+impl OwnServer {
     /// Starts a server and waits until it answers.
-    pub(crate) fn start(launch: &Launch) -> Result<(Self, Connection), ServerError> {
+    ///
+    /// # Errors
+    /// See [`ServerError`]; nothing is left behind.
+    pub fn start(launch: &Launch) -> Result<(Self, Connection), ServerError> {
         let directory = directory().map_err(ServerError::Directory)?;
         let socket = directory.join("socket");
         let child = Command::new(&launch.program)
@@ -100,7 +103,7 @@ pub(crate) fn directory() -> Result<PathBuf, std::io::Error> {
     Ok(path)
 }
 
-impl Drop for Process {
+impl Drop for OwnServer {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         let until = clock::now().saturating_add(LEAVE);
