@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use freehold_core::units::FrameCount;
+use freehold_live::memory_available;
 use freehold_scenario::{parse_size, parse_time};
 use freehold_server::log::{self, Format};
 use freehold_server::serve::{self, Options, ServeError, SocketError};
@@ -18,6 +19,8 @@ use crate::status::{Failure, Status};
 
 /// Frames that the smallest pool has.
 const LEAST: u32 = 64;
+/// Bytes of a frame.
+const PAGE: u64 = 4096;
 
 /// Options of `freehold serve`.
 #[derive(Debug, clap::Args)]
@@ -160,6 +163,7 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
         Some(pool) => pool,
         None => half_of_available()?,
     };
+    refuse_what_is_not_there(pool)?;
     if pool.get() < LEAST {
         return Err(Failure::Input(format!(
             "--pool: at least {LEAST} frames (256KiB) are needed"
@@ -217,13 +221,22 @@ fn backing(store: &StoreArguments, pool: FrameCount) -> Backing {
 }
 
 fn half_of_available() -> Result<FrameCount, Failure> {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    let frames = kilobytes.map(|kilobytes| kilobytes / 4 / 2);
-    let frames = frames.and_then(|frames| u32::try_from(frames).ok());
+    let frames = memory_available().and_then(|(bytes, _)| u32::try_from(bytes / PAGE / 2).ok());
     let unknown = || Failure::Run("how much memory is available is not known: give --pool".to_owned());
     frames.map(FrameCount::new).ok_or_else(unknown)
+}
+
+/// A pool that the machine, or the cgroup, does not have would end others sooner than be refused.
+fn refuse_what_is_not_there(pool: FrameCount) -> Result<(), Failure> {
+    let bytes = u64::from(pool.get()) * PAGE;
+    match memory_available() {
+        Some((available, limit)) if bytes > available => Err(Failure::Input(format!(
+            "--pool: {} MiB are asked for, {} MiB are available {limit}: make the pool smaller",
+            bytes >> 20,
+            available >> 20
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {

@@ -127,7 +127,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     };
     let input = std::io::stdin().as_fd().try_clone_to_owned();
     let stop = input.map_err(|error| Failure::Run(format!("no standard input: {error}")))?;
-    match serve::serve(&options, &stop) {
+    let served = serve::serve(&options, &stop);
+    // The directory is the run's, which removes it too; but it may have been killed.
+    let lock = PathBuf::from(format!("{}.lck", arguments.socket.display()));
+    let _ = std::fs::remove_file(lock);
+    let _ = arguments.socket.parent().map(std::fs::remove_dir);
+    match served {
         Ok(()) => Ok(Status::Done),
         Err(error) => Err(Failure::Run(error.to_string())),
     }

@@ -45,6 +45,12 @@ const VERSION_2: Files = Files {
     cache: ["inactive_file", "active_file"],
 };
 
+/// The bytes that are available to this process now, and what limits them. None where nothing is said.
+#[must_use]
+pub fn memory_available() -> Option<(u64, MemoryLimit)> {
+    available(Path::new("/"))
+}
+
 /// The bytes that are available and what limits them; `root` is the directory `/`. None where nothing is said.
 pub(crate) fn available(root: &Path) -> Option<(u64, MemoryLimit)> {
     let machine = machine(root).map(|bytes| (bytes, MemoryLimit::Machine));

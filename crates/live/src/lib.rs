@@ -30,7 +30,7 @@ mod usage;
 mod watch;
 mod worker;
 
-pub use available::MemoryLimit;
+pub use available::{MemoryLimit, memory_available};
 pub use error::LiveError;
 pub use lockstep::run_in_lockstep;
 pub use run::{Options, Outcome, profile, run, run_with};

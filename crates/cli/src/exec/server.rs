@@ -38,7 +38,7 @@ impl Own {
         command
             .arg("serve")
             .arg("--log-level")
-            .arg("warn")
+            .arg("error")
             .arg("--socket")
             .arg(&socket);
         if let Some(frames) = reserve {
