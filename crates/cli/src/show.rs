@@ -46,8 +46,26 @@ fn page(status: &StatusDocument) -> String {
             parts.push(format!("{title}\n{table}"));
         }
     }
+    parts.extend(absent(&status.objects));
     parts.push(foot(status));
     parts.join("\n")
+}
+
+/// Objects worth a line: of which something is in memory, those with most of it first, and regions.
+pub(crate) fn present(rows: &[ObjectStatus]) -> Vec<&ObjectStatus> {
+    let mut present: Vec<&ObjectStatus> = rows.iter().filter(|row| is_present(row)).collect();
+    present.sort_by_key(|row| std::cmp::Reverse(row.resident));
+    present
+}
+
+fn is_present(row: &ObjectStatus) -> bool {
+    row.resident > 0 || row.kind != "file"
+}
+
+/// How many others there are.
+pub(crate) fn absent(rows: &[ObjectStatus]) -> Option<String> {
+    let absent = rows.iter().filter(|row| !is_present(row)).count();
+    (absent > 0).then(|| format!("and {absent} files of which nothing is in memory\n"))
 }
 
 fn head(status: &StatusDocument) -> String {
@@ -213,7 +231,7 @@ fn objects(rows: &[ObjectStatus]) -> TextTable {
         ("owned", LEFT),
     ];
     let mut table = TextTable::new(&columns);
-    for row in rows {
+    for row in present(rows) {
         table.row([
             row.name.clone(),
             row.kind.clone(),

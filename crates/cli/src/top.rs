@@ -295,7 +295,7 @@ fn shared(status: &StatusDocument) -> TextTable {
         ("resident", RIGHT),
     ];
     let mut table = TextTable::new(&[&columns[..], &[("mapped by", LEFT), ("owned/listed", LEFT)]].concat());
-    for row in &status.objects {
+    for row in show::present(&status.objects) {
         table.row([
             row.name.clone(),
             row.sharing.clone(),

@@ -115,8 +115,11 @@ fn page(document: &Value) -> String {
         ("frames conserved", right),
         ("frames locked", right),
     ]);
-    let regions = document["regions"].as_array().cloned().unwrap_or_default();
-    for region in &regions {
+    let mut regions = document["regions"].as_array().cloned().unwrap_or_default();
+    regions.sort_by_key(|region| std::cmp::Reverse(region["max"].as_u64()));
+    let used = |region: &&Value| region["max"].as_u64() != Some(0);
+    let unused = regions.len() - regions.iter().filter(used).count();
+    for region in regions.iter().filter(used) {
         let count = |field: &str| {
             region[field]
                 .as_u64()
@@ -136,10 +139,10 @@ fn page(document: &Value) -> String {
             count("frames_spel"),
         ]);
     }
-    let missing = if regions.is_empty() {
-        "These processes share no object.\n"
-    } else {
-        ""
+    let missing = match (regions.is_empty(), unused) {
+        (true, _) => "These processes share no object.\n".to_owned(),
+        (false, 0) => String::new(),
+        (false, unused) => format!("and {unused} objects that none of them touched\n"),
     };
     format!("{table}{missing}Pages of 4 KiB: Max touched at all, Avg in a period, by each of n reservations.\n")
 }

@@ -158,8 +158,18 @@ fn explain_process(explanation: &mut Explanation, view: &EngineView, look: &Look
         client.private_stored
     ));
     let mapped = |object: &&ObjectView| object.mappers.iter().any(|mapper| mapper.client == client.id);
+    let mut absent = 0_u32;
     for object in view.objects.iter().filter(mapped) {
-        explanation.charged.extend(charges(view, object));
+        if object.resident > 0 {
+            explanation.charged.extend(charges(view, object));
+        } else {
+            absent += 1;
+        }
+    }
+    if absent > 0 {
+        explanation.charged.push(format!(
+            "nobody is charged for {absent} files that it maps: nothing of them is in frames"
+        ));
     }
     explanation.unprotected = unprotected(client);
 }
