@@ -6,12 +6,11 @@ use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
 use crate::engine::outbox::{About, Follow, Outbox, Outstanding};
 use crate::engine::rows::{Client, Content, Which};
 use crate::engine::slots::Slots;
-use crate::engine::{End, Engine, turns};
+use crate::engine::{End, Engine};
 use crate::error::EngineError;
 use crate::times::Times;
 use freehold_core::fact::Request;
 use freehold_linux::userfault::{Features, Userfault};
-use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -111,6 +110,7 @@ impl Engine {
             self.clients.remove(id.index(), id.generation());
             return Err(error);
         }
+        self.place_agent(id);
         let handover = Handover {
             channel,
             transfer,
@@ -146,12 +146,7 @@ impl Engine {
         let Some(mut client) = self.clients.remove(id.index(), id.generation()) else {
             return;
         };
-        if let Some(poll) = self.polls.get(client.pager) {
-            for (fd, _) in turns::sources(&client) {
-                // A descriptor that is not there need not be taken out.
-                let _ = epoll::delete(poll, fd);
-            }
-        }
+        self.listen_no_more(&client);
         self.leave_family(&client);
         for Outstanding { about, .. } in client.outbox.abandon() {
             self.answered_by_nobody(about);
@@ -203,13 +198,6 @@ impl Engine {
             .map(|userfault| (userfault.as_fd(), Which::Private));
         shared.into_iter().chain(private)
     }
-
-    /// The pager thread on whose CPU the process runs, as far as that can be told; else the first.
-    pub(super) fn pager_for(&self, pid: u32) -> usize {
-        let cpu = cpu_of(pid);
-        let found = cpu.and_then(|cpu| self.cpus.iter().position(|own| *own == cpu));
-        found.unwrap_or(0)
-    }
 }
 
 fn adopt(fd: OwnedFd, what: &'static str) -> Result<Userfault, EngineError> {
@@ -217,11 +205,4 @@ fn adopt(fd: OwnedFd, what: &'static str) -> Result<Userfault, EngineError> {
         what,
         why: "it is not a userfaultfd",
     })
-}
-
-/// The CPU on which a process's first thread ran last.
-fn cpu_of(pid: u32) -> Option<usize> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_ascii_whitespace().nth(36)?.parse().ok()
 }

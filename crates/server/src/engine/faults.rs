@@ -24,6 +24,7 @@ impl Engine {
                 if let Some(client) = self.client_mut(id) {
                     client.faults += 1;
                 }
+                self.stay_near(id, thread);
                 self.fault(Claim {
                     client: id,
                     which,

@@ -17,6 +17,7 @@ mod faults;
 mod forks;
 mod keys;
 mod laws;
+mod near;
 mod objects;
 mod orphans;
 mod outbox;

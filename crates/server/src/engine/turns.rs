@@ -122,6 +122,16 @@ impl Engine {
         Ok(())
     }
 
+    /// Has nobody wait for a client any more.
+    pub(super) fn listen_no_more(&self, client: &Client) {
+        if let Some(poll) = self.polls.get(client.pager) {
+            for (fd, _) in sources(client) {
+                // A descriptor that is not there need not be taken out.
+                let _ = epoll::delete(poll, fd);
+            }
+        }
+    }
+
     /// What a pager thread waits on.
     pub(crate) fn poll(&self, pager: usize) -> Option<OwnedFd> {
         self.polls.get(pager)?.try_clone().ok()

@@ -9,6 +9,7 @@ use freehold_core::id::ReservationId;
 use freehold_core::limits::{PageRange, Regime, ReservationKind, ReservationSpec};
 use freehold_core::units::{FrameCount, PageCount, PageIndex};
 use freehold_core::view::TaskCounts;
+use freehold_linux::ThreadId;
 use freehold_linux::socket::PacketSocket;
 use freehold_server::{
     ClientId, ClientRole, Engine, MapKey, MapRequest, NewClient, ObjectKey, Pagers, RegionRequest, Settings, Shared,
@@ -93,6 +94,7 @@ pub(crate) struct Client {
     process: Child,
     socket: PacketSocket,
     pub(crate) id: ClientId,
+    agent: u32,
     shared: Arc<Shared>,
 }
 
@@ -136,6 +138,7 @@ impl Client {
             process,
             socket: mine,
             id,
+            agent: 0,
             shared: Arc::clone(&server.shared),
         }
     }
@@ -172,6 +175,7 @@ impl Client {
             process,
             socket: mine,
             id,
+            agent: u32::from_le_bytes(buffer),
             shared: Arc::clone(&server.shared),
         }
     }
@@ -193,6 +197,12 @@ impl Client {
 
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
+    }
+
+    /// The thread of a program that carries orders out.
+    pub(crate) fn agent(&self) -> ThreadId {
+        let agent = i32::try_from(self.agent).ok();
+        agent.and_then(ThreadId::from_raw).expect("a program")
     }
 
     pub(crate) fn task(&self, reservation: Option<ReservationId>) -> TaskKey {

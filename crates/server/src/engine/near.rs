@@ -1,0 +1,123 @@
+//! The server beside its clients: who is served from the CPU on which it runs waits for no wake-up across CPUs, which
+//! costs several times what a fault does.
+//!
+//! A client is handed over between two steps, with the engine locked. Nothing of it is lost: what is unread in its
+//! descriptors is ready in the new pager thread's epoll from the moment it is there, and an end of a transfer that the
+//! old one is told of is as good as one told to the new, since both belong to the engine and not to a pager thread.
+
+use crate::engine::Engine;
+use crate::engine::keys::ClientId;
+use freehold_linux::ThreadId;
+use freehold_linux::sched;
+use std::fs::File;
+use std::io::Read;
+
+/// Every one of so many first faults is looked at: a program that has just begun has not settled.
+const FIRST: u64 = 4;
+/// Then one of so many.
+const EVERY: u64 = 64;
+/// Longer than what `/proc` says of a thread.
+const LONGEST: usize = 1024;
+
+impl Engine {
+    /// A thread of a client has faulted: now and then, looks where it runs, and has that CPU's pager thread serve it.
+    pub(super) fn stay_near(&mut self, id: ClientId, thread: u32) {
+        let Some(client) = self.client(id) else { return };
+        let due = client.faults <= FIRST || client.faults.is_multiple_of(EVERY);
+        if !due || thread == client.agent_thread || client.pid == 0 {
+            return;
+        }
+        let pager = self.pager_near(client.pid, thread);
+        if let Some(pager) = pager.filter(|pager| *pager != client.pager) {
+            self.hand_over(id, pager);
+        }
+    }
+
+    /// Has another pager thread serve a client from now on.
+    fn hand_over(&mut self, id: ClientId, pager: usize) {
+        let Some(client) = self.client(id) else { return };
+        let before = client.pager;
+        self.listen_no_more(client);
+        self.set_pager(id, pager);
+        if self.listen_to(id).is_err() {
+            // Some of it may be heard already; nobody hears it twice.
+            if let Some(client) = self.client(id) {
+                self.listen_no_more(client);
+            }
+            self.set_pager(id, before);
+            if self.listen_to(id).is_err() {
+                self.expel(id, "it cannot be waited for any more");
+                return;
+            }
+        }
+        self.place_agent(id);
+    }
+
+    fn set_pager(&mut self, id: ClientId, pager: usize) {
+        if let Some(client) = self.client_mut(id) {
+            client.pager = pager;
+        }
+    }
+
+    /// Puts the agent thread of a client beside its pager thread, as far as that is allowed.
+    pub(super) fn place_agent(&self, id: ClientId) {
+        let Some(client) = self.client(id) else { return };
+        let (Some(&cpu), agent) = (self.cpus.get(client.pager), client.agent_thread) else {
+            return;
+        };
+        // Only a thread of that process: the number is the client's word.
+        if cpu_of(client.pid, agent).is_none() {
+            return;
+        }
+        let thread = i32::try_from(agent).ok().and_then(ThreadId::from_raw);
+        // Where it is refused, by the client's own CPU set for one, the agent is woken from afar.
+        let _ = thread.is_some_and(|thread| sched::pin(thread, cpu).is_ok());
+    }
+
+    /// The pager thread on whose CPU a thread of a process runs, as far as that can be told.
+    fn pager_near(&self, pid: u32, thread: u32) -> Option<usize> {
+        let cpu = cpu_of(pid, thread)?;
+        self.cpus.iter().position(|own| *own == cpu)
+    }
+
+    /// The pager thread for a process of which nothing is known yet: the one on whose CPU its first thread runs, else
+    /// the first.
+    pub(super) fn pager_for(&self, pid: u32) -> usize {
+        self.pager_near(pid, pid).unwrap_or(0)
+    }
+}
+
+/// The CPU on which a thread of a process ran last.
+fn cpu_of(pid: u32, thread: u32) -> Option<usize> {
+    let mut text = [0; LONGEST];
+    let mut file = File::open(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
+    let length = file.read(&mut text).ok()?;
+    processor(text.get(..length)?)
+}
+
+/// The 39th field of what `/proc` says of a thread, whose second may hold anything.
+fn processor(stat: &[u8]) -> Option<usize> {
+    let rest = stat.rsplit(|byte| *byte == b')').next()?;
+    let rest = std::str::from_utf8(rest).ok()?;
+    rest.split_ascii_whitespace().nth(36)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cpu_of, processor};
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let fields: Vec<String> = (3..53).map(|at: u32| at.to_string()).collect();
+        let stat = format!("7 (a) b 1 2 (3)) {}\n", fields.join(" "));
+        assert_eq!(processor(stat.as_bytes()), Some(39));
+        assert_eq!(processor(b"7 (cut off) S 1"), None);
+    }
+
+    #[test]
+    fn only_threads_of_the_process_are_found() {
+        let me = std::process::id();
+        assert!(cpu_of(me, me).is_some(), "the first thread runs somewhere");
+        assert_eq!(cpu_of(me, 1), None, "the first process is no thread of this one");
+    }
+}
