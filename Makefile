@@ -22,9 +22,14 @@ build: setup ## build the command freehold and the agent that it loads into prog
 	@echo '== building freehold (release)'
 	$(CARGO) build --release --locked -p freehold -p freehold-agent
 
-demo: build ## two tasks share a region, live, under none, spc and spel: who misses what and why
+demo: build ## two tasks share a region, live, under none, spc and spel: who misses what and why; then a program
 	@echo '== two tasks, one region, real pages: under none, spc and spel'
 	@$(FREEHOLD) run $(DEMO) --engine live || { status=$$?; \
+	  echo; echo "== the demo ended with status $$status; what this machine can do:"; \
+	  $(FREEHOLD) doctor; exit $$status; }
+	@echo '== an ordinary program, which knows nothing of it, in a reservation of 8 MiB'
+	@$(FREEHOLD) exec --reserve 8MiB -- sh -c \
+	  'seq 2000000 | sort -rn | tail -n 1 >/dev/null & sleep 1; $(FREEHOLD) status; wait' || { status=$$?; \
 	  echo; echo "== the demo ended with status $$status; what this machine can do:"; \
 	  $(FREEHOLD) doctor; exit $$status; }
 
