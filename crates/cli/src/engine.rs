@@ -158,6 +158,11 @@ impl Session {
         self.arguments.engine
     }
 
+    /// Where the core is when live.
+    pub(crate) fn placement(&self) -> Placement {
+        self.arguments.placement
+    }
+
     /// Set when the run is to end early.
     pub(crate) fn stop(&self) -> &AtomicBool {
         &self.stop
@@ -295,6 +300,15 @@ impl fmt::Display for Engine {
         f.write_str(match self {
             Self::Sim => "sim",
             Self::Live => "live",
+        })
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Embedded => "embedded",
+            Self::Server => "server",
         })
     }
 }

@@ -101,6 +101,28 @@ fn what_is_live_measures_what_it_says() {
 }
 
 #[test]
+fn what_a_server_serves_measures_what_it_says() {
+    if !can_run_live() {
+        return;
+    }
+    let served = ["--placement", "server"];
+    let listed = stdout(&run(&[&["bench", "--list", "--names"][..], &served].concat()));
+    let listed: Vec<&str> = listed.lines().collect();
+    assert_eq!(listed, ["fault-soft", "fault-fill", "evict-fill", "isolation"]);
+    for name in listed {
+        let quick = ["bench", name, "--rounds", "1", "--quick", "--json"];
+        let output = run(&[&quick[..], &served].concat());
+        assert_eq!(status(&output), 0, "{name}: {}", stderr(&output));
+        let found = document(&output);
+        assert_eq!(found["bench"], name);
+        assert_shape(&found);
+    }
+    let output = run(&[&["bench", "metadata"][..], &served].concat());
+    assert_eq!(status(&output), 2);
+    assert!(stderr(&output).contains("isolation"), "{}", stderr(&output));
+}
+
+#[test]
 fn the_core_is_counted_in_instructions_or_says_that_it_is_not() {
     if !can_run_live() {
         return;

@@ -16,12 +16,12 @@ use super::rounds::{Effort, Found, Samples, refused};
 use super::world::{self, WORDS};
 use crate::status::Failure;
 
-const FRAMES: u32 = 1024;
-const PAGES: u32 = 2 * FRAMES;
+pub(super) const FRAMES: u32 = 1024;
+pub(super) const PAGES: u32 = 2 * FRAMES;
 /// Pages evicted together: what the core does in a reservation of this size.
-const BATCH: usize = 16;
+pub(super) const BATCH: usize = 16;
 /// Walks over all pages in one round, after two that reach the steady state.
-const WALKS: u32 = 10;
+pub(super) const WALKS: u32 = 10;
 
 pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
     let mut found = Found::new()?;
@@ -47,7 +47,7 @@ pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
 
 /// System calls of the pager, and what they were for.
 #[derive(Clone, Copy, Debug, Default)]
-struct Calls {
+pub(super) struct Calls {
     faults: f64,
     zaps: f64,
     punches: f64,
@@ -65,7 +65,10 @@ impl Calls {
 }
 
 /// Walks over all pages; a sample is the mean of one batch.
-fn walk(samples: Option<&mut Samples>, mut touch: impl FnMut(usize) -> Result<(), Failure>) -> Result<(), Failure> {
+pub(super) fn walk(
+    samples: Option<&mut Samples>,
+    mut touch: impl FnMut(usize) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut samples = samples;
     for first in (0..PAGES as usize).step_by(BATCH) {
         let begun = clock::now();
@@ -124,7 +127,7 @@ impl Ring {
     }
 }
 
-fn ours(samples: &mut Samples, walks: u32, calls: &mut Calls) -> Result<(), Failure> {
+pub(super) fn ours(samples: &mut Samples, walks: u32, calls: &mut Calls) -> Result<(), Failure> {
     let pager = world::pager(FRAMES + 64, PAGES)?;
     let reservation = world::reserve(&pager, FRAMES)?;
     let object = world::object(&pager, ObjectKind::Private, PAGES, Regime::Conserve)?;

@@ -68,7 +68,7 @@ fn floor(samples: &mut Samples, passes: u32, stored: &[PageContent], fill: Fill)
 }
 
 /// The pages of a file object are in the store from the start, so that a first touch reads them from there.
-fn ours(samples: &mut Samples, stored: &[PageContent]) -> Result<(), Failure> {
+pub(super) fn ours(samples: &mut Samples, stored: &[PageContent]) -> Result<(), Failure> {
     let pager = world::pager(PAGES + 64, PAGES)?;
     let reservation = world::reserve(&pager, PAGES + 64)?;
     let object = world::object(&pager, ObjectKind::File, PAGES, Regime::Conserve)?;

@@ -28,6 +28,7 @@ mod world;
 use freehold_scenario::results::{Align, BenchResult, Judged, Ratio, TextTable};
 use serde_json::json;
 
+use crate::engine::Placement;
 use crate::output;
 use crate::progress::Progress;
 use crate::status::{Failure, Status};
@@ -49,6 +50,9 @@ pub(crate) struct Arguments {
     /// Rounds, floor and ours alternating
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    /// Where the pager is; with `server`, `all` are the benchmarks that have such a side
+    #[arg(long, value_enum, default_value_t = Placement::Embedded)]
+    placement: Placement,
     /// Few samples in each round: shows that it works, and says little
     #[arg(long)]
     quick: bool,
@@ -67,6 +71,49 @@ struct Bench {
     goal: f64,
     run: fn(Effort) -> Result<Found, Failure>,
 }
+
+/// Those with the pager in a memory server. Where it says something, what the pager in the faulting thread takes is
+/// shown beside it.
+const SERVED: &[Bench] = &[
+    Bench {
+        name: "fault-soft",
+        about: "a fault on a resident page that is not mapped, served by the memory server",
+        floor: "message mode: a SCHED_FIFO thread on the same CPU reads the message, UFFDIO_CONTINUE",
+        unit: "ns",
+        judged: Judged::RatioP50,
+        goal: 1.5,
+        run: served::soft::run,
+    },
+    Bench {
+        name: "fault-fill",
+        about: "a fault on a page in the memory server's store (in memory, latency 0), a free frame at hand",
+        floor: "message mode: a copy of 4 KiB to a locked frame, UFFDIO_CONTINUE",
+        unit: "ns",
+        judged: Judged::RatioP50,
+        goal: 1.5,
+        run: served::fill::run,
+    },
+    Bench {
+        name: "evict-fill",
+        about: "steady state at a full reservation of the memory server: each fault evicts a dirty page and fills one; \
+                a sample is the mean of the 16 faults of one batch",
+        floor: "message mode, the same batches of 16: zap, copy out, drop; copy to a locked frame, UFFDIO_CONTINUE",
+        unit: "ns",
+        judged: Judged::RatioP50,
+        goal: 1.5,
+        run: served::evict::run,
+    },
+    Bench {
+        name: "isolation",
+        about: "the response time of a reserved task of a memory server beside another process under it that faults \
+                as fast as it can",
+        floor: "the same task alone",
+        unit: "ns",
+        judged: Judged::RatioP999,
+        goal: 1.2,
+        run: isolation::server::run,
+    },
+];
 
 const BENCHES: &[Bench] = &[
     Bench {
@@ -104,15 +151,6 @@ const BENCHES: &[Bench] = &[
         judged: Judged::RatioP50,
         goal: 1.25,
         run: soft::run,
-    },
-    Bench {
-        name: "fault-soft-server",
-        about: "a fault on a resident page that is not mapped, served by the memory server",
-        floor: "message mode: a SCHED_FIFO thread on the same CPU reads the message, UFFDIO_CONTINUE",
-        unit: "ns",
-        judged: Judged::RatioP50,
-        goal: 1.5,
-        run: served::run,
     },
     Bench {
         name: "fault-soft-four",
@@ -196,7 +234,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         return list(arguments);
     }
     let name = arguments.name.as_deref().unwrap_or_default();
-    let wanted = choose(name)?;
+    let wanted = choose(name, arguments.placement)?;
     let effort = Effort {
         rounds: arguments.rounds,
         quick: arguments.quick,
@@ -218,14 +256,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     Ok(Status::Done)
 }
 
-fn choose(name: &str) -> Result<Vec<&'static Bench>, Failure> {
-    if name == "all" {
-        return Ok(BENCHES.iter().collect());
+/// The benchmarks of a placement.
+fn all(placement: Placement) -> &'static [Bench] {
+    match placement {
+        Placement::Embedded => BENCHES,
+        Placement::Server => SERVED,
     }
-    let known = || BENCHES.iter().map(|bench| bench.name).collect::<Vec<_>>().join(", ");
-    let bench = BENCHES.iter().find(|bench| bench.name == name);
-    let bench =
-        bench.ok_or_else(|| Failure::Input(format!("there is no benchmark `{name}`: there is {}, all", known())));
+}
+
+fn choose(name: &str, placement: Placement) -> Result<Vec<&'static Bench>, Failure> {
+    let benches = all(placement);
+    if name == "all" {
+        return Ok(benches.iter().collect());
+    }
+    let known = || benches.iter().map(|bench| bench.name).collect::<Vec<_>>().join(", ");
+    let bench = benches.iter().find(|bench| bench.name == name);
+    let bench = bench.ok_or_else(|| {
+        Failure::Input(format!(
+            "there is no benchmark `{name}` with the placement {placement}: there is {}, all",
+            known()
+        ))
+    });
     Ok(vec![bench?])
 }
 
@@ -254,17 +305,18 @@ fn measure(bench: &Bench, effort: Effort) -> Result<BenchResult, Failure> {
 }
 
 fn list(arguments: &Arguments) -> Result<Status, Failure> {
+    let benches = all(arguments.placement);
     if arguments.json {
         let row = |bench: &Bench| json!({"bench": bench.name, "about": bench.about, "floor": bench.floor});
-        let rows: Vec<_> = BENCHES.iter().map(row).collect();
+        let rows: Vec<_> = benches.iter().map(row).collect();
         output::print_json(&json!({ "benches": rows }))?;
     } else if arguments.names {
         let name = |bench: &Bench| format!("{}\n", bench.name);
-        output::print(&BENCHES.iter().map(name).collect::<String>())?;
+        output::print(&benches.iter().map(name).collect::<String>())?;
     } else {
         let left = Align::Left;
         let mut table = TextTable::new(&[("benchmark", left), ("what", left), ("floor", left)]);
-        BENCHES
+        benches
             .iter()
             .for_each(|bench| table.row([bench.name, bench.about, bench.floor].map(str::to_owned)));
         output::print(&table.to_string())?;

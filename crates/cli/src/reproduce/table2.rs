@@ -12,7 +12,8 @@ use crate::bench::callgrind::{self, Cost};
 use crate::bench::operations::Operation;
 use crate::bench::rounds::Samples;
 use crate::bench::shared::Live;
-use crate::engine::Engine;
+use crate::engine::{Engine, Placement};
+use crate::output;
 use crate::status::Failure;
 
 /// What is done, and the paper's cycles without and with shared-page management.
@@ -38,8 +39,15 @@ pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure>
         rows.push(shown(format!("{what}: spc"), &unit, Some(with), spc[at]));
         rows.push(ratio(what, with / without, spc[at] / none[at], AT_MOST[at]));
     }
-    if laboratory.session().engine() == Engine::Live {
-        rows.extend(live()?);
+    let session = laboratory.session();
+    match (session.engine(), session.placement()) {
+        (Engine::Sim, _) => {}
+        (Engine::Live, Placement::Embedded) => rows.extend(live()?),
+        (Engine::Live, Placement::Server) => output::note(
+            "freehold: spc-table2: the times on real pages are of the pager in the faulting thread, so they are left \
+             out with --placement server; `freehold bench --placement server` measures faults there. The core that \
+             the instructions are counted of is the same in both places",
+        ),
     }
     Ok(rows)
 }

@@ -62,6 +62,12 @@ impl OwnServer {
         Ok((process, connection))
     }
 
+    /// Where it listens, for other processes.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.directory.join("socket")
+    }
+
     /// The directory, for other things of the run.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory

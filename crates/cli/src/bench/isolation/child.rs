@@ -20,6 +20,7 @@ use freehold_rt::stop::StopFlag;
 use freehold_rt::timing::Timing;
 use serde::{Deserialize, Serialize};
 
+use super::served;
 use crate::bench::rounds::{Samples, refused};
 use crate::bench::world::{self, WORDS};
 use crate::output;
@@ -41,7 +42,7 @@ pub(super) const PERIOD: Duration = Duration::from_millis(1);
 const WRITTEN: usize = 256;
 /// Jobs that are not measured: the first touches are among them.
 const WARM_UP: u32 = 50;
-const PRIORITY: u32 = 50;
+pub(super) const PRIORITY: u32 = 50;
 /// From the start to the first release.
 const START: Duration = Duration::from_millis(20);
 
@@ -66,6 +67,12 @@ pub(super) enum Setting {
     BesideLarge,
     /// The sibling only, until it is ended
     Hog,
+    /// A reservation of the memory server at the socket; whoever is beside it is another process
+    Served,
+    /// The sibling as a client of that server, until it is ended
+    ServedHog,
+    /// The same task in plain memory under mlockall
+    Locked,
 }
 
 impl Setting {
@@ -81,6 +88,9 @@ impl Setting {
             Self::AloneLarge => "4 MiB working set, alone",
             Self::BesideLarge => "4 MiB working set, beside the sibling",
             Self::Hog => "sibling",
+            Self::Served => "served",
+            Self::ServedHog => "served sibling",
+            Self::Locked => "mlockall, beside a served sibling",
         }
     }
 }
@@ -96,6 +106,9 @@ pub(crate) struct Arguments {
     /// The member file of a cgroup to join first
     #[arg(long)]
     join: Option<PathBuf>,
+    /// The socket of a memory server
+    #[arg(long)]
+    socket: Option<PathBuf>,
 }
 
 /// What a process found.
@@ -135,6 +148,9 @@ pub(crate) fn perform(arguments: &Arguments) -> Result<Status, Failure> {
         Setting::Mlockall => plain(jobs, true, true)?,
         Setting::MlockallApart => plain(jobs, true, false)?,
         Setting::Cgroup => plain(jobs, false, true)?,
+        Setting::Served => served::task(arguments.socket.as_deref(), jobs)?,
+        Setting::Locked => served::locked(jobs)?,
+        Setting::ServedHog => return served::hog(arguments.socket.as_deref()).map(|()| Status::Done),
         Setting::Hog => {
             stay_with_sibling()?;
             hog_plain(&AtomicBool::new(false), &AtomicU64::new(0), true);
@@ -174,6 +190,7 @@ fn reserved(jobs: u32, pages: usize, sibling: Option<Sibling>) -> Result<Report,
             let mut work = Touching {
                 memory: Paged { bound: &bound, region },
                 pages,
+                touches: TOUCHES,
                 buffer: [0; PAGE_SIZE],
                 failed: None,
             };
@@ -186,7 +203,7 @@ fn reserved(jobs: u32, pages: usize, sibling: Option<Sibling>) -> Result<Report,
 }
 
 /// Keeps the calling thread on the sibling's CPU.
-fn stay_with_sibling() -> Result<(), Failure> {
+pub(super) fn stay_with_sibling() -> Result<(), Failure> {
     Class::BestEffort.apply(&[places()?.1]).map_err(refused)
 }
 
@@ -195,6 +212,7 @@ fn plain(jobs: u32, locked: bool, sibling: bool) -> Result<Report, Failure> {
     let mut work = Touching {
         memory: Plain(vec![[1; PAGE_SIZE]; WORKING_SET]),
         pages: WORKING_SET,
+        touches: TOUCHES,
         buffer: [0; PAGE_SIZE],
         failed: None,
     };
@@ -216,7 +234,7 @@ fn plain(jobs: u32, locked: bool, sibling: bool) -> Result<Report, Failure> {
 }
 
 /// Does the jobs in a thread of its own class.
-fn periodic<M: Memory>(jobs: u32, work: &mut Touching<M>, faults: &AtomicU64) -> Result<Report, Failure> {
+pub(super) fn periodic<M: Memory>(jobs: u32, work: &mut Touching<M>, faults: &AtomicU64) -> Result<Report, Failure> {
     Class::Fifo { priority: PRIORITY }
         .apply(&[places()?.0])
         .map_err(refused)?;
@@ -247,7 +265,7 @@ fn periodic<M: Memory>(jobs: u32, work: &mut Touching<M>, faults: &AtomicU64) ->
 }
 
 /// Memory of the task.
-trait Memory {
+pub(super) trait Memory {
     /// Copies a page out.
     fn read(&mut self, page: usize, to: &mut [u8; PAGE_SIZE]) -> Result<(), Failure>;
 
@@ -293,16 +311,18 @@ impl Memory for Plain {
 }
 
 /// A job: every page is read, and written in part, several times over.
-struct Touching<M> {
-    memory: M,
-    pages: usize,
-    buffer: [u8; PAGE_SIZE],
-    failed: Option<Failure>,
+pub(super) struct Touching<M> {
+    pub(super) memory: M,
+    pub(super) pages: usize,
+    /// Pages read, and written in part, in one job.
+    pub(super) touches: usize,
+    pub(super) buffer: [u8; PAGE_SIZE],
+    pub(super) failed: Option<Failure>,
 }
 
 impl<M: Memory> Touching<M> {
     fn touch(&mut self) -> Result<(), Failure> {
-        for touch in 0..TOUCHES {
+        for touch in 0..self.touches {
             let page = touch % self.pages;
             self.memory.read(page, &mut self.buffer)?;
             self.memory.write(page, &self.buffer[..WRITTEN])?;

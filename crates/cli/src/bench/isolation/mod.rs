@@ -7,6 +7,8 @@
 
 mod cgroup;
 pub(crate) mod child;
+mod served;
+pub(super) mod server;
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -200,6 +202,15 @@ impl Running {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command.spawn().map(Self).map_err(refused)
+    }
+
+    /// # Errors
+    /// It has ended.
+    fn must_run(&mut self) -> Result<(), Failure> {
+        match self.0.try_wait().map_err(refused)? {
+            Some(status) => Err(refused(format!("a process ended early: {status}"))),
+            None => Ok(()),
+        }
     }
 
     /// Waits for the end, and returns what it printed: little enough for a pipe.

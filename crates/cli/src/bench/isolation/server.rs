@@ -1,0 +1,122 @@
+//! Isolation between processes under a memory server: the sibling is another client, which takes frames of the pool,
+//! and the task stays inside its reservation.
+
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use clap::ValueEnum;
+use freehold_client::{Connection, Question};
+use freehold_linux::clock;
+use freehold_live::{Launch, OwnServer};
+use serde_json::Value;
+
+use super::child::{HOG_FRAMES, HOG_PAGES, PERIOD, Report, Setting, WORKING_SET};
+use super::{JOBS, LOOK, RUNS, Running, Side, this_command};
+use crate::bench::rounds::{Effort, Found, refused};
+use crate::serve_run;
+use crate::signals;
+use crate::status::Failure;
+
+/// Pages that the sibling must have brought in before it counts as being at work.
+const AT_WORK: u64 = 1000;
+/// Looks at the sibling before it is given up.
+const LOOKS: u32 = 500;
+
+pub(in crate::bench) fn run(effort: Effort) -> Result<Found, Failure> {
+    let stop = signals::catch()?;
+    let jobs = effort.scaled(JOBS);
+    let pages = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let launch = Launch {
+        program: std::env::current_exe().map_err(refused)?,
+        arguments: serve_run::plain(pages(WORKING_SET + 64 + HOG_FRAMES), pages(WORKING_SET + HOG_PAGES)),
+    };
+    let (process, connection) = OwnServer::start(&launch).map_err(refused)?;
+    let bench = Bench {
+        connection,
+        process,
+        jobs,
+        stop: &stop,
+    };
+    let (mut alone, mut beside, mut locked) = (Side::new()?, Side::new()?, Side::new()?);
+    for _ in 0..effort.scaled(RUNS) * effort.rounds {
+        alone.add(&bench.measure(Setting::Served)?)?;
+        let _hog = bench.hog()?;
+        beside.add(&bench.measure(Setting::Served)?)?;
+        locked.add(&bench.measure(Setting::Locked)?)?;
+    }
+    Ok(report(Found::new()?, &alone, &beside, &locked))
+}
+
+/// A server, and how it is measured. Fields are dropped in this order.
+struct Bench<'a> {
+    connection: Connection,
+    process: OwnServer,
+    jobs: u32,
+    stop: &'a AtomicBool,
+}
+
+impl Bench<'_> {
+    fn start(&self, setting: Setting) -> Result<Running, Failure> {
+        let mut command = this_command()?;
+        let name = setting.to_possible_value();
+        command.arg(name.map_or_else(String::new, |value| value.get_name().to_owned()));
+        command.arg("--jobs").arg(self.jobs.to_string());
+        command.arg("--socket").arg(self.process.socket());
+        Running::start(command)
+    }
+
+    /// Runs the task; what the server brings in meanwhile is the sibling's.
+    fn measure(&self, setting: Setting) -> Result<Report, Failure> {
+        let (before, begun) = (self.brought()?, clock::now());
+        let text = self.start(setting)?.wait(self.stop)?;
+        let report = serde_json::from_str::<Report>(&text);
+        let mut report = report.map_err(|error| refused(format!("a measuring process said {text:?}: {error}")))?;
+        report.sibling_faults = self.brought()?.saturating_sub(before);
+        report.seconds = clock::now().saturating_since(begun).as_secs_f64();
+        Ok(report)
+    }
+
+    /// Pages that the server has brought in from its store.
+    fn brought(&self) -> Result<u64, Failure> {
+        let text = self.connection.ask(Question::Status, "").map_err(refused)?;
+        let status: Value = serde_json::from_str(&text).map_err(refused)?;
+        let reads = status["store"]["reads"].as_u64();
+        reads.ok_or_else(|| refused("the server's status names no reads of its store"))
+    }
+
+    /// The sibling, at work.
+    fn hog(&self) -> Result<Running, Failure> {
+        let before = self.brought()?;
+        let mut hog = self.start(Setting::ServedHog)?;
+        for _ in 0..LOOKS {
+            if self.brought()? >= before + AT_WORK {
+                return Ok(hog);
+            }
+            hog.must_run()?;
+            thread::sleep(LOOK);
+        }
+        Err(refused("the sibling does nothing"))
+    }
+}
+
+fn report(mut found: Found, alone: &Side, beside: &Side, locked: &Side) -> Found {
+    found.floor.merge(&alone.samples);
+    found.ours.merge(&beside.samples);
+    found.add_side("mlockall", &locked.samples);
+    found.row("the sibling's faults in a second: ours", beside.rate().round(), "");
+    found.row("the sibling's faults in a second: mlockall", locked.rate().round(), "");
+    let (us, them) = (beside.samples.quantiles().p999, locked.samples.quantiles().p999);
+    found.goal_row("p99.9 beside the sibling, ours / mlockall", us / them, "", 1.0);
+    let tail = beside.typical_tail();
+    let what = "median of the runs' p99.9, beside the sibling / alone";
+    found.goal_row(what, tail / alone.typical_tail(), "", 1.2);
+    let what = "median of the runs' p99.9, ours / mlockall";
+    found.goal_row(what, tail / locked.typical_tail(), "", 1.0);
+    found.notes.push(format!(
+        "a SCHED_FIFO task on a CPU of its own reads and writes {WORKING_SET} pages every {} ms, a word of each cache \
+         line; response from its release; the sibling is another process on another CPU, a client of the same server \
+         without a reservation; mlockall is the same task in plain memory beside the same sibling",
+        PERIOD.as_millis()
+    ));
+    found
+}

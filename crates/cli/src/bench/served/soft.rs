@@ -1,0 +1,75 @@
+//! A soft fault served by another process, beside the bare message mode and beside the pager in this process.
+
+use freehold_client::{Mapping, RegionKind, Task};
+use freehold_linux::PageRange;
+
+use super::{Client, Messages, on_one_cpu};
+use crate::bench::rounds::{Effort, Found, Samples, refused};
+use crate::bench::soft;
+use crate::bench::world::{self, WORDS};
+use crate::status::Failure;
+
+const PAGES: u32 = 256;
+/// Walks over all pages in one round.
+const WALKS: u32 = 40;
+
+pub(in crate::bench) fn run(effort: Effort) -> Result<Found, Failure> {
+    let mut found = Found::new()?;
+    let walks = effort.scaled(WALKS);
+    let mut embedded = Samples::new()?;
+    let cpu = on_one_cpu(|cpu| {
+        found.alternate(
+            effort,
+            |samples| floor(samples, walks, cpu),
+            |samples| {
+                soft::ours(&mut embedded, walks)?;
+                ours(samples, walks)
+            },
+        )?;
+        Ok(cpu)
+    })?;
+    found.add_side("embedded", &embedded);
+    found.notes.push(format!(
+        "{PAGES} pages are unmapped together, then written one after the other, on CPU {cpu}; embedded is the same \
+         through the pager in the faulting thread"
+    ));
+    Ok(found)
+}
+
+fn floor(samples: &mut Samples, walks: u32, cpu: usize) -> Result<(), Failure> {
+    let floor = Messages::start(PAGES as usize, cpu, |bare, page| bare.map(page))?;
+    let whole = PageRange::new(0, PAGES as usize);
+    floor.bare.memory.populate(whole).map_err(refused)?;
+    for _ in 0..walks {
+        floor.bare.mapping.zap(whole).map_err(refused)?;
+        for page in 0..PAGES as usize {
+            samples.time(|| floor.write(page));
+        }
+    }
+    floor.finish()
+}
+
+fn ours(samples: &mut Samples, walks: u32) -> Result<(), Failure> {
+    let client = Client::start(4 * PAGES, PAGES)?;
+    let reservation = client.reserve("bench", 2 * PAGES)?;
+    let region = client.region("bench", PAGES, RegionKind::Private)?;
+    let task = client.connection.add_task(Some(&reservation), 1, "bench");
+    let task = task.map_err(refused)?;
+    let mapping = task.map(&region).map_err(refused)?;
+    for page in 0..PAGES as usize {
+        mapping.write_word(page * WORDS, 1);
+    }
+    walk(samples, walks, &task, &mapping)
+}
+
+fn walk(samples: &mut Samples, walks: u32, task: &Task, mapping: &Mapping) -> Result<(), Failure> {
+    let before = task.counts().map_err(refused)?.soft_faults;
+    for _ in 0..walks {
+        mapping.zap(0, PAGES as usize).map_err(refused)?;
+        for page in 0..PAGES as usize {
+            samples.time(|| mapping.write_word(page * WORDS, 1));
+        }
+    }
+    let after = task.counts().map_err(refused)?.soft_faults;
+    world::expect("soft faults", after - before, u64::from(walks * PAGES))
+}
