@@ -29,7 +29,7 @@ demo: build ## two tasks share a region, live, under none, spc and spel: who mis
 	  $(FREEHOLD) doctor; exit $$status; }
 	@echo '== an ordinary program, which knows nothing of it, in a reservation of 8 MiB'
 	@$(FREEHOLD) exec --reserve 8MiB -- sh -c \
-	  'seq 2000000 | sort -rn | tail -n 1 >/dev/null & sleep 1; $(FREEHOLD) status; wait' || { status=$$?; \
+	  'seq 2000000 | sort -rn | tail -n 1 >/dev/null & sleep 0.4; $(FREEHOLD) status; wait' || { status=$$?; \
 	  echo; echo "== the demo ended with status $$status; what this machine can do:"; \
 	  $(FREEHOLD) doctor; exit $$status; }
 

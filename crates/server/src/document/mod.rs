@@ -1,6 +1,6 @@
 //! Documents: what the server says of itself, as JSON or in Prometheus' format.
 //!
-//! They are made from a picture of the engine that may be [`FRESH`] old, and pictures are [`APART`], so that askers,
+//! They are made from a picture of the engine that may be `FRESH` old, and pictures are `APART`, so that askers,
 //! however many, hold the engine's lock only so often. Whoever is neither root nor the server's own user sees what is
 //! his own, and of other reservations only the sizes.
 
