@@ -11,8 +11,8 @@ use crate::bench::rounds::refused;
 use crate::bench::world::WORDS;
 use crate::status::Failure;
 
-/// Pages read and written in part in one job. A debug build needs a period for a few.
-const TOUCHES: usize = if cfg!(debug_assertions) { 512 } else { 3072 };
+/// Pages read and written in part in one job: a third of a period at the most, a debug build's too.
+const TOUCHES: usize = if cfg!(debug_assertions) { 512 } else { 1024 };
 /// Words of a cache line, of which one is read.
 const LINE: usize = 8;
 
