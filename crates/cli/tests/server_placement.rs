@@ -293,8 +293,8 @@ fn counts_of(result: &Value) -> Vec<Vec<u64>> {
         .collect()
 }
 
-/// Scenarios whose tasks have nothing to do with each other's pages, nor more to do than there is time for: what happens
-/// to their pages is the same, whatever the order between tasks is.
+/// Scenarios whose tasks have nothing to do with each other's pages, nor more to do than there is time for: what
+/// happens to their pages is the same, whatever the order between tasks is.
 const ALONE: [(&str, &[&str]); 4] = [
     ("scenarios/private-only.toml", &[]),
     ("experiments/spc-fig8-tau1.toml", &["duration=500ms"]),
