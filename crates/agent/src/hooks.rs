@@ -57,6 +57,8 @@ pub(crate) extern "C" fn mmap(
         if flags & MAP_POPULATE != 0 {
             populate(made, length, protection);
         }
+    } else if flags & sys::MAP_ANONYMOUS != 0 {
+        wait_for_moves();
     }
     core::ptr::with_exposed_provenance_mut(made)
 }
@@ -118,6 +120,7 @@ fn manage(start: usize, length: usize) {
     const NO_HUGE_PAGE: usize = 15;
     let Some(process) = process::process() else { return };
     if process::FILTERED.load(Ordering::Relaxed) != 0 || !is_client(process) {
+        wait_for_moves();
         return;
     }
     // SAFETY: pages of 4 KiB instead of larger ones; the content is the same.
@@ -125,6 +128,25 @@ fn manage(start: usize, length: usize) {
     if register(process, start, length).is_err() && !mailbox::ask(process, mailbox::REGISTER, [start, length], || ()) {
         let [private, ..] = &process.unmanaged;
         private.fetch_add(length as u64, Ordering::Relaxed);
+        wait_for_moves();
+    }
+}
+
+/// New memory that is not managed may lie where managed memory was, whose pages the agent thread has just been told to
+/// move out: waits until no move is under way that began before. The next finds that the memory is not managed.
+fn wait_for_moves() {
+    const SPINS: u32 = 1_000;
+    let Some(process) = process::process() else { return };
+    let mut spins = 0_u32;
+    while process.moving.load(Ordering::SeqCst) != 0 {
+        spins = spins.saturating_add(1);
+        if spins < SPINS || process::FILTERED.load(Ordering::Relaxed) != 0 {
+            core::hint::spin_loop();
+        } else {
+            // A millisecond: the agent thread may need this CPU.
+            // SAFETY: names no descriptors.
+            let _ = unsafe { sys::call5(sys::POLL, 0, 0, 1, 0, 0) };
+        }
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct Process {
     pub(crate) client: AtomicUsize,
     /// 1 once the program has set up a filter of system calls.
     pub(crate) filtered: AtomicU32,
+    /// 1 while the agent thread finds out whether memory is still managed and moves pages out of it.
+    pub(crate) moving: AtomicU32,
     /// Bytes of mappings left unmanaged after the start, by reason.
     pub(crate) unmanaged: [AtomicU64; 3],
 }

@@ -61,6 +61,7 @@ struct Move {
 const API: u64 = request(3, 0x3F, 24);
 const REGISTER: u64 = request(3, 0, 32);
 const MOVE: u64 = request(3, 5, 40);
+const CONTINUE: u64 = request(3, 7, 32);
 
 /// A userfaultfd of this process with `features`, closed on exec. Faults of the kernel on the program's behalf count.
 pub(crate) fn open(features: u64) -> Result<i32, Errno> {
@@ -126,6 +127,27 @@ pub(crate) unsafe fn move_pages(fd: i32, to: usize, from: usize, length: usize) 
         Ok(_) => (length, None),
         // The structure holds how far it came, or the negative of the refusal where nothing was done.
         Err(errno) => (usize::try_from(argument.moved).unwrap_or(0), Some(errno)),
+    }
+}
+
+/// Whether a range is memory of one mapping that is registered, with nothing that happened to this address space still
+/// to be told.
+///
+/// The request is one that private memory never has: the kernel refuses it with `EINVAL` where it is registered, and
+/// before that with `ENOENT` where it is not, and with `EAGAIN` while an event is unread. It changes nothing.
+pub(crate) fn is_registered(fd: i32, start: usize, length: usize) -> Answer {
+    let mut argument = Register {
+        start: start as u64,
+        length: length as u64,
+        mode: 0,
+        ioctls: 0,
+    };
+    // SAFETY: the structure of this request has the same four words; it is refused.
+    match unsafe { sys::ioctl(fd, CONTINUE, &mut argument) } {
+        Err(Errno::INVAL) => Ok(0),
+        Err(errno) => Err(errno),
+        // There is a mapping, and it is none of private memory.
+        Ok(_) => Err(Errno::NOENT),
     }
 }
 

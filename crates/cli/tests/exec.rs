@@ -116,3 +116,26 @@ fn mistakes_of_the_user_are_usage_errors() {
     let output = run(&["--socket", "/nowhere/socket", "--", "true"]);
     assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
 }
+
+/// Memory whose pages are being taken away is unmapped, and other memory comes to lie at its address at once: no page
+/// of that is taken in its place, be it managed or a thread's stack.
+#[test]
+fn memory_that_takes_the_place_of_other_memory_keeps_its_content() {
+    if !allowed() {
+        return;
+    }
+    let program = std::env::temp_dir().join(format!("freehold-churn-{}", std::process::id()));
+    let compiler = Command::new("cc")
+        .args(["-O1", "-pthread", "-o"])
+        .arg(&program)
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/churn.c"))
+        .status();
+    if !compiler.is_ok_and(|status| status.success()) {
+        println!("passed over: a C compiler is not there");
+        return;
+    }
+    let path = program.to_string_lossy();
+    let output = run(&["--reserve", "512KiB", "--", &path, "1000"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{}", errors(&output));
+    std::fs::remove_file(&program).expect("the program");
+}

@@ -8,7 +8,7 @@ use super::{Batch, zap};
 use crate::client::{Client, STAGED, register_staging};
 use crate::process::PAGE;
 use crate::sys::{self, Errno};
-use crate::userfault;
+use crate::{process, userfault};
 
 const TRIES: usize = 3;
 
@@ -62,9 +62,7 @@ fn move_run(client: &Client, batch: &Batch, first: usize, run: usize, outcomes: 
     let mut done = 0;
     while done < run {
         let to = client.staging + (first + done) * PAGE;
-        // SAFETY: whoever uses the pages faults, and the server knows where they went.
-        let (bytes, refused) =
-            unsafe { userfault::move_pages(client.descriptors.mover, to, start + done * PAGE, (run - done) * PAGE) };
+        let (bytes, refused) = take_out(client, to, start + done * PAGE, (run - done) * PAGE);
         let moved = bytes / PAGE;
         for at in first + done..first + done + moved {
             finish(client, batch, at, client.staging, outcomes);
@@ -78,15 +76,31 @@ fn move_run(client: &Client, batch: &Batch, first: usize, run: usize, outcomes: 
     }
 }
 
+/// Moves pages out of managed memory, and never out of other memory that has taken its place since the order was given:
+/// whoever makes such memory waits, before its address is known to anybody, until this is done ([`hooks`]).
+///
+/// [`hooks`]: crate::hooks
+fn take_out(client: &Client, to: usize, from: usize, length: usize) -> (usize, Option<Errno>) {
+    let Some(process) = process::process() else {
+        return (0, Some(Errno::NOENT));
+    };
+    process.moving.store(1, Ordering::SeqCst);
+    let answer = match userfault::is_registered(client.descriptors.private, from, length) {
+        // SAFETY: whoever uses the pages faults, and the server knows where they went.
+        Ok(_) => unsafe { userfault::move_pages(client.descriptors.mover, to, from, length) },
+        Err(errno) => (0, Some(errno)),
+    };
+    process.moving.store(0, Ordering::SeqCst);
+    answer
+}
+
 /// A page that would not move with its neighbours.
 fn one_page(client: &Client, batch: &Batch, at: usize, from: usize, outcomes: &mut [Outcome; STAGED]) {
     const POPULATE_WRITE: usize = 23;
     let mut staging = client.staging;
     let mut outcome = Outcome::Busy;
     for _ in 0..TRIES {
-        // SAFETY: as in `move_run`.
-        let moved = unsafe { userfault::move_pages(client.descriptors.mover, staging + at * PAGE, from, PAGE) };
-        match moved {
+        match take_out(client, staging + at * PAGE, from, PAGE) {
             (_, None) => {
                 finish(client, batch, at, staging, outcomes);
                 return;

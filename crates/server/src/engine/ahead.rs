@@ -161,6 +161,13 @@ impl Engine {
                 return;
             };
             let start = address + done as u64 * crate::PAGE;
+            let count = match (private, self.client(near.client)) {
+                (true, Some(client)) => done + client.outbox.left_alone(start, count - done),
+                _ => count,
+            };
+            if done >= count {
+                return;
+            }
             let protect = protection == Protection::ReadOnly;
             let result = match private {
                 true => self.copy_zeros(userfault, start, count - done, protect),

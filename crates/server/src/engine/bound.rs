@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::engine::keys::ClientId;
-use crate::engine::outbox::{About, Outstanding};
+use crate::engine::outbox::About;
 use crate::settings::Reaction;
 use freehold_core::id::ReservationId;
 use freehold_protocol::channel::Outcome;
@@ -93,10 +93,8 @@ impl Engine {
             client.pid, client.name
         );
         client.signal(Signal::STOP);
-        for Outstanding { about, .. } in client.outbox.abandon() {
-            if let About::Private { page, slot, follow } = about {
-                self.surrendered(id, page, slot, follow, Outcome::Refused);
-            }
+        for order in client.outbox.abandon() {
+            self.answered(id, order, Outcome::Refused);
         }
         self.notice(text);
     }

@@ -190,9 +190,8 @@ impl Engine {
         let since = self.now;
         if let Some(client) = self.client_mut(id).filter(|client| client.family.parent.is_none()) {
             let about = About::Shared;
-            client
-                .outbox
-                .order(Action::Zap, address, pages, Outstanding { about, since });
+            let outstanding = Outstanding { about, address, since };
+            client.outbox.order(Action::Zap, pages, outstanding);
             self.announce_later(id);
         }
     }

@@ -9,7 +9,8 @@ use freehold_linux::memory::{ChannelMapping, Memfd};
 use freehold_protocol::channel::{Action, Broken, ORDERS, Order, Outcome, Position, Reply};
 use rustix::event::EventfdFlags;
 use rustix::fd::OwnedFd;
-use std::collections::VecDeque;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 
 use crate::error::EngineError;
@@ -55,6 +56,8 @@ pub(crate) enum About {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outstanding {
     pub(crate) about: About,
+    /// Where its pages are in the client.
+    pub(crate) address: u64,
     pub(crate) since: Instant,
 }
 
@@ -77,6 +80,8 @@ pub(crate) struct Outbox {
     /// Orders that found no room.
     backlog: VecDeque<(Order, Outstanding)>,
     unannounced: bool,
+    /// Where orders without an answer take private pages from.
+    taken_from: BTreeMap<u64, u32>,
     pub(crate) sent: u64,
 }
 
@@ -103,6 +108,7 @@ impl Outbox {
             vacant: (0..rows).rev().collect(),
             backlog: VecDeque::new(),
             unannounced: false,
+            taken_from: BTreeMap::new(),
             sent: 0,
         })
     }
@@ -122,11 +128,15 @@ impl Outbox {
     }
 
     /// Sends an order, now or when there is room.
-    pub(crate) fn order(&mut self, action: Action, address: u64, pages: u32, outstanding: Outstanding) {
+    pub(crate) fn order(&mut self, action: Action, pages: u32, outstanding: Outstanding) {
+        let address = outstanding.address;
         let slot = match outstanding.about {
             About::Private { slot: Some(slot), .. } => slot,
             _ => 0,
         };
+        if let About::Private { .. } = outstanding.about {
+            *self.taken_from.entry(address).or_default() += 1;
+        }
         let order = Order {
             sequence: 0,
             action,
@@ -171,7 +181,28 @@ impl Outbox {
         let order = place.order.take().ok_or(Broken)?;
         place.generation = place.generation.wrapping_add(1) & (u32::MAX >> ROW_BITS);
         self.vacant.push(row);
+        if let About::Private { .. } = order.about
+            && let Entry::Occupied(mut entry) = self.taken_from.entry(order.address)
+        {
+            *entry.get_mut() -= 1;
+            if *entry.get() == 0 {
+                entry.remove();
+            }
+        }
         Ok(Some((order, reply.outcome)))
+    }
+
+    /// Whether an order without an answer takes a page from this address, which may be another by now: what is mapped
+    /// there before the answer would be taken in its place.
+    pub(crate) fn takes_from(&self, address: u64) -> bool {
+        self.taken_from.contains_key(&address)
+    }
+
+    /// How many of the pages from this address on no order takes.
+    pub(crate) fn left_alone(&self, address: u64, pages: usize) -> usize {
+        let next = self.taken_from.range(address..).next();
+        let before = next.map_or(u64::MAX, |(taken, _)| (taken - address) / crate::PAGE);
+        usize::try_from(before).map_or(pages, |before| before.min(pages))
     }
 
     fn send_backlog(&mut self) {
@@ -234,6 +265,7 @@ impl Outbox {
         let rows = self.rows.iter_mut().filter_map(|row| row.order.take());
         let mut all: Vec<Outstanding> = rows.collect();
         all.extend(self.backlog.drain(..).map(|(_, order)| order));
+        self.taken_from.clear();
         all
     }
 }

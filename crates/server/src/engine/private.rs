@@ -105,8 +105,12 @@ impl Engine {
             self.end_claim(name, claim, Installed::Gone);
             return;
         };
-        if place == Where::Leaving {
-            // It is mapped when it has arrived.
+        let address = claim.address & !(crate::PAGE - 1);
+        let taken = self
+            .client(claim.client)
+            .is_some_and(|client| client.outbox.takes_from(address));
+        if place == Where::Leaving || taken {
+            // It is mapped when it has arrived, or when what was at its address before has left.
             let task = self.tasks.at_mut(name.task.index());
             if let Some(lane) = task.and_then(|task| task.lanes.get_mut(usize::from(name.lane))) {
                 lane.pending = Some(Pending {
@@ -182,7 +186,7 @@ impl Engine {
             },
         };
         let about = About::Private { page, slot, follow };
-        client.outbox.order(action, address, 1, Outstanding { about, since });
+        client.outbox.order(action, 1, Outstanding { about, address, since });
         let id = client.id;
         self.announce_later(id);
         self.set_private(page, Where::Leaving);
@@ -294,6 +298,10 @@ impl Engine {
         outcome: Outcome,
     ) {
         if self.whereabouts(page) != Some((id, Where::Leaving)) {
+            // Its object is gone.
+            if let (Some(slot), Some(client)) = (slot, self.client_mut(id)) {
+                client.slots.free(slot);
+            }
             return;
         }
         let place = match (outcome, slot) {
@@ -327,23 +335,28 @@ impl Engine {
                 }
             }
         }
-        self.map_arrived(id, page);
     }
 
-    /// Lanes for which the core has decided while the page was on its way.
-    fn map_arrived(&mut self, id: ClientId, page: PageRef) {
+    /// Lanes for which the core has decided while their page was on its way, or another at its address.
+    pub(super) fn map_arrived(&mut self, id: ClientId, page: PageRef, address: u64) {
+        let forgotten = self.place_at(page.object(), page.page().get()) == Some(Where::Nowhere);
         let mut found = Vec::new();
         for key in self.client(id).map(|client| client.tasks.clone()).unwrap_or_default() {
-            let Some(task) = self.tasks.at(key.index()) else {
+            let Some(task) = self.tasks.at_mut(key.index()) else {
                 continue;
             };
-            for lane in &task.lanes {
-                if let Some(pending) = lane.pending
-                    && pending.object == page.object()
-                    && pending.page == page.page()
-                    && let Some(protection) = pending.mapped
-                {
+            for lane in &mut task.lanes {
+                let Some((pending, protection)) = lane.pending.and_then(|pending| Some((pending, pending.mapped?)))
+                else {
+                    continue;
+                };
+                let same = pending.object == page.object() && pending.page == page.page();
+                if same && !forgotten {
                     found.push((lane.core, protection));
+                } else if same || pending.claim.address & !(crate::PAGE - 1) == address {
+                    // What the core decided may have changed meanwhile.
+                    lane.pending = None;
+                    self.again.push_back(pending.claim);
                 }
             }
         }

@@ -228,7 +228,7 @@ impl Engine {
         loop {
             let Some(client) = self.client_mut(id) else { return };
             match client.outbox.answer() {
-                Ok(Some((Outstanding { about, .. }, outcome))) => self.answered(id, about, outcome),
+                Ok(Some((order, outcome))) => self.answered(id, order, outcome),
                 Ok(None) => break,
                 Err(_) => {
                     self.expel(id, "its agent answers what it was not asked");
@@ -239,9 +239,10 @@ impl Engine {
         self.announce.push(id);
     }
 
-    fn answered(&mut self, id: ClientId, about: About, outcome: Outcome) {
-        if let About::Private { page, slot, follow } = about {
+    pub(super) fn answered(&mut self, id: ClientId, order: Outstanding, outcome: Outcome) {
+        if let About::Private { page, slot, follow } = order.about {
             self.surrendered(id, page, slot, follow, outcome);
+            self.map_arrived(id, page, order.address);
         }
     }
 }
