@@ -11,6 +11,7 @@ mod engine;
 mod error;
 pub mod log;
 mod quota;
+mod reserve;
 pub mod serve;
 mod settings;
 mod shared;
@@ -26,6 +27,7 @@ pub use engine::{
 };
 pub use error::EngineError;
 pub use quota::{Quotas, Rights};
+pub use reserve::ReserveView;
 pub use settings::{Backing, Reaction, Settings, Unresponsive};
 pub use shared::{Pagers, Shared};
 pub use view::{

@@ -75,10 +75,32 @@ impl Shared {
             })?);
         }
         drop(report);
+        pagers.threads.push(self.spawn_keeper(&pagers)?);
         for (pager, prepared) in reports {
             self.engine().note_pager(pager, prepared);
         }
         Ok(pagers)
+    }
+
+    /// Starts the thread that keeps the reserve: of normal class, off the fault path.
+    fn spawn_keeper(self: &Arc<Self>, pagers: &Pagers) -> Result<JoinHandle<()>, EngineError> {
+        let what = "the reserve's thread could not be started";
+        let bell = pagers.bell.try_clone().map_err(|_| EngineError::System {
+            what,
+            errno: freehold_linux::Errno::MFILE,
+        })?;
+        let (shared, ending) = (Arc::clone(self), Arc::clone(&pagers.ending));
+        let builder = std::thread::Builder::new().name("freehold-reserve".to_owned());
+        let thread = builder.spawn(move || {
+            let _abort = AbortOnPanic;
+            let reserve = shared.engine().reserve();
+            let due = |flow| shared.engine().settle_due(flow);
+            reserve.keep(due, |text| shared.engine().notice(text), &bell, &ending);
+        });
+        thread.map_err(|_| EngineError::System {
+            what,
+            errno: freehold_linux::Errno::AGAIN,
+        })
     }
 
     fn priority(&self) -> u32 {

@@ -1,6 +1,7 @@
 //! Pictures of the engine for documents: plain data, taken under its lock.
 
 use crate::engine::{ClientId, ClientRole, ObjectKey, TaskKey};
+use crate::reserve::ReserveView;
 use freehold_core::id::ReservationId;
 use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
 use freehold_core::view::{PoolView, ReservationView, TaskCounts};
@@ -14,6 +15,8 @@ pub struct EngineView {
     pub pool: PoolView,
     /// Frames the kernel says are resident: objects, clients' private pages, transfer memory, reserve.
     pub resident_measured: u64,
+    /// Frames that are free or conserved and backed by locked memory.
+    pub reserve: ReserveView,
     /// Reservations, in order of admission slots.
     pub reservations: Vec<ReservationRow>,
     /// Clients.

@@ -47,8 +47,10 @@ pub(super) fn reservation_name(view: &EngineView, id: ReservationId) -> String {
 /// The whole document.
 pub(super) fn status(snapshot: &Snapshot) -> StatusDocument {
     let view = &*snapshot.view;
+    let mut server = snapshot.server.clone();
+    server.shortfalls.extend(view.reserve.shortfall.clone());
     StatusDocument {
-        server: snapshot.server.clone(),
+        server,
         memory: memory(view),
         reservations: view.reservations.iter().map(reservation).collect(),
         clients: view.clients.iter().map(|client| self::client(view, client)).collect(),
@@ -67,6 +69,9 @@ fn memory(view: &EngineView) -> MemoryStatus {
         used: frames(pool.memory_used),
         peak: frames(pool.memory_peak),
         resident_measured: view.resident_measured,
+        reserve_due: view.reserve.due,
+        reserve: view.reserve.resident,
+        headroom: view.reserve.headroom,
         free: frames(pool.free),
         committed: frames(pool.committed),
         pool_pages: frames(pool.used),

@@ -86,6 +86,16 @@ fn server(page: &mut Page, status: &StatusDocument) {
             "Frames the kernel says are resident.",
             memory.resident_measured,
         ),
+        (
+            "reserve_due_frames",
+            "Free and conserved frames to be backed by locked memory.",
+            memory.reserve_due,
+        ),
+        (
+            "reserve_frames",
+            "Of these, resident as the kernel counts.",
+            memory.reserve,
+        ),
         ("clients", "Processes served.", status.clients.len() as u64),
         ("orders_outstanding", "Orders to agents under way.", orders.outstanding),
     ] {

@@ -61,6 +61,15 @@ pub struct MemoryStatus {
     pub peak: u64,
     /// What the kernel says is resident, never the server's own books.
     pub resident_measured: u64,
+    /// Frames free or conserved that are to be backed by locked memory of the server's.
+    #[serde(default)]
+    pub reserve_due: u64,
+    /// Of these, there, as the kernel counts them: fewer while a new reservation's are being taken.
+    #[serde(default)]
+    pub reserve: u64,
+    /// Frames to be given up where the machine has none, as the kernel counts them.
+    #[serde(default)]
+    pub headroom: u64,
     /// Held by nobody.
     pub free: u64,
     /// Promised to reservations.

@@ -48,6 +48,7 @@ impl Client {
             strange: 0,
             times: Times::new(),
             resident: 0,
+            blank: 0,
             ahead: Ahead::default(),
             family: Family::default(),
         }

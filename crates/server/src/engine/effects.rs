@@ -87,7 +87,7 @@ impl Engine {
         }
         let at = PageRange::single(page.page().get() as usize);
         let memory = self.object(page.object()).and_then(|object| object.memory());
-        let filled = memory.is_some_and(|memory| memory.populate(at).is_ok());
+        let filled = memory.is_some_and(|memory| self.with_headroom(|| memory.populate(at)).is_ok());
         self.end(page, Request::Fill, if filled { End::Done } else { End::Failed });
     }
 

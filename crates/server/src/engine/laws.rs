@@ -16,7 +16,7 @@ impl Engine {
     /// What does not add up.
     pub fn check_laws(&self) -> Result<(), String> {
         for (_, client) in self.clients.iter() {
-            let (mut slots, mut inside, mut leaving) = (0, 0, 0_usize);
+            let (mut slots, mut inside, mut leaving, mut blank) = (0, 0, 0_usize, 0);
             for object in self.objects.iter().flatten() {
                 let Content::Private { client: owner, pages } = &object.content else {
                     continue;
@@ -32,7 +32,8 @@ impl Engine {
                             inside += 1;
                             leaving += 1;
                         }
-                        Where::Nowhere | Where::Blank => {}
+                        Where::Blank => blank += 1,
+                        Where::Nowhere => {}
                     }
                     let page = self.core.page(object.id, PageIndex::new(at));
                     let state = page.map(|page| page.state);
@@ -55,6 +56,9 @@ impl Engine {
             }
             if private != leaving {
                 return Err(format!("{leaving} pages leave, but {private} orders are under way"));
+            }
+            if blank != client.blank {
+                return Err(format!("{blank} pages in no frame, but {} counted", client.blank));
             }
             if inside != client.resident {
                 return Err(format!("{inside} pages in the client, but {} counted", client.resident));

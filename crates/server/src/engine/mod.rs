@@ -15,6 +15,7 @@ mod ends;
 mod extents;
 mod faults;
 mod forks;
+mod frames;
 mod keys;
 mod laws;
 mod near;
@@ -40,6 +41,7 @@ pub use keys::{
 pub(crate) use turns::Turn;
 
 use crate::error::EngineError;
+use crate::reserve::Reserve;
 use crate::settings::{Backing, Settings, Unresponsive};
 use ahead::Along;
 use ends::Ends;
@@ -148,6 +150,9 @@ pub struct Engine {
     samples: Samples,
     loans: Vec<PageLoan>,
     zeros: Backed,
+    reserve: Arc<Reserve>,
+    /// Pages that have come or gone in this step.
+    moved: usize,
     /// Objects that nobody uses, some of whose pages are still under way.
     doomed: Vec<ObjectId>,
     /// Mappings that the core would not end yet.
@@ -194,10 +199,8 @@ impl Engine {
         let ends = Ends::new(cpus.len(), pages).map(Arc::new);
         let ends = ends.map_err(EngineError::system("a bell could not be made"))?;
         let store = make_store(&settings.store, pages, settings.priority, &ends)?;
-        let polls = cpus
-            .iter()
-            .map(|_| epoll::create(epoll::CreateFlags::CLOEXEC))
-            .collect::<Result<_, _>>();
+        let polls = cpus.iter().map(|_| epoll::create(epoll::CreateFlags::CLOEXEC));
+        let polls = polls.collect::<Result<_, _>>();
         let polls: Vec<OwnedFd> = polls.map_err(EngineError::system("an epoll could not be made"))?;
         let mut engine = Self {
             core,
@@ -222,6 +225,8 @@ impl Engine {
             samples: Samples::default(),
             loans: Vec::new(),
             zeros: make_zeros()?,
+            reserve: frames::make(settings)?,
+            moved: 0,
             doomed: Vec::new(),
             closing: Vec::new(),
             deferred: Vec::new(),
@@ -272,6 +277,7 @@ impl Engine {
             }
         }
         self.send_zaps();
+        self.tell_reserve();
         if std::mem::take(&mut self.submitted) {
             self.store.flush();
         }
@@ -283,6 +289,7 @@ impl Engine {
     }
 
     fn tell(&mut self, Ended { page, request, end }: Ended) {
+        self.moved += 1;
         let told = match end {
             End::Done => self.core.handle_done(self.now, page, request),
             End::Failed => self.core.handle_failed(self.now, page, request),
@@ -297,7 +304,7 @@ impl Engine {
     }
 
     /// Notes something for the log.
-    fn notice(&mut self, text: impl Into<String>) {
+    pub(crate) fn notice(&mut self, text: impl Into<String>) {
         // Whoever should read them may not: a client must not fill memory by misbehaving.
         if self.notices.len() < 1_000 {
             self.notices.push(text.into());

@@ -272,6 +272,8 @@ impl Engine {
     }
 
     fn drop_object(&mut self, id: ObjectId) {
+        // Its frames are back with whoever holds them.
+        self.moved += crate::reserve::BATCH;
         let Some(row) = self.objects.get_mut(id.index()) else {
             return;
         };

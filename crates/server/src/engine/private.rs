@@ -15,7 +15,7 @@ use freehold_core::id::ObjectId;
 use freehold_core::limits::PageRange as CoreRange;
 use freehold_core::units::{PageCount, PageIndex};
 use freehold_core::view::PageState;
-use freehold_linux::{PAGE_SIZE, PageRange};
+use freehold_linux::{Errno, PAGE_SIZE, PageRange};
 use freehold_protocol::channel::{Action, Outcome};
 
 impl Engine {
@@ -63,6 +63,12 @@ impl Engine {
         match (inside(from), inside(to)) {
             (false, true) => client.resident += 1,
             (true, false) => client.resident = client.resident.saturating_sub(1),
+            _ => {}
+        }
+        match (from, to) {
+            (Where::Blank, Where::Blank) => {}
+            (Where::Blank, _) => client.blank = client.blank.saturating_sub(1),
+            (_, Where::Blank) => client.blank += 1,
             _ => {}
         }
     }
@@ -143,17 +149,17 @@ impl Engine {
             wake(userfault, claim.address);
             return Installed::Yes;
         }
-        let result = match place {
-            Where::Slot(slot) => {
-                let from = PageRange::single(slot as usize);
-                userfault.copy_pages(address, client.slots.memory().alias(), from, !writable)
-            }
+        let (source, page) = match place {
+            Where::Slot(slot) => (client.slots.memory(), slot as usize),
             // In the page table by the books, but missing: the program has dropped it, and the kernel will tell or has
             // told. What it finds there is zeros.
-            Where::Client | Where::Blank | Where::Nowhere | Where::Leaving => {
-                userfault.copy_pages(address, self.zeros.alias(), PageRange::single(0), !writable)
-            }
+            Where::Client | Where::Blank | Where::Nowhere | Where::Leaving => (&self.zeros, 0),
         };
+        let copy = || userfault.copy_pages(address, source.alias(), PageRange::single(page), !writable);
+        let mut result = copy();
+        if result.is_err_and(|stopped| stopped.errno == Errno::NOMEM) && self.reserve.give_headroom() {
+            result = copy();
+        }
         judge(userfault, claim.address, writable, result)
     }
 
@@ -392,6 +398,7 @@ impl Engine {
             count: PageCount::new(count),
         };
         self.drain();
+        self.moved += count as usize;
         if let Err(error) = self.core.forget(object, range) {
             self.notice(format!("the core would not forget pages: {error}"));
         }
@@ -408,7 +415,8 @@ impl Engine {
             match place {
                 Where::Slot(slot) => client.slots.free(*slot),
                 Where::Client | Where::Leaving => client.resident = client.resident.saturating_sub(1),
-                Where::Nowhere | Where::Blank => {}
+                Where::Blank => client.blank = client.blank.saturating_sub(1),
+                Where::Nowhere => {}
             }
         }
     }

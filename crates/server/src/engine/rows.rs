@@ -147,6 +147,8 @@ pub(crate) struct Client {
     pub(crate) times: Times,
     /// Private pages in its page table.
     pub(crate) resident: u64,
+    /// Private pages of zeros that have a frame by the books, and are in none.
+    pub(crate) blank: u64,
     pub(crate) ahead: Ahead,
     pub(crate) family: Family,
 }

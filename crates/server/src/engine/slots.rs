@@ -71,7 +71,6 @@ impl Slots {
     }
 
     /// Free slots that may have frames.
-    #[cfg(test)]
     pub(crate) fn warm(&self) -> usize {
         self.warm.len()
     }

@@ -264,7 +264,10 @@ impl Engine {
             return self.place_private(page, loan.bytes());
         }
         let memory = self.object(page.object()).and_then(|object| object.memory());
-        memory.is_some_and(|memory| memory.write(page.page().get() as usize, loan.bytes()).is_ok())
+        memory.is_some_and(|memory| {
+            let write = || memory.write(page.page().get() as usize, loan.bytes());
+            self.with_headroom(write).is_ok()
+        })
     }
 
     /// A page is in its store now: its frame goes.

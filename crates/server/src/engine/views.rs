@@ -21,6 +21,7 @@ impl Engine {
         Ok(EngineView {
             pool: self.core.pool_view(),
             resident_measured: self.resident_measured()?,
+            reserve: self.reserve.view(self.reserve_due()),
             reservations: self.reservation_rows(),
             clients: self
                 .clients
@@ -45,7 +46,10 @@ impl Engine {
     /// # Errors
     /// [`EngineError::System`].
     pub fn resident_measured(&self) -> Result<u64, EngineError> {
-        let mut sum = 0;
+        let mut sum = self
+            .reserve
+            .resident()
+            .map_err(EngineError::system("the reserve could not be counted"))?;
         let objects = self.shared_objects().filter_map(Object::memory);
         let transfers = self.clients.iter().map(|(_, client)| client.slots.memory());
         for memory in objects.chain(transfers) {

@@ -76,6 +76,10 @@ pub fn serve(options: &Options, stop: &OwnedFd) -> Result<(), ServeError> {
     for shortfall in &shortfalls {
         warn!("{shortfall}");
     }
+    // The status document asks for it each time.
+    if let Some(shortfall) = shared.engine().reserve().shortfall() {
+        warn!("{shortfall}");
+    }
     let socket_name = options.socket.display().to_string();
     let snapshots = Snapshots::new(socket_name.clone(), options.settings.unresponsive, shortfalls);
     let world = World::new(shared, options.quotas.clone(), options.limits, snapshots);

@@ -1,0 +1,371 @@
+//! Frames that are there: what reservations have free or conserved is backed by locked frames of the server's own.
+//!
+//! The *stock* is one memory object whose first pages are resident, as many as are *due*: frames that the core counts
+//! as free or conserved, and no page of anybody is in. A page that is filled takes a frame from the machine, so one is
+//! released here; a page that is dropped gives one back, so one is taken here. A thread of normal class does both, a
+//! batch at a time, off the fault path. Where it falls behind by the size of the headroom, because real-time work keeps
+//! it from running, the pager threads release in its place; they never take, and never wait for it.
+//!
+//! The *headroom* is a second object: given up when the machine has no frame for a fill, and taken again later.
+//!
+//! Between the release of a frame here and its allocation there, somebody else may take it.
+
+use freehold_linux::memory::{Backed, BackedError};
+use freehold_linux::pi_mutex::PiMutex;
+use freehold_linux::{Errno, PageRange};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::fd::OwnedFd;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// Pages taken or released with one system call, and pages that may move before the thread is woken.
+pub(crate) const BATCH: usize = 32;
+/// Frames of headroom, and pages that may move before a pager thread releases frames itself.
+pub(crate) const HEADROOM: usize = 64;
+/// After pages have moved, the thread looks again after this long, and sleeps for good when none have.
+const LOOK_AGAIN: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+
+/// Locked frames, the first pages of an object of their own.
+#[derive(Debug)]
+struct Stock {
+    memory: Backed,
+    /// Who changes it.
+    changing: PiMutex<()>,
+    /// How many of the first pages are resident.
+    held: AtomicUsize,
+}
+
+impl Stock {
+    fn new(name: &CStr, pages: usize) -> Result<Self, BackedError> {
+        Ok(Self {
+            memory: Backed::create(name, pages.max(1), false)?,
+            changing: PiMutex::new(()),
+            held: AtomicUsize::new(0),
+        })
+    }
+
+    fn held(&self) -> usize {
+        self.held.load(Ordering::SeqCst)
+    }
+
+    /// Comes nearer to `wanted` by at most `most` frames; the frames that have moved.
+    fn approach(&self, wanted: usize, most: usize) -> Result<usize, Errno> {
+        let _changing = self.changing.lock();
+        let (held, wanted) = (self.held(), wanted.min(self.memory.pages()));
+        let count = held.abs_diff(wanted).min(most);
+        if count == 0 {
+            return Ok(0);
+        }
+        if wanted > held {
+            self.memory.populate(PageRange::new(held, count))?;
+            self.held.store(held + count, Ordering::SeqCst);
+        } else {
+            self.release(held, count)?;
+        }
+        Ok(count)
+    }
+
+    /// Releases up to `most` of what is beyond `wanted`, unless somebody else is about to change it.
+    fn shrink(&self, wanted: usize, most: usize) -> Result<usize, Errno> {
+        let Some(_changing) = self.changing.try_lock() else {
+            return Ok(0);
+        };
+        let held = self.held();
+        let count = held.saturating_sub(wanted).min(most);
+        if count > 0 {
+            self.release(held, count)?;
+        }
+        Ok(count)
+    }
+
+    fn release(&self, held: usize, count: usize) -> Result<(), Errno> {
+        self.memory.punch(PageRange::new(held - count, count))?;
+        self.held.store(held - count, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn resident(&self) -> Option<u64> {
+        Some(self.memory.resident().ok()?.pages as u64)
+    }
+}
+
+/// Counts of what the reserve did.
+#[derive(Debug, Default)]
+struct Counts {
+    taken: AtomicU64,
+    released: AtomicU64,
+    by_pagers: AtomicU64,
+    headroom: AtomicU64,
+}
+
+/// What the reserve is at one moment. Frames.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReserveView {
+    /// What is to be there: frames free or conserved, as the core counts them, and in no page.
+    pub due: u64,
+    /// What is there, as the kernel counts it.
+    pub resident: u64,
+    /// Headroom that is there, as the kernel counts it.
+    pub headroom: u64,
+    /// Taken so far.
+    pub taken: u64,
+    /// Released so far, by whomever.
+    pub released: u64,
+    /// Of these, by pager threads in the course of a fault, because the reserve's thread had not run.
+    pub released_by_pagers: u64,
+    /// How often the headroom had to be given up.
+    pub headroom_used: u64,
+    /// Why it is not whole, if it cannot be.
+    pub shortfall: Option<String>,
+}
+
+/// The reserve of a server.
+#[derive(Debug)]
+pub(crate) struct Reserve {
+    /// Both, or neither where memory cannot be locked.
+    stocks: Option<(Stock, Stock)>,
+    shortfall: PiMutex<Option<String>>,
+    /// The shortfall is new, and nobody has been told.
+    fresh: AtomicBool,
+    /// Pages that have come or gone since the thread looked.
+    moved: AtomicUsize,
+    /// The thread has been woken and has not looked yet.
+    rung: AtomicBool,
+    /// The thread sleeps until the first page moves.
+    sleeps: AtomicBool,
+    bell: OwnedFd,
+    counts: Counts,
+}
+
+impl Reserve {
+    /// A reserve that can back `frames`, empty at first. Where memory cannot be locked it is none, and says so.
+    ///
+    /// # Errors
+    /// No eventfd is to be had.
+    pub(crate) fn new(frames: usize) -> Result<Self, Errno> {
+        let stocks = Stock::new(c"freehold-reserve", frames)
+            .and_then(|stock| Ok((stock, Stock::new(c"freehold-headroom", HEADROOM)?)));
+        let (stocks, shortfall) = match stocks {
+            Ok(stocks) => (Some(stocks), None),
+            Err(error) => (
+                None,
+                Some(format!("free frames are not backed by locked memory: {error}")),
+            ),
+        };
+        Ok(Self {
+            stocks,
+            shortfall: PiMutex::new(shortfall),
+            fresh: AtomicBool::new(false),
+            moved: AtomicUsize::new(0),
+            rung: AtomicBool::new(false),
+            sleeps: AtomicBool::new(false),
+            bell: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            counts: Counts::default(),
+        })
+    }
+
+    /// Frames that are there, by its own books.
+    pub(crate) fn held(&self) -> usize {
+        self.stocks.as_ref().map_or(0, |(stock, _)| stock.held())
+    }
+
+    /// So many pages have come or gone; true where a pager thread is to [`trim`](Self::trim).
+    pub(crate) fn note(&self, moved: usize) -> bool {
+        if self.stocks.is_none() {
+            return false;
+        }
+        let all = self.moved.fetch_add(moved, Ordering::SeqCst) + moved;
+        if all >= BATCH || self.sleeps.load(Ordering::SeqCst) {
+            self.ring();
+        }
+        all >= HEADROOM
+    }
+
+    /// Wakes the thread.
+    pub(crate) fn ring(&self) {
+        if !self.rung.swap(true, Ordering::SeqCst) {
+            // Full after 2^64 rings, and then it is readable already.
+            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// On the fault path: releases a part of what is there beyond `due`. Never waits.
+    pub(crate) fn trim(&self, due: usize) {
+        let Some((stock, _)) = &self.stocks else { return };
+        // What cannot be released now is released by the thread, which also reports it.
+        if let Ok(count) = stock.shrink(due, HEADROOM) {
+            self.counts.released.fetch_add(count as u64, Ordering::Relaxed);
+            self.counts.by_pagers.fetch_add(count as u64, Ordering::Relaxed);
+            self.moved.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// The machine has no frame for a page: gives up the headroom; whether there was any.
+    pub(crate) fn give_headroom(&self) -> bool {
+        let Some((_, headroom)) = &self.stocks else {
+            return false;
+        };
+        let given = headroom.shrink(0, HEADROOM).is_ok_and(|count| count > 0);
+        self.counts.headroom.fetch_add(u64::from(given), Ordering::Relaxed);
+        given
+    }
+
+    /// The work of its thread, until `ending`, which `end` announces: keeps the stock at what `due` says,
+    /// which is told whether pages have moved since it was asked. What could not be done `report` gets, once.
+    pub(crate) fn keep(
+        &self,
+        due: impl Fn(bool) -> usize,
+        report: impl Fn(String),
+        end: &OwnedFd,
+        ending: &AtomicBool,
+    ) {
+        let mut calm = false;
+        while !ending.load(Ordering::Acquire) {
+            self.sleeps.store(calm, Ordering::SeqCst);
+            let quiet = self.moved.load(Ordering::SeqCst) == 0;
+            if !calm || quiet {
+                self.wait(end, if calm { None } else { Some(&LOOK_AGAIN) });
+            }
+            self.sleeps.store(false, Ordering::SeqCst);
+            // What moves from here on rings again.
+            self.rung.store(false, Ordering::SeqCst);
+            let before = self.moved.swap(0, Ordering::SeqCst);
+            let mut moved = 0;
+            while !ending.load(Ordering::Acquire) {
+                match self.step(due(before > 0)) {
+                    0 => break,
+                    count => moved += count,
+                }
+            }
+            calm = before == 0 && moved == 0;
+            if let Some(shortfall) = self.shortfall().filter(|_| self.fresh.swap(false, Ordering::Relaxed)) {
+                report(shortfall);
+            }
+        }
+    }
+
+    fn wait(&self, end: &OwnedFd, timeout: Option<&Timespec>) {
+        let mut ready = [PollFd::new(&self.bell, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
+        // Interrupted, or nothing has come: it looks in any case.
+        let _ = rustix::event::poll(&mut ready, timeout);
+        let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
+    }
+
+    /// One batch; how many frames have moved. 0 also where the kernel refuses, which is noted.
+    fn step(&self, due: usize) -> usize {
+        let Some((stock, headroom)) = &self.stocks else {
+            return 0;
+        };
+        let before = stock.held();
+        let moved = headroom
+            .approach(HEADROOM, HEADROOM)
+            .and_then(|count| Ok(count + stock.approach(due, BATCH)?));
+        let after = stock.held();
+        let counts = &self.counts;
+        counts
+            .taken
+            .fetch_add(after.saturating_sub(before) as u64, Ordering::Relaxed);
+        counts
+            .released
+            .fetch_add(before.saturating_sub(after) as u64, Ordering::Relaxed);
+        let refused = |errno: &Errno| {
+            format!("free frames are not all backed by locked memory: {after} of {due} are there: {errno}")
+        };
+        let mut shortfall = self.shortfall.lock();
+        let before = shortfall.is_some();
+        *shortfall = moved.as_ref().err().map(refused);
+        self.fresh.fetch_or(!before && shortfall.is_some(), Ordering::Relaxed);
+        drop(shortfall);
+        moved.unwrap_or(0)
+    }
+
+    /// Frames that are there, as the kernel counts them, headroom excepted.
+    ///
+    /// # Errors
+    /// The kernel's refusal to count.
+    pub(crate) fn resident(&self) -> Result<u64, Errno> {
+        match &self.stocks {
+            Some((stock, _)) => stock.resident().ok_or(Errno::NOSYS),
+            None => Ok(0),
+        }
+    }
+
+    /// Why it is not whole, if it cannot be.
+    pub(crate) fn shortfall(&self) -> Option<String> {
+        self.shortfall.lock().clone()
+    }
+
+    /// What it is now; `due` as the engine counts it.
+    pub(crate) fn view(&self, due: usize) -> ReserveView {
+        let (stock, headroom) = match &self.stocks {
+            Some((stock, headroom)) => (stock.resident(), headroom.resident()),
+            None => (None, None),
+        };
+        let counts = &self.counts;
+        ReserveView {
+            due: due as u64,
+            resident: stock.unwrap_or(0),
+            headroom: headroom.unwrap_or(0),
+            taken: counts.taken.load(Ordering::Relaxed),
+            released: counts.released.load(Ordering::Relaxed),
+            released_by_pagers: counts.by_pagers.load(Ordering::Relaxed),
+            headroom_used: counts.headroom.load(Ordering::Relaxed),
+            shortfall: self.shortfall(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BATCH, HEADROOM, Reserve};
+
+    fn settle(reserve: &Reserve, due: usize) -> usize {
+        std::iter::repeat_with(|| reserve.step(due))
+            .take_while(|moved| *moved > 0)
+            .count()
+    }
+
+    #[test]
+    fn the_stock_follows_what_is_due_in_batches_and_is_bounded() {
+        let reserve = Reserve::new(100).unwrap();
+        assert_eq!(settle(&reserve, 70), 3);
+        let view = reserve.view(70);
+        assert_eq!((view.resident, view.headroom), (70, HEADROOM as u64));
+        assert_eq!(settle(&reserve, 70), 0);
+        settle(&reserve, 5);
+        assert_eq!(reserve.view(5).resident, 5);
+        settle(&reserve, 1_000);
+        let view = reserve.view(1_000);
+        assert_eq!((view.resident, view.taken, view.released), (100, 165, 65));
+        assert_eq!(view.shortfall, None);
+    }
+
+    #[test]
+    fn a_pager_releases_what_the_thread_did_not_and_never_takes() {
+        let reserve = Reserve::new(100).unwrap();
+        settle(&reserve, 100);
+        assert!(!reserve.note(BATCH));
+        assert!(reserve.note(HEADROOM - BATCH));
+        reserve.trim(36);
+        let view = reserve.view(36);
+        assert_eq!((view.resident, view.released_by_pagers), (36, 64));
+        reserve.trim(90);
+        assert_eq!(reserve.view(90).resident, 36);
+    }
+
+    #[test]
+    fn the_headroom_is_given_once_and_taken_again() {
+        let reserve = Reserve::new(1).unwrap();
+        assert!(!reserve.give_headroom());
+        settle(&reserve, 0);
+        assert!(reserve.give_headroom());
+        assert!(!reserve.give_headroom());
+        let view = reserve.view(0);
+        assert_eq!((view.headroom, view.headroom_used), (0, 1));
+        settle(&reserve, 0);
+        assert_eq!(reserve.view(0).headroom, HEADROOM as u64);
+    }
+}

@@ -1,0 +1,87 @@
+//! Frames that are there: free and conserved frames are locked memory, as the kernel counts.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use freehold_core::limits::ReservationKind;
+use support::{Client, Server, client};
+
+/// The main function of client processes.
+#[test]
+fn client_main() {
+    client::main();
+}
+
+/// Waits until what the kernel counts is what the books say.
+fn wait_until_exact(server: &Server, what: &str) {
+    let begun = std::time::Instant::now();
+    server.until(what, |engine| {
+        let view = engine.view().unwrap();
+        assert_eq!(view.reserve.shortfall, None);
+        let (due, used) = (view.reserve.due, u64::from(view.pool.memory_used.get()));
+        let measured = view.resident_measured;
+        let exact = due == view.reserve.resident && measured == used;
+        let patient = begun.elapsed() < std::time::Duration::from_secs(10);
+        assert!(exact || patient, "{what}: {measured} measured, {used} used: {view:#?}");
+        exact
+    });
+    server.check();
+}
+
+#[test]
+fn what_a_reservation_does_not_use_is_locked_memory() {
+    let server = Server::start(1_024);
+    wait_until_exact(&server, "an empty server holds nothing");
+    assert_eq!(server.shared.engine().view().unwrap().reserve.resident, 0);
+    let reservation = server.reserve(300);
+    wait_until_exact(&server, "the reservation's frames are there");
+    assert_eq!(server.shared.engine().view().unwrap().reserve.resident, 300);
+    server.shared.engine().release(reservation);
+    wait_until_exact(&server, "they are given back");
+    assert_eq!(server.shared.engine().view().unwrap().reserve.resident, 0);
+}
+
+#[test]
+fn pages_come_and_go_against_the_reserve() {
+    let server = Server::start(1_024);
+    let program = Client::program(&server);
+    program.task(Some(server.reserve(200)));
+    let library = Client::start(&server, "client_main");
+    let task = library.task(Some(server.reserve(100)));
+    let memory = program.anonymous(400);
+    for (count, seed) in [(90, 1), (150, 2), (400, 3)] {
+        program.fill(memory, 0, count, seed);
+        assert_eq!(program.wrong(memory, 0, count, seed), 0);
+        wait_until_exact(&server, "private memory");
+    }
+    let (object, descriptor) = server.region("shared", 250, true);
+    let mapped = library.map(task, object, &descriptor, 250);
+    for (count, seed) in [(60, 1), (250, 2)] {
+        library.fill(mapped.number, 0, count, seed);
+        assert_eq!(library.wrong(mapped.number, 0, count, seed), 0);
+        wait_until_exact(&server, "a region");
+    }
+    let view = server.shared.engine().view().unwrap();
+    assert_eq!(view.resident_measured, 300);
+    assert!(
+        view.reserve.taken >= 200 && view.reserve.released >= 200,
+        "{:?}",
+        view.reserve
+    );
+    drop(program);
+    wait_until_exact(&server, "the program's end");
+    assert!(server.shared.engine().view().unwrap().reserve.resident >= 200);
+}
+
+#[test]
+fn borrowed_frames_are_not_promised() {
+    let server = Server::start(512);
+    let program = Client::program(&server);
+    program.task(Some(server.try_reserve(16, ReservationKind::Firm).unwrap()));
+    let memory = program.anonymous(300);
+    program.fill(memory, 0, 300, 5);
+    wait_until_exact(&server, "borrowed frames");
+    assert_eq!(program.wrong(memory, 0, 300, 5), 0);
+    let view = server.shared.engine().view().unwrap();
+    assert!(view.reserve.due <= 16, "{:?}", view.reserve);
+}
