@@ -281,6 +281,11 @@ impl Client {
         self.ask(&[client::READ, number, page])
     }
 
+    /// Waits for its end; how it ended.
+    pub(crate) fn wait(&mut self) -> std::process::ExitStatus {
+        self.process.wait().unwrap()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.process);
         rustix::process::kill_process(pid, signal).unwrap();
