@@ -33,8 +33,8 @@ pub(crate) fn ask(process: &Process, request: u32, arguments: [usize; 2], prepar
     done
 }
 
-/// The agent thread's side: meets a request if there is one.
-pub(crate) fn answer(client: &'static Client, session: &mut Session) -> bool {
+/// The agent thread's side: meets a request if there is one. `meanwhile` is called where it has to wait.
+pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: &mut dyn FnMut()) -> bool {
     let Some(process) = process::process() else {
         return false;
     };
@@ -50,7 +50,7 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session) -> bool {
             userfault::register(client.descriptors.private, start, length, modes).is_ok()
         }
         TEXT => {
-            text::serve(client, process, session);
+            text::serve(client, process, session, meanwhile);
             true
         }
         _ => false,

@@ -16,12 +16,11 @@ mod zap;
 
 /// What the agent thread keeps to itself.
 #[derive(Debug)]
-pub(crate) struct Agent {
+struct Agent {
     client: &'static Client,
     channel: &'static Channel,
     orders: Position,
     replies: Position,
-    pub(crate) session: Session,
 }
 
 /// The orders that are carried out together.
@@ -46,9 +45,8 @@ pub(crate) extern "C" fn begin(address: usize) -> ! {
         channel: client.channel(),
         orders: Position::default(),
         replies: Position::default(),
-        session: Session::over(client.descriptors.socket),
     };
-    agent.run()
+    agent.run(Session::over(client.descriptors.socket))
 }
 
 fn end_thread() -> ! {
@@ -98,11 +96,13 @@ fn close_between(first: usize, last: usize) {
 }
 
 impl Agent {
-    fn run(&mut self) -> ! {
+    fn run(&mut self, mut session: Session) -> ! {
         loop {
             let seen = self.channel.bell.load(Ordering::SeqCst);
             let worked = self.carry_out();
-            let asked = mailbox::answer(self.client, &mut self.session);
+            let asked = mailbox::answer(self.client, &mut session, &mut || {
+                self.carry_out();
+            });
             if worked || asked {
                 continue;
             }

@@ -161,6 +161,7 @@ impl Session {
 
     /// The next answer, and what came with it. A refusal is an error, its text kept.
     pub(crate) fn receive(&mut self) -> Result<(Answer<'_>, Descriptors), SessionError> {
+        self.text_length = 0;
         let (length, descriptors) = self.receive_packet()?;
         let refused = match Answer::decode(self.buffer.get(..length).unwrap_or_default()) {
             Ok((_, Answer::Refused { text, .. })) => Some(text.len()),
@@ -192,9 +193,23 @@ impl Session {
         self.receive()
     }
 
-    /// Asks for something that has only `Done` for an answer.
-    pub(crate) fn order(&mut self, request: &Request<'_>) -> Result<(), SessionError> {
-        match self.ask(request, &[])? {
+    /// Asks for something that has only `Done` for an answer, which may take long to come: `meanwhile` is called until
+    /// then, again and again.
+    pub(crate) fn order(&mut self, request: &Request<'_>, meanwhile: &mut dyn FnMut()) -> Result<(), SessionError> {
+        const READABLE: u64 = 1 << 32;
+        const MILLISECONDS: usize = 1;
+        self.send(request, &[])?;
+        loop {
+            // `struct pollfd`: the descriptor, and what it is asked for.
+            let mut wanted = u64::from(self.socket.cast_unsigned()) | READABLE;
+            let place = core::ptr::from_mut(&mut wanted) as usize;
+            // SAFETY: the one structure of this call.
+            match unsafe { sys::call5(sys::POLL, place, 1, MILLISECONDS, 0, 0) } {
+                Ok(0) | Err(Errno::INTR) => meanwhile(),
+                _ => break,
+            }
+        }
+        match self.receive()? {
             (Answer::Done {}, _) => Ok(()),
             _ => Err(SessionError::Nonsense),
         }
@@ -211,6 +226,17 @@ impl Session {
     /// What the server said to the last refusal.
     pub(crate) fn text(&self) -> &[u8] {
         self.buffer.get(..self.text_length).unwrap_or_default()
+    }
+
+    /// The same, or in words why there is no answer.
+    pub(crate) fn reason(&self, error: SessionError) -> &[u8] {
+        match error {
+            SessionError::Refused if self.text_length > 0 => self.text(),
+            SessionError::Refused => b"the server refuses and gives no reason",
+            SessionError::Kernel(_) => b"the kernel refuses",
+            SessionError::Gone => b"the server has closed the connection",
+            SessionError::Nonsense => b"the server's answer is none to what was asked",
+        }
     }
 
     fn receive_packet(&mut self) -> Result<(usize, Descriptors), SessionError> {

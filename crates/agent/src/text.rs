@@ -73,7 +73,9 @@ const NO_FILE: File = File {
 };
 
 /// Serves what the client's table names and is not served yet. What cannot be served stays as it is, and is counted.
-pub(crate) fn serve(client: &Client, process: &Process, session: &mut Session) {
+/// `meanwhile` carries out the server's orders: it is called while pages to be locked are brought in, for which others
+/// may have to leave.
+pub(crate) fn serve(client: &Client, process: &Process, session: &mut Session, meanwhile: &mut dyn FnMut()) {
     // Each round sees what the last has replaced as replaced; what was refused is passed over by address.
     let mut passed = 0;
     loop {
@@ -86,6 +88,13 @@ pub(crate) fn serve(client: &Client, process: &Process, session: &mut Session) {
         open(files, session);
         map(client, files, session);
         finish(client, process, files, session);
+        // Only now: answers come in the order of the requests, so all announcements' must have been read.
+        for file in files.iter().filter(|file| file.mapped > 0) {
+            let path = file.path.get(..file.path_length).unwrap_or_default();
+            if SETTINGS.locks(path) {
+                lock(client, file, session, meanwhile);
+            }
+        }
         if count < FILES {
             return;
         }
@@ -304,25 +313,34 @@ fn finish(client: &Client, process: &Process, files: &mut [File], session: &mut 
     for file in files.iter_mut() {
         let mut refused = false;
         for _ in 0..file.mapped {
-            refused |= !matches!(session.receive(), Ok((Answer::Made { .. }, _)));
+            let error = match session.receive() {
+                Ok((Answer::Made { .. }, _)) => continue,
+                Ok(_) => SessionError::Nonsense,
+                Err(error) => error,
+            };
+            if !refused {
+                let path = file.path.get(..file.path_length).unwrap_or_default();
+                report::say(&[
+                    b"the server does not take the text of ",
+                    path,
+                    b": ",
+                    session.reason(error),
+                ]);
+            }
+            refused = true;
         }
         let parts = file.ranges.get(..file.count).unwrap_or_default();
         if refused {
-            let text = session.text();
-            report::say(&[b"the server does not take the text of a file: ", text]);
             for part in parts {
                 let whole = Range { ..*part };
                 put_back(client, file, &whole);
             }
+            file.mapped = 0;
         }
-        if refused || file.mapped == 0 {
+        if file.mapped == 0 {
             let bytes: usize = parts.iter().map(|part| part.end - part.start).sum();
             let [_, text, _] = &process.unmanaged;
             text.fetch_add(bytes as u64, Ordering::Relaxed);
-        }
-        let path = file.path.get(..file.path_length).unwrap_or_default();
-        if file.mapped > 0 && !refused && SETTINGS.locks(path) {
-            lock(client, file, session);
         }
         sys::close(file.fd);
         sys::close(file.memory);
@@ -340,7 +358,7 @@ fn put_back(client: &Client, file: &File, part: &Range) {
 }
 
 /// Locks what the program has of the file.
-fn lock(client: &Client, file: &File, session: &mut Session) {
+fn lock(client: &Client, file: &File, session: &mut Session, meanwhile: &mut dyn FnMut()) {
     for part in file.ranges.get(..file.count).unwrap_or_default() {
         let (Ok(first), Ok(pages)) = (
             u32::try_from(part.offset / PAGE),
@@ -354,10 +372,10 @@ fn lock(client: &Client, file: &File, session: &mut Session) {
             first,
             pages,
         };
-        match session.order(&request) {
-            Ok(()) => {}
-            Err(SessionError::Refused) => report::say(&[b"a library is not locked: ", session.text()]),
-            Err(_) => report::say(&[b"a library is not locked: the server does not answer"]),
+        if let Err(error) = session.order(&request, meanwhile) {
+            let path = file.path.get(..file.path_length).unwrap_or_default();
+            report::say(&[path, b" is not locked: ", session.reason(error)]);
+            return;
         }
     }
 }
