@@ -427,8 +427,12 @@ impl Engine {
             Which::Private => self.install(claim, Where::Blank, true),
             Which::Shared => Installed::Gone,
         };
-        if installed != Installed::Yes {
-            self.notice("an agent waits for its client's memory");
+        match installed {
+            Installed::Yes => {}
+            // A fork of its program is being told of. Nobody else would come back to it: whoever is given pages by
+            // the fork waits for what this thread is about to surrender.
+            Installed::Later => self.defer(*claim),
+            Installed::Gone => self.notice("an agent waits for its client's memory"),
         }
     }
 }
