@@ -7,7 +7,7 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,9 @@ const POOL: &str = "768MiB";
 const AMPLE: u64 = 512 << 20;
 /// Less than this a program may not get: what it needs at once.
 const LEAST: u64 = 1 << 20;
+
+/// How long a run may take until it is taken for one that never ends. Each takes seconds at most.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A program, and what it leaves behind besides its output.
 struct Case {
@@ -113,22 +116,38 @@ fn run(bench: &Bench, case: &Case, wrapper: &[String], prepare: &dyn Fn(&Path)) 
     prepare(&folder);
     let program = [case.program.to_owned()];
     let words: Vec<&String> = wrapper.iter().chain(&program).chain(&case.arguments).collect();
+    let file = |name: &str| fs::File::create(bench.0.join(name)).expect("a file");
     let began = Instant::now();
-    let output: Output = Command::new(words[0])
+    // Into files: a pipe would be held open by whatever a program that is given up leaves behind.
+    let mut child = Command::new(words[0])
         .args(&words[1..])
         .current_dir(&folder)
         .env("LC_ALL", "C")
         .env("PYTHONHASHSEED", "0")
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .stdin(Stdio::null())
-        .output()
+        .stdout(file("stdout"))
+        .stderr(file("stderr"))
+        .spawn()
         .expect("the program starts");
+    let read = |name: &str| fs::read(bench.0.join(name)).expect("a file");
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("it can be waited for") {
+            break status;
+        }
+        if began.elapsed() > PATIENCE {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("{words:?} did not end in {PATIENCE:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
     let took = began.elapsed();
     let files = case.files.iter().map(|file| fs::read(folder.join(file)).ok()).collect();
     let left = Left {
-        status: output.status.code(),
-        stdout: output.stdout,
-        stderr: output.stderr,
+        status: status.code(),
+        stdout: read("stdout"),
+        stderr: read("stderr"),
         files,
     };
     (left, took)
@@ -309,28 +328,25 @@ fn python3() {
 /// Dictionaries, threads, children, temporary files, memory maps.
 const PROGRAM: &str = r#"
 import hashlib, json, mmap, multiprocessing, os, subprocess, sys, tempfile, threading
-table = {i: str(i * i) * 3 for i in range(200_000)}
+table = {i: str(i * i) * 3 for i in range(100_000)}
 print(hashlib.sha256(json.dumps(table).encode()).hexdigest())
 sums = [0] * 4
 def work(n):
     sums[n] = sum(len(v) for k, v in table.items() if k % 4 == n)
 threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-[t.start() for t in threads]; [t.join() for t in threads]
-print(sums)
+[t.start() for t in threads]; [t.join() for t in threads]; print(sums)
 pid = os.fork()
-if pid == 0:
-    os._exit(sum(len(v) for v in table.values()) % 251)
+if pid == 0: os._exit(sum(len(v) for v in table.values()) % 251)
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 print(subprocess.run(["sort", "-r"], input=b"a\nc\nb\n", capture_output=True).stdout)
 with tempfile.TemporaryFile() as f:
     f.truncate(1 << 22)
     with mmap.mmap(f.fileno(), 0) as m:
-        m[4096 * 7:4096 * 7 + 5] = b"hello"
-        print(m.find(b"hello"))
-anonymous = mmap.mmap(-1, 64 << 20)
-for page in range(0, 64 << 20, 4096 * 3):
+        m[4096 * 7:4096 * 7 + 5] = b"hello"; print(m.find(b"hello"))
+anonymous = mmap.mmap(-1, 32 << 20)
+for page in range(0, 32 << 20, 4096 * 3):
     anonymous[page] = page % 251
-print(sum(anonymous[page] for page in range(0, 64 << 20, 4096 * 3)))
+print(sum(anonymous[page] for page in range(0, 32 << 20, 4096 * 3)))
 with multiprocessing.get_context("fork").Pool(2) as pool:
     print(pool.map(abs, range(-5, 5)))
 sys.exit(7)
@@ -466,8 +482,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
-    def log_message(self, *a):
-        pass
+    def log_message(self, *a): pass
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 results = [None] * 8
