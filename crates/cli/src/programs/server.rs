@@ -27,10 +27,12 @@ pub(crate) struct PrivateServer {
 /// What happened to a program's tasks so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Served {
-    /// Pages read from files: first reads, and clean pages read again.
+    /// Pages read from files for the first time.
     pub(crate) file_reads: u64,
-    /// Pages read back from the store.
+    /// Pages brought in again, from the store or, where they are clean, from the file.
     pub(crate) swap_ins: u64,
+    /// Of these, pages that another's eviction had taken.
+    pub(crate) lost: u64,
     /// Faults on resident pages.
     pub(crate) soft_faults: u64,
     /// Pages taken from its own lists.
@@ -172,6 +174,7 @@ fn served(client: &Value) -> Served {
     Served {
         file_reads: sum("file_reads"),
         swap_ins: sum("swap_ins"),
+        lost: sum("shared_swap_ins"),
         soft_faults: sum("soft_faults"),
         evictions: sum("evictions"),
     }

@@ -35,6 +35,24 @@ impl Run {
         self.after.brought().saturating_sub(self.before.brought())
     }
 
+    /// Pages of these that another's eviction had taken.
+    fn lost(&self) -> u64 {
+        self.after.lost.saturating_sub(self.before.lost)
+    }
+
+    /// For whoever waits for the table.
+    fn in_words(&self) -> String {
+        let less = |of: fn(&Served) -> u64| of(&self.after).saturating_sub(of(&self.before));
+        format!(
+            "the first player, once it plays: {} pages brought in, {} of them lost to others; {} soft faults; {} \
+             frames over 1.5 periods",
+            self.brought(),
+            self.lost(),
+            less(|served| served.soft_faults),
+            self.late(),
+        )
+    }
+
     /// Frames after the start-up that took longer than one and a half periods.
     fn late(&self) -> u64 {
         let steady = self.times.iter().take(LAST).skip(STARTED);
@@ -53,14 +71,24 @@ pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure>
     }
     let none = vec!["--sharing".to_owned(), "none".to_owned()];
     let mut policies = vec![("alone", 1, Vec::new()), ("none", 3, none), ("spc", 3, Vec::new())];
-    match table4::locks(laboratory, &clips)? {
-        Some(locks) if locks.is_empty() => output::note("freehold: nothing is better locked: no run with locks"),
-        Some(locks) => policies.push(("spc and spel", 3, locks)),
-        None => output::note("freehold: the memory server does not sample: no run with locks"),
+    let locks = table4::locks(laboratory, &clips)?;
+    if locks.options.is_empty() {
+        output::note("freehold: nothing is better locked: no run with locks");
+    } else {
+        output::note(&format!("freehold: to be locked: {}", locks.options.join(" ")));
+        policies.push(("spc and spel", 3, locks.options));
     }
+    let grown: Vec<u64> = sizes.iter().map(|size| size + locks.growth).collect();
     let (mut histories, mut alone) = (Vec::new(), 0);
     for (policy, players, options) in policies {
-        let run = play(laboratory, &clips, &sizes, players, &options)?;
+        // What is locked counts in the reservation of each that locks it: M_R' = M_R + Max - Avg.
+        let sizes = if options.iter().any(|option| option == "--lock") {
+            &grown
+        } else {
+            &sizes
+        };
+        let run = play(laboratory, &clips, sizes, players, &options)?;
+        output::note(&format!("freehold: {policy}: {}", run.in_words()));
         // Company costs the first player pages only where shared pages are not managed. Alone it brings in what it
         // touches for the first time.
         let (paper, claim) = match policy {
@@ -73,6 +101,8 @@ pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure>
         }
         let what = format!("{policy}: pages brought in for the first player once it plays");
         rows.push(row(what, "pages", Some(paper), Some(run.brought()), claim));
+        let what = format!("{policy}: of these, pages that another's eviction had taken");
+        rows.push(row(what, "pages", None, Some(run.lost()), Claim::Shown));
         let what = format!("{policy}: frames of the first player over 1.5 periods");
         rows.push(row(what, "frames", None, Some(run.late()), Claim::Shown));
         histories.push(history(policy, players, run));
@@ -122,10 +152,7 @@ fn history(policy: &str, players: usize, run: Run) -> FrameHistory {
         marks: marks.map(|(frame, what)| (*frame as u64, what.to_owned())).collect(),
         counts: vec![
             count("brought in once it plays", run.brought()),
-            count(
-                "of these from the store",
-                run.after.swap_ins.saturating_sub(run.before.swap_ins),
-            ),
+            count("of these lost to others", run.lost()),
             count(
                 "soft faults",
                 run.after.soft_faults.saturating_sub(run.before.soft_faults),

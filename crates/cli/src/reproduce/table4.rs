@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use freehold_client::Question;
 use freehold_core::units::PAGE_SIZE;
 use freehold_scenario::results::ReproduceRow;
 use serde_json::Value;
@@ -10,7 +11,6 @@ use serde_json::Value;
 use super::players::{self, MOVIES};
 use super::{Claim, Laboratory, row};
 use crate::advise;
-use crate::output;
 use crate::programs::{self, Player};
 use crate::status::Failure;
 
@@ -31,12 +31,49 @@ const SAMPLED: Duration = Duration::from_secs(12);
 /// The shortest of the movies' periods.
 const PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 30);
 
-/// What the server advises for one object.
+/// One object: how much of it is used, and what follows.
+#[derive(Debug)]
 struct Object {
     name: String,
-    max: u64,
+    /// Players that touched it.
+    players: u64,
+    /// The paper's Max(S), the total size: pages of it that one player has mapped, all of which a lock takes.
+    mapped: u64,
+    /// Distinct pages touched while sampled.
+    touched: u64,
+    /// Avg(S), in pages.
     average: f64,
-    lock: bool,
+    /// Whether the server, which goes by what was touched, advises the lock.
+    advised: bool,
+}
+
+impl Object {
+    /// The paper's rule: Max(S) < n·Avg(S).
+    fn is_better_locked(&self) -> bool {
+        #[allow(clippy::cast_precision_loss, reason = "a count of pages, and three players")]
+        let (mapped, players) = (self.mapped as f64, self.players as f64);
+        self.touched > 0 && mapped < players * self.average
+    }
+
+    /// Pages by which a reservation that locks it grows: Max(S) - Avg(S).
+    fn growth(&self) -> u64 {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a mean of counts, rounded down so that the growth is not too small"
+        )]
+        let average = self.average as u64;
+        self.mapped.saturating_sub(average)
+    }
+}
+
+/// What to lock.
+#[derive(Debug)]
+pub(super) struct Locks {
+    /// The options of `freehold exec`.
+    pub(super) options: Vec<String>,
+    /// By how many bytes each reservation grows.
+    pub(super) growth: u64,
 }
 
 /// Runs the experiment.
@@ -47,13 +84,13 @@ pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure>
     for object in objects.iter().filter(|object| object.average > 1.0) {
         rows.extend(show(object));
     }
-    let used = objects.iter().filter(|object| object.max > 0).count() as u64;
-    let conserved = objects.iter().filter(|object| object.max > 0 && !object.lock).count() as u64;
+    let used = || objects.iter().filter(|object| object.touched > 0);
+    let conserved = used().filter(|object| !object.is_better_locked()).count() as u64;
     rows.push(row(
         "shared objects in use",
         "objects",
         None,
-        Some(used),
+        Some(used().count() as u64),
         Claim::AtLeast(1),
     ));
     let (paper, paper_used) = (6, PAPER.len() as u64);
@@ -61,7 +98,7 @@ pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure>
     rows.push(row(what, "objects", Some(paper), Some(conserved), Claim::AtLeast(1)));
     // The program's own code: far more is touched once than in a period.
     let code = objects.iter().find(|object| file_name(&object.name) == "mplayer");
-    let lock = code.map(|object| u64::from(object.lock));
+    let lock = code.map(|object| u64::from(object.is_better_locked()));
     rows.push(row(
         "MPlayer's code is better locked (0 is no)",
         "",
@@ -72,19 +109,15 @@ pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure>
     Ok(rows)
 }
 
-/// The options of `freehold exec` that lock what is better locked; none where the server does not sample.
-pub(super) fn locks(laboratory: &Laboratory, clips: &[PathBuf]) -> Result<Option<Vec<String>>, Failure> {
-    let objects = match sample(laboratory, clips) {
-        Ok(objects) => objects,
-        Err(Failure::Run(text)) => {
-            output::note(&format!("freehold: {text}"));
-            return Ok(None);
-        }
-        Err(other) => return Err(other),
-    };
-    let locked = objects.iter().filter(|object| object.lock);
-    let options = locked.flat_map(|object| ["--lock".to_owned(), object.name.clone()]);
-    Ok(Some(options.collect()))
+/// Locks what the server advises to lock.
+pub(super) fn locks(laboratory: &Laboratory, clips: &[PathBuf]) -> Result<Locks, Failure> {
+    let objects = sample(laboratory, clips)?;
+    let locked = || objects.iter().filter(|object| object.advised);
+    let options = locked().flat_map(|object| ["--lock".to_owned(), object.name.clone()]);
+    Ok(Locks {
+        options: options.collect(),
+        growth: locked().map(Object::growth).sum::<u64>() * PAGE_SIZE,
+    })
 }
 
 /// Plays all three movies with room for everything, and samples.
@@ -104,17 +137,31 @@ fn sample(laboratory: &Laboratory, clips: &[PathBuf]) -> Result<Vec<Object>, Fai
             return Err(Failure::Run("a player ended while it was sampled".to_owned()));
         }
     }
+    let status = server.ask(Question::Status, "")?;
     let regions = document["regions"].as_array().cloned().unwrap_or_default();
-    Ok(regions.iter().map(object).collect())
+    Ok(regions.iter().map(|region| object(region, &status, &pids)).collect())
 }
 
-fn object(region: &Value) -> Object {
+fn object(region: &Value, status: &Value, pids: &[u64]) -> Object {
+    let name = region["name"].as_str().unwrap_or_default();
     Object {
-        name: region["name"].as_str().unwrap_or_default().to_owned(),
-        max: region["max"].as_u64().unwrap_or(0),
+        name: name.to_owned(),
+        players: region["n"].as_u64().unwrap_or(0),
+        mapped: pids.iter().map(|pid| mapped(status, name, *pid)).max().unwrap_or(0),
+        touched: region["max"].as_u64().unwrap_or(0),
         average: region["avg"].as_f64().unwrap_or(0.0),
-        lock: region["choice"] == "spel",
+        advised: region["choice"] == "spel",
     }
+}
+
+/// How many pages of an object a process has mapped.
+fn mapped(status: &Value, name: &str, pid: u64) -> u64 {
+    let objects = status["objects"].as_array().into_iter().flatten();
+    let mappers = objects
+        .filter(|object| object["name"] == name)
+        .flat_map(|object| object["mappers"].as_array().into_iter().flatten());
+    let mine = mappers.filter(|mapper| mapper["pid"] == pid);
+    mine.filter_map(|mapper| mapper["pages"].as_u64()).sum()
 }
 
 fn file_name(path: &str) -> &str {
@@ -122,31 +169,54 @@ fn file_name(path: &str) -> &str {
 }
 
 /// The row of Table IV, number by number.
-fn show(object: &Object) -> [ReproduceRow; 2] {
+fn show(object: &Object) -> [ReproduceRow; 3] {
     let name = file_name(&object.name);
     let paper = PAPER.iter().find(|(begins, ..)| name.starts_with(begins));
-    let choice = if object.lock { "lock" } else { "conserve" };
+    let choice = |lock: bool| if lock { "lock" } else { "conserve" };
     let kib = |pages: u64| pages * PAGE_SIZE / 1024;
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
         reason = "a mean of counts, shown in KiB"
     )]
     let average = (object.average * (PAGE_SIZE / 1024) as f64).round() as u64;
+    let shown = |what: String, paper: Option<u64>, ours: u64| row(what, "KiB", paper, Some(ours), Claim::Shown);
     [
-        row(
-            format!("{name}: Max(S) [{choice}]"),
-            "KiB",
+        shown(
+            format!("{name}: Max(S) [{}]", choice(object.is_better_locked())),
             paper.map(|(_, max, ..)| *max),
-            Some(kib(object.max)),
-            Claim::Shown,
+            kib(object.mapped),
         ),
-        row(
+        shown(
             format!("{name}: Avg(S)"),
-            "KiB",
             paper.map(|(_, _, average, _)| *average),
-            Some(average),
-            Claim::Shown,
+            average,
+        ),
+        shown(
+            format!("{name}: touched while sampled [advised: {}]", choice(object.advised)),
+            None,
+            kib(object.touched),
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn max_is_what_one_player_maps_and_decides() {
+        let mapper = |pid: u64, pages: u64| json!({"pid": pid, "pages": pages});
+        let status = json!({"objects": [
+            {"name": "/lib/a", "mappers": [mapper(1, 30), mapper(2, 30), mapper(1, 11)]},
+            {"name": "/lib/b", "mappers": [mapper(1, 500)]},
+        ]});
+        let region = |average: f64| json!({"name": "/lib/a", "n": 3, "max": 20, "avg": average, "choice": "spel"});
+        let conserved = object(&region(12.5), &status, &[1, 2]);
+        assert_eq!((conserved.mapped, conserved.touched, conserved.growth()), (41, 20, 29));
+        assert!(conserved.advised && !conserved.is_better_locked());
+        assert!(object(&region(13.7), &status, &[1, 2]).is_better_locked());
+    }
 }

@@ -227,6 +227,7 @@ fn watch(trial: &Trial, server: &PrivateServer, pages: u32, stop: &AtomicBool) -
     Ok(Served {
         file_reads: last.file_reads.saturating_sub(started.file_reads),
         swap_ins: last.swap_ins.saturating_sub(started.swap_ins),
+        lost: last.lost.saturating_sub(started.lost),
         soft_faults: last.soft_faults.saturating_sub(started.soft_faults),
         evictions: last.evictions,
     })
