@@ -8,8 +8,8 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::process::{self, PAGE, Process};
-use crate::sys::{self, Answer, Errno};
-use crate::{mailbox, start, userfault};
+use crate::sys::{self, Errno};
+use crate::{mailbox, start};
 
 const MAP_TYPE: usize = 0x0F;
 const MAP_GROWSDOWN: usize = 0x100;
@@ -103,7 +103,7 @@ fn manages(flags: usize) -> bool {
     flags & MAP_TYPE == sys::MAP_PRIVATE && flags & sys::MAP_ANONYMOUS != 0 && flags & unsuited == 0
 }
 
-/// Whether this process is a client; a forked child becomes one here, with the first memory that it makes.
+/// Whether this process is a client; a child that was made past the C library becomes one here, with its first memory.
 fn is_client(process: &Process) -> bool {
     loop {
         match process.phase.load(Ordering::Acquire) {
@@ -125,7 +125,8 @@ fn manage(start: usize, length: usize) {
     }
     // SAFETY: pages of 4 KiB instead of larger ones; the content is the same.
     let _ = unsafe { sys::madvise(start, length, NO_HUGE_PAGE) };
-    if register(process, start, length).is_err() && !mailbox::ask(process, mailbox::REGISTER, [start, length], || ()) {
+    // The agent thread has the descriptor; the program's own table has nothing of this library's.
+    if !mailbox::ask(process, mailbox::REGISTER, [start, length], || ()) {
         let [private, ..] = &process.unmanaged;
         private.fetch_add(length as u64, Ordering::Relaxed);
         wait_for_moves();
@@ -148,15 +149,6 @@ fn wait_for_moves() {
             let _ = unsafe { sys::call5(sys::POLL, 0, 0, 1, 0, 0) };
         }
     }
-}
-
-/// Through the descriptor in the program's own table, if it is still there.
-fn register(process: &Process, start: usize, length: usize) -> Answer {
-    let fd = process.program_fd.load(Ordering::Relaxed) - 1;
-    if fd < 0 {
-        return Err(Errno::NOENT);
-    }
-    userfault::register(fd, start, length, userfault::MISSING | userfault::WRITE_PROTECT)
 }
 
 /// What `MAP_POPULATE` would have done, after the registration.
@@ -190,12 +182,22 @@ pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: u
     const SET_SECCOMP: c_int = 22;
     if option == SET_SECCOMP {
         note_filter();
+        if a == 1 {
+            process::FILTERED.store(process::STRICT, Ordering::Relaxed);
+        }
     }
     // SAFETY: the program's own call.
     match unsafe { sys::call5(sys::PRCTL, sys::arg(option), a, b, c, d) } {
         Ok(answer) => sys::descriptor(answer),
         Err(errno) => fail(errno, -1),
     }
+}
+
+/// Whether a call with these first arguments makes a process with memory of its own.
+const fn is_fork(number: usize, flags: usize) -> bool {
+    const FORK: usize = 57;
+    const CLONE_VM: usize = 0x100;
+    number == FORK || number == sys::CLONE && flags & CLONE_VM == 0
 }
 
 /// The C library's `syscall`, which may set up a filter.
@@ -210,7 +212,12 @@ pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d:
     }
     // SAFETY: the program's own call.
     match unsafe { sys::call(number, [a, b, c, d, e, f]) } {
-        Ok(answer) => answer.cast_signed(),
+        Ok(answer) => {
+            if answer == 0 && is_fork(number, a) {
+                start::forked();
+            }
+            answer.cast_signed()
+        }
         Err(errno) => fail(errno, -1),
     }
 }

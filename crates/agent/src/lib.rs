@@ -9,12 +9,13 @@
 //!   all processes that run the same file.
 //! - New anonymous private memory is registered where the C library makes it. Thread stacks, data segments and what was
 //!   there before stay the kernel's.
-//! - A forked child becomes a client with the first memory that it makes; until then the server only serves it.
+//! - A forked child becomes a client before anything of the program runs in it. One made by a system call past the C
+//!   library does with the first memory that it makes; until then the server only serves it.
 //!
 //! # Absences
 //! - The agent thread calls nothing outside this library: the C library's text is managed memory and may be missing
 //!   while it runs. No thread-local storage, no allocation, no lock but the mailbox's.
-//! - The program's table of descriptors gets one new entry, high up and closed on exec; the program may close it.
+//! - The program's table of descriptors stays as it is: the agent thread has a table of its own.
 //! - No signal handler, no change of the program's signal masks.
 //! - Without `FREEHOLD_SOCKET` in the environment the library does nothing at all.
 //!

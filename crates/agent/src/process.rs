@@ -1,14 +1,14 @@
 //! What the agent knows about its process, in memory that a forked child gets wiped: there everything is zero again,
 //! and zero is "not a client".
 
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::sys::{self, Errno};
 
 /// Bytes of a page.
 pub(crate) const PAGE: usize = freehold_protocol::PAGE_SIZE;
 
-/// Not a client: before the start, or in a forked child that has made no memory of its own yet.
+/// Not a client: before the start, or in a child made past the C library that has made no memory of its own yet.
 pub(crate) const NOTHING: u32 = 0;
 /// Somebody is connecting.
 pub(crate) const CONNECTING: u32 = 1;
@@ -23,8 +23,6 @@ pub(crate) const UNMANAGED: u32 = 3;
 pub(crate) struct Process {
     /// One of the four phases above.
     pub(crate) phase: AtomicU32,
-    /// The userfaultfd of private memory in the program's own table of descriptors, plus 1; 0 where it has none.
-    pub(crate) program_fd: AtomicI32,
     /// Held by the thread that asks the agent thread for something.
     pub(crate) lock: AtomicU32,
     /// What is asked: 0 nothing, else one of the numbers in `mailbox`.
@@ -42,6 +40,9 @@ pub(crate) struct Process {
     /// Bytes of mappings left unmanaged after the start, by reason.
     pub(crate) unmanaged: [AtomicU64; 3],
 }
+
+/// What `FILTERED` is in the strict mode.
+pub(crate) const STRICT: u32 = 2;
 
 /// Where the table is; the same in a forked child.
 static TABLE: AtomicUsize = AtomicUsize::new(0);

@@ -1,7 +1,7 @@
-//! Becoming a client: when the program is loaded, and in a forked child with the first memory that it makes.
+//! Becoming a client: when the program is loaded, and in a forked child before anything of the program runs there.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use freehold_protocol::message::{Answer, Request, Role};
 
@@ -39,6 +39,13 @@ struct Linker {
 
 unsafe extern "C" {
     static _r_debug: Linker;
+    /// What `pthread_atfork` calls: what runs before a fork, after it in the parent, and in the child.
+    fn __register_atfork(
+        before: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+        library: *const core::ffi::c_void,
+    ) -> c_int;
 }
 
 /// Two pages that nobody touches but a forked child, once: its faults tell the server who it is. The first is private
@@ -46,8 +53,6 @@ unsafe extern "C" {
 static MARKERS: AtomicUsize = AtomicUsize::new(0);
 /// The process of this one's line that was a client last.
 static ANCESTOR: AtomicU32 = AtomicU32::new(0);
-/// Where the program's own table has the userfaultfd of private memory: in a forked child it is the parent's.
-static PROGRAM_FD: AtomicI32 = AtomicI32::new(-1);
 /// The pages that hold changed text.
 static PATCHED: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
 
@@ -122,8 +127,23 @@ fn begin() -> Result<(), Failure> {
         own.store(page, Ordering::Relaxed);
     }
     mailbox::ask(process, mailbox::TEXT, [0; 2], || note_links(client));
+    // SAFETY: the function keeps to this library, which stays loaded.
+    if unsafe { __register_atfork(None, None, Some(forked), core::ptr::null()) } != 0 {
+        report::say(&[b"no memory to note forks: children connect with the first memory that they make"]);
+    }
     process.phase.store(process::READY, Ordering::Release);
     Ok(())
+}
+
+/// In a forked child, before anything of the program runs there. It connects at once: until it does, only the server
+/// holds what makes the memory that it inherited fault, and without that absent pages would be zeros.
+pub(crate) extern "C" fn forked() {
+    if process::FILTERED.load(Ordering::Relaxed) == 0
+        && ANCESTOR.load(Ordering::Relaxed) != 0
+        && let Some(process) = process::process()
+    {
+        join_forked(process);
+    }
 }
 
 /// A forked child becomes a client of its own. It is called with a lock of the C library held perhaps.
@@ -144,6 +164,10 @@ pub(crate) fn join_forked(process: &Process) {
                 own.store(kept.load(Ordering::Relaxed), Ordering::Relaxed);
             }
             process::READY
+        }
+        // The server has ended since the fork, and with it what was absent then.
+        Err(Failure::Server(_, SessionError::Kernel(_) | SessionError::Gone)) => {
+            watch::end();
         }
         Err(failure) => {
             explain(&failure);
@@ -208,7 +232,6 @@ fn connect(process: &Process, private: Option<i32>) -> Result<&'static Client, F
         while detached.load(Ordering::Acquire) == 0 {
             sys::futex_wait(detached, 0);
         }
-        keep_registering(process, descriptors.private);
     }
     for fd in descriptors.all() {
         if Some(fd) != private {
@@ -224,29 +247,6 @@ fn connect(process: &Process, private: Option<i32>) -> Result<&'static Client, F
 }
 
 const CLONE_FILES: usize = 0x400;
-
-/// Puts a duplicate of the userfaultfd where programs do not expect their own descriptors. Where that cannot be, the
-/// agent thread registers.
-fn keep_registering(process: &Process, private: i32) {
-    const DUPLICATE_CLOEXEC: usize = 1030;
-    const HIGH: u64 = 1000;
-    const OPEN_FILES: usize = 7;
-    let inherited = PROGRAM_FD.swap(-1, Ordering::Relaxed);
-    if inherited >= 0 && userfault::is_one(inherited) {
-        sys::close(inherited);
-    }
-    let mut limits = [0_u64; 2];
-    // SAFETY: writes the structure of two numbers.
-    let _ = unsafe { sys::call5(sys::PRLIMIT, 0, OPEN_FILES, 0, limits.as_mut_ptr() as usize, 0) };
-    let [limit, _] = limits;
-    let least = usize::try_from(limit.saturating_sub(1).min(HIGH)).unwrap_or(0);
-    // SAFETY: touches no memory.
-    let made = unsafe { sys::call5(sys::FCNTL, sys::arg(private), DUPLICATE_CLOEXEC, least, 0, 0) };
-    if let Ok(made) = made {
-        PROGRAM_FD.store(sys::descriptor(made), Ordering::Relaxed);
-        process.program_fd.store(sys::descriptor(made) + 1, Ordering::Relaxed);
-    }
-}
 
 fn introduce(client: &mut Client, address: usize, thread: u32, private: Option<i32>) -> Result<(), Failure> {
     client.descriptors = crate::client::Descriptors::NONE;
@@ -291,6 +291,13 @@ fn touch_markers() {
     }
 }
 
+/// This process may fork in its turn, and its child must fault on the pages all the same.
+fn forget_markers() {
+    const DONT_NEED: usize = 4;
+    // SAFETY: nothing is in the pages.
+    let _ = unsafe { sys::madvise(MARKERS.load(Ordering::Relaxed), 2 * PAGE, DONT_NEED) };
+}
+
 fn thread_name(buffer: &mut [u8; 16]) -> &str {
     const GET_NAME: usize = 16;
     // SAFETY: writes at most 16 bytes.
@@ -331,6 +338,7 @@ fn talk(client: &mut Client, session: &mut Session, thread: u32, name: &str, for
         }
         client.descriptors.shared = shared;
         client.descriptors.private = private;
+        forget_markers();
     }
     client.task = session.make(&Request::AddTask {
         reservation: client.reservation,

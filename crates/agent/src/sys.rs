@@ -37,13 +37,11 @@ pub(crate) const SENDMSG: usize = 46;
 pub(crate) const RECVMSG: usize = 47;
 pub(crate) const CLONE: usize = 56;
 pub(crate) const KILL: usize = 62;
-pub(crate) const FCNTL: usize = 72;
 pub(crate) const CAPSET: usize = 126;
 pub(crate) const PRCTL: usize = 157;
 pub(crate) const FUTEX: usize = 202;
 pub(crate) const OPENAT: usize = 257;
 pub(crate) const NEWFSTATAT: usize = 262;
-pub(crate) const PRLIMIT: usize = 302;
 pub(crate) const USERFAULTFD: usize = 323;
 pub(crate) const CLOSE_RANGE: usize = 436;
 

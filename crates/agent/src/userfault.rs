@@ -150,15 +150,3 @@ pub(crate) fn is_registered(fd: i32, start: usize, length: usize) -> Answer {
         Ok(_) => Err(Errno::NOENT),
     }
 }
-
-/// Whether a descriptor is a userfaultfd that is in use.
-pub(crate) fn is_one(fd: i32) -> bool {
-    let mut api = Api {
-        api: 0xAA,
-        features: 0,
-        ioctls: 0,
-    };
-    // SAFETY: the structure of this request; a userfaultfd in use refuses it, and others do not know it.
-    let answer = unsafe { sys::ioctl(fd, API, &mut api) };
-    answer == Err(Errno::INVAL)
-}

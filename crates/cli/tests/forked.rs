@@ -1,0 +1,97 @@
+//! The server is killed while children that inherited absent pages read them: all end, and nobody reads a wrong byte.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::freehold;
+
+const ROUNDS: u32 = 6;
+
+fn compile(folder: &Path) -> Option<std::path::PathBuf> {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/inherits.c");
+    let program = folder.join("inherits");
+    match Command::new("cc")
+        .args(["-O1", "-o"])
+        .arg(&program)
+        .arg(source)
+        .status()
+    {
+        Ok(status) => {
+            assert!(status.success(), "the program compiles");
+            Some(program)
+        }
+        Err(error) => {
+            println!("not tested: no C compiler ({error})");
+            None
+        }
+    }
+}
+
+/// One server, one program; the server is killed once the program has made so many children.
+fn round(folder: &Path, program: &Path, children: u32) {
+    let socket = folder.join("socket");
+    let mut server = freehold(&["serve", "--log-level", "error", "--pool", "64MiB", "--socket"])
+        .arg(&socket)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the command starts");
+    while !socket.exists() {
+        assert_eq!(server.try_wait().expect("a status"), None, "the server lives");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut managed = freehold(&["exec", "--reserve", "4MiB", "--socket"])
+        .arg(&socket)
+        .arg("--")
+        .arg(program)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let mut lines = BufReader::new(managed.stdout.take().expect("its output")).lines();
+    let ready = format!("child {children}");
+    let mut said = Vec::new();
+    for line in lines.by_ref() {
+        let line = line.expect("text");
+        let is_ready = line == ready;
+        said.push(line);
+        if is_ready {
+            break;
+        }
+    }
+    assert_eq!(said.last(), Some(&ready), "the children were made: {said:?}");
+    // Somewhere between one fork and the next.
+    std::thread::sleep(Duration::from_millis(u64::from(children) * 7 % 20));
+    server.kill().expect("the server is killed");
+    server.wait().expect("its end");
+    // The output ends when the last of the children has.
+    said.extend(lines.map(|line| line.expect("text")));
+    let output = managed.wait_with_output().expect("its end");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.iter().any(|line| line.contains("wrong")), "{said:?} {errors}");
+    assert!(!output.status.success(), "{errors}");
+    assert!(errors.contains("the memory server has gone"), "{errors}");
+    std::fs::remove_file(&socket).expect("the socket");
+}
+
+#[test]
+fn children_end_with_the_server_and_read_nothing_wrong() {
+    let folder = std::env::temp_dir().join(format!("freehold-forked-{}", std::process::id()));
+    std::fs::create_dir(&folder).expect("a folder");
+    let probe = freehold(&["exec", "--reserve", "16MiB", "--", "true"])
+        .output()
+        .expect("it starts");
+    if !probe.status.success() {
+        println!("not tested: {}", String::from_utf8_lossy(&probe.stderr));
+    } else if let Some(program) = compile(&folder) {
+        for children in 0..ROUNDS {
+            round(&folder, &program, children);
+        }
+    }
+    std::fs::remove_dir_all(&folder).expect("the folder");
+}
