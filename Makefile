@@ -44,6 +44,8 @@ lint: setup ## tidy, format, clippy and rustdoc, warnings refused
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --workspace --no-deps --document-private-items -q
 
 test: lint ## lint, then every test and doc test
+	@echo '== the agent, which tests of programs load'
+	$(CARGO) build --locked -p freehold-agent
 	@echo '== tests'
 	$(CARGO) test --locked --workspace --no-fail-fast
 
