@@ -5,7 +5,8 @@
 //! The others are orders, carried out before the engine tells the core anything that follows from them.
 
 use crate::fact::PageRef;
-use crate::id::{MappingId, ReservationId, TaskId};
+use crate::id::{MappingId, PinnedPoolId, ReservationId, TaskId};
+use crate::units::Duration;
 
 /// Who a frame or a page is charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -181,5 +182,13 @@ pub enum Effect {
     LockFailed {
         /// The reservation.
         reservation: ReservationId,
+    },
+    /// The CPU budget of this pool's task is this from its next period on: its own and the swap budget (paper 001,
+    /// Algorithm 3).
+    SetBudget {
+        /// The pool.
+        pool: PinnedPoolId,
+        /// `T_s + t`.
+        budget: Duration,
     },
 }

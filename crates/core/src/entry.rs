@@ -15,6 +15,12 @@ pub(crate) enum Place {
     Active,
     /// On the holder's inactive list: its mappings are gone, and a fault proves that it is still referenced.
     Inactive,
+    /// Of the pool: on the half of the inactive list whose pages are still mapped.
+    Young,
+    /// Pinned, on the active list of a pinned page pool.
+    PinnedActive,
+    /// Pinned, on the inactive list of a pinned page pool: unmapped since it was put there, unless referenced.
+    PinnedInactive,
     /// Locked by the holder, on no replacement list.
     Locked,
     /// Evicted by the holder; the frame is not free yet.
@@ -39,6 +45,9 @@ impl Marks {
     pub(crate) const RETURNED: Self = Self(16);
     /// Leaving, and its frame goes back to the pool that lent it.
     pub(crate) const TAKEN_BACK: Self = Self(32);
+
+    /// Pinned and inactive, and touched since: its reference bit.
+    pub(crate) const REFERENCED: Self = Self(64);
 
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -69,6 +78,17 @@ pub(crate) struct Entry {
     pub(crate) holder: HolderIndex,
     pub(crate) place: Place,
     pub(crate) marks: Marks,
+}
+
+impl Entry {
+    /// Whether its place lets its page be mapped for the holder's tasks.
+    pub(crate) const fn is_mapped_place(&self) -> bool {
+        match self.place {
+            Place::Active | Place::Young | Place::PinnedActive | Place::Locked => true,
+            Place::PinnedInactive => self.marks.has(Marks::REFERENCED),
+            Place::Inactive | Place::Leaving | Place::Vacant => false,
+        }
+    }
 }
 
 const _: () = assert!(size_of::<Entry>() == 20);

@@ -174,3 +174,23 @@ errors! {
         Undrained => "effects of earlier steps are not drained: poll them first",
     }
 }
+errors! {
+    /// Why a pinned page pool cannot be opened.
+    PinningError {
+        /// Every slot is in use.
+        TableFull => "as many tasks have pinned page pools as there can be (32, and no more than the limit `tasks`)",
+        /// The budget is zero or over the period.
+        BadBudget => "the budget must be positive and not over the period",
+        /// γ is zero.
+        BadGamma => "gamma must be at least 1: the active list of a pinned page pool is not to be empty",
+    }
+}
+errors! {
+    /// Why the end of a job is refused.
+    JobError {
+        /// The id names something that is gone.
+        Stale => "the id names something that no longer exists",
+        /// Effects of earlier steps wait to be polled.
+        Undrained => "effects of earlier steps are not drained: poll them first",
+    }
+}

@@ -46,3 +46,7 @@ id! {
     /// One task's mapping of one memory object.
     MappingId
 }
+id! {
+    /// A pinned page pool: of one soft-real-time task, or of the threads of one program.
+    PinnedPoolId
+}

@@ -43,6 +43,11 @@ index! {
     HolderIndex(u16)
 }
 
+index! {
+    /// A pinned page pool.
+    PinnedIndex(u16)
+}
+
 impl HolderIndex {
     /// The account of the pool, which keeps the global lists.
     pub(crate) const POOL: Self = Self(0);

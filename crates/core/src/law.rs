@@ -182,12 +182,19 @@ impl Memory {
         equal(1, "active list", slot, sums.active, account.active.len())?;
         equal(1, "inactive list", slot, sums.inactive, account.inactive.len())?;
         equal(1, "locked pages", slot, sums.locked, account.locked.len())?;
+        equal(1, "young pages", slot, sums.young, account.young.len())?;
+        let pinned = if slot == HolderIndex::POOL.slot() {
+            self.pinned.len()
+        } else {
+            0
+        };
+        equal(1, "pinned pages", slot, sums.pinned, pinned)?;
         equal(
             1,
             "pages on their way",
             slot,
             sums.unsettled,
-            account.unsettled_active + account.unsettled_locked,
+            account.unsettled_active + account.unsettled_young + account.unsettled_locked,
         )?;
         equal(1, "frames in flight", slot, sums.in_flight, account.in_flight.len())?;
         equal(
@@ -312,6 +319,8 @@ impl Memory {
 struct EntrySums {
     active: u32,
     inactive: u32,
+    young: u32,
+    pinned: u32,
     locked: u32,
     unsettled: u32,
     in_flight: u32,
@@ -328,6 +337,8 @@ impl EntrySums {
         match entry.place {
             Place::Active => self.active += 1,
             Place::Inactive => self.inactive += 1,
+            Place::Young => self.young += 1,
+            Place::PinnedActive | Place::PinnedInactive => self.pinned += 1,
             Place::Locked => self.locked += 1,
             Place::Leaving => self.leaving += 1,
             Place::Vacant => {}

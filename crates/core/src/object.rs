@@ -1,5 +1,6 @@
 //! Memory objects.
 
+use crate::index::PinnedIndex;
 use crate::limits::{ObjectKind, Regime};
 
 /// One memory object.
@@ -18,6 +19,8 @@ pub(crate) struct Object {
     /// Copy-on-write views of it; it cannot be written while it has any.
     pub(crate) views: u32,
     pub(crate) resident: u32,
+    /// The pinned page pool that its pages enter.
+    pub(crate) pinner: PinnedIndex,
 }
 
 impl Object {

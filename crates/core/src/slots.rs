@@ -34,6 +34,11 @@ impl<T> Slots<T> {
         Some((u16::try_from(index).ok()?, slot.generation))
     }
 
+    /// Slots, vacant ones included.
+    pub(crate) const fn len(&self) -> usize {
+        self.slots.len()
+    }
+
     pub(crate) fn has_vacancy(&self) -> bool {
         self.slots.iter().any(|slot| slot.value.is_none())
     }

@@ -2,7 +2,7 @@
 
 use crate::effect::Resolution;
 use crate::fact::Access;
-use crate::index::{EntryIndex, HolderIndex, PageNumber, TaskIndex};
+use crate::index::{EntryIndex, HolderIndex, PageNumber, PinnedIndex, TaskIndex};
 use crate::units::Instant;
 use crate::view::TaskCounts;
 
@@ -29,6 +29,10 @@ pub(crate) struct Task {
     /// Next waiting task in the same bucket of pages waited for.
     pub(crate) next_waiter: TaskIndex,
     pub(crate) mappings: u32,
+    /// Its pinned page pool, if it has one.
+    pub(crate) pinner: PinnedIndex,
+    /// It brings pages back for the others of that.
+    pub(crate) restores: bool,
     pub(crate) counts: TaskCounts,
 }
 

@@ -247,7 +247,8 @@ impl Shared {
             Effect::WriteBack { page, holder } => context.work.push(Work::WriteBack(page, row_of(holder))),
             Effect::Discard { page, .. } => context.work.push(Work::Discard(page)),
             Effect::Take { .. } => self.counters.note_broken(Broken::NotSupported),
-            Effect::Transfer { .. } => {}
+            // This engine opens no pinned page pools.
+            Effect::Transfer { .. } | Effect::SetBudget { .. } => {}
             Effect::Locked { reservation } => self.locks[reservation.index()].store(LOCK_DONE, Ordering::Release),
             Effect::LockFailed { reservation } => {
                 self.locks[reservation.index()].store(LOCK_FAILED, Ordering::Release);

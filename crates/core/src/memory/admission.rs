@@ -67,9 +67,11 @@ impl Memory {
             .sum()
     }
 
-    /// Frames promised to nobody.
+    /// Frames promised to nobody, nor pinned for good.
     pub(crate) fn unpromised(&self) -> u32 {
-        self.total.saturating_sub(self.committed())
+        self.total
+            .saturating_sub(self.committed())
+            .saturating_sub(self.pinned.all)
     }
 
     /// Ends a reservation whose tasks are gone. Its locks end, sharers keep their pages, pages that nobody shares

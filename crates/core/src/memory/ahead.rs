@@ -4,7 +4,7 @@
 //! by who else is there (law 0), and a holder that is short of frames takes up nothing.
 
 use crate::effect::{Effect, Protection, Resolution};
-use crate::entry::{Marks, Place};
+use crate::entry::Marks;
 use crate::error::FaultError;
 use crate::id::MappingId;
 use crate::index::{HolderIndex, PageNumber};
@@ -75,7 +75,7 @@ impl Memory {
             return false;
         };
         self.append_sharer(index);
-        self.link(index, Place::Active);
+        self.link(index, Self::first_place(holder));
         self.give_frame(index);
         true
     }
@@ -107,7 +107,7 @@ impl Memory {
         let number = PageNumber(object.first + page.get());
         let has = |index: crate::index::EntryIndex| {
             let entry = &self.entries[index];
-            entry.marks.has(Marks::SETTLED) && matches!(entry.place, Place::Active | Place::Locked)
+            entry.marks.has(Marks::SETTLED) && entry.is_mapped_place()
         };
         if !self.find_entry(self.task_holder(found.task), number).is_some_and(has) {
             return Ok(false);

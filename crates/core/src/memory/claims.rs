@@ -21,7 +21,7 @@ impl Memory {
             return;
         };
         self.append_sharer(index);
-        self.link(index, Place::Active);
+        self.link(index, Self::first_place(holder));
         if let Some(waiting) = self.tasks.at_mut(task.slot()).and_then(|task| task.waiting.as_mut()) {
             waiting.claim = index;
         }
@@ -124,7 +124,7 @@ impl Memory {
         let entry = self.entries[index];
         let mine = entry.holder == found.holder && Some(entry.page) == found.waiting.map(|waiting| waiting.page);
         if mine
-            && entry.place == Place::Active
+            && matches!(entry.place, Place::Active | Place::Young)
             && !entry.marks.has(Marks::SETTLED)
             && !entry.marks.has(Marks::HAS_FRAME)
         {

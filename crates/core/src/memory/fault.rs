@@ -1,7 +1,7 @@
 //! The fault path: what happens between a touch of an absent page and its mapping.
 
 use crate::effect::{Effect, Protection, Resolution};
-use crate::entry::{Marks, Place};
+use crate::entry::Marks;
 use crate::error::FaultError;
 use crate::fact::{Access, Fault};
 use crate::id::TaskId;
@@ -78,7 +78,8 @@ impl Memory {
         let holder = self.task_holder(task);
         match self.find_entry(holder, page) {
             Some(index) if self.entries[index].marks.has(Marks::SETTLED) => {
-                let upgrade = access == Access::Upgrade && self.entries[index].place != Place::Inactive;
+                let upgrade = access == Access::Upgrade && self.entries[index].is_mapped_place();
+                self.remember(task, page);
                 self.reference(index);
                 let resolution = if upgrade { Resolution::Upgrade } else { Resolution::Soft };
                 self.grant_at_once(task, mapping, page, access, resolution);
@@ -86,6 +87,7 @@ impl Memory {
             Some(_) => self.start_waiting(task, page, mapping, access),
             None if holder == HolderIndex::POOL && self.guest(task, mapping, page, access) => {}
             None => {
+                self.remember(task, page);
                 self.start_waiting(task, page, mapping, access);
                 self.claim(task, holder, page);
             }

@@ -27,6 +27,7 @@ use crate::index::{EntryIndex, HolderIndex, PageNumber, TaskIndex};
 use crate::limits::{Limits, Regime, ReservationKind};
 use crate::object::Object;
 use crate::page::Pages;
+use crate::pinning::PinnedPools;
 use crate::queue::EffectQueue;
 use crate::slots::Slots;
 use crate::task::{Mapping, Task};
@@ -43,8 +44,8 @@ pub const DEMOTION_BATCH: u32 = 64;
 pub(crate) const LOCK_WINDOW: u32 = 8;
 /// Reservation slots that a region under `none` can tell apart.
 pub(crate) const COMPARED_SLOTS: u32 = 32;
-/// Effects of one batch of demotions and evictions, at most: an eviction may transfer, unmap and write back.
-const BATCH_EFFECTS: usize = DEMOTION_BATCH as usize + 3 * POOL_EVICTION_BATCH as usize;
+/// Effects of one batch of demotions, of the pool also of pinned pages, and evictions, at most: an eviction may transfer, unmap and write back.
+const BATCH_EFFECTS: usize = 2 * DEMOTION_BATCH as usize + 3 * POOL_EVICTION_BATCH as usize;
 
 /// The policy of Freehold: all reservations, objects and pages of one pool of frames.
 #[derive(Debug)]
@@ -87,6 +88,9 @@ pub struct Memory {
     pub(crate) locks_in_progress: u32,
     pub(crate) unpaid_total: u32,
     pub(crate) peak: u32,
+    pub(crate) pinned: PinnedPools,
+    /// Pinned pages unmapped in this batch.
+    pub(crate) balanced: u32,
     /// The task whose fault is being handled, to which evictions are counted.
     pub(crate) acting: TaskIndex,
     #[cfg(feature = "canary")]
@@ -136,6 +140,8 @@ impl Memory {
             locks_in_progress: 0,
             unpaid_total: 0,
             peak: 0,
+            pinned: PinnedPools::with_limits(&limits)?,
+            balanced: 0,
             acting: TaskIndex::NONE,
             #[cfg(feature = "canary")]
             planted: false,
@@ -279,6 +285,11 @@ impl Memory {
                 account.active.remove(&mut self.entries, index);
                 account.unsettled_active -= u32::from(!settled);
             }
+            Place::Young => {
+                account.young.remove(&mut self.entries, index);
+                account.unsettled_young -= u32::from(!settled);
+            }
+            Place::PinnedActive | Place::PinnedInactive => self.unlink_pinned(index),
             Place::Inactive => account.inactive.remove(&mut self.entries, index),
             Place::Locked => {
                 account.locked.remove(&mut self.entries, index);
@@ -299,6 +310,11 @@ impl Memory {
                 account.active.push_back(&mut self.entries, index);
                 account.unsettled_active += u32::from(!settled);
             }
+            Place::Young => {
+                account.young.push_back(&mut self.entries, index);
+                account.unsettled_young += u32::from(!settled);
+            }
+            Place::PinnedActive | Place::PinnedInactive => self.link_pinned(index),
             Place::Inactive => account.inactive.push_back(&mut self.entries, index),
             Place::Locked => {
                 account.locked.push_back(&mut self.entries, index);

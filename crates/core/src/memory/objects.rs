@@ -6,7 +6,7 @@ use crate::account::Account;
 use crate::entry::Place;
 use crate::error::{CreateError, RemoveError};
 use crate::id::ObjectId;
-use crate::index::PageNumber;
+use crate::index::{PageNumber, PinnedIndex};
 use crate::limits::{ObjectKind, ObjectSpec, PageRange, Regime};
 use crate::memory::Memory;
 use crate::object::{Base, Object};
@@ -31,6 +31,7 @@ impl Memory {
             mappings: 0,
             views: 0,
             resident: 0,
+            pinner: PinnedIndex::NONE,
         };
         self.place_object(object)
     }
@@ -65,6 +66,7 @@ impl Memory {
             mappings: 0,
             views: 0,
             resident: 0,
+            pinner: PinnedIndex::NONE,
             ..found
         };
         let id = self.place_object(view)?;

@@ -4,7 +4,7 @@ use crate::effect::Effect;
 use crate::entry::{Marks, Place};
 use crate::error::{CreateError, RemoveError};
 use crate::id::{MappingId, ObjectId, ReservationId, TaskId};
-use crate::index::{HolderIndex, PageNumber, TaskIndex};
+use crate::index::{HolderIndex, PageNumber, PinnedIndex, TaskIndex};
 use crate::limits::Regime;
 use crate::memory::{COMPARED_SLOTS, Memory};
 use crate::task::{Mapping, Task};
@@ -26,6 +26,8 @@ impl Memory {
             next_claim: TaskIndex::NONE,
             next_waiter: TaskIndex::NONE,
             mappings: 0,
+            pinner: PinnedIndex::NONE,
+            restores: false,
             counts: TaskCounts::default(),
         };
         let (slot, generation) = self.tasks.insert(task).ok_or(CreateError::TableFull)?;
@@ -54,7 +56,9 @@ impl Memory {
         while let Some(mapping) = self.first_mapping(index) {
             self.drop_mapping(mapping);
         }
-        self.tasks.remove(task.index());
+        if let Some(found) = self.tasks.remove(task.index()) {
+            self.leave_pinned_pool(found.pinner);
+        }
         self.end();
         Ok(())
     }
@@ -103,6 +107,9 @@ impl Memory {
         if let Some(task) = self.tasks.at_mut(task.index()) {
             task.mappings += 1;
         }
+        if !found.pinner.is_none() {
+            self.join_object(found.pinner, object.index());
+        }
         Ok(MappingId::new(slot, generation))
     }
 
@@ -143,8 +150,10 @@ impl Memory {
             return;
         };
         let holder = self.task_holder(mapping.task);
+        let mut pinner = PinnedIndex::NONE;
         if let Some(task) = self.tasks.at_mut(mapping.task.slot()) {
             task.mappings -= 1;
+            pinner = task.pinner;
         }
         let Some(object) = self.objects.at_mut(usize::from(mapping.object)) else {
             return;
@@ -152,6 +161,9 @@ impl Memory {
         object.mappings -= 1;
         let object = *object;
         if holder == HolderIndex::POOL {
+            if !pinner.is_none() {
+                self.leave_if_last(pinner, mapping.object);
+            }
             return;
         }
         if self.reads(holder, mapping.object) == 0 {

@@ -122,6 +122,7 @@ impl Memory {
             + self.objects.bytes()
             + self.tasks.bytes()
             + self.mappings.bytes()
+            + self.pinned.slots.bytes()
             + self.pages.bytes()
             + self.entries.bytes()
             + self.taken.capacity() * size_of::<u32>()

@@ -53,7 +53,7 @@ impl Memory {
             if taken > 0 || self.returning_total > returning {
                 continue;
             }
-            if self.pool().active_pages() + self.pool().inactive.len() == 0 {
+            if self.pool().listed_pages() + self.pinned.adaptive == 0 {
                 return;
             }
             self.evict_batch(HolderIndex::POOL);

@@ -4,4 +4,5 @@ mod borrow;
 mod debt;
 mod evict;
 mod gather;
+mod global_lists;
 mod second_chance;

@@ -21,16 +21,18 @@ impl Memory {
         if holder == HolderIndex::POOL {
             // Its own pages, not all frames: reservations may have left it few.
             let account = self.account_of(holder);
-            let pages = account.active.len() + account.inactive.len();
+            let pages = account.active.len() + account.unused();
             return (pages / BATCH_SHARE).clamp(1, POOL_EVICTION_BATCH);
         }
         (self.account_of(holder).capacity / BATCH_SHARE).clamp(1, EVICTION_BATCH)
     }
 
     /// Moves pages from the front of the active list to the inactive list until that has its share, at most
-    /// [`DEMOTION_BATCH`] of them. This is where a page leaves the active list of its holder, the pool's included:
-    /// what wants to keep such a page steps in here.
+    /// [`DEMOTION_BATCH`] of them. The pool's lists have rules of their own.
     pub(crate) fn demote(&mut self, holder: HolderIndex) {
+        if holder == HolderIndex::POOL {
+            return self.scan_global_lists();
+        }
         let name = self.holder_name(holder);
         let mut demoted = 0;
         while demoted < DEMOTION_BATCH {
@@ -59,8 +61,10 @@ impl Memory {
 
     /// A fault on an entry's page: it is referenced, so it is active again.
     pub(crate) fn reference(&mut self, index: EntryIndex) {
-        if self.entries[index].place == Place::Inactive {
-            self.relink(index, Place::Active);
+        match self.entries[index].place {
+            Place::Inactive => self.relink(index, Place::Active),
+            Place::PinnedInactive => self.entries[index].marks.set(Marks::REFERENCED),
+            _ => {}
         }
     }
 }

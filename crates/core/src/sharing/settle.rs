@@ -52,7 +52,11 @@ impl Memory {
         let account = &mut self.accounts[entry.holder.slot()];
         match place {
             Place::Locked => account.unsettled_locked -= 1,
+            Place::Young => account.unsettled_young -= 1,
             _ => account.unsettled_active -= 1,
+        }
+        if place == Place::Young {
+            self.pin_on_arrival(index);
         }
     }
 

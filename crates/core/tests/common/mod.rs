@@ -389,7 +389,7 @@ impl World {
             Effect::Take { from, to } => self.take(from, to),
             Effect::Locked { reservation } => self.locked.push(reservation),
             Effect::Transfer { page, from, to } => self.transfers.push((page, from, to)),
-            Effect::LockFailed { .. } => {}
+            Effect::LockFailed { .. } | Effect::SetBudget { .. } => {}
         }
     }
 

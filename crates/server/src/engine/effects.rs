@@ -59,7 +59,8 @@ impl Engine {
             Effect::Locked { reservation } => self.lock_ended(reservation, Locking::Idle),
             Effect::LockFailed { reservation } => self.lock_ended(reservation, Locking::Failed),
             // Copy-on-write is the kernel's here; ownership is the core's book-keeping.
-            Effect::Take { .. } | Effect::Transfer { .. } => {}
+            // A program's budget is set by who asked for its pinned page pool.
+            Effect::Take { .. } | Effect::Transfer { .. } | Effect::SetBudget { .. } => {}
         }
     }
 

@@ -93,7 +93,7 @@ impl World<'_> {
             Effect::WriteBack { page, holder } => self.evict(now, page, holder, true),
             Effect::Discard { page, holder } => self.evict(now, page, holder, false),
             Effect::Take { from, to } => self.take(now, from, to),
-            Effect::Transfer { .. } | Effect::Locked { .. } => {}
+            Effect::Transfer { .. } | Effect::Locked { .. } | Effect::SetBudget { .. } => {}
             Effect::LockFailed { .. } => self.lock_failed = true,
         }
     }

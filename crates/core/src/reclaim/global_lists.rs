@@ -1,0 +1,102 @@
+//! The global active and inactive lists, as paper 001 describes Linux's (section III.A).
+//!
+//! A page that is new, or comes from its store, enters the inactive list. It becomes active when it is touched again.
+//! Reclamation takes pages from the tail of the inactive list, and demotes active ones when those are too many.
+//!
+//! Linux reads reference bits; here a fault on an unmapped page is its reference bit. So the inactive list has two
+//! halves: *young* pages, which enter with their bit set by their first touch and stay mapped, and behind them those
+//! whose bit was cleared by removing their mappings. A page that is touched in the second half is touched twice in
+//! time: it becomes active. What reaches the tail untouched leaves.
+
+use crate::effect::{Holder, Scope, UnmapReason};
+use crate::entry::{Marks, Place};
+use crate::index::{EntryIndex, HolderIndex};
+use crate::memory::{DEMOTION_BATCH, Memory};
+use crate::pinning::PinningPolicy;
+
+/// One page in so many has its reference bit cleared: the time in which it can prove that it is used.
+const CLEARED_SHARE: u32 = 4;
+/// Pages of a GiB, the unit of Linux's ratio of active to inactive pages (`inactive_is_low`).
+const GIB_PAGES: u32 = 1 << 18;
+
+impl Memory {
+    /// Where the entry of a page that a holder faults on begins.
+    pub(crate) fn first_place(holder: HolderIndex) -> Place {
+        if holder == HolderIndex::POOL {
+            Place::Young
+        } else {
+            Place::Active
+        }
+    }
+
+    /// A page of the pool has arrived: of a task whose pages are all pinned it is so at once.
+    pub(crate) fn pin_on_arrival(&mut self, index: EntryIndex) {
+        let pinner = self.pinner(self.entries[index].page);
+        let pins_all = |policy| policy == PinningPolicy::All;
+        let pool = self.pinned.slots.at(pinner.slot());
+        if pool.is_some_and(|pool| pins_all(pool.settings.policy)) {
+            self.find_room_to_pin();
+            self.pin(index);
+        }
+    }
+
+    /// Clears reference bits from the tail of the lists until enough of the inactive pages have none, at most
+    /// [`DEMOTION_BATCH`] of them. Pages that would leave the active list so, and belong to a soft-real-time task, are
+    /// pinned instead.
+    pub(crate) fn scan_global_lists(&mut self) {
+        self.balanced = 0;
+        self.find_room_to_pin();
+        self.trim_next_pool();
+        if self.pool().listed_pages() == 0 {
+            self.unpin_in_need();
+        }
+        let batch = self.eviction_batch(HolderIndex::POOL);
+        let (mut cleared, mut pinned) = (0, 0);
+        while cleared < DEMOTION_BATCH {
+            let account = self.pool();
+            let mapped = account.active_pages() + account.young_pages();
+            let wanted = ((mapped + account.inactive.len()) / CLEARED_SHARE).max(batch);
+            if mapped == 0 || account.inactive.len() >= wanted {
+                return;
+            }
+            let starving = pinned >= DEMOTION_BATCH && account.inactive.len() == 0;
+            let Some((index, was_active)) = self.next_to_clear(starving) else {
+                return;
+            };
+            if !self.entries[index].marks.has(Marks::SETTLED) {
+                // Still on its way in: as good as referenced.
+                let place = self.entries[index].place;
+                self.relink(index, place);
+            } else if was_active && !starving && self.pin(index) {
+                pinned += 1;
+                if pinned >= DEMOTION_BATCH && self.pool().inactive.len() > 0 {
+                    return;
+                }
+            } else {
+                cleared += 1;
+                self.relink(index, Place::Inactive);
+                let page = self.entries[index].page;
+                self.emit_unmap(page, Scope::Of(Holder::Pool), UnmapReason::Demotion);
+            }
+        }
+    }
+
+    /// The page whose reference bit goes next, and whether it is an active one.
+    fn next_to_clear(&self, starving: bool) -> Option<(EntryIndex, bool)> {
+        let account = self.pool();
+        let from_active = account.young_pages() == 0
+            || (!starving
+                && account.active_pages() > 0
+                && Self::inactive_is_low(account.active.len(), account.unused()));
+        let list = if from_active { account.active } else { account.young };
+        list.first().map(|index| (index, from_active))
+    }
+
+    /// Linux's `inactive_is_low`: up to a GiB the lists are to be equally long, beyond that the active one longer by
+    /// the square root of ten times the size in GiB.
+    fn inactive_is_low(active: u32, inactive: u32) -> bool {
+        let gib = (active.saturating_add(inactive)) / GIB_PAGES;
+        let ratio = if gib == 0 { 1 } else { (10 * u64::from(gib)).isqrt() };
+        u64::from(inactive) * ratio < u64::from(active)
+    }
+}

@@ -1,0 +1,92 @@
+//! CPU time for a task's swap-ins: Algorithm 3 of paper 001.
+
+use crate::pinning::{JobReport, PinningSettings, SwapBudgetRule};
+use crate::units::Duration;
+
+/// The swap budget from the next period on. `t` and `t'` of the paper are `budget` and the result; what is added is
+/// bounded by what admission left.
+pub(crate) fn adjust(budget: Duration, settings: &PinningSettings, job: &JobReport) -> (Duration, SwapBudgetRule) {
+    if !settings.swap_budget {
+        return (Duration::ZERO, SwapBudgetRule::Off);
+    }
+    if job.missed && job.swap_ins > 0 && job.remaining.is_zero() {
+        let wanted = budget.saturating_add(job.swap_time);
+        return if wanted > settings.highest_swap_budget {
+            (settings.highest_swap_budget, SwapBudgetRule::AtLimit)
+        } else {
+            (wanted, SwapBudgetRule::Raised)
+        };
+    }
+    let lower = Duration::new(settings.lambda.of(budget.get()));
+    if !job.missed && lower < job.remaining && lower < budget {
+        return (lower, SwapBudgetRule::Lowered);
+    }
+    (budget, SwapBudgetRule::Held)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> PinningSettings {
+        PinningSettings::paper(Duration::from_millis(5), Duration::from_millis(30))
+    }
+
+    fn job(missed: bool, remaining: u64) -> JobReport {
+        JobReport {
+            missed,
+            remaining: Duration::from_millis(remaining),
+            swap_ins: 4,
+            swap_time: Duration::from_millis(2),
+            ..JobReport::default()
+        }
+    }
+
+    fn adjusted(budget: u64, job: &JobReport) -> (Duration, SwapBudgetRule) {
+        adjust(Duration::from_millis(budget), &settings(), job)
+    }
+
+    #[test]
+    fn it_rises_by_what_swap_ins_took_of_a_budget_used_up() {
+        let millis = Duration::from_millis;
+        assert_eq!(adjusted(1, &job(true, 0)), (millis(3), SwapBudgetRule::Raised));
+        assert_eq!(adjusted(1, &job(true, 1)), (millis(1), SwapBudgetRule::Held));
+        let mut innocent = job(true, 0);
+        innocent.swap_ins = 0;
+        assert_eq!(adjusted(1, &innocent), (millis(1), SwapBudgetRule::Held));
+    }
+
+    #[test]
+    fn it_stays_within_what_admission_left() {
+        let limit = Duration::from_millis(25);
+        assert_eq!(adjusted(24, &job(true, 0)), (limit, SwapBudgetRule::AtLimit));
+        assert_eq!(adjusted(25, &job(true, 0)), (limit, SwapBudgetRule::AtLimit));
+    }
+
+    #[test]
+    fn it_decays_to_nothing_when_unused() {
+        let (mut budget, idle) = (Duration::from_millis(20), job(false, 25));
+        let mut jobs = 0;
+        while !budget.is_zero() {
+            let (next, rule) = adjust(budget, &settings(), &idle);
+            assert!(next < budget && rule == SwapBudgetRule::Lowered);
+            budget = next;
+            jobs += 1;
+        }
+        assert!(jobs < 100);
+        assert_eq!(adjusted(0, &idle), (Duration::ZERO, SwapBudgetRule::Held));
+        // What is left over is no more than the lower budget: it stays.
+        assert_eq!(
+            adjusted(10, &job(false, 8)),
+            (Duration::from_millis(10), SwapBudgetRule::Held)
+        );
+    }
+
+    #[test]
+    fn a_pool_without_it_has_none() {
+        let mut settings = settings();
+        settings.swap_budget = false;
+        let (budget, rule) = adjust(Duration::from_millis(3), &settings, &job(true, 0));
+        assert_eq!((budget, rule), (Duration::ZERO, SwapBudgetRule::Off));
+    }
+}
