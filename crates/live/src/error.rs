@@ -22,6 +22,19 @@ pub enum LiveError {
     /// Something that only the simulator runs.
     #[error("region {0}: copy-on-write views run in the simulator only: use --engine sim")]
     CopyOnWrite(String),
+    /// Adaptive Page Pinning, which this engine does not run.
+    #[error("task {task}: pinning \"{pinning}\" does not run live yet: use \"none\", or --engine sim")]
+    Pinning {
+        /// The task's name.
+        task: String,
+        /// The word of the scenario file.
+        pinning: &'static str,
+    },
+    /// A way of waiting for the store that this engine does not have.
+    #[error(
+        "memory.swap.wait = \"{0}\": at this latency the live engine does not wait so: remove it, or use --engine sim"
+    )]
+    Wait(&'static str),
     /// No file for the store where the scenario wants it.
     #[error("memory.swap.directory = \"{directory}\": {reason}")]
     Store {
@@ -150,6 +163,7 @@ impl LiveError {
     #[must_use]
     pub fn is_of_the_scenario(&self) -> bool {
         match self {
+            Self::Pinning { .. } | Self::Wait(_) => true,
             Self::CopyOnWrite(_) | Self::Cpus { .. } | Self::Memory { .. } | Self::Decision(_) => true,
             Self::Task { .. } | Self::Lock { .. } => true,
             Self::Reservation { reason, .. } => matches!(reason, ReserveError::Refused(_)),

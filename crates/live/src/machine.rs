@@ -9,7 +9,7 @@ use freehold_core::units::FrameCount;
 use freehold_linux::sched;
 use freehold_pager::store::StoreStats;
 use freehold_pager::{Config, EventCapacity, Locking, MappedRegion, Pace, Pager, TaskHandle, Watch};
-use freehold_scenario::{ReservationIndex, Scenario, plan};
+use freehold_scenario::{ReservationIndex, Scenario, StoreWait, plan};
 
 use crate::available::available;
 use crate::error::LiveError;
@@ -45,8 +45,9 @@ impl Machine {
         watch: Option<Arc<dyn Watch>>,
         events: Option<EventCapacity>,
     ) -> Result<Self, LiveError> {
-        if let Some(view) = scenario.regions.iter().find(|region| region.copy_of.is_some()) {
-            return Err(LiveError::CopyOnWrite(view.name.clone()));
+        check_supported(scenario)?;
+        if pace == Pace::Clock {
+            check_wait(scenario)?;
         }
         check_memory(scenario)?;
         let pager = Pager::new(Config {
@@ -208,6 +209,29 @@ pub(crate) fn choose_cpus(scenario: &Scenario) -> Result<Vec<usize>, LiveError> 
         });
     }
     Ok(usable[usable.len() - wanted..].to_vec())
+}
+
+/// Refuses what only the simulator runs.
+pub(crate) fn check_supported(scenario: &Scenario) -> Result<(), LiveError> {
+    if let Some(view) = scenario.regions.iter().find(|region| region.copy_of.is_some()) {
+        return Err(LiveError::CopyOnWrite(view.name.clone()));
+    }
+    match scenario.tasks.iter().find(|task| task.pinning.pins()) {
+        Some(task) => Err(LiveError::Pinning {
+            task: task.name.clone(),
+            pinning: task.pinning.name(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a way of waiting for the store other than what the latency implies: the pager has no other.
+pub(crate) fn check_wait(scenario: &Scenario) -> Result<(), LiveError> {
+    if scenario.store.wait == StoreWait::of(scenario.store.latency) {
+        Ok(())
+    } else {
+        Err(LiveError::Wait(scenario.store.wait.name()))
+    }
 }
 
 /// Refuses a pool that the kernel could only give by killing something. Where it does not say what is available,

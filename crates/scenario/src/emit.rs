@@ -1,6 +1,7 @@
 //! A scenario back as TOML text.
 
 use crate::model::{Costs, Faults, Pattern, RegionKind, ReservationKind, Scenario, Sharing};
+use crate::pinning::AppSpec;
 use crate::quantity::{format_size, format_time};
 use crate::spec::{AccessSpec, ClassSpec, MemorySpec, RegionSpec, ReservationSpec, ScenarioSpec, TaskSpec};
 use freehold_core::units::Duration;
@@ -65,7 +66,9 @@ impl Text {
             .map(|size| format!(", capacity = {}", quoted(&format_size(size))));
         let directory = memory.directory.as_deref().map(quoted);
         let directory = directory.map(|directory| format!(", directory = {directory}"));
+        let wait = memory.wait.map(|wait| format!(", wait = {}", quoted(wait.name())));
         let (store, latency, parallel) = (quoted(memory.store.name()), time(memory.latency), memory.parallel);
+        let latency = format!("{latency}{}", wait.unwrap_or_default());
         let (capacity, directory) = (capacity.unwrap_or_default(), directory.unwrap_or_default());
         self.key(
             "swap",
@@ -131,7 +134,7 @@ impl Text {
         self.head("[[task]]");
         self.key("name", quoted(&task.name));
         self.key_if("reservation", task.reservation.as_deref().map(quoted));
-        self.key_if("pinning", task.pinning_none.then(|| quoted("none")));
+        self.key_if("pinning", task.pinning.map(|pinning| quoted(pinning.name())));
         let (class, priority) = match task.class {
             None => (None, None),
             Some(ClassSpec::Deadline) => (Some("deadline"), None),
@@ -148,7 +151,23 @@ impl Text {
         self.key("phase", time(task.phase));
         self.key_if("cpus", task.cpus.as_ref().map(|cpus| format!("{cpus:?}")));
         self.key("compute", time(task.compute));
+        if let Some(app) = &task.app {
+            self.app(app);
+        }
         task.accesses.iter().for_each(|access| self.access(access));
+    }
+
+    fn app(&mut self, app: &AppSpec) {
+        self.head("[task.app]");
+        self.key("capacity", quoted(&format_size(app.capacity)));
+        self.key("alpha", float(app.alpha));
+        self.key("beta", float(app.beta));
+        self.key("gamma", app.gamma);
+        self.key("lambda", float(app.lambda));
+        self.key("unpinned", quoted(app.unpinned.name()));
+        self.key("memory-share", app.memory_share);
+        self.key("steady", app.steady);
+        self.key("restore", app.restore);
     }
 
     fn access(&mut self, access: &AccessSpec) {

@@ -15,12 +15,14 @@ mod document;
 mod emit;
 mod error;
 mod model;
+mod pinning;
 pub mod plan;
 mod quantity;
 pub mod recording;
 mod resolve;
 pub mod results;
 mod spec;
+mod wait;
 
 pub use access::{Access, AccessGenerator, ComputeSpread, Run};
 pub use document::Document;
@@ -29,6 +31,8 @@ pub use model::{
     AccessStep, Class, Costs, Faults, PageRange, Pattern, Region, RegionIndex, RegionKind, RegionUse, Reservation,
     ReservationIndex, ReservationKind, Scenario, Sharing, StoreConfig, StoreKind, Task, TaskIndex, TraceEntry,
 };
+pub use pinning::{AppSettings, AppSpec, MILLION, Pinning, Unpinned};
 pub use quantity::{format_size, format_time, parse_size, parse_time};
 pub use resolve::{MAX_CPUS, MAX_ENTRIES, MAX_PAGES, MAX_TIME};
 pub use spec::{AccessSpec, ClassSpec, LockSpec, MemorySpec, RegionSpec, ReservationSpec, ScenarioSpec, TaskSpec};
+pub use wait::StoreWait;

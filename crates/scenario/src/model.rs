@@ -1,7 +1,9 @@
 //! The scenario as the engines use it: indices for names, defaults filled in, every rule checked.
 
 use crate::error::Warning;
+use crate::pinning::{AppSettings, Pinning};
 use crate::spec::ScenarioSpec;
+use crate::wait::StoreWait;
 use freehold_core::units::{Duration, FrameCount, Instant, PageCount, PageIndex};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -116,6 +118,8 @@ pub struct StoreConfig {
     pub kind: StoreKind,
     /// Time for one page: what `memory` keeps to, and the simulator's model of the others.
     pub latency: Duration,
+    /// How a task waits for it.
+    pub wait: StoreWait,
     /// Requests served at once, 1..=256; of `file`, requests under way at the device.
     pub parallel: u32,
     /// Pages it can hold; `None` is unbounded.
@@ -317,8 +321,13 @@ impl Class {
 pub struct Task {
     /// Unique among tasks.
     pub name: String,
-    /// `None`: the global lists only.
+    /// `None`: the global lists, and what `pinning` says.
     pub reservation: Option<ReservationIndex>,
+    /// Without a reservation: how its pages are protected. Other than `None` there are a period and a budget, and the
+    /// class is not best effort.
+    pub pinning: Pinning,
+    /// Present exactly where `pinning` adapts.
+    pub app: Option<AppSettings>,
     /// How it is scheduled.
     pub class: Class,
     /// Time between releases, not zero; `None` repeats the job without pause.

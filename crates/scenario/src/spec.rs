@@ -2,6 +2,8 @@
 //! with [`Scenario::try_from`](crate::Scenario), or read one from a file; both go through the same rules.
 
 use crate::model::{Costs, Faults, Pattern, RegionKind, ReservationKind, Sharing, StoreKind};
+use crate::pinning::{AppSpec, Pinning};
+use crate::wait::StoreWait;
 use freehold_core::units::{ByteLen, Duration};
 
 /// A whole scenario.
@@ -55,6 +57,8 @@ pub struct MemorySpec {
     pub store: StoreKind,
     /// `memory.swap.latency`: how long the store takes for one page, see [`StoreKind::default_latency`].
     pub latency: Duration,
+    /// `memory.swap.wait`: how a task waits for the store; `None` is [`StoreWait::of`] the latency.
+    pub wait: Option<StoreWait>,
     /// `memory.swap.parallel`: requests the store serves at once, 1..=256.
     pub parallel: u32,
     /// `memory.swap.capacity`: room of the store; `None` is unbounded.
@@ -123,8 +127,10 @@ pub struct TaskSpec {
     pub name: String,
     /// The reservation's name.
     pub reservation: Option<String>,
-    /// `pinning = "none"` was written: the global lists only, as without a reservation.
-    pub pinning_none: bool,
+    /// How its pages are protected without a reservation; `None` is [`Pinning::None`] or the reservation.
+    pub pinning: Option<Pinning>,
+    /// `[task.app]`, only with [`Pinning::App`] and [`Pinning::AppNoBudget`]; `None` is the paper's values.
+    pub app: Option<AppSpec>,
     /// `None`: fifo with a period, best effort without.
     pub class: Option<ClassSpec>,
     /// Time between releases.
@@ -172,6 +178,7 @@ impl ScenarioSpec {
                 pool,
                 store: StoreKind::Memory,
                 latency: StoreKind::Memory.default_latency(),
+                wait: None,
                 parallel: 8,
                 capacity: None,
                 directory: None,
@@ -222,7 +229,8 @@ impl TaskSpec {
         Self {
             name: name.into(),
             reservation: None,
-            pinning_none: false,
+            pinning: None,
+            app: None,
             class: None,
             period: None,
             budget: None,

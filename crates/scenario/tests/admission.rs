@@ -1,7 +1,7 @@
 //! CPU admission against a schedule played out nanosecond by nanosecond, and its messages.
 
 use freehold_core::units::{ByteLen, Duration};
-use freehold_scenario::{ClassSpec, Scenario, ScenarioSpec, TaskSpec};
+use freehold_scenario::{ClassSpec, Pinning, Scenario, ScenarioSpec, TaskSpec};
 use proptest::prelude::*;
 
 /// Budget, deadline, period.
@@ -179,4 +179,59 @@ fn a_cpu_full_to_the_brim_is_decided_quickly() {
         (year / 8, year - 7, year - 5),
     ];
     let _ = Scenario::try_from(spec(1, ClassSpec::Deadline, &nearly));
+}
+
+/// The highest swap budgets of tasks that all have one.
+fn swap_budgets(cpus: u32, demands: &[Demand]) -> Option<Vec<u64>> {
+    let mut spec = spec(cpus, ClassSpec::Deadline, demands);
+    for task in &mut spec.tasks {
+        task.pinning = Some(Pinning::App);
+    }
+    let scenario = Scenario::try_from(spec).ok()?;
+    let highest = |task: &freehold_scenario::Task| task.app.map_or(0, |app| app.highest_swap_budget.get());
+    Some(scenario.tasks.iter().map(highest).collect())
+}
+
+#[test]
+fn swap_budgets_share_what_is_left() {
+    let alone = swap_budgets(1, &[(4_000_000, 10_000_000, 10_000_000)]).unwrap();
+    assert_eq!(alone, [6_000_000]);
+    // 0.4 + 0.2 leave 0.4 of the CPU: 0.2 for each.
+    let two = swap_budgets(
+        1,
+        &[(4_000_000, 10_000_000, 10_000_000), (6_000_000, 30_000_000, 30_000_000)],
+    )
+    .unwrap();
+    assert!((1_999_900..=2_000_000).contains(&two[0]), "{two:?}");
+    assert!((5_999_900..=6_000_000).contains(&two[1]), "{two:?}");
+    // A CPU that is full leaves nothing.
+    assert_eq!(swap_budgets(1, &[(10, 20, 20), (10, 20, 20)]).unwrap(), [0, 0]);
+}
+
+#[test]
+fn swap_budgets_are_nothing_where_admission_is_not_proven() {
+    let mut spec = spec(2, ClassSpec::Deadline, &[(10, 100, 100), (10, 100, 100)]);
+    spec.tasks[0].cpus = Some(vec![0]);
+    spec.tasks[1].pinning = Some(Pinning::App);
+    let scenario = Scenario::try_from(spec).unwrap();
+    assert!(scenario.tasks[1].app.unwrap().highest_swap_budget.is_zero());
+    assert!(scenario.warnings.iter().any(|warning| warning.key == "task.t1.pinning"));
+}
+
+proptest! {
+    #[test]
+    fn admission_passes_with_every_swap_budget_at_its_highest(demands in demands(), cpus in 1_u32..4) {
+        // Nanoseconds are too coarse for shares.
+        let coarse = |(b, d, p): &Demand| (b * 1_000_000, d * 1_000_000, p * 1_000_000);
+        let demands: Vec<Demand> = demands.iter().map(coarse).collect();
+        if let Some(highest) = swap_budgets(cpus, &demands) {
+            let raised = |by: u64| -> Vec<Demand> {
+                let pairs = demands.iter().zip(&highest);
+                pairs.map(|((b, d, p), t)| (b + t + d * by / 1000, *d, *p)).collect()
+            };
+            let admitted = |demands: &[Demand]| Scenario::try_from(spec(cpus, ClassSpec::Deadline, demands)).is_ok();
+            prop_assert!(admitted(&raised(0)), "{demands:?} {highest:?}");
+            prop_assert!(!admitted(&raised(1)), "more would pass: {demands:?} {highest:?}");
+        }
+    }
 }

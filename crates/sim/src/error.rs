@@ -34,6 +34,14 @@ pub enum SimError {
         /// The core's reason.
         reason: CreateError,
     },
+    /// Adaptive Page Pinning, which this version reads but does not run.
+    #[error("task {task}: pinning \"{pinning}\" does not run in the simulator yet: use \"none\"")]
+    Pinning {
+        /// The task's name.
+        task: String,
+        /// The word of the scenario file.
+        pinning: &'static str,
+    },
     /// The core refuses to lock pages.
     #[error("reservation {reservation}, region {region}: not locked: {reason}")]
     Lock {

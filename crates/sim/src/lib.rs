@@ -29,8 +29,8 @@
 //!
 //! **The store.** Requests queue for `parallel` channels of one `latency` per page: those of deadline tasks first,
 //! then of fifo tasks by priority, then of all others, equals in the order of their arrival. Write-backs are
-//! asynchronous, and each counts as of the task whose fault caused it. Below [`SPIN_BELOW`] a waiting task spins,
-//! charged to its budget; at or above it suspends itself.
+//! asynchronous, and each counts as of the task whose fault caused it. A waiting task spins, charged to its budget,
+//! or suspends itself: as `memory.swap.wait` says, else by the latency.
 //! `[faults]` makes requests late, fail, or overtake each other (each then takes one to two latencies). An access
 //! whose fault fails is left out and counted in [`TaskExtras::errors`]; the job goes on.
 //!
@@ -88,4 +88,3 @@ pub use profile::{Profile, RegionProfile, ample, profile};
 pub use random::{Mix, random_scenario};
 pub use schedule::best_effort::QUANTUM;
 pub use sequence::{Change, PageEvent};
-pub use store::SPIN_BELOW;

@@ -5,14 +5,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use freehold_core::units::Duration;
 use freehold_scenario::{Faults, StoreConfig};
 
 use crate::rng::Rng;
 use crate::world::{Ticket, Urgency};
-
-/// Below this latency a task waits for the store by spinning on its CPU; at or above it, it suspends itself.
-pub const SPIN_BELOW: Duration = Duration::from_micros(50);
 
 /// A request that has ended.
 #[derive(Clone, Copy, Debug)]

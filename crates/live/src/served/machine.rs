@@ -73,9 +73,8 @@ impl Drop for Files {
 impl ServedMachine {
     /// Sets up in the order that [`plan`] lays down.
     pub(crate) fn new(scenario: &Scenario, server: &Server) -> Result<Self, LiveError> {
-        if let Some(view) = scenario.regions.iter().find(|region| region.copy_of.is_some()) {
-            return Err(LiveError::CopyOnWrite(view.name.clone()));
-        }
+        crate::machine::check_supported(scenario)?;
+        crate::machine::check_wait(scenario)?;
         refuse_writes_to_files(scenario)?;
         let (process, files, connection) = match server {
             Server::Own(launch) => {

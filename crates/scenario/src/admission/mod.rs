@@ -6,10 +6,13 @@
 
 mod deadline;
 mod fixed;
+mod swap_budget;
 
 use crate::error::{Fault, Warning};
 use crate::model::{Class, Task};
 use freehold_core::units::Duration;
+
+pub(crate) use swap_budget::grant as grant_swap_budgets;
 
 /// What a test knows of one task with a budget.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,13 @@
 //! From the document to a [`ScenarioSpec`]: every key's own form.
 
-use super::schema::{ACCESS, COSTS, FAULTS, LOCK, MACHINE, MEMORY, REGION, RESERVATION, ROOT, SWAP, TASK};
+use super::schema::{ACCESS, APP, COSTS, FAULTS, LOCK, MACHINE, MEMORY, REGION, RESERVATION, ROOT, SWAP, TASK};
 use super::section::Section;
 use super::tree::{Node, Value};
 use crate::error::Fault;
 use crate::model::{Costs, Faults, Pattern, RegionKind, ReservationKind, Sharing, StoreKind};
+use crate::pinning::{AppSpec, Pinning, Unpinned};
 use crate::spec::{AccessSpec, ClassSpec, LockSpec, MemorySpec, RegionSpec, ReservationSpec, ScenarioSpec, TaskSpec};
+use crate::wait::StoreWait;
 use freehold_core::units::Duration;
 use std::path::Path;
 
@@ -55,6 +57,8 @@ fn store(swap: &Section<'_>, memory: &mut MemorySpec) -> Result<(), Fault> {
     let kinds = [StoreKind::Memory, StoreKind::File, StoreKind::Compressed].map(|kind| (kind.name(), kind));
     memory.store = swap.choice("store", &kinds, &[])?.unwrap_or_default();
     memory.latency = swap.time("latency")?.unwrap_or(memory.store.default_latency());
+    let waits = [StoreWait::Sleep, StoreWait::Spin].map(|wait| (wait.name(), wait));
+    memory.wait = swap.choice("wait", &waits, &[])?;
     memory.parallel = swap.small("parallel", "1 to 256")?.unwrap_or(memory.parallel);
     memory.capacity = swap.size("capacity")?;
     memory.directory = swap.text("directory")?;
@@ -144,12 +148,13 @@ fn lock(section: &Section<'_>) -> Result<LockSpec, Fault> {
 }
 
 fn task(section: &Section<'_>, directory: &Path) -> Result<TaskSpec, Fault> {
-    let pinning = section.choice("pinning", &[("none", ())], &["app", "app-no-budget", "all"])?;
+    let words = Pinning::ALL.map(|pinning| (pinning.name(), pinning));
     let accesses = section.tables("access", ACCESS)?;
     Ok(TaskSpec {
         name: section.required("name", section.text("name")?, "\"…\"")?,
         reservation: section.text("reservation")?,
-        pinning_none: pinning.is_some(),
+        pinning: section.choice("pinning", &words, &[])?,
+        app: section.table("app", APP)?.map(|section| app(&section)).transpose()?,
         class: class(section)?,
         period: section.time("period")?,
         budget: section.time("budget")?,
@@ -163,6 +168,24 @@ fn task(section: &Section<'_>, directory: &Path) -> Result<TaskSpec, Fault> {
             .iter()
             .map(|access| self::access(access, directory))
             .collect::<Result<_, _>>()?,
+    })
+}
+
+fn app(section: &Section<'_>) -> Result<AppSpec, Fault> {
+    let default = AppSpec::default();
+    let words = [Unpinned::Text, Unpinned::Listing].map(|place| (place.name(), place));
+    Ok(AppSpec {
+        capacity: section.size("capacity")?.unwrap_or(default.capacity),
+        alpha: section.number("alpha")?.unwrap_or(default.alpha),
+        beta: section.number("beta")?.unwrap_or(default.beta),
+        gamma: section.small("gamma", "1 to 4294967295")?.unwrap_or(default.gamma),
+        lambda: section.number("lambda")?.unwrap_or(default.lambda),
+        unpinned: section.choice("unpinned", &words, &[])?.unwrap_or(default.unpinned),
+        memory_share: section.flag("memory-share")?.unwrap_or(default.memory_share),
+        steady: section.flag("steady")?.unwrap_or(default.steady),
+        restore: section
+            .small("restore", "at most 4294967295")?
+            .unwrap_or(default.restore),
     })
 }
 

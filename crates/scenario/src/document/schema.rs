@@ -42,6 +42,7 @@ pub(crate) const MEMORY: Fields = &[("pool", Leaf), ("swap", Table(SWAP))];
 pub(crate) const SWAP: Fields = &[
     ("store", Leaf),
     ("latency", Leaf),
+    ("wait", Leaf),
     ("parallel", Leaf),
     ("capacity", Leaf),
     ("directory", Leaf),
@@ -80,6 +81,7 @@ pub(crate) const TASK: Fields = &[
     ("name", Leaf),
     ("reservation", Leaf),
     ("pinning", Leaf),
+    ("app", Table(APP)),
     ("class", Leaf),
     ("priority", Leaf),
     ("period", Leaf),
@@ -92,6 +94,17 @@ pub(crate) const TASK: Fields = &[
     ("compute", Leaf),
     ("access", Numbered(ACCESS)),
     ("command", Later),
+];
+pub(crate) const APP: Fields = &[
+    ("capacity", Leaf),
+    ("alpha", Leaf),
+    ("beta", Leaf),
+    ("gamma", Leaf),
+    ("lambda", Leaf),
+    ("unpinned", Leaf),
+    ("memory-share", Leaf),
+    ("steady", Leaf),
+    ("restore", Leaf),
 ];
 pub(crate) const ACCESS: Fields = &[
     ("region", Leaf),

@@ -1,6 +1,7 @@
 //! From a scenario as written to one the engines can run: every rule that concerns more than one value's own form.
 
 mod checks;
+mod pinning;
 mod region;
 mod reservation;
 mod task;
@@ -9,6 +10,7 @@ use crate::admission;
 use crate::error::{Error, Fault, Place};
 use crate::model::{Costs, Faults, Scenario, StoreConfig, StoreKind};
 use crate::spec::{MemorySpec, ScenarioSpec};
+use crate::wait::StoreWait;
 use checks::{Names, pages, refuse, span};
 use freehold_core::units::Duration;
 use std::path::PathBuf;
@@ -46,10 +48,11 @@ pub(crate) fn resolve(spec: ScenarioSpec) -> Result<Scenario, Fault> {
     let store = store(&spec)?;
     let mut warnings = Vec::new();
     let regions = region::resolve(&spec)?;
-    let tasks = task::resolve(&spec, &regions, &mut warnings)?;
+    let mut tasks = task::resolve(&spec, &regions, &mut warnings)?;
     let reservations = reservation::resolve(&spec, pool, &regions, &tasks, &mut warnings)?;
     region::warn_shared_private(&regions, &tasks, &mut warnings);
     admission::check(spec.cpus, &tasks, &mut warnings)?;
+    admission::grant_swap_budgets(&mut tasks, &mut warnings);
     Ok(Scenario {
         name: spec.name.clone(),
         duration: spec.duration,
@@ -151,6 +154,7 @@ fn store(spec: &ScenarioSpec) -> Result<StoreConfig, Fault> {
     Ok(StoreConfig {
         kind: memory.store,
         latency: memory.latency,
+        wait: memory.wait.unwrap_or(StoreWait::of(memory.latency)),
         parallel: memory.parallel,
         capacity,
         directory: directory(memory)?,

@@ -28,12 +28,15 @@ pub(super) fn resolve(
         let reservation = reservation(&path, task, &reservations)?;
         let class = class(&path, task, priorities.get(position).copied().flatten())?;
         let deadline = timing(&path, task)?;
+        let (pinning, app) = super::pinning::resolve(&path, task, class)?;
         let (start, stop) = lifetime(&path, task, spec.duration, warnings)?;
         let cpus = cpus(&path, task, spec.cpus)?;
         let accesses = accesses(&path, task, regions, &region_names)?;
         let resolved = Task {
             name: task.name.clone(),
             reservation,
+            pinning,
+            app,
             class,
             period: task.period,
             budget: task.budget,
@@ -61,7 +64,7 @@ fn reservation(path: &str, task: &TaskSpec, names: &Lookup<'_>) -> Result<Option
     let Some(name) = &task.reservation else {
         return Ok(None);
     };
-    if task.pinning_none {
+    if task.pinning.is_some() {
         let message = "a task has a reservation or a pinning, not both: remove `pinning` or `reservation`";
         return Err(Fault::new(format!("{path}.pinning"), message).with(format!("{path}.reservation")));
     }

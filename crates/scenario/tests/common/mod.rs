@@ -3,7 +3,8 @@
 
 use freehold_core::units::{ByteLen, Duration};
 use freehold_scenario::{
-    AccessSpec, ClassSpec, LockSpec, Pattern, RegionSpec, ReservationSpec, ScenarioSpec, Sharing, StoreKind, TaskSpec,
+    AccessSpec, AppSpec, ClassSpec, LockSpec, Pattern, Pinning, RegionSpec, ReservationSpec, ScenarioSpec, Sharing,
+    StoreKind, StoreWait, TaskSpec, Unpinned,
 };
 use proptest::prelude::*;
 
@@ -74,6 +75,31 @@ fn access() -> impl Strategy<Value = AccessSpec> {
         })
 }
 
+fn ratio() -> impl Strategy<Value = f64> {
+    (1_u32..=1_000_000).prop_map(|millionths| f64::from(millionths) / 1e6)
+}
+
+fn app() -> impl Strategy<Value = (Pinning, Option<AppSpec>)> {
+    let pinning = proptest::sample::select(Pinning::ALL.to_vec());
+    let place = proptest::sample::select(vec![Unpinned::Text, Unpinned::Listing]);
+    let numbers = (1_u64..9_000, ratio(), ratio(), 1_u32..9, ratio(), 0_u32..99);
+    let app = (numbers, place, any::<bool>(), any::<bool>()).prop_map(|(numbers, unpinned, memory_share, steady)| {
+        let (capacity, alpha, beta, gamma, lambda, restore) = numbers;
+        AppSpec {
+            capacity: kib(capacity * 4),
+            alpha,
+            beta,
+            gamma,
+            lambda,
+            unpinned,
+            memory_share,
+            steady,
+            restore,
+        }
+    });
+    (pinning, proptest::option::of(app))
+}
+
 fn task() -> impl Strategy<Value = TaskSpec> {
     let timing = (
         1_u64..50,
@@ -81,7 +107,8 @@ fn task() -> impl Strategy<Value = TaskSpec> {
         0_u64..5_000_000,
         proptest::option::of(1_u64..1_000),
     );
-    (timing, 0_usize..3, proptest::collection::vec(access(), 0..4)).prop_map(|(timing, kind, accesses)| {
+    let kinds = (0_usize..4, app());
+    (timing, kinds, proptest::collection::vec(access(), 0..4)).prop_map(|(timing, (kind, (pinning, app)), accesses)| {
         let (period, phase, compute, budget) = timing;
         let mut task = TaskSpec::new("");
         task.compute = Duration::new(compute);
@@ -91,9 +118,15 @@ fn task() -> impl Strategy<Value = TaskSpec> {
             task.phase = Duration::from_micros(phase);
             task.budget = budget.map(Duration::new);
             task.reservation = Some(format!("r{kind}"));
+        } else if kind == 3 {
+            task.period = Some(Duration::from_millis(period));
+            task.class = Some(ClassSpec::Deadline);
+            task.budget = Some(Duration::from_micros(period));
+            task.pinning = Some(pinning);
+            task.app = app.filter(|_| pinning.adapts());
         } else {
             task.class = Some(ClassSpec::BestEffort);
-            task.pinning_none = true;
+            task.pinning = Some(Pinning::None);
         }
         task
     })
@@ -116,6 +149,7 @@ pub(crate) fn spec() -> impl Strategy<Value = ScenarioSpec> {
         let mut spec = ScenarioSpec::new("random \"τ\"\\", Duration::from_millis(200), kib(4 * 128));
         spec.seed = u64::from(seed);
         (spec.memory.store, spec.memory.directory) = store;
+        spec.memory.wait = [None, Some(StoreWait::Sleep), Some(StoreWait::Spin)][seed as usize % 5 % 3];
         let automatic = seed % 3 == 0;
         spec.regions = vec![
             RegionSpec::new("g0", kib(sizes.0 * 4)),

@@ -8,7 +8,7 @@ mod pace;
 mod touch;
 
 use freehold_core::units::PageIndex;
-use freehold_scenario::{RegionIndex, Scenario};
+use freehold_scenario::{RegionIndex, Scenario, StoreWait};
 
 use crate::counts::Counts;
 use crate::cpu::Cpus;
@@ -17,7 +17,6 @@ use crate::lockstep::{Recorder, Step};
 use crate::options::Options;
 use crate::runner::Runner;
 use crate::schedule::Rank;
-use crate::store::SPIN_BELOW;
 use crate::world::World;
 
 /// Everything of one run.
@@ -61,7 +60,7 @@ impl<'a> Engine<'a> {
             counts_at: scenario.counts_at().get(),
             reschedule: true,
             turn: 0,
-            spins: scenario.store.latency < SPIN_BELOW,
+            spins: scenario.store.wait == StoreWait::Spin,
             ready: Vec::with_capacity(tasks),
             order: Vec::with_capacity(tasks),
         })

@@ -5,7 +5,8 @@ use freehold_scenario::StoreKind;
 fn store(latency: u64, parallel: u32, faults: Option<Faults>) -> Store {
     let config = StoreConfig {
         kind: StoreKind::default(),
-        latency: Duration::new(latency),
+        latency: freehold_core::units::Duration::new(latency),
+        wait: freehold_scenario::StoreWait::Spin,
         parallel,
         capacity: None::<PageCount>,
         directory: std::path::PathBuf::new(),
@@ -61,7 +62,7 @@ fn a_free_channel_starts_at_once() {
 fn faults_are_injected() {
     let late = Faults {
         late: 1.0,
-        late_by: Duration::new(50),
+        late_by: freehold_core::units::Duration::new(50),
         ..Faults::default()
     };
     assert_eq!(

@@ -21,6 +21,12 @@ const CHECKED_CLOSELY: u64 = 1024;
 impl<'a> World<'a> {
     /// Everything in place for time 0.
     pub(crate) fn new(scenario: &'a Scenario, options: &Options) -> Result<Self, SimError> {
+        if let Some(task) = scenario.tasks.iter().find(|task| task.pinning.pins()) {
+            return Err(SimError::Pinning {
+                task: task.name.clone(),
+                pinning: task.pinning.name(),
+            });
+        }
         let injector = scenario.faults.map(|faults| Injector::new(faults, scenario.seed));
         let mut world = Self {
             scenario,
