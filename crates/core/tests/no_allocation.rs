@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use freehold_core::effect::Effect;
 use freehold_core::fact::{Access, Fault, Request};
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, PageRange, Regime, ReservationKind, ReservationSpec};
-use freehold_core::units::{FrameCount, Instant, PageCount, PageIndex};
+use freehold_core::pinning::{JobReport, PinningSettings};
+use freehold_core::units::{Duration, FrameCount, Instant, PageCount, PageIndex};
 
 struct Strict;
 
@@ -91,12 +92,44 @@ fn exercise(memory: &mut freehold_core::Memory) -> Option<()> {
             drive(memory);
         }
     }
+    pinned_pages(memory)?;
     for index in [0, 1] {
         memory.remove_task(tasks[index]).ok()?;
         memory.release(reservations[index]).ok()?;
         drive(memory);
     }
     Some(())
+}
+
+/// A pinned page pool, filled and emptied in what is left of the frames.
+fn pinned_pages(memory: &mut freehold_core::Memory) -> Option<()> {
+    let settings = PinningSettings::paper(Duration::from_millis(1), Duration::from_millis(10));
+    let pool = memory.open_pinned_pool(settings).ok()?;
+    let task = memory.add_pinned_task(pool).ok()?;
+    let spec = ObjectSpec {
+        kind: ObjectKind::Private,
+        pages: PageCount::new(1024),
+        regime: Regime::Conserve,
+    };
+    let object = memory.create_object(spec).ok()?;
+    let mapping = memory.map(task, object).ok()?;
+    for page in (0..4096u32).map(|step| (step * 7) % 150 + (step / 1000) * 150) {
+        let fault = Fault {
+            mapping,
+            page: PageIndex::new(page),
+            access: Access::Write,
+        };
+        memory.handle_fault(Instant::ZERO, fault).ok()?;
+        drive(memory);
+        memory
+            .handle_pinned_job_end(Instant::ZERO, pool, &JobReport::default())
+            .ok()?;
+        while memory.next_to_restore(pool).is_some() {}
+        drive(memory);
+    }
+    memory.remove_task(task).ok()?;
+    drive(memory);
+    memory.close_pinned_pool(pool).ok()
 }
 
 /// Answers every request at once.

@@ -44,7 +44,8 @@ pub const DEMOTION_BATCH: u32 = 64;
 pub(crate) const LOCK_WINDOW: u32 = 8;
 /// Reservation slots that a region under `none` can tell apart.
 pub(crate) const COMPARED_SLOTS: u32 = 32;
-/// Effects of one batch of demotions, of the pool also of pinned pages, and evictions, at most: an eviction may transfer, unmap and write back.
+/// Effects of one batch, at most: demotions (of the pool also of pinned pages) and evictions. An eviction may transfer,
+/// unmap and write back.
 const BATCH_EFFECTS: usize = 2 * DEMOTION_BATCH as usize + 3 * POOL_EVICTION_BATCH as usize;
 
 /// The policy of Freehold: all reservations, objects and pages of one pool of frames.

@@ -3,7 +3,7 @@
 use crate::effect::{Holder, Resolution};
 use crate::entry::{Marks, Place};
 use crate::fact::PageRef;
-use crate::id::{MappingId, ObjectId, ReservationId, TaskId};
+use crate::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId};
 use crate::index::{HolderIndex, PageNumber, TaskIndex};
 use crate::memory::Memory;
 use crate::page::PageMarks;
@@ -110,6 +110,20 @@ impl Memory {
             })
             .filter(|&index| self.entries[index].marks.has(Marks::SETTLED))
             .map(move |index| (self.page_ref(self.entries[index].page), place))
+        })
+    }
+
+    /// Every page that a pinned page pool pins, the next to be looked at first, the inactive ones first.
+    pub fn pages_pinned_by(&self, id: PinnedPoolId) -> impl Iterator<Item = (PageRef, PlaceView)> + '_ {
+        let pool = self.pinned.slots.get(id.index(), id.generation());
+        let lists = pool.map(|pool| [(pool.inactive, PlaceView::Inactive), (pool.active, PlaceView::Active)]);
+        lists.into_iter().flatten().flat_map(move |(list, place)| {
+            let mut next = list.first();
+            core::iter::from_fn(move || {
+                let index = next?;
+                next = self.entries[index].next.some();
+                Some((self.page_ref(self.entries[index].page), place))
+            })
         })
     }
 

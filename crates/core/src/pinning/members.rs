@@ -25,7 +25,7 @@ impl Memory {
         Ok(PinnedPoolId::new(slot, generation))
     }
 
-    /// Closes a pool that has no tasks any more. What it pinned is on the global lists again. O(pages pinned + objects).
+    /// Closes a pool that has no tasks any more. What it pinned is on the global lists again. O(pages of its objects).
     ///
     /// # Errors
     /// [`RemoveError::Stale`]; [`RemoveError::Busy`] while it has tasks.

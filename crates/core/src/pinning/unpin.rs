@@ -96,7 +96,7 @@ impl Memory {
         self.entries[index].marks.clear(Marks::REFERENCED);
     }
 
-    /// Pools that pin more than their capacity, because it has shrunk, give up a few pages: one pool each time, in turn.
+    /// Pools that pin more than their capacity, because it has shrunk, give up a few pages: one pool, in turn.
     pub(crate) fn trim_next_pool(&mut self) {
         let Some(pinner) = self.next_pool(|pool| pool.is_adaptive() && pool.len() > pool.capacity.get()) else {
             return;

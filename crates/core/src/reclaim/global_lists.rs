@@ -14,8 +14,9 @@ use crate::index::{EntryIndex, HolderIndex};
 use crate::memory::{DEMOTION_BATCH, Memory};
 use crate::pinning::PinningPolicy;
 
-/// One page in so many has its reference bit cleared: the time in which it can prove that it is used.
-const CLEARED_SHARE: u32 = 4;
+/// One inactive page in so many has its reference bit cleared. In Linux a page passes through the list twice, once with
+/// the bit of its first touch and once without; here the two halves lie behind each other.
+const CLEARED_SHARE: u32 = 2;
 /// Pages of a GiB, the unit of Linux's ratio of active to inactive pages (`inactive_is_low`).
 const GIB_PAGES: u32 = 1 << 18;
 
@@ -55,7 +56,7 @@ impl Memory {
         while cleared < DEMOTION_BATCH {
             let account = self.pool();
             let mapped = account.active_pages() + account.young_pages();
-            let wanted = ((mapped + account.inactive.len()) / CLEARED_SHARE).max(batch);
+            let wanted = (account.unused() / CLEARED_SHARE).max(batch);
             if mapped == 0 || account.inactive.len() >= wanted {
                 return;
             }

@@ -4,6 +4,7 @@
 
 pub(crate) mod foreign;
 pub(crate) mod naive;
+pub(crate) mod pinned;
 
 use std::collections::{BTreeMap, BTreeSet};
 

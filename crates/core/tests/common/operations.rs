@@ -6,9 +6,10 @@ use freehold_core::Memory;
 use freehold_core::effect::Effect;
 use freehold_core::error::FaultError;
 use freehold_core::fact::{Access, Fault, PageRef, Request};
-use freehold_core::id::{MappingId, ObjectId, ReservationId, TaskId};
+use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId};
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, PageRange, Regime, ReservationKind, ReservationSpec};
-use freehold_core::units::{FrameCount, Instant, PageCount, PageIndex};
+use freehold_core::pinning::{JobReport, PinningPolicy, PinningSettings, UnpinnedGoTo};
+use freehold_core::units::{Duration, FrameCount, Instant, PageCount, PageIndex};
 
 /// Bytes to be read as numbers; zeros when they are used up.
 struct Bytes<'a>(&'a [u8]);
@@ -57,6 +58,7 @@ struct Names {
     tasks: Vec<TaskId>,
     mappings: Vec<MappingId>,
     pages: Vec<PageRef>,
+    pools: Vec<PinnedPoolId>,
 }
 
 /// A memory and what it is owed: the requests that wait for an answer.
@@ -129,7 +131,12 @@ fn act(machine: &mut Machine, names: &mut Names, bytes: &mut Bytes<'_>, operatio
         1 => names.objects.extend(machine.memory.create_object(object(bytes))),
         2 => {
             let reservation = bytes.one_of(&names.reservations).filter(|_| bytes.below(4) > 0);
-            let added = machine.memory.add_task(reservation);
+            let pool = bytes.one_of(&names.pools).filter(|_| bytes.below(2) > 0);
+            let added = match pool {
+                Some(pool) if bytes.below(4) == 0 => machine.memory.add_restorer(pool),
+                Some(pool) => machine.memory.add_pinned_task(pool),
+                None => machine.memory.add_task(reservation),
+            };
             names.tasks.extend(added);
         }
         3..5 => {
@@ -147,7 +154,45 @@ fn act(machine: &mut Machine, names: &mut Names, bytes: &mut Bytes<'_>, operatio
                 .and_then(|base| machine.memory.create_view(base).ok());
             names.objects.extend(view);
         }
+        _ if bytes.below(3) == 0 => pin(machine, names, bytes, now),
         _ => remove(machine, names, bytes, now),
+    }
+}
+
+/// Pinned page pools: opened, closed, judged, asked what to restore.
+fn pin(machine: &mut Machine, names: &mut Names, bytes: &mut Bytes<'_>, now: Instant) {
+    let memory = &mut machine.memory;
+    let Some(pool) = bytes.one_of(&names.pools).filter(|_| bytes.below(4) > 0) else {
+        let mut settings = PinningSettings::paper(Duration::new(bytes.number().into()), Duration::new(40));
+        settings.initial_capacity = PageCount::new(bytes.number());
+        settings.gamma = bytes.number();
+        settings.restore = bytes.below(2) == 0;
+        if bytes.below(3) == 0 {
+            settings.policy = PinningPolicy::All;
+        }
+        if bytes.below(2) == 0 {
+            settings.unpinned_go_to = UnpinnedGoTo::Listing;
+        }
+        names.pools.extend(memory.open_pinned_pool(settings));
+        return;
+    };
+    match bytes.below(8) {
+        0 => {
+            let _refused_or_not = memory.close_pinned_pool(pool);
+        }
+        1..3 => {
+            let _named_or_not = memory.next_to_restore(pool);
+        }
+        _ => {
+            let job = JobReport {
+                missed: bytes.below(2) == 0,
+                running: Duration::new(bytes.number().into()),
+                swap_ins: bytes.number(),
+                swap_time: Duration::new(bytes.number().into()),
+                ..JobReport::default()
+            };
+            let _refused_or_not = memory.handle_pinned_job_end(now, pool, &job);
+        }
     }
 }
 

@@ -1,0 +1,404 @@
+//! A soft-real-time task with a pinned page pool beside a hog, requests answered at once; and the same naively.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use freehold_core::Memory;
+use freehold_core::effect::{Effect, Resolution};
+use freehold_core::fact::{Access, Fault, PageRef, Request};
+use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, TaskId};
+use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime};
+use freehold_core::memory::{DEMOTION_BATCH, POOL_EVICTION_BATCH};
+use freehold_core::pinning::{JobReport, Judgement, PinnedPoolView, PinningSettings, UnpinnedGoTo};
+use freehold_core::units::{Duration, FrameCount, Instant, PageCount, PageIndex};
+use freehold_core::view::PlaceView;
+
+pub(crate) fn settings() -> PinningSettings {
+    PinningSettings::paper(Duration::from_millis(10), Duration::from_millis(30))
+}
+
+/// The list of a pinned page pool that a page is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Where {
+    PinnedActive,
+    PinnedInactive,
+}
+
+pub(crate) struct Pinned {
+    pub(crate) memory: Memory,
+    pub(crate) pool: PinnedPoolId,
+    pub(crate) task: TaskId,
+    mappings: [MappingId; 2],
+    objects: [ObjectId; 2],
+    mapped: BTreeSet<(ObjectId, PageIndex)>,
+    task_pages: u32,
+    pub(crate) hog_pages: u32,
+    pub(crate) now: u64,
+    pub(crate) task_fills: u64,
+    /// Pages evicted, in order; those of the hog come after the task's.
+    pub(crate) evicted: Vec<u32>,
+    pub(crate) budgets: Vec<Duration>,
+}
+
+impl Pinned {
+    pub(crate) fn new(frames: u32, task_pages: u32, hog_pages: u32, chosen: PinningSettings) -> Self {
+        let limits = Limits {
+            frames: FrameCount::new(frames),
+            pages: PageCount::new(task_pages + hog_pages),
+            reservations: 2,
+            objects: 2,
+            tasks: 4,
+            mappings: 4,
+            compared_pages: PageCount::ZERO,
+            shared_locks: PageCount::ZERO,
+        };
+        let mut memory = limits.seal().expect("limits of a test world");
+        let objects = [task_pages, hog_pages].map(|pages| {
+            let spec = ObjectSpec {
+                kind: ObjectKind::Private,
+                pages: PageCount::new(pages),
+                regime: Regime::Conserve,
+            };
+            memory.create_object(spec).expect("room for two objects")
+        });
+        let pool = memory.open_pinned_pool(chosen).expect("sound settings");
+        let task = memory.add_pinned_task(pool).expect("room for a task");
+        let hog = memory.add_task(None).expect("room for a task");
+        let mappings = [
+            memory.map(task, objects[0]).expect("room for a mapping"),
+            memory.map(hog, objects[1]).expect("room for a mapping"),
+        ];
+        Self {
+            memory,
+            pool,
+            task,
+            mappings,
+            objects,
+            mapped: BTreeSet::new(),
+            task_pages,
+            hog_pages,
+            now: 0,
+            task_fills: 0,
+            evicted: Vec::new(),
+            budgets: Vec::new(),
+        }
+    }
+
+    pub(crate) fn touch_task(&mut self, page: u32) {
+        self.touch(0, page);
+    }
+
+    pub(crate) fn touch_hog(&mut self, page: u32) {
+        self.touch(1, page);
+    }
+
+    fn touch(&mut self, who: usize, page: u32) {
+        let page = PageIndex::new(page);
+        if self.mapped.contains(&(self.objects[who], page)) {
+            return;
+        }
+        self.now += 1;
+        let fault = Fault {
+            mapping: self.mappings[who],
+            page,
+            access: Access::Write,
+        };
+        self.memory
+            .handle_fault(Instant::new(self.now), fault)
+            .expect("a sound fault");
+        self.drain();
+        assert!(
+            self.mapped.contains(&(self.objects[who], page)),
+            "a fault without an end"
+        );
+    }
+
+    pub(crate) fn drain(&mut self) {
+        while let Some(effect) = self.memory.poll_effect() {
+            let (page, request) = match effect {
+                Effect::Map { page, resolution, .. } => {
+                    self.mapped.insert((page.object(), page.page()));
+                    let filled = resolution != Resolution::Soft;
+                    self.task_fills += u64::from(filled && page.object() == self.objects[0]);
+                    continue;
+                }
+                Effect::Unmap { page, .. } => {
+                    self.mapped.remove(&(page.object(), page.page()));
+                    continue;
+                }
+                Effect::SetBudget { pool, budget } => {
+                    assert_eq!(pool, self.pool);
+                    self.budgets.push(budget);
+                    continue;
+                }
+                Effect::Fill { page, .. } => (page, Request::Fill),
+                Effect::WriteBack { page, .. } | Effect::Discard { page, .. } => {
+                    assert!(!self.mapped.contains(&(page.object(), page.page())));
+                    self.evicted.push(self.number(page));
+                    (page, Request::Evict)
+                }
+                other => panic!("{other:?}"),
+            };
+            let done = self.memory.handle_done(Instant::new(self.now), page, request);
+            done.expect("it was asked for");
+        }
+    }
+
+    fn number(&self, page: PageRef) -> u32 {
+        let first = if page.object() == self.objects[0] {
+            0
+        } else {
+            self.task_pages
+        };
+        first + page.page().get()
+    }
+
+    pub(crate) fn end_job(&mut self, job: &JobReport) -> Judgement {
+        let judged = self
+            .memory
+            .handle_pinned_job_end(Instant::new(self.now), self.pool, job)
+            .expect("a live pool");
+        self.drain();
+        judged
+    }
+
+    pub(crate) fn view(&self) -> PinnedPoolView {
+        self.memory.pinned_pool(self.pool).expect("a live pool")
+    }
+
+    pub(crate) fn soft_faults(&self) -> u64 {
+        self.memory.task(self.task).expect("a live task").soft_faults
+    }
+
+    /// The inactive list, then the active one, oldest first.
+    pub(crate) fn pinned(&self) -> (Vec<u32>, Vec<u32>) {
+        (
+            self.pinned_at(Where::PinnedInactive),
+            self.pinned_at(Where::PinnedActive),
+        )
+    }
+
+    pub(crate) fn pinned_at(&self, place: Where) -> Vec<u32> {
+        let wanted = match place {
+            Where::PinnedActive => PlaceView::Active,
+            Where::PinnedInactive => PlaceView::Inactive,
+        };
+        let pages = self.memory.pages_pinned_by(self.pool);
+        pages
+            .filter(|(_, found)| *found == wanted)
+            .map(|(page, _)| self.number(page))
+            .collect()
+    }
+
+    pub(crate) fn check(&self) {
+        if let Err(violation) = self.memory.check_laws() {
+            panic!("{violation}");
+        }
+    }
+}
+
+/// The paper's lists as plain queues, the oldest page in front.
+pub(crate) struct Model {
+    free: u32,
+    total: u32,
+    task_pages: u32,
+    chosen: PinningSettings,
+    pub(crate) capacity: u32,
+    young: VecDeque<u32>,
+    inactive: VecDeque<u32>,
+    active: VecDeque<u32>,
+    pinned_active: VecDeque<u32>,
+    pinned_inactive: VecDeque<u32>,
+    mapped: BTreeSet<u32>,
+    halvings: u32,
+    balanced: u32,
+    /// The page that is wanted: on the young list already, on its way.
+    incoming: Option<u32>,
+    pub(crate) evicted: Vec<u32>,
+}
+
+impl Model {
+    pub(crate) fn new(frames: u32, chosen: PinningSettings, task_pages: u32, _hog_pages: u32) -> Self {
+        Self {
+            free: frames,
+            total: frames,
+            task_pages,
+            chosen,
+            capacity: chosen.initial_capacity.get(),
+            young: VecDeque::new(),
+            inactive: VecDeque::new(),
+            active: VecDeque::new(),
+            pinned_active: VecDeque::new(),
+            pinned_inactive: VecDeque::new(),
+            mapped: BTreeSet::new(),
+            halvings: 10,
+            balanced: 0,
+            incoming: None,
+            evicted: Vec::new(),
+        }
+    }
+
+    pub(crate) fn pinned(&self) -> (Vec<u32>, Vec<u32>) {
+        let list = |queue: &VecDeque<u32>| queue.iter().copied().collect();
+        (list(&self.pinned_inactive), list(&self.pinned_active))
+    }
+
+    fn resident(&self, page: u32) -> bool {
+        let lists = [
+            &self.young,
+            &self.inactive,
+            &self.active,
+            &self.pinned_active,
+            &self.pinned_inactive,
+        ];
+        lists.iter().any(|list| list.contains(&page))
+    }
+
+    pub(crate) fn touch(&mut self, page: u32) {
+        if !self.mapped.insert(page) {
+            return;
+        }
+        if self.resident(page) {
+            if let Some(at) = self.inactive.iter().position(|&other| other == page) {
+                self.inactive.remove(at);
+                self.active.push_back(page);
+            }
+            return;
+        }
+        self.young.push_back(page);
+        self.incoming = Some(page);
+        while self.free == 0 {
+            self.reclaim();
+        }
+        self.free -= 1;
+        self.incoming = None;
+    }
+
+    fn reclaim(&mut self) {
+        self.balanced = 0;
+        self.trim();
+        if self.active.len() + self.young.len() - 1 + self.inactive.len() == 0 {
+            for _ in 0..DEMOTION_BATCH {
+                if !self.pinned_active.is_empty() || !self.pinned_inactive.is_empty() {
+                    self.unpin_some();
+                }
+            }
+        }
+        self.scan(self.batch());
+        for _ in 0..self.batch() {
+            let Some(victim) = self.inactive.pop_front() else { break };
+            self.mapped.remove(&victim);
+            self.evicted.push(victim);
+            self.free += 1;
+        }
+    }
+
+    fn batch(&self) -> u32 {
+        let listed = (self.active.len() + self.young.len() + self.inactive.len()) as u32;
+        (listed / 32).clamp(1, POOL_EVICTION_BATCH)
+    }
+
+    fn pinned_len(&self) -> u32 {
+        (self.pinned_active.len() + self.pinned_inactive.len()) as u32
+    }
+
+    fn trim(&mut self) {
+        for _ in 0..DEMOTION_BATCH {
+            if self.pinned_len() > self.capacity {
+                self.unpin_some();
+            }
+        }
+    }
+
+    fn scan(&mut self, batch: u32) {
+        let (mut cleared, mut pinned) = (0, 0);
+        while cleared < DEMOTION_BATCH {
+            let mapped = self.active.len() + self.young.len() - 1;
+            let wanted = ((self.young.len() + self.inactive.len()) as u32 / 2).max(batch);
+            if mapped == 0 || self.inactive.len() as u32 >= wanted {
+                return;
+            }
+            let starving = pinned >= DEMOTION_BATCH && self.inactive.is_empty();
+            let low = self.young.len() + self.inactive.len() < self.active.len();
+            let from_active = self.young.len() == 1 || (!starving && !self.active.is_empty() && low);
+            let list = if from_active { &mut self.active } else { &mut self.young };
+            let Some(page) = list.pop_front() else { return };
+            if Some(page) == self.incoming {
+                self.young.push_back(page);
+                continue;
+            }
+            if from_active && !starving && self.pin(page) {
+                pinned += 1;
+                if pinned >= DEMOTION_BATCH && !self.inactive.is_empty() {
+                    return;
+                }
+            } else {
+                cleared += 1;
+                self.mapped.remove(&page);
+                self.inactive.push_back(page);
+            }
+        }
+    }
+
+    fn pin(&mut self, page: u32) -> bool {
+        if page >= self.task_pages {
+            return false;
+        }
+        let room = self.total - 64.min(self.total / 4);
+        if self.pinned_len() >= self.capacity.min(room) {
+            if self.pinned_len() == 0 || self.capacity == 0 {
+                return false;
+            }
+            self.unpin_some();
+        }
+        self.pinned_active.push_back(page);
+        true
+    }
+
+    /// Algorithm 2.
+    fn unpin_some(&mut self) {
+        for _ in 0..DEMOTION_BATCH {
+            let (active, inactive) = (self.pinned_active.len(), self.pinned_inactive.len());
+            let long = inactive == 0 || active > inactive * self.chosen.gamma as usize;
+            if !long || self.balanced >= DEMOTION_BATCH {
+                break;
+            }
+            let Some(page) = self.pinned_active.pop_front() else {
+                break;
+            };
+            self.balanced += 1;
+            self.mapped.remove(&page);
+            self.pinned_inactive.push_back(page);
+        }
+        let mut found = false;
+        for _ in 0..(self.pinned_inactive.len() >> self.halvings).max(1) {
+            let Some(page) = self.pinned_inactive.pop_front() else {
+                break;
+            };
+            if self.mapped.contains(&page) {
+                self.pinned_active.push_back(page);
+            } else {
+                found = true;
+                match self.chosen.unpinned_go_to {
+                    UnpinnedGoTo::Text => self.inactive.push_front(page),
+                    UnpinnedGoTo::Listing => self.young.push_back(page),
+                }
+            }
+        }
+        if !found {
+            let next = self
+                .pinned_inactive
+                .pop_front()
+                .or_else(|| self.pinned_active.pop_front());
+            match (next, self.chosen.unpinned_go_to) {
+                (Some(page), UnpinnedGoTo::Text) => self.active.push_front(page),
+                (Some(page), UnpinnedGoTo::Listing) => self.young.push_back(page),
+                (None, _) => {}
+            }
+        }
+        self.halvings = if found {
+            (self.halvings + 1).min(31)
+        } else {
+            self.halvings.saturating_sub(1)
+        };
+    }
+}
