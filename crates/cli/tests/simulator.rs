@@ -37,6 +37,20 @@ fn every_shipped_file_keeps_the_laws() {
     }
 }
 
+/// The models of paper 001, which are long, until shortly after the jobs have begun.
+#[test]
+fn the_workload_models_keep_the_laws() {
+    for file in scenarios("experiments/app") {
+        let output = run(&["run", &file, "--json", "--engine", "sim", "--set", "duration=2400ms"]);
+        assert_eq!(status(&output), 0, "{file}: {}", stderr(&output));
+        let result = document(&output);
+        assert_eq!(result["laws"]["violations"], Value::Array(Vec::new()), "{file}");
+        for task in result["tasks"].as_array().expect("tasks") {
+            assert!(task["jobs"].as_u64() > Some(0), "{file}: {task}");
+        }
+    }
+}
+
 #[test]
 fn the_demo_tells_who_missed_what_and_why() {
     let output = run(&[&["run"][..], &DEMO].concat());
