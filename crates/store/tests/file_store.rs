@@ -181,7 +181,11 @@ fn the_urgent_overtake_those_that_wait() {
         }
         store.raise(NOW, Slot::new(2), Urgency::HIGHEST);
         store.flush();
-        assert_eq!(told.wait_for(5), [2, 3, 1, 4, 0], "{name}");
+        // A store's thread that has only just started may find the first requests before they are announced; the
+        // device has one then, and the rest stand in line.
+        let order = told.wait_for(5);
+        let others = |all: &[u32]| all.iter().copied().filter(|slot| *slot != order[0]).collect::<Vec<_>>();
+        assert_eq!(order[1..], others(&[2, 3, 1, 4, 0]), "{name}: {order:?}");
         for slot in 0..5 {
             assert!(store.due(NOW, Slot::new(slot)).has_come(NOW));
             store.finish_write(Slot::new(slot)).unwrap();
