@@ -17,6 +17,7 @@ mod floor;
 mod four;
 pub(crate) mod isolation;
 pub(crate) mod operations;
+mod pinning;
 mod programs;
 pub(crate) mod rounds;
 mod served;
@@ -133,6 +134,16 @@ const BENCHES: &[Bench] = &[
         judged: Judged::RatioP50,
         goal: 6.0,
         run: core::large,
+    },
+    Bench {
+        name: "core-pinning",
+        about: "one fault event of over-committed memory beside a pinned page pool that pins and unpins, tables in the \
+                cache",
+        floor: "the same without the pool: the global lists only",
+        unit: "ns",
+        judged: Judged::OursP50,
+        goal: 200.0,
+        run: pinning::run,
     },
     Bench {
         name: "metadata",
