@@ -33,6 +33,7 @@ pub mod service;
 pub mod socket;
 pub mod stack;
 pub mod swap;
+pub mod switches;
 mod sys;
 mod thread_id;
 pub mod tick;

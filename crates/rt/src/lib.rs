@@ -8,6 +8,7 @@
 
 pub mod class;
 pub mod job;
+pub mod observed;
 pub mod pacer;
 pub mod record;
 pub mod runner;

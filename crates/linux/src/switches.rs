@@ -1,0 +1,423 @@
+//! When a thread of another process runs, waits and blocks: the kernel's records of its context switches.
+//!
+//! One set of events for each CPU, each set with a ring of its own: a thread is woken up by whoever runs on some CPU,
+//! and the kernel writes that record into the ring of that CPU only. [`Switches::take`] puts the records in order.
+
+use crate::clock::{MonotonicTime, now};
+use crate::{Errno, PAGE_SIZE, ThreadId, sys};
+use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::ffi::CString;
+use std::os::linux::fs::MetadataExt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Pages of one ring's records; a power of two.
+const PAGES: usize = 16;
+const BYTES: usize = PAGES * PAGE_SIZE;
+/// Where the kernel keeps the ends of the records in the first page (`struct perf_event_mmap_page`).
+const HEAD: usize = 1024;
+const TAIL: usize = 1032;
+/// Records this young may still be joined by older ones from other CPUs.
+const YOUNG: Duration = Duration::from_micros(200);
+
+/// All threads.
+const EVERYBODY: i32 = -1;
+
+const LOST: u32 = 2;
+const SAMPLE: u32 = 9;
+const SWITCH: u32 = 14;
+const OUT: u16 = 1 << 13;
+const PREEMPTED: u16 = 1 << 14;
+
+/// What happened to the thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// It can run again, and waits for a CPU. Only where [`Switches::has_wakeups`].
+    Woken,
+    /// It runs.
+    On,
+    /// It does not run any more, and could: another was preferred, or its budget is used up.
+    Preempted,
+    /// It does not run any more, and waits for something.
+    Blocked,
+    /// A page fault has begun.
+    FaultBegun,
+    /// A page fault is over: what it waited for has come.
+    FaultEnded,
+}
+
+/// One record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// When.
+    pub time: MonotonicTime,
+    /// What.
+    pub what: Happening,
+}
+
+/// The records cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SwitchesError {
+    /// The right is missing.
+    #[error(
+        "perf_event_open is not allowed: grant CAP_PERFMON, or set kernel.perf_event_paranoid to 1 or lower and own \
+         the process"
+    )]
+    NotPermitted,
+    /// The caller's mistake: the thread has ended.
+    #[error("thread {0} has ended")]
+    NoSuchThread(u32),
+    /// Some other refusal.
+    #[error("context switches cannot be recorded: {0}")]
+    System(Errno),
+}
+
+/// `struct perf_event_attr`, its fifth version (4.1).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    period: u64,
+    sample: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup: u32,
+    breakpoint: u32,
+    unused: [u64; 4],
+    stack: u32,
+    clock: i32,
+    registers: u64,
+    auxiliary: u64,
+}
+
+const SIZE: u32 = 112;
+const _: () = assert!(size_of::<Attributes>() == SIZE as usize);
+
+/// One ring and the events that write to it.
+#[derive(Debug)]
+struct PerCpu {
+    ring: NonNull<u8>,
+    /// The identifiers of the events, which samples carry.
+    meanings: Vec<(u64, Happening)>,
+    events: Vec<OwnedFd>,
+}
+
+// SAFETY: the mapping belongs to this value alone, and whichever thread has the value is its only reader.
+unsafe impl Send for PerCpu {}
+
+/// The records of one thread.
+#[derive(Debug)]
+pub struct Switches {
+    rings: Vec<PerCpu>,
+    wakeups: bool,
+    early: Vec<Record>,
+    lost: u64,
+}
+
+impl Switches {
+    /// Begins to record what `thread` does, on all CPUs that are online. Costs a system call for each of five events
+    /// and 68 KiB of locked memory for each CPU.
+    ///
+    /// # Errors
+    /// See [`SwitchesError`].
+    pub fn of(thread: ThreadId) -> Result<Self, SwitchesError> {
+        let refused = |errno| match errno {
+            Errno::PERM | Errno::ACCESS => SwitchesError::NotPermitted,
+            Errno::SRCH => SwitchesError::NoSuchThread(thread.get()),
+            other => SwitchesError::System(other),
+        };
+        let tracepoint = waking();
+        let mut wakeups = tracepoint.is_some();
+        let mut rings = Vec::new();
+        for cpu in online() {
+            let (ring, woken) = PerCpu::open(thread, cpu, tracepoint).map_err(refused)?;
+            wakeups &= woken;
+            rings.push(ring);
+        }
+        Ok(Self {
+            rings,
+            wakeups,
+            early: Vec::new(),
+            lost: 0,
+        })
+    }
+
+    /// Whether it is recorded when the thread is woken up. Needs the right to read the tracing file system and to
+    /// record other threads' wake-ups (CAP_PERFMON), in the first namespace of processes.
+    #[must_use]
+    pub fn has_wakeups(&self) -> bool {
+        self.wakeups
+    }
+
+    /// Records that the kernel had no room for.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Moves the records that have come to the end of `records`, in the order of time. The last 200 µs are kept until
+    /// the next call, unless it is `last`.
+    pub fn take(&mut self, records: &mut Vec<Record>, last: bool) {
+        let limit = if last {
+            u64::MAX
+        } else {
+            now().as_nanos().saturating_sub(nanos(YOUNG))
+        };
+        for ring in &self.rings {
+            self.lost += ring.read(&mut self.early);
+        }
+        // Stable: what one CPU has written at one time stays in its order.
+        self.early.sort_by_key(|record| record.time);
+        let count = self.early.partition_point(|record| record.time.as_nanos() <= limit);
+        records.extend(self.early.drain(..count));
+    }
+}
+
+impl PerCpu {
+    fn open(thread: ThreadId, cpu: i32, tracepoint: Option<u64>) -> Result<(Self, bool), Errno> {
+        const SOFTWARE: u32 = 1;
+        const TRACEPOINT: u32 = 2;
+        const DUMMY: u64 = 9;
+        let leader = open_event(thread.as_pid(), cpu, SOFTWARE, DUMMY)?;
+        let faults = [
+            (2, Happening::FaultBegun),
+            (5, Happening::FaultEnded),
+            (6, Happening::FaultEnded),
+        ];
+        let mut followers = Vec::new();
+        for (config, meaning) in faults {
+            followers.push((open_event(thread.as_pid(), cpu, SOFTWARE, config)?, meaning));
+        }
+        // The thread's own events see only what it does itself: the wake-ups of all threads, narrowed down to its own.
+        let waking = tracepoint.and_then(|config| {
+            let event = open_event(EVERYBODY, cpu, TRACEPOINT, config).ok()?;
+            narrow(&event, thread).ok()?;
+            Some(event)
+        });
+        let woken = waking.is_some();
+        followers.extend(waking.map(|event| (event, Happening::Woken)));
+        // SAFETY: a new mapping at a place that the kernel chooses; nothing else refers to it.
+        let ring = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                BYTES + PAGE_SIZE,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                &leader,
+                0,
+            )
+        }?;
+        let mut this = Self {
+            ring: NonNull::new(ring.cast()).ok_or(Errno::NOMEM)?,
+            meanings: Vec::new(),
+            events: Vec::new(),
+        };
+        for (event, meaning) in followers {
+            this.meanings.push((join(&event, &leader)?, meaning));
+            this.events.push(event);
+        }
+        start(&leader)?;
+        for event in &this.events {
+            start(event)?;
+        }
+        this.events.push(leader);
+        Ok((this, woken))
+    }
+
+    fn position(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: both positions are aligned words in the mapped first page, which the kernel too accesses whole.
+        unsafe { AtomicU64::from_ptr(self.ring.as_ptr().add(offset).cast()) }
+    }
+
+    /// Appends what has come; how many records were lost.
+    fn read(&self, records: &mut Vec<Record>) -> u64 {
+        let head = self.position(HEAD).load(Ordering::Acquire);
+        let mut tail = self.position(TAIL).load(Ordering::Relaxed);
+        let mut lost = 0;
+        while tail < head {
+            // kind: u32, flags: u16, length: u16.
+            let header = self.word(tail);
+            let length = header >> 48;
+            if length < 8 {
+                // Nothing that the kernel writes.
+                tail = head;
+                break;
+            }
+            let flags = u16::try_from(header >> 32 & 0xffff).unwrap_or(0);
+            match u32::try_from(header & 0xffff_ffff).unwrap_or(0) {
+                // id, count, and what all records end with.
+                LOST => lost += self.word(tail + 16),
+                SAMPLE => {
+                    let id = self.word(tail + 8);
+                    let meaning = self.meanings.iter().find(|(known, _)| *known == id);
+                    records.extend(meaning.map(|(_, what)| self.record(tail + 16, *what)));
+                }
+                SWITCH if flags & OUT == 0 => records.push(self.record(tail + 8, Happening::On)),
+                SWITCH if flags & PREEMPTED != 0 => records.push(self.record(tail + 8, Happening::Preempted)),
+                SWITCH => records.push(self.record(tail + 8, Happening::Blocked)),
+                _ => {}
+            }
+            tail += length;
+        }
+        self.position(TAIL).store(tail, Ordering::Release);
+        lost
+    }
+
+    fn record(&self, time: u64, what: Happening) -> Record {
+        Record {
+            time: MonotonicTime::from_nanos(self.word(time)),
+            what,
+        }
+    }
+
+    /// The word at a position; records are made of whole words.
+    fn word(&self, position: u64) -> u64 {
+        let offset = usize::try_from(position).unwrap_or(0) % BYTES & !7;
+        // SAFETY: an aligned word within the mapped records; the kernel does not write what lies between tail and head.
+        unsafe { self.ring.as_ptr().add(PAGE_SIZE + offset).cast::<u64>().read() }
+    }
+}
+
+impl Drop for PerCpu {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made in `open`, of this length, and nothing refers to it any more.
+        let _ = unsafe { munmap(self.ring.as_ptr().cast(), BYTES + PAGE_SIZE) };
+    }
+}
+
+/// An event of one thread, or of everybody, on one CPU that is not yet counted.
+fn open_event(thread: i32, cpu: i32, kind: u32, config: u64) -> Result<OwnedFd, Errno> {
+    const IDENTIFIER_AND_TIME: u64 = 1 << 16 | 1 << 2;
+    const DISABLED: u64 = 1;
+    const ALL_RECORDS: u64 = 1 << 18;
+    const CLOCK: u64 = 1 << 25;
+    const SWITCHES: u64 = 1 << 26;
+    const DUMMY: u64 = 9;
+    const CLOSE_ON_EXEC: libc::c_ulong = 8;
+    let switches = if kind == 1 && config == DUMMY { SWITCHES } else { 0 };
+    let attributes = Attributes {
+        kind,
+        size: SIZE,
+        config,
+        period: 1,
+        sample: IDENTIFIER_AND_TIME,
+        flags: DISABLED | ALL_RECORDS | CLOCK | switches,
+        clock: libc::CLOCK_MONOTONIC,
+        ..Attributes::default()
+    };
+    let no_group: libc::c_int = -1;
+    // SAFETY: the structure is as long as it says, and the kernel only reads it.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            thread,
+            cpu,
+            no_group,
+            CLOSE_ON_EXEC,
+        )
+    };
+    let number = i32::try_from(sys::check(result)?).map_err(|_| Errno::BADF)?;
+    // SAFETY: the kernel has just made this descriptor, and nothing else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Has `event` write into the ring of `leader`; its identifier.
+fn join(event: &OwnedFd, leader: &OwnedFd) -> Result<u64, Errno> {
+    const SET_OUTPUT: libc::c_ulong = 0x2405;
+    const IDENTIFIER: libc::c_ulong = 0x8008_2407;
+    let mut id = 0_u64;
+    // SAFETY: this request takes a descriptor by value.
+    sys::check_int(unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, leader.as_fd().as_raw_fd()) })?;
+    // SAFETY: the kernel writes one word to `id`.
+    sys::check_int(unsafe { libc::ioctl(event.as_raw_fd(), IDENTIFIER, &raw mut id) })?;
+    Ok(id)
+}
+
+/// Has a tracepoint tell of one thread only.
+fn narrow(event: &OwnedFd, thread: ThreadId) -> Result<(), Errno> {
+    const FILTER: libc::c_ulong = 0x4008_2406;
+    let filter = CString::new(format!("pid=={}", thread.get())).map_err(|_| Errno::INVAL)?;
+    // SAFETY: the kernel reads the text up to its end.
+    sys::check_int(unsafe { libc::ioctl(event.as_raw_fd(), FILTER, filter.as_ptr()) }).map(|_| ())
+}
+
+fn start(event: &OwnedFd) -> Result<(), Errno> {
+    const ENABLE: libc::c_ulong = 0x2400;
+    // SAFETY: this request takes no memory.
+    sys::check_int(unsafe { libc::ioctl(event.as_raw_fd(), ENABLE, 0) }).map(|_| ())
+}
+
+/// The number of the tracepoint that tells of wake-ups.
+///
+/// It knows threads by their numbers in the first namespace of processes, so it is of no use in others.
+fn waking() -> Option<u64> {
+    const FIRST_NAMESPACE: u64 = 0xeffffffc;
+    std::fs::metadata("/proc/self/ns/pid")
+        .ok()
+        .filter(|status| status.st_ino() == FIRST_NAMESPACE)?;
+    let folders = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+    folders.iter().find_map(|folder| {
+        let text = std::fs::read_to_string(format!("{folder}/events/sched/sched_waking/id")).ok()?;
+        text.trim().parse().ok()
+    })
+}
+
+/// The CPUs that are online; the first one where the kernel does not say.
+fn online() -> Vec<i32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".to_owned());
+    let ranges = text.trim().split(',').filter_map(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<i32>().ok()?..=last.parse::<i32>().ok()?)
+    });
+    ranges.flatten().collect()
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Happening, Switches};
+    use crate::ThreadId;
+    use std::time::Duration;
+
+    #[test]
+    fn each_sleep_of_a_thread_is_one_block_and_one_wake_up() {
+        let (send, receive) = std::sync::mpsc::channel();
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            send.send(ThreadId::current()).unwrap();
+            let _ = gone.recv();
+            for _ in 0..10 {
+                std::thread::sleep(Duration::from_millis(3));
+            }
+        });
+        let switches = Switches::of(receive.recv().unwrap());
+        go.send(()).unwrap();
+        let mut switches = match switches {
+            Ok(switches) => switches,
+            Err(error) => {
+                println!("NOT CHECKED: {error}");
+                thread.join().unwrap();
+                return;
+            }
+        };
+        thread.join().unwrap();
+        let mut records = Vec::new();
+        switches.take(&mut records, true);
+        assert!(records.is_sorted_by_key(|record| record.time));
+        let count = |what| records.iter().filter(|record| record.what == what).count();
+        assert!(count(Happening::Blocked) >= 10, "{records:?}");
+        assert!(count(Happening::On) >= 10, "{records:?}");
+        if switches.has_wakeups() {
+            assert!(count(Happening::Woken) >= 10, "{records:?}");
+        }
+        assert_eq!(switches.lost(), 0);
+    }
+}

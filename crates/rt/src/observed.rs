@@ -1,0 +1,298 @@
+//! The jobs of a thread that knows nothing of them, found from when it runs, waits and blocks.
+//!
+//! A job begins at its *release*, the first wake-up in a period after the thread has blocked, and ends at the first
+//! voluntary block after that. Waiting for a page is no voluntary block: it lies between the beginning and the end of
+//! a page fault. The next period begins a period after the release; a wake-up that comes up to an eighth of a period
+//! early counts as its release, for programs whose own clock is a little faster. A job that runs into later periods
+//! is late; the first wake-up after its block is then a release at once, for its period has had none.
+
+use std::time::Duration;
+
+use freehold_linux::switches::{Happening, Record};
+
+/// One job, in nanoseconds of CLOCK_MONOTONIC. `finish - release = cpu + cpu_wait + fault_wait`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObservedJob {
+    /// When it was woken up, or first ran where wake-ups are not recorded.
+    pub release: u64,
+    /// When it first ran.
+    pub start: u64,
+    /// The first voluntary block; `None` if the thread ended in the job.
+    pub finish: Option<u64>,
+    /// CPU time (Q).
+    pub cpu: u64,
+    /// Able to run, and not running: others were preferred, or the budget was used up.
+    pub cpu_wait: u64,
+    /// Blocked in page faults: the store, the fault's service, and locks of the address space.
+    pub fault_wait: u64,
+    /// How often it blocked in a page fault.
+    pub fault_waits: u64,
+    /// CPU time in the same period after the job's end.
+    pub cpu_after: u64,
+    /// Periods that the job touched; 1 where it kept its deadline.
+    pub periods: u64,
+    /// Whether it finished after release and period, or never.
+    pub late: bool,
+}
+
+impl ObservedJob {
+    /// From release to finish, or to the end of what is known.
+    #[must_use]
+    pub fn response(&self) -> u64 {
+        self.cpu + self.cpu_wait + self.fault_wait
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Blocked,
+    /// Able to run.
+    Ready,
+    Running,
+    /// Blocked in a page fault.
+    Fault,
+}
+
+/// Makes jobs of records.
+#[derive(Debug)]
+pub struct Observer {
+    period: u64,
+    state: State,
+    since: u64,
+    fault: bool,
+    /// The job whose period it is, and whether it goes on.
+    job: Option<(ObservedJob, bool)>,
+    /// Before this, a wake-up is of the same period.
+    next: u64,
+}
+
+impl Observer {
+    /// An observer of a thread that does a job in each `period`. What was begun when the first record comes is no job.
+    #[must_use]
+    pub fn new(period: Duration) -> Self {
+        Self {
+            period: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1),
+            state: State::Ready,
+            since: 0,
+            fault: false,
+            job: None,
+            next: 0,
+        }
+    }
+
+    /// Takes one record; the job that is complete by it. A job is complete when the next one is released, because only
+    /// then it is known what the thread did after it. Allocates nothing.
+    pub fn record(&mut self, record: &Record) -> Option<ObservedJob> {
+        let time = record.time.as_nanos().max(self.since);
+        self.account(time);
+        match (record.what, self.state) {
+            (Happening::FaultBegun, _) => self.fault = true,
+            (Happening::FaultEnded, _) => self.fault = false,
+            (Happening::Woken, State::Fault) | (Happening::Preempted, _) => self.state = State::Ready,
+            (Happening::Woken, State::Blocked) => {
+                self.state = State::Ready;
+                return self.release(time);
+            }
+            (Happening::Woken, State::Ready | State::Running) => {}
+            (Happening::On, before) => {
+                self.state = State::Running;
+                let over = if before == State::Blocked {
+                    self.release(time)
+                } else {
+                    None
+                };
+                if let Some((job, true)) = &mut self.job
+                    && job.start == 0
+                {
+                    job.start = time;
+                }
+                return over;
+            }
+            (Happening::Blocked, _) if self.fault => {
+                self.state = State::Fault;
+                if let Some((job, true)) = &mut self.job {
+                    job.fault_waits += 1;
+                }
+            }
+            (Happening::Blocked, _) => {
+                self.state = State::Blocked;
+                self.finish(time);
+            }
+        }
+        None
+    }
+
+    /// The job that was open, or whose period it was, when the thread ended.
+    #[must_use]
+    pub fn end(mut self, time: u64) -> Option<ObservedJob> {
+        self.account(time.max(self.since));
+        let (mut job, open) = self.job?;
+        if open {
+            job.periods = job.response() / self.period + 1;
+            job.late = job.periods > 1;
+        }
+        Some(job)
+    }
+
+    /// The job that has finished and is not yet complete: for who must know of it before the next one.
+    #[must_use]
+    pub fn finished(&self) -> Option<&ObservedJob> {
+        self.job.as_ref().filter(|(_, open)| !open).map(|(job, _)| job)
+    }
+
+    fn account(&mut self, time: u64) {
+        let span = time - self.since;
+        self.since = time;
+        match (&mut self.job, self.state) {
+            (Some((job, true)), State::Running) => job.cpu += span,
+            (Some((job, true)), State::Ready) => job.cpu_wait += span,
+            (Some((job, true)), State::Fault) => job.fault_wait += span,
+            (Some((job, false)), State::Running) => job.cpu_after += span,
+            _ => {}
+        }
+    }
+
+    fn release(&mut self, time: u64) -> Option<ObservedJob> {
+        if time < self.next {
+            return None;
+        }
+        let over = self.job.take().map(|(job, _)| job);
+        let job = ObservedJob {
+            release: time,
+            ..ObservedJob::default()
+        };
+        self.job = Some((job, true));
+        self.next = time.saturating_add(self.period - self.period / 8);
+        over
+    }
+
+    fn finish(&mut self, time: u64) {
+        let Some((job, open)) = &mut self.job else {
+            return;
+        };
+        if !*open {
+            return;
+        }
+        *open = false;
+        job.finish = Some(time);
+        // A job that finishes exactly at its deadline is in time.
+        job.periods = (time - job.release).saturating_sub(1) / self.period + 1;
+        job.late = job.periods > 1;
+        if job.late {
+            self.next = time;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freehold_linux::clock::MonotonicTime;
+
+    const PERIOD: Duration = Duration::from_nanos(1000);
+
+    fn jobs(records: &[(u64, Happening)], end: u64) -> Vec<ObservedJob> {
+        let mut observer = Observer::new(PERIOD);
+        let mut jobs: Vec<ObservedJob> = records
+            .iter()
+            .filter_map(|(time, what)| {
+                observer.record(&Record {
+                    time: MonotonicTime::from_nanos(*time),
+                    what: *what,
+                })
+            })
+            .collect();
+        jobs.extend(observer.end(end));
+        for job in &jobs {
+            if let Some(finish) = job.finish {
+                assert_eq!(finish - job.release, job.response());
+            }
+        }
+        jobs
+    }
+
+    use Happening::{Blocked, FaultBegun, FaultEnded, On, Preempted, Woken};
+
+    #[test]
+    fn a_job_runs_from_the_wake_up_to_the_block() {
+        let jobs = jobs(
+            &[
+                (5, Blocked),
+                (100, Woken),
+                (110, On),
+                (200, Preempted),
+                (250, On),
+                (300, Blocked),
+                (1100, Woken),
+                (1101, On),
+                (1102, Blocked),
+            ],
+            2000,
+        );
+        assert_eq!(jobs.len(), 2);
+        let expected = ObservedJob {
+            release: 100,
+            start: 110,
+            finish: Some(300),
+            cpu: 140,
+            cpu_wait: 60,
+            periods: 1,
+            ..ObservedJob::default()
+        };
+        assert_eq!(jobs[0], expected);
+    }
+
+    #[test]
+    fn waiting_for_a_page_is_no_end_of_a_job() {
+        let fault = [(1, Blocked), (100, On), (150, FaultBegun), (160, Blocked), (400, Woken)];
+        let rest = [(410, On), (415, FaultEnded), (500, Blocked)];
+        let jobs = jobs(&[&fault[..], &rest[..]].concat(), 600);
+        assert_eq!(jobs.len(), 1);
+        assert_eq!(
+            (jobs[0].fault_wait, jobs[0].fault_waits, jobs[0].finish),
+            (240, 1, Some(500))
+        );
+        assert_eq!((jobs[0].cpu, jobs[0].cpu_wait), (150, 10));
+    }
+
+    #[test]
+    fn a_second_wake_up_in_a_period_is_no_release() {
+        let records = [
+            (1, Blocked),
+            (100, On),
+            (200, Blocked),
+            (500, On),
+            (540, Blocked),
+            (980, On),
+            (990, Blocked),
+        ];
+        let jobs = jobs(&records, 1000);
+        assert_eq!(jobs.iter().map(|job| job.release).collect::<Vec<_>>(), [100, 980]);
+        assert_eq!((jobs[0].cpu, jobs[0].cpu_after), (100, 40));
+    }
+
+    #[test]
+    fn a_job_that_runs_through_periods_is_late_once_and_the_next_wake_up_is_a_release() {
+        let jobs = jobs(
+            &[(1, Blocked), (100, On), (2600, Blocked), (2610, On), (2700, Blocked)],
+            3000,
+        );
+        assert_eq!(jobs.len(), 2);
+        assert_eq!((jobs[0].periods, jobs[0].late), (3, true));
+        assert_eq!((jobs[1].release, jobs[1].late), (2610, false));
+    }
+
+    #[test]
+    fn a_job_that_never_blocks_is_late_when_its_period_is_over() {
+        let records = [(1, Blocked), (100, On)];
+        assert!(jobs(&records, 1200)[0].late);
+        assert_eq!(jobs(&records, 900)[0].finish, None);
+        assert!(!jobs(&records, 900)[0].late);
+    }
+
+    #[test]
+    fn a_job_that_finishes_at_its_deadline_is_in_time() {
+        assert!(!jobs(&[(1, Blocked), (100, On), (1100, Blocked)], 1200)[0].late);
+        assert!(jobs(&[(1, Blocked), (100, On), (1101, Blocked)], 1200)[0].late);
+    }
+}
