@@ -105,6 +105,7 @@ fn requests_of_processes() -> Vec<Request<'static>> {
             length: u64::MAX,
         },
         Request::CloseObject { object },
+        Request::CountProcess { process: u32::MAX },
     ]
 }
 

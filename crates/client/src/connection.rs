@@ -17,7 +17,7 @@ use crate::link::Link;
 use crate::region::{Region, RegionSpec};
 use crate::reservation::{Reservation, Ticket};
 use crate::socket_path::default_socket;
-use crate::task::Task;
+use crate::task::{Counts, Task};
 use crate::watch::Watch;
 
 /// The agent's priority where nobody says another: the pager threads' own.
@@ -282,6 +282,14 @@ impl Observer {
     /// See [`RequestError`].
     pub fn ask(&self, question: Question, target: &str) -> Result<String, RequestError> {
         ask(&self.link, question, target)
+    }
+
+    /// What happened to all tasks of a process of the same user so far.
+    ///
+    /// # Errors
+    /// See [`RequestError`]; refused of a process that is no client of the server.
+    pub fn counts_of(&self, process: u32) -> Result<Counts, RequestError> {
+        crate::task::ask_counts(&self.link, &Request::CountProcess { process })
     }
 }
 

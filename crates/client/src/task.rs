@@ -153,29 +153,7 @@ impl Task {
     /// # Errors
     /// See [`RequestError`].
     pub fn counts(&self) -> Result<Counts, RequestError> {
-        let request = Request::Count { task: self.row.handle };
-        self.row.inner.link.ask(&request, &[], |answer, _| match answer {
-            Answer::Counts {
-                soft_faults,
-                zero_fills,
-                swap_ins,
-                shared_swap_ins,
-                file_reads,
-                write_faults,
-                evictions,
-                waited,
-            } => Some(Counts {
-                soft_faults,
-                zero_fills,
-                swap_ins,
-                shared_swap_ins,
-                file_reads,
-                write_faults,
-                evictions,
-                waited: Duration::from_nanos(waited),
-            }),
-            _ => None,
-        })
+        ask_counts(&self.row.inner.link, &Request::Count { task: self.row.handle })
     }
 
     /// Tells the server that a job is over, and waits for nothing: for use between two jobs of a real-time thread.
@@ -189,6 +167,32 @@ impl Task {
             missed,
         });
     }
+}
+
+/// What a request for counts is answered with.
+pub(crate) fn ask_counts(link: &Link, request: &Request<'_>) -> Result<Counts, RequestError> {
+    link.ask(request, &[], |answer, _| match answer {
+        Answer::Counts {
+            soft_faults,
+            zero_fills,
+            swap_ins,
+            shared_swap_ins,
+            file_reads,
+            write_faults,
+            evictions,
+            waited,
+        } => Some(Counts {
+            soft_faults,
+            zero_fills,
+            swap_ins,
+            shared_swap_ins,
+            file_reads,
+            write_faults,
+            evictions,
+            waited: Duration::from_nanos(waited),
+        }),
+        _ => None,
+    })
 }
 
 fn made<D>(answer: Answer<'_>, _: D) -> Option<u32> {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Pages of one ring's records; a power of two.
-const PAGES: usize = 16;
+const PAGES: usize = 128;
 const BYTES: usize = PAGES * PAGE_SIZE;
 /// Where the kernel keeps the ends of the records in the first page (`struct perf_event_mmap_page`).
 const HEAD: usize = 1024;
@@ -120,7 +120,7 @@ pub struct Switches {
 
 impl Switches {
     /// Begins to record what `thread` does, on all CPUs that are online. Costs a system call for each of five events
-    /// and 68 KiB of locked memory for each CPU.
+    /// and 516 KiB of locked memory for each CPU.
     ///
     /// # Errors
     /// See [`SwitchesError`].

@@ -348,6 +348,11 @@ messages! {
             /// Its handle.
             object: u32,
         },
+        /// What happened to all tasks of a process of the same user so far. Answer: `Counts`.
+        20 CountProcess {
+            /// The process, in the server's numbering.
+            process: u32,
+        },
     }
 }
 

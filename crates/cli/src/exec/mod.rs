@@ -1,6 +1,9 @@
 //! `freehold exec`: an ordinary program under a memory server.
 
+mod job_rows;
+mod jobs;
 pub(crate) mod library;
+mod polling;
 mod program;
 mod run;
 mod server;
@@ -33,6 +36,9 @@ pub(crate) struct Arguments {
     /// Deadline class for the main thread: CPU time of a job
     #[arg(long, value_name = "TIME", value_parser = parse_span, requires = "period")]
     budget: Option<Duration>,
+    /// Write down every job of the main thread: one JSON document a line
+    #[arg(long, value_name = "FILE", requires = "period")]
+    report_jobs: Option<PathBuf>,
     /// Adapt the reservation to deadline misses (comes with a later release)
     #[arg(long)]
     adaptive: bool,

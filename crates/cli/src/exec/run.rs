@@ -5,6 +5,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
+use freehold_client::{Observer, Options};
 use freehold_linux::ThreadId;
 use freehold_linux::sched::{Deadline, DeadlineFlags, Policy, pin, set_policy};
 use freehold_protocol::{SOCKET_VARIABLE, TICKET_VARIABLE};
@@ -13,6 +14,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin, Sent};
 
+use super::jobs::{Accounting, Report, Subject};
 use super::{Arguments, Setting, Sharing, program};
 use crate::output;
 use crate::status::{Failure, Status};
@@ -53,13 +55,52 @@ pub(super) fn run(
     if let Some(cpu) = arguments.cpu {
         pin(ThreadId::current(), cpu).map_err(|error| Failure::Input(format!("--cpu {cpu}: {error}")))?;
     }
+    let report = arguments.report_jobs.as_deref().map(Report::create).transpose()?;
     let mut child = start(arguments, command, setting)?;
-    if let Err(failure) = deadline(arguments, &child) {
-        let _ = child.kill();
-        let _ = child.wait();
-        return Err(failure);
+    let prepared = deadline(arguments, &child).and_then(|()| account(arguments, &child, setting, report));
+    let accounting = match prepared {
+        Ok(accounting) => accounting,
+        Err(failure) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(failure);
+        }
+    };
+    let ended = wait(&mut child, &mut signals);
+    if let Some(accounting) = accounting {
+        accounting.end();
     }
-    wait(&mut child, &mut signals).map_err(|error| Failure::Run(format!("cannot wait for the program: {error}")))
+    ended.map_err(|error| Failure::Run(format!("cannot wait for the program: {error}")))
+}
+
+/// Begins to write the main thread's jobs down, where that was asked for.
+fn account(
+    arguments: &Arguments,
+    child: &Child,
+    setting: Option<(&Setting, &Path)>,
+    report: Option<Report>,
+) -> Result<Option<Accounting>, Failure> {
+    let (Some(report), Some(period), Some(budget)) = (report, arguments.period, arguments.budget) else {
+        return Ok(None);
+    };
+    let server = setting.map(|(setting, _)| {
+        let mut options = Options::named("freehold exec: jobs");
+        options.socket = Some(setting.socket.clone());
+        Observer::connect(&options)
+    });
+    let server = server.transpose().map_err(|error| Failure::Run(error.to_string()))?;
+    let subject = Subject {
+        thread: main_thread(child)?,
+        period,
+        budget,
+        server,
+    };
+    Accounting::start(subject, report).map(Some)
+}
+
+fn main_thread(child: &Child) -> Result<ThreadId, Failure> {
+    let thread = i32::try_from(child.id()).ok().and_then(ThreadId::from_raw);
+    thread.ok_or_else(|| Failure::Run("the program has no process number".to_owned()))
 }
 
 fn start(
@@ -111,8 +152,7 @@ fn deadline(arguments: &Arguments, child: &Child) -> Result<(), Failure> {
         period,
         flags: DeadlineFlags::NONE,
     });
-    let thread = i32::try_from(child.id()).ok().and_then(ThreadId::from_raw);
-    let thread = thread.ok_or_else(|| Failure::Run("the program has no process number".to_owned()))?;
+    let thread = main_thread(child)?;
     set_policy(thread, policy).map_err(|error| Failure::Run(format!("--period, --budget: {error}")))?;
     output::note(&format!(
         "freehold: thread {} (main) has the deadline class, {budget:?} in {period:?}; threads and processes that it \

@@ -140,6 +140,16 @@ impl Session {
         Ok(Reply::Counts(counts))
     }
 
+    pub(super) fn count_process(&self, world: &World, process: u32) -> Result<Reply, Refused> {
+        let found = world.shared.engine().process_counts(process);
+        // One answer to both: who may not look into a process does not learn that it is here.
+        let allowed = found.filter(|(user, _)| self.peer.rights.privileged || *user == self.peer.user);
+        allowed.map(|(_, counts)| Reply::Counts(counts)).ok_or_else(|| {
+            let text = format!("process {process} is no client of this server that this user may look into");
+            Refused::new(Refusal::Unknown, text)
+        })
+    }
+
     pub(super) fn sample(&self, world: &World, period: u64, process: u32) -> Result<Reply, Refused> {
         let client = match process {
             0 => self.process()?,

@@ -166,6 +166,7 @@ impl Session {
             } => self.unlock(world, reservation, object, (first, pages)),
             Request::JobEnd { task, response, missed } => self.job_end(world, task, response, missed),
             Request::Count { task } => self.count(world, task),
+            Request::CountProcess { process } => self.count_process(world, process),
             Request::Ask { question, target } => self.ask(world, question, target),
             Request::Sample { period, process } => self.sample(world, period, process),
             Request::Forked { parent } => self.forked(parent),

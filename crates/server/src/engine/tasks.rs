@@ -246,9 +246,22 @@ impl Engine {
         Ok(self.sum(self.task(client, task)?))
     }
 
+    /// What happened to all tasks of a process so far, and its user. O(clients + tasks of the process).
+    #[must_use]
+    pub fn process_counts(&self, process: u32) -> Option<(u32, TaskCounts)> {
+        let (_, client) = self.clients.iter().find(|(_, client)| client.pid == process)?;
+        let tasks = client.tasks.iter();
+        let tasks = tasks.filter_map(|key| self.tasks.get(key.index(), key.generation()));
+        Some((client.uid, self.total(tasks.flat_map(|task| &task.lanes))))
+    }
+
     pub(super) fn sum(&self, task: &Task) -> TaskCounts {
+        self.total(task.lanes.iter())
+    }
+
+    fn total<'a>(&self, lanes: impl Iterator<Item = &'a Lane>) -> TaskCounts {
         let mut sum = TaskCounts::default();
-        for counts in task.lanes.iter().filter_map(|lane| self.core.task(lane.core)) {
+        for counts in lanes.filter_map(|lane| self.core.task(lane.core)) {
             sum.soft_faults += counts.soft_faults;
             sum.zero_fills += counts.zero_fills;
             sum.swap_ins += counts.swap_ins;

@@ -1,0 +1,226 @@
+//! The account of a program's jobs: rows in a file while it runs, a summary at its end.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use freehold_client::{Counts, Observer};
+use freehold_linux::ThreadId;
+use freehold_linux::clock::now;
+use freehold_linux::sched::{self, Policy};
+use freehold_linux::switches::Switches;
+use freehold_rt::observed::{ObservedJob, Observer as JobObserver};
+use serde::Serialize;
+
+use super::job_rows::{First, Row, Totals};
+use super::polling::Poll;
+use crate::output;
+use crate::status::Failure;
+
+/// How often the kernel's records are looked at, at most and at least.
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(20);
+
+/// A periodic thread whose jobs are to be written down.
+#[derive(Debug)]
+pub(super) struct Subject {
+    /// The main thread of the process of the same number.
+    pub(super) thread: ThreadId,
+    pub(super) period: Duration,
+    pub(super) budget: Duration,
+    /// A connection to the server that manages the process.
+    pub(super) server: Option<Observer>,
+}
+
+/// The thread that writes jobs down.
+#[derive(Debug)]
+pub(super) struct Accounting {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<Result<(), std::io::Error>>,
+}
+
+/// Where rows go.
+#[derive(Debug)]
+pub(super) struct Report {
+    file: BufWriter<File>,
+}
+
+impl Report {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(super) fn create(path: &Path) -> Result<Self, Failure> {
+        let file = File::create(path);
+        let file = file.map_err(|error| Failure::Input(format!("--report-jobs {}: {error}", path.display())))?;
+        Ok(Self {
+            file: BufWriter::new(file),
+        })
+    }
+
+    fn line(&mut self, row: &impl Serialize) -> std::io::Result<()> {
+        serde_json::to_writer(&mut self.file, row)?;
+        self.file.write_all(b"\n")
+    }
+}
+
+impl Accounting {
+    /// Begins to write down the jobs of a thread that runs already.
+    ///
+    /// # Errors
+    /// No thread can be made.
+    pub(super) fn start(subject: Subject, report: Report) -> Result<Self, Failure> {
+        let over = Arc::new(AtomicBool::new(false));
+        let heard = Arc::clone(&over);
+        let switches = Switches::of(subject.thread).map_err(|error| error.to_string());
+        if let Err(reason) = &switches {
+            output::note(&format!(
+                "freehold: jobs are polled once a period, without releases, finishes and response times: {reason}"
+            ));
+        }
+        let thread = std::thread::Builder::new().name("freehold-jobs".to_owned());
+        let thread = thread.spawn(move || match switches {
+            Ok(switches) => Account::new(subject, report, First::RECORDS).observe(switches, &heard),
+            Err(reason) => Account::new(subject, report, First::polled(reason)).poll(&heard),
+        });
+        let thread = thread.map_err(|error| Failure::Run(format!("cannot write jobs down: {error}")))?;
+        Ok(Self { over, thread })
+    }
+
+    /// The program has ended: writes what is left, and says the summary.
+    pub(super) fn end(self) {
+        self.over.store(true, Ordering::Release);
+        let failed = match self.thread.join() {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the thread that writes them ended by a mistake of its own".to_owned(),
+        };
+        output::note(&format!("freehold: the report of jobs is not complete: {failed}"));
+    }
+}
+
+struct Account {
+    subject: Subject,
+    report: Report,
+    first: First,
+    totals: Totals,
+    last: Option<Counts>,
+    /// Swap-ins and fault service since the last row.
+    since: Option<(u64, u64)>,
+}
+
+impl Account {
+    fn new(subject: Subject, report: Report, first: First) -> Self {
+        Self {
+            subject,
+            report,
+            first,
+            totals: Totals::default(),
+            last: None,
+            since: None,
+        }
+    }
+
+    fn begin(&mut self) -> std::io::Result<()> {
+        self.count();
+        self.since = None;
+        self.first.thread = self.subject.thread.get();
+        self.first.period_ns = nanos(self.subject.period);
+        self.first.budget_ns = nanos(self.subject.budget);
+        self.first.class = match sched::policy(self.subject.thread) {
+            Ok(Policy::Deadline(_)) => "deadline",
+            Ok(_) => "other",
+            Err(_) => "ended",
+        };
+        self.first.server_counts = self.subject.server.is_some();
+        self.report.line(&self.first)
+    }
+
+    /// By the kernel's records.
+    fn observe(mut self, mut switches: Switches, over: &AtomicBool) -> std::io::Result<()> {
+        self.first.release = if switches.has_wakeups() { "wake-up" } else { "first-run" };
+        self.begin()?;
+        let step = (self.subject.period / 4).clamp(SHORTEST, LONGEST);
+        let mut jobs = JobObserver::new(self.subject.period);
+        let mut records = Vec::new();
+        let mut counted = 0;
+        let mut last = false;
+        while !last {
+            last = over.load(Ordering::Acquire);
+            if !last {
+                std::thread::sleep(step);
+            }
+            switches.take(&mut records, last);
+            for record in records.drain(..) {
+                if let Some(job) = jobs.record(&record) {
+                    self.row(&job)?;
+                }
+            }
+            // Soon after the job's end, so that the counts are its own.
+            if let Some(job) = jobs.finished().filter(|job| job.release != counted) {
+                counted = job.release;
+                self.count();
+            }
+        }
+        if let Some(job) = jobs.end(now().as_nanos()) {
+            self.row(&job)?;
+        }
+        self.totals.lost_records = switches.lost();
+        self.finish()
+    }
+
+    /// Without them.
+    fn poll(mut self, over: &AtomicBool) -> std::io::Result<()> {
+        self.begin()?;
+        let mut poll = Poll::new(self.subject.thread);
+        while !over.load(Ordering::Acquire) {
+            std::thread::sleep(self.subject.period);
+            self.count();
+            let Some(used) = poll.period() else {
+                break;
+            };
+            let row = self.totals.polled(&used, self.since.take());
+            self.report.line(&row)?;
+        }
+        self.finish()
+    }
+
+    fn row(&mut self, job: &ObservedJob) -> std::io::Result<()> {
+        if self.since.is_none() {
+            // It and its successor's release were seen at once.
+            self.count();
+        }
+        let row: Row = self.totals.add(job, self.since.take());
+        self.report.line(&row)
+    }
+
+    /// Asks the server. A process that it does not know any more has no further counts.
+    fn count(&mut self) {
+        let process = self.subject.thread.get();
+        let Some(Ok(counts)) = self.subject.server.as_ref().map(|server| server.counts_of(process)) else {
+            return;
+        };
+        let before = self.last.unwrap_or_default();
+        let (swap_ins, waited) = self.since.unwrap_or_default();
+        let more = nanos(counts.waited.saturating_sub(before.waited));
+        let pages = counts.swap_ins.saturating_sub(before.swap_ins);
+        self.since = Some((swap_ins + pages, waited + more));
+        self.last = Some(counts);
+    }
+
+    fn finish(mut self) -> std::io::Result<()> {
+        let summary = self.totals.summary();
+        self.report.line(&summary)?;
+        self.report.file.flush()?;
+        output::note(&self.totals.text(self.subject.thread.get()));
+        Ok(())
+    }
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}

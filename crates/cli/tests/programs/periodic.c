@@ -1,0 +1,57 @@
+/* A periodic program that knows nothing of Freehold: JOBS jobs, one each PERIOD milliseconds, that write to every page
+   of MIB mebibytes; every LONG-th job (0: none) computes for two and a half periods. Prints its process number and when
+   its first period begins; at the end how many wake-ups came more than an eighth of a period late, and its jobs' CPU
+   time. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static long long read_clock(clockid_t clock) {
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+int main(int count, char **arguments) {
+    if (count != 5)
+        return 2;
+    long long period = atoll(arguments[1]) * 1000000LL;
+    int jobs = atoi(arguments[2]), mebibytes = atoi(arguments[3]), every = atoi(arguments[4]);
+    size_t length = (size_t)mebibytes << 20;
+    volatile char *memory = NULL;
+    if (length > 0) {
+        memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED)
+            return 1;
+        for (size_t at = 0; at < length; at += 4096)
+            memory[at] = 1;
+    }
+    long long next = read_clock(CLOCK_MONOTONIC) + 3 * period;
+    printf("%d %lld\n", getpid(), next);
+    fflush(stdout);
+    int late = 0;
+    long long used = 0;
+    for (int job = 1; job <= jobs; job++) {
+        struct timespec wake = {next / 1000000000, next % 1000000000};
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, NULL) != 0)
+            ;
+        late += read_clock(CLOCK_MONOTONIC) > next + period / 8;
+        long long begun = read_clock(CLOCK_THREAD_CPUTIME_ID);
+        long long work = every > 0 && job % every == 0 ? period * 5 / 2 : 500000;
+        for (size_t at = 0; at < length; at += 4096)
+            memory[at]++;
+        while (read_clock(CLOCK_THREAD_CPUTIME_ID) < begun + work)
+            ;
+        used += read_clock(CLOCK_THREAD_CPUTIME_ID) - begun;
+        /* A period that has begun is not made up for. */
+        do
+            next += period;
+        while (next <= read_clock(CLOCK_MONOTONIC));
+    }
+    struct timespec rest = {0, 2 * period % 1000000000};
+    nanosleep(&rest, NULL);
+    printf("%d %lld\n", late, used);
+    return 0;
+}
