@@ -18,12 +18,12 @@ struct Folder(PathBuf);
 impl Folder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("freehold-jobs-{name}-{}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
+        std::fs::create_dir(&path).expect("what the test needs");
         Self(path)
     }
 
     fn file(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
+        self.0.join(name).to_str().expect("what the test needs").to_owned()
     }
 }
 
@@ -50,7 +50,7 @@ fn allowed(folder: &Folder) -> bool {
         .args(options)
         .args(["--", "sleep", "0.2"])
         .output()
-        .unwrap();
+        .expect("what the test needs");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     let possible = output.status.success() && !errors.contains("polled");
     if !possible {
@@ -71,8 +71,10 @@ fn compiled(folder: &Folder) -> Option<String> {
 }
 
 fn lines(report: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(report).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let text = std::fs::read_to_string(report).expect("what the test needs");
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("what the test needs"))
+        .collect()
 }
 
 fn number(row: &Value, key: &str) -> u64 {
@@ -109,18 +111,28 @@ fn run(folder: &Folder, program: &str, reserve: &str, work: [&str; 3]) -> Told {
     let options = ["--period", "40ms", "--budget", "20ms", "--report-jobs", &report, "--"];
     let mut command = freehold(&["exec", "--reserve", reserve]);
     command.args(options).args([program, "40"]).args(work);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("what the test needs");
+    let mut output = BufReader::new(child.stdout.take().expect("what the test needs")).lines();
     let mut pair = || {
-        let line = output.next().unwrap().unwrap();
-        let (first, second) = line.split_once(' ').unwrap();
-        (first.parse::<u64>().unwrap(), second.parse::<u64>().unwrap())
+        let line = output
+            .next()
+            .expect("what the test needs")
+            .expect("what the test needs");
+        let (first, second) = line.split_once(' ').expect("what the test needs");
+        (
+            first.parse::<u64>().expect("what the test needs"),
+            second.parse::<u64>().expect("what the test needs"),
+        )
     };
     let (process, begin) = pair();
-    let thread = ThreadId::from_raw(i32::try_from(process).unwrap()).unwrap();
-    let policy = policy(thread).unwrap();
+    let thread = ThreadId::from_raw(i32::try_from(process).expect("what the test needs")).expect("what the test needs");
+    let policy = policy(thread).expect("what the test needs");
     let (late_wakeups, cpu) = pair();
-    let ended = child.wait_with_output().unwrap();
+    let ended = child.wait_with_output().expect("what the test needs");
     assert!(ended.status.success());
     let errors = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(errors.contains("(main) has the deadline class"), "{errors}");
@@ -169,7 +181,7 @@ fn every_job_of_a_periodic_program_is_one_row() {
     }
     let cpu: u64 = told.rows.iter().map(|row| number(row, "cpu_ns")).sum();
     assert!(cpu >= told.cpu / 100 * 99, "{cpu} of {}", told.cpu);
-    let last = told.lines.last().unwrap();
+    let last = told.lines.last().expect("what the test needs");
     assert_eq!(number(last, "jobs"), told.lines.len() as u64 - 2);
     assert_eq!(number(last, "lost_records"), 0);
     assert!(number(last, "response_max_ns") >= number(last, "response_p50_ns"));

@@ -276,7 +276,7 @@ impl PerCpu {
 
     /// The word at a position; records are made of whole words.
     fn word(&self, position: u64) -> u64 {
-        let offset = usize::try_from(position).unwrap_or(0) % BYTES & !7;
+        let offset = (usize::try_from(position).unwrap_or(0) % BYTES) & !7;
         // SAFETY: an aligned word within the mapped records; the kernel does not write what lies between tail and head.
         unsafe { self.ring.as_ptr().add(PAGE_SIZE + offset).cast::<u64>().read() }
     }

@@ -191,8 +191,8 @@ impl Totals {
             lost => format!("; {lost} records were lost, and jobs with them"),
         };
         format!(
-            "freehold: thread {thread}: {} jobs, {} late; response p50 {}, p99 {}, max {}; of all jobs' time {} ran, {} \
-             waited for a CPU, {} waited in page faults; {} swap-ins{lost}",
+            "freehold: thread {thread}: {} jobs, {} late; response p50 {}, p99 {}, max {}; of all jobs' time {} ran, \
+             {} waited for a CPU, {} waited in page faults; {} swap-ins{lost}",
             self.jobs,
             self.late,
             time(0.5),
