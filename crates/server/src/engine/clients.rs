@@ -124,7 +124,7 @@ impl Engine {
     /// Whether the client is still there: it ends also when its process does.
     #[must_use]
     pub fn has_client(&self, client: ClientId) -> bool {
-        self.client(client).is_some()
+        self.client(client).is_some_and(|client| !client.family.gone)
     }
 
     /// A client is gone, or is to be treated as gone: everything it had returns. Idempotent.
@@ -136,14 +136,17 @@ impl Engine {
 
     /// Ends a client that does not keep to the protocol, for the reason given.
     pub(super) fn expel(&mut self, id: ClientId, why: &str) {
-        let Some(client) = self.client(id) else { return };
+        let Some(client) = self.client(id).filter(|client| !client.family.gone) else {
+            return;
+        };
         let text = format!("process {} ({}) is killed: {why}", client.pid, client.name);
         client.signal(Signal::KILL);
         self.notice(text);
         self.dismiss(id);
     }
 
-    pub(super) fn dismiss(&mut self, id: ClientId) {
+    /// Everything that a client had returns.
+    pub(super) fn end_client(&mut self, id: ClientId) {
         let Some(mut client) = self.clients.remove(id.index(), id.generation()) else {
             return;
         };
@@ -175,7 +178,7 @@ impl Engine {
     }
 
     /// The client that should have answered is gone, and the page with it.
-    fn answered_by_nobody(&mut self, about: About) {
+    pub(super) fn answered_by_nobody(&mut self, about: About) {
         let About::Private { page, follow, .. } = about else {
             return;
         };

@@ -189,7 +189,7 @@ impl Engine {
 
     pub(super) fn order_zap(&mut self, id: ClientId, address: u64, pages: u32) {
         let since = self.now;
-        if let Some(client) = self.client_mut(id).filter(|client| client.family.parent.is_none()) {
+        if let Some(client) = self.client_mut(id).filter(|client| client.has_agent()) {
             let about = About::Shared;
             let outstanding = Outstanding { about, address, since };
             client.outbox.order(Action::Zap, pages, outstanding);

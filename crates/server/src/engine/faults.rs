@@ -45,7 +45,7 @@ impl Engine {
 
     /// A thread waits for a page: has it brought, or finds out that it is coming already.
     pub(super) fn fault(&mut self, claim: Claim) {
-        let Some(client) = self.client(claim.client) else {
+        let Some(client) = self.client(claim.client).filter(|client| !client.family.gone) else {
             return;
         };
         if claim.thread != 0 && claim.thread == client.agent_thread {
@@ -53,8 +53,9 @@ impl Engine {
             return;
         }
         let family = &client.family;
-        if family.heirs > 0 && claim.which == Which::Private {
-            // The page may be changed only when the child has it.
+        let owed = family.heirs > 0 || !family.bequests.is_empty();
+        if owed && claim.which == Which::Private {
+            // The page may be changed only when the child has it; a child waits until it has everything.
             if let Some(client) = self.client_mut(claim.client) {
                 client.family.held.push(claim);
             }

@@ -6,7 +6,7 @@
 //! waits. What the child inherits is its own and unmanaged: it is served and shown.
 
 use crate::engine::Engine;
-use crate::engine::claims::{Installed, judge, page_range, unprotect};
+use crate::engine::claims::{Installed, judge, unprotect};
 use crate::engine::keys::{ClientId, ClientRole};
 use crate::engine::outbox::Outbox;
 use crate::engine::rows::{Claim, Client, SegmentKind, Where, Which};
@@ -16,12 +16,9 @@ use freehold_core::id::ObjectId;
 use freehold_core::view::PageState;
 use freehold_linux::PageRange;
 use freehold_linux::userfault::{Features, Userfault};
-use freehold_store::PageLoan;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
 
-/// Pages copied to a child in one round.
-const COPIES: usize = 32;
 /// Threads of a child that are remembered, to know it by when it connects.
 const THREADS: usize = 8;
 
@@ -44,6 +41,12 @@ pub(crate) struct Family {
     pub(crate) held: Vec<Claim>,
     /// The client it was forked from, until it connects: it has no agent.
     pub(crate) parent: Option<ClientId>,
+    /// The client whose pages it is being given: of a child that forks before it has everything, its parent's.
+    pub(crate) from: Option<ClientId>,
+    /// It has ended, and is there only until its children have their pages.
+    pub(crate) gone: bool,
+    /// Its events are read before it has everything: nothing can be copied to it until then.
+    pub(crate) heard: bool,
     /// Pages yet to be copied from the parent.
     pub(crate) bequests: Vec<Bequest>,
     /// Private memory that it inherited: start and end.
@@ -143,12 +146,20 @@ impl Engine {
     fn inherit_private(&mut self, parent: ClientId, heir: ClientId) {
         let Some(client) = self.client(parent) else { return };
         let mut inherited = client.family.inherited.clone();
+        // What the parent itself has not been given yet, its child gets from where the parent does.
+        let owed = client.family.bequests.iter();
+        let mut bequests: Vec<_> = owed
+            .map(|owed| Bequest {
+                reading: false,
+                ..*owed
+            })
+            .collect();
+        let from = client.family.from.filter(|_| !bequests.is_empty()).unwrap_or(parent);
         let private = client
             .space
             .iter()
             .filter(|(_, segment)| segment.kind == SegmentKind::Private);
         let private: Vec<_> = private.map(|(start, segment)| (*start, *segment)).collect();
-        let mut bequests = Vec::new();
         for (start, segment) in private {
             inherited.push((start, segment.end));
             for (address, page) in (start..segment.end).step_by(4096).zip(segment.first..) {
@@ -171,12 +182,13 @@ impl Engine {
         if let Some(client) = self.client_mut(heir) {
             client.family.inherited = inherited;
             client.family.bequests = bequests;
+            client.family.from = Some(from);
         }
         if waits {
-            if let Some(client) = self.client_mut(parent) {
+            if let Some(client) = self.client_mut(from) {
                 client.family.heirs += 1;
             }
-            self.heirs.push(heir);
+            self.heirs.owed.push(heir);
         }
     }
 
@@ -184,154 +196,6 @@ impl Engine {
     fn has_content(&self, object: ObjectId, page: u32) -> bool {
         let view = self.core.page(object, freehold_core::units::PageIndex::new(page));
         view.is_some_and(|view| matches!(view.state, PageState::Stored | PageState::Filling | PageState::Leaving))
-    }
-
-    /// Copies some pages to children; whether there are more that could be copied at once.
-    pub(super) fn bequeath(&mut self) -> bool {
-        let mut more = false;
-        for heir in self.heirs.clone() {
-            more |= self.bequeath_to(heir);
-        }
-        more
-    }
-
-    fn bequeath_to(&mut self, heir: ClientId) -> bool {
-        let Some(client) = self.client_mut(heir) else {
-            return false;
-        };
-        let mut bequests = std::mem::take(&mut client.family.bequests);
-        let mut left = COPIES;
-        let mut kept = Vec::with_capacity(bequests.len());
-        while let Some(mut bequest) = bequests.pop() {
-            if left == 0 {
-                kept.push(bequest);
-                break;
-            }
-            if !self.give(heir, &mut bequest) {
-                kept.push(bequest);
-            }
-            left -= 1;
-        }
-        let more = !bequests.is_empty();
-        kept.append(&mut bequests);
-        let done = kept.is_empty();
-        if let Some(client) = self.client_mut(heir) {
-            // Those that wait for something come last.
-            kept.sort_by_key(|bequest| !bequest.reading);
-            client.family.bequests = kept;
-        }
-        if done {
-            self.bequeathed(heir);
-        }
-        more
-    }
-
-    /// Gives one page to a child; false where it is not to be had yet.
-    fn give(&mut self, heir: ClientId, bequest: &mut Bequest) -> bool {
-        if bequest.reading {
-            return false;
-        }
-        match self.place_at(bequest.object, bequest.page) {
-            Some(Where::Slot(slot)) => self.give_slot(heir, bequest, slot),
-            Some(Where::Leaving) => return false,
-            Some(Where::Nowhere) => {
-                if self.is_under_way(bequest.object, bequest.page) {
-                    return false;
-                }
-                bequest.reading = self.read_for(heir, bequest.object, bequest.page);
-                return !bequest.reading;
-            }
-            // It was in the page table after all, and the child has it.
-            Some(Where::Client | Where::Blank) | None => {}
-        }
-        true
-    }
-
-    fn give_slot(&mut self, heir: ClientId, bequest: &Bequest, slot: u32) {
-        let from = PageRange::single(slot as usize);
-        let Some(parent) = self.client(heir).and_then(|client| client.family.parent) else {
-            return;
-        };
-        if let (Some(owner), Some(client)) = (self.client(parent), self.client(heir))
-            && let (Some(userfault), Ok(address)) = (client.private.as_ref(), usize::try_from(bequest.address))
-        {
-            // Where it fails the child has the page, or has gone.
-            let _ = userfault.copy_pages(address, owner.slots.memory().alias(), from, false);
-        }
-        self.count_filled(heir);
-    }
-
-    fn count_filled(&mut self, id: ClientId) {
-        if let Some(client) = self.client_mut(id) {
-            client.family.filled += 1;
-        }
-    }
-
-    /// A page was read from the store for a child.
-    pub(super) fn read_for_heir(&mut self, (heir, object, page): (ClientId, ObjectId, u32), read: Option<PageLoan>) {
-        let Some(client) = self.client_mut(heir) else { return };
-        let Some(bequest) = take_bequest(client, object, page) else {
-            return;
-        };
-        let done = client.family.bequests.is_empty();
-        if let (Some(userfault), Some(range)) = (client.private.as_ref(), page_range(bequest.address)) {
-            // Where it fails the child has gone. What cannot be read is an error for whoever touches it.
-            let _ = match &read {
-                Some(loan) => userfault.copy(range.start(), loan.bytes(), false),
-                None => userfault.poison(range),
-            };
-        }
-        if let Some(loan) = read {
-            self.give_back(loan);
-        }
-        self.count_filled(heir);
-        if done {
-            self.bequeathed(heir);
-        }
-    }
-
-    /// The parent is about to see a page, and may change it, or it is about to go: the children get it first.
-    pub(super) fn give_before(&mut self, parent: ClientId, object: ObjectId, page: u32) {
-        if self.client(parent).is_none_or(|client| client.family.heirs == 0) {
-            return;
-        }
-        for heir in self.heirs.clone() {
-            let Some(client) = self.client_mut(heir) else { continue };
-            if client.family.parent != Some(parent) {
-                continue;
-            }
-            let Some(mut bequest) = take_bequest(client, object, page) else {
-                continue;
-            };
-            if !self.give(heir, &mut bequest) {
-                if let Some(client) = self.client_mut(heir) {
-                    client.family.bequests.push(bequest);
-                }
-            } else if self
-                .client(heir)
-                .is_some_and(|client| client.family.bequests.is_empty())
-            {
-                self.bequeathed(heir);
-            }
-        }
-    }
-
-    /// The child has everything: it and its parent go on.
-    fn bequeathed(&mut self, heir: ClientId) {
-        self.heirs.retain(|other| *other != heir);
-        self.listen_to_userfault(heir, Which::Private, true);
-        let parent = self.client(heir).and_then(|client| client.family.parent);
-        self.release_parent(parent);
-    }
-
-    fn release_parent(&mut self, parent: Option<ClientId>) {
-        if let Some(client) = parent.and_then(|parent| self.client_mut(parent)) {
-            client.family.heirs = client.family.heirs.saturating_sub(1);
-            if client.family.heirs == 0 {
-                let held = std::mem::take(&mut client.family.held);
-                self.again.extend(held);
-            }
-        }
     }
 
     /// Begins, or ceases, to wait for messages of one userfaultfd.
@@ -409,28 +273,12 @@ impl Engine {
         gone
     }
 
-    /// A client that ends takes no part any more, as a child or as a parent.
+    /// A client that ends takes no part any more.
     pub(super) fn leave_family(&mut self, client: &Client) {
         let id = client.id;
-        if self.heirs.contains(&id) {
-            self.heirs.retain(|other| *other != id);
-            self.release_parent(client.family.parent);
-        }
-        // Its children get what there is still of it: nothing.
-        for heir in self.heirs.clone() {
-            if self.client(heir).is_some_and(|heir| heir.family.parent == Some(id)) {
-                if let Some(heir) = self.client_mut(heir) {
-                    heir.family.bequests.clear();
-                }
-                self.bequeathed(heir);
-            }
+        if self.heirs.owed.contains(&id) {
+            self.heirs.owed.retain(|other| *other != id);
+            self.release_parent(client.family.from);
         }
     }
-}
-
-fn take_bequest(client: &mut Client, object: ObjectId, page: u32) -> Option<Bequest> {
-    let bequests = &mut client.family.bequests;
-    let same = |bequest: &Bequest| bequest.object == object && bequest.page == page;
-    let at = bequests.iter().position(same)?;
-    Some(bequests.swap_remove(at))
 }

@@ -7,9 +7,11 @@
 //! [`outbox`]. A step waits for neither.
 
 mod ahead;
+mod bequests;
 mod bound;
 mod claims;
 mod clients;
+mod departures;
 mod effects;
 mod ends;
 mod extents;
@@ -44,6 +46,7 @@ use crate::error::EngineError;
 use crate::reserve::Reserve;
 use crate::settings::{Backing, Settings, Unresponsive};
 use ahead::Along;
+use bequests::Heirs;
 use ends::Ends;
 use extents::Extents;
 use freehold_core::Memory;
@@ -180,7 +183,7 @@ pub struct Engine {
     /// Somebody waits for frames to be admitted.
     gathering: bool,
     /// Children that are being given their pages.
-    heirs: Vec<ClientId>,
+    heirs: Heirs,
     /// When to look for children that ended unconnected, and how long that was waited for; 0 for never.
     orphan_look: (u64, u64),
     notices: Vec<String>,
@@ -244,7 +247,7 @@ impl Engine {
             unresponsive: settings.unresponsive,
             watch_at: None,
             gathering: false,
-            heirs: Vec::new(),
+            heirs: Heirs::default(),
             orphan_look: (0, 0),
             notices: Vec::new(),
             tally: Tally::default(),
@@ -272,6 +275,8 @@ impl Engine {
                 self.fault(claim);
             } else if let Some(near) = self.along.neighbours.pop() {
                 self.take_neighbours(near);
+            } else if let Some(id) = self.heirs.departed.pop() {
+                self.end_client(id);
             } else if !self.retire() {
                 break;
             }

@@ -24,6 +24,7 @@ impl Engine {
         let pid = self.client(client).ok_or(EngineError::NoSuchClient)?.pid;
         let is_it = |row: &Client| {
             let parent = row.family.parent.and_then(|parent| self.client(parent));
+            let parent = parent.filter(|parent| !parent.family.gone);
             // The parent may be one that never connected itself, or have gone.
             let related = parent.is_none_or(|parent| parent.pid == parent_pid || parent.pid == 0);
             row.family.parent.is_some() && related && row.family.threads.iter().any(|thread| belongs(*thread, pid))
@@ -75,6 +76,9 @@ impl Engine {
             .filter(|(_, row)| row.family.parent == Some(orphan))
         {
             row.family.parent = Some(id);
+            if row.family.from == Some(orphan) {
+                row.family.from = Some(id);
+            }
         }
         let renamed = |claim: Claim| Claim { client: id, ..claim };
         self.again

@@ -100,7 +100,10 @@ impl Engine {
             client.slots.free(slot);
             return false;
         }
+        let id = client.id;
         self.set_private(page, Where::Slot(slot));
+        // It may be forgotten in the next moment.
+        self.give_before(id, page.object(), page.page().get());
         true
     }
 
@@ -181,7 +184,7 @@ impl Engine {
         let Some(client) = self.private_client(page).and_then(|id| self.client_mut(id)) else {
             return false;
         };
-        if client.family.parent.is_some() || client.kept.iter().any(|(start, end)| (*start..*end).contains(&address)) {
+        if !client.has_agent() || client.kept.iter().any(|(start, end)| (*start..*end).contains(&address)) {
             return false;
         }
         let (action, slot) = match follow {
@@ -305,6 +308,8 @@ impl Engine {
     ) {
         if self.whereabouts(page) != Some((id, Where::Leaving)) {
             // Its object is gone.
+            let arrived = slot.filter(|_| outcome == Outcome::Done);
+            self.give_late(id, page.object(), page.page().get(), arrived);
             if let (Some(slot), Some(client)) = (slot, self.client_mut(id)) {
                 client.slots.free(slot);
             }

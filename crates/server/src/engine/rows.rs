@@ -161,6 +161,11 @@ impl Client {
         }
     }
 
+    /// Whether somebody carries out orders for it: not for a child that has not connected, nor where it has ended.
+    pub(crate) fn has_agent(&self) -> bool {
+        self.family.parent.is_none() && !self.family.gone
+    }
+
     /// Sends a signal to its process, if it is known.
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(pidfd) = &self.pidfd {

@@ -239,6 +239,7 @@ impl Engine {
     pub(super) fn unmapped(&mut self, id: ClientId, which: Which, start: u64, end: u64) {
         if which == Which::Private {
             self.cut_inherited(id, start, end);
+            self.cut_bequests(id, start, end);
         }
         for (first, segment) in self.overlapping(id, start, end) {
             // What has taken its place may be of the other kind, and announced already.
@@ -250,6 +251,7 @@ impl Engine {
 
     /// The kernel tells that pages of private memory are dropped.
     pub(super) fn removed(&mut self, id: ClientId, start: u64, end: u64) {
+        self.cut_bequests(id, start, end);
         for (first, segment) in self.overlapping(id, start, end) {
             if segment.kind == SegmentKind::Private {
                 self.forget_pages(&segment, first, start.max(first), end.min(segment.end));
@@ -277,7 +279,13 @@ impl Engine {
         }
         self.cut_inherited(id, to, to + length);
         let moved = self.cut_inherited(id, from, end);
+        self.cut_bequests(id, to, to + length);
         if let Some(client) = self.client_mut(id) {
+            for bequest in &mut client.family.bequests {
+                if (from..end).contains(&bequest.address) {
+                    bequest.address = bequest.address - from + to;
+                }
+            }
             let elsewhere = moved
                 .into_iter()
                 .map(|(start, end)| (start - from + to, end - from + to));

@@ -185,7 +185,8 @@ impl Engine {
         let period = self.end_periods();
         self.settle();
         let due = if more { Some(0) } else { self.next_due(pager) };
-        let again = (!self.deferred.is_empty()).then(|| self.now.get() + LOOK_AGAIN);
+        let put_off = std::mem::take(&mut self.heirs.stopped) || !self.deferred.is_empty();
+        let again = put_off.then(|| self.now.get() + LOOK_AGAIN);
         let watch = self.watch();
         self.pager = 0;
         self.in_round = false;
@@ -226,7 +227,9 @@ impl Engine {
     /// Takes in what an agent has answered.
     pub(super) fn replies(&mut self, id: ClientId) {
         loop {
-            let Some(client) = self.client_mut(id) else { return };
+            let Some(client) = self.client_mut(id).filter(|client| !client.family.gone) else {
+                return;
+            };
             match client.outbox.answer() {
                 Ok(Some((order, outcome))) => self.answered(id, order, outcome),
                 Ok(None) => break,

@@ -1,0 +1,76 @@
+//! Parents that end as soon as they have forked, under reservations far smaller than what their children inherit: the
+//! children read what was written, or are ended; never anything else.
+
+mod common;
+#[path = "common/server.rs"]
+mod server;
+
+use server::Server;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const ROUNDS: usize = 32;
+
+fn compile(folder: &Path) -> Option<PathBuf> {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/departs.c");
+    let program = folder.join("departs");
+    match Command::new("cc")
+        .args(["-O1", "-o"])
+        .arg(&program)
+        .arg(source)
+        .status()
+    {
+        Ok(status) => {
+            assert!(status.success(), "the program compiles");
+            Some(program)
+        }
+        Err(error) => {
+            println!("not tested: no C compiler ({error})");
+            None
+        }
+    }
+}
+
+/// Whether programs can be run under a server here.
+fn is_possible(server: &Server) -> bool {
+    let probe = common::freehold(&["exec", "--reserve", "16MiB", "--socket"])
+        .arg(&server.socket)
+        .args(["--", "true"])
+        .output()
+        .expect("it starts");
+    if !probe.status.success() {
+        println!("not tested: {}", common::stderr(&probe));
+    }
+    probe.status.success()
+}
+
+#[test]
+fn children_of_parents_that_end_at_once_read_what_was_written() {
+    let server = Server::start(&["--log-level", "warn", "--pool", "64MiB", "--store-latency", "500us"]);
+    let folder = std::env::temp_dir().join(format!("freehold-departed-{}", std::process::id()));
+    std::fs::create_dir(&folder).expect("a folder");
+    if is_possible(&server)
+        && let Some(program) = compile(&folder)
+    {
+        let output = common::freehold(&["exec", "--reserve", "3MiB", "--socket"])
+            .arg(&server.socket)
+            .arg("--")
+            .arg(&program)
+            .arg(ROUNDS.to_string())
+            .stdin(Stdio::null())
+            .output()
+            .expect("it starts");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        println!("{said}");
+        assert!(output.status.success(), "{said}{}", common::stderr(&output));
+        assert_eq!(said.lines().count(), ROUNDS, "{said}");
+        assert!(!said.contains("wrong"), "{said}");
+        for line in said.lines() {
+            let (way, found) = line.split_once(": ").expect("two parts");
+            // Two processes check in the rounds in which the child forks again.
+            let checks = if way == "changes" { "right right " } else { "right " };
+            assert_eq!(found, checks, "{said}");
+        }
+    }
+    std::fs::remove_dir_all(&folder).expect("the folder");
+}

@@ -1,0 +1,299 @@
+//! Pages for the children of forks, from wherever their parents' are.
+//!
+//! What a child cannot be given is an error for whoever touches it, never zeros. While the child's address space is
+//! changing nothing can be copied to it: its events are read then, before it has everything, and what it dropped is not
+//! given any more.
+
+use crate::engine::Engine;
+use crate::engine::claims::page_range;
+use crate::engine::forks::Bequest;
+use crate::engine::keys::ClientId;
+use crate::engine::rows::{Client, Where, Which};
+use freehold_core::id::ObjectId;
+use freehold_linux::userfault::Stopped;
+use freehold_linux::{Errno, PageRange};
+use freehold_store::PageLoan;
+
+/// Pages copied to a child in one round.
+const COPIES: usize = 32;
+
+/// Children that are being given their pages.
+#[derive(Debug, Default)]
+pub(super) struct Heirs {
+    pub(super) owed: Vec<ClientId>,
+    /// Clients that have ended, and whose children have everything now.
+    pub(super) departed: Vec<ClientId>,
+    /// A page could not be copied to a child yet.
+    pub(super) stopped: bool,
+}
+
+impl Engine {
+    /// Copies some pages to children; whether there are more that could be copied at once.
+    pub(super) fn bequeath(&mut self) -> bool {
+        let (mut more, mut stopped) = (false, false);
+        for heir in self.heirs.owed.clone() {
+            more |= self.bequeath_to(heir);
+            stopped |= std::mem::take(&mut self.heirs.stopped);
+        }
+        self.heirs.stopped = stopped;
+        more
+    }
+
+    fn bequeath_to(&mut self, heir: ClientId) -> bool {
+        let Some(client) = self.client_mut(heir) else {
+            return false;
+        };
+        let mut bequests = std::mem::take(&mut client.family.bequests);
+        let mut left = COPIES;
+        let mut kept = Vec::with_capacity(bequests.len());
+        while let Some(mut bequest) = bequests.pop() {
+            if left == 0 || self.heirs.stopped {
+                kept.push(bequest);
+                break;
+            }
+            if !self.give(heir, &mut bequest) {
+                kept.push(bequest);
+            }
+            left -= 1;
+        }
+        let more = !bequests.is_empty() && !self.heirs.stopped;
+        kept.append(&mut bequests);
+        let done = kept.is_empty();
+        if let Some(client) = self.client_mut(heir) {
+            // Those that wait for something come last.
+            kept.sort_by_key(|bequest| !bequest.reading);
+            client.family.bequests = kept;
+        }
+        if done {
+            self.bequeathed(heir);
+        }
+        more
+    }
+
+    /// Gives one page to a child; false where it is not to be had yet.
+    fn give(&mut self, heir: ClientId, bequest: &mut Bequest) -> bool {
+        if bequest.reading {
+            return false;
+        }
+        match self.place_at(bequest.object, bequest.page) {
+            Some(Where::Slot(slot)) => self.give_slot(heir, bequest, slot),
+            Some(Where::Leaving) => false,
+            Some(Where::Nowhere) => {
+                if self.is_under_way(bequest.object, bequest.page) {
+                    return false;
+                }
+                bequest.reading = self.read_for(heir, bequest.object, bequest.page);
+                !bequest.reading && self.poison_for(heir, bequest)
+            }
+            // It was in the page table after all, and the child has it.
+            Some(Where::Client | Where::Blank) => true,
+            None => {
+                let owner = self.client(heir).and_then(|client| self.client(client.family.from?));
+                let coming = owner.and_then(|owner| owner.outbox.follow(bequest.object, bequest.page));
+                coming.is_none() && self.poison_for(heir, bequest)
+            }
+        }
+    }
+
+    /// Copies a page of the transfer memory to a child; false where that cannot be yet.
+    fn give_slot(&mut self, heir: ClientId, bequest: &Bequest, slot: u32) -> bool {
+        let from = PageRange::single(slot as usize);
+        let Some(client) = self.client(heir) else { return true };
+        let Some(owner) = client.family.from.and_then(|from| self.client(from)) else {
+            return self.poison_for(heir, bequest);
+        };
+        let (Some(userfault), Ok(address)) = (client.private.as_ref(), usize::try_from(bequest.address)) else {
+            return true;
+        };
+        let copy = || userfault.copy_pages(address, owner.slots.memory().alias(), from, false);
+        let mut result = copy();
+        if result.is_err_and(|stopped| stopped.errno == Errno::NOMEM) && self.reserve.give_headroom() {
+            result = copy();
+        }
+        let given = self.is_given(heir, result);
+        if given {
+            self.count_filled(heir);
+        }
+        given
+    }
+
+    /// What could not be had for a child is an error for whoever touches it, and never zeros; false where that cannot
+    /// be noted yet. A page that the child has stays.
+    fn poison_for(&mut self, heir: ClientId, bequest: &Bequest) -> bool {
+        let userfault = self.client(heir).and_then(|client| client.private.as_ref());
+        let (Some(userfault), Some(range)) = (userfault, page_range(bequest.address)) else {
+            return true;
+        };
+        let result = userfault.poison(range);
+        if result.is_ok() {
+            self.notice("a page that a child inherits is lost: whoever touches it gets an error");
+        }
+        self.is_given(heir, result)
+    }
+
+    /// Whether a child has a page, or has gone. Where its address space is changing, its events are to be read first.
+    fn is_given(&mut self, heir: ClientId, result: Result<(), Stopped>) -> bool {
+        let Err(Stopped {
+            errno: Errno::AGAIN | Errno::NOMEM,
+            ..
+        }) = result
+        else {
+            return true;
+        };
+        self.heirs.stopped = true;
+        let heard = self
+            .client_mut(heir)
+            .map(|client| std::mem::replace(&mut client.family.heard, true));
+        if heard == Some(false) {
+            self.listen_to_userfault(heir, Which::Private, true);
+        }
+        false
+    }
+
+    pub(super) fn count_filled(&mut self, id: ClientId) {
+        if let Some(client) = self.client_mut(id) {
+            client.family.filled += 1;
+        }
+    }
+
+    /// A page was read from the store for a child.
+    pub(super) fn read_for_heir(&mut self, (heir, object, page): (ClientId, ObjectId, u32), read: Option<PageLoan>) {
+        let Some(client) = self.client_mut(heir) else { return };
+        let Some(mut bequest) = take_bequest(client, object, page) else {
+            return;
+        };
+        let mut given = true;
+        match (read, client.private.as_ref(), page_range(bequest.address)) {
+            (Some(loan), Some(userfault), Some(range)) => {
+                let result = userfault.copy(range.start(), loan.bytes(), false);
+                given = self.is_given(heir, result);
+                self.give_back(loan);
+                self.count_filled(heir);
+            }
+            (Some(loan), ..) => self.give_back(loan),
+            (None, ..) => given = self.poison_for(heir, &bequest),
+        }
+        if !given && let Some(client) = self.client_mut(heir) {
+            // It is read once more.
+            bequest.reading = false;
+            client.family.bequests.push(bequest);
+        }
+        self.look_if_done(heir);
+    }
+
+    fn look_if_done(&mut self, heir: ClientId) {
+        let client = self.client(heir);
+        if client.is_some_and(|client| client.family.bequests.is_empty()) && self.heirs.owed.contains(&heir) {
+            self.bequeathed(heir);
+        }
+    }
+
+    /// A page of a parent that was to be given to its children is lost with it.
+    pub(super) fn lose(&mut self, parent: ClientId, object: ObjectId, page: u32) {
+        for heir in self.heirs_of(parent) {
+            let Some(client) = self.client_mut(heir) else { continue };
+            let Some(bequest) = take_bequest(client, object, page) else {
+                continue;
+            };
+            // What is being read comes from the store.
+            if (bequest.reading || !self.poison_for(heir, &bequest))
+                && let Some(client) = self.client_mut(heir)
+            {
+                client.family.bequests.push(bequest);
+            }
+            self.look_if_done(heir);
+        }
+    }
+
+    /// The pages of a client that its children are yet to have.
+    pub(super) fn bequests_of(&self, parent: ClientId) -> Vec<(ObjectId, u32)> {
+        let heirs = self.heirs_of(parent);
+        let clients = heirs.iter().filter_map(|heir| self.client(*heir));
+        let bequests = clients.flat_map(|client| &client.family.bequests);
+        bequests.map(|bequest| (bequest.object, bequest.page)).collect()
+    }
+
+    /// A child has dropped a range before it was given what it inherits there.
+    pub(super) fn cut_bequests(&mut self, id: ClientId, start: u64, end: u64) {
+        let Some(client) = self.client_mut(id) else { return };
+        let bequests = &mut client.family.bequests;
+        bequests.retain(|bequest| !(start..end).contains(&bequest.address));
+        self.look_if_done(id);
+    }
+
+    fn heirs_of(&self, parent: ClientId) -> Vec<ClientId> {
+        let its = |heir: &ClientId| self.client(*heir).is_some_and(|heir| heir.family.from == Some(parent));
+        self.heirs.owed.iter().copied().filter(its).collect()
+    }
+
+    /// The parent is about to see a page, and may change it, or it is about to go: the children get it first.
+    pub(super) fn give_before(&mut self, parent: ClientId, object: ObjectId, page: u32) {
+        if self.client(parent).is_none_or(|client| client.family.heirs == 0) {
+            return;
+        }
+        for heir in self.heirs_of(parent) {
+            let Some(client) = self.client_mut(heir) else { continue };
+            let Some(mut bequest) = take_bequest(client, object, page) else {
+                continue;
+            };
+            if !self.give(heir, &mut bequest)
+                && let Some(client) = self.client_mut(heir)
+            {
+                client.family.bequests.push(bequest);
+            }
+            self.look_if_done(heir);
+        }
+    }
+
+    /// A page of a parent has arrived in the transfer memory after its object was forgotten.
+    pub(super) fn give_late(&mut self, parent: ClientId, object: ObjectId, page: u32, slot: Option<u32>) {
+        for heir in self.heirs_of(parent) {
+            let Some(client) = self.client_mut(heir) else { continue };
+            let Some(bequest) = take_bequest(client, object, page) else {
+                continue;
+            };
+            if let Some(slot) = slot
+                && !self.give_slot(heir, &bequest, slot)
+                && let Some(client) = self.client_mut(heir)
+            {
+                // The slot is free in a moment: what comes of it is an error.
+                client.family.bequests.push(bequest);
+            }
+            self.look_if_done(heir);
+        }
+    }
+
+    /// The child has everything: it and its parent go on.
+    fn bequeathed(&mut self, heir: ClientId) {
+        self.heirs.owed.retain(|other| *other != heir);
+        let Some(client) = self.client_mut(heir) else { return };
+        let (from, heard) = (client.family.from, std::mem::take(&mut client.family.heard));
+        let held = std::mem::take(&mut client.family.held);
+        self.again.extend(held);
+        if !heard {
+            self.listen_to_userfault(heir, Which::Private, true);
+        }
+        self.release_parent(from);
+    }
+
+    pub(super) fn release_parent(&mut self, parent: Option<ClientId>) {
+        if let Some(client) = parent.and_then(|parent| self.client_mut(parent)) {
+            client.family.heirs = client.family.heirs.saturating_sub(1);
+            if client.family.heirs == 0 {
+                let (id, gone) = (client.id, client.family.gone);
+                let held = std::mem::take(&mut client.family.held);
+                self.again.extend(held);
+                if gone {
+                    self.heirs.departed.push(id);
+                }
+            }
+        }
+    }
+}
+
+fn take_bequest(client: &mut Client, object: ObjectId, page: u32) -> Option<Bequest> {
+    let bequests = &mut client.family.bequests;
+    let same = |bequest: &Bequest| bequest.object == object && bequest.page == page;
+    let at = bequests.iter().position(same)?;
+    Some(bequests.swap_remove(at))
+}

@@ -1,0 +1,93 @@
+//! Clients that end while their children are still being given their pages.
+//!
+//! A process may fork and end at once, or be killed. What its children are to have and what is not in their page tables
+//! is in its transfer memory or in the store, so its row, its private objects and its slots stay until the last child
+//! has everything. All else of it is forgotten at once.
+
+use crate::engine::Engine;
+use crate::engine::keys::ClientId;
+use crate::engine::outbox::About;
+use crate::engine::rows::{Segment, SegmentKind, Where};
+use freehold_core::id::ObjectId;
+use std::collections::BTreeSet;
+
+impl Engine {
+    /// A client ends: at once, or when its children have what they inherit. Idempotent.
+    pub(super) fn dismiss(&mut self, id: ClientId) {
+        let Some(client) = self.client(id).filter(|client| !client.family.gone) else {
+            return;
+        };
+        if client.family.heirs == 0 {
+            self.end_client(id);
+        } else {
+            self.retire_client(id);
+        }
+    }
+
+    fn retire_client(&mut self, id: ClientId) {
+        // What its agent carried out before it ended has arrived.
+        while let Some(client) = self.client_mut(id)
+            && let Ok(Some((order, outcome))) = client.outbox.answer()
+        {
+            self.answered(id, order, outcome);
+        }
+        let Some(client) = self.client_mut(id) else { return };
+        client.family.gone = true;
+        client.family.held.clear();
+        client.parked.clear();
+        client.deferred.clear();
+        if let Some(client) = self.client(id) {
+            self.listen_no_more(client);
+        }
+        self.lose_orders(id);
+        self.forget_all_but_bequests(id);
+        self.abandon_orders(id);
+        if self.client(id).is_some_and(|client| client.family.heirs == 0) {
+            self.heirs.departed.push(id);
+        }
+    }
+
+    /// What its agent had not brought out of its page table when it ended: a child that was forked before has it.
+    fn lose_orders(&mut self, id: ClientId) {
+        let Some(client) = self.client(id) else { return };
+        let lost = client.outbox.outstanding().filter_map(|order| match order.about {
+            About::Private { page, .. } => Some((page.object(), page.page().get())),
+            About::Shared => None,
+        });
+        for (object, page) in lost.collect::<Vec<_>>() {
+            self.lose(id, object, page);
+        }
+    }
+
+    fn forget_all_but_bequests(&mut self, id: ClientId) {
+        let kept: BTreeSet<(ObjectId, u32)> = self.bequests_of(id).into_iter().collect();
+        let Some(client) = self.client(id) else { return };
+        let segments = client.space.iter().filter(|(_, row)| row.kind == SegmentKind::Private);
+        let segments: Vec<(u64, Segment)> = segments.map(|(start, row)| (*start, *row)).collect();
+        for (start, segment) in segments {
+            let end = segment.page_at(start, segment.end);
+            let mut first = segment.first;
+            for page in segment.first..=end {
+                if page == end || kept.contains(&(segment.object, page)) {
+                    if page > first {
+                        self.forget_private(segment.object, first, page - first);
+                    }
+                    first = page + 1;
+                }
+            }
+        }
+    }
+
+    fn abandon_orders(&mut self, id: ClientId) {
+        let Some(client) = self.client_mut(id) else { return };
+        for order in client.outbox.abandon() {
+            if let About::Private { page, .. } = order.about
+                && self.place_at(page.object(), page.page().get()) == Some(Where::Leaving)
+            {
+                // The slot is not used again: a process that is being killed may still write to it.
+                self.set_private(page, Where::Nowhere);
+            }
+            self.answered_by_nobody(order.about);
+        }
+    }
+}
