@@ -2,13 +2,16 @@
 //!
 //! Every engine sets up in the same order, so that all give the core's things the same names: objects in file order
 //! (copy-on-write views last), then for each reservation its admission, its tasks with their mappings, a *keeper* task
-//! for locked regions that none of them maps, and its locks; then the tasks without a reservation.
+//! for locked regions that none of them maps, and its locks; then the tasks without a reservation: for each its pinned
+//! page pool if it has one, the task with its mappings, and if pages are restored for it a *restorer* with the same.
 
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
-use freehold_core::units::{FrameCount, PageCount};
+use freehold_core::pinning::{PinnedPoolView, PinningPolicy, PinningSettings, Ratio, UnpinnedGoTo};
+use freehold_core::units::{Duration, FrameCount, PageCount};
 use freehold_core::view::{PoolView, ReservationView, TaskCounts};
 
 use crate::model::{self, Region, RegionKind, Reservation, ReservationIndex, Scenario, Sharing, Task};
+use crate::pinning::{AppSettings, Pinning, Unpinned};
 use crate::recording::ReservationSample;
 use crate::results::{MemoryResult, ReservationResult, TaskResult};
 
@@ -20,6 +23,8 @@ pub fn limits(scenario: &Scenario) -> Limits {
     let mappings = (0..scenario.tasks.len())
         .map(|task| mapped_regions(scenario, task).count())
         .sum::<usize>();
+    let restoring = restorers(scenario).map(|task| mapped_regions(scenario, task).count());
+    let restored = restoring.sum::<usize>();
     let uses = scenario
         .reservations
         .iter()
@@ -30,8 +35,8 @@ pub fn limits(scenario: &Scenario) -> Limits {
         pages: sum(&mut scenario.regions.iter().map(|region| region.pages)).max(PageCount::new(1)),
         reservations: at_least_one(scenario.reservations.len()),
         objects: at_least_one(scenario.regions.len()),
-        tasks: at_least_one(scenario.tasks.len() + scenario.reservations.len()),
-        mappings: at_least_one(mappings + kept),
+        tasks: at_least_one(scenario.tasks.len() + scenario.reservations.len() + restorers(scenario).count()),
+        mappings: at_least_one(mappings + kept + restored),
         compared_pages: sum(&mut scenario.regions.iter().filter(compared).map(|region| region.pages)),
         shared_locks: sum(&mut scenario.reservations.iter().map(Reservation::locked)),
     }
@@ -72,6 +77,60 @@ pub fn reservation(reservation: &Reservation) -> ReservationSpec {
         capacity: reservation.capacity,
         kind,
     }
+}
+
+/// What the pinned page pool of a task is opened with; `None` where it has none.
+#[must_use]
+pub fn pinning(task: &Task) -> Option<PinningSettings> {
+    let (budget, period) = (task.budget?, task.period?);
+    let paper = PinningSettings {
+        swap_budget: false,
+        highest_swap_budget: Duration::ZERO,
+        ..PinningSettings::paper(budget, period)
+    };
+    match task.pinning {
+        Pinning::None => None,
+        Pinning::All => Some(PinningSettings {
+            policy: PinningPolicy::All,
+            ..paper
+        }),
+        Pinning::App | Pinning::AppNoBudget => {
+            let app = task.app.as_ref()?;
+            Some(adaptive(app, task.pinning == Pinning::App, paper))
+        }
+    }
+}
+
+fn adaptive(app: &AppSettings, swap_budget: bool, paper: PinningSettings) -> PinningSettings {
+    // Validation keeps ratios within 1 and a million millionths.
+    let ratio = |millionths| Ratio::from_millionths(millionths).unwrap_or(Ratio::ONE);
+    PinningSettings {
+        policy: PinningPolicy::Adaptive,
+        initial_capacity: app.capacity,
+        alpha: ratio(app.alpha),
+        beta: ratio(app.beta),
+        gamma: app.gamma,
+        lambda: ratio(app.lambda),
+        unpinned_go_to: match app.unpinned {
+            Unpinned::Text => UnpinnedGoTo::Text,
+            Unpinned::Listing => UnpinnedGoTo::Listing,
+        },
+        swap_budget,
+        highest_swap_budget: app.highest_swap_budget,
+        memory_share: app.memory_share,
+        steady: app.steady,
+        restore: app.restore > 0,
+        ..paper
+    }
+}
+
+/// The positions of the tasks for which pages are restored, ascending.
+pub fn restorers(scenario: &Scenario) -> impl Iterator<Item = usize> + '_ {
+    let restores = |task: &Task| task.app.is_some_and(|app| app.restore > 0);
+    let tasks = scenario.tasks.iter().enumerate();
+    tasks
+        .filter(move |(_, task)| restores(task))
+        .map(|(position, _)| position)
 }
 
 /// The positions of the regions that a task maps, ascending: those that its accesses name.
@@ -157,4 +216,11 @@ pub fn set_task_counts(result: &mut TaskResult, counts: &TaskCounts) {
     result.shared_swap_ins = counts.shared_swap_ins;
     result.write_faults = counts.write_faults;
     result.evictions = counts.evictions;
+}
+
+/// Puts what a task's pinned page pool is into its line of the result.
+pub fn set_pinned_pool(result: &mut TaskResult, pool: &PinnedPoolView) {
+    result.pinned_pages = u64::from(pool.active.get()) + u64::from(pool.inactive.get());
+    result.capacity_pages = result.pinning.adapts().then_some(u64::from(pool.capacity.get()));
+    result.swap_budget_ns = pool.swap_budget.get();
 }

@@ -13,6 +13,8 @@
 //! assert_eq!((recording.tasks[0].spans.len(), recording.lost), (1, 0));
 //! ```
 
+use freehold_core::pinning::{CapacityRule, SwapBudgetRule};
+
 use crate::results::Delays;
 
 /// A run as it happened.
@@ -41,6 +43,37 @@ pub struct TaskRecording {
     pub spans: Vec<Span>,
     /// Faults, ascending in the time of their begin.
     pub faults: Vec<FaultSpan>,
+    /// What became of its pinned page pool after each job, ascending in time; empty without one.
+    pub pinning: Vec<PinningSpan>,
+}
+
+/// A job as it was judged, and the pinned page pool from then on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PinningSpan {
+    /// When.
+    pub at_ns: u64,
+    /// Whether the job missed its deadline.
+    pub missed: bool,
+    /// CPU time charged to it.
+    pub running_ns: u64,
+    /// Pages it had read back from the store.
+    pub swap_ins: u64,
+    /// CPU time charged to it for that.
+    pub swap_time_ns: u64,
+    /// What delayed a job that missed.
+    pub delay_ns: u64,
+    /// The memory's share of that: store and fault service.
+    pub memory_delay_ns: u64,
+    /// Pages pinned.
+    pub pinned: u64,
+    /// The capacity.
+    pub capacity: u64,
+    /// The rule of Algorithm 1 that set it.
+    pub capacity_rule: CapacityRule,
+    /// The swap budget.
+    pub swap_budget_ns: u64,
+    /// The rule of Algorithm 3 that set it.
+    pub swap_budget_rule: SwapBudgetRule,
 }
 
 /// One job.

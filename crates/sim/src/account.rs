@@ -7,6 +7,7 @@ use freehold_scenario::recording::{Capacity, JobSpan, TaskRecording, keep};
 use freehold_scenario::results::{Delays, LateJob, LateJobs, ResponseRecorder, TaskResult};
 
 use crate::ledger::{Ledger, between};
+use crate::pinned::JobFacts;
 
 /// A job that was released and has not ended.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +80,29 @@ impl Account {
     /// Jobs released and not ended.
     pub(crate) fn open(&self) -> usize {
         self.open.len()
+    }
+
+    /// The only open job ends now: what became of it. `None` where another has been released since: its period is over.
+    pub(crate) fn facts_at_end(&mut self, now: u64) -> Option<JobFacts> {
+        self.ledger.catch_up(now);
+        let release = self.open.front().filter(|_| self.open.len() == 1)?;
+        let deadline = release.at.saturating_add(self.deadline?);
+        Some(JobFacts {
+            missed: now > deadline,
+            delays: between(&release.delays, &self.ledger.delays()),
+            slack: deadline.saturating_sub(now),
+        })
+    }
+
+    /// The period of the job released last is over: what became of it if it has not ended.
+    pub(crate) fn facts_unfinished(&mut self, now: u64) -> Option<JobFacts> {
+        self.ledger.catch_up(now);
+        let release = self.open.back()?;
+        Some(JobFacts {
+            missed: true,
+            delays: between(&release.delays, &self.ledger.delays()),
+            slack: 0,
+        })
     }
 
     /// The oldest open job has ended.
@@ -156,7 +180,13 @@ impl Account {
             .take()
             .map_or_else(Default::default, |record| (record.list, record.lost));
         let faults = Vec::new();
-        (TaskRecording { jobs, spans, faults }, lost + lost_jobs)
+        let recording = TaskRecording {
+            jobs,
+            spans,
+            faults,
+            pinning: Vec::new(),
+        };
+        (recording, lost + lost_jobs)
     }
 
     fn miss(&mut self, now: u64, release: Release) {

@@ -1,5 +1,6 @@
 //! What is counted at one instant: the end of the last full hyperperiod, or of the run.
 
+use freehold_core::pinning::PinnedPoolView;
 use freehold_core::units::PAGE_SIZE;
 use freehold_core::view::{ReservationView, TaskCounts};
 use freehold_scenario::plan;
@@ -10,7 +11,10 @@ use crate::world::World;
 /// The counts of all tasks, reservations and regions, of the pool and of the store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
+    /// Behind the scenario's tasks, those that restore pages.
     pub(crate) tasks: Vec<TaskCounts>,
+    /// The pinned page pool of each task.
+    pub(crate) pools: Vec<Option<PinnedPoolView>>,
     pub(crate) reservations: Vec<ReservationResult>,
     /// Resident pages of each region.
     pub(crate) resident: Vec<u64>,
@@ -39,6 +43,9 @@ impl Counts {
                 .tasks
                 .iter()
                 .map(|id| of_task(id).unwrap_or_default())
+                .collect(),
+            pools: (0..world.scenario.tasks.len())
+                .map(|task| world.pool_of(task))
                 .collect(),
             reservations: named
                 .map(|(reservation, view)| plan::reservation_result(&reservation.name, &view.unwrap_or_default()))

@@ -1,6 +1,6 @@
 //! Why a scenario cannot be simulated.
 
-use freehold_core::error::{AdmitError, CreateError, LockError, SealError};
+use freehold_core::error::{AdmitError, CreateError, LockError, PinningError, SealError};
 use freehold_core::units::PageIndex;
 
 /// Why a scenario cannot be simulated. Nothing was run, save for [`SimError::Fault`].
@@ -34,13 +34,13 @@ pub enum SimError {
         /// The core's reason.
         reason: CreateError,
     },
-    /// Adaptive Page Pinning, which this version reads but does not run.
-    #[error("task {task}: pinning \"{pinning}\" does not run in the simulator yet: use \"none\"")]
+    /// The core refuses a pinned page pool.
+    #[error("task {task}: no pinned page pool: {reason}")]
     Pinning {
         /// The task's name.
         task: String,
-        /// The word of the scenario file.
-        pinning: &'static str,
+        /// The core's reason.
+        reason: PinningError,
     },
     /// The core refuses to lock pages.
     #[error("reservation {reservation}, region {region}: not locked: {reason}")]

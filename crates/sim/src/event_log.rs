@@ -66,10 +66,13 @@ impl EventLog {
         Some(inner.recording)
     }
 
-    /// A task's access is held up. Where it was before, and the page went again before the task could use it, what the
-    /// last fault cost and is not paid yet belongs to this one.
+    /// A task's access is held up; restorers are left out. Where it was before, and the page went again before the
+    /// task could use it, what the last fault cost and is not paid yet belongs to this one.
     pub(crate) fn fault(&mut self, now: u64, task: usize) {
         let Some(inner) = &mut self.inner else { return };
+        if task >= inner.faults.len() {
+            return;
+        }
         let (faults, list) = (&mut inner.faults[task], &inner.recording.tasks[task].faults);
         if faults.open.is_none() {
             let last = faults.unpaid.back().and_then(|(position, _)| list.get((*position)?));
@@ -82,7 +85,9 @@ impl EventLog {
 
     /// A fault ended. One that is only to be tried again goes on.
     pub(crate) fn fault_ended(&mut self, now: u64, task: usize, page: (usize, u32), end: FaultEnd) {
-        let Some(inner) = &mut self.inner else { return };
+        let Some(inner) = self.inner.as_mut().filter(|inner| task < inner.faults.len()) else {
+            return;
+        };
         let Some(kind) = kind(end) else { return };
         let fault = FaultSpan {
             from_ns: inner.faults[task].open.take().unwrap_or(now),

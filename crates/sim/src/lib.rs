@@ -66,6 +66,7 @@ mod options;
 mod outcome;
 mod page_table;
 mod physical;
+mod pinned;
 mod profile;
 mod random;
 mod rng;

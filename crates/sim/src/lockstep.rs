@@ -5,11 +5,12 @@
 //! counts: they are equal to the simulator's.
 
 use freehold_core::fact::Request;
+use freehold_core::pinning::JobReport;
 use freehold_core::units::PageIndex;
 use freehold_scenario::{RegionIndex, TaskIndex};
 
 /// One step of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The task begins its next job: its generator moves on.
     JobStart {
@@ -47,6 +48,19 @@ pub enum Step {
         /// The task.
         task: TaskIndex,
     },
+    /// The core is told what became of a job of a task with a pinned page pool.
+    Report {
+        /// The task.
+        task: TaskIndex,
+        /// As the simulator saw it.
+        report: JobReport,
+    },
+    /// Who restores for the task asks the core for the next page and reads it: that ends at once, or with a
+    /// `Complete`. A fault that is to be tried again is not.
+    Restore {
+        /// The task.
+        task: TaskIndex,
+    },
     /// Counts are taken here.
     Snapshot,
 }
@@ -58,7 +72,9 @@ pub enum Step {
 ///   reservation in file order: `admit` it; for each of its tasks in file order `add_task`, and `map` the regions its
 ///   accesses name, by position; if it locks pages of regions that none of them maps, `add_task` one keeper that maps
 ///   those; `lock` its ranges in order, carrying out and answering everything until the core is quiet. Last, the tasks
-///   without a reservation in the same way. Tasks stay known to the core to the end, whenever they start and stop.
+///   without a reservation in the same way, each behind the pinned page pool that it may have, and before the task that
+///   restores for it (`add_restorer`, mapping the same). Tasks stay known to the core to the end, whenever they start
+///   and stop.
 /// - Effects are carried out in order. `Fill` of zeros or of a copy and `Discard` are answered, in order, once the
 ///   effects at hand are drained; fills from the store and write-backs are answered by their `Complete`.
 /// - An access that faults is tried until it can be made, or fails: a write may fault twice.

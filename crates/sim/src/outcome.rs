@@ -12,6 +12,7 @@ use crate::error::SimError;
 use crate::history::Interval;
 use crate::lockstep::Schedule;
 use crate::options::Options;
+use crate::pinned::Pinned;
 use crate::runner::Runner;
 use crate::sequence::PageEvent;
 use crate::usage::Usage;
@@ -193,13 +194,15 @@ impl TaskReport {
     ) -> Self {
         let end = scenario.duration.get();
         let counted = counts.tasks.get(position).copied().unwrap_or_default();
-        let mut account = runner.account;
+        let (mut account, mut pinned) = (runner.account, runner.pinned);
         let ended = account.ended();
         account.close(end);
         let history = account.ledger.finish(end);
         if let Some(recording) = recording {
             let (mut task, lost) = account.take_recording();
-            recording.lost = recording.lost.saturating_add(lost);
+            let (pinning, lost_judgements) = pinned.as_mut().map(Pinned::take_recording).unwrap_or_default();
+            task.pinning = pinning;
+            recording.lost = recording.lost.saturating_add(lost).saturating_add(lost_judgements);
             if let Some(place) = recording.tasks.get_mut(position) {
                 task.faults = std::mem::take(&mut place.faults);
                 *place = task;
@@ -213,6 +216,10 @@ impl TaskReport {
         let mut result = TaskResult::of(scenario, position);
         account.report(&mut result);
         plan::set_task_counts(&mut result, &counted);
+        if let Some(pinned) = &pinned {
+            pinned.set_result(&mut result);
+            set_pool(scenario, position, counts, &mut result);
+        }
         Self {
             result,
             extras,
@@ -220,6 +227,17 @@ impl TaskReport {
             history,
         }
     }
+}
+
+/// What the counts say of a task's pinned page pool.
+fn set_pool(scenario: &Scenario, position: usize, counts: &Counts, result: &mut TaskResult) {
+    let Some(pool) = counts.pools.get(position).copied().flatten() else {
+        return;
+    };
+    plan::set_pinned_pool(result, &pool);
+    let restorer = plan::restorers(scenario).position(|owner| owner == position);
+    let restorer = restorer.and_then(|number| counts.tasks.get(scenario.tasks.len() + number));
+    result.restored = restorer.map_or(0, |restorer| restorer.swap_ins);
 }
 
 fn warnings(scenario: &Scenario, options: &Options, extras: &[TaskExtras]) -> Vec<String> {

@@ -2,7 +2,7 @@
 //!
 //! Beside it, for the usage figures, the number of the job that last touched the page.
 
-use freehold_scenario::{AccessStep, Pattern, Scenario};
+use freehold_scenario::{AccessStep, Pattern, Scenario, plan};
 
 /// The page may be read.
 const READABLE: u8 = 1;
@@ -134,7 +134,7 @@ struct Usage {
 impl PageTables {
     pub(crate) fn new(scenario: &Scenario) -> Self {
         let regions = scenario.regions.len();
-        let tasks = scenario.tasks.len();
+        let tasks = scenario.tasks.len() + plan::restorers(scenario).count();
         let ever = scenario
             .reservations
             .iter()
@@ -150,16 +150,26 @@ impl PageTables {
 
     /// A new, empty table for a task's mapping of a region.
     pub(crate) fn add(&mut self, scenario: &Scenario, task: usize, region: usize) {
-        let pages = scenario.regions[region].pages.get() as usize;
         let reservation = scenario.tasks[task]
             .reservation
             .map(freehold_scenario::ReservationIndex::get);
-        let index = self.tables.len();
         let mut steps = scenario.tasks[task]
             .accesses
             .iter()
             .filter(|step| step.region.get() == region);
         let writes = steps.any(may_write);
+        self.push(scenario, task, region, (reservation, writes));
+    }
+
+    /// A table for who restores pages of a region: it only reads, and has no reservation.
+    pub(crate) fn add_reader(&mut self, scenario: &Scenario, task: usize, region: usize) {
+        self.push(scenario, task, region, (None, false));
+    }
+
+    fn push(&mut self, scenario: &Scenario, task: usize, region: usize, how: (Option<usize>, bool)) {
+        let (reservation, writes) = how;
+        let pages = scenario.regions[region].pages.get() as usize;
+        let index = self.tables.len();
         self.tables.push(Table {
             writes,
             ..Table::new(task, region, reservation, pages)

@@ -1,5 +1,6 @@
 //! One task as the engine runs it.
 
+use freehold_core::pinning::JobReport;
 use freehold_core::units::Duration;
 use freehold_scenario::{AccessGenerator, Scenario, TaskIndex};
 
@@ -7,6 +8,7 @@ use crate::account::Account;
 use crate::history::Activity;
 use crate::job::{Job, Shape};
 use crate::options::Options;
+use crate::pinned::{JobFacts, Pinned};
 use crate::schedule::{Policy, Rank};
 use crate::tape::Tape;
 
@@ -17,6 +19,10 @@ pub(crate) struct Runner {
     pub(crate) tape: Tape,
     pub(crate) account: Account,
     pub(crate) job: Option<Job>,
+    /// Where it has a pinned page pool.
+    pub(crate) pinned: Option<Pinned>,
+    /// CPU time declared for a job.
+    declared: u64,
     /// A fault of it has not ended.
     pub(crate) waits: bool,
     /// It waits off the CPU.
@@ -41,6 +47,11 @@ impl Runner {
             tape: Tape::new(AccessGenerator::new(scenario, index, scenario.seed)),
             account: Account::new(task.deadline.map(Duration::get), options.history, options.recording),
             job: None,
+            pinned: task
+                .pinning
+                .pins()
+                .then(|| Pinned::new(options.recording.map(|room| room.per_task_jobs))),
+            declared: task.budget.map_or(0, Duration::get),
             waits: false,
             suspended: false,
             next_release: releases.then_some(first.get()),
@@ -88,6 +99,12 @@ impl Runner {
             self.account.release(now);
         }
         self.account.open() > 0
+    }
+
+    /// The report of a job, the accounts being up to date; `None` without a pinned page pool.
+    pub(crate) fn report(&mut self, facts: JobFacts) -> Option<JobReport> {
+        let (cpu, budget) = (self.account.ledger.cpu(), self.policy.budget().unwrap_or(self.declared));
+        self.pinned.as_mut().map(|pinned| pinned.report(cpu, budget, facts))
     }
 
     pub(crate) fn is_finished(&self) -> bool {

@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, VecDeque};
 use freehold_core::Memory;
 use freehold_core::effect::{Effect, Protection, Scope, Source};
 use freehold_core::fact::{Access as Kind, Fault, PageRef, Request};
-use freehold_core::id::{MappingId, ObjectId, ReservationId, TaskId};
+use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId};
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, PageRange, Regime, ReservationKind, ReservationSpec};
+use freehold_core::pinning::JobReport;
 use freehold_core::units::{Instant, PageCount};
-use freehold_scenario::{Access, AccessGenerator, RegionKind, ReservationIndex, Scenario, Sharing, TaskIndex};
+use freehold_scenario::{Access, AccessGenerator, RegionKind, ReservationIndex, Scenario, Sharing, TaskIndex, plan};
 use freehold_sim::{Mix, Options, Outcome, Schedule, Step, random_scenario, simulate};
 
 /// How an access went.
@@ -37,6 +38,8 @@ struct Naive<'a> {
     ended: BTreeMap<usize, End>,
     answers: VecDeque<(PageRef, Request)>,
     open: BTreeMap<(usize, u32, Request), PageRef>,
+    pools: Vec<(usize, Option<PinnedPoolId>)>,
+    restorers: BTreeMap<usize, usize>,
     setting_up: bool,
 }
 
@@ -71,6 +74,8 @@ impl<'a> Naive<'a> {
             ended: BTreeMap::new(),
             answers: VecDeque::new(),
             open: BTreeMap::new(),
+            pools: Vec::new(),
+            restorers: BTreeMap::new(),
             setting_up: true,
         };
         naive.set_up();
@@ -126,10 +131,15 @@ impl<'a> Naive<'a> {
     fn add_tasks(&mut self, reservation: Option<ReservationIndex>) {
         for (position, task) in self.scenario.tasks.iter().enumerate() {
             if task.reservation == reservation {
-                let id = self
-                    .memory
-                    .add_task(reservation.map(|index| self.reservations[index.get()]))
-                    .unwrap();
+                let pool = plan::pinning(task).map(|settings| self.memory.open_pinned_pool(settings).unwrap());
+                self.pools.push((position, pool));
+                let id = match pool {
+                    Some(pool) => self.memory.add_pinned_task(pool).unwrap(),
+                    None => self
+                        .memory
+                        .add_task(reservation.map(|index| self.reservations[index.get()]))
+                        .unwrap(),
+                };
                 self.tasks[position] = Some(id);
                 for region in 0..self.objects.len() {
                     if task.accesses.iter().any(|step| step.region.get() == region) {
@@ -137,8 +147,30 @@ impl<'a> Naive<'a> {
                         self.mappings.insert((position, region), mapping);
                     }
                 }
+                self.add_restorer(position, pool);
             }
         }
+    }
+
+    /// Who restores comes behind the scenario's tasks.
+    fn add_restorer(&mut self, position: usize, pool: Option<PinnedPoolId>) {
+        let task = &self.scenario.tasks[position];
+        if task.app.is_none_or(|app| app.restore == 0) {
+            return;
+        }
+        let id = self.memory.add_restorer(pool.unwrap()).unwrap();
+        self.restorers.insert(position, self.tasks.len());
+        for region in 0..self.objects.len() {
+            if task.accesses.iter().any(|step| step.region.get() == region) {
+                let mapping = self.memory.map(id, self.objects[region]).unwrap();
+                self.mappings.insert((self.tasks.len(), region), mapping);
+            }
+        }
+        self.tasks.push(Some(id));
+    }
+
+    fn pool(&self, task: usize) -> Option<PinnedPoolId> {
+        self.pools.iter().find(|(position, _)| *position == task).unwrap().1
     }
 
     fn lock(&mut self, index: ReservationIndex, id: ReservationId) {
@@ -270,6 +302,26 @@ impl<'a> Naive<'a> {
         }
     }
 
+    fn report(&mut self, task: usize, report: &JobReport) {
+        let pool = self.pool(task).unwrap();
+        let told = self.memory.handle_pinned_job_end(Instant::new(self.now), pool, report);
+        told.unwrap();
+        self.drain();
+    }
+
+    fn restore(&mut self, task: usize) {
+        let pool = self.pool(task).unwrap();
+        let (object, page) = self.memory.next_to_restore(pool).expect("nothing to restore");
+        let region = self.objects.iter().position(|other| *other == object).unwrap();
+        let fault = Fault {
+            mapping: self.mappings[&(self.restorers[&task], region)],
+            page,
+            access: Kind::Read,
+        };
+        self.memory.handle_fault(Instant::new(self.now), fault).unwrap();
+        self.drain();
+    }
+
     /// Replays; calls `snapshot` where counts are to be taken.
     fn replay(&mut self, schedule: &Schedule, snapshot: impl Fn(&Self)) {
         for step in &schedule.steps {
@@ -309,13 +361,31 @@ impl<'a> Naive<'a> {
                         .handle_job_end(Instant::new(self.now), self.tasks[task.get()].unwrap());
                     self.drain();
                 }
+                Step::Report { task, report } => self.report(task.get(), &report),
+                Step::Restore { task } => self.restore(task.get()),
                 Step::Snapshot => snapshot(self),
             }
             for (task, end) in std::mem::take(&mut self.ended) {
-                if end == End::Failed {
+                if end == End::Failed && task < self.held.len() {
                     self.held[task] = None;
                 }
             }
+        }
+    }
+
+    fn compare_pools(&self, outcome: &Outcome) {
+        for ((position, pool), result) in self.pools.iter().map(|pool| (pool, &outcome.result.tasks[pool.0])) {
+            let view = pool.map(|pool| self.memory.pinned_pool(pool).unwrap());
+            let pinned = view.map_or(0, |view| u64::from(view.active.get() + view.inactive.get()));
+            assert_eq!(pinned, result.pinned_pages, "task {position}");
+            let budget = view.map_or(0, |view| view.swap_budget.get());
+            assert_eq!(budget, result.swap_budget_ns, "task {position}");
+            if let Some(capacity) = result.capacity_pages {
+                assert_eq!(u64::from(view.unwrap().capacity.get()), capacity, "task {position}");
+            }
+            let restorer = self.restorers.get(position).map(|task| self.tasks[*task].unwrap());
+            let restored = restorer.map_or(0, |id| self.memory.task(id).unwrap().swap_ins);
+            assert_eq!(restored, result.restored, "task {position}");
         }
     }
 
@@ -338,6 +408,7 @@ impl<'a> Naive<'a> {
             ];
             assert_eq!(ours, theirs, "{}", result.name);
         }
+        self.compare_pools(outcome);
         for (id, result) in self.reservations.iter().zip(&outcome.result.reservations) {
             let view = self.memory.reservation(*id).unwrap();
             let ours = [

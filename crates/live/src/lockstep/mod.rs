@@ -163,6 +163,9 @@ impl Conductor<'_> {
                     request,
                     failed,
                 } => self.complete(region, page, request, failed),
+                Step::Report { .. } | Step::Restore { .. } => {
+                    Err("pinned page pools, which this engine refuses before it begins".to_owned())
+                }
                 Step::Snapshot => {
                     self.machine.pager.settle()?;
                     self.counts = Some(Counts::take(self.scenario, self.machine, false)?);

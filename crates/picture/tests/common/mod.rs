@@ -157,7 +157,12 @@ fn task() -> impl Strategy<Value = TaskRecording> {
     });
     let jobs = prop::collection::vec(job(), 0..20);
     let (spans, faults) = (prop::collection::vec(span, 0..20), prop::collection::vec(fault, 0..20));
-    (jobs, spans, faults).prop_map(|(jobs, spans, faults)| TaskRecording { jobs, spans, faults })
+    (jobs, spans, faults).prop_map(|(jobs, spans, faults)| TaskRecording {
+        jobs,
+        spans,
+        faults,
+        pinning: Vec::new(),
+    })
 }
 
 fn sample() -> impl Strategy<Value = Sample> {

@@ -4,6 +4,7 @@ use super::advice::RegionAdvice;
 use super::late::{Delays, LateJob, LateJobs};
 use super::response::Response;
 use crate::model::{Scenario, Sharing};
+use crate::pinning::Pinning;
 use serde::{Deserialize, Serialize};
 
 /// Which engine ran.
@@ -92,6 +93,21 @@ pub struct TaskResult {
     pub swap_budget_ns: u64,
     /// Pages pinned.
     pub pinned_pages: u64,
+    /// How its pages are protected without a reservation.
+    #[serde(default)]
+    pub pinning: Pinning,
+    /// Pages pinned, on average over its jobs.
+    #[serde(default)]
+    pub pinned_pages_mean: f64,
+    /// Capacity of its pinned page pool; null without one that adapts.
+    #[serde(default)]
+    pub capacity_pages: Option<u64>,
+    /// Pages brought back before a release.
+    #[serde(default)]
+    pub restored: u64,
+    /// The most pages read back from a store for one job; counted only with a pinned page pool.
+    #[serde(default)]
+    pub job_swap_ins_max: u64,
     /// Accesses that ended with an error: the page could not be read, or no frame could be had for it. Counted to the
     /// end of the run.
     pub failed_accesses: u64,
@@ -131,6 +147,7 @@ impl TaskResult {
         Self {
             name: task.name.clone(),
             class: task.class.name().to_owned(),
+            pinning: task.pinning,
             period_ns: nanoseconds(task.period),
             deadline_ns: nanoseconds(task.deadline),
             ..Self::default()

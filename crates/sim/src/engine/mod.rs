@@ -5,10 +5,13 @@
 //! given out, and last, tasks that run touch pages.
 
 mod pace;
+mod pinning;
 mod touch;
 
+use self::pinning::Restore;
+
 use freehold_core::units::PageIndex;
-use freehold_scenario::{RegionIndex, Scenario, StoreWait};
+use freehold_scenario::{RegionIndex, Scenario, StoreWait, plan};
 
 use crate::counts::Counts;
 use crate::cpu::Cpus;
@@ -39,6 +42,8 @@ pub(crate) struct Engine<'a> {
     spins: bool,
     ready: Vec<(Rank, usize)>,
     order: Vec<usize>,
+    /// Who brings pages back, in the order of [`plan::restorers`].
+    restores: Vec<Restore>,
 }
 
 impl<'a> Engine<'a> {
@@ -49,6 +54,11 @@ impl<'a> Engine<'a> {
         let runners = (0..tasks)
             .map(|task| Runner::new(scenario, task, takes_part(task), options))
             .collect();
+        let restores = plan::restorers(scenario).map(|task| {
+            let quota = scenario.tasks[task].app.map_or(0, |app| app.restore);
+            Restore::new(task, quota)
+        });
+        let restores = restores.collect();
         Ok(Self {
             world,
             runners,
@@ -63,6 +73,7 @@ impl<'a> Engine<'a> {
             spins: scenario.store.wait == StoreWait::Spin,
             ready: Vec::with_capacity(tasks),
             order: Vec::with_capacity(tasks),
+            restores,
         })
     }
 
@@ -80,6 +91,7 @@ impl<'a> Engine<'a> {
             }
             self.expire_timers();
             self.release_jobs();
+            self.restore_pages()?;
             self.touch_pages()?;
             let next = self.next_event();
             self.advance_to(next);
@@ -109,12 +121,17 @@ impl<'a> Engine<'a> {
             let Some(task) = self.cpus.running()[cpu].filter(|task| self.runners[*task].is_finished()) else {
                 continue;
             };
+            let report = self.report_of_end(task);
             self.recorder.job_end(task);
             self.world.end_job(self.now, task);
             self.hear_wakes();
+            if let Some(report) = report {
+                self.tell_report(task, report);
+            }
             if self.runners[task].end_job(self.now) {
                 self.begin_job(task);
             } else {
+                self.begin_restore(task);
                 self.reschedule = true;
             }
         }
@@ -166,11 +183,14 @@ impl<'a> Engine<'a> {
 
     fn release_jobs(&mut self) {
         for task in 0..self.runners.len() {
-            let runner = &mut self.runners[task];
-            if runner.next_release.is_none_or(|release| release > self.now) {
+            if self.runners[task].next_release.is_none_or(|release| release > self.now) {
                 continue;
             }
-            if runner.release(self.now) {
+            if let Some(report) = self.report_of_period(task) {
+                self.tell_report(task, report);
+            }
+            self.end_restore(task);
+            if self.runners[task].release(self.now) {
                 self.begin_job(task);
                 self.make_ready(task);
             }

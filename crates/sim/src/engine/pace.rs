@@ -12,6 +12,9 @@ impl Engine<'_> {
         if let Some(end) = self.world.store.next_end() {
             next = next.min(end);
         }
+        if let Some(restore) = self.next_restore() {
+            next = next.min(restore);
+        }
         for runner in &self.runners {
             next = next.min(runner.timer().unwrap_or(u64::MAX));
         }

@@ -102,7 +102,12 @@ impl Engine<'_> {
 
     fn wait(&mut self, task: usize) {
         self.recorder.begin(task);
+        let now = self.now;
         let runner = &mut self.runners[task];
+        if let Some(pinned) = &mut runner.pinned {
+            runner.account.ledger.catch_up(now);
+            pinned.begin_wait(now, runner.account.ledger.cpu());
+        }
         runner.waits = true;
         runner.suspended = !self.spins;
         if let Some(job) = &mut runner.job {
@@ -134,6 +139,10 @@ impl Engine<'_> {
 
     /// A task's wait is over.
     fn end_wait(&mut self, wake: Wake) {
+        if wake.task >= self.runners.len() {
+            self.end_restore_wait(wake);
+            return;
+        }
         self.settle_fault(wake);
         let runner = &mut self.runners[wake.task];
         runner.waits = false;
@@ -149,6 +158,25 @@ impl Engine<'_> {
 
     /// Charges what a fault cost. One that failed costs as much as a soft one, and its access is left out.
     fn settle_fault(&mut self, wake: Wake) {
+        let cost = self.cost_of(&wake);
+        self.world.log.fault_costs(wake.task, wake.end, cost);
+        let now = self.now;
+        let runner = &mut self.runners[wake.task];
+        if let Some(pinned) = &mut runner.pinned {
+            runner.account.ledger.catch_up(now);
+            pinned.end_fault(now, runner.account.ledger.cpu(), wake.end, cost);
+        }
+        if let Some(job) = &mut runner.job {
+            job.debt = job.debt.saturating_add(cost);
+        }
+        if let FaultEnd::Failed(_) = wake.end {
+            runner.account.errors += 1;
+            runner.tape.skip();
+        }
+    }
+
+    /// CPU time that a fault costs, its evictions included.
+    pub(super) fn cost_of(&self, wake: &Wake) -> u64 {
         let costs = &self.world.scenario.costs;
         let cost = match wake.end {
             FaultEnd::Mapped(Resolution::Soft | Resolution::Upgrade | Resolution::Ahead) | FaultEnd::Failed(_) => {
@@ -159,15 +187,6 @@ impl Engine<'_> {
             FaultEnd::Retry => freehold_core::units::Duration::ZERO,
         };
         let evictions = costs.eviction.get().saturating_mul(wake.evictions);
-        let cost = cost.get().saturating_add(evictions);
-        self.world.log.fault_costs(wake.task, wake.end, cost);
-        let runner = &mut self.runners[wake.task];
-        if let Some(job) = &mut runner.job {
-            job.debt = job.debt.saturating_add(cost);
-        }
-        if let FaultEnd::Failed(_) = wake.end {
-            runner.account.errors += 1;
-            runner.tape.skip();
-        }
+        cost.get().saturating_add(evictions)
     }
 }

@@ -22,6 +22,8 @@ pub struct Mix {
     pub unmanaged: bool,
     /// Tasks without a reservation.
     pub unreserved: bool,
+    /// Tasks without a reservation that have a pinned page pool.
+    pub pinning: bool,
     /// Copy-on-write views of file regions.
     pub views: bool,
     /// Several tasks in one reservation.
@@ -38,6 +40,7 @@ impl Default for Mix {
             firm: false,
             unmanaged: false,
             unreserved: true,
+            pinning: false,
             views: true,
             threads: true,
             delays: true,
@@ -54,6 +57,7 @@ impl Mix {
             firm: true,
             unmanaged: true,
             unreserved: true,
+            pinning: true,
             views: true,
             threads: true,
             delays: true,
@@ -85,6 +89,7 @@ impl Swarm {
                 firm: half(mix.firm),
                 unmanaged: half(mix.unmanaged),
                 unreserved: half(mix.unreserved),
+                pinning: half(mix.pinning),
                 views: half(mix.views),
                 threads: half(mix.threads),
                 delays: half(mix.delays),

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use freehold_core::units::{ByteLen, Duration, PAGE_SIZE, PageIndex};
-use freehold_scenario::{AccessSpec, ClassSpec, Pattern, RegionKind, RegionSpec, ScenarioSpec, TaskSpec, TraceEntry};
+use freehold_scenario::{
+    AccessSpec, AppSpec, ClassSpec, Pattern, Pinning, RegionKind, RegionSpec, ScenarioSpec, TaskSpec, TraceEntry,
+    Unpinned,
+};
 
 use super::{Swarm, pages};
 use crate::rng::Rng;
@@ -24,6 +27,38 @@ pub(super) fn tasks(rng: &mut Rng, swarm: &Swarm, spec: &mut ScenarioSpec) {
             push(rng, swarm, spec, None);
         }
     }
+    if swarm.mix.pinning {
+        for _ in 0..rng.within(1, 3) {
+            push(rng, swarm, spec, None);
+            if let Some(task) = spec.tasks.last_mut() {
+                pin(rng, task);
+            }
+        }
+    }
+}
+
+/// Gives a task without a reservation a pinned page pool, small enough to fill up.
+fn pin(rng: &mut Rng, task: &mut TaskSpec) {
+    let period = task.period.map_or(1_000_000, Duration::get);
+    task.period = Some(Duration::new(period));
+    task.deadline = None;
+    task.class = Some(ClassSpec::Deadline);
+    task.budget = Some(Duration::new(rng.within(1_000, period / 6)));
+    task.pinning = Some(rng.pick(&[Pinning::All, Pinning::App, Pinning::App, Pinning::AppNoBudget]));
+    if !task.pinning.is_some_and(Pinning::adapts) || rng.one_in(6) {
+        return;
+    }
+    task.app = Some(AppSpec {
+        capacity: pages(rng.pick(&[1, 2, 5, 20, 100])),
+        alpha: rng.pick(&[0.1, 0.9, 1.0]),
+        beta: rng.pick(&[0.5, 0.9, 0.98]),
+        gamma: rng.pick(&[1, 2, 4]),
+        lambda: rng.pick(&[0.2, 0.8, 1.0]),
+        unpinned: rng.pick(&[Unpinned::Text, Unpinned::Listing]),
+        memory_share: rng.one_in(2),
+        steady: rng.one_in(2),
+        restore: rng.pick(&[0, 0, 1, 10]),
+    });
 }
 
 fn push(rng: &mut Rng, swarm: &Swarm, spec: &mut ScenarioSpec, reservation: Option<String>) {

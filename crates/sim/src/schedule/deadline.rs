@@ -7,7 +7,10 @@ use freehold_scenario::Task;
 /// The server of one task.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
+    /// Of the present period.
     budget: u64,
+    /// From the next period on.
+    next_budget: u64,
     relative: u64,
     period: u64,
     left: u64,
@@ -24,6 +27,7 @@ impl Server {
         let budget = task.budget.map_or(relative, Duration::get).clamp(1, relative);
         Self {
             budget,
+            next_budget: budget,
             relative,
             period,
             left: 0,
@@ -66,7 +70,7 @@ impl Server {
     fn start_period(&mut self, now: u64) {
         self.begun = true;
         self.deadline = now.saturating_add(self.relative);
-        self.left = self.budget;
+        self.refill();
     }
 
     /// Whether what is left, used up by the deadline, would exceed budget / relative deadline.
@@ -78,6 +82,20 @@ impl Server {
 
     fn next_period(&self) -> u64 {
         (self.deadline - self.relative.min(self.deadline)).saturating_add(self.period)
+    }
+
+    fn refill(&mut self) {
+        self.budget = self.next_budget;
+        self.left = self.budget;
+    }
+
+    /// As `sched_setattr`: from the next period on.
+    pub(crate) fn set_budget(&mut self, budget: u64) {
+        self.next_budget = budget.clamp(1, self.relative);
+    }
+
+    pub(crate) fn budget(&self) -> u64 {
+        self.budget
     }
 
     pub(crate) fn consume(&mut self, time: u64) {
@@ -105,7 +123,7 @@ impl Server {
     pub(crate) fn replenish(&mut self, now: u64) {
         self.throttled_until = None;
         self.deadline = self.deadline.saturating_add(self.period);
-        self.left = self.budget;
+        self.refill();
         if self.deadline <= now {
             self.start_period(now);
         }
@@ -124,6 +142,7 @@ mod tests {
     fn server(budget: u64, relative: u64, period: u64) -> Server {
         Server {
             budget,
+            next_budget: budget,
             relative,
             period,
             left: 0,
@@ -167,6 +186,24 @@ mod tests {
         assert_eq!(server.throttled_until(), Some(15));
         server.replenish(15);
         assert_eq!((server.left, server.runs_until()), (4, Some(25)));
+    }
+
+    #[test]
+    fn a_new_budget_holds_from_the_next_period() {
+        let mut server = server(4, 10, 10);
+        server.wake(0);
+        server.set_budget(6);
+        assert_eq!((server.left, server.budget()), (4, 4));
+        server.consume(4);
+        server.throttle(4);
+        server.replenish(10);
+        assert_eq!((server.left, server.budget()), (6, 6));
+        // Never more than fits before the deadline.
+        server.set_budget(99);
+        server.consume(6);
+        server.throttle(16);
+        server.replenish(20);
+        assert_eq!(server.left, 10);
     }
 
     #[test]

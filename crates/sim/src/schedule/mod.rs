@@ -97,6 +97,21 @@ impl Policy {
         true
     }
 
+    /// CPU time of one period from the next on; only a deadline task has a budget to change.
+    pub(crate) fn set_budget(&mut self, budget: u64) {
+        if let Self::Deadline(server) = self {
+            server.set_budget(budget);
+        }
+    }
+
+    /// CPU time of the present period, where that is limited.
+    pub(crate) fn budget(&self) -> Option<u64> {
+        match self {
+            Self::Deadline(server) => Some(server.budget()),
+            Self::Fifo(_) | Self::BestEffort(_) => None,
+        }
+    }
+
     /// When its class wants to be called.
     pub(crate) fn timer(&self) -> Option<u64> {
         match self {

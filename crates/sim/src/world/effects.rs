@@ -93,7 +93,11 @@ impl World<'_> {
             Effect::WriteBack { page, holder } => self.evict(now, page, holder, true),
             Effect::Discard { page, holder } => self.evict(now, page, holder, false),
             Effect::Take { from, to } => self.take(now, from, to),
-            Effect::Transfer { .. } | Effect::Locked { .. } | Effect::SetBudget { .. } => {}
+            Effect::Transfer { .. } | Effect::Locked { .. } => {}
+            Effect::SetBudget { pool, budget } => {
+                let task = self.names.pool_of.get(pool.index()).copied();
+                self.budgets.extend(task.map(|task| (task, budget.get())));
+            }
             Effect::LockFailed { .. } => self.lock_failed = true,
         }
     }

@@ -6,6 +6,7 @@
 //! Only fills from the store and write-backs take time.
 
 mod effects;
+mod pinning;
 mod setup;
 mod urgency;
 
@@ -14,9 +15,9 @@ use std::collections::VecDeque;
 use freehold_core::Memory;
 use freehold_core::effect::{FaultFailure, Resolution, Source};
 use freehold_core::fact::{Access, Fault, PageRef, Request};
-use freehold_core::id::{MappingId, ObjectId, ReservationId, TaskId};
+use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId};
 use freehold_core::units::{Instant, PageIndex};
-use freehold_scenario::{ReservationIndex, Scenario};
+use freehold_scenario::Scenario;
 
 use crate::error::SimError;
 use crate::event_log::EventLog;
@@ -99,7 +100,7 @@ struct Pending {
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     pub(crate) objects: Vec<ObjectId>,
-    /// `None` where the task takes no part.
+    /// `None` where the task takes no part. Behind the scenario's tasks come those that restore pages for some of them.
     pub(crate) tasks: Vec<Option<TaskId>>,
     /// By task and region.
     mappings: Vec<Vec<Option<MappingId>>>,
@@ -111,6 +112,10 @@ pub(crate) struct Names {
     /// Task and region.
     mapped_by: Vec<Option<(usize, usize)>>,
     reservation_of: Vec<usize>,
+    /// By task; `None` without one.
+    pub(crate) pools: Vec<Option<PinnedPoolId>>,
+    /// By the core's slots.
+    pool_of: Vec<usize>,
 }
 
 pub(crate) struct World<'a> {
@@ -130,6 +135,8 @@ pub(crate) struct World<'a> {
     events: Vec<Option<usize>>,
     /// Faults that ended, in order; the engine takes them out.
     pub(crate) wakes: VecDeque<Wake>,
+    /// CPU budgets that changed: whose, and to what; the engine takes them out.
+    pub(crate) budgets: VecDeque<(usize, u64)>,
     /// Before tasks are released everything is answered at once.
     setting_up: bool,
     /// The task whose fault is being handled.
@@ -177,7 +184,7 @@ impl World<'_> {
         }
         self.note_begin(task, touch, access, again);
         let refused = |reason: String| SimError::Fault {
-            task: self.scenario.tasks[task].name.clone(),
+            task: pinning::name_of(self.scenario, task),
             region: self.scenario.regions[region].name.clone(),
             page: PageIndex::new(page),
             reason,
@@ -224,14 +231,14 @@ impl World<'_> {
         if !again {
             self.events[task] = None;
         }
-        let reservation = self.scenario.tasks[task].reservation.map(ReservationIndex::get);
+        let reservation = self.reservation_of_task(task);
         if let (Some(reservation), None, true) = (reservation, self.events[task], access != Access::Upgrade) {
             self.events[task] = self.sequences.begin_fault(reservation, touch.region, touch.page);
         }
     }
 
     fn note_end(&mut self, task: usize, pending: Pending, end: FaultEnd) {
-        let reservation = self.scenario.tasks[task].reservation.map(ReservationIndex::get);
+        let reservation = self.reservation_of_task(task);
         if let (Some(reservation), Some(number), FaultEnd::Mapped(resolution)) = (reservation, self.events[task], end) {
             let others = self
                 .physical
@@ -259,15 +266,11 @@ impl World<'_> {
         if self.store.outstanding() > 0 {
             return;
         }
-        for (task, pending) in self.scenario.tasks.iter().zip(&self.pending) {
+        for (task, pending) in self.pending.iter().enumerate() {
             if let Some(Pending { region, page, .. }) = pending {
+                let name = pinning::name_of(self.scenario, task);
                 let region = &self.scenario.regions[*region].name;
-                let what = || {
-                    format!(
-                        "{} waits for page {page} of {region}, and nothing is under way",
-                        task.name
-                    )
-                };
+                let what = || format!("{name} waits for page {page} of {region}, and nothing is under way");
                 self.laws.report(now, Oracle::Liveness, what);
             }
         }

@@ -21,12 +21,7 @@ const CHECKED_CLOSELY: u64 = 1024;
 impl<'a> World<'a> {
     /// Everything in place for time 0.
     pub(crate) fn new(scenario: &'a Scenario, options: &Options) -> Result<Self, SimError> {
-        if let Some(task) = scenario.tasks.iter().find(|task| task.pinning.pins()) {
-            return Err(SimError::Pinning {
-                task: task.name.clone(),
-                pinning: task.pinning.name(),
-            });
-        }
+        let actors = scenario.tasks.len() + plan::restorers(scenario).count();
         let injector = scenario.faults.map(|faults| Injector::new(faults, scenario.seed));
         let mut world = Self {
             scenario,
@@ -40,9 +35,10 @@ impl<'a> World<'a> {
             log: EventLog::default(),
             counts: StoreCounts::default(),
             answers: std::collections::VecDeque::new(),
-            pending: vec![None; scenario.tasks.len()],
-            events: vec![None; scenario.tasks.len()],
+            pending: vec![None; actors],
+            events: vec![None; actors],
             wakes: std::collections::VecDeque::new(),
+            budgets: std::collections::VecDeque::new(),
             setting_up: true,
             cause: None,
             lock_failed: false,
@@ -51,8 +47,9 @@ impl<'a> World<'a> {
         };
         let takes_part = |reservation: Option<ReservationIndex>| options.only.is_none() || reservation == options.only;
         world.names.reservations = vec![None; scenario.reservations.len()];
-        world.names.tasks = vec![None; scenario.tasks.len()];
-        world.names.mappings = vec![vec![None; scenario.regions.len()]; scenario.tasks.len()];
+        world.names.pools = vec![None; scenario.tasks.len()];
+        world.names.tasks = vec![None; actors];
+        world.names.mappings = vec![vec![None; scenario.regions.len()]; actors];
         world.create_objects()?;
         for position in 0..scenario.reservations.len() {
             let index = ReservationIndex::new(narrow(position));
@@ -121,7 +118,10 @@ impl<'a> World<'a> {
                 task: task.name.clone(),
                 reason,
             };
-            let id = self.memory.add_task(id).map_err(refused)?;
+            let id = match self.add_pinned_task(position)? {
+                Some(id) => id,
+                None => self.memory.add_task(id).map_err(refused)?,
+            };
             enter(&mut self.names.task_of, id.index(), Some(position));
             self.names.tasks[position] = Some(id);
             for region in plan::mapped_regions(self.scenario, position) {
@@ -131,6 +131,7 @@ impl<'a> World<'a> {
                 self.tables.add(self.scenario, position, region);
             }
             self.carry_out(0);
+            self.add_restorer(position)?;
         }
         Ok(())
     }
@@ -208,7 +209,7 @@ fn narrow(position: usize) -> u16 {
 }
 
 /// Writes to a row of a table indexed by one of the core's slots.
-fn enter<T: Clone + Default>(table: &mut Vec<T>, slot: usize, value: T) {
+pub(super) fn enter<T: Clone + Default>(table: &mut Vec<T>, slot: usize, value: T) {
     if table.len() <= slot {
         table.resize(slot + 1, T::default());
     }

@@ -47,7 +47,7 @@ impl World<'_> {
             return Urgency::default();
         }
         if let Some(task) = self.cause {
-            return Urgency::of(&self.scenario.tasks[task]);
+            return self.urgency_of_task(task);
         }
         let reservation = self.reservation_of(holder);
         self.most_urgent(|task| self.pending[task].is_some() && self.reservation_of_task(task) == reservation)
@@ -58,7 +58,7 @@ impl World<'_> {
         let Some(pending) = self.pending[task].filter(|_| !self.store.has_free_channel()) else {
             return;
         };
-        let urgency = Urgency::of(&self.scenario.tasks[task]);
+        let urgency = self.urgency_of_task(task);
         let (region, base) = (pending.region, self.base_of(pending.region));
         let of_page = |ticket: &super::Ticket| {
             ticket.page.page().get() == pending.page && (ticket.region == region || Some(ticket.region) == base)
@@ -90,7 +90,14 @@ impl World<'_> {
         self.scenario.regions[region].copy_of.map(RegionIndex::get)
     }
 
-    fn reservation_of_task(&self, task: usize) -> Option<usize> {
-        self.scenario.tasks[task].reservation.map(ReservationIndex::get)
+    /// Who restores is the least urgent.
+    fn urgency_of_task(&self, task: usize) -> Urgency {
+        self.scenario.tasks.get(task).map(Urgency::of).unwrap_or_default()
+    }
+
+    /// Who restores has no reservation.
+    pub(super) fn reservation_of_task(&self, task: usize) -> Option<usize> {
+        let task = self.scenario.tasks.get(task)?;
+        task.reservation.map(ReservationIndex::get)
     }
 }
