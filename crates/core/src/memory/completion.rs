@@ -289,7 +289,8 @@ impl Memory {
         self.call_for_service(holder);
     }
 
-    /// A periodic task has ended a job. Nothing depends on it yet; it is where pinned pools will be judged.
+    /// A periodic task without pinned pages has ended a job. Nothing depends on it; a pinned page pool is judged by
+    /// [`handle_pinned_job_end`](Self::handle_pinned_job_end).
     pub fn handle_job_end(&mut self, now: Instant, task: TaskId) {
         let known = self.tasks.get(task.index(), task.generation()).is_some();
         debug_assert!(known, "a job of a task that is gone");
