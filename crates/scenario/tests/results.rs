@@ -119,6 +119,7 @@ fn reproduce_keeps_the_contract() {
         what: "{τ1,τ2} spc".into(),
         paper,
         ours: 3328.0,
+        interval: None,
         unit: "pages".into(),
         claim: "equal".into(),
         holds,

@@ -44,6 +44,7 @@ pub(super) fn row(
         what,
         paper: paper.map(number),
         ours,
+        interval: None,
         unit: unit.to_owned(),
         claim: name.to_owned(),
         holds,

@@ -91,6 +91,7 @@ fn shown(what: String, unit: &str, paper: Option<f64>, ours: f64) -> ReproduceRo
         what,
         paper,
         ours,
+        interval: None,
         unit: unit.to_owned(),
         claim: "shown".to_owned(),
         holds: true,

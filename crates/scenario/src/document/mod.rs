@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use toml::de::DeTable;
+use trace::Traces;
 use tree::{Lines, Origin, Table, Value, get};
 
 /// The largest scenario file, in bytes.
@@ -36,6 +37,7 @@ pub struct Document {
     file: String,
     root: Table,
     sets: Vec<String>,
+    traces: &'static [(&'static str, &'static str)],
 }
 
 impl Document {
@@ -95,7 +97,14 @@ impl Document {
             file: file.to_owned(),
             root,
             sets: Vec::new(),
+            traces: &[],
         })
+    }
+
+    /// The same document, its traces taken from these pairs of name and text, and only others from files.
+    #[must_use]
+    pub fn with_traces(self, traces: &'static [(&'static str, &'static str)]) -> Self {
+        Self { traces, ..self }
     }
 
     /// Applies one override, `key=value`. The address is a path of keys, with names for regions, reservations and
@@ -125,7 +134,11 @@ impl Document {
     /// The first rule that does not hold, with file, line and key, or with the override to blame.
     pub fn scenario(&self) -> Result<Scenario, Error> {
         let directory = Path::new(&self.file).parent().unwrap_or(Path::new(""));
-        let scenario = read::scenario(&self.root, directory).and_then(resolve);
+        let traces = Traces {
+            directory,
+            built_in: self.traces,
+        };
+        let scenario = read::scenario(&self.root, &traces).and_then(resolve);
         scenario.map_err(|fault| self.place(fault))
     }
 

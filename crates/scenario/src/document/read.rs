@@ -2,6 +2,7 @@
 
 use super::schema::{ACCESS, APP, COSTS, FAULTS, LOCK, MACHINE, MEMORY, REGION, RESERVATION, ROOT, SWAP, TASK};
 use super::section::Section;
+use super::trace::Traces;
 use super::tree::{Node, Value};
 use crate::error::Fault;
 use crate::model::{Costs, Faults, Pattern, RegionKind, ReservationKind, Sharing, StoreKind};
@@ -9,12 +10,11 @@ use crate::pinning::{AppSpec, Pinning, Unpinned};
 use crate::spec::{AccessSpec, ClassSpec, LockSpec, MemorySpec, RegionSpec, ReservationSpec, ScenarioSpec, TaskSpec};
 use crate::wait::StoreWait;
 use freehold_core::units::Duration;
-use std::path::Path;
 
 const SHARING: [Sharing; 4] = [Sharing::None, Sharing::Spc, Sharing::Spel, Sharing::Auto];
 
-/// Reads a whole document. Trace files are looked for in `directory`.
-pub(super) fn scenario(table: &[(String, Node)], directory: &Path) -> Result<ScenarioSpec, Fault> {
+/// Reads a whole document. Trace files come from `traces`.
+pub(super) fn scenario(table: &[(String, Node)], traces: &Traces<'_>) -> Result<ScenarioSpec, Fault> {
     let root = Section::new(String::new(), table, ROOT)?;
     let name = root.required("name", root.text("name")?, "\"…\"")?;
     let duration = root.required("duration", root.time("duration")?, "\"10s\"")?;
@@ -48,7 +48,7 @@ pub(super) fn scenario(table: &[(String, Node)], directory: &Path) -> Result<Sce
     let tasks = root.tables("task", TASK)?;
     spec.tasks = tasks
         .iter()
-        .map(|section| task(section, directory))
+        .map(|section| task(section, traces))
         .collect::<Result<_, _>>()?;
     Ok(spec)
 }
@@ -147,7 +147,7 @@ fn lock(section: &Section<'_>) -> Result<LockSpec, Fault> {
     })
 }
 
-fn task(section: &Section<'_>, directory: &Path) -> Result<TaskSpec, Fault> {
+fn task(section: &Section<'_>, traces: &Traces<'_>) -> Result<TaskSpec, Fault> {
     let words = Pinning::ALL.map(|pinning| (pinning.name(), pinning));
     let accesses = section.tables("access", ACCESS)?;
     Ok(TaskSpec {
@@ -166,7 +166,7 @@ fn task(section: &Section<'_>, directory: &Path) -> Result<TaskSpec, Fault> {
         compute: section.time("compute")?.unwrap_or_default(),
         accesses: accesses
             .iter()
-            .map(|access| self::access(access, directory))
+            .map(|access| self::access(access, traces))
             .collect::<Result<_, _>>()?,
     })
 }
@@ -216,7 +216,7 @@ enum Word {
     Trace,
 }
 
-fn access(section: &Section<'_>, directory: &Path) -> Result<AccessSpec, Fault> {
+fn access(section: &Section<'_>, traces: &Traces<'_>) -> Result<AccessSpec, Fault> {
     let words = [
         ("sequential", Word::Sequential),
         ("random", Word::Random),
@@ -241,13 +241,13 @@ fn access(section: &Section<'_>, directory: &Path) -> Result<AccessSpec, Fault> 
     }
     Ok(AccessSpec {
         region: section.required("region", section.text("region")?, "\"…\"")?,
-        pattern: pattern(word, section, directory)?,
+        pattern: pattern(word, section, traces)?,
         amount: section.size("amount")?,
         write: section.flag("write")?.unwrap_or(false),
     })
 }
 
-fn pattern(word: Word, section: &Section<'_>, directory: &Path) -> Result<Pattern, Fault> {
+fn pattern(word: Word, section: &Section<'_>, traces: &Traces<'_>) -> Result<Pattern, Fault> {
     Ok(match word {
         Word::Sequential => Pattern::Sequential,
         Word::Random => Pattern::Random,
@@ -260,7 +260,7 @@ fn pattern(word: Word, section: &Section<'_>, directory: &Path) -> Result<Patter
         },
         Word::Trace => {
             let file = section.required("file", section.text("file")?, "\"pages.txt\"")?;
-            let entries = super::trace::load(directory, &file).map_err(|message| section.fault("file", message))?;
+            let entries = traces.load(&file).map_err(|message| section.fault("file", message))?;
             Pattern::Trace { file, entries }
         }
     })

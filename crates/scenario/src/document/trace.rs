@@ -10,8 +10,27 @@ use std::sync::Arc;
 /// The largest trace file, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Reads a trace file. Errors are sentences that name the file and the line.
-pub(super) fn load(directory: &Path, name: &str) -> Result<Arc<[TraceEntry]>, String> {
+/// Where a document's trace files are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traces<'a> {
+    /// Beside the scenario file.
+    pub(super) directory: &'a Path,
+    /// Those that are part of the program, by the names under which scenarios ask for them: these come first.
+    pub(super) built_in: &'a [(&'a str, &'a str)],
+}
+
+impl Traces<'_> {
+    /// Reads a trace. Errors are sentences that name the file and the line.
+    pub(super) fn load(&self, name: &str) -> Result<Arc<[TraceEntry]>, String> {
+        match self.built_in.iter().find(|(known, _)| *known == name) {
+            Some((_, text)) => parse(text).map_err(|(line, message)| format!("{name}:{line}: {message}")),
+            None => read(self.directory, name),
+        }
+    }
+}
+
+/// Reads a trace file.
+fn read(directory: &Path, name: &str) -> Result<Arc<[TraceEntry]>, String> {
     let path = directory.join(name);
     // A pipe or a device could block for ever or never end.
     match std::fs::metadata(&path) {
@@ -65,6 +84,17 @@ fn parse(text: &str) -> Result<Arc<[TraceEntry]>, (u32, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_built_in_comes_first() {
+        let traces = Traces {
+            directory: Path::new("/nowhere"),
+            built_in: &[("a.txt", "7\n8 w"), ("b.txt", "x")],
+        };
+        assert_eq!(traces.load("a.txt").unwrap().len(), 2);
+        assert!(traces.load("b.txt").unwrap_err().starts_with("b.txt:1: "));
+        assert!(traces.load("c.txt").unwrap_err().contains("cannot be read"));
+    }
 
     #[test]
     fn lines() {

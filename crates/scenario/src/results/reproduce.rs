@@ -29,7 +29,14 @@ pub struct ReproduceRow {
     /// Ours.
     #[serde(serialize_with = "number::serialize")]
     pub ours: f64,
-    /// The unit of both.
+    /// Half the width of the 95 % confidence interval of ours, a mean over seeds; left out where there was one run.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "number::serialize_option"
+    )]
+    pub interval: Option<f64>,
+    /// The unit of all three.
     pub unit: String,
     /// What is claimed of them, such as `equal`.
     pub claim: String,
@@ -59,10 +66,14 @@ impl ReproduceResult {
         for row in &self.rows {
             let paper = row.paper.map_or_else(|| "-".to_owned(), number::show);
             let holds = if row.holds { "yes" } else { "NO" }.to_owned();
+            let ours = match row.interval {
+                Some(interval) => format!("{} ± {}", number::show(row.ours), number::show(interval)),
+                None => number::show(row.ours),
+            };
             table.row([
                 row.what.clone(),
                 paper,
-                number::show(row.ours),
+                ours,
                 row.unit.clone(),
                 row.claim.clone(),
                 holds,
