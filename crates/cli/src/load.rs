@@ -51,6 +51,20 @@ pub(crate) fn embedded(name: &str, text: &str, sets: &[String]) -> Result<Scenar
     resolve(Document::parse(text, name).map_err(input)?, sets, name)
 }
 
+/// As [`embedded`], with the traces that are part of the command.
+///
+/// # Errors
+/// As [`file()`].
+pub(crate) fn embedded_with(
+    name: &str,
+    text: &str,
+    traces: &'static [(&'static str, &'static str)],
+    sets: &[String],
+) -> Result<Scenario, Failure> {
+    let document = Document::parse(text, name).map_err(input)?;
+    resolve(document.with_traces(traces), sets, name)
+}
+
 fn resolve(mut document: Document, sets: &[String], file: &str) -> Result<Scenario, Failure> {
     sets.iter().try_for_each(|set| document.apply_set(set)).map_err(input)?;
     let scenario = document.scenario().map_err(input)?;

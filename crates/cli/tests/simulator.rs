@@ -226,6 +226,49 @@ fn the_paper_is_reproduced() {
 }
 
 #[test]
+fn a_figure_of_pinning_is_drawn_from_the_models() {
+    let output = run(&[
+        "reproduce",
+        "app-fig6",
+        "--seeds",
+        "1",
+        "--duration",
+        "2200ms",
+        "--json",
+    ]);
+    let report = document(&output);
+    let rows = report["rows"].as_array().expect("rows");
+    let find = |what: &str| {
+        let found = rows
+            .iter()
+            .find(|row| row["what"].as_str().is_some_and(|name| name.starts_with(what)));
+        found.unwrap_or_else(|| panic!("{what}: {rows:?}")).clone()
+    };
+    // Each is there with a number, and the status says whether every claim holds.
+    for policy in ["none", "app-no-budget", "app"] {
+        let row = find(&format!("{policy}: misses of ranger"));
+        assert!(
+            row["ours"]
+                .as_f64()
+                .is_some_and(|misses| (0.0..=100.0).contains(&misses)),
+            "{row}"
+        );
+    }
+    let fewer = find("app: fewer misses");
+    assert_eq!(
+        fewer["holds"],
+        fewer["ours"].as_f64() >= fewer["paper"].as_f64(),
+        "{fewer}"
+    );
+    let holds = rows.iter().all(|row| row["holds"] == true);
+    assert_eq!(status(&output), i32::from(!holds), "{}", stderr(&output));
+
+    let live = run(&["reproduce", "app-fig6", "--engine", "live"]);
+    assert_eq!(status(&live), 2, "{}", stderr(&live));
+    assert!(stderr(&live).contains("app-* are simulated"), "{}", stderr(&live));
+}
+
+#[test]
 fn a_signal_stops_cleanly() {
     for signal in [Signal::INT, Signal::TERM] {
         let file = "scenarios/best-effort-neighbour.toml";

@@ -16,6 +16,26 @@ files![
     "spc-table3-11.toml",
     "spc-table3-12.toml",
     "spc-table3-22.toml",
+    "app/mplayer.toml",
+    "app/opencv.toml",
+    "app/ranger.toml",
+    "app/three.toml",
+];
+
+/// The traces that the models of `app/` name.
+pub(super) const TRACES: &[(&str, &str)] = &[
+    (
+        "mplayer-core.txt",
+        include_str!("../../../../experiments/app/mplayer-core.txt"),
+    ),
+    (
+        "opencv-core.txt",
+        include_str!("../../../../experiments/app/opencv-core.txt"),
+    ),
+    (
+        "ranger-core.txt",
+        include_str!("../../../../experiments/app/ranger-core.txt"),
+    ),
 ];
 
 /// The text of a file.

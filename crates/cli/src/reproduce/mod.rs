@@ -1,5 +1,6 @@
 //! `freehold reproduce`: the paper's experiments, its figures beside ours.
 
+mod app;
 mod claim;
 mod fig11;
 mod fig3;
@@ -28,7 +29,7 @@ use claim::{Claim, row};
 /// Options of `freehold reproduce`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The experiments, or `all`: those with real programs are in it with `--engine live`
+    /// The experiments, or `all`: without app-*, which take minutes; those with real programs with `--engine live`
     #[arg(value_name = "LIST", default_value = "all", value_delimiter = ',')]
     names: Vec<String>,
     #[command(flatten)]
@@ -45,9 +46,26 @@ pub(crate) struct Arguments {
     /// Of the three movie players, instead of the smallest ones, which takes minutes to find
     #[arg(long, value_name = "SIZE,SIZE,SIZE", value_delimiter = ',', num_args = 1)]
     reservations: Option<Vec<String>>,
+    /// Of app-*: with how many seeds, from 1 on, each model runs [default: 10, or fewer where that takes long]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    seeds: Option<u32>,
+    /// Of app-*: how long each run is, in virtual time
+    #[arg(long, value_name = "TIME", default_value = "12s")]
+    duration: String,
     /// Print one JSON document; for several experiments {"experiments": [..]}
     #[arg(long)]
     json: bool,
+}
+
+/// What an experiment runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Scenario files, on the engine chosen.
+    Scenarios,
+    /// Real programs, by the clock: no engine of ours has a part in that.
+    Programs,
+    /// Models of real programs, simulated with several seeds. It takes minutes, and is run by name only.
+    Models,
 }
 
 /// One experiment.
@@ -55,67 +73,94 @@ struct Experiment {
     name: &'static str,
     about: &'static str,
     files: &'static [&'static str],
-    /// Whether it runs real programs, by the clock: no engine of ours has a part in that.
-    programs: bool,
+    kind: Kind,
     run: fn(&Laboratory) -> Result<Vec<ReproduceRow>, Failure>,
 }
 
-const EXPERIMENTS: [Experiment; 8] = [
+const EXPERIMENTS: [Experiment; 12] = [
     Experiment {
         name: "spc-fig3",
         about: "execution and completion time of a task alone, and beside one that is short of frames",
         files: &["spc-fig3-alone.toml", "spc-fig3.toml"],
-        programs: false,
+        kind: Kind::Scenarios,
         run: fig3::run,
     },
     Experiment {
         name: "spc-fig8",
         about: "the smallest schedulable reservations of tau1 and tau2",
         files: &["spc-fig8-tau1.toml", "spc-fig8-tau2.toml"],
-        programs: false,
+        kind: Kind::Scenarios,
         run: fig8::run,
     },
     Experiment {
         name: "spc-table2",
         about: "what shared-page management adds to the cost of single operations",
         files: &[],
-        programs: false,
+        kind: Kind::Scenarios,
         run: table2::run,
     },
     Experiment {
         name: "spc-table3",
         about: "total physical memory of three task sets under none, spc and spel",
         files: &["spc-table3-11.toml", "spc-table3-22.toml", "spc-table3-12.toml"],
-        programs: false,
+        kind: Kind::Scenarios,
         run: table3::run,
     },
     Experiment {
         name: "spc-fig9",
         about: "tau1's misses beside tau2 under none, spc and spel",
         files: &["spc-fig9.toml"],
-        programs: false,
+        kind: Kind::Scenarios,
         run: fig9::run,
     },
     Experiment {
         name: "spc-table1",
         about: "private and shared pages of real programs, one and two instances",
         files: &[],
-        programs: true,
+        kind: Kind::Programs,
         run: table1::run,
     },
     Experiment {
         name: "spc-table4",
         about: "what three movie players use of each object they share, and whether to conserve or to lock it",
         files: &[],
-        programs: true,
+        kind: Kind::Programs,
         run: table4::run,
     },
     Experiment {
         name: "spc-fig11",
         about: "a movie player's frames while two more start, under none, spc and spel",
         files: &[],
-        programs: true,
+        kind: Kind::Programs,
         run: fig11::run,
+    },
+    Experiment {
+        name: "app-fig4",
+        about: "misses of three soft-real-time tasks, and what each policy costs the graph walk",
+        files: &["app/ranger.toml", "app/opencv.toml", "app/mplayer.toml"],
+        kind: Kind::Models,
+        run: app::fig4,
+    },
+    Experiment {
+        name: "app-fig3",
+        about: "misses of OpenCV and Ranger against the capacity of the pinned page pool",
+        files: &["app/opencv.toml", "app/ranger.toml"],
+        kind: Kind::Models,
+        run: app::fig3,
+    },
+    Experiment {
+        name: "app-fig5",
+        about: "misses and slow-down with a quarter and more of the memory taken away",
+        files: &["app/ranger.toml", "app/opencv.toml", "app/mplayer.toml"],
+        kind: Kind::Models,
+        run: app::fig5,
+    },
+    Experiment {
+        name: "app-fig6",
+        about: "the three soft-real-time tasks together beside the graph walk",
+        files: &["app/three.toml"],
+        kind: Kind::Models,
+        run: app::fig6,
     },
 ];
 
@@ -133,6 +178,8 @@ pub(crate) struct Laboratory {
     session: Session,
     clips: Clips,
     reservations: Option<Vec<String>>,
+    seeds: Option<u32>,
+    duration: String,
 }
 
 impl Laboratory {
@@ -151,6 +198,16 @@ impl Laboratory {
         self.reservations.as_deref()
     }
 
+    /// With how many seeds a model is run, this many by default.
+    pub(crate) fn seeds(&self, default: u32) -> u32 {
+        self.seeds.unwrap_or(default)
+    }
+
+    /// How long a model is run.
+    pub(crate) fn duration(&self) -> &str {
+        &self.duration
+    }
+
     /// Reads one of the files that are part of the command.
     ///
     /// # Errors
@@ -166,10 +223,18 @@ impl Laboratory {
     /// # Errors
     /// A broken law, a run that failed or was stopped.
     pub(crate) fn run(&self, file: &str, sets: &[&str]) -> Result<Outcome, Failure> {
-        let outcome = self.session.run(&self.scenario(file, sets)?)?;
-        let shown = || [file].iter().chain(sets).copied().collect::<Vec<_>>().join(" --set ");
+        let shown = [file].iter().chain(sets).copied().collect::<Vec<_>>().join(" --set ");
+        self.run_scenario(&self.scenario(file, sets)?, &shown)
+    }
+
+    /// Runs a scenario, named `shown` in errors; every law must hold.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(crate) fn run_scenario(&self, scenario: &freehold_scenario::Scenario, shown: &str) -> Result<Outcome, Failure> {
+        let outcome = self.session.run(scenario)?;
         if let Some(law) = outcome.broken_laws().next() {
-            return Err(Failure::Law(format!("{}: {law}", shown())));
+            return Err(Failure::Law(format!("{shown}: {law}")));
         }
         if outcome.stopped {
             return Err(Failure::Stopped);
@@ -203,14 +268,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         session: Session::start(&arguments.engine)?,
         clips: Clips::new(&arguments.clips),
         reservations: arguments.reservations.clone(),
+        seeds: arguments.seeds,
+        duration: arguments.duration.clone(),
     };
     let mut reports = Vec::new();
     for experiment in wanted {
         let rows = (experiment.run)(&laboratory)?;
-        let engine = if experiment.programs {
-            Engine::Live
-        } else {
-            laboratory.session.engine()
+        let engine = match experiment.kind {
+            Kind::Programs => Engine::Live,
+            Kind::Scenarios | Kind::Models => laboratory.session.engine(),
         };
         let engine = engine.into();
         let report = ReproduceResult {
@@ -237,9 +303,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
 /// The experiments named. `all` are those that the engine has a part in; a live machine has real programs too.
 fn choose(names: &[String], engine: Engine) -> Result<Vec<&'static Experiment>, Failure> {
     if names.iter().any(|name| name == "all") {
-        let all = EXPERIMENTS
-            .iter()
-            .filter(|experiment| engine == Engine::Live || !experiment.programs);
+        let all = EXPERIMENTS.iter().filter(|experiment| match experiment.kind {
+            Kind::Scenarios => true,
+            Kind::Programs => engine == Engine::Live,
+            Kind::Models => false,
+        });
         return Ok(all.collect());
     }
     let find = |name: &String| {

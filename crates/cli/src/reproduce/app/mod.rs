@@ -1,0 +1,232 @@
+//! The experiments of paper 001, Adaptive Page Pinning, on models of its workloads (`experiments/app`).
+//!
+//! Each model runs with several seeds; rows carry the mean and its confidence interval. Differences are between means.
+//! The models were committed before any policy was measured with them: a claim that does not hold is shown as such.
+
+mod fig3;
+mod fig4;
+mod fig5;
+mod fig6;
+mod sample;
+
+use super::{Laboratory, files, task_of};
+use crate::engine::Engine;
+use crate::load;
+use crate::output;
+use crate::status::Failure;
+
+pub(super) use fig3::run as fig3;
+pub(super) use fig4::run as fig4;
+pub(super) use fig5::run as fig5;
+pub(super) use fig6::run as fig6;
+use sample::{Bound, Sample, row};
+
+/// The memory-hungry neighbour.
+const HOG: &str = "hog";
+
+/// A policy, as the rows name it, and what it sets of each soft-real-time task.
+struct Policy {
+    name: &'static str,
+    sets: &'static [&'static str],
+}
+
+const NONE: Policy = Policy {
+    name: "none",
+    sets: &["pinning=none"],
+};
+const ALL: Policy = Policy {
+    name: "all",
+    sets: &["pinning=all"],
+};
+const APP: Policy = Policy {
+    name: "app",
+    sets: &["pinning=app"],
+};
+const APP_NO_BUDGET: Policy = Policy {
+    name: "app-no-budget",
+    sets: &["pinning=app-no-budget"],
+};
+
+/// What the runs of one model under one policy gave, each over seeds.
+struct Measured {
+    /// Misses of each soft-real-time task, in per cent of its jobs.
+    misses: Vec<Sample>,
+    /// Pages pinned for all of them, on average over jobs.
+    pinned: Sample,
+    /// Jobs that the neighbour finished.
+    hog_jobs: Sample,
+    /// Pages read back for the neighbour.
+    hog_swap_ins: Sample,
+}
+
+impl Measured {
+    /// How much slower the neighbour is than `alone`, in per cent.
+    fn slow_down(&self, alone: &Measured) -> Sample {
+        let jobs = self.hog_jobs.values().iter().zip(alone.hog_jobs.values());
+        Sample::new(
+            jobs.map(|(jobs, alone)| (alone / jobs.max(1.0) - 1.0) * 100.0)
+                .collect(),
+        )
+    }
+}
+
+/// One of the models, its soft-real-time tasks, and how it is run.
+struct Bench<'a> {
+    laboratory: &'a Laboratory,
+    file: &'static str,
+    tasks: &'static [&'static str],
+    seeds: u32,
+}
+
+impl<'a> Bench<'a> {
+    /// A bench for one model.
+    ///
+    /// # Errors
+    /// Another engine than the simulator.
+    fn new(
+        laboratory: &'a Laboratory,
+        file: &'static str,
+        tasks: &'static [&'static str],
+        seeds: u32,
+    ) -> Result<Self, Failure> {
+        if laboratory.session().engine() == Engine::Live {
+            let why = "app-* are simulated: the live engine does not pin pages yet; use --engine sim";
+            return Err(Failure::Input(why.to_owned()));
+        }
+        let seeds = laboratory.seeds(seeds);
+        let time = laboratory.duration();
+        output::note(&format!(
+            "freehold: {file}: {time} of virtual time, {seeds} seeds for each row"
+        ));
+        Ok(Self {
+            laboratory,
+            file,
+            tasks,
+            seeds,
+        })
+    }
+
+    /// Runs it under a policy, `more` set besides.
+    ///
+    /// # Errors
+    /// A run that failed, broke a law or was stopped.
+    fn measure(&self, policy: &Policy, more: &[String]) -> Result<Measured, Failure> {
+        let of_tasks = self
+            .tasks
+            .iter()
+            .flat_map(|task| policy.sets.iter().map(move |set| format!("task.{task}.{set}")));
+        let sets: Vec<String> = of_tasks.chain(more.iter().cloned()).collect();
+        self.run(&sets)
+    }
+
+    /// Runs the neighbour by itself: the others begin a millisecond before the end, as they must begin in the run.
+    ///
+    /// # Errors
+    /// As [`measure`](Self::measure).
+    fn alone(&self, more: &[String]) -> Result<Measured, Failure> {
+        let duration = self.laboratory.duration();
+        let whole = [format!("duration={duration}")];
+        let scenario = load::embedded_with(self.file, &self.text()?, files::TRACES, &whole)?;
+        let last = scenario.duration.get().saturating_sub(1_000_000);
+        let last = self.tasks.iter().flat_map(|task| {
+            [
+                format!("task.{task}.start={last}ns"),
+                format!("task.{task}-start.start={last}ns"),
+                format!("task.{task}-start.stop={duration}"),
+            ]
+        });
+        let sets: Vec<String> = last.chain(more.iter().cloned()).collect();
+        self.run(&sets)
+    }
+
+    fn run(&self, sets: &[String]) -> Result<Measured, Failure> {
+        let mut misses = vec![Vec::new(); self.tasks.len()];
+        let (mut pinned, mut hog_jobs, mut hog_swap_ins) = (Vec::new(), Vec::new(), Vec::new());
+        for seed in 1..=self.seeds {
+            let duration = self.laboratory.duration();
+            let common = [format!("duration={duration}"), format!("seed={seed}")];
+            let sets: Vec<String> = common.iter().chain(sets).cloned().collect();
+            let scenario = load::embedded_with(self.file, &self.text()?, files::TRACES, &sets)?;
+            let outcome = self
+                .laboratory
+                .run_scenario(&scenario, &format!("{} {}", self.file, sets.join(" ")))?;
+            let mut all_pinned = 0.0;
+            for (task, misses) in self.tasks.iter().zip(&mut misses) {
+                let Some(result) = task_of(&outcome, task) else {
+                    continue;
+                };
+                misses.push(percent(result.misses, result.jobs));
+                all_pinned += result.pinned_pages_mean;
+            }
+            pinned.push(all_pinned);
+            if let Some(hog) = task_of(&outcome, HOG) {
+                hog_jobs.push(number(hog.jobs));
+                hog_swap_ins.push(number(hog.swap_ins));
+            }
+        }
+        Ok(Measured {
+            misses: misses.into_iter().map(Sample::new).collect(),
+            pinned: Sample::new(pinned),
+            hog_jobs: Sample::new(hog_jobs),
+            hog_swap_ins: Sample::new(hog_swap_ins),
+        })
+    }
+
+    /// The model's text. A program is one process, and all its pages are its own: so the periodic task also maps what
+    /// its start touched and left, by touching one page of it per job.
+    fn text(&self) -> Result<String, Failure> {
+        let text = files::text(self.file).ok_or_else(|| Failure::Input(format!("there is no file `{}`", self.file)))?;
+        Ok(self
+            .tasks
+            .iter()
+            .fold(text.to_owned(), |text, task| own_all(&text, task)))
+    }
+}
+
+/// Puts an access to one page of the task's cold region before its first access.
+fn own_all(text: &str, task: &str) -> String {
+    const ACCESS: &str = "[[task.access]]";
+    let at = text
+        .find(&format!("name = \"{task}\"\n"))
+        .and_then(|name| Some(name + text.get(name..)?.find(ACCESS)?));
+    let Some((before, after)) = at.and_then(|at| text.split_at_checked(at)) else {
+        return text.to_owned();
+    };
+    let cold =
+        format!("{ACCESS}\nregion = \"{task}-cold\"\npattern = \"window\"\nsize = \"4KiB\"\nshift = \"0KiB\"\n\n");
+    format!("{before}{cold}{after}")
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    number(part) * 100.0 / number(whole.max(1))
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts of jobs and pages are far below 2^53")]
+fn number(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_model_gives_its_tasks_what_their_start_touched() {
+        for (file, task) in [
+            ("app/ranger.toml", "ranger"),
+            ("app/opencv.toml", "opencv"),
+            ("app/mplayer.toml", "mplayer"),
+            ("app/three.toml", "opencv"),
+        ] {
+            let text = own_all(files::text(file).unwrap(), task);
+            let scenario = load::embedded_with(file, &text, files::TRACES, &[]).unwrap();
+            let maps = |name: &str| {
+                let found = scenario.tasks.iter().find(|other| other.name == name).unwrap();
+                let mut regions: Vec<_> = found.accesses.iter().map(|access| access.region).collect();
+                regions.sort_unstable();
+                regions
+            };
+            assert_eq!(maps(task), maps(&format!("{task}-start")), "{file}");
+        }
+    }
+}
