@@ -275,7 +275,7 @@ fn introduce(client: &mut Client, address: usize, thread: u32, private: Option<i
 
 fn make_markers(client: &Client) -> Result<(), Failure> {
     let what = b"pages that mark forked children";
-    let pages = sys::anonymous(2 * PAGE, sys::PROT_READ).map_err(kernel(what))?;
+    let pages = sys::guarded(2 * PAGE, sys::PROT_READ).map_err(kernel(what))?;
     let descriptors = &client.descriptors;
     userfault::register(descriptors.private, pages, PAGE, userfault::MISSING).map_err(kernel(what))?;
     userfault::register(descriptors.shared, pages + PAGE, PAGE, userfault::MISSING).map_err(kernel(what))?;

@@ -1,5 +1,6 @@
 //! System calls by hand: nothing of the C library, no thread-local storage, no `errno`.
 
+use crate::process::PAGE;
 use core::arch::asm;
 
 /// What the kernel answered: a number of its own, or why not.
@@ -157,6 +158,16 @@ pub(crate) fn anonymous(length: usize, protection: usize) -> Answer {
     let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     // SAFETY: a new mapping, wherever there is room.
     unsafe { call(MMAP, [0, length, protection, flags, usize::MAX, 0]) }
+}
+
+/// The same behind a page that nobody may touch: the server maps zeros ahead of the program's faults, upwards, and must
+/// not run on into memory of the agent's that is registered too.
+pub(crate) fn guarded(length: usize, protection: usize) -> Answer {
+    const NONE: usize = 0;
+    let guard = anonymous(PAGE + length, NONE)?;
+    // SAFETY: the mapping is new, and nobody else knows of it.
+    unsafe { call5(MPROTECT, guard + PAGE, length, protection, 0, 0) }?;
+    Ok(guard + PAGE)
 }
 
 /// Reads on.

@@ -145,7 +145,7 @@ fn executable_staging(client: &Client) -> Option<usize> {
         return Some(there);
     }
     let protection = sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC;
-    let address = sys::anonymous(STAGED * PAGE, protection).ok()?;
+    let address = sys::guarded(STAGED * PAGE, protection).ok()?;
     // SAFETY: the memory is this library's, and nothing is in it yet.
     unsafe { sys::madvise(address, STAGED * PAGE, DONT_FORK) }.ok()?;
     register_staging(client.descriptors.mover, address).ok()?;

@@ -187,9 +187,22 @@ impl Engine {
             done += there;
             found += 1;
             if errno.is_some_and(|errno| errno != Errno::EXIST) {
+                if private {
+                    self.take_back(near, first, done, count);
+                }
                 return;
             }
         }
+    }
+
+    /// Pages that the core has granted where the program has no memory: a chunk may reach over holes, and over what is
+    /// not the program's. Nothing is in them. Kept, they would hold frames, and a forked child would be given them,
+    /// zeros where the agent's marks for forked children are for one.
+    fn take_back(&mut self, near: &Neighbours, first: u32, done: usize, count: usize) {
+        let (Ok(done), Ok(count)) = (u32::try_from(done), u32::try_from(count)) else {
+            return;
+        };
+        self.forget_private(near.object, first + done, count - done);
     }
 
     fn copy_zeros(&self, userfault: &Userfault, start: u64, count: usize, protect: bool) -> Result<(), Stopped> {
