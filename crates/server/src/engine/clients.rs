@@ -3,6 +3,7 @@
 use crate::engine::ahead::Ahead;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
+use crate::engine::near::Seen;
 use crate::engine::outbox::{About, Follow, Outbox, Outstanding};
 use crate::engine::rows::{Client, Content, Which};
 use crate::engine::slots::Slots;
@@ -44,6 +45,7 @@ impl Client {
             deferred: Vec::new(),
             kept: Vec::new(),
             pager,
+            seen: Seen::default(),
             faults: 0,
             strange: 0,
             times: Times::new(),

@@ -18,6 +18,7 @@ mod extents;
 mod faults;
 mod forks;
 mod frames;
+mod keep;
 mod keys;
 mod laws;
 mod near;
@@ -174,6 +175,8 @@ pub struct Engine {
     pager: usize,
     /// A pager thread has the engine, not the control thread.
     in_round: bool,
+    /// The thread whose fault is being served, held where it is.
+    kept: Option<keep::Kept>,
     now: Instant,
     next_key: u32,
     transfer_pages: u32,
@@ -202,9 +205,7 @@ impl Engine {
         let ends = Ends::new(cpus.len(), pages).map(Arc::new);
         let ends = ends.map_err(EngineError::system("a bell could not be made"))?;
         let store = make_store(&settings.store, pages, settings.priority, &ends)?;
-        let polls = cpus.iter().map(|_| epoll::create(epoll::CreateFlags::CLOEXEC));
-        let polls = polls.collect::<Result<_, _>>();
-        let polls: Vec<OwnedFd> = polls.map_err(EngineError::system("an epoll could not be made"))?;
+        let polls = make_polls(cpus.len()).map_err(EngineError::system("an epoll could not be made"))?;
         let mut engine = Self {
             core,
             store,
@@ -241,6 +242,7 @@ impl Engine {
             priority: settings.priority,
             pager: 0,
             in_round: false,
+            kept: None,
             now: Instant::ZERO,
             next_key: 1,
             transfer_pages: settings.frames.get().saturating_add(256),
@@ -352,6 +354,12 @@ fn limits(settings: &Settings) -> Limits {
         compared_pages: settings.compared_pages,
         shared_locks: settings.shared_locks,
     }
+}
+
+/// What each pager thread waits on.
+fn make_polls(pagers: usize) -> rustix::io::Result<Vec<OwnedFd>> {
+    let make = |_| epoll::create(epoll::CreateFlags::CLOEXEC);
+    (0..pagers).map(make).collect()
 }
 
 fn make_zeros() -> Result<Backed, EngineError> {

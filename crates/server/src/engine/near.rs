@@ -4,8 +4,13 @@
 //! A client is handed over between two steps, with the engine locked. Nothing of it is lost: what is unread in its
 //! descriptors is ready in the new pager thread's epoll from the moment it is there, and an end of a transfer that the
 //! old one is told of is as good as one told to the new, since both belong to the engine and not to a pager thread.
+//!
+//! Woken from the CPU on which it ran, a thread goes to another that is idle, where both share a cache: the scheduler
+//! sees the pager thread run and not that it is about to sleep. Each fault would then be served across CPUs, whatever
+//! pager thread serves it. So the thread is held where it is while it waits (`keep.rs`).
 
 use crate::engine::Engine;
+use crate::engine::keep::Kept;
 use crate::engine::keys::ClientId;
 use freehold_linux::ThreadId;
 use freehold_linux::sched;
@@ -14,22 +19,52 @@ use std::io::Read;
 
 /// Every one of so many first faults is looked at: a program that has just begun has not settled.
 const FIRST: u64 = 4;
-/// Then one of so many.
+/// Then one of so many, and whatever comes so many nanoseconds after the last.
 const EVERY: u64 = 64;
+const LOOK_AGAIN: u64 = 1_000_000;
 /// Longer than what `/proc` says of a thread.
 const LONGEST: usize = 1024;
 
+/// What was seen of a client's threads last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    thread: u32,
+    at: u64,
+    /// It ran on the CPU of the client's pager thread.
+    near: bool,
+}
+
 impl Engine {
     /// A thread of a client has faulted: now and then, looks where it runs, and has that CPU's pager thread serve it.
+    /// While it is served, it is held there.
     pub(super) fn stay_near(&mut self, id: ClientId, thread: u32) {
         let Some(client) = self.client(id) else { return };
-        let due = client.faults <= FIRST || client.faults.is_multiple_of(EVERY);
-        if !due || thread == client.agent_thread || client.pid == 0 {
+        if thread == client.agent_thread || client.pid == 0 {
             return;
         }
-        let pager = self.pager_near(client.pid, thread);
-        if let Some(pager) = pager.filter(|pager| *pager != client.pager) {
+        let waited = self.now.get().saturating_sub(client.seen.at) >= LOOK_AGAIN;
+        if waited || client.faults <= FIRST || client.faults.is_multiple_of(EVERY) {
+            self.look_where(id, thread);
+        }
+        let Some(client) = self.client(id) else { return };
+        let Seen { thread: seen, near, .. } = client.seen;
+        if near && seen == thread && self.kept.is_none() {
+            let cpu = self.cpus.get(client.pager).copied();
+            self.kept = cpu.and_then(|cpu| Kept::hold(thread, cpu));
+        }
+    }
+
+    fn look_where(&mut self, id: ClientId, thread: u32) {
+        let Some(client) = self.client(id) else { return };
+        let (pid, before) = (client.pid, client.pager);
+        let found = self.pager_near(pid, thread);
+        if let Some(pager) = found.filter(|pager| *pager != before) {
             self.hand_over(id, pager);
+        }
+        let at = self.now.get();
+        if let Some(client) = self.client_mut(id) {
+            let near = found == Some(client.pager);
+            client.seen = Seen { thread, at, near };
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::engine::ahead::Ahead;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, TaskKey};
+use crate::engine::near::Seen;
 use crate::engine::outbox::Outbox;
 use crate::engine::slots::Slots;
 use crate::times::Times;
@@ -142,6 +143,8 @@ pub(crate) struct Client {
     pub(crate) kept: Vec<(u64, u64)>,
     /// The pager thread that serves it.
     pub(crate) pager: usize,
+    /// Where its threads were seen.
+    pub(crate) seen: Seen,
     pub(crate) faults: u64,
     pub(crate) strange: u64,
     pub(crate) times: Times,

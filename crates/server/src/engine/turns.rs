@@ -180,6 +180,9 @@ impl Engine {
             None => self.look_again(),
         }
         self.settle();
+        if let Some(kept) = self.kept.take() {
+            kept.release();
+        }
         let more = self.bequeath();
         self.bury_orphans();
         let period = self.end_periods();
