@@ -22,6 +22,7 @@ pub mod fault;
 pub mod futex;
 pub mod hangup;
 pub mod memory;
+mod perf;
 pub mod pi_mutex;
 pub mod probe;
 pub mod process;

@@ -4,8 +4,9 @@
 //! and the kernel writes that record into the ring of that CPU only. [`Switches::take`] puts the records in order.
 
 use crate::clock::{MonotonicTime, now};
+use crate::perf::{self, Attributes};
 use crate::{Errno, PAGE_SIZE, ThreadId, sys};
-use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ffi::CString;
 use std::os::linux::fs::MetadataExt;
@@ -73,29 +74,6 @@ pub enum SwitchesError {
     #[error("context switches cannot be recorded: {0}")]
     System(Errno),
 }
-
-/// `struct perf_event_attr`, its fifth version (4.1).
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    period: u64,
-    sample: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup: u32,
-    breakpoint: u32,
-    unused: [u64; 4],
-    stack: u32,
-    clock: i32,
-    registers: u64,
-    auxiliary: u64,
-}
-
-const SIZE: u32 = 112;
-const _: () = assert!(size_of::<Attributes>() == SIZE as usize);
 
 /// One ring and the events that write to it.
 #[derive(Debug)]
@@ -297,11 +275,9 @@ fn open_event(thread: i32, cpu: i32, kind: u32, config: u64) -> Result<OwnedFd, 
     const CLOCK: u64 = 1 << 25;
     const SWITCHES: u64 = 1 << 26;
     const DUMMY: u64 = 9;
-    const CLOSE_ON_EXEC: libc::c_ulong = 8;
     let switches = if kind == 1 && config == DUMMY { SWITCHES } else { 0 };
     let attributes = Attributes {
         kind,
-        size: SIZE,
         config,
         period: 1,
         sample: IDENTIFIER_AND_TIME,
@@ -309,21 +285,7 @@ fn open_event(thread: i32, cpu: i32, kind: u32, config: u64) -> Result<OwnedFd, 
         clock: libc::CLOCK_MONOTONIC,
         ..Attributes::default()
     };
-    let no_group: libc::c_int = -1;
-    // SAFETY: the structure is as long as it says, and the kernel only reads it.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attributes,
-            thread,
-            cpu,
-            no_group,
-            CLOSE_ON_EXEC,
-        )
-    };
-    let number = i32::try_from(sys::check(result)?).map_err(|_| Errno::BADF)?;
-    // SAFETY: the kernel has just made this descriptor, and nothing else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+    perf::open(&attributes, thread, cpu)
 }
 
 /// Has `event` write into the ring of `leader`; its identifier.

@@ -2,11 +2,12 @@
 
 use super::trial::{ensure, say};
 use super::{Finding, Item, Need, Status};
+use crate::Errno;
 use crate::memory::{is_sealed, seal_document};
+use crate::perf::{self, Attributes};
 use crate::socket::PacketSocket;
 use crate::userfault::{Features, Scope, Userfault};
-use crate::{Errno, sys};
-use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use rustix::process::{Resource, getrlimit};
 
 const DEVICE: &str = "/dev/userfaultfd";
@@ -161,47 +162,15 @@ fn switch_counts() -> Finding {
     item.tried(say("perf_event_open", open_counter()).map(|_| "switches of a thread are counted".to_owned()))
 }
 
-/// `struct perf_event_attr` as far as it is used; the kernel takes any size from 64 bytes on.
-#[repr(C)]
-#[derive(Default)]
-struct EventAttributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    period: u64,
-    sample: u64,
-    read_format: u64,
-    flags: u64,
-    rest: [u64; 2],
-}
-
 /// Opens a counter of this thread's context switches.
 fn open_counter() -> Result<OwnedFd, Errno> {
     const SOFTWARE: u32 = 1;
     const CONTEXT_SWITCHES: u64 = 3;
-    const CLOSE_ON_EXEC: libc::c_ulong = 8;
-    let attributes = EventAttributes {
+    let attributes = Attributes {
         kind: SOFTWARE,
-        size: u32::try_from(size_of::<EventAttributes>()).unwrap_or(64),
         config: CONTEXT_SWITCHES,
-        ..EventAttributes::default()
+        ..Attributes::default()
     };
-    let (this_thread, any_cpu, no_group): (libc::c_int, libc::c_int, libc::c_int) = (0, -1, -1);
-    // SAFETY: the structure is as long as it says, and the kernel only reads it.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attributes,
-            this_thread,
-            any_cpu,
-            no_group,
-            CLOSE_ON_EXEC,
-        )
-    };
-    let raw = sys::check(result)?;
-    let raw = i32::try_from(raw).map_err(|_| Errno::BADF)?;
-    // SAFETY: the kernel has just made this descriptor for the caller, and nothing else knows of it.
-    let counter = unsafe { OwnedFd::from_raw_fd(raw) };
-    debug_assert!(counter.as_raw_fd() >= 0);
-    Ok(counter)
+    let (this_thread, any_cpu) = (0, -1);
+    perf::open(&attributes, this_thread, any_cpu)
 }
