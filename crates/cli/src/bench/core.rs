@@ -1,17 +1,15 @@
 //! The core alone: what a fault event costs with all that follows from it, the answers to its requests included, and
 //! how large the tables are.
 
-use std::fmt::Display;
 use std::hint::black_box;
 
-use freehold_core::Memory;
-use freehold_core::effect::Effect;
-use freehold_core::fact::{Access, Fault, PageRef, Request};
+use freehold_core::fact::PageRef;
 use freehold_core::id::MappingId;
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
-use freehold_core::units::{FrameCount, Instant, PageCount, PageIndex};
+use freehold_core::units::{FrameCount, PageCount};
 use freehold_linux::clock;
 
+use super::driven::{Driven, wrong};
 use super::rounds::{Effort, Found, Samples};
 use crate::status::Failure;
 
@@ -50,7 +48,7 @@ pub(super) fn large(effort: Effort) -> Result<Found, Failure> {
         }
     };
     world.warm_up(2 * pages, touch)?;
-    let bytes = world.memory.table_bytes();
+    let bytes = world.driven.memory.table_bytes();
     let mut found = against_loads(effort, bytes / size_of::<u32>(), world, touch)?;
     found.row("tables", megabytes(bytes), "MiB");
     found.notes.push(format!(
@@ -71,10 +69,10 @@ pub(super) fn metadata(effort: Effort) -> Result<Found, Failure> {
     if mapped != u64::from(frames) {
         return Err(wrong(format!("only {mapped} of {frames} pages are mapped")));
     }
-    let bytes = world.memory.table_bytes() as u64;
+    let bytes = world.driven.memory.table_bytes() as u64;
     found.floor.record(PAPER_BYTES);
     found.ours.record_mean(bytes, mapped);
-    found.row("tables", megabytes(world.memory.table_bytes()), "MiB");
+    found.row("tables", megabytes(world.driven.memory.table_bytes()), "MiB");
     found.notes.push(format!(
         "{frames} frames, each under a mapped page; a page that is in the store only costs 8 bytes more, and \
          smaller pools pay more for tables of fixed size"
@@ -120,11 +118,9 @@ fn against_loads(
 
 /// A memory with one task in one reservation, and which pages are mapped.
 struct World {
-    memory: Memory,
+    driven: Driven,
     mapping: MappingId,
-    requests: Vec<(PageRef, Request)>,
     mapped: Vec<u64>,
-    now: u64,
 }
 
 impl World {
@@ -154,22 +150,14 @@ impl World {
         let task = memory.add_task(Some(reservation)).map_err(wrong)?;
         let mapping = memory.map(task, object).map_err(wrong)?;
         Ok(Self {
-            memory,
+            driven: Driven::new(memory),
             mapping,
-            requests: Vec::new(),
             mapped: vec![0; pages.div_ceil(u64::BITS) as usize],
-            now: 0,
         })
     }
 
     fn is_mapped(&self, page: u32) -> bool {
         self.mapped[(page / u64::BITS) as usize] >> (page % u64::BITS) & 1 == 1
-    }
-
-    fn note_mapped(&mut self, page: PageRef, mapped: bool) {
-        let page = page.page().get();
-        let (word, bit) = (&mut self.mapped[(page / u64::BITS) as usize], 1 << (page % u64::BITS));
-        *word = if mapped { *word | bit } else { *word & !bit };
     }
 
     fn warm_up(&mut self, faults: u32, mut next: impl FnMut(&Self) -> u32) -> Result<(), Failure> {
@@ -179,39 +167,20 @@ impl World {
         })
     }
 
-    /// A write to a page that is not mapped, and all that follows from it; every request is answered at once.
     fn fault(&mut self, page: u32) -> Result<(), Failure> {
-        self.now += 1_000;
-        let now = Instant::new(self.now);
-        let fault = Fault {
-            mapping: self.mapping,
-            page: PageIndex::new(page),
-            access: Access::Write,
-        };
-        self.memory.handle_fault(now, fault).map_err(wrong)?;
-        self.drain();
-        while let Some((page, request)) = self.requests.pop() {
-            self.memory.handle_done(now, page, request).map_err(wrong)?;
-            self.drain();
-        }
-        Ok(())
+        let Self {
+            driven,
+            mapping,
+            mapped,
+        } = self;
+        driven.fault(*mapping, page, |page, is_mapped| note(mapped, page, is_mapped))
     }
+}
 
-    fn drain(&mut self) {
-        while let Some(effect) = self.memory.poll_effect() {
-            match effect {
-                Effect::Fill { page, .. } => self.requests.push((page, Request::Fill)),
-                Effect::WriteBack { page, .. } | Effect::Discard { page, .. } => {
-                    self.requests.push((page, Request::Evict));
-                }
-                Effect::Map { page, .. } => self.note_mapped(page, true),
-                Effect::Unmap { page, .. } => self.note_mapped(page, false),
-                other => {
-                    let _ = black_box(other);
-                }
-            }
-        }
-    }
+fn note(mapped: &mut [u64], page: PageRef, is_mapped: bool) {
+    let page = page.page().get();
+    let (word, bit) = (&mut mapped[(page / u64::BITS) as usize], 1 << (page % u64::BITS));
+    *word = if is_mapped { *word | bit } else { *word & !bit };
 }
 
 /// Xorshift: the same numbers in every run.
@@ -241,10 +210,6 @@ impl Random {
 #[allow(clippy::cast_precision_loss, reason = "for display; far below 2^53")]
 fn megabytes(bytes: usize) -> f64 {
     bytes as f64 / f64::from(1 << 20)
-}
-
-fn wrong(error: impl Display) -> Failure {
-    Failure::Run(format!("the core refused: {error}"))
 }
 
 #[cfg(test)]

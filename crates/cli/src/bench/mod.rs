@@ -11,6 +11,7 @@
 
 pub(crate) mod callgrind;
 mod core;
+mod driven;
 mod evict;
 mod fill;
 mod floor;

@@ -1,18 +1,15 @@
 //! The core alone with a pinned page pool: what a fault event of over-committed memory costs, with the policy of paper
 //! 001 and without.
 
-use std::fmt::Display;
 use std::hint::black_box;
 
-use freehold_core::Memory;
-use freehold_core::effect::Effect;
-use freehold_core::fact::{Access, Fault, PageRef, Request};
 use freehold_core::id::{MappingId, ObjectId, PinnedPoolId};
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime};
 use freehold_core::pinning::{JobReport, PinningSettings};
-use freehold_core::units::{Duration, FrameCount, Instant, PageCount, PageIndex};
+use freehold_core::units::{Duration, FrameCount, PageCount};
 use freehold_linux::clock;
 
+use super::driven::{Driven, wrong};
 use super::rounds::{Effort, Found, Samples};
 use crate::status::Failure;
 
@@ -42,7 +39,7 @@ pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
         |samples| without.sample(repeat, samples),
         |samples| with.sample(repeat, samples),
     )?;
-    let pool = with.pool.and_then(|pool| with.memory.pinned_pool(pool));
+    let pool = with.pool.and_then(|pool| with.driven.memory.pinned_pool(pool));
     let pool = pool.ok_or_else(|| wrong("the pinned page pool is gone"))?;
     if pool.pinned == 0 || pool.unpinned == 0 {
         return Err(wrong("nothing was pinned, or nothing unpinned"));
@@ -56,15 +53,13 @@ pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
 
 /// A soft-real-time task, with or without a pinned page pool, and a hog.
 struct World {
-    memory: Memory,
+    driven: Driven,
     pool: Option<PinnedPoolId>,
     objects: [ObjectId; 2],
     mappings: [MappingId; 2],
     mapped: [Vec<bool>; 2],
-    requests: Vec<(PageRef, Request)>,
     step: u32,
     faults: u64,
-    now: u64,
 }
 
 impl World {
@@ -101,15 +96,13 @@ impl World {
             memory.map(tasks[1], objects[1]).map_err(wrong)?,
         ];
         Ok(Self {
-            memory,
+            driven: Driven::new(memory),
             pool,
             objects,
             mappings,
             mapped: [vec![false; TASK_PAGES as usize], vec![false; HOG_PAGES as usize]],
-            requests: Vec::new(),
             step: 0,
             faults: 0,
-            now: 0,
         })
     }
 
@@ -138,7 +131,7 @@ impl World {
                 running: Duration::from_millis(5),
                 ..JobReport::default()
             };
-            let judged = self.memory.handle_pinned_job_end(Instant::new(self.now), pool, &job);
+            let judged = self.driven.memory.handle_pinned_job_end(self.driven.now(), pool, &job);
             black_box(judged.map_err(wrong)?);
         }
         Ok(())
@@ -148,45 +141,17 @@ impl World {
         if self.mapped[who][page as usize] {
             return Ok(());
         }
-        self.now += 1_000;
         self.faults += 1;
-        let now = Instant::new(self.now);
-        let fault = Fault {
-            mapping: self.mappings[who],
-            page: PageIndex::new(page),
-            access: Access::Write,
-        };
-        self.memory.handle_fault(now, fault).map_err(wrong)?;
-        self.drain();
-        while let Some((page, request)) = self.requests.pop() {
-            self.memory.handle_done(now, page, request).map_err(wrong)?;
-            self.drain();
-        }
-        Ok(())
+        let Self {
+            driven,
+            objects,
+            mappings,
+            mapped,
+            ..
+        } = self;
+        driven.fault(mappings[who], page, |page, is_mapped| {
+            let who = usize::from(page.object() == objects[1]);
+            mapped[who][page.page().get() as usize] = is_mapped;
+        })
     }
-
-    fn drain(&mut self) {
-        while let Some(effect) = self.memory.poll_effect() {
-            match effect {
-                Effect::Fill { page, .. } => self.requests.push((page, Request::Fill)),
-                Effect::WriteBack { page, .. } | Effect::Discard { page, .. } => {
-                    self.requests.push((page, Request::Evict));
-                }
-                Effect::Map { page, .. } => self.note_mapped(page, true),
-                Effect::Unmap { page, .. } => self.note_mapped(page, false),
-                other => {
-                    let _ = black_box(other);
-                }
-            }
-        }
-    }
-
-    fn note_mapped(&mut self, page: PageRef, mapped: bool) {
-        let who = usize::from(page.object() == self.objects[1]);
-        self.mapped[who][page.page().get() as usize] = mapped;
-    }
-}
-
-fn wrong(error: impl Display) -> Failure {
-    Failure::Run(format!("the core refused: {error}"))
 }
