@@ -412,7 +412,7 @@ fn git() {
 #[test]
 fn sqlite3() {
     let line = "PRAGMA cache_size=-8000; CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT, c INT); \
-                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 200000) \
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 100000) \
                 INSERT INTO t SELECT i, printf('%08d', (i * 7919) % 1000003), i % 97 FROM n; CREATE INDEX x ON t(b); \
                 SELECT c, count(*), min(b), max(b) FROM t GROUP BY c ORDER BY 2 DESC, 1 LIMIT 9; \
                 SELECT sum(a) FROM t WHERE b BETWEEN '00100000' AND '00200000'; PRAGMA integrity_check;";
