@@ -16,13 +16,13 @@ static ALL: LazyLock<CpuSet> = LazyLock::new(|| {
 
 /// A thread that is held.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct HeldThread {
     thread: ThreadId,
     before: CpuSet,
     held: CpuSet,
 }
 
-impl Kept {
+impl HeldThread {
     /// Holds a thread of the kernel's word; `None` where it may run on this CPU only, or not at all, or where that is
     /// refused: then it is woken wherever the kernel likes.
     pub(crate) fn hold(thread: u32, cpu: usize) -> Option<Self> {
@@ -55,7 +55,7 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use super::Kept;
+    use super::HeldThread;
     use freehold_linux::ThreadId;
     use freehold_linux::sched;
 
@@ -67,21 +67,21 @@ mod tests {
         let [first, second, ..] = cpus[..] else {
             return println!("not tested: there is one CPU only");
         };
-        let kept = Kept::hold(me.get(), second).expect("it is held");
+        let held = HeldThread::hold(me.get(), second).expect("it is held");
         assert_eq!(sched::allowed_cpus().expect("the CPUs"), [second]);
-        assert!(Kept::hold(me.get(), second).is_none(), "it may run there only");
-        kept.release();
+        assert!(HeldThread::hold(me.get(), second).is_none(), "it may run there only");
+        held.release();
         assert_eq!(sched::affinity(me).expect("the CPUs"), before);
 
-        let kept = Kept::hold(me.get(), first).expect("it is held");
+        let held = HeldThread::hold(me.get(), first).expect("it is held");
         sched::pin(me, second).expect("somebody else changes it");
-        kept.release();
+        held.release();
         assert_eq!(
             sched::allowed_cpus().expect("the CPUs"),
             [second],
             "what they said holds"
         );
-        assert!(Kept::hold(me.get(), first).is_none(), "it may not run there");
+        assert!(HeldThread::hold(me.get(), first).is_none(), "it may not run there");
         sched::set_affinity(me, &before).expect("as it was");
     }
 }

@@ -60,6 +60,7 @@ use freehold_linux::memory::Backed;
 use freehold_store::{
     CompressedConfig, CompressedStore, FileConfig, FileStore, MemoryStore, PageLoan, SetupError, Store, StoreConfig,
 };
+use keep::HeldThread;
 use readers::Readers;
 use rows::{Claim, Client, Identity, LaneName, Object, Reservation, Task};
 use rustix::event::epoll;
@@ -176,7 +177,7 @@ pub struct Engine {
     /// A pager thread has the engine, not the control thread.
     in_round: bool,
     /// The thread whose fault is being served, held where it is.
-    kept: Option<keep::Kept>,
+    held: Option<HeldThread>,
     now: Instant,
     next_key: u32,
     transfer_pages: u32,
@@ -242,7 +243,7 @@ impl Engine {
             priority: settings.priority,
             pager: 0,
             in_round: false,
-            kept: None,
+            held: None,
             now: Instant::ZERO,
             next_key: 1,
             transfer_pages: settings.frames.get().saturating_add(256),

@@ -10,7 +10,7 @@
 //! pager thread serves it. So the thread is held where it is while it waits (`keep.rs`).
 
 use crate::engine::Engine;
-use crate::engine::keep::Kept;
+use crate::engine::keep::HeldThread;
 use crate::engine::keys::ClientId;
 use freehold_linux::ThreadId;
 use freehold_linux::sched;
@@ -19,9 +19,10 @@ use std::io::Read;
 
 /// Every one of so many first faults is looked at: a program that has just begun has not settled.
 const FIRST: u64 = 4;
-/// Then one of so many, and whatever comes so many nanoseconds after the last.
+/// Then one of so many.
 const EVERY: u64 = 64;
-const LOOK_AGAIN: u64 = 1_000_000;
+/// And, of a thread that the scheduler may move, whatever comes so many nanoseconds after it was looked at.
+const LOOK_AFTER: u64 = 1_000_000;
 /// Longer than what `/proc` says of a thread.
 const LONGEST: usize = 1024;
 
@@ -30,8 +31,8 @@ const LONGEST: usize = 1024;
 pub(crate) struct Seen {
     thread: u32,
     at: u64,
-    /// It ran on the CPU of the client's pager thread.
-    near: bool,
+    /// It ran on the CPU of the client's pager thread, and can be held there.
+    holds: bool,
 }
 
 impl Engine {
@@ -42,15 +43,26 @@ impl Engine {
         if thread == client.agent_thread || client.pid == 0 {
             return;
         }
-        let waited = self.now.get().saturating_sub(client.seen.at) >= LOOK_AGAIN;
-        if waited || client.faults <= FIRST || client.faults.is_multiple_of(EVERY) {
+        let Seen { at, holds, .. } = client.seen;
+        let old = holds && self.now.get().saturating_sub(at) >= LOOK_AFTER;
+        if old || client.faults <= FIRST || client.faults.is_multiple_of(EVERY) {
             self.look_where(id, thread);
         }
+        self.hold_there(id, thread);
+    }
+
+    /// Holds the thread that was looked at last. One that cannot be held has one CPU or is of the deadline class: it is
+    /// not tried again before the next look.
+    fn hold_there(&mut self, id: ClientId, thread: u32) {
         let Some(client) = self.client(id) else { return };
-        let Seen { thread: seen, near, .. } = client.seen;
-        if near && seen == thread && self.kept.is_none() {
-            let cpu = self.cpus.get(client.pager).copied();
-            self.kept = cpu.and_then(|cpu| Kept::hold(thread, cpu));
+        if !client.seen.holds || client.seen.thread != thread || self.held.is_some() {
+            return;
+        }
+        let cpu = self.cpus.get(client.pager).copied();
+        self.held = cpu.and_then(|cpu| HeldThread::hold(thread, cpu));
+        let holds = self.held.is_some();
+        if let Some(client) = self.client_mut(id) {
+            client.seen.holds = holds;
         }
     }
 
@@ -63,8 +75,8 @@ impl Engine {
         }
         let at = self.now.get();
         if let Some(client) = self.client_mut(id) {
-            let near = found == Some(client.pager);
-            client.seen = Seen { thread, at, near };
+            let holds = found == Some(client.pager);
+            client.seen = Seen { thread, at, holds };
         }
     }
 

@@ -180,8 +180,8 @@ impl Engine {
             None => self.look_again(),
         }
         self.settle();
-        if let Some(kept) = self.kept.take() {
-            kept.release();
+        if let Some(thread) = self.held.take() {
+            thread.release();
         }
         let more = self.bequeath();
         self.bury_orphans();
