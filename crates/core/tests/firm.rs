@@ -85,6 +85,24 @@ fn gathering_begins_a_request_for_each_frame_that_is_missing() {
     assert_eq!(taken, 40);
 }
 
+/// What is wanted is not begun all in one step, however much it is.
+#[test]
+fn gathering_begins_so_many_requests_at_a_time() {
+    let mut world = borrower(248);
+    let wanted = POOL - 16;
+    assert_eq!(gather(&mut world, wanted), wanted);
+    let mut most = 0;
+    let mut ended = 0;
+    while !world.outstanding.is_empty() {
+        most = most.max(evictions_under_way(&world));
+        world.complete(0, false);
+        ended += 1;
+    }
+    assert!((100..160).contains(&most), "{most} at a time");
+    assert_eq!(ended, wanted, "each frame by one request, and nobody asked again");
+    admit(&mut world, wanted).unwrap();
+}
+
 /// However hard the borrower and a task of the pool fault meanwhile, `n` frames need `n` requests and a batch.
 #[test]
 fn nobody_can_delay_what_is_gathered() {

@@ -2,12 +2,16 @@
 //!
 //! Nobody has a claim to these frames, but somebody may be using them. While they are gathered nothing is lent and
 //! tasks without a reservation wait, so that what comes back stays: `n` frames are there after at most `n` requests and
-//! one batch, whatever anybody does meanwhile. Debts outrank this.
+//! one batch, whatever anybody does meanwhile. Debts outrank this. Some requests at a time are under way, so that one
+//! step stays short however many frames are wanted: tasks with a reservation fault meanwhile as ever.
 
 use crate::error::AdmitError;
 use crate::index::HolderIndex;
 use crate::memory::Memory;
 use crate::units::FrameCount;
+
+/// Requests for what is gathered are begun while fewer are under way: as many as keep a store and an agent busy.
+const AT_ONCE: u32 = 128;
 
 impl Memory {
     /// Begins to gather free frames in the pool, for an [`admit`](Self::admit) that was refused because they are in
@@ -15,7 +19,7 @@ impl Memory {
     ///
     /// Until then, or until [`stop_gathering`](Self::stop_gathering), nothing is lent to firm reservations and tasks
     /// without a reservation wait for frames. A second call changes what is wanted, and begins anew what failed.
-    /// O(frames wanted), as far as the effects have room.
+    /// O(frames that are free or begun at once: at most 128 and a batch).
     ///
     /// # Errors
     /// [`AdmitError::Overcommitted`] where so many frames are promised to others.
@@ -40,16 +44,18 @@ impl Memory {
     }
 
     /// Begins requests until as many frames are free or on their way as are gathered and owed: first what was lent,
-    /// then the pool's own pages. What finds no room among the effects is begun as others end.
+    /// then the pool's own pages. What is too much at once, or finds no room among the effects, is begun as others end.
     pub(crate) fn reclaim_gathered(&mut self) {
         let wanted = self.gathering.saturating_add(self.owed_total);
         while !self.store_failed && self.room_for_batch() {
-            let coming = self.pool().free.len() + self.pool().leaving + self.returning_total;
-            if coming >= wanted {
+            let under_way = self.pool().leaving + self.returning_total;
+            let coming = self.pool().free.len() + under_way;
+            let at_once = AT_ONCE.max(self.owed_total);
+            if coming >= wanted || under_way >= at_once {
                 return;
             }
             let returning = self.returning_total;
-            let taken = self.take_back(wanted - coming);
+            let taken = self.take_back((wanted - coming).min(at_once - under_way));
             if taken > 0 || self.returning_total > returning {
                 continue;
             }

@@ -229,11 +229,12 @@ impl Engine {
 
     /// Takes in what an agent has answered.
     pub(super) fn replies(&mut self, id: ClientId) {
+        let now = self.now;
         loop {
             let Some(client) = self.client_mut(id).filter(|client| !client.family.gone) else {
                 return;
             };
-            match client.outbox.answer() {
+            match client.outbox.answer(now) {
                 Ok(Some((order, outcome))) => self.answered(id, order, outcome),
                 Ok(None) => break,
                 Err(_) => {
