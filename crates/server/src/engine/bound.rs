@@ -5,6 +5,7 @@ use crate::engine::keys::ClientId;
 use crate::engine::outbox::About;
 use crate::settings::Reaction;
 use freehold_core::id::ReservationId;
+use freehold_core::units::Instant;
 use freehold_protocol::channel::Outcome;
 use rustix::process::Signal;
 
@@ -34,7 +35,7 @@ impl Engine {
         let mut next = None;
         let mut late = Vec::new();
         for (_, client) in self.clients.iter() {
-            let Some(oldest) = client.outbox.outstanding().map(|order| order.since.get()).min() else {
+            let Some(oldest) = client.outbox.oldest().map(Instant::get) else {
                 continue;
             };
             let due = oldest.saturating_add(self.bound());

@@ -26,8 +26,9 @@ impl Engine {
 
     fn retire_client(&mut self, id: ClientId) {
         // What its agent carried out before it ended has arrived.
+        let now = self.now;
         while let Some(client) = self.client_mut(id)
-            && let Ok(Some((order, outcome))) = client.outbox.answer()
+            && let Ok(Some((order, outcome))) = client.outbox.answer(now)
         {
             self.answered(id, order, outcome);
         }

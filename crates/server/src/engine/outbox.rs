@@ -58,6 +58,7 @@ pub(crate) struct Outstanding {
     pub(crate) about: About,
     /// Where its pages are in the client.
     pub(crate) address: u64,
+    /// When it was given; of one that found no room at first, when it found it.
     pub(crate) since: Instant,
 }
 
@@ -167,10 +168,11 @@ impl Outbox {
         true
     }
 
-    /// Takes the next answer: what was ordered, and how it ended.
-    pub(crate) fn answer(&mut self) -> Result<Option<(Outstanding, Outcome)>, Broken> {
+    /// Takes the next answer, at this time: what was ordered, and how it ended. Orders that waited for room follow when
+    /// there is none left.
+    pub(crate) fn answer(&mut self, now: Instant) -> Result<Option<(Outstanding, Outcome)>, Broken> {
         let Some(reply) = self.channel.replies.pop::<Reply>(&mut self.read)? else {
-            self.send_backlog();
+            self.send_backlog(now);
             return Ok(None);
         };
         let row = reply.sequence & ((1 << ROW_BITS) - 1);
@@ -205,9 +207,15 @@ impl Outbox {
         usize::try_from(before).map_or(pages, |before| before.min(pages))
     }
 
-    fn send_backlog(&mut self) {
+    fn send_backlog(&mut self, now: Instant) {
         while let Some(&(order, outstanding)) = self.backlog.front() {
-            if !self.push(order, outstanding) {
+            if !self.push(
+                order,
+                Outstanding {
+                    since: now,
+                    ..outstanding
+                },
+            ) {
                 return;
             }
             self.backlog.pop_front();
@@ -259,6 +267,12 @@ impl Outbox {
         rows.chain(self.backlog.iter().map(|(_, order)| order))
     }
 
+    /// Since when the client could read the oldest order that it has not answered. O([`ORDERS`]).
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        let rows = self.rows.iter().filter_map(|row| row.order.as_ref());
+        rows.map(|order| order.since).min()
+    }
+
     /// Forgets all orders and gives them out.
     pub(crate) fn abandon(&mut self) -> Vec<Outstanding> {
         // Their rows are never vacant again: a late answer is one to nothing.
@@ -267,5 +281,43 @@ impl Outbox {
         all.extend(self.backlog.drain(..).map(|(_, order)| order));
         self.taken_from.clear();
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{About, Instant, ORDERS, Outbox, Outstanding};
+    use freehold_linux::memory::ChannelMapping;
+    use freehold_protocol::channel::{Action, Order, Outcome, Position, Reply};
+
+    #[test]
+    fn the_time_of_an_order_begins_when_its_client_can_read_it() {
+        let mut outbox = Outbox::new().expect("a channel");
+        let client = ChannelMapping::new(&outbox.memory).expect("its other side");
+        let (mut read, mut written) = (Position::default(), Position::default());
+        for page in 0..ORDERS as u64 + 1 {
+            let outstanding = Outstanding {
+                about: About::Shared,
+                address: page * crate::PAGE,
+                since: Instant::new(1),
+            };
+            outbox.order(Action::Zap, 1, outstanding);
+        }
+        for _ in 0..ORDERS {
+            let order: Order = client.orders.pop(&mut read).expect("it is whole").expect("an order");
+            let reply = Reply {
+                sequence: order.sequence,
+                outcome: Outcome::Done,
+            };
+            assert!(client.replies.push(&mut written, reply));
+        }
+        assert_eq!(outbox.oldest(), Some(Instant::new(1)));
+        while outbox.answer(Instant::new(9)).expect("answers to orders").is_some() {}
+        assert_eq!(
+            outbox.oldest(),
+            Some(Instant::new(9)),
+            "the last one found room only now"
+        );
+        assert_eq!(outbox.outstanding().count(), 1);
     }
 }
