@@ -6,30 +6,9 @@ mod common;
 mod server;
 
 use server::Server;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 const ROUNDS: usize = 32;
-
-fn compile(folder: &Path) -> Option<PathBuf> {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/departs.c");
-    let program = folder.join("departs");
-    match Command::new("cc")
-        .args(["-O1", "-o"])
-        .arg(&program)
-        .arg(source)
-        .status()
-    {
-        Ok(status) => {
-            assert!(status.success(), "the program compiles");
-            Some(program)
-        }
-        Err(error) => {
-            println!("not tested: no C compiler ({error})");
-            None
-        }
-    }
-}
 
 /// Whether programs can be run under a server here.
 fn is_possible(server: &Server) -> bool {
@@ -47,10 +26,8 @@ fn is_possible(server: &Server) -> bool {
 #[test]
 fn children_of_parents_that_end_at_once_read_what_was_written() {
     let server = Server::start(&["--log-level", "warn", "--pool", "64MiB", "--store-latency", "500us"]);
-    let folder = std::env::temp_dir().join(format!("freehold-departed-{}", std::process::id()));
-    std::fs::create_dir(&folder).expect("a folder");
     if is_possible(&server)
-        && let Some(program) = compile(&folder)
+        && let Some(program) = common::compiled("departs")
     {
         let output = common::freehold(&["exec", "--reserve", "3MiB", "--socket"])
             .arg(&server.socket)
@@ -72,5 +49,4 @@ fn children_of_parents_that_end_at_once_read_what_was_written() {
             assert_eq!(found, checks, "{said}");
         }
     }
-    std::fs::remove_dir_all(&folder).expect("the folder");
 }

@@ -14,23 +14,6 @@ const RESERVES: [&str; 2] = ["8MiB", "4MiB"];
 /// Of each of them.
 const RUNS: usize = 2;
 
-fn compile(folder: &Path) -> Option<PathBuf> {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/direct.c");
-    let program = folder.join("direct");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-O1", "-pthread", "-o"]).arg(&program).arg(source);
-    match compiler.status() {
-        Ok(status) => {
-            assert!(status.success(), "the program compiles");
-            Some(program)
-        }
-        Err(error) => {
-            println!("not tested: no C compiler ({error})");
-            None
-        }
-    }
-}
-
 /// What it said, and what it left in its file.
 fn run(command: &mut Command, file: &Path) -> (Output, Vec<u8>) {
     let output = command.arg(file).stdin(Stdio::null()).output().expect("it starts");
@@ -81,9 +64,9 @@ fn direct_input_and_output_is_byte_for_byte_the_same_while_pages_are_evicted() {
         return;
     }
     // Beside the tests' programs, where direct input and output is as likely as anywhere.
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("direct-{}", std::process::id()));
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("direct-files-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
-    if let Some(program) = compile(&folder) {
+    if let Some(program) = common::compiled("direct") {
         compare(&server, &folder, &program);
     }
     std::fs::remove_dir_all(&folder).expect("the folder");

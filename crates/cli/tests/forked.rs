@@ -4,32 +4,12 @@ mod common;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use common::freehold;
+use common::{compiled, freehold};
 
 const ROUNDS: u32 = 6;
-
-fn compile(folder: &Path) -> Option<std::path::PathBuf> {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/inherits.c");
-    let program = folder.join("inherits");
-    match Command::new("cc")
-        .args(["-O1", "-o"])
-        .arg(&program)
-        .arg(source)
-        .status()
-    {
-        Ok(status) => {
-            assert!(status.success(), "the program compiles");
-            Some(program)
-        }
-        Err(error) => {
-            println!("not tested: no C compiler ({error})");
-            None
-        }
-    }
-}
 
 /// One server, one program; the server is killed once the program has made so many children.
 fn round(folder: &Path, program: &Path, children: u32) {
@@ -88,7 +68,7 @@ fn children_end_with_the_server_and_read_nothing_wrong() {
         .expect("it starts");
     if !probe.status.success() {
         println!("not tested: {}", String::from_utf8_lossy(&probe.stderr));
-    } else if let Some(program) = compile(&folder) {
+    } else if let Some(program) = compiled("inherits") {
         for children in 0..ROUNDS {
             round(&folder, &program, children);
         }

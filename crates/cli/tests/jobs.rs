@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::freehold;
+use common::{compiled, freehold};
 use freehold_linux::ThreadId;
 use freehold_linux::sched::{Policy, policy};
 use serde_json::Value;
@@ -59,17 +59,6 @@ fn allowed(folder: &Folder) -> bool {
     possible
 }
 
-fn compiled(folder: &Folder) -> Option<String> {
-    let program = folder.file("periodic");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/periodic.c");
-    let compiler = Command::new("cc").args(["-O1", "-o", &program]).arg(source).status();
-    if compiler.is_ok_and(|status| status.success()) {
-        return Some(program);
-    }
-    println!("NOT CHECKED: there is no C compiler");
-    None
-}
-
 fn lines(report: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(report).expect("what the test needs");
     text.lines()
@@ -106,11 +95,11 @@ struct Told {
 }
 
 /// Runs the periodic program, 40 ms each period; the rows are those of its loop.
-fn run(folder: &Folder, program: &str, reserve: &str, work: [&str; 3]) -> Told {
+fn run(folder: &Folder, program: &Path, reserve: &str, work: [&str; 3]) -> Told {
     let report = folder.file("report");
     let options = ["--period", "40ms", "--budget", "20ms", "--report-jobs", &report, "--"];
     let mut command = freehold(&["exec", "--reserve", reserve]);
-    command.args(options).args([program, "40"]).args(work);
+    command.args(options).arg(program).arg("40").args(work);
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -156,7 +145,7 @@ fn run(folder: &Folder, program: &str, reserve: &str, work: [&str; 3]) -> Told {
 #[test]
 fn every_job_of_a_periodic_program_is_one_row() {
     let folder = Folder::new("periodic");
-    let (true, Some(program)) = (allowed(&folder), compiled(&folder)) else {
+    let (true, Some(program)) = (allowed(&folder), compiled("periodic")) else {
         return;
     };
     let told = run(&folder, &program, "8MiB", ["30", "0", "10"]);
@@ -190,7 +179,7 @@ fn every_job_of_a_periodic_program_is_one_row() {
 #[test]
 fn waiting_for_pages_ends_no_job_and_is_told_apart() {
     let folder = Folder::new("pages");
-    let (true, Some(program)) = (allowed(&folder), compiled(&folder)) else {
+    let (true, Some(program)) = (allowed(&folder), compiled("periodic")) else {
         return;
     };
     let told = run(&folder, &program, "6MiB", ["10", "8", "0"]);

@@ -8,27 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// No wait of a test takes longer; a test that comes to it has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 fn freehold() -> Command {
     Command::new(env!("CARGO_BIN_EXE_freehold"))
-}
-
-/// Compiles one of the programs beside this file, once for each test process.
-pub(crate) fn compiled(name: &str) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-    if !program.exists() {
-        let unfinished = program.with_extension(format!("{:?}", std::thread::current().id()).replace(['(', ')'], ""));
-        let status = Command::new("cc")
-            .args(["-O1", "-pthread", "-o"])
-            .arg(&unfinished)
-            .arg(source)
-            .status();
-        assert!(status.expect("a C compiler").success(), "{name} does not compile");
-        std::fs::rename(&unfinished, &program).expect("the same folder");
-    }
-    program
 }
 
 /// A server, killed with all its clients when dropped.

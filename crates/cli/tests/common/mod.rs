@@ -40,6 +40,27 @@ pub(crate) fn document(output: &Output) -> Value {
     })
 }
 
+/// A program of `tests/programs`, compiled once for each test process; `None`, and that said, where there is no C
+/// compiler.
+pub(crate) fn compiled(name: &str) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    if !program.exists() {
+        let unfinished = program.with_extension(format!("{:?}", std::thread::current().id()).replace(['(', ')'], ""));
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O1", "-pthread", "-o"]).arg(&unfinished).arg(source);
+        match compiler.status() {
+            Ok(status) => assert!(status.success(), "{name} does not compile"),
+            Err(error) => {
+                println!("not tested: no C compiler ({error})");
+                return None;
+            }
+        }
+        std::fs::rename(&unfinished, &program).expect("the same folder");
+    }
+    Some(program)
+}
+
 /// The workspace's root.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
