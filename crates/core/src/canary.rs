@@ -21,6 +21,8 @@ impl Memory {
             Some(slot) => u32::try_from(order.iter().position(|&other| other == slot).unwrap_or(99)).unwrap_or(99),
         };
         let mut print = Vec::new();
+        // No active list is longer: distances beyond are alike.
+        let most = self.pages.len() + 1;
         let holders = core::iter::once(0).chain(order.iter().map(|&slot| usize::from(slot) + 1));
         for slot in holders {
             let account = &self.accounts[slot];
@@ -49,6 +51,10 @@ impl Memory {
         }
         for page in (0..self.pages.len()).map(PageNumber) {
             print.extend([self.pages[page].state as u32, u32::from(self.pages[page].marks.bits())]);
+            print.push(
+                self.refault_distance(page)
+                    .map_or(u32::MAX, |distance| distance.min(most)),
+            );
             print.extend(self.sharers(page).flat_map(|index: EntryIndex| {
                 let entry = &self.entries[index];
                 [rank(entry.holder), entry.place as u32, u32::from(entry.marks.bits())]

@@ -224,7 +224,7 @@ impl Memory {
 
     fn check_page(&self, page: PageNumber) -> Check {
         let slot = page.slot();
-        let Some(first) = self.pages[page].sharers.some() else {
+        let Some(first) = self.pages[page].first_sharer().some() else {
             let state = self.pages[page].state;
             return holds(
                 2,

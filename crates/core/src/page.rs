@@ -1,8 +1,10 @@
-//! The table of pages: where the content of each page of each object is, and who uses it.
+//! The table of pages: where the content of each page of each object is, who uses it, and of one that nobody uses when
+//! it left.
 
 use alloc::vec::Vec;
 
 use crate::index::{EntryIndex, PageNumber};
+use crate::reclaim::Age;
 use crate::view::PageState;
 
 /// What is true of a page besides its state.
@@ -45,9 +47,8 @@ impl PageMarks {
 /// One page: 8 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
-    /// First entry of the ownership list. Of a resident page it is the owner's, of one being filled the filler's, of
-    /// one leaving the evictor's; claims that wait for a frame come behind.
-    pub(crate) sharers: EntryIndex,
+    /// The first entry of its ownership list; of a page without one, when it was evicted, if that is known.
+    link: u32,
     pub(crate) object: u16,
     pub(crate) state: PageState,
     pub(crate) marks: PageMarks,
@@ -55,8 +56,46 @@ pub(crate) struct Page {
 
 const _: () = assert!(size_of::<Page>() == 8);
 
+/// Marks a page's link as the age at which it was evicted; no entry has so high a number.
+const EVICTED: u32 = 1 << 31;
+
+impl Page {
+    /// Entries have numbers below this.
+    pub(crate) const ENTRIES: u32 = EVICTED;
+
+    /// First entry of the ownership list. Of a resident page it is the owner's, of one being filled the filler's, of
+    /// one leaving the evictor's; claims that wait for a frame come behind.
+    pub(crate) const fn first_sharer(self) -> EntryIndex {
+        if self.link & EVICTED == 0 {
+            EntryIndex(self.link)
+        } else {
+            EntryIndex::NONE
+        }
+    }
+
+    /// Forgets when the page was evicted.
+    pub(crate) const fn set_first_sharer(&mut self, index: EntryIndex) {
+        self.link = index.0;
+    }
+
+    /// When a page that nobody has was evicted, where that is known.
+    pub(crate) fn evicted_at(self) -> Option<Age> {
+        (self.link & EVICTED != 0 && self.link != EntryIndex::NONE.0).then(|| Age::from_bits(self.link))
+    }
+
+    /// Notes when a page that nobody has was evicted.
+    pub(crate) const fn set_evicted_at(&mut self, age: Age) {
+        self.link = EVICTED | age.bits();
+    }
+
+    /// Forgets when the page was evicted; its sharers, if it has any, stay.
+    pub(crate) fn forget_eviction(&mut self) {
+        self.link = self.first_sharer().0;
+    }
+}
+
 const UNUSED: Page = Page {
-    sharers: EntryIndex::NONE,
+    link: EntryIndex::NONE.0,
     object: u16::MAX,
     state: PageState::Empty,
     marks: PageMarks::NONE,

@@ -78,6 +78,7 @@ fn it_equals_a_naive_model_step_by_step() {
             }
         }
         assert!(world.view().pinned > 0, "seed {seed}: nothing was ever pinned");
+        assert!(model.returned > 0, "seed {seed}: nothing came back soon");
     }
 }
 

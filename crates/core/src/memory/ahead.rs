@@ -74,8 +74,9 @@ impl Memory {
         let Some(index) = self.entries.make(holder, page) else {
             return false;
         };
+        let place = self.first_place(holder, page);
         self.append_sharer(index);
-        self.link(index, Self::first_place(holder));
+        self.link(index, place);
         self.give_frame(index);
         true
     }

@@ -20,8 +20,9 @@ impl Memory {
             self.refuse(task, FaultFailure::NoFrame);
             return;
         };
+        let place = self.first_place(holder, page);
         self.append_sharer(index);
-        self.link(index, Self::first_place(holder));
+        self.link(index, place);
         if let Some(waiting) = self.tasks.at_mut(task.slot()).and_then(|task| task.waiting.as_mut()) {
             waiting.claim = index;
         }
@@ -150,7 +151,7 @@ impl Memory {
     /// A copy-on-write page whose first copy nobody is waiting for any more is read through to its base again.
     pub(crate) fn forget_own(&mut self, page: PageNumber) {
         let found = &mut self.pages[page];
-        if found.sharers.is_none() && found.state == PageState::Empty && !found.marks.has(PageMarks::STORED) {
+        if found.first_sharer().is_none() && found.state == PageState::Empty && !found.marks.has(PageMarks::STORED) {
             found.marks.clear(PageMarks::OWN);
         }
     }

@@ -95,7 +95,7 @@ impl Memory {
     /// Pages that arrived can be evicted: claims that found nothing to evict look again, and so do those of the pool
     /// where they can be taken back.
     fn call_sharers(&mut self, page: PageNumber) {
-        let mut next = self.pages[page].sharers;
+        let mut next = self.pages[page].first_sharer();
         while let Some(index) = next.some() {
             next = self.entries[index].next_sharer;
             let holder = self.entries[index].holder;
@@ -140,6 +140,12 @@ impl Memory {
             account.free.put(frame);
         }
         self.drop_entry(index);
+        if let Some(age) = entry.evicted_at() {
+            let found = &mut self.pages[page];
+            if found.state == PageState::Stored && found.first_sharer().is_none() {
+                found.set_evicted_at(age);
+            }
+        }
         self.call_for_service(entry.holder);
         if entry.holder != HolderIndex::POOL && !self.first_owed.is_none() {
             self.call_for_service(HolderIndex::POOL);

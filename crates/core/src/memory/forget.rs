@@ -62,6 +62,7 @@ impl Memory {
     pub(crate) fn empty(&mut self, page: PageNumber) {
         let found = &mut self.pages[page];
         found.state = PageState::Empty;
+        found.forget_eviction();
         for mark in [
             PageMarks::DIRTY,
             PageMarks::STORED,

@@ -26,9 +26,10 @@ use crate::frame::Frames;
 use crate::index::{EntryIndex, HolderIndex, PageNumber, TaskIndex};
 use crate::limits::{Limits, Regime, ReservationKind};
 use crate::object::Object;
-use crate::page::Pages;
+use crate::page::{Page, Pages};
 use crate::pinning::PinnedPools;
 use crate::queue::EffectQueue;
+use crate::reclaim::Refaults;
 use crate::slots::Slots;
 use crate::task::{Mapping, Task};
 use crate::units::{Instant, PageIndex};
@@ -92,6 +93,7 @@ pub struct Memory {
     pub(crate) pinned: PinnedPools,
     /// Pinned pages unmapped in this batch.
     pub(crate) balanced: u32,
+    pub(crate) refaults: Refaults,
     /// The task whose fault is being handled, to which evictions are counted.
     pub(crate) acting: TaskIndex,
     #[cfg(feature = "canary")]
@@ -143,6 +145,7 @@ impl Memory {
             peak: 0,
             pinned: PinnedPools::with_limits(&limits)?,
             balanced: 0,
+            refaults: Refaults::NEW,
             acting: TaskIndex::NONE,
             #[cfg(feature = "canary")]
             planted: false,
@@ -163,6 +166,7 @@ impl Memory {
             .checked_add(u32::from(limits.tasks))?
             .checked_add(returned)?
             .checked_add(limits.shared_locks.get())
+            .filter(|&count| count <= Page::ENTRIES)
     }
 
     fn effect_limit(limits: &Limits) -> usize {

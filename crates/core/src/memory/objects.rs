@@ -188,7 +188,7 @@ impl Memory {
         if self.regime(page) == Regime::Unmanaged {
             self.take_from_all(owner);
         }
-        while let Some(index) = self.pages[page].sharers.some() {
+        while let Some(index) = self.pages[page].first_sharer().some() {
             let entry = self.entries[index];
             let account = self.account(entry.holder);
             let frame = if index == owner {

@@ -80,6 +80,11 @@ impl Memory {
         self.unlink(index);
         self.link(index, Place::Leaving);
         self.entries[index].marks.clear(Marks::SETTLED);
+        if entry.holder == HolderIndex::POOL {
+            // When it was decided, not when it is gone: that must not depend on how fast its store is.
+            self.entries[index].set_evicted_at(self.refaults.age);
+            self.advance_age();
+        }
         let account = self.account(entry.holder);
         let frame = account.owned.take_one();
         account.in_flight.put(frame);

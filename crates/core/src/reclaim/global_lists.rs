@@ -1,7 +1,7 @@
 //! The global active and inactive lists, as paper 001 describes Linux's (section III.A).
 //!
-//! A page that is new, or comes from its store, enters the inactive list. It becomes active when it is touched again.
-//! Reclamation takes pages from the tail of the inactive list, and demotes active ones when those are too many.
+//! A page that is new, or comes from its store, enters the inactive list, or the active one if it comes back soon (see
+//! [`super::refault`]). It becomes active when it is touched again. Reclamation takes pages from the tail of the inactive list, and demotes active ones when those are too many.
 //!
 //! Linux reads reference bits; here a fault on an unmapped page is its reference bit. So the inactive list has two
 //! halves: *young* pages, which enter with their bit set by their first touch and stay mapped, and behind them those
@@ -21,15 +21,6 @@ const CLEARED_SHARE: u32 = 2;
 const GIB_PAGES: u32 = 1 << 18;
 
 impl Memory {
-    /// Where the entry of a page that a holder faults on begins.
-    pub(crate) fn first_place(holder: HolderIndex) -> Place {
-        if holder == HolderIndex::POOL {
-            Place::Young
-        } else {
-            Place::Active
-        }
-    }
-
     /// A page of the pool has arrived: of a task whose pages are all pinned it is so at once.
     pub(crate) fn pin_on_arrival(&mut self, index: EntryIndex) {
         let pinner = self.pinner(self.entries[index].page);

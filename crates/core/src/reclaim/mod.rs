@@ -5,4 +5,7 @@ mod debt;
 mod evict;
 mod gather;
 mod global_lists;
+mod refault;
 mod second_chance;
+
+pub(crate) use refault::{Age, Refaults};

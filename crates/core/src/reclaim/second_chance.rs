@@ -62,7 +62,12 @@ impl Memory {
     /// A fault on an entry's page: it is referenced, so it is active again.
     pub(crate) fn reference(&mut self, index: EntryIndex) {
         match self.entries[index].place {
-            Place::Inactive => self.relink(index, Place::Active),
+            Place::Inactive => {
+                if self.entries[index].holder == HolderIndex::POOL {
+                    self.advance_age();
+                }
+                self.relink(index, Place::Active);
+            }
             Place::PinnedInactive => self.entries[index].marks.set(Marks::REFERENCED),
             _ => {}
         }

@@ -209,7 +209,7 @@ impl Memory {
     pub(crate) fn settle_payment(&mut self, page: PageNumber) {
         let owner = self.owner(page);
         let mut paid = self.entries[owner].place == Place::Locked;
-        let mut next = self.pages[page].sharers;
+        let mut next = self.pages[page].first_sharer();
         while let Some(index) = next.some() {
             let entry = self.entries[index];
             next = entry.next_sharer;

@@ -7,7 +7,7 @@ use crate::memory::Memory;
 impl Memory {
     /// The sharers of a page, first the owner.
     pub(crate) fn sharers(&self, page: PageNumber) -> impl Iterator<Item = EntryIndex> + '_ {
-        let mut next = self.pages[page].sharers;
+        let mut next = self.pages[page].first_sharer();
         core::iter::from_fn(move || {
             let index = next.some()?;
             next = self.entries[index].next_sharer;
@@ -29,7 +29,7 @@ impl Memory {
         self.entries[index].next_sharer = EntryIndex::NONE;
         match self.sharers(page).last() {
             Some(last) => self.entries[last].next_sharer = index,
-            None => self.pages[page].sharers = index,
+            None => self.pages[page].set_first_sharer(index),
         }
     }
 
@@ -40,7 +40,7 @@ impl Memory {
         let before = self.sharers(page).take_while(|&other| other != index).last();
         match before {
             Some(before) => self.entries[before].next_sharer = next,
-            None => self.pages[page].sharers = next,
+            None => self.pages[page].set_first_sharer(next),
         }
         self.entries[index].next_sharer = EntryIndex::NONE;
     }
@@ -49,8 +49,8 @@ impl Memory {
     pub(crate) fn put_first(&mut self, index: EntryIndex) {
         self.remove_sharer(index);
         let page = self.entries[index].page;
-        self.entries[index].next_sharer = self.pages[page].sharers;
-        self.pages[page].sharers = index;
+        self.entries[index].next_sharer = self.pages[page].first_sharer();
+        self.pages[page].set_first_sharer(index);
     }
 
     /// Puts an entry that is about to share the page behind those that share it already: it may have waited for its
@@ -68,7 +68,7 @@ impl Memory {
 
     /// The owner's entry of a resident page.
     pub(crate) fn owner(&self, page: PageNumber) -> EntryIndex {
-        self.pages[page].sharers
+        self.pages[page].first_sharer()
     }
 
     /// The first other sharer that has the page and bears `marks`, in order of sharing.
@@ -96,10 +96,10 @@ impl Memory {
     /// Swaps the first of the ownership list and the one behind it. O(1).
     fn swap_first(&mut self, first: EntryIndex, second: EntryIndex) {
         let page = self.entries[first].page;
-        debug_assert!(self.pages[page].sharers == first && self.entries[first].next_sharer == second);
+        debug_assert!(self.pages[page].first_sharer() == first && self.entries[first].next_sharer == second);
         self.entries[first].next_sharer = self.entries[second].next_sharer;
         self.entries[second].next_sharer = first;
-        self.pages[page].sharers = second;
+        self.pages[page].set_first_sharer(second);
     }
 
     /// Takes an entry, which holds no frame any more, off everything and gives it back.

@@ -55,7 +55,7 @@ impl Memory {
             Place::Young => account.unsettled_young -= 1,
             _ => account.unsettled_active -= 1,
         }
-        if place == Place::Young {
+        if entry.holder == HolderIndex::POOL {
             self.pin_on_arrival(index);
         }
     }

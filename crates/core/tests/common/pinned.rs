@@ -1,6 +1,6 @@
 //! A soft-real-time task with a pinned page pool beside a hog, requests answered at once; and the same naively.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use freehold_core::Memory;
 use freehold_core::effect::{Effect, Resolution};
@@ -211,9 +211,14 @@ pub(crate) struct Model {
     mapped: BTreeSet<u32>,
     halvings: u32,
     balanced: u32,
-    /// The page that is wanted: on the young list already, on its way.
+    /// The page that is wanted: on its list already, on its way.
     incoming: Option<u32>,
     pub(crate) evicted: Vec<u32>,
+    /// Pages evicted and activated so far, and how many that were when a page was evicted last.
+    events: u64,
+    evicted_after: BTreeMap<u32, u64>,
+    /// Pages that came back soon after their eviction.
+    pub(crate) returned: u64,
 }
 
 impl Model {
@@ -234,6 +239,9 @@ impl Model {
             balanced: 0,
             incoming: None,
             evicted: Vec::new(),
+            events: 0,
+            evicted_after: BTreeMap::new(),
+            returned: 0,
         }
     }
 
@@ -261,10 +269,18 @@ impl Model {
             if let Some(at) = self.inactive.iter().position(|&other| other == page) {
                 self.inactive.remove(at);
                 self.active.push_back(page);
+                self.events += 1;
             }
             return;
         }
-        self.young.push_back(page);
+        let soon = |&then: &u64| self.events - then <= self.active.len() as u64;
+        if self.evicted_after.get(&page).is_some_and(soon) {
+            self.active.push_back(page);
+            self.events += 1;
+            self.returned += 1;
+        } else {
+            self.young.push_back(page);
+        }
         self.incoming = Some(page);
         while self.free == 0 {
             self.reclaim();
@@ -288,6 +304,8 @@ impl Model {
             let Some(victim) = self.inactive.pop_front() else { break };
             self.mapped.remove(&victim);
             self.evicted.push(victim);
+            self.evicted_after.insert(victim, self.events);
+            self.events += 1;
             self.free += 1;
         }
     }
@@ -319,11 +337,12 @@ impl Model {
             }
             let starving = pinned >= DEMOTION_BATCH && self.inactive.is_empty();
             let low = self.young.len() + self.inactive.len() < self.active.len();
-            let from_active = self.young.len() == 1 || (!starving && !self.active.is_empty() && low);
+            let none_there = |list: &VecDeque<u32>| list.iter().all(|&page| Some(page) == self.incoming);
+            let from_active = none_there(&self.young) || (!starving && !none_there(&self.active) && low);
             let list = if from_active { &mut self.active } else { &mut self.young };
             let Some(page) = list.pop_front() else { return };
             if Some(page) == self.incoming {
-                self.young.push_back(page);
+                list.push_back(page);
                 continue;
             }
             if from_active && !starving && self.pin(page) {
