@@ -21,6 +21,7 @@ impl Memory {
             Some(slot) => u32::try_from(order.iter().position(|&other| other == slot).unwrap_or(99)).unwrap_or(99),
         };
         let mut print = Vec::new();
+        print.push(u32::from(self.refaults.activated));
         // No active list is longer: distances beyond are alike.
         let most = self.pages.len() + 1;
         let holders = core::iter::once(0).chain(order.iter().map(|&slot| usize::from(slot) + 1));

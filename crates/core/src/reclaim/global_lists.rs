@@ -1,7 +1,8 @@
 //! The global active and inactive lists, as paper 001 describes Linux's (section III.A).
 //!
 //! A page that is new, or comes from its store, enters the inactive list, or the active one if it comes back soon (see
-//! [`super::refault`]). It becomes active when it is touched again. Reclamation takes pages from the tail of the inactive list, and demotes active ones when those are too many.
+//! `refault`). It becomes active when it is touched again. Reclamation takes pages from the tail of the inactive list,
+//! and demotes active ones when those are too many, or when pages came back soon.
 //!
 //! Linux reads reference bits; here a fault on an unmapped page is its reference bit. So the inactive list has two
 //! halves: *young* pages, which enter with their bit set by their first touch and stay mapped, and behind them those
@@ -19,6 +20,28 @@ use crate::pinning::PinningPolicy;
 const CLEARED_SHARE: u32 = 2;
 /// Pages of a GiB, the unit of Linux's ratio of active to inactive pages (`inactive_is_low`).
 const GIB_PAGES: u32 = 1 << 18;
+
+/// What one scan has taken from the lists.
+#[derive(Default)]
+struct Taken {
+    /// Evicted pages have come back soon since the last scan: a new working set is being built up, and the active list
+    /// is looked at for what has gone out of use, as Linux does (`WORKINGSET_ACTIVATE` in `shrink_node`).
+    returns: bool,
+    active: u32,
+    young: u32,
+}
+
+impl Taken {
+    fn count(&mut self, active: bool) {
+        *(if active { &mut self.active } else { &mut self.young }) += 1;
+    }
+
+    /// Both lists are scanned in proportion to their lengths.
+    fn is_actives_turn(&self, active: u32, young: u32) -> bool {
+        let parts = |taken: u32, of: u32| u64::from(taken) * u64::from(of);
+        self.returns && parts(self.active, young) <= parts(self.young, active)
+    }
+}
 
 impl Memory {
     /// A page of the pool has arrived: of a task whose pages are all pinned it is so at once.
@@ -44,6 +67,10 @@ impl Memory {
         }
         let batch = self.eviction_batch(HolderIndex::POOL);
         let (mut cleared, mut pinned) = (0, 0);
+        let mut taken = Taken {
+            returns: core::mem::take(&mut self.refaults.activated),
+            ..Taken::default()
+        };
         while cleared < DEMOTION_BATCH {
             let account = self.pool();
             let mapped = account.active_pages() + account.young_pages();
@@ -52,9 +79,10 @@ impl Memory {
                 return;
             }
             let starving = pinned >= DEMOTION_BATCH && account.inactive.len() == 0;
-            let Some((index, was_active)) = self.next_to_clear(starving) else {
+            let Some((index, was_active)) = self.next_to_clear(starving, &taken) else {
                 return;
             };
+            taken.count(was_active);
             if !self.entries[index].marks.has(Marks::SETTLED) {
                 // Still on its way in: as good as referenced.
                 let place = self.entries[index].place;
@@ -74,12 +102,11 @@ impl Memory {
     }
 
     /// The page whose reference bit goes next, and whether it is an active one.
-    fn next_to_clear(&self, starving: bool) -> Option<(EntryIndex, bool)> {
+    fn next_to_clear(&self, starving: bool, taken: &Taken) -> Option<(EntryIndex, bool)> {
         let account = self.pool();
-        let from_active = account.young_pages() == 0
-            || (!starving
-                && account.active_pages() > 0
-                && Self::inactive_is_low(account.active.len(), account.unused()));
+        let shrinks = Self::inactive_is_low(account.active.len(), account.unused())
+            || taken.is_actives_turn(account.active.len(), account.young.len());
+        let from_active = account.young_pages() == 0 || (!starving && account.active_pages() > 0 && shrinks);
         let list = if from_active { account.active } else { account.young };
         list.first().map(|index| (index, from_active))
     }

@@ -1,7 +1,7 @@
 //! How soon an evicted page of the pool comes back, as Linux tells it (`workingset.c`; anonymous pages since 5.9).
 //!
-//! The pool's lists have an age: it advances by one for each page evicted from them and for each that becomes active. An
-//! evicted page carries the age of its eviction until somebody wants it again. The difference is its *refault
+//! The pool's lists have an age: it advances by one for each page evicted from them and for each that becomes active.
+//! An evicted page carries the age of its eviction until somebody wants it again. The difference is its *refault
 //! distance*: about so many more inactive pages would have kept it. Where that is no more than there are active pages,
 //! it would have stayed if it had competed with those, so it is active at once.
 //!
@@ -48,10 +48,16 @@ pub(crate) struct Refaults {
     pub(crate) age: Age,
     /// The row of the page table that is looked at next for an eviction to forget.
     next: u32,
+    /// Since the last scan of the lists a page came back soon.
+    pub(crate) activated: bool,
 }
 
 impl Refaults {
-    pub(crate) const NEW: Self = Self { age: Age(0), next: 0 };
+    pub(crate) const NEW: Self = Self {
+        age: Age(0),
+        next: 0,
+        activated: false,
+    };
 }
 
 impl Entry {
@@ -103,6 +109,7 @@ impl Memory {
         let soon = |distance| distance <= self.pool().active.len();
         if self.refault_distance(page).is_some_and(soon) {
             self.advance_age();
+            self.refaults.activated = true;
             Place::Active
         } else {
             Place::Young

@@ -219,6 +219,7 @@ pub(crate) struct Model {
     evicted_after: BTreeMap<u32, u64>,
     /// Pages that came back soon after their eviction.
     pub(crate) returned: u64,
+    returned_since_scan: bool,
 }
 
 impl Model {
@@ -242,6 +243,7 @@ impl Model {
             events: 0,
             evicted_after: BTreeMap::new(),
             returned: 0,
+            returned_since_scan: false,
         }
     }
 
@@ -278,6 +280,7 @@ impl Model {
             self.active.push_back(page);
             self.events += 1;
             self.returned += 1;
+            self.returned_since_scan = true;
         } else {
             self.young.push_back(page);
         }
@@ -329,6 +332,9 @@ impl Model {
 
     fn scan(&mut self, batch: u32) {
         let (mut cleared, mut pinned) = (0, 0);
+        // Taken from the active and from the young list.
+        let mut taken = [0, 0];
+        let returned = std::mem::take(&mut self.returned_since_scan);
         while cleared < DEMOTION_BATCH {
             let mapped = self.active.len() + self.young.len() - 1;
             let wanted = ((self.young.len() + self.inactive.len()) as u32 / 2).max(batch);
@@ -337,10 +343,12 @@ impl Model {
             }
             let starving = pinned >= DEMOTION_BATCH && self.inactive.is_empty();
             let low = self.young.len() + self.inactive.len() < self.active.len();
+            let share = returned && taken[0] * self.young.len() <= taken[1] * self.active.len();
             let none_there = |list: &VecDeque<u32>| list.iter().all(|&page| Some(page) == self.incoming);
-            let from_active = none_there(&self.young) || (!starving && !none_there(&self.active) && low);
+            let from_active = none_there(&self.young) || (!starving && !none_there(&self.active) && (low || share));
             let list = if from_active { &mut self.active } else { &mut self.young };
             let Some(page) = list.pop_front() else { return };
+            taken[usize::from(!from_active)] += 1;
             if Some(page) == self.incoming {
                 list.push_back(page);
                 continue;
