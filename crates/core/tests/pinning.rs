@@ -253,35 +253,61 @@ fn the_judgement_of_a_job_comes_out_as_a_budget() {
     assert_eq!(world.budgets, [Duration::from_millis(12), Duration::from_millis(14)]);
 }
 
-#[test]
-fn what_a_job_faulted_on_is_named_once_for_the_next() {
+fn restoring() -> PinningSettings {
     let mut chosen = with_capacity(0);
     chosen.restore = true;
-    let mut world = Pinned::new(120, 60, 900, chosen);
+    chosen
+}
+
+fn named(world: &mut Pinned) -> usize {
+    core::iter::from_fn(|| world.memory.next_to_restore(world.pool)).count()
+}
+
+#[test]
+fn what_the_last_jobs_faulted_on_is_named_once_when_it_has_left() {
+    let mut world = Pinned::new(120, 60, 900, restoring());
     for page in 0..40 {
         world.touch_task(page);
     }
+    assert_eq!(named(&mut world), 0, "no job has ended");
     world.end_job(&JobReport::default());
-    assert_eq!(world.memory.next_to_restore(world.pool), None, "all are resident");
+    assert_eq!(named(&mut world), 0, "all are resident");
+    // The next job faults on nothing; what the one before faulted on is remembered all the same.
     for page in 0..40 {
         world.touch_task(page);
     }
-    world.end_job(&JobReport::default());
     for page in 0..900 {
         world.touch_hog(page);
     }
-    // The last job faulted on nothing: nothing is remembered of it.
-    assert_eq!(world.memory.next_to_restore(world.pool), None);
-    for page in 0..40 {
+    world.end_job(&JobReport::default());
+    assert_eq!(named(&mut world), 40);
+    assert_eq!(named(&mut world), 0);
+    // Nobody wanted them since: they are not brought back again.
+    world.end_job(&JobReport::default());
+    assert_eq!(named(&mut world), 0);
+    for page in 0..30 {
         world.touch_task(page);
     }
-    world.end_job(&JobReport::default());
     for page in 0..900 {
         world.touch_hog(page);
     }
-    let named = core::iter::from_fn(|| world.memory.next_to_restore(world.pool)).count();
-    assert_eq!(named, 40);
-    assert_eq!(world.memory.next_to_restore(world.pool), None);
+    world.end_job(&JobReport::default());
+    assert_eq!(named(&mut world), 30);
+}
+
+#[test]
+fn only_so_many_pages_are_remembered_the_latest() {
+    let mut world = Pinned::new(120, 1500, 900, restoring());
+    for page in 0..1500 {
+        world.touch_task(page);
+    }
+    for page in 0..900 {
+        world.touch_hog(page);
+    }
+    world.end_job(&JobReport::default());
+    let first = world.memory.next_to_restore(world.pool).map(|(_, page)| page.get());
+    assert_eq!(first, Some(1499));
+    assert_eq!(named(&mut world), 1023);
 }
 
 #[test]
