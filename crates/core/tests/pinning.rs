@@ -103,6 +103,29 @@ fn a_hot_page_is_pinned_and_survives_any_flood() {
 }
 
 #[test]
+fn pages_prove_their_use_in_a_large_pool_too() {
+    // Batches of evictions are as large as they get here: bits are cleared ahead of them all the same.
+    let mut world = Pinned::new(8192, 1000, 16_000, with_capacity(2000));
+    let mut streamed = 0;
+    let mut fills = Vec::new();
+    for _ in 0..300 {
+        let before = world.task_fills;
+        for page in 0..1000 {
+            world.touch_task(page);
+        }
+        fills.push(world.task_fills - before);
+        for _ in 0..200 {
+            world.touch_hog(streamed % 16_000);
+            streamed += 1;
+        }
+    }
+    let late: u64 = fills.iter().skip(200).sum();
+    assert_eq!(late, 0, "pages that every round touches went on leaving");
+    assert!(world.soft_faults() >= 1000, "no page proved its use by a soft fault");
+    world.check();
+}
+
+#[test]
 fn a_page_touched_once_is_not_pinned() {
     let mut world = Pinned::new(300, 100, 900, with_capacity(200));
     for page in 0..100 {

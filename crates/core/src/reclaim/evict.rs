@@ -33,7 +33,7 @@ impl Memory {
     /// Demotes and evicts one batch.
     pub(crate) fn evict_batch(&mut self, holder: HolderIndex) {
         self.demote(holder);
-        for _ in 0..self.eviction_batch(holder) {
+        for _ in 0..self.victims_now(holder) {
             let Some(index) = self.victim(holder) else { break };
             self.count_eviction(holder);
             self.evict(index, UnmapReason::Eviction);

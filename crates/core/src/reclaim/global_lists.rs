@@ -55,6 +55,22 @@ impl Memory {
         }
     }
 
+    /// How many pages of the inactive list ought to have their reference bit cleared.
+    fn cleared_wanted(&self) -> u32 {
+        (self.pool().unused() / CLEARED_SHARE).max(self.eviction_batch(HolderIndex::POOL))
+    }
+
+    /// How many pages leave in this batch. While too few bits are cleared only half as many as a scan clears at most:
+    /// else each page would leave as soon as its bit is cleared, and none could prove that it is used.
+    pub(crate) fn victims_now(&self, holder: HolderIndex) -> u32 {
+        let batch = self.eviction_batch(holder);
+        if holder == HolderIndex::POOL && self.pool().inactive.len() < self.cleared_wanted() {
+            batch.min(DEMOTION_BATCH / 2)
+        } else {
+            batch
+        }
+    }
+
     /// Clears reference bits from the tail of the lists until enough of the inactive pages have none, at most
     /// [`DEMOTION_BATCH`] of them. Pages that would leave the active list so, and belong to a soft-real-time task, are
     /// pinned instead.
@@ -65,7 +81,6 @@ impl Memory {
         if self.pool().listed_pages() == 0 {
             self.unpin_in_need();
         }
-        let batch = self.eviction_batch(HolderIndex::POOL);
         let (mut cleared, mut pinned) = (0, 0);
         let mut taken = Taken {
             returns: core::mem::take(&mut self.refaults.activated),
@@ -74,8 +89,7 @@ impl Memory {
         while cleared < DEMOTION_BATCH {
             let account = self.pool();
             let mapped = account.active_pages() + account.young_pages();
-            let wanted = (account.unused() / CLEARED_SHARE).max(batch);
-            if mapped == 0 || account.inactive.len() >= wanted {
+            if mapped == 0 || account.inactive.len() >= self.cleared_wanted() {
                 return;
             }
             let starving = pinned >= DEMOTION_BATCH && account.inactive.len() == 0;

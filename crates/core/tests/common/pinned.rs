@@ -302,8 +302,14 @@ impl Model {
                 }
             }
         }
-        self.scan(self.batch());
-        for _ in 0..self.batch() {
+        self.scan();
+        let short = (self.inactive.len() as u32) < self.wanted();
+        let victims = if short {
+            self.batch().min(DEMOTION_BATCH / 2)
+        } else {
+            self.batch()
+        };
+        for _ in 0..victims {
             let Some(victim) = self.inactive.pop_front() else { break };
             self.mapped.remove(&victim);
             self.evicted.push(victim);
@@ -330,15 +336,18 @@ impl Model {
         }
     }
 
-    fn scan(&mut self, batch: u32) {
+    fn wanted(&self) -> u32 {
+        ((self.young.len() + self.inactive.len()) as u32 / 2).max(self.batch())
+    }
+
+    fn scan(&mut self) {
         let (mut cleared, mut pinned) = (0, 0);
         // Taken from the active and from the young list.
         let mut taken = [0, 0];
         let returned = std::mem::take(&mut self.returned_since_scan);
         while cleared < DEMOTION_BATCH {
             let mapped = self.active.len() + self.young.len() - 1;
-            let wanted = ((self.young.len() + self.inactive.len()) as u32 / 2).max(batch);
-            if mapped == 0 || self.inactive.len() as u32 >= wanted {
+            if mapped == 0 || self.inactive.len() as u32 >= self.wanted() {
                 return;
             }
             let starving = pinned >= DEMOTION_BATCH && self.inactive.is_empty();
