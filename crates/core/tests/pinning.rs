@@ -211,6 +211,27 @@ fn everything_is_pinned_where_that_is_asked() {
 }
 
 #[test]
+fn no_more_is_pinned_than_the_highest_capacity() {
+    for policy in [PinningPolicy::All, PinningPolicy::Adaptive] {
+        let mut world = Pinned::new(
+            300,
+            100,
+            900,
+            PinningSettings {
+                policy,
+                highest_capacity: PageCount::new(40),
+                ..with_capacity(5000)
+            },
+        );
+        warm(&mut world, 60, 12);
+        let view = world.view();
+        assert_eq!((view.active + view.inactive).get(), 40, "{policy:?}: {view:?}");
+        assert_eq!(view.peak.get(), 40);
+        world.check();
+    }
+}
+
+#[test]
 fn the_pool_of_frames_is_never_pinned_whole() {
     let all = PinningSettings {
         policy: PinningPolicy::All,

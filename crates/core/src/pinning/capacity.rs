@@ -27,10 +27,14 @@ pub(crate) fn adjust(
 ) -> (PageCount, CapacityRule) {
     if job.missed && job.swap_ins > 0 {
         let growth = growth(settings, job);
-        return if growth.is_zero() {
-            (capacity, CapacityRule::NotMemory)
+        if growth.is_zero() {
+            return (capacity, CapacityRule::NotMemory);
+        }
+        let wanted = capacity.saturating_add(growth);
+        return if wanted > settings.highest_capacity {
+            (settings.highest_capacity, CapacityRule::AtLimit)
         } else {
-            (capacity.saturating_add(growth), CapacityRule::Grown)
+            (wanted, CapacityRule::Grown)
         };
     }
     if job.missed || job.running.get() >= settings.alpha.of(settings.budget.get()) {
@@ -117,6 +121,24 @@ mod tests {
         assert_eq!(adjusted(u32::MAX, &settings, &job(true, 3, 100)).0, u32::MAX);
         settings.beta = Ratio::ONE;
         assert_eq!(adjusted(7000, &settings, &job(false, 0, 0)).0, 7000);
+    }
+
+    #[test]
+    fn no_pool_grows_past_its_highest_capacity() {
+        let mut settings = settings();
+        settings.highest_capacity = PageCount::new(7010);
+        assert_eq!(
+            adjusted(7000, &settings, &job(true, 10, 100)),
+            (7010, CapacityRule::Grown)
+        );
+        assert_eq!(
+            adjusted(7000, &settings, &job(true, 11, 100)),
+            (7010, CapacityRule::AtLimit)
+        );
+        assert_eq!(
+            adjusted(7010, &settings, &job(true, 1, 100)),
+            (7010, CapacityRule::AtLimit)
+        );
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl PinnedPool {
     pub(crate) fn new(settings: PinningSettings) -> Self {
         Self {
             settings,
-            capacity: settings.initial_capacity,
+            capacity: settings.initial_capacity.min(settings.highest_capacity),
             active: List::EMPTY,
             inactive: List::EMPTY,
             halvings: Self::FIRST_HALVINGS,
@@ -219,7 +219,7 @@ impl Memory {
                 return false;
             }
             self.unpin_some(pinner);
-        } else if !adaptive && full {
+        } else if !adaptive && (full || pool.len() >= pool.settings.highest_capacity.get()) {
             pool.refused += 1;
             return false;
         }

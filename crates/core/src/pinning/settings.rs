@@ -77,6 +77,8 @@ pub struct PinningSettings {
     pub period: Duration,
     /// The capacity at first.
     pub initial_capacity: PageCount,
+    /// The most pages that it may pin, whatever its capacity would be.
+    pub highest_capacity: PageCount,
     /// `α`: a job that met its deadline lets the pool shrink if it ran less than this part of its budget.
     pub alpha: Ratio,
     /// `β`: what is left of the capacity then. The paper calls it small and gives no value.
@@ -101,7 +103,8 @@ pub struct PinningSettings {
 }
 
 impl PinningSettings {
-    /// The paper's parameters: 7000 pages, α = 0.9, γ = 4, λ = 0.8, as its text says, no extension. β is ours: 0.98.
+    /// The paper's parameters: 7000 pages, α = 0.9, γ = 4, λ = 0.8, as its text says, no highest capacity and no
+    /// extension. β is ours: 0.98.
     #[must_use]
     pub const fn paper(budget: Duration, period: Duration) -> Self {
         Self {
@@ -109,6 +112,7 @@ impl PinningSettings {
             budget,
             period,
             initial_capacity: PageCount::new(7000),
+            highest_capacity: PageCount::new(u32::MAX),
             alpha: Ratio::literal(900_000),
             beta: Ratio::literal(980_000),
             gamma: 4,
@@ -151,6 +155,8 @@ pub struct JobReport {
 pub enum CapacityRule {
     /// Missed, and pages were swapped in: grown by their number.
     Grown,
+    /// The same, as far as the highest capacity lets it.
+    AtLimit,
     /// Met with time to spare: shrunk by β.
     Shrunk,
     /// Neither.

@@ -166,6 +166,9 @@ fn pin(machine: &mut Machine, names: &mut Names, bytes: &mut Bytes<'_>, now: Ins
         let mut settings = PinningSettings::paper(Duration::new(bytes.number().into()), Duration::new(40));
         settings.initial_capacity = PageCount::new(bytes.number());
         settings.gamma = bytes.number();
+        if bytes.below(4) == 0 {
+            settings.highest_capacity = PageCount::new(bytes.number());
+        }
         settings.restore = bytes.below(2) == 0;
         if bytes.below(3) == 0 {
             settings.policy = PinningPolicy::All;
