@@ -2,7 +2,7 @@
 
 use freehold_client::Question;
 use freehold_scenario::results::{Align, TextTable};
-use freehold_server::document::{ClientStatus, ObjectStatus, ReservationStatus, StatusDocument};
+use freehold_server::document::{ClientStatus, ObjectStatus, PinnedPoolStatus, ReservationStatus, StatusDocument};
 
 use crate::connect::{self, Where};
 use crate::output;
@@ -38,6 +38,7 @@ fn page(status: &StatusDocument) -> String {
     let mut parts = vec![head(status)];
     for (title, table) in [
         ("reservations (frames)", reservations(&status.reservations)),
+        ("pinned page pools (pages)", pools(&status.pinned_pools)),
         ("clients (pages)", clients(&status.clients)),
         ("tasks", tasks(&status.clients)),
         ("shared objects (pages)", objects(&status.objects)),
@@ -136,6 +137,40 @@ fn reservations(rows: &[ReservationStatus]) -> TextTable {
         let numbers = [row.capacity, row.active, row.inactive, row.locked, row.free];
         cells.extend(numbers.map(|number| number.to_string()));
         let numbers = [row.owned, row.conserved, row.borrowed, row.held];
+        cells.extend(numbers.map(|number| number.to_string()));
+        cells.push(members.join(", "));
+        table.row(cells);
+    }
+    table
+}
+
+fn pools(rows: &[PinnedPoolStatus]) -> TextTable {
+    let names = [
+        "capacity",
+        "pinned",
+        "peak",
+        "budget",
+        "swap budget",
+        "jobs",
+        "late",
+        "grown",
+        "shrunk",
+    ];
+    let mut columns = vec![("pool", LEFT), ("pinning", LEFT)];
+    columns.extend(names.map(|name| (name, RIGHT)));
+    columns.push(("tasks", LEFT));
+    let mut table = TextTable::new(&columns);
+    for row in rows {
+        let members = row
+            .members
+            .iter()
+            .map(|member| format!("{} ({})", member.task, member.pid));
+        let members: Vec<String> = members.collect();
+        let mut cells = vec![row.name.clone(), row.policy.clone()];
+        cells.extend([row.capacity, row.pinned, row.peak].map(|number| number.to_string()));
+        cells.extend([row.budget_ns, row.swap_budget_ns].map(output::human_time));
+        let rules = &row.capacity_rules;
+        let numbers = [row.jobs, row.misses, rules.grown + rules.at_limit, rules.shrunk];
         cells.extend(numbers.map(|number| number.to_string()));
         cells.push(members.join(", "));
         table.row(cells);

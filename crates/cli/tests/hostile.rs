@@ -25,6 +25,7 @@ const SMALL: [&str; 2] = ["--pool", "16MiB"];
 fn requests() -> Vec<Request<'static>> {
     let mut all = requests_of_everybody();
     all.extend(requests_of_processes());
+    all.extend(requests_about_pools());
     all
 }
 
@@ -106,6 +107,40 @@ fn requests_of_processes() -> Vec<Request<'static>> {
         },
         Request::CloseObject { object },
         Request::CountProcess { process: u32::MAX },
+    ]
+}
+
+fn requests_about_pools() -> Vec<Request<'static>> {
+    vec![
+        Request::OpenPool {
+            name: "x",
+            policy: freehold_protocol::message::PinningPolicy::All,
+            period: 1,
+            budget: 2,
+            swap_budget: true,
+            highest_swap_budget: u64::MAX,
+            capacity: u32::MAX,
+            highest_capacity: u32::MAX,
+            alpha: 0,
+            beta: u32::MAX,
+            gamma: 0,
+            lambda: 0,
+            unpinned: freehold_protocol::message::Unpinned::Text,
+            memory_share: true,
+            steady: true,
+        },
+        Request::ReportJob {
+            pool: 7,
+            missed: true,
+            running: u64::MAX,
+            remaining: 0,
+            swap_ins: u32::MAX,
+            swap_time: u64::MAX,
+            swap_delay: u64::MAX,
+            delay: u64::MAX,
+            memory_delay: u64::MAX,
+            slack: u64::MAX,
+        },
     ]
 }
 

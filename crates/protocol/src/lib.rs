@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod channel;
+mod choices;
 mod doorbell;
 pub mod field;
 pub mod message;

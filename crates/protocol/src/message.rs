@@ -4,7 +4,10 @@
 //! fields of its kind, at most [`LIMIT`] bytes in all. One message is one packet. An answer carries the serial number
 //! of its request. Handles (`u32`) are the server's and per connection; 0 is none.
 
-use crate::field::{Field, Malformed, Reader, Writer, choice};
+pub use crate::choices::{
+    CapacityRule, PinningPolicy, Question, Refusal, Regime, RegionKind, ReservationType, Role, SwapBudgetRule, Unpinned,
+};
+use crate::field::{Field, Malformed, Reader, Writer};
 
 /// The longest message, in bytes.
 pub const LIMIT: usize = 4096;
@@ -14,87 +17,6 @@ pub const HEADER: usize = 16;
 pub const DESCRIPTORS: usize = 4;
 
 const MAGIC: [u8; 4] = *b"FRHD";
-
-choice! {
-    /// Who connects.
-    Role {
-        /// A program whose memory the agent manages. Descriptors: the userfaultfd of its private memory, with events,
-        /// and that of shared objects, without.
-        Program = 1,
-        /// A program that cooperates through the library. Descriptor: the userfaultfd of shared objects.
-        Library = 2,
-        /// Nobody's memory: holds reservations for others (`freehold exec`), or looks (`freehold status`).
-        Observer = 3,
-    }
-}
-
-choice! {
-    /// What a reservation does when its frames are exhausted.
-    ReservationType {
-        /// Never more than its frames.
-        Hard = 1,
-        /// May borrow unreserved frames.
-        Firm = 2,
-    }
-}
-
-choice! {
-    /// How pages of an object that several reservations use are managed.
-    Regime {
-        /// Shared-Page Conservation, and the eviction lock where pages are locked.
-        Conserve = 1,
-        /// The paper's No-SP-Mgmt, for comparison.
-        Unmanaged = 2,
-    }
-}
-
-choice! {
-    /// Who a region is for.
-    RegionKind {
-        /// The tasks of this connection; the name says nothing to others.
-        Private = 1,
-        /// Whoever opens the same name, as far as the server lets him.
-        Shared = 2,
-    }
-}
-
-choice! {
-    /// What a question is about. The answer is a JSON document in a memory object.
-    Question {
-        /// All reservations, clients, objects, the pool and the store.
-        Status = 1,
-        /// The same in Prometheus' text format.
-        Metrics = 2,
-        /// One target: a process id, `pid:0xADDRESS`, a reservation or a region.
-        Explain = 3,
-        /// Whether a reservation of this size (`30MiB`, `30MiB firm`) would be admitted, and what would have to give.
-        WhatIf = 4,
-        /// Max(S_i) and Avg(S_i) of the shared objects of the processes named (`PID PID…`), as sampled so far.
-        Advise = 5,
-    }
-}
-
-choice! {
-    /// Why a request is refused.
-    Refusal {
-        /// The message itself is wrong; the connection is closed.
-        Malformed = 1,
-        /// Another version of the protocol.
-        Version = 2,
-        /// The peer may not do this.
-        Forbidden = 3,
-        /// Pool, quota or a table is exhausted; the text says what would have to give.
-        Exhausted = 4,
-        /// A handle, name or address means nothing here.
-        Unknown = 5,
-        /// A descriptor is missing or is not what it must be.
-        Descriptor = 6,
-        /// The request cannot be met in the present state; the text says why.
-        State = 7,
-        /// The server is ending.
-        Ending = 8,
-    }
-}
 
 /// Declares messages: an enum whose variants carry fields, each variant with its number.
 macro_rules! messages {
@@ -211,15 +133,16 @@ messages! {
             /// Hard or firm.
             kind: ReservationType,
         },
-        /// Joins the reservation of a ticket: another process, or a child. It ends when the last that holds or joined
-        /// it is gone. Answer: `Reserved`.
+        /// Joins the reservation or the pinned page pool of a ticket: another process, or a child. It ends when the
+        /// last that holds or joined it is gone. Answer: `Reserved`; of a pinned page pool with no frames, as none are
+        /// promised, and with its handle where a reservation's would be.
         3 Join {
             /// The ticket's first half.
             ticket_high: u64,
             /// The ticket's second half.
             ticket_low: u64,
         },
-        /// Gives up what this connection holds of a reservation.
+        /// Gives up what this connection holds of a reservation or of a pinned page pool.
         4 Release {
             /// Its handle.
             reservation: u32,
@@ -227,7 +150,7 @@ messages! {
         /// Makes a task. A program has one for the whole process, and the server as many more as threads of it wait at
         /// once. Answer: `Made`.
         5 AddTask {
-            /// The reservation whose frames it uses; 0 is none.
+            /// The reservation whose frames it uses, or the pinned page pool whose pages are its; 0 is none.
             reservation: u32,
             /// How urgent its faults and transfers are: 0 background to 255. Above 0 needs the right to be real-time.
             urgency: u8,
@@ -353,6 +276,64 @@ messages! {
             /// The process, in the server's numbering.
             process: u32,
         },
+        /// Opens a pinned page pool (Adaptive Page Pinning) that this connection holds, for one periodic program
+        /// without a reservation. All of it is a claim; what cannot be is refused. Answer: `Reserved`, with no frames.
+        21 OpenPool {
+            /// What it is called in reports.
+            name: &'a str,
+            /// Which pages are pinned.
+            policy: PinningPolicy,
+            /// Nanoseconds from release to release.
+            period: u64,
+            /// CPU time of a job in nanoseconds; not 0, not over the period.
+            budget: u64,
+            /// Whether the budget is adjusted.
+            swap_budget: bool,
+            /// The most that it may be raised by, in nanoseconds; not over what the budget leaves of the period.
+            highest_swap_budget: u64,
+            /// Pages that may be pinned at first.
+            capacity: u32,
+            /// The most that ever may, which count as frames reserved by the user; 0 is as many as his quota leaves.
+            highest_capacity: u32,
+            /// Alpha in millionths, above 0, at most a million.
+            alpha: u32,
+            /// Beta, likewise.
+            beta: u32,
+            /// Gamma, at least 1.
+            gamma: u32,
+            /// Lambda in millionths, likewise.
+            lambda: u32,
+            /// Where unpinned pages go.
+            unpinned: Unpinned,
+            /// Only the memory's share of a miss's delay grows the pool.
+            memory_share: bool,
+            /// The pool shrinks only where the slack pays for it.
+            steady: bool,
+        },
+        /// A job of the program whose pages a pinned page pool pins has ended. Times are nanoseconds, and claims.
+        /// Answer: `Judged`.
+        22 ReportJob {
+            /// The pool's handle.
+            pool: u32,
+            /// It finished after its deadline.
+            missed: bool,
+            /// CPU time charged to it.
+            running: u64,
+            /// What was left of its budget and swap budget.
+            remaining: u64,
+            /// Pages that it had read back from the store.
+            swap_ins: u32,
+            /// CPU time charged to it in the swap-in path.
+            swap_time: u64,
+            /// Time between these faults and their ends.
+            swap_delay: u64,
+            /// Of a miss: what delayed it, all together.
+            delay: u64,
+            /// Of this, the store and the service of faults.
+            memory_delay: u64,
+            /// From finish to deadline; 0 for a miss.
+            slack: u64,
+        },
     }
 }
 
@@ -424,6 +405,19 @@ messages! {
         8 Document {
             /// Its length in bytes.
             length: u64,
+        },
+        /// What follows from a job for its pinned page pool.
+        9 Judged {
+            /// Pages that may be pinned from now on.
+            capacity: u32,
+            /// Why.
+            capacity_rule: CapacityRule,
+            /// CPU time in nanoseconds to be added to the budget from the next period on.
+            swap_budget: u64,
+            /// Why.
+            swap_budget_rule: SwapBudgetRule,
+            /// Pages pinned now.
+            pinned: u32,
         },
     }
 }

@@ -4,7 +4,8 @@
 use freehold_protocol::VERSION;
 use freehold_protocol::field::{Malformed, TEXT_LIMIT};
 use freehold_protocol::message::{
-    Answer, HEADER, LIMIT, Question, Refusal, Regime, RegionKind, Request, ReservationType, Role,
+    Answer, CapacityRule, HEADER, LIMIT, PinningPolicy, Question, Refusal, Regime, RegionKind, Request,
+    ReservationType, Role, SwapBudgetRule, Unpinned,
 };
 use proptest::prelude::*;
 
@@ -12,7 +13,47 @@ use proptest::prelude::*;
 fn requests(text: &str, small: u8, word: u32, long: u64, flag: bool) -> Vec<Request<'_>> {
     let mut all = requests_that_make(text, small, word, long, flag);
     all.extend(requests_that_use(text, small, word, long, flag));
+    all.extend(requests_about_pools(text, word, long, flag));
     all
+}
+
+fn requests_about_pools(text: &str, word: u32, long: u64, flag: bool) -> Vec<Request<'_>> {
+    let (policy, unpinned) = if flag {
+        (PinningPolicy::All, Unpinned::Text)
+    } else {
+        (PinningPolicy::Adaptive, Unpinned::Listing)
+    };
+    vec![
+        Request::OpenPool {
+            name: text,
+            policy,
+            period: long,
+            budget: !long,
+            swap_budget: flag,
+            highest_swap_budget: long / 2,
+            capacity: word,
+            highest_capacity: !word,
+            alpha: word / 2,
+            beta: word / 3,
+            gamma: word / 5,
+            lambda: word / 7,
+            unpinned,
+            memory_share: !flag,
+            steady: flag,
+        },
+        Request::ReportJob {
+            pool: word,
+            missed: flag,
+            running: long,
+            remaining: !long,
+            swap_ins: !word,
+            swap_time: long / 2,
+            swap_delay: long / 3,
+            delay: long / 5,
+            memory_delay: long / 7,
+            slack: long / 11,
+        },
+    ]
 }
 
 fn requests_that_make(text: &str, small: u8, word: u32, long: u64, flag: bool) -> Vec<Request<'_>> {
@@ -154,7 +195,33 @@ fn answers(text: &str, small: u8, word: u32, long: u64) -> Vec<Answer<'_>> {
             waited: long / 13,
         },
         Answer::Document { length: long },
+        judged(small, word, long),
     ]
+}
+
+fn judged(small: u8, word: u32, long: u64) -> Answer<'static> {
+    let capacity_rules = [
+        CapacityRule::Grown,
+        CapacityRule::AtLimit,
+        CapacityRule::Shrunk,
+        CapacityRule::Held,
+        CapacityRule::NotMemory,
+        CapacityRule::Steady,
+    ];
+    let swap_budget_rules = [
+        SwapBudgetRule::Raised,
+        SwapBudgetRule::AtLimit,
+        SwapBudgetRule::Lowered,
+        SwapBudgetRule::Held,
+        SwapBudgetRule::Off,
+    ];
+    Answer::Judged {
+        capacity: word,
+        capacity_rule: capacity_rules[usize::from(small) % capacity_rules.len()],
+        swap_budget: long,
+        swap_budget_rule: swap_budget_rules[usize::from(small) % swap_budget_rules.len()],
+        pinned: !word,
+    }
 }
 
 fn text_strategy() -> impl Strategy<Value = String> {
@@ -186,7 +253,7 @@ proptest! {
     /// There is one way to write a message: bytes that are read are the bytes that would be written.
     #[test]
     fn bytes_that_are_a_message_are_the_only_way_to_write_it(
-        kind in 0_u16..22, serial: u32, body in proptest::collection::vec(prop_oneof![0_u8..8, any::<u8>()], 0..64),
+        kind in 0_u16..24, serial: u32, body in proptest::collection::vec(prop_oneof![0_u8..8, any::<u8>()], 0..96),
     ) {
         let bytes = packet(VERSION, kind, serial, &body);
         let mut buffer = [0; LIMIT];
@@ -208,7 +275,7 @@ proptest! {
 
     /// A changed byte changes the meaning or is refused: none is ignored.
     #[test]
-    fn no_byte_is_ignored(which in 0_usize..19, place: prop::sample::Index, by in 1_u8..=255) {
+    fn no_byte_is_ignored(which in 0_usize..22, place: prop::sample::Index, by in 1_u8..=255) {
         let request = requests("a name", 1, 77, 99, true)[which];
         let mut buffer = [0; LIMIT];
         let length = request.encode(5, &mut buffer).unwrap();
@@ -262,13 +329,13 @@ fn the_header_is_checked() {
     assert_eq!(Request::decode(&other), Err(Malformed::Magic));
     let newer = packet(VERSION + 1, 4, 1, &7_u32.to_le_bytes());
     assert_eq!(Request::decode(&newer), Err(Malformed::Version { theirs: VERSION + 1 }));
-    for kind in [0, 21, u16::MAX] {
+    for kind in [0, 23, u16::MAX] {
         assert_eq!(
             Request::decode(&packet(VERSION, kind, 1, &[])),
             Err(Malformed::Kind { kind })
         );
     }
-    for kind in [0, 9, u16::MAX] {
+    for kind in [0, 10, u16::MAX] {
         assert_eq!(
             Answer::decode(&packet(VERSION, kind, 1, &[])),
             Err(Malformed::Kind { kind })
@@ -292,6 +359,15 @@ fn fields_are_checked() {
     assert_eq!(
         Request::decode(&packet(VERSION, 13, 1, &job)),
         Err(Malformed::Value { field: "missed" })
+    );
+    // No such policy, after a name, and no such rule.
+    assert_eq!(
+        Request::decode(&packet(VERSION, 21, 1, &[0, 0, 3])),
+        Err(Malformed::Value { field: "policy" })
+    );
+    assert_eq!(
+        Answer::decode(&packet(VERSION, 9, 1, &[1, 0, 0, 0, 7])),
+        Err(Malformed::Value { field: "capacity_rule" })
     );
     let mut target = vec![1];
     target.extend(2_u16.to_le_bytes());

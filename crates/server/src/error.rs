@@ -1,6 +1,8 @@
 //! What can be wrong with what a client, or the control thread for it, asks of the engine.
 
-use freehold_core::error::{AdmitError, CreateError, LockError, RemoveError, SealError, UnlockError};
+use freehold_core::error::{
+    AdmitError, CreateError, JobError, LockError, PinningError, RemoveError, SealError, UnlockError,
+};
 use freehold_linux::Errno;
 use freehold_linux::sched::SetPolicyError;
 use freehold_store::SetupError;
@@ -17,6 +19,15 @@ pub enum EngineError {
     /// No such reservation.
     #[error("no such reservation: it has ended")]
     NoSuchReservation,
+    /// No such pinned page pool.
+    #[error("no such pinned page pool: it was closed")]
+    NoSuchPool,
+    /// The core does not open the pool.
+    #[error(transparent)]
+    Pinning(#[from] PinningError),
+    /// The core does not take the job.
+    #[error(transparent)]
+    Job(#[from] JobError),
     /// No such object.
     #[error("no such object: it was closed")]
     NoSuchObject,

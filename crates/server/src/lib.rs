@@ -23,7 +23,8 @@ const PAGE: u64 = freehold_linux::PAGE_SIZE as u64;
 
 pub use control::Limits;
 pub use engine::{
-    ClientId, ClientRole, Engine, Handover, MapKey, MapRequest, NewClient, ObjectKey, Opened, RegionRequest, TaskKey,
+    ClientId, ClientRole, Engine, Handover, MapKey, MapRequest, Membership, NewClient, ObjectKey, Opened,
+    RegionRequest, TaskKey,
 };
 pub use error::EngineError;
 pub use quota::{Quotas, Rights};
@@ -31,6 +32,6 @@ pub use reserve::ReserveView;
 pub use settings::{Backing, Reaction, Settings, Unresponsive};
 pub use shared::{Pagers, Shared};
 pub use view::{
-    ClientView, EngineView, KeptView, MapperView, MemberView, ObjectView, OrdersView, PagerView, ReservationRow,
-    ServiceTimes, ShareView, TaskView,
+    ClientView, EngineView, JobCounts, JudgedJob, KeptView, MapperView, MemberView, ObjectView, OrdersView, PagerView,
+    PinnedPoolRow, PinningTotals, ReservationRow, ServiceTimes, ShareView, TaskView,
 };

@@ -2,8 +2,10 @@
 
 use crate::engine::{ClientId, ClientRole, ObjectKey, TaskKey};
 use crate::reserve::ReserveView;
-use freehold_core::id::ReservationId;
+use freehold_core::id::{PinnedPoolId, ReservationId};
 use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
+use freehold_core::pinning::{JobReport, Judgement, PinnedPoolView, PinningSettings};
+use freehold_core::units::PageCount;
 use freehold_core::view::{PoolView, ReservationView, TaskCounts};
 use freehold_store::{Description, StoreStats};
 use std::time::Duration;
@@ -19,6 +21,10 @@ pub struct EngineView {
     pub reserve: ReserveView,
     /// Reservations, in order of admission slots.
     pub reservations: Vec<ReservationRow>,
+    /// Pinned page pools, in order of their slots.
+    pub pinned_pools: Vec<PinnedPoolRow>,
+    /// Of all that there ever were.
+    pub pinning: PinningTotals,
     /// Clients.
     pub clients: Vec<ClientView>,
     /// Shared objects; private memory is with its client.
@@ -59,6 +65,80 @@ pub struct MemberView {
     pub task: TaskKey,
     /// The task's name.
     pub name: String,
+}
+
+/// One pinned page pool.
+#[derive(Clone, Debug)]
+pub struct PinnedPoolRow {
+    /// Its id.
+    pub id: PinnedPoolId,
+    /// Its name.
+    pub name: String,
+    /// What it was opened with.
+    pub settings: PinningSettings,
+    /// Lists and budget.
+    pub lists: PinnedPoolView,
+    /// Jobs judged.
+    pub counts: JobCounts,
+    /// The last job, and what followed.
+    pub last: Option<(JobReport, Judgement)>,
+    /// The last job that missed its deadline.
+    pub last_miss: Option<JobReport>,
+    /// Tasks in it: process and name.
+    pub members: Vec<(u32, String)>,
+}
+
+/// Jobs of a pinned page pool, by the rules that applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobCounts {
+    /// All.
+    pub jobs: u64,
+    /// Those that missed their deadlines.
+    pub misses: u64,
+    /// Capacity: grown.
+    pub grown: u64,
+    /// Capacity: grown as far as allowed.
+    pub at_limit: u64,
+    /// Capacity: shrunk.
+    pub shrunk: u64,
+    /// Capacity: held.
+    pub held: u64,
+    /// Capacity: memory had no part in the miss.
+    pub not_memory: u64,
+    /// Capacity: the slack does not pay for shrinking.
+    pub steady: u64,
+    /// Swap budget: raised.
+    pub budget_raised: u64,
+    /// Swap budget: raised as far as allowed.
+    pub budget_at_limit: u64,
+    /// Swap budget: lowered.
+    pub budget_lowered: u64,
+    /// Swap budget: held.
+    pub budget_held: u64,
+    /// Swap budget: the pool has none.
+    pub budget_off: u64,
+}
+
+/// Of all pinned page pools, closed ones too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PinningTotals {
+    /// Opened.
+    pub opened: u64,
+    /// Jobs judged.
+    pub jobs: u64,
+    /// Those that missed their deadlines.
+    pub misses: u64,
+}
+
+/// What followed from a job.
+#[derive(Clone, Copy, Debug)]
+pub struct JudgedJob {
+    /// The core's word.
+    pub judgement: Judgement,
+    /// What the pool was opened with.
+    pub settings: PinningSettings,
+    /// Pages pinned now.
+    pub pinned: PageCount,
 }
 
 /// One client.
@@ -107,6 +187,8 @@ pub struct TaskView {
     pub name: String,
     /// Its reservation.
     pub reservation: Option<ReservationId>,
+    /// The pinned page pool that may pin its pages.
+    pub pinned: Option<PinnedPoolId>,
     /// How urgent it is.
     pub urgency: u8,
     /// Counts, of all its lanes.

@@ -6,6 +6,7 @@ use super::reply::{self, Reply, Waiting};
 use super::session::{Peer, Session};
 use super::tickets::Ticket;
 use super::world::{Kind, World};
+use crate::engine::Membership;
 use crate::error::EngineError;
 use freehold_core::error::AdmitError;
 use freehold_core::limits::ReservationSpec;
@@ -308,6 +309,7 @@ fn admit(
     match Ticket::draw() {
         Ok(ticket) => {
             let peer = session.peer();
+            let id = Membership::Reservation(id);
             world.note(id, ticket, peer.user, frames);
             info!(pid = peer.pid, user = peer.user, ?name, frames, "reservation admitted");
             Some(session.hold(world, id, frames, ticket))

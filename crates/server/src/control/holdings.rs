@@ -5,7 +5,7 @@ use super::reply::{Reply, Waiting};
 use super::session::{self, Session};
 use super::tickets::Ticket;
 use super::world::{Kind, World};
-use crate::engine::ClientId;
+use crate::engine::{ClientId, Membership};
 use freehold_core::limits::{ReservationKind, ReservationSpec};
 use freehold_core::units::FrameCount;
 use freehold_linux::memory::seal_document;
@@ -23,9 +23,7 @@ impl Session {
         frames: u32,
         kind: ReservationType,
     ) -> Result<Reply, Refused> {
-        if self.reservations.is_full() {
-            return Err(Refused::limit("reservations of one connection", 16));
-        }
+        self.may_hold()?;
         world.take(self.peer.user, Kind::Frames, u64::from(frames))?;
         let give_back = || world.give_back(self.peer.user, Kind::Frames, u64::from(frames));
         let place = world.queue().inspect_err(|_| give_back())?;
@@ -44,38 +42,46 @@ impl Session {
     }
 
     pub(super) fn join(&mut self, world: &World, high: u64, low: u64) -> Result<Reply, Refused> {
-        if self.reservations.is_full() {
-            return Err(Refused::limit("reservations of one connection", 16));
-        }
+        self.may_hold()?;
         let ticket = Ticket { high, low };
         let joined = world.join(ticket);
         let (id, frames) = joined.ok_or_else(|| {
-            let text = "no reservation has this ticket: it was given up, or the ticket is another server's";
+            let text = "no reservation or pinned page pool has this ticket: it was given up, or is another server's";
             Refused::new(Refusal::Unknown, text)
         })?;
         self.hold(world, id, frames, ticket)
     }
 
-    /// Gives a reservation that this connection holds a handle.
+    /// Whether one reservation or pinned page pool more can be held.
+    pub(super) fn may_hold(&self) -> Result<(), Refused> {
+        if self.memberships.is_full() {
+            let what = "reservations and pinned page pools of one connection";
+            return Err(Refused::limit(what, session::MEMBERSHIPS as u64));
+        }
+        Ok(())
+    }
+
+    /// Gives a reservation or pinned page pool that this connection holds a handle. `frames` are promised.
     pub(super) fn hold(
         &mut self,
         world: &World,
-        id: freehold_core::id::ReservationId,
+        id: Membership,
         frames: u32,
         ticket: Ticket,
     ) -> Result<Reply, Refused> {
-        match self.reservations.insert((id, frames)) {
+        let full = self.may_hold();
+        match self.memberships.insert(id) {
             Ok(handle) => Ok(Reply::Reserved { handle, frames, ticket }),
-            Err(_) => {
+            Err(id) => {
                 world.let_go(id);
-                Err(Refused::limit("reservations of one connection", 16))
+                full.map(|()| Reply::Done(Vec::new()))
             }
         }
     }
 
     pub(super) fn release(&mut self, world: &World, handle: u32) -> Result<Reply, Refused> {
-        let removed = self.reservations.remove(handle);
-        let (id, _) = removed.ok_or_else(|| Refused::handle("reservation", handle))?;
+        let id = self.membership(handle)?;
+        self.memberships.remove(handle);
         world.let_go(id);
         Ok(Reply::Done(Vec::new()))
     }
@@ -98,9 +104,9 @@ impl Session {
                 ),
             ));
         }
-        let reservation = match reservation {
+        let membership = match reservation {
             0 => None,
-            handle => Some(self.reservation(handle)?),
+            handle => Some(self.membership(handle)?),
         };
         if self.tasks.is_full() {
             return Err(Refused::limit("tasks of one connection", 64));
@@ -110,7 +116,7 @@ impl Session {
         let made = world
             .shared
             .engine()
-            .add_task(client, reservation, urgency, &session::name(name));
+            .add_member(client, membership, urgency, &session::name(name));
         let task = made.inspect_err(|_| world.give_back(user, Kind::Tasks, 1))?;
         // There is room: it was looked at above.
         self.tasks

@@ -1,7 +1,7 @@
 //! Refusals: why, and in words that say what to do.
 
 use crate::error::EngineError;
-use freehold_core::error::{AdmitError, CreateError, LockError, UnlockError};
+use freehold_core::error::{AdmitError, CreateError, LockError, PinningError, UnlockError};
 use freehold_protocol::field::{Malformed, TEXT_LIMIT};
 use freehold_protocol::message::Refusal;
 
@@ -82,6 +82,7 @@ fn reason(error: &EngineError) -> Refusal {
         EngineError::NoSuchClient
         | EngineError::NoSuchTask
         | EngineError::NoSuchReservation
+        | EngineError::NoSuchPool
         | EngineError::NoSuchObject
         | EngineError::NoSuchMapping
         | EngineError::Range { .. }
@@ -89,6 +90,7 @@ fn reason(error: &EngineError) -> Refusal {
         | EngineError::Unlock(UnlockError::Stale | UnlockError::BadRange) => Refusal::Unknown,
         EngineError::Descriptor { .. } => Refusal::Descriptor,
         EngineError::Limit { .. }
+        | EngineError::Pinning(PinningError::TableFull)
         | EngineError::Admit(AdmitError::TableFull | AdmitError::Overcommitted { .. } | AdmitError::EntriesFull)
         | EngineError::Create(CreateError::TableFull | CreateError::PagesFull { .. })
         | EngineError::Lock(LockError::TooLarge { .. } | LockError::TableFull)

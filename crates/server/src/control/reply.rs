@@ -3,6 +3,7 @@
 use super::refused::Refused;
 use super::session::Locked;
 use crate::engine::{ClientId, Handover};
+use crate::view::JudgedJob;
 use freehold_core::limits::ReservationSpec;
 use freehold_core::view::TaskCounts;
 use freehold_linux::Errno;
@@ -35,6 +36,8 @@ pub(crate) enum Reply {
     Counts(TaskCounts),
     /// A document.
     Document { length: u64, descriptor: OwnedFd },
+    /// What follows from a job.
+    Judged(JudgedJob),
     /// Nothing yet.
     Wait(Waiting),
 }
@@ -96,6 +99,7 @@ fn shape(reply: &Reply) -> (Answer<'static>, Vec<BorrowedFd<'_>>) {
         }
         Reply::Counts(counts) => (tally(counts), Vec::new()),
         Reply::Document { length, descriptor } => (Answer::Document { length: *length }, vec![descriptor.as_fd()]),
+        Reply::Judged(job) => (super::pools::judged(job), Vec::new()),
         // Whoever waits is not answered yet; the loop never sends this.
         Reply::Wait(_) => (Answer::Done {}, Vec::new()),
     }

@@ -4,7 +4,7 @@ use super::handles::Handles;
 use super::refused::{Refused, clean};
 use super::reply::{Reply, Waiting};
 use super::world::{Kind, World};
-use crate::engine::{ClientId, ClientRole, MapKey, NewClient, ObjectKey, TaskKey};
+use crate::engine::{ClientId, ClientRole, MapKey, Membership, NewClient, ObjectKey, TaskKey};
 use crate::quota::Rights;
 use freehold_core::id::ReservationId;
 use freehold_core::limits::PageRange;
@@ -12,7 +12,7 @@ use freehold_protocol::message::{Refusal, Request, Role};
 use rustix::fd::OwnedFd;
 
 /// Most handles of one connection.
-const RESERVATIONS: usize = 16;
+pub(super) const MEMBERSHIPS: usize = 16;
 const TASKS: usize = 64;
 const OBJECTS: usize = 1_024;
 const MAPPINGS: usize = 4_096;
@@ -57,7 +57,8 @@ pub(crate) struct Session {
     pub(super) name: String,
     pub(super) role: Option<Role>,
     pub(super) client: Option<ClientId>,
-    pub(super) reservations: Handles<(ReservationId, u32)>,
+    /// Reservations and pinned page pools, under one set of handles.
+    pub(super) memberships: Handles<Membership>,
     pub(super) tasks: Handles<TaskKey>,
     pub(super) objects: Handles<OpenObject>,
     pub(super) mappings: Handles<MapKey>,
@@ -72,7 +73,7 @@ impl Session {
             name: String::new(),
             role: None,
             client: None,
-            reservations: Handles::new(RESERVATIONS),
+            memberships: Handles::new(MEMBERSHIPS),
             tasks: Handles::new(TASKS),
             objects: Handles::new(OBJECTS),
             mappings: Handles::new(MAPPINGS),
@@ -124,13 +125,18 @@ impl Session {
         if !descriptors.is_empty() {
             return Err(Refused::new(Refusal::Descriptor, "this request takes no descriptors"));
         }
+        if let Request::OpenPool { .. } | Request::ReportJob { .. } = request {
+            return self.pinning(world, request);
+        }
         self.handle_plain(world, request)
     }
 
     /// As [`handle`](Self::handle), for requests without descriptors.
     fn handle_plain(&mut self, world: &World, request: &Request<'_>) -> Result<Reply, Refused> {
         match *request {
-            Request::Hello { .. } | Request::OpenFile { .. } => Err(Refused::new(Refusal::State, "not here")),
+            Request::Hello { .. } | Request::OpenFile { .. } | Request::OpenPool { .. } | Request::ReportJob { .. } => {
+                Err(Refused::new(Refusal::State, "not here"))
+            }
             Request::Reserve { name, frames, kind } => self.reserve(world, name, frames, kind),
             Request::Join {
                 ticket_high,
@@ -261,8 +267,19 @@ impl Session {
 
     /// The reservation of a handle.
     pub(super) fn reservation(&self, handle: u32) -> Result<ReservationId, Refused> {
-        let found = self.reservations.get(handle).map(|(id, _)| *id);
-        found.ok_or_else(|| Refused::handle("reservation", handle))
+        match self.membership(handle)? {
+            Membership::Reservation(id) => Ok(id),
+            Membership::Pinned(_) => {
+                let text = format!("{handle} is a pinned page pool, and this request is for reservations");
+                Err(Refused::new(Refusal::State, text))
+            }
+        }
+    }
+
+    /// The reservation or pinned page pool of a handle.
+    pub(super) fn membership(&self, handle: u32) -> Result<Membership, Refused> {
+        let found = self.memberships.get(handle).copied();
+        found.ok_or_else(|| Refused::handle("reservation or pinned page pool", handle))
     }
 
     /// The task of a handle.
@@ -311,8 +328,8 @@ impl Session {
         }
         world.give_back(user, Kind::Mappings, self.mappings.drain().count() as u64);
         world.give_back(user, Kind::Tasks, self.tasks.drain().count() as u64);
-        for (reservation, _) in self.reservations.drain() {
-            world.let_go(reservation);
+        for membership in self.memberships.drain() {
+            world.let_go(membership);
         }
     }
 }

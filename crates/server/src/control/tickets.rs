@@ -1,12 +1,13 @@
-//! Tickets: whoever has one may join the reservation. 128 random bits, compared whole, never written anywhere.
+//! Tickets: whoever has one may join the reservation or pinned page pool. 128 random bits, compared whole, never
+//! written anywhere.
 
-use freehold_core::id::ReservationId;
+use crate::engine::Membership;
 use freehold_linux::Errno;
 use rustix::rand::GetRandomFlags;
 use std::fmt;
 use std::hint::black_box;
 
-/// The right to join a reservation.
+/// The right to join a reservation or pinned page pool.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket {
     /// The first half.
@@ -45,16 +46,16 @@ impl fmt::Debug for Ticket {
     }
 }
 
-/// A reservation and who holds it.
+/// A reservation or pinned page pool, and who holds it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
-    /// The reservation.
-    pub(crate) id: ReservationId,
+    /// Which.
+    pub(crate) id: Membership,
     /// The right to join it.
     pub(crate) ticket: Ticket,
     /// Who made it, and whose quota it counts against.
     pub(crate) user: u32,
-    /// Its frames.
+    /// Its frames, or the most pages that it may pin: what counts against the quota.
     pub(crate) frames: u32,
     /// Connections that made or joined it.
     pub(crate) holders: u32,

@@ -4,10 +4,10 @@ use super::refused::Refused;
 use super::session::Peer;
 use super::tickets::{Held, Ticket};
 use crate::document::Snapshots;
+use crate::engine::Membership;
 use crate::log::Frugal;
 use crate::quota::{Quotas, Rights};
 use crate::shared::Shared;
-use freehold_core::id::ReservationId;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
 use freehold_protocol::message::Refusal;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -220,8 +220,27 @@ impl World {
         }
     }
 
-    /// Notes a new reservation, held once. `frames` of `user` have been counted.
-    pub(crate) fn note(&self, id: ReservationId, ticket: Ticket, user: u32, frames: u32) {
+    /// Counts all the frames that `user` may still reserve; how many.
+    pub(crate) fn take_rest(&self, user: u32) -> u32 {
+        let rights = self.rights(user);
+        let limit = if rights.privileged {
+            u32::MAX
+        } else {
+            rights.frames.get()
+        };
+        let mut state = self.state();
+        let has = &mut state.accounts.entry(user).or_default().amounts[Kind::Frames as usize];
+        let rest = if rights.privileged {
+            limit
+        } else {
+            u32::try_from(u64::from(limit).saturating_sub(*has)).unwrap_or(0)
+        };
+        *has = has.saturating_add(u64::from(rest));
+        rest
+    }
+
+    /// Notes a new reservation or pinned page pool, held once. `frames` of `user` have been counted.
+    pub(crate) fn note(&self, id: Membership, ticket: Ticket, user: u32, frames: u32) {
         let mut state = self.state();
         state.held.push(Held {
             id,
@@ -232,8 +251,8 @@ impl World {
         });
     }
 
-    /// The reservation of a ticket, held once more, and its frames.
-    pub(crate) fn join(&self, ticket: Ticket) -> Option<(ReservationId, u32)> {
+    /// The reservation or pinned page pool of a ticket, held once more, and the frames that it promises.
+    pub(crate) fn join(&self, ticket: Ticket) -> Option<(Membership, u32)> {
         let mut state = self.state();
         // All are compared, so that the time says nothing about any.
         let mut found = None;
@@ -244,11 +263,15 @@ impl World {
         }
         let held = state.held.get_mut(found?)?;
         held.holders += 1;
-        Some((held.id, held.frames))
+        let promised = match held.id {
+            Membership::Reservation(_) => held.frames,
+            Membership::Pinned(_) => 0,
+        };
+        Some((held.id, promised))
     }
 
-    /// One holder less; the reservation ends with the last.
-    pub(crate) fn let_go(&self, id: ReservationId) {
+    /// One holder less; the reservation or pinned page pool ends with the last.
+    pub(crate) fn let_go(&self, id: Membership) {
         let ended = {
             let mut state = self.state();
             let Some(row) = state.held.iter().position(|held| held.id == id) else {
@@ -259,13 +282,16 @@ impl World {
             (*holders == 0).then(|| state.held.swap_remove(row))
         };
         if let Some(held) = ended {
-            self.shared.engine().release(id);
+            match id {
+                Membership::Reservation(id) => self.shared.engine().release(id),
+                Membership::Pinned(id) => self.shared.engine().release_pool(id),
+            }
             self.give_back(held.user, Kind::Frames, u64::from(held.frames));
         }
     }
 
-    /// Who made a reservation, where it is still held.
-    pub(crate) fn maker(&self, id: ReservationId) -> Option<u32> {
+    /// Who made a reservation or pinned page pool, where it is still held.
+    pub(crate) fn maker(&self, id: Membership) -> Option<u32> {
         let state = self.state();
         state.held.iter().find(|held| held.id == id).map(|held| held.user)
     }

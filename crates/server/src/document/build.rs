@@ -53,6 +53,8 @@ pub(super) fn status(snapshot: &Snapshot) -> StatusDocument {
         server,
         memory: memory(view),
         reservations: view.reservations.iter().map(reservation).collect(),
+        pinned_pools: super::pools::of(view),
+        pinning: super::pools::totals(view),
         clients: view.clients.iter().map(|client| self::client(view, client)).collect(),
         objects: view.objects.iter().map(|object| self::object(view, object)).collect(),
         store: store(view),
@@ -144,6 +146,7 @@ fn task(view: &EngineView, task: &TaskView) -> TaskStatus {
     TaskStatus {
         name: task.name.clone(),
         reservation: task.reservation.map(|id| reservation_name(view, id)),
+        pinned_pool: super::pools::find(view, task.pinned).map(|row| row.name.clone()),
         urgency: task.urgency,
         soft_faults: counts.soft_faults,
         zero_fills: counts.zero_fills,

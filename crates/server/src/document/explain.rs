@@ -2,14 +2,15 @@
 
 use super::Snapshot;
 use super::build::{address, kind_name, reservation_name};
-use super::ranges;
+use super::page::{Lists, explain_page};
+use super::{pools, ranges};
 use crate::control::Refused;
-use crate::view::{ClientView, EngineView, ObjectView, ReservationRow};
+use crate::engine::ClientId;
+use crate::view::{ClientView, EngineView, ObjectView, PinnedPoolRow, ReservationRow};
 use freehold_core::Memory;
 use freehold_core::fact::PageRef;
-use freehold_core::id::{ObjectId, ReservationId};
-use freehold_core::units::PageIndex;
-use freehold_core::view::{PageState, PageView, PlaceView};
+use freehold_core::id::ObjectId;
+use freehold_core::view::PlaceView;
 use freehold_protocol::PAGE_SIZE;
 use freehold_protocol::message::Refusal;
 use serde::{Deserialize, Serialize};
@@ -18,11 +19,14 @@ use serde::{Deserialize, Serialize};
 const VICTIMS: usize = 8;
 /// Reasons named why something is not protected.
 const REASONS: usize = 12;
-/// How far down its lists a page is looked for, so that the engine's lock is held for a bounded time.
-const DEPTH: usize = 65_536;
 
-/// Lends the core for one look at it.
-pub(super) type Look<'a> = dyn Fn(&mut dyn FnMut(&Memory)) + 'a;
+/// How the engine is looked at, each time for a moment.
+pub(super) struct Look<'a> {
+    /// Lends the core.
+    pub(super) core: &'a dyn Fn(&mut dyn FnMut(&Memory)),
+    /// The object and the page at an address of a client.
+    pub(super) locate: &'a dyn Fn(ClientId, u64) -> Option<(ObjectId, u32)>,
+}
 
 /// What is to be said of a target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +41,9 @@ pub struct Explanation {
     pub charged: Vec<String>,
     /// One page, where the target is an address.
     pub page: Option<PageExplanation>,
+    /// What its pinned page pool has done.
+    #[serde(default)]
+    pub pinning: Vec<String>,
     /// What would be evicted next, in order.
     pub next: Vec<Victim>,
     /// What is not protected, and why.
@@ -75,6 +82,9 @@ pub struct PageExplanation {
     pub sharers: u64,
     /// Reservations that lock it.
     pub lockers: u64,
+    /// A pinned page pool pins it.
+    #[serde(default)]
+    pub pinned: bool,
 }
 
 /// A page that would be evicted.
@@ -144,13 +154,17 @@ fn explain_process(explanation: &mut Explanation, view: &EngineView, look: &Look
     "process".clone_into(&mut explanation.kind);
     for task in &client.tasks {
         let row = view.reservations.iter().find(|row| Some(row.id) == task.reservation);
-        explanation.guarantees.push(guarantee(Some(&task.name), row));
+        let pool = pools::find(view, task.pinned);
+        explanation.guarantees.push(guarantee(Some(&task.name), row, pool));
         if let Some(row) = row {
             explanation.next.extend(victims(view, look, row));
         }
+        if let Some(pool) = pool {
+            explanation.pinning.extend(pools::sentences(pool));
+        }
     }
     if client.tasks.is_empty() {
-        explanation.guarantees.push(guarantee(None, None));
+        explanation.guarantees.push(guarantee(None, None, None));
     }
     let private = client.private_resident + client.private_slots;
     explanation.charged.push(format!(
@@ -174,16 +188,21 @@ fn explain_process(explanation: &mut Explanation, view: &EngineView, look: &Look
     explanation.unprotected = unprotected(client);
 }
 
-fn guarantee(task: Option<&str>, row: Option<&ReservationRow>) -> Guarantee {
+fn guarantee(task: Option<&str>, row: Option<&ReservationRow>, pool: Option<&PinnedPoolRow>) -> Guarantee {
     let who = task.map_or_else(|| "it".to_owned(), |task| format!("task {task}"));
     let Some(row) = row else {
         return Guarantee {
             task: task.map(str::to_owned),
             reservation: None,
             frames: 0,
-            text: format!(
-                "{who} has no reservation: nothing is promised. Its pages are on the global lists, and any admission \
-                 or fault of others may take their frames"
+            text: pool.map_or_else(
+                || {
+                    format!(
+                        "{who} has no reservation: nothing is promised. Its pages are on the global lists, and any \
+                         admission or fault of others may take their frames"
+                    )
+                },
+                |pool| pools::guarantee(&who, pool),
             ),
         };
     };
@@ -248,8 +267,14 @@ fn charges(view: &EngineView, object: &ObjectView) -> Vec<String> {
 /// What of a process nobody protects, and why.
 fn unprotected(client: &ClientView) -> Vec<String> {
     let mut reasons = Vec::new();
-    if client.tasks.iter().all(|task| task.reservation.is_none()) {
+    if client
+        .tasks
+        .iter()
+        .all(|task| task.reservation.is_none() && task.pinned.is_none())
+    {
         reasons.push("everything: it has no reservation, so its pages are the pool's".to_owned());
+    } else if client.tasks.iter().any(|task| task.pinned.is_some()) {
+        reasons.push("every page that is not pinned: it has no reservation".to_owned());
     }
     if client.inherited > 0 {
         reasons.push(format!(
@@ -282,7 +307,7 @@ fn unprotected(client: &ClientView) -> Vec<String> {
 
 fn explain_reservation(explanation: &mut Explanation, view: &EngineView, look: &Look<'_>, row: &ReservationRow) {
     "reservation".clone_into(&mut explanation.kind);
-    explanation.guarantees.push(guarantee(None, Some(row)));
+    explanation.guarantees.push(guarantee(None, Some(row), None));
     explanation.next = victims(view, look, row);
     let lists = &row.lists;
     explanation.charged.push(format!(
@@ -327,7 +352,7 @@ fn explain_object(explanation: &mut Explanation, view: &EngineView, object: &Obj
 /// The next victims of a reservation, with the reason.
 fn victims(view: &EngineView, look: &Look<'_>, row: &ReservationRow) -> Vec<Victim> {
     let mut pages: Vec<(PageRef, PlaceView)> = Vec::new();
-    look(&mut |core| {
+    (look.core)(&mut |core| {
         let movable = |(_, place): &(PageRef, PlaceView)| *place != PlaceView::Locked;
         pages = core.pages_of(row.id).filter(movable).take(VICTIMS).collect();
     });
@@ -344,31 +369,28 @@ fn victims(view: &EngineView, look: &Look<'_>, row: &ReservationRow) -> Vec<Vict
     pages.iter().map(victim).collect()
 }
 
-fn object_name(view: &EngineView, id: ObjectId) -> String {
+pub(super) fn object_name(view: &EngineView, id: ObjectId) -> String {
     let object = view.objects.iter().find(|object| object.id == id);
     object.map_or_else(|| "private memory".to_owned(), |object| object.name.clone())
 }
 
 fn explain_address(explanation: &mut Explanation, view: &EngineView, look: &Look<'_>, client: &ClientView, place: u64) {
     "address".clone_into(&mut explanation.kind);
-    let mapped = view.objects.iter().find_map(|object| {
-        let mapper = object.mappers.iter().find(|mapper| {
-            let length = u64::from(mapper.pages) * PAGE_SIZE as u64;
-            mapper.client == client.id && (mapper.address..mapper.address.saturating_add(length)).contains(&place)
-        })?;
-        let page = u64::from(mapper.first) + (place - mapper.address) / PAGE_SIZE as u64;
-        Some((object, u32::try_from(page).ok()?))
-    });
     let task = client.tasks.first();
     let row = view
         .reservations
         .iter()
         .find(|row| task.is_some_and(|task| task.reservation == Some(row.id)));
+    let pool = pools::find(view, task.and_then(|task| task.pinned));
     explanation
         .guarantees
-        .push(guarantee(task.map(|task| task.name.as_str()), row));
-    if let Some((object, page)) = mapped {
-        explain_page(explanation, view, look, (object.id, page), row.map(|row| row.id));
+        .push(guarantee(task.map(|task| task.name.as_str()), row, pool));
+    let lists = Lists {
+        reservation: row.map(|row| row.id),
+        pool: pool.map(|pool| pool.id),
+    };
+    if let Some(page) = mapped_page(view, client, place) {
+        explain_page(explanation, view, look, page, lists);
         return;
     }
     let ranges = match ranges::of(client.pid) {
@@ -394,6 +416,9 @@ fn explain_address(explanation: &mut Explanation, view: &EngineView, look: &Look
                 "private memory of the process ({}), charged to its first task",
                 range.what()
             ));
+            if let Some(page) = (look.locate)(client.id, place) {
+                explain_page(explanation, view, look, page, lists);
+            }
         }
         Some(range) => {
             let why = range
@@ -409,54 +434,16 @@ fn explain_address(explanation: &mut Explanation, view: &EngineView, look: &Look
     }
 }
 
-fn explain_page(
-    explanation: &mut Explanation,
-    view: &EngineView,
-    look: &Look<'_>,
-    (object, page): (ObjectId, u32),
-    reservation: Option<ReservationId>,
-) {
-    let (mut seen, mut position): (Option<PageView>, Option<(usize, PlaceView)>) = (None, None);
-    look(&mut |core| {
-        seen = core.page(object, PageIndex::new(page));
-        let Some(id) = reservation else { return };
-        let mut places = core.pages_of(id).take(DEPTH).enumerate();
-        let found = places.find(|(_, (at, _))| at.object() == object && at.page().get() == page);
-        position = found.map(|(index, (_, place))| (index, place));
-    });
-    let Some(seen) = seen else {
-        explanation.unprotected.push("the object is gone".to_owned());
-        return;
-    };
-    let name = object_name(view, object);
-    let state = match seen.state {
-        PageState::Empty => "empty",
-        PageState::Stored => "stored",
-        PageState::Filling => "filling",
-        PageState::Resident => "resident",
-        PageState::Leaving => "leaving",
-    };
-    let owner = seen.owner.map(|id| reservation_name(view, id));
-    let payer = owner.clone().unwrap_or_else(|| "the pool".to_owned());
-    explanation.charged.push(format!(
-        "page {page} of {name} is {state}: {payer} is charged, {} reservations have it on their lists, {} lock it",
-        seen.sharers, seen.lockers
-    ));
-    explanation.charged.push(match position {
-        Some((_, PlaceView::Locked)) => "it is locked in this reservation: it does not leave".to_owned(),
-        Some((index, PlaceView::Inactive)) => format!("it is inactive, and {index} pages go before it"),
-        Some((index, PlaceView::Active)) => format!("it is active, and {index} pages go before it"),
-        None => "it is not among the pages of this task's reservation now".to_owned(),
-    });
-    explanation.page = Some(PageExplanation {
-        object: name,
-        page: u64::from(page),
-        state: state.to_owned(),
-        dirty: seen.dirty,
-        owner,
-        sharers: u64::from(seen.sharers),
-        lockers: u64::from(seen.lockers),
-    });
+/// The page of a shared object that a client has at an address.
+fn mapped_page(view: &EngineView, client: &ClientView, place: u64) -> Option<(ObjectId, u32)> {
+    view.objects.iter().find_map(|object| {
+        let mapper = object.mappers.iter().find(|mapper| {
+            let length = u64::from(mapper.pages) * PAGE_SIZE as u64;
+            mapper.client == client.id && (mapper.address..mapper.address.saturating_add(length)).contains(&place)
+        })?;
+        let page = u64::from(mapper.first) + (place - mapper.address) / PAGE_SIZE as u64;
+        Some((object.id, u32::try_from(page).ok()?))
+    })
 }
 
 fn sentences(explanation: &Explanation) -> Vec<String> {
@@ -468,6 +455,7 @@ fn sentences(explanation: &Explanation) -> Vec<String> {
             .map(|row| format!("guarantee: {}", row.text)),
     );
     text.extend(explanation.charged.iter().map(|line| format!("charged: {line}")));
+    text.extend(explanation.pinning.iter().map(|line| format!("pinning: {line}")));
     for victim in &explanation.next {
         text.push(format!(
             "next: page {} of {} leaves {} ({})",

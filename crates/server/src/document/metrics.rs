@@ -5,12 +5,12 @@ use std::fmt::Write;
 
 /// Writes families of metrics one after the other.
 #[derive(Debug, Default)]
-struct Page {
+pub(super) struct Page {
     text: String,
 }
 
 impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    pub(super) fn family(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a string does not fail.
         let _ = writeln!(
             self.text,
@@ -18,7 +18,7 @@ impl Page {
         );
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+    pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
         self.text.push_str("freehold_");
         self.text.push_str(name);
         for (place, (label, text)) in labels.iter().enumerate() {
@@ -44,7 +44,7 @@ fn escape(text: &str) -> String {
 
 /// Seconds for nanoseconds.
 #[allow(clippy::cast_precision_loss, reason = "a time in a report")]
-fn seconds(nanoseconds: u64) -> f64 {
+pub(super) fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
@@ -53,6 +53,7 @@ pub(super) fn page(status: &StatusDocument) -> String {
     let mut page = Page::default();
     server(&mut page, status);
     reservations(&mut page, &status.reservations);
+    super::pools::metrics(&mut page, &status.pinned_pools);
     clients(&mut page, &status.clients);
     tasks(&mut page, &status.clients);
     objects(&mut page, status);

@@ -8,12 +8,15 @@ mod advise;
 mod build;
 mod explain;
 mod metrics;
+mod page;
+mod pools;
 mod ranges;
 mod status;
 mod what_if;
 
 pub use advise::{AdviceDocument, RegionAdvice, ReservationAdvice};
 pub use explain::{Explanation, Guarantee, PageExplanation, Victim};
+pub use pools::{CapacityRules, DelayStatus, JobStatus, PinnedPoolStatus, PinningStatus, SwapBudgetRules};
 pub use status::{
     ClientStatus, IdentityStatus, MapperStatus, MemberStatus, MemoryStatus, ObjectStatus, OrdersStatus, PagerStatus,
     RangeStatus, ReservationStatus, ServerStatus, ShareStatus, StatusDocument, StoreStatus, TaskStatus, TimesStatus,
@@ -21,11 +24,11 @@ pub use status::{
 pub use what_if::WhatIf;
 
 use crate::control::{Peer, Refused, World};
+use crate::engine::Membership;
 use crate::error::EngineError;
 use crate::settings::{Reaction, Unresponsive};
 use crate::shared::Shared;
 use crate::view::EngineView;
-use freehold_core::id::ReservationId;
 use freehold_protocol::message::{Question, Refusal};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -148,8 +151,11 @@ pub(crate) fn answer(world: &World, peer: &Peer, question: Question, target: &st
             }
         }
         Question::Explain => {
-            let core = |look: &mut dyn FnMut(&freehold_core::Memory)| look(world.shared.engine().core());
-            json(&explain::explain(&snapshot, &core, target)?)
+            let look = explain::Look {
+                core: &|look| look(world.shared.engine().core()),
+                locate: &|client, address| world.shared.engine().locate(client, address),
+            };
+            json(&explain::explain(&snapshot, &look, target)?)
         }
         Question::WhatIf => json(&what_if::judge(&snapshot.view, peer, target)?),
         Question::Advise => json(&advise::advise(&snapshot.view, target)?),
@@ -161,7 +167,7 @@ fn json(document: &impl Serialize) -> Result<String, Refused> {
 }
 
 /// The picture with what is `user`'s own, and the sizes of other reservations.
-fn restrict(view: &EngineView, user: u32, maker: impl Fn(ReservationId) -> Option<u32>) -> EngineView {
+fn restrict(view: &EngineView, user: u32, maker: impl Fn(Membership) -> Option<u32>) -> EngineView {
     let mut view = view.clone();
     view.clients.retain(|client| client.uid == user);
     let own: BTreeSet<u32> = view.clients.iter().map(|client| client.pid).collect();
@@ -172,8 +178,15 @@ fn restrict(view: &EngineView, user: u32, maker: impl Fn(ReservationId) -> Optio
         .retain(|object| object.uid == user || !object.mappers.is_empty());
     for row in &mut view.reservations {
         row.members.retain(|member| own.contains(&member.pid));
-        if maker(row.id) != Some(user) && row.members.is_empty() {
+        if maker(Membership::Reservation(row.id)) != Some(user) && row.members.is_empty() {
             row.name = "(another user's)".to_owned();
+        }
+    }
+    for row in &mut view.pinned_pools {
+        row.members.retain(|(pid, _)| own.contains(pid));
+        if maker(Membership::Pinned(row.id)) != Some(user) && row.members.is_empty() {
+            row.name = "(another user's)".to_owned();
+            (row.last, row.last_miss) = (None, None);
         }
     }
     view

@@ -13,6 +13,12 @@ pub struct StatusDocument {
     pub memory: MemoryStatus,
     /// Reservations.
     pub reservations: Vec<ReservationStatus>,
+    /// Pinned page pools.
+    #[serde(default)]
+    pub pinned_pools: Vec<super::PinnedPoolStatus>,
+    /// All pinned page pools since the server began.
+    #[serde(default)]
+    pub pinning: super::PinningStatus,
     /// Processes.
     pub clients: Vec<ClientStatus>,
     /// Shared objects: regions, and contents of files.
@@ -171,6 +177,9 @@ pub struct TaskStatus {
     pub name: String,
     /// Its reservation; null is the pool.
     pub reservation: Option<String>,
+    /// The pinned page pool that may pin its pages.
+    #[serde(default)]
+    pub pinned_pool: Option<String>,
     /// 0 background to 255.
     pub urgency: u8,
     /// Faults on resident pages.

@@ -101,7 +101,7 @@ impl Engine {
     fn beget(&mut self, parent: ClientId) -> Option<ClientId> {
         let row = self.client(parent)?;
         let (uid, name, pager, urgency) = (row.uid, row.name.clone(), row.pager, row.urgency);
-        let reservation = self.tasks.at(row.tasks.first()?.index())?.reservation;
+        let membership = self.tasks.at(row.tasks.first()?.index())?.membership();
         let (outbox, slots) = (Outbox::new().ok()?, Slots::new(1).ok()?);
         let made = self.clients.insert(|index, generation| {
             let id = ClientId::new(index, generation);
@@ -111,7 +111,7 @@ impl Engine {
         });
         let (index, generation) = made?;
         let id = ClientId::new(index, generation);
-        if self.new_task(id, reservation, urgency, "forked").is_err() {
+        if self.new_task(id, membership, urgency, "forked").is_err() {
             self.clients.remove(id.index(), id.generation());
             return None;
         }

@@ -1,6 +1,6 @@
 //! Names of things, and the shapes of what is put in and given out.
 
-use freehold_core::id::ObjectId;
+use freehold_core::id::{ObjectId, PinnedPoolId, ReservationId};
 use freehold_core::limits::{PageRange, Regime};
 use rustix::fd::OwnedFd;
 
@@ -44,6 +44,15 @@ key! {
 key! {
     /// A range of a client's address space where an object is mapped.
     MapKey
+}
+
+/// What a task is in: frames of its own, or pages of the pool that may be pinned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Membership {
+    /// A reservation.
+    Reservation(ReservationId),
+    /// A pinned page pool.
+    Pinned(PinnedPoolId),
 }
 
 /// A shared object.

@@ -25,6 +25,7 @@ mod near;
 mod objects;
 mod orphans;
 mod outbox;
+mod pinned;
 mod private;
 mod readers;
 mod reservations;
@@ -39,7 +40,8 @@ mod turns;
 mod views;
 
 pub use keys::{
-    ClientId, ClientRole, Handover, MapKey, MapRequest, NewClient, ObjectKey, Opened, RegionRequest, TaskKey,
+    ClientId, ClientRole, Handover, MapKey, MapRequest, Membership, NewClient, ObjectKey, Opened, RegionRequest,
+    TaskKey,
 };
 pub(crate) use turns::Turn;
 
@@ -61,6 +63,7 @@ use freehold_store::{
     CompressedConfig, CompressedStore, FileConfig, FileStore, MemoryStore, PageLoan, SetupError, Store, StoreConfig,
 };
 use keep::HeldThread;
+use pinned::PinnedRows;
 use readers::Readers;
 use rows::{Claim, Client, Identity, LaneName, Object, Reservation, Task};
 use rustix::event::epoll;
@@ -138,6 +141,7 @@ pub struct Engine {
     objects: Vec<Option<Object>>,
     /// By the core's reservation slots.
     reservations: Vec<Option<Reservation>>,
+    pinned: PinnedRows,
     records: Extents,
     regions: BTreeMap<String, ObjectId>,
     files: BTreeMap<Identity, ObjectId>,
@@ -217,6 +221,7 @@ impl Engine {
             lanes: (0..settings.tasks).map(|_| None).collect(),
             objects: (0..settings.objects).map(|_| None).collect(),
             reservations: (0..settings.reservations).map(|_| None).collect(),
+            pinned: PinnedRows::default(),
             records: Extents::new(pages),
             regions: BTreeMap::new(),
             files: BTreeMap::new(),

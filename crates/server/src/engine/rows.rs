@@ -2,13 +2,13 @@
 
 use crate::engine::ahead::Ahead;
 use crate::engine::forks::Family;
-use crate::engine::keys::{ClientId, ClientRole, MapKey, TaskKey};
+use crate::engine::keys::{ClientId, ClientRole, MapKey, Membership, TaskKey};
 use crate::engine::near::Seen;
 use crate::engine::outbox::Outbox;
 use crate::engine::slots::Slots;
 use crate::times::Times;
 use freehold_core::effect::Protection;
-use freehold_core::id::{MappingId, ObjectId, ReservationId, TaskId};
+use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId};
 use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
 use freehold_core::units::{Instant, PageIndex};
 use freehold_linux::memory::Backed;
@@ -69,6 +69,8 @@ pub(crate) struct Task {
     pub(crate) client: ClientId,
     pub(crate) name: String,
     pub(crate) reservation: Option<ReservationId>,
+    /// The pinned page pool that may pin its pages, where it has no reservation.
+    pub(crate) pinned: Option<PinnedPoolId>,
     pub(crate) urgency: u8,
     /// The first has the mappings.
     pub(crate) lanes: Vec<Lane>,
@@ -77,6 +79,14 @@ pub(crate) struct Task {
     pub(crate) queued: VecDeque<Claim>,
     pub(crate) jobs: u64,
     pub(crate) misses: u64,
+}
+
+impl Task {
+    /// What it is in.
+    pub(crate) fn membership(&self) -> Option<Membership> {
+        let reservation = self.reservation.map(Membership::Reservation);
+        reservation.or_else(|| self.pinned.map(Membership::Pinned))
+    }
 }
 
 /// A task's use of an object, by so many segments.

@@ -4,11 +4,12 @@
 //! eight lanes: the core's task that has its mappings, and others of the same holder that only wait.
 
 use crate::engine::Engine;
-use crate::engine::keys::{ClientId, TaskKey};
+use crate::engine::keys::{ClientId, Membership, TaskKey};
 use crate::engine::rows::{Lane, LaneName, Mapped, Task};
 use crate::error::EngineError;
 use freehold_core::effect::Holder;
-use freehold_core::id::{MappingId, ObjectId, ReservationId, TaskId};
+use freehold_core::error::CreateError;
+use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId};
 use freehold_core::units::Instant;
 use freehold_core::view::TaskCounts;
 use std::collections::VecDeque;
@@ -36,11 +37,26 @@ impl Engine {
         urgency: u8,
         name: &str,
     ) -> Result<TaskKey, EngineError> {
+        self.add_member(client, reservation.map(Membership::Reservation), urgency, name)
+    }
+
+    /// As [`add_task`](Self::add_task), also for a pinned page pool.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchClient`], [`EngineError::NoSuchReservation`], [`EngineError::NoSuchPool`],
+    /// [`EngineError::Create`].
+    pub fn add_member(
+        &mut self,
+        client: ClientId,
+        membership: Option<Membership>,
+        urgency: u8,
+        name: &str,
+    ) -> Result<TaskKey, EngineError> {
         self.begin();
         if self.client(client).is_none() {
             return Err(EngineError::NoSuchClient);
         }
-        let key = self.new_task(client, reservation, urgency, name)?;
+        let key = self.new_task(client, membership, urgency, name)?;
         self.settle();
         Ok(key)
     }
@@ -48,21 +64,28 @@ impl Engine {
     pub(super) fn new_task(
         &mut self,
         client: ClientId,
-        reservation: Option<ReservationId>,
+        membership: Option<Membership>,
         urgency: u8,
         name: &str,
     ) -> Result<TaskKey, EngineError> {
-        if reservation.is_some_and(|id| self.reservation(id).is_none()) {
-            return Err(EngineError::NoSuchReservation);
-        }
+        let (reservation, pinned) = match membership {
+            Some(Membership::Reservation(id)) if self.reservation(id).is_none() => {
+                return Err(EngineError::NoSuchReservation);
+            }
+            Some(Membership::Pinned(id)) if self.pinned_pool(id).is_none() => return Err(EngineError::NoSuchPool),
+            Some(Membership::Reservation(id)) => (Some(id), None),
+            Some(Membership::Pinned(id)) => (None, Some(id)),
+            None => (None, None),
+        };
         if !self.tasks.has_room() {
             return Err(EngineError::Limit { what: "tasks" });
         }
-        let core = self.core.add_task(reservation)?;
+        let core = self.new_lane(reservation, pinned)?;
         let made = self.tasks.insert(|_, _| Task {
             client,
             name: name.to_owned(),
             reservation,
+            pinned,
             urgency,
             lanes: vec![Lane { core, pending: None }],
             mappings: Vec::new(),
@@ -76,6 +99,9 @@ impl Engine {
         if let Some(row) = reservation.and_then(|id| self.reservation_mut(id)) {
             row.tasks += 1;
         }
+        if let Some(row) = pinned.and_then(|id| self.pinned_pool_mut(id)) {
+            row.tasks += 1;
+        }
         if let Some(client) = self.client_mut(client) {
             client.tasks.push(key);
             client.urgency = client.urgency.max(urgency);
@@ -84,6 +110,18 @@ impl Engine {
             self.again.extend(parked);
         }
         Ok(key)
+    }
+
+    /// A task of the core: the mapping one of a task, or another that only waits.
+    fn new_lane(
+        &mut self,
+        reservation: Option<ReservationId>,
+        pinned: Option<PinnedPoolId>,
+    ) -> Result<TaskId, CreateError> {
+        match pinned {
+            Some(pool) => self.core.add_pinned_task(pool),
+            None => self.core.add_task(reservation),
+        }
     }
 
     fn name_lane(&mut self, core: TaskId, task: TaskKey, lane: u8) {
@@ -103,7 +141,8 @@ impl Engine {
             return None;
         }
         // Where the core has no room for one more, the fault waits for a lane.
-        let core = self.core.add_task(task.reservation).ok()?;
+        let (reservation, pinned) = (task.reservation, task.pinned);
+        let core = self.new_lane(reservation, pinned).ok()?;
         self.name_lane(core, key, u8::try_from(at).unwrap_or(0));
         let task = self.tasks.get_mut(key.index(), key.generation())?;
         task.lanes.push(Lane { core, pending: None });
@@ -157,6 +196,12 @@ impl Engine {
                 row.tasks = row.tasks.saturating_sub(1);
             }
             self.end_reservation(id);
+        }
+        if let Some(id) = task.pinned {
+            if let Some(row) = self.pinned_pool_mut(id) {
+                row.tasks = row.tasks.saturating_sub(1);
+            }
+            self.end_pool(id);
         }
     }
 

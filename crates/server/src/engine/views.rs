@@ -23,6 +23,8 @@ impl Engine {
             resident_measured: self.resident_measured()?,
             reserve: self.reserve.view(self.reserve_due()),
             reservations: self.reservation_rows(),
+            pinned_pools: self.pinned_rows(),
+            pinning: self.pinning_totals(),
             clients: self
                 .clients
                 .iter()
@@ -93,6 +95,7 @@ impl Engine {
                 id: *key,
                 name: task.name.clone(),
                 reservation: task.reservation,
+                pinned: task.pinned,
                 urgency: task.urgency,
                 counts: self.sum(task),
                 jobs: task.jobs,

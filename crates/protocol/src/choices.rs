@@ -1,0 +1,138 @@
+//! Fields that are one of a few things.
+
+use crate::field::choice;
+
+choice! {
+    /// Who connects.
+    Role {
+        /// A program whose memory the agent manages. Descriptors: the userfaultfd of its private memory, with events,
+        /// and that of shared objects, without.
+        Program = 1,
+        /// A program that cooperates through the library. Descriptor: the userfaultfd of shared objects.
+        Library = 2,
+        /// Nobody's memory: holds reservations for others (`freehold exec`), or looks (`freehold status`).
+        Observer = 3,
+    }
+}
+
+choice! {
+    /// What a reservation does when its frames are exhausted.
+    ReservationType {
+        /// Never more than its frames.
+        Hard = 1,
+        /// May borrow unreserved frames.
+        Firm = 2,
+    }
+}
+
+choice! {
+    /// How pages of an object that several reservations use are managed.
+    Regime {
+        /// Shared-Page Conservation, and the eviction lock where pages are locked.
+        Conserve = 1,
+        /// The paper's No-SP-Mgmt, for comparison.
+        Unmanaged = 2,
+    }
+}
+
+choice! {
+    /// Which pages of a pinned page pool's tasks are pinned.
+    PinningPolicy {
+        /// Every page from its fill on, as `mlockall` does.
+        All = 1,
+        /// As paper 001 says: what reclamation would demote, as many as the capacity.
+        Adaptive = 2,
+    }
+}
+
+choice! {
+    /// Where window-based unpinning puts what it unpins: the paper's text and its listing differ.
+    Unpinned {
+        /// The text.
+        Text = 1,
+        /// The listing.
+        Listing = 2,
+    }
+}
+
+choice! {
+    /// Which rule adjusted the capacity of a pinned page pool.
+    CapacityRule {
+        /// Missed, and pages were swapped in: grown by their number.
+        Grown = 1,
+        /// The same, as far as the highest capacity lets it.
+        AtLimit = 2,
+        /// Met with time to spare: shrunk by beta.
+        Shrunk = 3,
+        /// None of the others.
+        Held = 4,
+        /// Missed and swapped in, but memory had no part in the delay.
+        NotMemory = 5,
+        /// The slack does not pay for what shrinking may cost.
+        Steady = 6,
+    }
+}
+
+choice! {
+    /// Which rule adjusted a swap budget.
+    SwapBudgetRule {
+        /// Missed with the budget used up: raised by the time that swap-ins took of it.
+        Raised = 1,
+        /// The same, as far as admission leaves room.
+        AtLimit = 2,
+        /// Met with budget left over: lowered by lambda.
+        Lowered = 3,
+        /// None of the others.
+        Held = 4,
+        /// The pool has none.
+        Off = 5,
+    }
+}
+
+choice! {
+    /// Who a region is for.
+    RegionKind {
+        /// The tasks of this connection; the name says nothing to others.
+        Private = 1,
+        /// Whoever opens the same name, as far as the server lets him.
+        Shared = 2,
+    }
+}
+
+choice! {
+    /// What a question is about. The answer is a JSON document in a memory object.
+    Question {
+        /// All reservations, clients, objects, the pool and the store.
+        Status = 1,
+        /// The same in Prometheus' text format.
+        Metrics = 2,
+        /// One target: a process id, `pid:0xADDRESS`, a reservation or a region.
+        Explain = 3,
+        /// Whether a reservation of this size (`30MiB`, `30MiB firm`) would be admitted, and what would have to give.
+        WhatIf = 4,
+        /// Max(S_i) and Avg(S_i) of the shared objects of the processes named (`PID PID…`), as sampled so far.
+        Advise = 5,
+    }
+}
+
+choice! {
+    /// Why a request is refused.
+    Refusal {
+        /// The message itself is wrong; the connection is closed.
+        Malformed = 1,
+        /// Another version of the protocol.
+        Version = 2,
+        /// The peer may not do this.
+        Forbidden = 3,
+        /// Pool, quota or a table is exhausted; the text says what would have to give.
+        Exhausted = 4,
+        /// A handle, name or address means nothing here.
+        Unknown = 5,
+        /// A descriptor is missing or is not what it must be.
+        Descriptor = 6,
+        /// The request cannot be met in the present state; the text says why.
+        State = 7,
+        /// The server is ending.
+        Ending = 8,
+    }
+}

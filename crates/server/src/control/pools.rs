@@ -1,0 +1,257 @@
+//! Requests about pinned page pools. Everything in them is a claim.
+
+use super::refused::Refused;
+use super::reply::Reply;
+use super::session::{self, Session};
+use super::tickets::Ticket;
+use super::world::{Kind, World};
+use crate::engine::Membership;
+use crate::view::JudgedJob;
+use freehold_core::pinning::{
+    CapacityRule, JobReport, PinningPolicy, PinningSettings, Ratio, SwapBudgetRule, UnpinnedGoTo,
+};
+use freehold_core::units::{Duration, PageCount};
+use freehold_protocol::message::{self, Answer, Refusal, Request};
+use tracing::{debug, info};
+
+impl Session {
+    /// Opens a pinned page pool, or judges a job of its program.
+    pub(super) fn pinning(&mut self, world: &World, request: &Request<'_>) -> Result<Reply, Refused> {
+        match request {
+            Request::OpenPool { name, .. } => {
+                let settings = settings(request)?;
+                self.open_pool(world, &session::name(name), settings)
+            }
+            Request::ReportJob { pool, .. } => self.report_job(world, *pool, &report(request)),
+            _ => Err(Refused::new(
+                Refusal::State,
+                "this request is not about pinned page pools",
+            )),
+        }
+    }
+
+    fn open_pool(&mut self, world: &World, name: &str, mut settings: PinningSettings) -> Result<Reply, Refused> {
+        self.may_hold()?;
+        let user = self.peer.user;
+        let frames = match settings.highest_capacity.get() {
+            0 => world.take_rest(user),
+            frames => {
+                world.take(user, Kind::Frames, u64::from(frames))?;
+                frames
+            }
+        };
+        let give_back = || world.give_back(user, Kind::Frames, u64::from(frames));
+        settings.highest_capacity = PageCount::new(frames);
+        // A pool that pins everything has no capacity but the highest.
+        let adaptive = settings.policy == PinningPolicy::Adaptive;
+        if frames == 0 || adaptive && settings.initial_capacity > settings.highest_capacity {
+            give_back();
+            let text = format!(
+                "{} pages are to be pinned at first, but no more than {frames} may be, which count as frames that \
+                 user {user} reserves: begin with fewer, or ask who started the server for a larger quota (serve \
+                 --allow {user}=SIZE)",
+                settings.initial_capacity.get()
+            );
+            return Err(Refused::new(Refusal::Exhausted, text));
+        }
+        let opened = world.shared.engine().open_pool(name, settings);
+        let id = opened.inspect_err(|_| give_back())?;
+        let ticket = Ticket::draw().map_err(|errno| {
+            world.shared.engine().release_pool(id);
+            give_back();
+            Refused::new(Refusal::State, format!("no ticket can be drawn: {errno}"))
+        })?;
+        let id = Membership::Pinned(id);
+        world.note(id, ticket, user, frames);
+        let (pid, capacity) = (self.peer.pid, settings.initial_capacity.get());
+        info!(pid, user, ?name, capacity, policy = ?settings.policy, "pinned page pool opened");
+        self.hold(world, id, 0, ticket)
+    }
+
+    fn report_job(&self, world: &World, handle: u32, job: &JobReport) -> Result<Reply, Refused> {
+        let Membership::Pinned(id) = self.membership(handle)? else {
+            let text = format!("{handle} is a reservation: jobs are reported for pinned page pools");
+            return Err(Refused::new(Refusal::State, text));
+        };
+        let judged = world.shared.engine().judge_job(id, job)?;
+        self.log(job, &judged);
+        Ok(Reply::Judged(judged))
+    }
+
+    /// The log line of a judgement.
+    fn log(&self, job: &JobReport, judged: &JudgedJob) {
+        let (judgement, settings) = (&judged.judgement, &judged.settings);
+        debug!(
+            pid = self.peer.pid,
+            name = ?self.name,
+            missed = job.missed,
+            capacity = judgement.capacity.get(),
+            pinned = judged.pinned.get(),
+            swap_ins = job.swap_ins,
+            used = share(job.running, settings.budget),
+            budget_ns = settings.budget.get().saturating_add(judgement.swap_budget.get()),
+            capacity_rule = rule_name(judgement.capacity_rule),
+            swap_budget_rule = budget_rule_name(judgement.swap_budget_rule),
+            delay_ns = job.delay.get(),
+            memory_delay_ns = job.memory_delay.get(),
+            "job judged"
+        );
+    }
+}
+
+/// Q / T_s.
+#[allow(clippy::cast_precision_loss, reason = "a share in a log line")]
+fn share(running: Duration, budget: Duration) -> f64 {
+    running.get() as f64 / budget.get().max(1) as f64
+}
+
+/// What a rule is called in documents and logs.
+pub(crate) const fn rule_name(rule: CapacityRule) -> &'static str {
+    match rule {
+        CapacityRule::Grown => "grown",
+        CapacityRule::AtLimit => "at-limit",
+        CapacityRule::Shrunk => "shrunk",
+        CapacityRule::Held => "held",
+        CapacityRule::NotMemory => "not-memory",
+        CapacityRule::Steady => "steady",
+    }
+}
+
+/// What a rule is called in documents and logs.
+pub(crate) const fn budget_rule_name(rule: SwapBudgetRule) -> &'static str {
+    match rule {
+        SwapBudgetRule::Raised => "raised",
+        SwapBudgetRule::AtLimit => "at-limit",
+        SwapBudgetRule::Lowered => "lowered",
+        SwapBudgetRule::Held => "held",
+        SwapBudgetRule::Off => "off",
+    }
+}
+
+/// The answer to a job.
+pub(super) fn judged(job: &JudgedJob) -> Answer<'static> {
+    let judgement = &job.judgement;
+    Answer::Judged {
+        capacity: judgement.capacity.get(),
+        capacity_rule: match judgement.capacity_rule {
+            CapacityRule::Grown => message::CapacityRule::Grown,
+            CapacityRule::AtLimit => message::CapacityRule::AtLimit,
+            CapacityRule::Shrunk => message::CapacityRule::Shrunk,
+            CapacityRule::Held => message::CapacityRule::Held,
+            CapacityRule::NotMemory => message::CapacityRule::NotMemory,
+            CapacityRule::Steady => message::CapacityRule::Steady,
+        },
+        swap_budget: judgement.swap_budget.get(),
+        swap_budget_rule: match judgement.swap_budget_rule {
+            SwapBudgetRule::Raised => message::SwapBudgetRule::Raised,
+            SwapBudgetRule::AtLimit => message::SwapBudgetRule::AtLimit,
+            SwapBudgetRule::Lowered => message::SwapBudgetRule::Lowered,
+            SwapBudgetRule::Held => message::SwapBudgetRule::Held,
+            SwapBudgetRule::Off => message::SwapBudgetRule::Off,
+        },
+        pinned: job.pinned.get(),
+    }
+}
+
+/// Refuses what no pool can be.
+fn wrong(text: impl Into<String>) -> Refused {
+    Refused::new(Refusal::State, text)
+}
+
+/// The settings that a request claims, checked. Where it names no highest capacity, that is 0 still.
+fn settings(request: &Request<'_>) -> Result<PinningSettings, Refused> {
+    let Request::OpenPool {
+        name: _,
+        policy,
+        period,
+        budget,
+        swap_budget,
+        highest_swap_budget,
+        capacity,
+        highest_capacity,
+        alpha,
+        beta,
+        gamma,
+        lambda,
+        unpinned,
+        memory_share,
+        steady,
+    } = *request
+    else {
+        return Err(wrong("this request opens no pinned page pool"));
+    };
+    if budget == 0 || budget > period {
+        return Err(wrong(format!(
+            "a budget of {budget} ns in a period of {period} ns cannot be: it must be positive and not over the period"
+        )));
+    }
+    let rest = period - budget;
+    if highest_swap_budget > rest {
+        return Err(wrong(format!(
+            "a swap budget of up to {highest_swap_budget} ns does not fit: the budget leaves {rest} ns of the period"
+        )));
+    }
+    if gamma == 0 {
+        return Err(wrong("gamma must be at least 1"));
+    }
+    Ok(PinningSettings {
+        policy: match policy {
+            message::PinningPolicy::All => PinningPolicy::All,
+            message::PinningPolicy::Adaptive => PinningPolicy::Adaptive,
+        },
+        initial_capacity: PageCount::new(capacity),
+        highest_capacity: PageCount::new(highest_capacity),
+        alpha: ratio("alpha", alpha)?,
+        beta: ratio("beta", beta)?,
+        gamma,
+        lambda: ratio("lambda", lambda)?,
+        unpinned_go_to: match unpinned {
+            message::Unpinned::Text => UnpinnedGoTo::Text,
+            message::Unpinned::Listing => UnpinnedGoTo::Listing,
+        },
+        swap_budget,
+        highest_swap_budget: Duration::new(highest_swap_budget),
+        memory_share,
+        steady,
+        ..PinningSettings::paper(Duration::new(budget), Duration::new(period))
+    })
+}
+
+fn ratio(name: &str, millionths: u32) -> Result<Ratio, Refused> {
+    let found = Ratio::from_millionths(millionths);
+    found.ok_or_else(|| {
+        wrong(format!(
+            "{name} is {millionths} millionths, and must be above 0 and at most 1"
+        ))
+    })
+}
+
+/// The job that a request claims. A miss has no slack.
+fn report(request: &Request<'_>) -> JobReport {
+    let Request::ReportJob {
+        pool: _,
+        missed,
+        running,
+        remaining,
+        swap_ins,
+        swap_time,
+        swap_delay,
+        delay,
+        memory_delay,
+        slack,
+    } = *request
+    else {
+        return JobReport::default();
+    };
+    JobReport {
+        missed,
+        running: Duration::new(running),
+        remaining: Duration::new(remaining),
+        swap_ins,
+        swap_time: Duration::new(swap_time),
+        swap_delay: Duration::new(swap_delay),
+        delay: Duration::new(delay),
+        memory_delay: Duration::new(memory_delay.min(delay)),
+        slack: Duration::new(if missed { 0 } else { slack }),
+    }
+}
