@@ -14,6 +14,7 @@ use freehold_protocol::message::{Answer, Question, Regime, Request, ReservationT
 use crate::agent::{Agent, Recruit, Table};
 use crate::error::{ConnectError, RequestError};
 use crate::link::Link;
+use crate::pool::{PinnedPool, PoolSettings};
 use crate::region::{Region, RegionSpec};
 use crate::reservation::{Reservation, Ticket};
 use crate::socket_path::default_socket;
@@ -266,6 +267,14 @@ impl Observer {
     /// See [`RequestError`].
     pub fn reserve(&self, name: &str, frames: u32, kind: ReservationType) -> Result<Reservation, RequestError> {
         Reservation::make(&self.link, name, frames, kind)
+    }
+
+    /// Opens a pinned page pool for a periodic program, which joins it by its ticket.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub fn open_pool(&self, name: &str, settings: &PoolSettings) -> Result<PinnedPool, RequestError> {
+        PinnedPool::open(&self.link, name, settings)
     }
 
     /// Samples which pages of shared objects another process references in each `period`; none ends that.

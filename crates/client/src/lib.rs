@@ -40,6 +40,7 @@ mod agent;
 mod connection;
 mod error;
 mod link;
+mod pool;
 mod region;
 mod reservation;
 mod socket_path;
@@ -49,7 +50,10 @@ mod watch;
 pub use connection::{Connection, Observer, Options};
 pub use error::{ConnectError, MapRegionError, RequestError};
 pub use freehold_protocol::channel;
-pub use freehold_protocol::message::{Question, Refusal, Regime, RegionKind, ReservationType};
+pub use freehold_protocol::message::{
+    CapacityRule, PinningPolicy, Question, Refusal, Regime, RegionKind, ReservationType, SwapBudgetRule, Unpinned,
+};
+pub use pool::{EndedJob, Judgement, PinnedPool, PoolSettings};
 pub use region::{Region, RegionSpec};
 pub use reservation::{Reservation, Ticket};
 pub use socket_path::default_socket;

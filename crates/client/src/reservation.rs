@@ -72,7 +72,7 @@ impl Reservation {
         Self::ask(link, &request)
     }
 
-    fn ask(link: &Arc<Link>, request: &Request<'_>) -> Result<Self, RequestError> {
+    pub(crate) fn ask(link: &Arc<Link>, request: &Request<'_>) -> Result<Self, RequestError> {
         let held = link.ask(request, &[], |answer, _| match answer {
             Answer::Reserved {
                 reservation,
