@@ -27,6 +27,9 @@ pub struct ObservedJob {
     pub fault_wait: u64,
     /// How often it blocked in a page fault.
     pub fault_waits: u64,
+    /// Of `cpu`, what it ran in page faults in which it blocked: their begin and their end. Known once the fault is
+    /// over.
+    pub fault_cpu: u64,
     /// CPU time in the same period after the job's end.
     pub cpu_after: u64,
     /// Periods that the job touched; 1 where it kept its deadline.
@@ -60,6 +63,8 @@ pub struct Observer {
     state: State,
     since: u64,
     fault: bool,
+    /// What it has run in the fault under way, and whether it has blocked there.
+    in_fault: (u64, bool),
     /// The job whose period it is, and whether it goes on.
     job: Option<(ObservedJob, bool)>,
     /// Before this, a wake-up is of the same period.
@@ -75,6 +80,7 @@ impl Observer {
             state: State::Ready,
             since: 0,
             fault: false,
+            in_fault: (0, false),
             job: None,
             next: 0,
         }
@@ -86,8 +92,19 @@ impl Observer {
         let time = record.time.as_nanos().max(self.since);
         self.account(time);
         match (record.what, self.state) {
-            (Happening::FaultBegun, _) => self.fault = true,
-            (Happening::FaultEnded, _) => self.fault = false,
+            (Happening::FaultBegun, _) => {
+                self.fault = true;
+                self.in_fault = (0, false);
+            }
+            (Happening::FaultEnded, _) => {
+                self.fault = false;
+                let (ran, blocked) = std::mem::take(&mut self.in_fault);
+                if let Some((job, true)) = &mut self.job
+                    && blocked
+                {
+                    job.fault_cpu += ran;
+                }
+            }
             (Happening::Woken, State::Fault) | (Happening::Preempted, _) => self.state = State::Ready,
             (Happening::Woken, State::Blocked) => {
                 self.state = State::Ready;
@@ -110,6 +127,7 @@ impl Observer {
             }
             (Happening::Blocked, _) if self.fault => {
                 self.state = State::Fault;
+                self.in_fault.1 = true;
                 if let Some((job, true)) = &mut self.job {
                     job.fault_waits += 1;
                 }
@@ -143,6 +161,9 @@ impl Observer {
     fn account(&mut self, time: u64) {
         let span = time - self.since;
         self.since = time;
+        if self.fault && self.state == State::Running {
+            self.in_fault.0 += span;
+        }
         match (&mut self.job, self.state) {
             (Some((job, true)), State::Running) => job.cpu += span,
             (Some((job, true)), State::Ready) => job.cpu_wait += span,
@@ -253,6 +274,21 @@ mod tests {
             (240, 1, Some(500))
         );
         assert_eq!((jobs[0].cpu, jobs[0].cpu_wait), (150, 10));
+        // From its begin to the block, and from the next run to its end.
+        assert_eq!(jobs[0].fault_cpu, 15);
+    }
+
+    #[test]
+    fn a_fault_in_which_it_did_not_wait_is_computing() {
+        let records = [
+            (1, Blocked),
+            (100, On),
+            (150, FaultBegun),
+            (160, FaultEnded),
+            (200, Blocked),
+        ];
+        let jobs = jobs(&records, 600);
+        assert_eq!((jobs[0].cpu, jobs[0].fault_cpu), (100, 0));
     }
 
     #[test]
