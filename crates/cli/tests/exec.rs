@@ -105,7 +105,7 @@ fn a_program_that_cannot_be_managed_is_refused_by_name() {
 fn mistakes_of_the_user_are_usage_errors() {
     for (arguments, word) in [
         (&["--", "no-such-program"][..], "no-such-program"),
-        (&["--adaptive", "--", "true"], "--adaptive"),
+        (&["--adaptive", "--", "true"], "--period"),
         (&["--reserve", "0B", "--", "true"], "no memory"),
         (&["--period", "40ms", "--", "true"], "--budget"),
     ] {

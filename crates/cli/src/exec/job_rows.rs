@@ -4,6 +4,7 @@ use freehold_rt::observed::ObservedJob;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use super::pinning;
 use super::polling::Used;
 use crate::output::human_time;
 
@@ -63,6 +64,8 @@ pub(super) struct Row {
     cpu_after_ns: Option<u64>,
     swap_ins: Option<u64>,
     fault_service_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    judgement: Option<pinning::Row>,
 }
 
 /// The last line.
@@ -78,6 +81,12 @@ pub(super) struct Summary {
     fault_wait_ns: u64,
     swap_ins: u64,
     lost_records: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    judgements: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    judgements_failed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budgets_not_given: Option<u64>,
 }
 
 /// Sums over jobs.
@@ -110,8 +119,13 @@ impl Default for Totals {
 }
 
 impl Totals {
-    /// Adds a job and what the server counted for it: swap-ins and fault service.
-    pub(super) fn add(&mut self, job: &ObservedJob, counts: Option<(u64, u64)>) -> Row {
+    /// Adds a job, what the server counted for it (swap-ins and fault service), and what followed.
+    pub(super) fn add(
+        &mut self,
+        job: &ObservedJob,
+        counts: Option<(u64, u64)>,
+        judgement: Option<pinning::Row>,
+    ) -> Row {
         self.jobs += 1;
         self.late += u64::from(job.late);
         self.cpu += job.cpu;
@@ -135,6 +149,7 @@ impl Totals {
             cpu_after_ns: Some(job.cpu_after),
             swap_ins: counts.map(|(pages, _)| pages),
             fault_service_ns: counts.map(|(_, service)| service),
+            judgement,
         }
     }
 
@@ -159,6 +174,7 @@ impl Totals {
             cpu_after_ns: None,
             swap_ins: counts.map(|(pages, _)| pages),
             fault_service_ns: counts.map(|(_, service)| service),
+            judgement: None,
         }
     }
 
@@ -168,7 +184,7 @@ impl Totals {
     }
 
     /// The last line.
-    pub(super) fn summary(&self) -> Summary {
+    pub(super) fn summary(&self, judged: Option<&pinning::Counts>) -> Summary {
         Summary {
             jobs: self.jobs,
             late: self.late,
@@ -180,6 +196,9 @@ impl Totals {
             fault_wait_ns: self.fault_wait,
             swap_ins: self.swap_ins,
             lost_records: self.lost_records,
+            judgements: judged.map(|counts| counts.judged),
+            judgements_failed: judged.map(|counts| counts.failed),
+            budgets_not_given: judged.map(|counts| counts.not_given),
         }
     }
 

@@ -12,11 +12,12 @@ use freehold_client::{Counts, Observer};
 use freehold_linux::ThreadId;
 use freehold_linux::clock::now;
 use freehold_linux::sched::{self, Policy};
-use freehold_linux::switches::Switches;
+use freehold_linux::switches::{Switches, SwitchesError};
 use freehold_rt::observed::{ObservedJob, Observer as JobObserver};
 use serde::Serialize;
 
 use super::job_rows::{First, Row, Totals};
+use super::pinning::{self, Pinned};
 use super::polling::Poll;
 use crate::output;
 use crate::status::Failure;
@@ -34,6 +35,8 @@ pub(super) struct Subject {
     pub(super) budget: Duration,
     /// A connection to the server that manages the process.
     pub(super) server: Option<Observer>,
+    /// Its pinned page pool.
+    pub(super) pinned: Option<Pinned>,
 }
 
 /// The thread that writes jobs down.
@@ -72,11 +75,21 @@ impl Accounting {
     /// Begins to write down the jobs of a thread that runs already.
     ///
     /// # Errors
-    /// No thread can be made.
-    pub(super) fn start(subject: Subject, report: Report) -> Result<Self, Failure> {
+    /// No thread can be made, or there is a pinned page pool and the kernel does not say when jobs end.
+    pub(super) fn start(subject: Subject, report: Option<Report>) -> Result<Self, Failure> {
         let over = Arc::new(AtomicBool::new(false));
         let heard = Arc::clone(&over);
-        let switches = Switches::of(subject.thread).map_err(|error| error.to_string());
+        let switches = Switches::of(subject.thread);
+        // A thread that has ended leaves nothing to judge.
+        if let Err(reason) = &switches
+            && subject.pinned.is_some()
+            && !matches!(reason, SwitchesError::NoSuchThread(_))
+        {
+            return Err(Failure::Run(format!(
+                "--adaptive must see when jobs end, and whether they waited for pages: {reason}"
+            )));
+        }
+        let switches = switches.map_err(|error| error.to_string());
         if let Err(reason) = &switches {
             output::note(&format!(
                 "freehold: jobs are polled once a period, without releases, finishes and response times: {reason}"
@@ -105,16 +118,18 @@ impl Accounting {
 
 struct Account {
     subject: Subject,
-    report: Report,
+    report: Option<Report>,
     first: First,
     totals: Totals,
     last: Option<Counts>,
     /// Swap-ins and fault service since the last row.
     since: Option<(u64, u64)>,
+    /// What followed from the job that has no row yet.
+    judgement: Option<pinning::Row>,
 }
 
 impl Account {
-    fn new(subject: Subject, report: Report, first: First) -> Self {
+    fn new(subject: Subject, report: Option<Report>, first: First) -> Self {
         Self {
             subject,
             report,
@@ -122,6 +137,7 @@ impl Account {
             totals: Totals::default(),
             last: None,
             since: None,
+            judgement: None,
         }
     }
 
@@ -137,7 +153,7 @@ impl Account {
             Err(_) => "ended",
         };
         self.first.server_counts = self.subject.server.is_some();
-        self.report.line(&self.first)
+        line(&mut self.report, &self.first)
     }
 
     /// By the kernel's records.
@@ -163,7 +179,9 @@ impl Account {
             // Soon after the job's end, so that the counts are its own.
             if let Some(job) = jobs.finished().filter(|job| job.release != counted) {
                 counted = job.release;
+                let job = *job;
                 self.count();
+                self.judge(&job);
             }
         }
         if let Some(job) = jobs.end(now().as_nanos()) {
@@ -184,7 +202,7 @@ impl Account {
                 break;
             };
             let row = self.totals.polled(&used, self.since.take());
-            self.report.line(&row)?;
+            line(&mut self.report, &row)?;
         }
         self.finish()
     }
@@ -193,9 +211,20 @@ impl Account {
         if self.since.is_none() {
             // It and its successor's release were seen at once.
             self.count();
+            self.judge(job);
         }
-        let row: Row = self.totals.add(job, self.since.take());
-        self.report.line(&row)
+        let row: Row = self.totals.add(job, self.since.take(), self.judgement.take());
+        line(&mut self.report, &row)
+    }
+
+    /// A job has ended, and the server's counts are there: once for each. A job in which the thread ended is none.
+    fn judge(&mut self, job: &ObservedJob) {
+        let (Some(pinned), Some((swap_ins, _))) = (&mut self.subject.pinned, self.since) else {
+            return;
+        };
+        if self.judgement.is_none() && job.finish.is_some() {
+            self.judgement = pinned.judge(job, swap_ins);
+        }
     }
 
     /// Asks the server. A process that it does not know any more has no further counts.
@@ -213,12 +242,20 @@ impl Account {
     }
 
     fn finish(mut self) -> std::io::Result<()> {
-        let summary = self.totals.summary();
-        self.report.line(&summary)?;
-        self.report.file.flush()?;
-        output::note(&self.totals.text(self.subject.thread.get()));
+        let judged = self.subject.pinned.as_ref().map(|pinned| pinned.counts);
+        let summary = self.totals.summary(judged.as_ref());
+        line(&mut self.report, &summary)?;
+        if let Some(report) = &mut self.report {
+            report.file.flush()?;
+        }
+        let judged = judged.map(|counts| counts.text()).unwrap_or_default();
+        output::note(&format!("{}{judged}", self.totals.text(self.subject.thread.get())));
         Ok(())
     }
+}
+
+fn line(report: &mut Option<Report>, row: &impl Serialize) -> std::io::Result<()> {
+    report.as_mut().map_or(Ok(()), |report| report.line(row))
 }
 
 fn nanos(span: Duration) -> u64 {

@@ -3,6 +3,7 @@
 mod job_rows;
 mod jobs;
 pub(crate) mod library;
+mod pinning;
 mod polling;
 mod program;
 mod run;
@@ -10,10 +11,13 @@ mod server;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use freehold_client::{ConnectError, Observer, Options, Reservation, ReservationType};
+use freehold_client::{
+    ConnectError, Observer, Options, PinnedPool, PoolSettings, Reservation, ReservationType, Ticket,
+};
 use freehold_core::units::FrameCount;
 use freehold_scenario::{parse_size, parse_time};
 
@@ -30,18 +34,20 @@ pub(crate) struct Arguments {
     /// What happens when it is exhausted
     #[arg(long = "type", value_enum, default_value_t = Kind::Hard, requires = "reserve")]
     kind: Kind,
-    /// Deadline class for the main thread: how often a job is released
+    /// How often a job of the main thread is released
     #[arg(long, value_name = "TIME", value_parser = parse_span, requires = "budget")]
     period: Option<Duration>,
-    /// Deadline class for the main thread: CPU time of a job
+    /// CPU time of a job of the main thread
     #[arg(long, value_name = "TIME", value_parser = parse_span, requires = "period")]
     budget: Option<Duration>,
     /// Write down every job of the main thread: one JSON document a line
     #[arg(long, value_name = "FILE", requires = "period")]
     report_jobs: Option<PathBuf>,
-    /// Adapt the reservation to deadline misses (comes with a later release)
-    #[arg(long)]
-    adaptive: bool,
+    /// How the main thread of a periodic program is scheduled
+    #[arg(long, value_enum, default_value_t = Class::Deadline, requires = "period")]
+    class: Class,
+    #[command(flatten)]
+    pinning: pinning::Options,
     /// How text and read-only data that other reservations use too are managed
     #[arg(long, value_enum, default_value_t = Sharing::Spc)]
     sharing: Sharing,
@@ -79,6 +85,15 @@ enum Kind {
     Firm,
 }
 
+/// How the main thread is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Class {
+    /// SCHED_DEADLINE with budget and period
+    Deadline,
+    /// As it begins: nobody enforces the budget
+    None,
+}
+
 /// How shared pages are managed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Sharing {
@@ -94,21 +109,28 @@ struct Setting {
     socket: PathBuf,
     /// Ends the reservation when dropped, before the server.
     reservation: Option<Reservation>,
+    /// The same of a pinned page pool.
+    pool: Option<Arc<PinnedPool>>,
     _observer: Observer,
     _own: Option<Own>,
 }
 
+impl Setting {
+    /// What lets the program have what is held for it.
+    fn ticket(&self) -> Option<Ticket> {
+        let reservation = self.reservation.as_ref().map(Reservation::ticket);
+        reservation.or_else(|| self.pool.as_ref().map(|pool| pool.ticket()))
+    }
+}
+
 /// Runs the subcommand; ends this process as the program ended.
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
-    if arguments.adaptive {
-        let text = "--adaptive: reservations that follow deadline misses come with a later release; give --reserve";
-        return Err(Failure::Input(text.to_owned()));
-    }
+    let settings = pinning::settings(arguments)?;
     let command = program::Command::find(&arguments.command)?;
     let unmanageable = command.manageable().err();
     let prepared = match unmanageable {
         Some(reason) => Err(Failure::Input(format!("{}: {reason}", command.shown()))),
-        None => prepare(arguments, &command).map(Some),
+        None => prepare(arguments, &command, settings.as_ref()).map(Some),
     };
     let (setting, agent) = match prepared {
         Ok(Some((setting, agent))) => (Some(setting), Some(agent)),
@@ -124,7 +146,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     Ok(ended?.leave())
 }
 
-fn prepare(arguments: &Arguments, command: &program::Command) -> Result<(Setting, PathBuf), Failure> {
+fn prepare(
+    arguments: &Arguments,
+    command: &program::Command,
+    settings: Option<&PoolSettings>,
+) -> Result<(Setting, PathBuf), Failure> {
     let agent = library::find()?;
     program::rights()?;
     let (observer, socket, own) = connect(arguments)?;
@@ -135,9 +161,14 @@ fn prepare(arguments: &Arguments, command: &program::Command) -> Result<(Setting
     let reserve = |frames: FrameCount| observer.reserve(&command.name(), frames.get(), kind);
     let reservation = arguments.reserve.map(reserve).transpose();
     let reservation = reservation.map_err(|error| Failure::Run(error.to_string()))?;
+    let pool = settings.map(|settings| observer.open_pool(&command.name(), settings));
+    let pool = pool
+        .transpose()
+        .map_err(|error| Failure::Run(format!("--adaptive: {error}")))?;
     let setting = Setting {
         socket,
         reservation,
+        pool: pool.map(Arc::new),
         _observer: observer,
         _own: own,
     };

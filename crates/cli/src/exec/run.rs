@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
 use freehold_client::{Observer, Options};
-use freehold_linux::ThreadId;
-use freehold_linux::sched::{Deadline, DeadlineFlags, Policy, pin, set_policy};
+use freehold_linux::sched::{Deadline, DeadlineFlags, Policy, pin, policy, set_policy};
+use freehold_linux::{ThreadId, tick};
 use freehold_protocol::{SOCKET_VARIABLE, TICKET_VARIABLE};
 use signal_hook::consts::{SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::SignalsInfo;
@@ -15,7 +15,8 @@ use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin, Sent};
 
 use super::jobs::{Accounting, Report, Subject};
-use super::{Arguments, Setting, Sharing, program};
+use super::pinning::{Pinned, class_name};
+use super::{Arguments, Class, Setting, Sharing, program};
 use crate::output;
 use crate::status::{Failure, Status};
 
@@ -80,20 +81,26 @@ fn account(
     setting: Option<(&Setting, &Path)>,
     report: Option<Report>,
 ) -> Result<Option<Accounting>, Failure> {
-    let (Some(report), Some(period), Some(budget)) = (report, arguments.period, arguments.budget) else {
+    let (Some(period), Some(budget)) = (arguments.period, arguments.budget) else {
         return Ok(None);
     };
+    let pool = setting.and_then(|(setting, _)| setting.pool.as_ref());
+    if report.is_none() && pool.is_none() {
+        return Ok(None);
+    }
     let server = setting.map(|(setting, _)| {
         let mut options = Options::named("freehold exec: jobs");
         options.socket = Some(setting.socket.clone());
         Observer::connect(&options)
     });
     let server = server.transpose().map_err(|error| Failure::Run(error.to_string()))?;
+    let thread = main_thread(child)?;
     let subject = Subject {
-        thread: main_thread(child)?,
+        thread,
         period,
         budget,
         server,
+        pinned: pool.map(|pool| Pinned::new(pool, thread, (period, budget), arguments.class)),
     };
     Accounting::start(subject, report).map(Some)
 }
@@ -114,8 +121,8 @@ fn start(
     if let Some((setting, agent)) = setting {
         process.env("LD_PRELOAD", preload(agent));
         process.env(SOCKET_VARIABLE, &setting.socket);
-        if let Some(reservation) = &setting.reservation {
-            process.env(TICKET_VARIABLE, reservation.ticket().to_text());
+        if let Some(ticket) = setting.ticket() {
+            process.env(TICKET_VARIABLE, ticket.to_text());
         }
         process.env("FREEHOLD_URGENCY", arguments.urgency.to_string());
         process.env("FREEHOLD_LOCK", arguments.lock.join(":"));
@@ -146,17 +153,27 @@ fn deadline(arguments: &Arguments, child: &Child) -> Result<(), Failure> {
     let (Some(period), Some(budget)) = (arguments.period, arguments.budget) else {
         return Ok(());
     };
+    let thread = main_thread(child)?;
+    if arguments.class == Class::None {
+        let class = policy(thread).map_or_else(|error| error.to_string(), class_name);
+        output::note(&format!(
+            "freehold: thread {} (main) is not put into the deadline class and has {class}: nobody enforces its \
+             budget, and there is no swap budget",
+            thread.get()
+        ));
+        return Ok(());
+    }
     let policy = Policy::Deadline(Deadline {
         runtime: budget,
         deadline: period,
         period,
         flags: DeadlineFlags::NONE,
     });
-    let thread = main_thread(child)?;
     set_policy(thread, policy).map_err(|error| Failure::Run(format!("--period, --budget: {error}")))?;
+    let tick = tick::period().map_or_else(|_| "an unknown tick".to_owned(), |tick| format!("a tick of {tick:?}"));
     output::note(&format!(
-        "freehold: thread {} (main) has the deadline class, {budget:?} in {period:?}; threads and processes that it \
-         makes have not",
+        "freehold: thread {} (main) has the deadline class, {budget:?} in {period:?}, enforced at {tick}; threads and \
+         processes that it makes have not",
         thread.get()
     ));
     Ok(())

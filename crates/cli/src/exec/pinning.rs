@@ -1,0 +1,379 @@
+//! `exec --adaptive`: a pinned page pool for the program, and what its jobs mean for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use freehold_client::{
+    CapacityRule, EndedJob, Judgement, PinnedPool, PinningPolicy, PoolSettings, SwapBudgetRule, Unpinned,
+};
+use freehold_core::units::FrameCount;
+use freehold_linux::sched::{self, Deadline, DeadlineFlags, Policy, set_policy};
+use freehold_linux::{ThreadId, tick};
+use freehold_rt::observed::ObservedJob;
+use serde::Serialize;
+
+use super::{Arguments, Class, parse_frames};
+use crate::output;
+use crate::status::Failure;
+
+/// Pages that the paper's pool may pin at first.
+const CAPACITY: u32 = 7000;
+
+/// Options of Adaptive Page Pinning.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    /// Adaptive Page Pinning in place of a reservation: how many pages stay follows the deadlines of the jobs
+    #[arg(long, requires = "period", conflicts_with = "reserve")]
+    pub(super) adaptive: bool,
+    /// Which pages are pinned
+    #[arg(long, value_enum, default_value_t = Pinning::App, requires = "adaptive")]
+    pinning: Pinning,
+    /// Pages that may be pinned at first [default: 28000KiB, 7000 pages]
+    #[arg(long, value_name = "SIZE", value_parser = parse_frames, requires = "adaptive")]
+    capacity: Option<FrameCount>,
+    /// The most that ever may, which counts as reserved [default: what the user's quota leaves]
+    #[arg(long, value_name = "SIZE", value_parser = parse_frames, requires = "adaptive")]
+    highest_capacity: Option<FrameCount>,
+    /// A job in time that ran less than this part of its budget lets the pool shrink
+    #[arg(long, value_name = "0-1", default_value = "0.9", value_parser = parse_ratio, requires = "adaptive")]
+    alpha: u32,
+    /// By what the pool shrinks
+    #[arg(long, value_name = "0-1", default_value = "0.98", value_parser = parse_ratio, requires = "adaptive")]
+    beta: u32,
+    /// How many times as long as its inactive list the active list of the pool may be
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..),
+          requires = "adaptive")]
+    gamma: u32,
+    /// By what an unused swap budget shrinks
+    #[arg(long, value_name = "0-1", default_value = "0.8", value_parser = parse_ratio, requires = "adaptive")]
+    lambda: u32,
+    /// Where unpinned pages go, which the paper says twice
+    #[arg(long, value_enum, default_value_t = GoTo::Text, requires = "adaptive")]
+    unpinned: GoTo,
+    /// Only memory's share of a late job's delay grows the pool (beyond the paper)
+    #[arg(long, requires = "adaptive")]
+    memory_share: bool,
+    /// The pool shrinks only where the slack pays for it (beyond the paper)
+    #[arg(long, requires = "adaptive")]
+    steady: bool,
+}
+
+/// Which pages are pinned; the words of scenarios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Pinning {
+    /// Every page, as mlockall does
+    All,
+    /// Adaptive Page Pinning with a swap budget
+    App,
+    /// Without
+    AppNoBudget,
+}
+
+/// Where unpinned pages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum GoTo {
+    /// As the paper's text says
+    Text,
+    /// As its listing of Algorithm 2 says
+    Listing,
+}
+
+fn parse_ratio(text: &str) -> Result<u32, String> {
+    let number: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    let millionths = (number * 1e6).round();
+    if !(1.0..=1e6).contains(&millionths) {
+        return Err(format!("`{text}` must be above 0 and at most 1"));
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "whole, and between one and a million"
+    )]
+    Ok(millionths as u32)
+}
+
+/// What is asked of the server; nothing without `--adaptive`.
+///
+/// # Errors
+/// A budget that cannot be, or that the kernel cannot enforce.
+pub(super) fn settings(arguments: &Arguments) -> Result<Option<PoolSettings>, Failure> {
+    let (Some(period), Some(budget)) = (arguments.period, arguments.budget) else {
+        return Ok(None);
+    };
+    if budget.is_zero() || budget > period {
+        let text = format!("--budget {budget:?} must be positive and not over --period {period:?}");
+        return Err(Failure::Input(text));
+    }
+    let options = &arguments.pinning;
+    if !options.adaptive {
+        return Ok(None);
+    }
+    enforceable(arguments.class, budget)?;
+    let given = options.pinning == Pinning::App && arguments.class == Class::Deadline;
+    Ok(Some(PoolSettings {
+        policy: match options.pinning {
+            Pinning::All => PinningPolicy::All,
+            Pinning::App | Pinning::AppNoBudget => PinningPolicy::Adaptive,
+        },
+        period,
+        budget,
+        highest_swap_budget: given.then(|| room(period, budget)),
+        capacity: options.capacity.map_or(CAPACITY, FrameCount::get),
+        highest_capacity: options.highest_capacity.map(FrameCount::get),
+        alpha: options.alpha,
+        beta: options.beta,
+        gamma: options.gamma,
+        lambda: options.lambda,
+        unpinned: match options.unpinned {
+            GoTo::Text => Unpinned::Text,
+            GoTo::Listing => Unpinned::Listing,
+        },
+        memory_share: options.memory_share,
+        steady: options.steady,
+    }))
+}
+
+/// The kernel looks at budgets at its tick only.
+fn enforceable(class: Class, budget: Duration) -> Result<(), Failure> {
+    let tick = tick::period().map_err(|errno| Failure::Run(format!("the kernel's tick is not known: {errno}")))?;
+    if class == Class::Deadline && budget < tick {
+        return Err(Failure::Input(format!(
+            "--budget {budget:?} cannot be enforced: the kernel looks at budgets at its tick, every {tick:?} here, so \
+             a job may use that much more; give at least {tick:?}, or --class none"
+        )));
+    }
+    Ok(())
+}
+
+/// What a period leaves above a budget, within what real-time threads may use of one CPU.
+fn room(period: Duration, budget: Duration) -> Duration {
+    let share = |limit: sched::RtThrottling| {
+        let runtime = limit.runtime?;
+        let nanos = period.as_nanos() * runtime.as_nanos() / limit.period.as_nanos().max(1);
+        Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+    };
+    let limit = sched::rt_throttling().ok().and_then(share);
+    limit.unwrap_or(period).min(period).saturating_sub(budget)
+}
+
+/// A pool, and what is given to its program's main thread.
+#[derive(Debug)]
+pub(super) struct Pinned {
+    pool: Arc<PinnedPool>,
+    thread: ThreadId,
+    period: Duration,
+    /// T_s.
+    budget: Duration,
+    /// T_s + t, as the kernel was told.
+    given: Duration,
+    /// Why budgets are not changed, once that is known; said once.
+    not_given: Option<String>,
+    pub(super) counts: Counts,
+}
+
+/// Sums over judgements.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) judged: u64,
+    pub(super) failed: u64,
+    pub(super) not_given: u64,
+    last: Option<Row>,
+}
+
+/// What followed from a job, in its row of the report.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Row {
+    capacity_pages: u32,
+    capacity_rule: &'static str,
+    pinned_pages: u32,
+    swap_budget_ns: u64,
+    swap_budget_rule: &'static str,
+    /// What the kernel enforces from now on; null where it does not.
+    budget_ns: Option<u64>,
+}
+
+impl Counts {
+    /// For people, at the end.
+    pub(super) fn text(&self) -> String {
+        let mut text = format!("; {} judged", self.judged);
+        if let Some(last) = self.last {
+            text.push_str(&format!(
+                ", at last {} pages pinned of at most {}, swap budget {}",
+                last.pinned_pages,
+                last.capacity_pages,
+                output::human_time(last.swap_budget_ns)
+            ));
+        }
+        if self.failed > 0 {
+            text.push_str(&format!(", {} judgements failed", self.failed));
+        }
+        if self.not_given > 0 {
+            text.push_str(&format!(", {} changes of the budget not carried out", self.not_given));
+        }
+        text
+    }
+}
+
+impl Pinned {
+    /// For a thread that has been started with `budget`, and has that from the kernel if `class` says so.
+    pub(super) fn new(
+        pool: &Arc<PinnedPool>,
+        thread: ThreadId,
+        (period, budget): (Duration, Duration),
+        class: Class,
+    ) -> Self {
+        Self {
+            pool: Arc::clone(pool),
+            thread,
+            period,
+            budget,
+            given: budget,
+            not_given: (class == Class::None).then(|| "it was not put into the deadline class".to_owned()),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Reports a job and carries out what follows. `swap_ins` are the process's since the job before.
+    pub(super) fn judge(&mut self, job: &ObservedJob, swap_ins: u64) -> Option<Row> {
+        let judgement = match self.pool.judge(&self.report(job, swap_ins)) {
+            Ok(judgement) => judgement,
+            Err(error) => {
+                if self.counts.failed == 0 {
+                    output::note(&format!("freehold: a job could not be judged: {error}"));
+                }
+                self.counts.failed += 1;
+                return None;
+            }
+        };
+        self.give(&judgement);
+        let row = Row {
+            capacity_pages: judgement.capacity,
+            capacity_rule: capacity_rule(judgement.capacity_rule),
+            pinned_pages: judgement.pinned,
+            swap_budget_ns: nanos(judgement.swap_budget),
+            swap_budget_rule: swap_budget_rule(judgement.swap_budget_rule),
+            budget_ns: self.not_given.is_none().then(|| nanos(self.given)),
+        };
+        self.counts.judged += 1;
+        self.counts.last = Some(row);
+        Some(row)
+    }
+
+    /// A job as Algorithms 1 and 3 see it. Of the time in page faults, swap-ins have as large a part as they are of the
+    /// faults in which the thread waited: the kernel does not tell them from other faults.
+    fn report(&self, job: &ObservedJob, swap_ins: u64) -> EndedJob {
+        let part = |span: u64| {
+            let waits = job.fault_waits.max(1);
+            let share = u128::from(span) * u128::from(swap_ins.min(waits)) / u128::from(waits);
+            Duration::from_nanos(u64::try_from(share).unwrap_or(u64::MAX))
+        };
+        let running = Duration::from_nanos(job.cpu);
+        let in_faults = job.fault_wait.saturating_add(job.fault_cpu);
+        let (delay, memory) = if job.late {
+            (job.cpu_wait.saturating_add(in_faults), in_faults)
+        } else {
+            (0, 0)
+        };
+        EndedJob {
+            missed: job.late,
+            running,
+            remaining: self.given.saturating_sub(running),
+            swap_ins: u32::try_from(swap_ins).unwrap_or(u32::MAX),
+            swap_time: part(job.fault_cpu),
+            swap_delay: part(in_faults),
+            delay: Duration::from_nanos(delay),
+            memory_delay: Duration::from_nanos(memory),
+            slack: self.period.saturating_sub(Duration::from_nanos(job.response())),
+        }
+    }
+
+    /// Has the kernel enforce the budget that was decided on.
+    fn give(&mut self, judgement: &Judgement) {
+        let wanted = self.budget.saturating_add(judgement.swap_budget);
+        if judgement.swap_budget_rule == SwapBudgetRule::Off {
+            return;
+        }
+        let set = match sched::policy(self.thread) {
+            Ok(Policy::Deadline(class)) if class.runtime == wanted => Ok(()),
+            Ok(Policy::Deadline(class)) => set_policy(
+                self.thread,
+                Policy::Deadline(Deadline {
+                    runtime: wanted,
+                    flags: DeadlineFlags::NONE,
+                    ..class
+                }),
+            )
+            .map_err(|error| error.to_string()),
+            Ok(other) => Err(format!("its class is {}", class_name(other))),
+            // It has ended: nobody needs the budget any more.
+            Err(_) => return,
+        };
+        match set {
+            Ok(()) => {
+                self.given = wanted;
+                self.not_given = None;
+            }
+            Err(why) => {
+                self.counts.not_given += 1;
+                if self.not_given.is_none() {
+                    output::note(&format!(
+                        "freehold: thread {} keeps its budget of {:?}, {wanted:?} is not given: {why}",
+                        self.thread.get(),
+                        self.given
+                    ));
+                }
+                self.not_given = Some(why);
+            }
+        }
+    }
+}
+
+/// What Linux calls a class.
+pub(super) fn class_name(policy: Policy) -> String {
+    match policy {
+        Policy::Other { .. } => "SCHED_OTHER".to_owned(),
+        Policy::Fifo { priority } => format!("SCHED_FIFO, priority {priority}"),
+        Policy::Deadline(_) => "SCHED_DEADLINE".to_owned(),
+        Policy::Unused(number) => format!("scheduling policy {number}"),
+    }
+}
+
+fn capacity_rule(rule: CapacityRule) -> &'static str {
+    match rule {
+        CapacityRule::Grown => "grown",
+        CapacityRule::AtLimit => "at-limit",
+        CapacityRule::Shrunk => "shrunk",
+        CapacityRule::Held => "held",
+        CapacityRule::NotMemory => "not-memory",
+        CapacityRule::Steady => "steady",
+    }
+}
+
+fn swap_budget_rule(rule: SwapBudgetRule) -> &'static str {
+    match rule {
+        SwapBudgetRule::Raised => "raised",
+        SwapBudgetRule::AtLimit => "at-limit",
+        SwapBudgetRule::Lowered => "lowered",
+        SwapBudgetRule::Held => "held",
+        SwapBudgetRule::Off => "off",
+    }
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_ratio;
+
+    #[test]
+    fn ratios_are_above_zero_and_at_most_one() {
+        assert_eq!(parse_ratio("0.98"), Ok(980_000));
+        assert_eq!(parse_ratio("1"), Ok(1_000_000));
+        for wrong in ["0", "1.000001", "-0.5", "NaN", "inf", "much", ""] {
+            assert!(parse_ratio(wrong).is_err(), "{wrong}");
+        }
+    }
+}
