@@ -1,5 +1,7 @@
 //! `freehold exec --adaptive`: Adaptive Page Pinning of programs that know nothing of it. No test looks at times.
 
+mod common;
+#[allow(dead_code, reason = "other tests use the rest")]
 #[path = "common/campaign.rs"]
 mod server;
 
@@ -11,10 +13,14 @@ use std::time::{Duration, Instant};
 use freehold_client::{EndedJob, Observer, Options, PinningPolicy, PoolSettings, Unpinned};
 use rustix::process::Signal;
 use serde_json::Value;
-use server::{Server, compiled};
+use server::Server;
 
 /// No wait of a test takes longer.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+fn compiled(name: &str) -> PathBuf {
+    common::compiled(name).expect("a C compiler")
+}
 
 fn exec(server: &Server, options: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_freehold"));
