@@ -20,10 +20,13 @@ const VICTIMS: usize = 8;
 /// Reasons named why something is not protected.
 const REASONS: usize = 12;
 
+/// What lends the core to somebody for a moment.
+pub(super) type Lend<'a> = dyn Fn(&mut dyn FnMut(&Memory)) + 'a;
+
 /// How the engine is looked at, each time for a moment.
 pub(super) struct Look<'a> {
     /// Lends the core.
-    pub(super) core: &'a dyn Fn(&mut dyn FnMut(&Memory)),
+    pub(super) core: &'a Lend<'a>,
     /// The object and the page at an address of a client.
     pub(super) locate: &'a dyn Fn(ClientId, u64) -> Option<(ObjectId, u32)>,
 }
