@@ -225,7 +225,7 @@ fn no_more_is_pinned_than_the_highest_capacity() {
         );
         warm(&mut world, 60, 12);
         let view = world.view();
-        assert_eq!((view.active + view.inactive).get(), 40, "{policy:?}: {view:?}");
+        assert_eq!(view.active.get() + view.inactive.get(), 40, "{policy:?}: {view:?}");
         assert_eq!(view.peak.get(), 40);
         world.check();
     }
