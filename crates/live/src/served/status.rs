@@ -64,6 +64,12 @@ impl Status {
         idle.map(|reservation| reservation.free + reservation.conserved).sum()
     }
 
+    /// Whether the kernel counts as many frames as are used by the books, or all but those that hold no page.
+    pub(crate) fn agrees_with_the_kernel(&self) -> bool {
+        let (used, measured) = (self.memory.used, self.memory.resident_measured);
+        measured == used || measured == used.saturating_sub(self.idle())
+    }
+
     /// Whether nothing is under way.
     pub(crate) fn is_settled(&self) -> bool {
         self.orders.outstanding == 0 && self.reservations.iter().all(|reservation| reservation.in_flight == 0)
