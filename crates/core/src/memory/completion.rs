@@ -213,7 +213,11 @@ impl Memory {
         self.begin(Some(now));
         let Stayed { holder, claimant } = self.stay(page, true);
         self.account(claimant).kept += 1;
-        if self.account_of(claimant).kept > self.evictable_for(claimant) {
+        let account = self.account_of(claimant);
+        // Where every claim still has a frame coming, of the same batch, there is none to refuse: the next that stays
+        // looks again.
+        let provided = account.claims > 0 && account.uncommitted_supply() >= 0;
+        if !provided && account.kept > self.evictable_for(claimant) {
             self.account(claimant).kept = 0;
             self.give_up_for(claimant, FaultFailure::NoFrame);
         } else {

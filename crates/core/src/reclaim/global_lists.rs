@@ -120,7 +120,10 @@ impl Memory {
         let account = self.pool();
         let shrinks = Self::inactive_is_low(account.active.len(), account.unused())
             || taken.is_actives_turn(account.active.len(), account.young.len());
-        let from_active = account.young_pages() == 0 || (!starving && account.active_pages() > 0 && shrinks);
+        // Pages that could not leave are active now. Were the balance kept they would be tried over and over; so what
+        // has not been tried goes first, until something has left.
+        let untried = account.kept == 0;
+        let from_active = account.young_pages() == 0 || (!starving && account.active_pages() > 0 && shrinks && untried);
         let list = if from_active { account.active } else { account.young };
         list.first().map(|index| (index, from_active))
     }
