@@ -357,7 +357,8 @@ fn limits(settings: &Settings) -> Limits {
         objects: settings.objects,
         tasks: settings.tasks,
         mappings: settings.mappings,
-        compared_pages: settings.compared_pages,
+        // There cannot be more of them than pages.
+        compared_pages: settings.compared_pages.min(settings.pages),
         shared_locks: settings.shared_locks,
     }
 }
