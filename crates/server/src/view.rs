@@ -291,6 +291,8 @@ pub struct OrdersView {
     pub busy: u64,
     /// Clients stopped because they did not answer.
     pub stopped: u64,
+    /// Transfers of the store that somebody more urgent has come to wait for.
+    pub lifted: u64,
 }
 
 /// One pager thread.

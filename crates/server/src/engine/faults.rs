@@ -137,7 +137,7 @@ impl Engine {
         });
         let waiter = lane.core;
         match self.core.handle_fault_for(self.now, fault, waiter) {
-            Ok(()) => {}
+            Ok(()) => self.hurry(segment.task, segment.object, page),
             Err(error) => self.refused(segment, at, claim, error),
         }
     }

@@ -1,11 +1,9 @@
 //! Frames that are there: the engine's side of the reserve.
 
 use crate::engine::Engine;
-use crate::engine::transfers::Transfer;
 use crate::error::EngineError;
 use crate::reserve::{BATCH, Reserve};
 use crate::settings::Settings;
-use freehold_core::fact::Request;
 use freehold_linux::Errno;
 use std::sync::Arc;
 
@@ -51,16 +49,7 @@ impl Engine {
             due += usize::try_from(client.blank).unwrap_or(0);
             warm += client.slots.warm();
         }
-        let fills = self.transfers.values().filter(|transfer| {
-            matches!(
-                transfer,
-                Transfer::Asked {
-                    request: Request::Fill,
-                    ..
-                }
-            )
-        });
-        (due + fills.count(), warm)
+        (due + self.transfers.fills(), warm)
     }
 
     pub(crate) fn reserve(&self) -> Arc<Reserve> {

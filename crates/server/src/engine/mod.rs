@@ -37,6 +37,8 @@ mod table;
 mod tasks;
 mod transfers;
 mod turns;
+mod under_way;
+mod urgency;
 mod views;
 
 pub use keys::{
@@ -72,7 +74,8 @@ use sampling::Samples;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use table::Table;
-use transfers::{Transfer, Waiting};
+use transfers::Waiting;
+use under_way::Transfers;
 
 /// Pages of the memory of zeros that pages are filled from, and so the most filled with one system call.
 const ZEROS: usize = 64;
@@ -108,6 +111,8 @@ struct Zap {
 struct Tally {
     busy: u64,
     stopped: u64,
+    /// Transfers that somebody more urgent has come to wait for.
+    lifted: u64,
 }
 
 /// What is known of a pager thread.
@@ -145,8 +150,7 @@ pub struct Engine {
     records: Extents,
     regions: BTreeMap<String, ObjectId>,
     files: BTreeMap<Identity, ObjectId>,
-    /// By record.
-    transfers: BTreeMap<u32, Transfer>,
+    transfers: Transfers,
     /// Of each pager thread.
     waiting: Vec<Waiting>,
     /// Records whose transfers have ended.
@@ -207,14 +211,13 @@ impl Engine {
         let core = limits(settings).seal()?;
         let cpus = cpus(settings);
         let pages = settings.pages.get();
-        let ends = Ends::new(cpus.len(), pages).map(Arc::new);
-        let ends = ends.map_err(EngineError::system("a bell could not be made"))?;
+        let ends = Arc::new(Ends::new(cpus.len(), pages).map_err(EngineError::system("a bell could not be made"))?);
         let store = make_store(&settings.store, pages, settings.priority, &ends)?;
         let polls = make_polls(cpus.len()).map_err(EngineError::system("an epoll could not be made"))?;
         let mut engine = Self {
             core,
             store,
-            readers: Readers::start(&ends)?,
+            readers: Readers::start(&ends, settings.priority)?,
             ends,
             clients: Table::new(usize::from(settings.clients)),
             tasks: Table::new(usize::from(settings.tasks)),
@@ -225,7 +228,7 @@ impl Engine {
             records: Extents::new(pages),
             regions: BTreeMap::new(),
             files: BTreeMap::new(),
-            transfers: BTreeMap::new(),
+            transfers: Transfers::default(),
             waiting: cpus.iter().map(|_| Waiting::default()).collect(),
             ready: VecDeque::new(),
             ended: VecDeque::new(),

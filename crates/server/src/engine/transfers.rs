@@ -7,6 +7,7 @@ use crate::engine::ends::FileEnd;
 use crate::engine::keys::ClientId;
 use crate::engine::readers::Job;
 use crate::engine::rows::{Content, Where};
+use crate::engine::under_way::Transfer;
 use crate::engine::{End, Engine};
 use freehold_core::effect::Holder;
 use freehold_core::fact::{PageRef, Request};
@@ -23,15 +24,6 @@ use std::sync::Arc;
 
 /// Pages kept for transfers to come.
 const MOST_LOANS: usize = 256;
-
-/// A transfer that is under way.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Transfer {
-    /// A request of the core.
-    Asked { page: PageRef, request: Request },
-    /// A page is read for a child: the child, the parent's object, the page.
-    Inherited { heir: (ClientId, ObjectId, u32) },
-}
 
 /// Transfers that end at a known time, of one pager thread.
 #[derive(Debug, Default)]
@@ -58,7 +50,7 @@ impl Engine {
     /// Whether a transfer of a page is under way.
     pub(super) fn is_under_way(&self, object: ObjectId, page: u32) -> bool {
         let record = self.object(object).map(|row| row.record + page);
-        record.is_some_and(|record| self.transfers.contains_key(&record))
+        record.is_some_and(|record| self.transfers.contains(record))
     }
 
     /// Reads a page back from the store, or from the file behind its object.
@@ -75,7 +67,7 @@ impl Engine {
 
     fn read_record(&mut self, page: PageRef, urgency: u8) {
         let Some(record) = self.record(page) else { return };
-        if self.transfers.contains_key(&record) {
+        if self.transfers.contains(record) {
             // It is being read for a child: whoever waits touches it again.
             self.end(page, Request::Fill, End::Failed);
             return;
@@ -85,20 +77,13 @@ impl Engine {
         let begun = self
             .store
             .submit_read(self.now, Slot::new(record), Urgency::new(urgency), loan);
-        self.enter(
-            record,
-            Transfer::Asked {
-                page,
-                request: Request::Fill,
-            },
-            begun,
-        );
+        self.enter(record, Transfer::Fill { page }, urgency, begun);
     }
 
     /// Writes content to the store that was copied out before.
     pub(super) fn write_record(&mut self, page: PageRef, holder: Holder, loan: PageLoan) {
         let Some(record) = self.record(page) else { return };
-        if self.transfers.contains_key(&record) {
+        if self.transfers.contains(record) {
             // It is being read for a child.
             self.end(page, Request::Evict, End::Kept);
             return;
@@ -108,14 +93,7 @@ impl Engine {
         let begun = self
             .store
             .submit_write(self.now, Slot::new(record), Urgency::new(urgency), loan);
-        self.enter(
-            record,
-            Transfer::Asked {
-                page,
-                request: Request::Evict,
-            },
-            begun,
-        );
+        self.enter(record, Transfer::Evict { page, holder }, urgency, begun);
     }
 
     /// Notes that the store's record of a page is zeros; whether that went well.
@@ -160,22 +138,24 @@ impl Engine {
             .submit_read(self.now, Slot::new(record), Urgency::new(urgency), loan);
         let begins = begun.is_ok();
         let heir = (heir, object, page);
-        self.enter(record, Transfer::Inherited { heir }, begun);
+        self.enter(record, Transfer::Inherited { heir }, urgency, begun);
         begins
     }
 
-    fn enter(&mut self, record: u32, transfer: Transfer, begun: Result<Due, StoreError>) {
+    fn enter(&mut self, record: u32, what: Transfer, urgency: u8, begun: Result<Due, StoreError>) {
         let due = match begun {
             Ok(due) => due,
             Err(error) => {
                 self.notice(format!("the store refused a transfer: {error}"));
-                if let Transfer::Asked { page, request } = transfer {
-                    self.end(page, request, End::Failed);
+                match what {
+                    Transfer::Fill { page } => self.end(page, Request::Fill, End::Failed),
+                    Transfer::Evict { page, .. } => self.end(page, Request::Evict, End::Failed),
+                    Transfer::Inherited { .. } => {}
                 }
                 return;
             }
         };
-        self.transfers.insert(record, transfer);
+        self.transfers.enter(record, what, urgency);
         self.submitted = true;
         match due {
             Due::At(due) => self.wait_until(due, record),
@@ -183,7 +163,8 @@ impl Engine {
         }
     }
 
-    fn wait_until(&mut self, due: Instant, record: u32) {
+    pub(super) fn wait_until(&mut self, due: Instant, record: u32) {
+        self.transfers.expect(record, due.get());
         if due <= self.now {
             self.ready.push_back(record);
         } else if let Some(waiting) = self.waiting.get_mut(self.pager) {
@@ -215,6 +196,10 @@ impl Engine {
             && due <= now.get()
         {
             waiting.due.pop();
+            if !self.transfers.is_expected(record, due) {
+                // It has been lifted, or has ended, since.
+                continue;
+            }
             match self.store.due(now, Slot::new(record)) {
                 // Somebody more urgent has overtaken it.
                 Due::At(later) if later > now => self.wait_until(later, record),
@@ -226,8 +211,9 @@ impl Engine {
     /// Ends a transfer of the store.
     pub(super) fn finish(&mut self, record: u32) {
         let slot = Slot::new(record);
-        let (page, request) = match self.transfers.remove(&record) {
-            Some(Transfer::Asked { page, request }) => (page, request),
+        let (page, request) = match self.transfers.leave(record) {
+            Some(Transfer::Fill { page }) => (page, Request::Fill),
+            Some(Transfer::Evict { page, .. }) => (page, Request::Evict),
             Some(Transfer::Inherited { heir }) => {
                 let read = self.store.finish_read(slot).ok();
                 self.read_for_heir(heir, read);

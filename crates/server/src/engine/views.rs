@@ -213,6 +213,7 @@ impl Engine {
             sent: self.clients.iter().map(|(_, client)| client.outbox.sent).sum(),
             busy: self.tally.busy,
             stopped: self.tally.stopped,
+            lifted: self.tally.lifted,
         }
     }
 

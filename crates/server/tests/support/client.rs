@@ -26,6 +26,9 @@ pub(crate) const DEAF: u64 = 7;
 /// Mapping, pages, seed: reads and writes at random until killed; every value read must be one that was written.
 pub(crate) const CHURN: u64 = 8;
 
+/// Mapping, page: reads it; when that was, in nanoseconds of the monotonic clock.
+pub(crate) const WHEN: u64 = 9;
+
 // Programs only.
 /// Pages: maps private memory.
 pub(crate) const ANONYMOUS: u64 = 10;
@@ -38,6 +41,22 @@ pub(crate) const MOVE: u64 = 13;
 /// Mapping, first page, count, seed: forks a child that looks for the pattern, while the parent writes another to every
 /// second page; how many pages were wrong.
 pub(crate) const FORK: u64 = 14;
+
+/// Whether: from now on orders are answered "the kernel holds the page".
+pub(crate) const BUSY: u64 = 15;
+/// Mapping, page: its word; [`ERROR`] where reading it raised SIGBUS there.
+pub(crate) const TOUCH: u64 = 16;
+/// Mapping, first page, count, seed: from now on the agent loses what it is to give up; then forks. The child answers,
+/// when the parent was killed: how many pages are errors, and 2^32 for each that is wrong.
+pub(crate) const LOSE: u64 = 17;
+/// Mapping, page: the agent itself touches the page before each order, and drops it again.
+pub(crate) const CLUMSY: u64 = 18;
+/// Whether: from now on the agent takes what it is to give up, and does not answer.
+pub(crate) const LOSING: u64 = 19;
+/// Mapping, first page, count, seed: forks. The child answers as after [`LOSE`], and the parent waits.
+pub(crate) const TELL: u64 = 20;
+/// Reading raised SIGBUS.
+pub(crate) const ERROR: u64 = u64::MAX;
 
 const WORDS: usize = PAGE_SIZE / 8;
 
@@ -151,6 +170,10 @@ impl State {
                 value
             }
             [READ, number, page] => self.mapping(number).read_word(at(page)).unwrap(),
+            [WHEN, number, page] => {
+                self.mapping(number).read_word(at(page)).unwrap();
+                freehold_linux::clock::now().as_nanos()
+            }
             [FILL, number, first, count, seed] => {
                 let mapping = self.mapping(number);
                 in_threads(first, count, |page| {

@@ -145,8 +145,13 @@ impl Client {
 
     /// Starts a program: with private memory.
     pub(crate) fn program(server: &Server) -> Self {
+        Self::program_of(server, 0).unwrap()
+    }
+
+    /// Starts a program whose user is said to be this one.
+    pub(crate) fn program_of(server: &Server, uid: u32) -> Result<Self, freehold_server::EngineError> {
         let (mine, its) = PacketSocket::pair().unwrap();
-        let process = Command::new(program_file())
+        let mut process = Command::new(program_file())
             .stdin(Stdio::from(OwnedFd::from(its)))
             .spawn()
             .unwrap();
@@ -157,27 +162,31 @@ impl Client {
         let new = NewClient {
             role: ClientRole::Program,
             pid: process.id(),
-            uid: 0,
+            uid,
             pidfd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap(),
             name: "program".to_owned(),
             agent_thread: u32::from_le_bytes(buffer),
             private: hello.descriptors.pop(),
             shared,
         };
-        let (id, handover) = server.shared.engine().add_client(new).unwrap();
+        let added = server.shared.engine().add_client(new);
+        let (id, handover) = added.inspect_err(|_| {
+            let _ = process.kill();
+            let _ = process.wait();
+        })?;
         let descriptors = [
             handover.channel.as_fd(),
             handover.transfer.as_fd(),
             handover.event.as_fd(),
         ];
         mine.send(b"welcome", &descriptors).unwrap();
-        Self {
+        Ok(Self {
             process,
             socket: mine,
             id,
             agent: u32::from_le_bytes(buffer),
             shared: Arc::clone(&server.shared),
-        }
+        })
     }
 
     /// Has a program map private memory; its number there.
@@ -206,7 +215,12 @@ impl Client {
     }
 
     pub(crate) fn task(&self, reservation: Option<ReservationId>) -> TaskKey {
-        self.shared.engine().add_task(self.id, reservation, 10, "task").unwrap()
+        self.task_with(reservation, 10)
+    }
+
+    pub(crate) fn task_with(&self, reservation: Option<ReservationId>, urgency: u8) -> TaskKey {
+        let mut engine = self.shared.engine();
+        engine.add_task(self.id, reservation, urgency, "task").unwrap()
     }
 
     pub(crate) fn counts(&self, task: TaskKey) -> TaskCounts {
@@ -222,13 +236,22 @@ impl Client {
 
     /// The next answer.
     pub(crate) fn answer(&self) -> u64 {
-        self.try_answer().expect("the client has ended")
+        let answer = self.try_answer();
+        if answer.is_none() {
+            eprintln!("notices: {:#?}", self.shared.engine().take_notices());
+        }
+        answer.expect("the client has ended")
+    }
+
+    /// Whether an answer, or the end of the client, comes within this time.
+    pub(crate) fn answers_within(&self, patience: Duration) -> bool {
+        let mut ready = [PollFd::new(&self.socket, PollFlags::IN)];
+        let patience = Timespec::try_from(patience).unwrap();
+        rustix::event::poll(&mut ready, Some(&patience)).unwrap() > 0
     }
 
     pub(crate) fn try_answer(&self) -> Option<u64> {
-        let mut ready = [PollFd::new(&self.socket, PollFlags::IN)];
-        let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
-        if rustix::event::poll(&mut ready, Some(&patience)).unwrap() == 0 {
+        if !self.answers_within(Duration::from_secs(20)) {
             self.complain();
         }
         let mut buffer = [0; 8];

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -40,6 +42,12 @@ static unsigned char *transfer, *staging;
 static size_t transfer_pages;
 static _Atomic uint32_t agent_thread;
 static _Atomic int deaf;
+/* Orders are answered "busy". */
+static _Atomic int busy;
+/* Orders are carried out, and what was taken is neither handed over nor answered; so many so far. */
+static _Atomic int losing, lost;
+/* A page that the agent itself touches before each order, and drops again. */
+static volatile uint64_t *_Atomic clumsy;
 static struct { unsigned char *base; size_t pages; } maps[256];
 static int map_count;
 
@@ -102,7 +110,10 @@ static void *agent(void *unused)
             uint64_t first = entry[0], second = entry[1], address = entry[2];
             channel->orders.read = ++read;
             if (deaf) continue;
-            uint64_t outcome = obey(first, second, address, &used);
+            volatile uint64_t *own = clumsy;
+            if (own) { *own = 1; madvise((void *)own, PAGE, MADV_DONTNEED); }
+            if (losing) { if (move_out(address, staging + used++ * PAGE) == 1) lost++; continue; }
+            uint64_t outcome = busy ? 3 : obey(first, second, address, &used);
             _Atomic uint64_t *reply = channel->replies.entries[written % ORDERS];
             reply[0] = (first >> 32 << 32) | outcome;
             channel->replies.written = ++written;
@@ -177,6 +188,59 @@ static uint64_t forked(const uint64_t *w)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 999;
 }
 
+static sigjmp_buf after_error;
+static void *_Atomic error_at;
+static void on_error(int signal, siginfo_t *info, void *context)
+{
+    (void)signal; (void)context;
+    error_at = info->si_addr;
+    siglongjmp(after_error, 1);
+}
+
+/* Reads a page's word; the error's number where that raised SIGBUS for this very page. */
+static uint64_t touch(uint64_t map, uint64_t page)
+{
+    struct sigaction action = { .sa_sigaction = on_error, .sa_flags = SA_SIGINFO | SA_NODEFER };
+    if (sigaction(SIGBUS, &action, NULL)) die("sigaction");
+    error_at = NULL;
+    if (sigsetjmp(after_error, 1) == 0) return *word(map, page);
+    return ((uintptr_t)error_at & ~(PAGE - 1)) == (uintptr_t)word(map, page) ? UINT64_MAX : UINT64_MAX - 1;
+}
+
+static void *write_on(void *argument)
+{
+    uint64_t *w = argument;
+    for (uint64_t page = w[2] + w[3]; page < maps[w[1]].pages; page++) *word(w[1], page) = 1;
+    return NULL;
+}
+
+/* Forks. The child tells of its pages: so many are errors, and 2^32 for each that is wrong. The parent waits to be
+   killed. */
+static void tell_child(const uint64_t *w)
+{
+    pid_t child = fork();
+    if (child < 0) die("fork");
+    if (child > 0) for (;;) pause();
+    uint64_t answer = 0;
+    for (uint64_t page = w[2]; page < w[2] + w[3]; page++) {
+        uint64_t found = touch(w[1], page);
+        if (found == UINT64_MAX) answer++;
+        else if (found != pattern(w[4], page)) answer += 1ULL << 32;
+    }
+    if (send(0, &answer, sizeof answer, 0) < 0) die("answer");
+    _exit(0);
+}
+
+/* Has the agent lose pages while another thread needs frames, then forks. */
+static void lose(const uint64_t *w)
+{
+    pthread_t thread;
+    losing = 1;
+    if (pthread_create(&thread, NULL, write_on, (void *)w)) die("thread");
+    while (!lost) usleep(1000);
+    tell_child(w);
+}
+
 static uint64_t command(const uint64_t *w, int fd)
 {
     switch (w[0]) {
@@ -215,6 +279,12 @@ static uint64_t command(const uint64_t *w, int fd)
         return maps[w[1]].base == MAP_FAILED;
     }
     case 14: return forked(w);
+    case 15: busy = w[1]; return 0;
+    case 16: return touch(w[1], w[2]);
+    case 17: lose(w); return 0;
+    case 19: losing = w[1]; return 0;
+    case 20: tell_child(w); return 0;
+    case 18: clumsy = word(w[1], w[2]); return 0;
     default: die("command"); return 0;
     }
 }

@@ -1,0 +1,98 @@
+//! Transfers that are under way, by record, and the evictions among them by whose they are.
+
+use crate::engine::keys::ClientId;
+use freehold_core::effect::Holder;
+use freehold_core::fact::PageRef;
+use freehold_core::id::ObjectId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a transfer is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Transfer {
+    /// The core wants a page.
+    Fill { page: PageRef },
+    /// The core wants a page away, for its holder.
+    Evict { page: PageRef, holder: Holder },
+    /// A page is read for a child: the child, the parent's object, the page.
+    Inherited { heir: (ClientId, ObjectId, u32) },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    what: Transfer,
+    urgency: u8,
+    due: Option<u64>,
+}
+
+/// All of them. Each look-up and change is O(log transfers).
+#[derive(Debug, Default)]
+pub(super) struct Transfers {
+    rows: BTreeMap<u32, Row>,
+    /// For whom, how urgent, record.
+    evictions: BTreeSet<(Holder, u8, u32)>,
+}
+
+impl Transfers {
+    pub(super) fn contains(&self, record: u32) -> bool {
+        self.rows.contains_key(&record)
+    }
+
+    /// A transfer has begun.
+    pub(super) fn enter(&mut self, record: u32, what: Transfer, urgency: u8) {
+        let due = None;
+        self.rows.insert(record, Row { what, urgency, due });
+        if let Transfer::Evict { holder, .. } = what {
+            self.evictions.insert((holder, urgency, record));
+        }
+    }
+
+    /// A transfer has ended; what it was for.
+    pub(super) fn leave(&mut self, record: u32) -> Option<Transfer> {
+        let Row { what, urgency, .. } = self.rows.remove(&record)?;
+        if let Transfer::Evict { holder, .. } = what {
+            self.evictions.remove(&(holder, urgency, record));
+        }
+        Some(what)
+    }
+
+    /// A transfer is expected to end then, and not when it was expected before.
+    pub(super) fn expect(&mut self, record: u32, due: u64) {
+        if let Some(row) = self.rows.get_mut(&record) {
+            row.due = Some(due);
+        }
+    }
+
+    /// Whether a transfer is expected to end then: it has not ended, nor is it expected at another time since.
+    pub(super) fn is_expected(&self, record: u32, due: u64) -> bool {
+        self.rows.get(&record).is_some_and(|row| row.due == Some(due))
+    }
+
+    /// Makes a transfer as urgent as this at least; whether it was less urgent, `None` where there is none.
+    pub(super) fn raise(&mut self, record: u32, urgency: u8) -> Option<bool> {
+        let row = self.rows.get_mut(&record)?;
+        if row.urgency >= urgency {
+            return Some(false);
+        }
+        let before = std::mem::replace(&mut row.urgency, urgency);
+        if let Transfer::Evict { holder, .. } = row.what {
+            self.evictions.remove(&(holder, before, record));
+            self.evictions.insert((holder, urgency, record));
+        }
+        Some(true)
+    }
+
+    /// The least urgent eviction for a holder, where it is less urgent than this.
+    pub(super) fn eviction_below(&self, holder: Holder, urgency: u8) -> Option<u32> {
+        let mut less = self.evictions.range((holder, 0, 0)..(holder, urgency, 0));
+        less.next().map(|(_, _, record)| *record)
+    }
+
+    /// Pages that are being read for the core. O(transfers).
+    pub(super) fn fills(&self) -> usize {
+        let fills = self
+            .rows
+            .values()
+            .filter(|row| matches!(row.what, Transfer::Fill { .. }));
+        fills.count()
+    }
+}

@@ -1,0 +1,109 @@
+//! Somebody more urgent never waits behind what nobody hurries for, also where that was begun before.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use freehold_core::units::{FrameCount, PageIndex};
+use freehold_core::view::PageState;
+use freehold_server::{Backing, ClientId, Engine, ObjectKey, Settings};
+use rustix::fd::OwnedFd;
+use std::time::Duration;
+use support::{Client, Mapped, Server, client};
+
+/// The main function of client processes.
+#[test]
+fn client_main() {
+    client::main();
+}
+
+/// A server whose store does one transfer at a time, slowly.
+fn slow() -> Server {
+    Server::with(&Settings {
+        store: Backing::Memory {
+            latency: Duration::from_millis(100),
+            parallel: 1,
+        },
+        ..Settings::new(FrameCount::new(1024))
+    })
+}
+
+fn faults(engine: &Engine, id: ClientId) -> u64 {
+    let view = engine.view().unwrap();
+    let client = view.clients.iter().find(|client| client.id == id);
+    client.map_or(0, |client| client.faults)
+}
+
+/// A client with a reservation of its own that maps a region.
+fn reader(server: &Server, (object, descriptor): &(ObjectKey, OwnedFd), pages: u32, urgency: u8) -> (Client, Mapped) {
+    let client = Client::start(server, "client_main");
+    let task = client.task_with(Some(server.reserve(16)), urgency);
+    let mapped = client.map(task, *object, descriptor, pages);
+    (client, mapped)
+}
+
+#[test]
+fn a_read_that_is_under_way_is_lifted_for_who_is_more_urgent() {
+    const PAGES: u32 = 30;
+    let server = slow();
+    let region = server.region("shared", PAGES, true);
+    let (filler, its) = reader(&server, &region, PAGES, 0);
+    filler.fill(its.number, 0, PAGES.into(), 3);
+    let stored: Vec<u32> = {
+        let engine = server.shared.engine();
+        let state = |page: &u32| engine.core().page(region.0, PageIndex::new(*page)).unwrap().state;
+        (0..PAGES).filter(|page| state(page) == PageState::Stored).collect()
+    };
+    assert!(stored.len() >= 9, "{stored:?}");
+    let calm: Vec<_> = (0..9).map(|_| reader(&server, &region, PAGES, 0)).collect();
+    let (hurried, mapped) = reader(&server, &region, PAGES, 10);
+    for ((client, mapped), page) in calm.iter().zip(&stored) {
+        client.tell(&[client::WHEN, mapped.number, u64::from(*page)], None);
+        server.until("it waits", |engine| faults(engine, client.id) > 0);
+    }
+    // The page that was asked for last is what somebody in a hurry comes to want.
+    hurried.tell(&[client::WHEN, mapped.number, u64::from(stored[8])], None);
+    server.until("it waits", |engine| faults(engine, hurried.id) > 0);
+    let read = server.shared.engine().store().stats().reads;
+    let came = hurried.answer();
+    let before: Vec<u64> = calm.iter().map(|(client, _)| client.answer()).collect();
+    assert_eq!(server.shared.engine().view().unwrap().orders.lifted, 1);
+    // All that had not been read when it came, but what was at the device then, comes after it.
+    let overtaken = before[..8].iter().filter(|when| **when > came).count() as u64;
+    assert!(overtaken + read + 2 >= 8, "{overtaken} overtaken, {read} read before");
+    assert!(
+        read < 5,
+        "the machine is too slow for this test: {read} of 9 read before it began"
+    );
+    server.check();
+}
+
+#[test]
+fn evictions_for_a_reservation_are_lifted_for_its_most_urgent_task() {
+    let server = slow();
+    let own = server.reserve(16);
+    let calm = Client::start(&server, "client_main");
+    let hurried = Client::start(&server, "client_main");
+    let regions = [server.region("calm", 40, false), server.region("hurried", 8, false)];
+    let task = calm.task_with(Some(own), 0);
+    let calms = calm.map(task, regions[0].0, &regions[0].1, 40);
+    let task = hurried.task_with(Some(own), 10);
+    let hurrieds = hurried.map(task, regions[1].0, &regions[1].1, 8);
+    calm.fill(calms.number, 0, 16, 1);
+    // Between them in urgency, and never without requests at the store.
+    let region = server.region("between", 60, false);
+    let (between, its) = reader(&server, &region, 60, 5);
+    between.fill(its.number, 0, 16, 1);
+    between.tell(&[client::FILL, its.number, 16, 40, 1], None);
+    let waits = faults(&server.shared.engine(), between.id);
+    server.until("it writes", |engine| faults(engine, between.id) > waits + 3);
+    let waits = faults(&server.shared.engine(), calm.id);
+    calm.tell(&[client::FILL, calms.number, 16, 3, 1], None);
+    server.until("its three threads wait", |engine| faults(engine, calm.id) >= waits + 3);
+    let came = hurried.ask(&[client::WHEN, hurrieds.number, 0]);
+    assert_eq!(between.answer(), 0);
+    let ended = between.ask(&[client::WHEN, its.number, 55]);
+    assert!(came < ended, "it waited for what is less urgent");
+    assert!(server.shared.engine().view().unwrap().orders.lifted > 0);
+    assert_eq!(calm.answer(), 0);
+    server.check();
+}
