@@ -2,6 +2,7 @@
 
 use crate::engine::{Engine, Turn};
 use crate::error::EngineError;
+use crate::view::EngineView;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
 use freehold_linux::sched::{self, Policy};
 use freehold_linux::{ThreadId, clock};
@@ -35,6 +36,20 @@ impl Shared {
     /// The engine. Hold it for a short step only: faults wait meanwhile. Whoever waits lends its priority.
     pub fn engine(&self) -> PiGuard<'_, Engine> {
         self.engine.lock()
+    }
+
+    /// A picture of everything, in holds of the engine that are short however much there is: faults are served between
+    /// them. Every row is as it was at one moment, but not all at the same.
+    ///
+    /// # Errors
+    /// [`EngineError::System`] where the kernel does not count resident pages, or has no descriptor to count with.
+    pub fn view(&self) -> Result<EngineView, EngineError> {
+        let mut picture = self.engine().begin_picture()?;
+        while !picture.is_complete() {
+            self.engine().advance(&mut picture)?;
+            picture.count()?;
+        }
+        Ok(picture.into_view())
     }
 
     /// Starts a pager thread on each CPU that the settings name.

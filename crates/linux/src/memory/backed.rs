@@ -103,6 +103,15 @@ impl Backed {
         self.memfd.resident(self.alias.whole())
     }
 
+    /// The same object once more, so that its pages can be counted by who does not hold this.
+    ///
+    /// # Errors
+    /// As [`Memfd::adopt`].
+    pub fn handle(&self) -> Result<Memfd, MemfdError> {
+        let descriptor = self.descriptor().map_err(MemfdError::System)?;
+        Memfd::adopt(descriptor, self.alias.pages())
+    }
+
     /// A descriptor to read and write, for others.
     ///
     /// # Errors

@@ -174,7 +174,7 @@ impl Session {
 
     /// Another client, which this connection's user may look into.
     fn other(&self, world: &World, pid: u32) -> Result<ClientId, Refused> {
-        let view = world.shared.engine().view()?;
+        let view = world.shared.view()?;
         let client = view.clients.iter().find(|client| client.pid == pid);
         // One answer to both: who may not look into a process does not learn that it is here.
         let allowed = client.filter(|client| self.peer.rights.privileged || client.uid == self.peer.user);

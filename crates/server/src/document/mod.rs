@@ -109,7 +109,7 @@ impl Snapshots {
                 let apart = recent.map(|picture| APART.saturating_sub(picture.taken.elapsed()));
                 std::thread::sleep(apart.unwrap_or_default());
                 let changes = self.changes.load(Ordering::Relaxed);
-                let view = Arc::new(shared.engine().view()?);
+                let view = Arc::new(shared.view()?);
                 *last = Some(Picture {
                     taken: Instant::now(),
                     changes,

@@ -25,6 +25,7 @@ mod near;
 mod objects;
 mod orphans;
 mod outbox;
+mod picture;
 mod pinned;
 mod private;
 mod readers;
@@ -45,6 +46,7 @@ pub use keys::{
     ClientId, ClientRole, Handover, MapKey, MapRequest, Membership, NewClient, ObjectKey, Opened, RegionRequest,
     TaskKey,
 };
+pub use picture::Picture;
 pub(crate) use turns::Turn;
 
 use crate::error::EngineError;

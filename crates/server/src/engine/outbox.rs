@@ -84,6 +84,8 @@ pub(crate) struct Outbox {
     /// Where orders without an answer take private pages from.
     taken_from: BTreeMap<u64, u32>,
     pub(crate) sent: u64,
+    /// Orders without an answer.
+    open: u32,
 }
 
 impl Outbox {
@@ -111,6 +113,7 @@ impl Outbox {
             unannounced: false,
             taken_from: BTreeMap::new(),
             sent: 0,
+            open: 0,
         })
     }
 
@@ -138,6 +141,7 @@ impl Outbox {
         if let About::Private { .. } = outstanding.about {
             *self.taken_from.entry(address).or_default() += 1;
         }
+        self.open = self.open.saturating_add(1);
         let order = Order {
             sequence: 0,
             action,
@@ -183,6 +187,7 @@ impl Outbox {
         let order = place.order.take().ok_or(Broken)?;
         place.generation = place.generation.wrapping_add(1) & (u32::MAX >> ROW_BITS);
         self.vacant.push(row);
+        self.open = self.open.saturating_sub(1);
         if let About::Private { .. } = order.about
             && let Entry::Occupied(mut entry) = self.taken_from.entry(order.address)
         {
@@ -267,6 +272,11 @@ impl Outbox {
         rows.chain(self.backlog.iter().map(|(_, order)| order))
     }
 
+    /// How many they are.
+    pub(crate) fn count(&self) -> u32 {
+        self.open
+    }
+
     /// Since when the client could read the oldest order that it has not answered. O([`ORDERS`]).
     pub(crate) fn oldest(&self) -> Option<Instant> {
         let rows = self.rows.iter().filter_map(|row| row.order.as_ref());
@@ -280,6 +290,7 @@ impl Outbox {
         let mut all: Vec<Outstanding> = rows.collect();
         all.extend(self.backlog.drain(..).map(|(_, order)| order));
         self.taken_from.clear();
+        self.open = 0;
         all
     }
 }

@@ -60,6 +60,11 @@ impl<T> Table<T> {
         row.value.as_mut().filter(|_| row.generation == generation)
     }
 
+    /// Positions that were ever used.
+    pub(crate) fn length(&self) -> usize {
+        self.rows.len()
+    }
+
     /// The row at a position, whatever its generation.
     pub(crate) fn at(&self, index: usize) -> Option<&T> {
         self.rows.get(index)?.value.as_ref()

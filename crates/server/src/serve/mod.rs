@@ -110,7 +110,7 @@ pub fn serve(options: &Options, stop: &OwnedFd) -> Result<(), ServeError> {
 
 /// Pager threads that have no real-time priority, in words.
 fn refused_priorities(shared: &Arc<Shared>) -> Vec<String> {
-    let Ok(view) = shared.engine().view() else {
+    let Ok(view) = shared.view() else {
         return Vec::new();
     };
     let refused = view.pagers.iter().filter_map(|pager| {
