@@ -1,8 +1,9 @@
 //! Clients that do not answer (law 9): nobody waits for them longer than the bound.
 
 use crate::engine::Engine;
-use crate::engine::keys::ClientId;
-use crate::engine::outbox::About;
+use crate::engine::keys::{ClientId, TaskKey};
+use crate::engine::outbox::{About, Outstanding};
+use crate::engine::rows::Client;
 use crate::settings::Reaction;
 use freehold_core::id::ReservationId;
 use freehold_core::units::Instant;
@@ -35,6 +36,14 @@ impl Engine {
         let mut next = None;
         let mut late = Vec::new();
         for (_, client) in self.clients.iter() {
+            if self.keeps_what_it_borrowed(client) {
+                late.push(client.id);
+                continue;
+            }
+            if client.refusing > 0 && self.gathering {
+                let soon = self.now.get().saturating_add(self.bound() / 4 + 1);
+                next = Some(next.map_or(soon, |next: u64| next.min(soon)));
+            }
             let Some(oldest) = client.outbox.oldest().map(Instant::get) else {
                 continue;
             };
@@ -54,6 +63,18 @@ impl Engine {
         }
         self.settle();
         self.watch_at
+    }
+
+    /// Whether somebody waits to be admitted, and this client has borrowed frames and refused to give up any page for
+    /// longer than the bound.
+    fn keeps_what_it_borrowed(&self, client: &Client) -> bool {
+        let refuses = client.refusing > 0 && client.refusing.saturating_add(self.bound()) <= self.now.get();
+        if !refuses || !self.gathering || client.frozen {
+            return false;
+        }
+        let tasks = client.tasks.iter().filter_map(|key| self.tasks.at(key.index()));
+        let mut reservations = tasks.filter_map(|task| self.core.reservation(task.reservation?));
+        reservations.any(|lists| lists.borrowed.get() > 0)
     }
 
     /// Whether a thread of another client, or an admission, waits for frames that this client may have to give up.
@@ -80,23 +101,49 @@ impl Engine {
     fn stop(&mut self, id: ClientId) {
         self.tally.stopped += 1;
         match self.unresponsive.reaction {
-            Reaction::Kill => self.expel(id, "it left orders unanswered while others waited"),
+            Reaction::Kill => self.expel(id, "it left orders unanswered, or gave up nothing, while others waited"),
             Reaction::Freeze => self.freeze(id),
         }
     }
 
     /// Stops a client for good: its pages stay with it, others do without them.
+    ///
+    /// Its agent was stopped anywhere between two instructions: what it was to take out may be in the page table or
+    /// not, and a slot may yet be written to. So none of those slots is used again, and should somebody continue the
+    /// client, none of its faults is served: it would find zeros where its agent had been.
     fn freeze(&mut self, id: ClientId) {
         let Some(client) = self.client_mut(id) else { return };
         let text = format!(
-            "process {} ({}) is stopped: it left orders unanswered while others waited; if it is continued and answers \
-             them, it is killed",
+            "process {} ({}) is stopped: it left orders unanswered, or gave up nothing, while others waited; if it is \
+             continued and answers them, it is killed",
             client.pid, client.name
         );
         client.signal(Signal::STOP);
-        for order in client.outbox.abandon() {
-            self.answered(id, order, Outcome::Refused);
+        client.frozen = true;
+        client.parked.clear();
+        client.deferred.clear();
+        client.family.held.clear();
+        for key in client.tasks.clone() {
+            self.forget_claims(key);
+        }
+        self.lose_orders(id);
+        let orders = self.client_mut(id).map(|client| client.outbox.abandon());
+        for Outstanding { about, .. } in orders.unwrap_or_default() {
+            if let About::Private { page, follow, .. } = about {
+                self.surrendered(id, page, None, follow, Outcome::Refused);
+            }
         }
         self.notice(text);
+    }
+
+    /// Whoever waits in a task of a client that was stopped for good waits for ever.
+    fn forget_claims(&mut self, key: TaskKey) {
+        let Some(task) = self.tasks.get_mut(key.index(), key.generation()) else {
+            return;
+        };
+        task.queued.clear();
+        for lane in &mut task.lanes {
+            lane.pending = None;
+        }
     }
 }

@@ -51,6 +51,8 @@ impl Client {
             times: Times::new(),
             resident: 0,
             blank: 0,
+            refusing: 0,
+            frozen: false,
             ahead: Ahead::default(),
             family: Family::default(),
         }

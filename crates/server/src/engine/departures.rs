@@ -48,8 +48,9 @@ impl Engine {
         }
     }
 
-    /// What its agent had not brought out of its page table when it ended: a child that was forked before has it.
-    fn lose_orders(&mut self, id: ClientId) {
+    /// What its agent had not brought out of its page table when it ended or was stopped: a child that was forked
+    /// before has it.
+    pub(super) fn lose_orders(&mut self, id: ClientId) {
         let Some(client) = self.client(id) else { return };
         let lost = client.outbox.outstanding().filter_map(|order| match order.about {
             About::Private { page, .. } => Some((page.object(), page.page().get())),

@@ -52,6 +52,9 @@ impl Engine {
             self.serve_agent(&claim);
             return;
         }
+        if client.frozen {
+            return;
+        }
         let family = &client.family;
         let owed = family.heirs > 0 || !family.bequests.is_empty();
         if owed && claim.which == Which::Private {

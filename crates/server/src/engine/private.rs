@@ -320,9 +320,7 @@ impl Engine {
             (Outcome::Done | Outcome::Zero, _) => Where::Blank,
             (Outcome::Busy | Outcome::Refused | Outcome::Absent, _) => Where::Client,
         };
-        if place == Where::Client {
-            self.tally.busy += 1;
-        }
+        self.note_refusal(id, outcome);
         if let Some(slot) = slot.filter(|slot| place != Where::Slot(*slot))
             && let Some(client) = self.client_mut(id)
         {
@@ -345,6 +343,19 @@ impl Engine {
                     self.end(page, Request::Evict, End::Done);
                 }
             }
+        }
+    }
+
+    /// Notes whether a client gives up anything at all.
+    fn note_refusal(&mut self, id: ClientId, outcome: Outcome) {
+        let given = matches!(outcome, Outcome::Done | Outcome::Zero);
+        self.tally.busy += u64::from(!given);
+        let now = self.now.get();
+        let Some(client) = self.client_mut(id) else { return };
+        if given {
+            client.refusing = 0;
+        } else if outcome != Outcome::Absent && client.refusing == 0 {
+            client.refusing = now;
         }
     }
 

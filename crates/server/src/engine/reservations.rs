@@ -35,7 +35,12 @@ impl Engine {
                 let gathered = self.core.gather(spec.capacity);
                 self.settle();
                 gathered?;
-                self.gathering = true;
+                if !std::mem::replace(&mut self.gathering, true) {
+                    // What a client refused before anybody waited does not count.
+                    for (_, client) in self.clients.iter_mut() {
+                        client.refusing = 0;
+                    }
+                }
                 return Err(EngineError::WouldWait);
             }
             Err(error) => return Err(error.into()),

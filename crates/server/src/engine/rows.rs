@@ -162,6 +162,10 @@ pub(crate) struct Client {
     pub(crate) resident: u64,
     /// Private pages of zeros that have a frame by the books, and are in none.
     pub(crate) blank: u64,
+    /// Since when it has answered every order to give up a page with a refusal, in nanoseconds; 0 if it has not.
+    pub(crate) refusing: u64,
+    /// It was stopped for good.
+    pub(crate) frozen: bool,
     pub(crate) ahead: Ahead,
     pub(crate) family: Family,
 }
@@ -174,9 +178,10 @@ impl Client {
         }
     }
 
-    /// Whether somebody carries out orders for it: not for a child that has not connected, nor where it has ended.
+    /// Whether somebody carries out orders for it: not for a child that has not connected, nor where it has ended or
+    /// was stopped.
     pub(crate) fn has_agent(&self) -> bool {
-        self.family.parent.is_none() && !self.family.gone
+        self.family.parent.is_none() && !self.family.gone && !self.frozen
     }
 
     /// Sends a signal to its process, if it is known.

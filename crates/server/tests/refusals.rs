@@ -1,0 +1,137 @@
+//! Clients that give nothing up, or are stopped while their pages are to be taken: nobody else waits past his bound.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use freehold_core::limits::ReservationKind;
+use freehold_core::units::FrameCount;
+use freehold_server::{EngineError, Reaction, Settings};
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+use support::{Client, Server, client};
+
+fn bounded(frames: u32, reaction: Reaction) -> Server {
+    let mut settings = Settings::new(FrameCount::new(frames));
+    settings.unresponsive.bound = Duration::from_millis(300);
+    settings.unresponsive.reaction = reaction;
+    Server::with(&settings)
+}
+
+#[test]
+fn who_borrowed_and_always_says_busy_is_stopped_when_somebody_has_a_right_to_the_frames() {
+    let server = bounded(256, Reaction::Kill);
+    let borrower = Client::program(&server);
+    let firm = server.try_reserve(16, ReservationKind::Firm).unwrap();
+    borrower.task(Some(firm));
+    let memory = borrower.anonymous(400);
+    borrower.fill(memory, 0, 230, 1);
+    borrower.ask(&[client::BUSY, 1]);
+    let begun = Instant::now();
+    let reservation = loop {
+        match server.try_reserve(200, ReservationKind::Hard) {
+            Ok(reservation) => break reservation,
+            Err(EngineError::WouldWait) => std::thread::sleep(Duration::from_millis(2)),
+            Err(error) => panic!("{error}"),
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "it waits for ever");
+    };
+    let view = server.shared.engine().view().unwrap();
+    assert!(view.orders.busy > 0 && view.orders.stopped == 1, "{:?}", view.orders);
+    assert!(!server.shared.engine().has_client(borrower.id));
+    server.shared.engine().release(firm);
+    server.shared.engine().release(reservation);
+    server.check();
+}
+
+#[test]
+fn who_always_says_busy_disturbs_nobody_but_himself() {
+    let server = bounded(512, Reaction::Kill);
+    let (stubborn, worker) = (Client::program(&server), Client::program(&server));
+    stubborn.task(Some(server.reserve(64)));
+    let task = worker.task(Some(server.reserve(64)));
+    let memory = stubborn.anonymous(200);
+    let own = worker.anonymous(150);
+    stubborn.fill(memory, 0, 60, 1);
+    stubborn.ask(&[client::BUSY, 1]);
+    // It finds nothing to evict, and has an error for it.
+    stubborn.tell(&[client::FILL, memory, 60, 140, 1], None);
+    for round in 1..15 {
+        worker.fill(own, 0, 150, round);
+        assert_eq!(worker.wrong(own, 0, 150, round), 0);
+    }
+    assert!(worker.counts(task).swap_ins > 1_000, "{:?}", worker.counts(task));
+    assert_eq!(stubborn.try_answer(), None, "its own fault failed");
+    let id = stubborn.id;
+    server.until("it is gone", |engine| !engine.has_client(id));
+    server.check();
+}
+
+/// A program fills the pool and is stopped; another needs frames of the pool.
+fn stopped_with_the_pool(reaction: Reaction) {
+    let server = bounded(256, reaction);
+    let (sleeper, worker) = (Client::program(&server), Client::program(&server));
+    let reserved = Client::program(&server);
+    sleeper.task(None);
+    worker.task(None);
+    let task = reserved.task(Some(server.reserve(48)));
+    let memory = sleeper.anonymous(200);
+    sleeper.fill(memory, 0, 200, 1);
+    sleeper.signal(Signal::STOP);
+    let (its, own) = (worker.anonymous(150), reserved.anonymous(100));
+    worker.tell(&[client::FILL, its, 0, 150, 1], None);
+    // Whoever has a reservation waits for neither.
+    for round in 1..6 {
+        reserved.fill(own, 0, 100, round);
+        assert_eq!(reserved.wrong(own, 0, 100, round), 0);
+    }
+    assert!(reserved.counts(task).swap_ins >= 200);
+    assert_eq!(worker.answer(), 0);
+    assert_eq!(worker.wrong(its, 0, 150, 1), 0);
+    let id = sleeper.id;
+    assert_eq!(server.shared.engine().view().unwrap().orders.stopped, 1);
+    assert_eq!(server.shared.engine().has_client(id), reaction == Reaction::Freeze);
+    sleeper.signal(Signal::KILL);
+    server.until("it is gone", |engine| !engine.has_client(id));
+    server.check();
+}
+
+#[test]
+fn a_stopped_program_with_the_pool_is_killed_when_somebody_needs_frames() {
+    stopped_with_the_pool(Reaction::Kill);
+}
+
+#[test]
+fn a_program_that_stays_stopped_keeps_its_pages_and_others_go_on_without() {
+    stopped_with_the_pool(Reaction::Freeze);
+}
+
+#[test]
+fn who_was_stopped_for_good_and_is_continued_finds_nothing_wrong() {
+    let server = bounded(256, Reaction::Freeze);
+    let (loser, worker) = (Client::program(&server), Client::program(&server));
+    loser.task(None);
+    worker.task(None);
+    let memory = loser.anonymous(240);
+    loser.fill(memory, 0, 240, 1);
+    // Its agent takes pages and says nothing: it is stopped with them out of the page table.
+    loser.ask(&[client::LOSING, 1]);
+    let its = worker.anonymous(150);
+    worker.fill(its, 0, 150, 1);
+    assert_eq!(worker.wrong(its, 0, 150, 1), 0);
+    assert_eq!(server.shared.engine().view().unwrap().orders.stopped, 1);
+    loser.signal(Signal::CONT);
+    let mut right = 0;
+    for page in 0..240 {
+        loser.tell(&[client::TOUCH, memory, page], None);
+        if !loser.answers_within(Duration::from_millis(300)) {
+            break;
+        }
+        assert_eq!(loser.answer(), client::pattern(1, page), "page {page}");
+        right += 1;
+    }
+    assert!(right < 240, "its agent has lost nothing");
+    let id = loser.id;
+    loser.signal(Signal::KILL);
+    server.until("it is gone", |engine| !engine.has_client(id));
+    server.check();
+}
