@@ -21,6 +21,9 @@ pub struct Settings {
     pub mappings: u16,
     /// Clients at a time.
     pub clients: u16,
+    /// The part of clients, tasks, and private memory that one user may have who is neither root nor the server's
+    /// own, in percent.
+    pub user_share: u8,
     /// Pages of objects under `none`, together.
     pub compared_pages: PageCount,
     /// Locked pages that another locker pays, at a time.
@@ -52,6 +55,7 @@ impl Settings {
             tasks: 2_048,
             mappings: 16_384,
             clients: 256,
+            user_share: 75,
             compared_pages: PageCount::new(pages.min(COMPARED)),
             shared_locks: PageCount::new(65_536),
             store: Backing::Memory {

@@ -138,7 +138,6 @@ impl Engine {
         if let Some(lane) = task.lanes.get_mut(usize::from(name.lane)) {
             lane.pending = None;
         }
-        self.again.extend(task.queued.pop_front());
         if installed == Installed::Later {
             self.defer(claim);
         } else if let Some(client) = self.client_mut(claim.client) {

@@ -51,6 +51,7 @@ impl Client {
             times: Times::new(),
             resident: 0,
             blank: 0,
+            managed: (0, 0),
             refusing: 0,
             frozen: false,
             ahead: Ahead::default(),
@@ -81,6 +82,11 @@ impl Engine {
             .private
             .map(|fd| adopt(fd, "the userfaultfd of private memory"))
             .transpose()?;
+        if !self.may_join(client.uid) {
+            return Err(EngineError::Limit {
+                what: "clients of one user",
+            });
+        }
         let outbox = Outbox::new()?;
         let pages = match client.role {
             ClientRole::Program => self.transfer_pages,

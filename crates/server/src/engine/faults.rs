@@ -1,7 +1,7 @@
 //! From a message of a userfaultfd to a fault of the core.
 
 use crate::engine::Engine;
-use crate::engine::keys::ClientId;
+use crate::engine::keys::{ClientId, TaskKey};
 use crate::engine::rows::{Claim, Pending, Segment, SegmentKind, Which};
 use freehold_core::error::FaultError;
 use freehold_core::fact::{Access, Fault};
@@ -10,6 +10,8 @@ use freehold_linux::userfault::Message;
 
 /// Faults at unknown addresses that are kept for a mapping that may be announced, for each client.
 const MOST_PARKED: usize = 256;
+/// Why a fault that cannot wait is an error.
+const CROWDED: &str = "too many faults wait of which the kernel does not say whose they are";
 
 impl Engine {
     /// One message of a client's userfaultfd.
@@ -59,8 +61,11 @@ impl Engine {
         let owed = family.heirs > 0 || !family.bequests.is_empty();
         if owed && claim.which == Which::Private {
             // The page may be changed only when the child has it; a child waits until it has everything.
-            if let Some(client) = self.client_mut(claim.client) {
-                client.family.held.push(claim);
+            let held = self
+                .client_mut(claim.client)
+                .map(|client| client.family.held.push(claim));
+            if held == Some(false) {
+                self.give_error(&claim, CROWDED);
             }
             return;
         }
@@ -110,9 +115,7 @@ impl Engine {
             return;
         }
         let Some(at) = self.idle_lane(segment.task) else {
-            if let Some(task) = self.tasks.at_mut(segment.task.index()) {
-                task.queued.push_back(claim);
-            }
+            self.queue(segment.task, claim);
             return;
         };
         let page = PageIndex::new(page);
@@ -143,6 +146,37 @@ impl Engine {
             Ok(()) => self.hurry(segment.task, segment.object, page),
             Err(error) => self.refused(segment, at, claim, error),
         }
+    }
+
+    /// Every lane of a task waits: the fault waits for one.
+    fn queue(&mut self, key: TaskKey, claim: Claim) {
+        let Some(task) = self.tasks.get_mut(key.index(), key.generation()) else {
+            return;
+        };
+        if !task.queued.push(claim) {
+            self.give_error(&claim, CROWDED);
+        } else if !self.crowded.contains(&key) {
+            self.crowded.push(key);
+        }
+    }
+
+    /// A fault that waited for a lane, where there is one now. O(tasks with such faults).
+    pub(super) fn next_queued(&mut self) -> Option<Claim> {
+        let mut at = 0;
+        while let Some(key) = self.crowded.get(at) {
+            match self.tasks.get_mut(key.index(), key.generation()) {
+                Some(task) if !task.queued.is_empty() => {
+                    if task.lanes.iter().any(|lane| lane.pending.is_none()) {
+                        return task.queued.pop();
+                    }
+                    at += 1;
+                }
+                _ => {
+                    self.crowded.swap_remove(at);
+                }
+            }
+        }
+        None
     }
 
     fn refused(&mut self, segment: &Segment, lane: usize, claim: Claim, error: FaultError) {

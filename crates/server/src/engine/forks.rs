@@ -7,6 +7,7 @@
 
 use crate::engine::Engine;
 use crate::engine::claims::{Installed, judge, unprotect};
+use crate::engine::crowd::Crowd;
 use crate::engine::keys::{ClientId, ClientRole};
 use crate::engine::outbox::Outbox;
 use crate::engine::rows::{Claim, Client, SegmentKind, Where, Which};
@@ -38,7 +39,7 @@ pub(crate) struct Family {
     /// Children that are being given their pages; threads that touch absent pages wait meanwhile.
     pub(crate) heirs: u32,
     /// Faults that wait for that.
-    pub(crate) held: Vec<Claim>,
+    pub(crate) held: Crowd,
     /// The client it was forked from, until it connects: it has no agent.
     pub(crate) parent: Option<ClientId>,
     /// The client whose pages it is being given: of a child that forks before it has everything, its parent's.
@@ -75,7 +76,11 @@ impl Engine {
             .map(|(_, client)| client.id);
         let Some(heir) = found.or_else(|| self.beget(id)) else {
             // Without a keeper its missing pages would read as zeros.
-            self.expel(id, "its child cannot be served: too many clients, or no memory");
+            self.expel(
+                id,
+                "its child cannot be served: its user has too many clients or tasks, there is no room for more, or it \
+                 was stopped for good",
+            );
             return;
         };
         if let Some(client) = self.client_mut(heir) {
@@ -102,6 +107,9 @@ impl Engine {
         let row = self.client(parent)?;
         let (uid, name, pager, urgency) = (row.uid, row.name.clone(), row.pager, row.urgency);
         let membership = self.tasks.at(row.tasks.first()?.index())?.membership();
+        if row.frozen || !self.may_join(uid) {
+            return None;
+        }
         let (outbox, slots) = (Outbox::new().ok()?, Slots::new(1).ok()?);
         let made = self.clients.insert(|index, generation| {
             let id = ClientId::new(index, generation);

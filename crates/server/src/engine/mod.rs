@@ -11,6 +11,7 @@ mod bequests;
 mod bound;
 mod claims;
 mod clients;
+mod crowd;
 mod departures;
 mod effects;
 mod ends;
@@ -32,6 +33,7 @@ mod readers;
 mod reservations;
 mod rows;
 mod sampling;
+mod shares;
 mod slots;
 mod space;
 mod table;
@@ -73,6 +75,7 @@ use rows::{Claim, Client, Identity, LaneName, Object, Reservation, Task};
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 use sampling::Samples;
+use shares::Shares;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use table::Table;
@@ -160,6 +163,9 @@ pub struct Engine {
     ended: VecDeque<Ended>,
     /// Faults to be looked at again in this step.
     again: VecDeque<Claim>,
+    /// Tasks with faults that found every lane waiting.
+    crowded: Vec<TaskKey>,
+    shares: Shares,
     zaps: Vec<Zap>,
     along: Along,
     samples: Samples,
@@ -235,6 +241,8 @@ impl Engine {
             ready: VecDeque::new(),
             ended: VecDeque::new(),
             again: VecDeque::new(),
+            crowded: Vec::new(),
+            shares: Shares::new(settings),
             zaps: Vec::new(),
             along: Along::default(),
             samples: Samples::default(),
@@ -285,6 +293,8 @@ impl Engine {
             } else if let Some(ended) = self.ended.pop_front() {
                 self.tell(ended);
             } else if let Some(claim) = self.again.pop_front() {
+                self.fault(claim);
+            } else if let Some(claim) = self.next_queued() {
                 self.fault(claim);
             } else if let Some(near) = self.along.neighbours.pop() {
                 self.take_neighbours(near);

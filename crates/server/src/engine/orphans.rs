@@ -66,7 +66,7 @@ impl Engine {
         for (_, task) in self.tasks.iter_mut().filter(|(_, task)| task.client == orphan) {
             task.client = id;
             let pending = task.lanes.iter_mut().filter_map(|lane| lane.pending.as_mut());
-            for claim in pending.map(|pending| &mut pending.claim).chain(&mut task.queued) {
+            for claim in pending.map(|pending| &mut pending.claim).chain(task.queued.iter_mut()) {
                 claim.client = id;
             }
         }

@@ -427,6 +427,8 @@ impl Engine {
             return;
         };
         let Some(client) = self.client_mut(*client) else { return };
+        client.managed.0 = client.managed.0.saturating_sub(1);
+        client.managed.1 = client.managed.1.saturating_sub(object.pages);
         for place in pages {
             match place {
                 Where::Slot(slot) => client.slots.free(*slot),

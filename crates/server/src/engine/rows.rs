@@ -1,6 +1,7 @@
 //! What the engine knows of each client, task, object and reservation.
 
 use crate::engine::ahead::Ahead;
+use crate::engine::crowd::Crowd;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, Membership, TaskKey};
 use crate::engine::near::Seen;
@@ -15,7 +16,7 @@ use freehold_linux::memory::Backed;
 use freehold_linux::userfault::Userfault;
 use rustix::fd::OwnedFd;
 use rustix::process::Signal;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Which userfaultfd of a client.
@@ -76,7 +77,7 @@ pub(crate) struct Task {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) mappings: Vec<Mapped>,
     /// Faults that found every lane waiting.
-    pub(crate) queued: VecDeque<Claim>,
+    pub(crate) queued: Crowd,
     pub(crate) jobs: u64,
     pub(crate) misses: u64,
 }
@@ -162,6 +163,8 @@ pub(crate) struct Client {
     pub(crate) resident: u64,
     /// Private pages of zeros that have a frame by the books, and are in none.
     pub(crate) blank: u64,
+    /// Its private memory: objects, and their pages.
+    pub(crate) managed: (u32, u32),
     /// Since when it has answered every order to give up a page with a refusal, in nanoseconds; 0 if it has not.
     pub(crate) refusing: u64,
     /// It was stopped for good.

@@ -206,6 +206,10 @@ impl Engine {
             Err(EngineError::Limit {
                 what: "mappings of a client",
             })
+        } else if !self.may_manage(claim.client, pages) {
+            Err(EngineError::Limit {
+                what: "private memory of one user",
+            })
         } else {
             self.make_object(ObjectKind::Private, count, Regime::Conserve, content)
         };
@@ -232,6 +236,10 @@ impl Engine {
             kind: SegmentKind::Private,
         };
         self.enter_segment(claim.client, start, segment);
+        if let Some(client) = self.client_mut(claim.client) {
+            client.managed.0 += 1;
+            client.managed.1 += pages;
+        }
         Some((start, segment))
     }
 

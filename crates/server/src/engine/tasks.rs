@@ -4,6 +4,7 @@
 //! eight lanes: the core's task that has its mappings, and others of the same holder that only wait.
 
 use crate::engine::Engine;
+use crate::engine::crowd::Crowd;
 use crate::engine::keys::{ClientId, Membership, TaskKey};
 use crate::engine::rows::{Lane, LaneName, Mapped, Task};
 use crate::error::EngineError;
@@ -12,7 +13,6 @@ use freehold_core::error::CreateError;
 use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId};
 use freehold_core::units::Instant;
 use freehold_core::view::TaskCounts;
-use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Lanes of a task, at most.
@@ -80,6 +80,11 @@ impl Engine {
         if !self.tasks.has_room() {
             return Err(EngineError::Limit { what: "tasks" });
         }
+        if !self.may_wait(client) {
+            return Err(EngineError::Limit {
+                what: "tasks of one user",
+            });
+        }
         let core = self.new_lane(reservation, pinned)?;
         let made = self.tasks.insert(|_, _| Task {
             client,
@@ -89,7 +94,7 @@ impl Engine {
             urgency,
             lanes: vec![Lane { core, pending: None }],
             mappings: Vec::new(),
-            queued: VecDeque::new(),
+            queued: Crowd::default(),
             jobs: 0,
             misses: 0,
         });
@@ -137,10 +142,10 @@ impl Engine {
             return Some(idle);
         }
         let at = task.lanes.len();
-        if at >= LANES {
+        // Where the core has no room for one more, or the user has his share, the fault waits for a lane.
+        if at >= LANES || !self.may_wait(task.client) {
             return None;
         }
-        // Where the core has no room for one more, the fault waits for a lane.
         let (reservation, pinned) = (task.reservation, task.pinned);
         let core = self.new_lane(reservation, pinned).ok()?;
         self.name_lane(core, key, u8::try_from(at).unwrap_or(0));
