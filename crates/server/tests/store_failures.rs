@@ -3,6 +3,8 @@
 
 mod support;
 
+use freehold_core::units::{FrameCount, PageCount};
+use freehold_server::{Backing, Settings};
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
 use support::{Client, Server, client};
@@ -61,4 +63,134 @@ fn pages_that_cannot_be_written_are_kept() {
     sharer.fill(mapped.number, 0, 100, 4);
     assert_eq!(sharer.wrong(mapped.number, 0, 100, 4), 0);
     server.check();
+}
+
+/// A program whose every page after the first 64 has gone through the store.
+fn filled(server: &Server, seed: u64) -> Client {
+    let program = Client::program(server);
+    program.task(Some(server.reserve(64)));
+    assert_eq!(program.anonymous(150), 0);
+    program.fill(0, 0, 150, seed);
+    program
+}
+
+/// Reads every page, and lives on: what is right, and which pages are errors.
+fn touch_all(program: &Client, seed: u64) -> (u64, Vec<u64>) {
+    let (mut right, mut errors) = (0, Vec::new());
+    for page in 0..150 {
+        match program.ask(&[client::TOUCH, 0, page]) {
+            client::ERROR => errors.push(page),
+            word => {
+                assert_eq!(word, client::pattern(seed, page), "page {page} is wrong");
+                right += 1;
+            }
+        }
+    }
+    (right, errors)
+}
+
+/// A torn write, then an error of a read: each costs one page, which stays an error until the program drops it.
+fn failures_cost_one_page_each(server: &Server) {
+    let other = filled(server, 9);
+    server.shared.engine().store().faults().tear_write(3);
+    let program = filled(server, 3);
+    let (right, torn) = touch_all(&program, 3);
+    assert_eq!((right, torn.len()), (149, 1), "{torn:?}");
+    server.shared.engine().store().faults().fail_read(5);
+    let (right, errors) = touch_all(&program, 3);
+    assert_eq!((right, errors.len()), (148, 2), "{errors:?}");
+    assert!(errors.contains(&torn[0]), "it was right again");
+    assert_eq!(touch_all(&program, 3), (148, errors.clone()));
+    for page in errors {
+        assert_eq!(program.ask(&[client::DROP, 0, page, 1]), 0);
+        assert_eq!(program.ask(&[client::TOUCH, 0, page]), 0, "what was dropped is zeros");
+        assert_eq!(program.ask(&[client::WRITE, 0, page, 7]), 7);
+    }
+    touch_writes(&program);
+    let stats = server.shared.engine().store().stats();
+    assert_eq!(stats.failed_reads, 2);
+    assert_eq!(other.wrong(0, 0, 150, 9), 0);
+    server.check();
+}
+
+/// The whole can be written and read once more.
+fn touch_writes(program: &Client) {
+    program.fill(0, 0, 150, 4);
+    assert_eq!(program.wrong(0, 0, 150, 4), 0);
+}
+
+#[test]
+fn torn_writes_and_failed_reads_are_errors_of_who_touches_the_page_in_memory() {
+    failures_cost_one_page_each(&Server::start(512));
+}
+
+fn in_a_file() -> (Server, std::path::PathBuf) {
+    let directory = std::env::temp_dir().join(format!(
+        "freehold-failures-{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    ));
+    std::fs::create_dir_all(&directory).unwrap();
+    let settings = Settings {
+        pages: PageCount::new(32 * 1_024),
+        store: Backing::File {
+            directory: directory.clone(),
+            parallel: 4,
+        },
+        ..Settings::new(FrameCount::new(512))
+    };
+    (Server::with(&settings), directory)
+}
+
+#[test]
+fn torn_writes_and_failed_reads_are_errors_of_who_touches_the_page_in_a_file() {
+    let (server, directory) = in_a_file();
+    failures_cost_one_page_each(&server);
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn short_transfers_are_begun_again() {
+    let (file, directory) = in_a_file();
+    for server in [Server::start(512), file] {
+        let program = filled(&server, 3);
+        for round in 4..8 {
+            server.shared.engine().store().faults().shorten(3);
+            program.fill(0, 0, 150, round);
+            assert_eq!(program.wrong(0, 0, 150, round), 0);
+        }
+        let stats = server.shared.engine().store().stats();
+        assert_eq!(
+            (stats.retried, stats.failed_reads, stats.failed_writes),
+            (12, 0, 0),
+            "{stats:?}"
+        );
+        server.check();
+    }
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn a_full_store_is_an_error_of_who_needs_it_and_of_nobody_else() {
+    let settings = Settings {
+        store: Backing::Compressed { bytes: 4_096 },
+        ..Settings::new(FrameCount::new(512))
+    };
+    let server = Server::with(&settings);
+    let other = Client::program(&server);
+    let task = other.task(Some(server.reserve(64)));
+    assert_eq!(other.anonymous(50), 0);
+    other.fill(0, 0, 50, 9);
+    let victim = Client::program(&server);
+    victim.task(Some(server.reserve(64)));
+    assert_eq!(victim.anonymous(2_000), 0);
+    victim.tell(&[client::FILL, 0, 0, 2_000, 3], None);
+    assert_ended_by_error(&server, victim);
+    assert!(server.shared.engine().store().stats().failed_writes > 0);
+    // Who stays inside its reservation needs no store.
+    for round in 1..4 {
+        other.fill(0, 0, 50, round);
+        assert_eq!(other.wrong(0, 0, 50, round), 0);
+    }
+    assert_eq!(other.counts(task).swap_ins, 0);
 }
