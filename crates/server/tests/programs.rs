@@ -94,3 +94,44 @@ fn a_program_uses_no_more_frames_than_it_reserved() {
         assert!(used <= 100 + moving, "{used} frames, {moving} orders");
     }
 }
+
+#[test]
+fn what_a_parent_lost_is_an_error_for_its_child_and_never_zeros() {
+    let server = Server::start(512);
+    let program = Client::program(&server);
+    program.task(Some(server.reserve(64)));
+    let memory = program.anonymous(150);
+    program.fill(memory, 0, 60, 3);
+    // Its agent takes pages and says nothing of them; then it forks, and is killed.
+    program.tell(&[client::LOSE, memory, 0, 60, 3], None);
+    server.until("the child is told of", |engine| {
+        engine.view().unwrap().clients.len() == 2
+    });
+    program.signal(rustix::process::Signal::KILL);
+    let found = program.answer();
+    let (errors, wrong) = (found & 0xffff_ffff, found >> 32);
+    assert_eq!(wrong, 0, "{errors} errors");
+    assert!((1..60).contains(&errors), "{errors} errors");
+    let notices = server.shared.engine().take_notices();
+    assert!(notices.iter().any(|text| text.contains("is lost")), "{notices:?}");
+    server.until("the child has ended", |engine| {
+        engine.view().unwrap().clients.is_empty()
+    });
+    server.check();
+}
+
+#[test]
+fn an_agent_that_faults_while_its_program_forks_is_served() {
+    let server = Server::start(512);
+    let program = Client::program(&server);
+    let task = program.task(Some(server.reserve(64)));
+    let memory = program.anonymous(200);
+    let own = program.anonymous(1);
+    assert_eq!(program.ask(&[client::CLUMSY, own, 0]), 0);
+    for round in 1..30 {
+        program.fill(memory, 0, 200, round);
+        assert_eq!(program.ask(&[client::FORK, memory, 0, 200, round]), 0, "round {round}");
+    }
+    assert!(program.counts(task).swap_ins > 300);
+    server.check();
+}
