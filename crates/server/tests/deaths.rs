@@ -14,10 +14,12 @@ fn client_main() {
     client::main();
 }
 
-/// Deaths: `FREEHOLD_SOAK` says how many.
+/// Deaths: with `FREEHOLD_SOAK` 1,000, or as many as it says where that is more than one.
 fn deaths(otherwise: u64) -> u64 {
-    let wanted = std::env::var("FREEHOLD_SOAK").ok();
-    wanted.and_then(|count| count.parse().ok()).unwrap_or(otherwise)
+    let Ok(wanted) = std::env::var("FREEHOLD_SOAK") else {
+        return otherwise;
+    };
+    wanted.parse().ok().filter(|count| *count > 1).unwrap_or(1_000)
 }
 
 fn seed() -> u64 {
