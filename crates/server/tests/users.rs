@@ -104,6 +104,40 @@ fn clients_and_tasks_of_one_user_leave_room_for_another() {
     server.check();
 }
 
+/// A fork past the share ends the parent. Where the kernel was faster there is a child, which nobody serves.
+#[test]
+fn a_child_that_there_is_no_room_for_finds_nothing_wrong() {
+    let settings = Settings {
+        clients: 8,
+        ..Settings::new(FrameCount::new(512))
+    };
+    let server = Server::with(&settings);
+    let mut children = 0;
+    for round in 0..20 {
+        let mut all: Vec<_> = (0..6).map(|_| Client::program_of(&server, FLOOD).unwrap()).collect();
+        let program = &mut all[0];
+        program.task(Some(server.reserve(32)));
+        let memory = program.anonymous(150);
+        program.fill(memory, 0, 150, round);
+        program.tell(&[client::TELL, memory, 0, 150, round], None);
+        assert_eq!(program.wait().signal(), Some(Signal::KILL.as_raw()));
+        if let Some(found) = program.try_answer() {
+            let (errors, wrong) = (found & 0xffff_ffff, found >> 32);
+            assert_eq!(wrong, 0, "{errors} errors");
+            assert!(errors >= 150 - 32, "{errors} errors");
+            children += 1;
+        }
+        drop(all);
+        server.until("all are gone", |engine| engine.view().unwrap().clients.is_empty());
+        let reservations = server.shared.engine().view().unwrap().reservations;
+        for row in reservations {
+            server.shared.engine().release(row.id);
+        }
+    }
+    println!("{children} of 20 children were forked all the same");
+    server.check();
+}
+
 #[test]
 fn root_may_have_everything() {
     let settings = Settings {

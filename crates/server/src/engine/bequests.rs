@@ -10,7 +10,7 @@ use crate::engine::forks::Bequest;
 use crate::engine::keys::ClientId;
 use crate::engine::rows::{Client, Where, Which};
 use freehold_core::id::ObjectId;
-use freehold_linux::userfault::Stopped;
+use freehold_linux::userfault::{Stopped, Userfault};
 use freehold_linux::{Errno, PageRange};
 use freehold_store::PageLoan;
 
@@ -25,6 +25,10 @@ pub(super) struct Heirs {
     pub(super) departed: Vec<ClientId>,
     /// A page could not be copied to a child yet.
     pub(super) stopped: bool,
+    /// Of children that there is no room for: open until they end, or what they miss would be zeros.
+    pub(super) forsaken: Vec<Userfault>,
+    /// When to look for children that ended unconnected, and how long that was waited for; 0 for never.
+    pub(super) look: (u64, u64),
 }
 
 impl Engine {

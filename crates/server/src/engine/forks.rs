@@ -75,12 +75,13 @@ impl Engine {
             .find(|(_, client)| lacks(client))
             .map(|(_, client)| client.id);
         let Some(heir) = found.or_else(|| self.beget(id)) else {
-            // Without a keeper its missing pages would read as zeros.
             self.expel(
                 id,
                 "its child cannot be served: its user has too many clients or tasks, there is no room for more, or it \
                  was stopped for good",
             );
+            // The kernel may be done with the fork.
+            self.forsake(userfault);
             return;
         };
         if let Some(client) = self.client_mut(heir) {

@@ -204,8 +204,6 @@ pub struct Engine {
     gathering: bool,
     /// Children that are being given their pages.
     heirs: Heirs,
-    /// When to look for children that ended unconnected, and how long that was waited for; 0 for never.
-    orphan_look: (u64, u64),
     notices: Vec<String>,
     tally: Tally,
 }
@@ -269,7 +267,6 @@ impl Engine {
             watch_at: None,
             gathering: false,
             heirs: Heirs::default(),
-            orphan_look: (0, 0),
             notices: Vec::new(),
             tally: Tally::default(),
         };

@@ -6,12 +6,16 @@ use crate::engine::forks::Family;
 use crate::engine::keys::ClientId;
 use crate::engine::rows::{Claim, Client, Which};
 use crate::error::EngineError;
-use freehold_linux::userfault::Userfault;
+use freehold_linux::userfault::{Message, Userfault};
 use rustix::fd::OwnedFd;
 
 /// Children that have not connected are looked for after so many nanoseconds, then after twice as many.
 const FIRST_LOOK: u64 = 50_000_000;
 const LONGEST_LOOK: u64 = 5_000_000_000;
+/// Those that nobody can serve, after so many where one has had an error.
+const NEXT_ERROR: u64 = 1_000_000;
+/// Faults of a child that nobody can serve that are looked at together.
+const MOST_MISSED: usize = 16;
 
 impl Engine {
     /// The child of a fork has connected: gives it the userfaultfds that the kernel made for it, shared then private.
@@ -105,21 +109,30 @@ impl Engine {
 
     /// Looks, after a while, for children that ended without ever having connected.
     fn look_for_orphans(&mut self, after: u64) {
-        self.orphan_look = (self.now.get() + after, after);
+        self.heirs.look = (self.now.get() + after, after);
     }
 
     /// When to look for them next, if there are any.
     pub(super) fn orphans_due(&self) -> Option<u64> {
-        let (at, _) = self.orphan_look;
+        let (at, _) = self.heirs.look;
         (at > 0).then_some(at)
+    }
+
+    /// A child was forked that nobody can serve, and may not be seen to end: what it misses is an error for it, sooner
+    /// or later.
+    pub(super) fn forsake(&mut self, userfault: Userfault) {
+        self.heirs.forsaken.push(userfault);
+        self.expect_orphans();
     }
 
     /// Drops children that have ended, or begun another program, without ever having connected.
     pub(super) fn bury_orphans(&mut self) {
-        let (at, after) = self.orphan_look;
+        let (at, after) = self.heirs.look;
         if at == 0 || at > self.now.get() {
             return;
         }
+        self.heirs.forsaken.retain(|userfault| !is_dead(userfault));
+        let given: usize = self.heirs.forsaken.iter().map(give_errors).sum();
         let orphans = self.clients.iter().filter(|(_, client)| client.family.parent.is_some());
         let (mut dead, mut living) = (Vec::new(), 0);
         for (_, client) in orphans {
@@ -133,12 +146,30 @@ impl Engine {
         for id in dead {
             self.dismiss(id);
         }
-        if living > 0 {
+        if given > 0 {
+            // Whoever lives on touches the next page.
+            self.look_for_orphans(NEXT_ERROR);
+        } else if living > 0 || !self.heirs.forsaken.is_empty() {
             self.look_for_orphans((after * 2).min(LONGEST_LOOK));
         } else {
-            self.orphan_look = (0, 0);
+            self.heirs.look = (0, 0);
         }
     }
+}
+
+/// Gives errors to those who wait for pages; to how many. Who waits to write a page that is there waits for ever:
+/// others may share it.
+fn give_errors(userfault: &Userfault) -> usize {
+    let mut missed = Vec::new();
+    let note = |message| {
+        if let Message::Fault { address, .. } = message {
+            missed.push(address);
+        }
+    };
+    // What cannot be read, or given, is waited for: nothing wrong is ever found there.
+    let _ = userfault.read_messages(MOST_MISSED, note);
+    let ranges = missed.into_iter().filter_map(page_range);
+    ranges.filter(|range| userfault.poison(*range).is_ok()).count()
 }
 
 /// Whether the address space of a userfaultfd is gone.
