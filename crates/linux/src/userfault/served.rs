@@ -5,6 +5,8 @@ use crate::memory::SharedMapping;
 use crate::{AddressRange, Errno, PAGE_SIZE, PageRange};
 use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
 use rustix::fs::OFlags;
+use rustix::io::ReadWriteFlags;
+use std::io::IoSliceMut;
 
 /// Bytes of `struct uffd_msg`.
 const MESSAGE: usize = 32;
@@ -96,25 +98,36 @@ impl Userfault {
     }
 
     /// Reads what there is, at most `most` messages (and 16), in the kernel's order: faults first. Zero where there is
-    /// none.
+    /// none: never waits, though the sender shares the descriptor and may have changed its flags. Before Linux 6.10 it
+    /// cannot be kept from making this wait.
     ///
     /// # Errors
     /// The kernel's refusal; `INVAL` before the handshake.
     pub fn read_messages(&self, most: usize, mut each: impl FnMut(Message)) -> Result<usize, Errno> {
-        let mut buffer = [0_u64; MESSAGE / 8 * BATCH];
-        let count = most.clamp(1, BATCH);
-        let wanted = count * MESSAGE;
-        // SAFETY: the buffer has at least `wanted` bytes, and any bytes are valid integers.
-        let read = unsafe { libc::read(self.fd.as_raw_fd(), buffer.as_mut_ptr().cast(), wanted) };
-        let read = match crate::sys::check(read as i64) {
+        let mut buffer = [0; MESSAGE * BATCH];
+        let wanted = buffer.get_mut(..most.clamp(1, BATCH) * MESSAGE).unwrap_or_default();
+        let nowhere = u64::MAX;
+        let mut parts = [IoSliceMut::new(wanted)];
+        let read = match rustix::io::preadv2(&self.fd, &mut parts, nowhere, ReadWriteFlags::NOWAIT) {
+            Err(Errno::OPNOTSUPP) => rustix::io::read(&self.fd, wanted),
+            read => read,
+        };
+        let read = match read {
             Ok(read) => read,
             Err(Errno::AGAIN | Errno::INTR) => 0,
             Err(errno) => return Err(errno),
         };
-        for words in buffer.chunks_exact(MESSAGE / 8).take(read / MESSAGE) {
-            each(decode(words));
+        for message in buffer.chunks_exact(MESSAGE).take(read / MESSAGE) {
+            each(decode(message));
         }
         Ok(read / MESSAGE)
+    }
+
+    /// Whether the sender has changed the descriptor's flags so that reads of it wait: what is waited for is then
+    /// always ready.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        rustix::fs::fcntl_getfl(&self.fd).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK))
     }
 
     /// Fills the missing pages from `start` on, of the process it belongs to, with pages of a mapping of this one.
@@ -139,8 +152,10 @@ impl Userfault {
     }
 }
 
-fn decode(words: &[u64]) -> Message {
-    let [first, one, two, three] = [0, 1, 2, 3].map(|at| words.get(at).copied().unwrap_or(0));
+fn decode(message: &[u8]) -> Message {
+    let (words, _) = message.as_chunks::<8>();
+    let word = |at: usize| words.get(at).map_or(0, |word| u64::from_ne_bytes(*word));
+    let [first, one, two, three] = [0, 1, 2, 3].map(word);
     match first.to_le_bytes()[0] {
         EVENT_FAULT => Message::Fault {
             address: two,
@@ -176,6 +191,8 @@ mod tests {
     use crate::userfault::{Features, Modes, OpenError, Userfault};
     use crate::{PAGE_SIZE, PageRange};
     use rustix::fd::AsFd;
+    use rustix::fs::OFlags;
+    use std::time::Duration;
 
     #[test]
     fn what_is_no_userfaultfd_is_refused() {
@@ -186,16 +203,33 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_fault_is_told_and_answered() {
-        let userfault = match Userfault::open(Features::SERVED) {
-            Ok(userfault) => userfault,
+    fn open() -> Option<Userfault> {
+        match Userfault::open(Features::SERVED) {
+            Ok(userfault) => Some(userfault),
             Err(OpenError::Refused | OpenError::Absent | OpenError::Lacks(_)) => {
                 eprintln!("skipped: no userfaultfd with {}", Features::SERVED);
-                return;
+                None
             }
             Err(error) => panic!("{error}"),
-        };
+        }
+    }
+
+    #[test]
+    fn reading_never_waits_whatever_the_sender_does_to_the_flags() {
+        let Some(userfault) = open() else { return };
+        let served = Userfault::adopt(userfault.as_fd().try_clone_to_owned().unwrap(), Features::SERVED).unwrap();
+        assert!(!served.waits());
+        rustix::fs::fcntl_setfl(&userfault, OFlags::empty()).unwrap();
+        assert!(served.waits());
+        let (done, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send(served.read_messages(1, |_| ())));
+        let ended = ended.recv_timeout(Duration::from_secs(10));
+        assert_eq!(ended.expect("it waits"), Ok(0));
+    }
+
+    #[test]
+    fn a_fault_is_told_and_answered() {
+        let Some(userfault) = open() else { return };
         let served = Userfault::adopt(userfault.as_fd().try_clone_to_owned().unwrap(), Features::SERVED).unwrap();
         let memory = Memfd::create(c"served", 2).unwrap();
         let mapping = SharedMapping::of_whole(&memory, Access::ReadWrite).unwrap();

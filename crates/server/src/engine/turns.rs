@@ -222,6 +222,9 @@ impl Engine {
                     self.look_again();
                 }
             }
+            // It is always ready then, so that this thread would do nothing else.
+            (Ok(_), None) if userfault.waits() => self.expel(id, "reads of its userfaultfd wait, by its own doing"),
+            // It has read the message itself.
             (Ok(_), None) => {}
             (Err(errno), None) => self.expel(id, &format!("its userfaultfd cannot be read: {errno}")),
         }
