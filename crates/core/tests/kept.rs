@@ -7,7 +7,7 @@ mod common;
 use common::{Shape, World};
 use freehold_core::fact::Request;
 use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
-use freehold_core::units::PageIndex;
+use freehold_core::units::{FrameCount, PageIndex};
 
 /// Ends every request, until none is left: pages of the object of that number stay, all others go. How many stayed.
 fn end_all(world: &mut World, kept: usize, bound: usize) -> usize {
@@ -87,5 +87,32 @@ fn pages_of_the_pool_that_stay_do_not_hide_those_that_can_leave() {
             assert!(world.tasks[1].waiting.is_none());
             assert_eq!(world.tasks[1].errors, 0, "page {page}");
         }
+    }
+}
+
+/// Frames are gathered from pages that all stay: it is over, and begins again only when somebody asks again.
+#[test]
+fn gathering_from_pages_that_all_stay_ends() {
+    for reservation in [Some(0), None] {
+        let mut world = World::new(&Shape {
+            frames: 200,
+            reservations: vec![(8, ReservationKind::Firm)],
+            objects: vec![(ObjectKind::Private, 180, Regime::Conserve)],
+            views: Vec::new(),
+            tasks: vec![reservation],
+        });
+        fill(&mut world, 0, 0, 0..180);
+        for _ in 0..3 {
+            let missing = world
+                .memory
+                .gather(FrameCount::new(190))
+                .expect("as many as are free or lent");
+            assert!(!missing.is_zero());
+            world.drain();
+            let stayed = end_all(&mut world, 0, 200 + 256);
+            assert!(stayed > 172, "{stayed} were tried");
+        }
+        world.memory.stop_gathering();
+        world.drain();
     }
 }

@@ -219,6 +219,7 @@ impl Memory {
         let provided = account.claims > 0 && account.uncommitted_supply() >= 0;
         if !provided && account.kept > self.evictable_for(claimant) {
             self.account(claimant).kept = 0;
+            self.gathers_nothing |= claimant == HolderIndex::POOL;
             self.give_up_for(claimant, FaultFailure::NoFrame);
         } else {
             self.call_for_service(claimant);

@@ -86,6 +86,8 @@ pub struct Memory {
     pub(crate) gathering: u32,
     /// In this step a page could not be written back.
     pub(crate) store_failed: bool,
+    /// Every page was tried for what is gathered, and stays: nothing more is tried until somebody asks again.
+    pub(crate) gathers_nothing: bool,
     /// Reservations with a lock that is bringing pages in.
     pub(crate) locks_in_progress: u32,
     pub(crate) unpaid_total: u32,
@@ -140,6 +142,7 @@ impl Memory {
             owed_total: 0,
             gathering: 0,
             store_failed: false,
+            gathers_nothing: false,
             locks_in_progress: 0,
             unpaid_total: 0,
             peak: 0,

@@ -30,6 +30,7 @@ impl Memory {
         }
         self.begin(None);
         self.gathering = wanted.get();
+        self.gathers_nothing = false;
         self.call_for_service(HolderIndex::POOL);
         self.end();
         Ok(FrameCount::new(wanted.get().saturating_sub(self.pool().free.len())))
@@ -45,9 +46,10 @@ impl Memory {
 
     /// Begins requests until as many frames are free or on their way as are gathered and owed: first what was lent,
     /// then the pool's own pages. What is too much at once, or finds no room among the effects, is begun as others end.
+    /// Where every page stays it is over until [`gather`](Self::gather) is called again.
     pub(crate) fn reclaim_gathered(&mut self) {
         let wanted = self.gathering.saturating_add(self.owed_total);
-        while !self.store_failed && self.room_for_batch() {
+        while !self.store_failed && !self.gathers_nothing && self.room_for_batch() {
             let under_way = self.pool().leaving + self.returning_total;
             let coming = self.pool().free.len() + under_way;
             let at_once = AT_ONCE.max(self.owed_total);
