@@ -3,6 +3,7 @@
 
 mod support;
 
+use freehold_core::id::ReservationId;
 use freehold_core::limits::ReservationKind;
 use freehold_core::units::FrameCount;
 use freehold_server::{EngineError, Reaction, Settings};
@@ -119,6 +120,7 @@ fn who_was_stopped_for_good_and_is_continued_finds_nothing_wrong() {
     worker.fill(its, 0, 150, 1);
     assert_eq!(worker.wrong(its, 0, 150, 1), 0);
     assert_eq!(server.shared.engine().view().unwrap().orders.stopped, 1);
+    server.check();
     loser.signal(Signal::CONT);
     let mut right = 0;
     for page in 0..240 {
@@ -133,5 +135,92 @@ fn who_was_stopped_for_good_and_is_continued_finds_nothing_wrong() {
     let id = loser.id;
     loser.signal(Signal::KILL);
     server.until("it is gone", |engine| !engine.has_client(id));
+    server.check();
+}
+
+/// Waits to be admitted, for so long; whether that happened.
+fn admitted_within(server: &Server, frames: u32, patience: Duration) -> Option<ReservationId> {
+    let begun = Instant::now();
+    while begun.elapsed() < patience {
+        match server.try_reserve(frames, ReservationKind::Hard) {
+            Ok(reservation) => return Some(reservation),
+            Err(EngineError::WouldWait) => std::thread::sleep(Duration::from_millis(2)),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    server.shared.engine().stop_gathering();
+    None
+}
+
+/// A program with a firm reservation that has borrowed nearly all there is, and says that all of it must stay.
+fn hoarder(server: &Server) -> Client {
+    let hoarder = Client::program(server);
+    hoarder.task(Some(server.try_reserve(16, ReservationKind::Firm).unwrap()));
+    let memory = hoarder.anonymous(400);
+    hoarder.fill(memory, 0, 200, 1);
+    let address = hoarder.ask(&[client::ADDRESS, memory]);
+    server.shared.engine().keep(hoarder.id, address, 400 << 12).unwrap();
+    hoarder
+}
+
+#[test]
+fn who_keeps_what_it_borrowed_is_stopped_and_nobody_waits_meanwhile() {
+    for reaction in [Reaction::Kill, Reaction::Freeze] {
+        let server = bounded(256, reaction);
+        let worker = Client::program(&server);
+        let task = worker.task(Some(server.reserve(32)));
+        let own = worker.anonymous(100);
+        let hoarder = hoarder(&server);
+        std::thread::scope(|scope| {
+            // Somebody else is served as ever.
+            scope.spawn(|| {
+                for round in 1..30 {
+                    worker.fill(own, 0, 100, round);
+                    assert_eq!(worker.wrong(own, 0, 100, round), 0);
+                }
+            });
+            let admitted = admitted_within(&server, 180, Duration::from_secs(2));
+            // Who is stopped and not killed keeps it, and whoever wants to be admitted does without.
+            assert_eq!(admitted.is_some(), reaction == Reaction::Kill);
+        });
+        assert!(worker.counts(task).swap_ins > 1_000);
+        assert_eq!(server.shared.engine().view().unwrap().orders.stopped, 1);
+        assert_eq!(
+            server.shared.engine().has_client(hoarder.id),
+            reaction == Reaction::Freeze
+        );
+        server.check();
+    }
+}
+
+#[test]
+fn who_finds_nothing_to_evict_among_many_pages_holds_nobody_up() {
+    const MANY: u64 = 4_000;
+    let server = bounded(5_000, Reaction::Kill);
+    let hoarder = Client::program(&server);
+    hoarder.task(Some(server.reserve(4_000)));
+    let memory = hoarder.anonymous(MANY + 100);
+    hoarder.fill(memory, 0, MANY, 1);
+    let address = hoarder.ask(&[client::ADDRESS, memory]);
+    server
+        .shared
+        .engine()
+        .keep(hoarder.id, address, (MANY + 100) << 12)
+        .unwrap();
+    let worker = Client::program(&server);
+    let task = worker.task(Some(server.reserve(32)));
+    let own = worker.anonymous(100);
+    worker.fill(own, 0, 100, 1);
+    // It lives on after an error, and tries the next page.
+    let mut errors = 0;
+    for page in 0..3 {
+        hoarder.tell(&[client::TOUCH, memory, MANY + page], None);
+        let waits = worker.counts(task).swap_ins;
+        assert_eq!(worker.wrong(own, 0, 100, 1), 0);
+        assert!(worker.counts(task).swap_ins > waits);
+        errors += u32::from(hoarder.answer() == client::ERROR);
+    }
+    assert_eq!(errors, 3);
+    assert_eq!(hoarder.wrong(memory, 0, MANY, 1), 0);
     server.check();
 }

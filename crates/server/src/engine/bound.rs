@@ -129,7 +129,10 @@ impl Engine {
         self.lose_orders(id);
         let orders = self.client_mut(id).map(|client| client.outbox.abandon());
         for Outstanding { about, .. } in orders.unwrap_or_default() {
-            if let About::Private { page, follow, .. } = about {
+            if let About::Private { page, slot, follow } = about {
+                if let (Some(_), Some(client)) = (slot, self.client_mut(id)) {
+                    client.slots.lose();
+                }
                 self.surrendered(id, page, None, follow, Outcome::Refused);
             }
         }

@@ -11,6 +11,11 @@ use freehold_core::id::ReservationId;
 use freehold_linux::PageRange;
 use freehold_protocol::channel::Action;
 
+/// Pages that cannot leave of which the core is told together.
+const TOLD: usize = 16;
+/// Nanoseconds until it is told of more: less than a fifth of a CPU goes into it.
+const APART: u64 = 200_000;
+
 impl Engine {
     pub(super) fn carry_out(&mut self, effect: Effect) {
         match effect {
@@ -73,6 +78,31 @@ impl Engine {
     /// A request of the core has ended; it is told later in this step.
     pub(super) fn end(&mut self, page: PageRef, request: Request, end: End) {
         self.ended.push_back(Ended { page, request, end });
+    }
+
+    /// A page cannot leave, and nobody was asked. The core hears of a few of these at a time: it may try every page of
+    /// a holder, however many there are, and a step must stay short.
+    pub(super) fn cannot_leave(&mut self, page: PageRef) {
+        self.immovable.push_back(page);
+        if !self.in_round {
+            // Pager threads that sleep do not know of it.
+            self.ends.ring(0);
+        }
+    }
+
+    /// Tells the core of some pages that cannot leave.
+    pub(super) fn tell_immovable(&mut self) {
+        for _ in 0..TOLD {
+            let Some(page) = self.immovable.pop_front() else { break };
+            self.end(page, Request::Evict, End::Kept);
+        }
+        self.settle();
+    }
+
+    /// When to tell it of more, if there are any.
+    pub(super) fn immovable_due(&self) -> Option<u64> {
+        let more = !self.immovable.is_empty();
+        more.then(|| self.now.get().saturating_add(APART))
     }
 
     pub(super) fn is_private(&self, page: PageRef) -> bool {

@@ -161,6 +161,8 @@ pub struct Engine {
     /// Records whose transfers have ended.
     ready: VecDeque<u32>,
     ended: VecDeque<Ended>,
+    /// Pages that cannot leave, of which the core has not been told.
+    immovable: VecDeque<PageRef>,
     /// Faults to be looked at again in this step.
     again: VecDeque<Claim>,
     /// Tasks with faults that found every lane waiting.
@@ -220,7 +222,7 @@ impl Engine {
         let ends = Arc::new(Ends::new(cpus.len(), pages).map_err(EngineError::system("a bell could not be made"))?);
         let store = make_store(&settings.store, pages, settings.priority, &ends)?;
         let polls = make_polls(cpus.len()).map_err(EngineError::system("an epoll could not be made"))?;
-        let mut engine = Self {
+        let engine = Self {
             core,
             store,
             readers: Readers::start(&ends, settings.priority)?,
@@ -238,6 +240,7 @@ impl Engine {
             waiting: cpus.iter().map(|_| Waiting::default()).collect(),
             ready: VecDeque::new(),
             ended: VecDeque::new(),
+            immovable: VecDeque::new(),
             again: VecDeque::new(),
             crowded: Vec::new(),
             shares: Shares::new(settings),
@@ -270,8 +273,7 @@ impl Engine {
             notices: Vec::new(),
             tally: Tally::default(),
         };
-        engine.listen_to_bells()?;
-        Ok(engine)
+        engine.listen_to_bells().map(|()| engine)
     }
 
     /// Begins a step: reads the clock once.

@@ -257,17 +257,24 @@ impl Engine {
         self.take_back_grants(page);
         match self.whereabouts(page) {
             Some((_, Where::Slot(slot))) => self.write_slot(page, holder, slot),
-            Some((_, Where::Client)) => {
-                if !self.order_out(page, Follow::WriteBack(holder)) {
-                    self.end(page, Request::Evict, End::Kept);
-                }
-            }
+            Some((id, Where::Client)) => self.order_eviction(id, page, Follow::WriteBack(holder)),
             Some((_, Where::Leaving)) if self.is_forgotten(page) => {
                 let written = self.write_zeros(page);
                 self.end(page, Request::Evict, if written { End::Done } else { End::Failed });
             }
             Some((_, Where::Leaving)) => self.change_follow(page, |follow| *follow = Follow::WriteBack(holder)),
             Some((_, Where::Blank | Where::Nowhere)) | None => self.evict_zeros(page),
+        }
+    }
+
+    fn order_eviction(&mut self, id: ClientId, page: PageRef, follow: Follow) {
+        if self.client(id).is_none() {
+            // It has gone with its process; the object will go when nothing of it is under way.
+            self.set_private(page, Where::Nowhere);
+            self.end(page, Request::Evict, End::Done);
+        } else if !self.order_out(page, follow) {
+            self.note_refusal(id, Outcome::Refused);
+            self.cannot_leave(page);
         }
     }
 
@@ -283,11 +290,7 @@ impl Engine {
     pub(super) fn discard_private(&mut self, page: PageRef) {
         self.take_back_grants(page);
         match self.whereabouts(page) {
-            Some((_, Where::Client)) => {
-                if !self.order_out(page, Follow::Discard) {
-                    self.end(page, Request::Evict, End::Kept);
-                }
-            }
+            Some((id, Where::Client)) => self.order_eviction(id, page, Follow::Discard),
             Some((_, Where::Leaving)) if self.is_forgotten(page) => self.end(page, Request::Evict, End::Done),
             Some((_, Where::Leaving)) => self.change_follow(page, |follow| *follow = Follow::Discard),
             _ => {

@@ -65,6 +65,11 @@ impl Slots {
         }
     }
 
+    /// A slot is never used again: somebody may yet write to it.
+    pub(crate) fn lose(&mut self) {
+        self.taken = self.taken.saturating_sub(1);
+    }
+
     /// Slots in use.
     pub(crate) fn taken(&self) -> u32 {
         self.taken

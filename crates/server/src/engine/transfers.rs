@@ -85,7 +85,7 @@ impl Engine {
         let Some(record) = self.record(page) else { return };
         if self.transfers.contains(record) {
             // It is being read for a child.
-            self.end(page, Request::Evict, End::Kept);
+            self.cannot_leave(page);
             return;
         }
         let urgency = self.urgency_for(holder);

@@ -95,7 +95,7 @@ pub(super) fn listen(poll: &OwnedFd, client: ClientId, fd: BorrowedFd<'_>, sourc
 }
 
 impl Engine {
-    pub(super) fn listen_to_bells(&mut self) -> Result<(), EngineError> {
+    pub(super) fn listen_to_bells(&self) -> Result<(), EngineError> {
         for (pager, poll) in self.polls.iter().enumerate() {
             let Some(bell) = self.ends.bell(pager) else { continue };
             let turn = Turn {
@@ -186,14 +186,14 @@ impl Engine {
         let more = self.bequeath();
         self.bury_orphans();
         let period = self.end_periods();
-        self.settle();
+        self.tell_immovable();
         let due = if more { Some(0) } else { self.next_due(pager) };
         let put_off = std::mem::take(&mut self.heirs.stopped) || !self.deferred.is_empty();
         let again = put_off.then(|| self.now.get() + LOOK_AGAIN);
         let watch = self.watch();
         self.pager = 0;
         self.in_round = false;
-        [due, again, watch, self.orphans_due(), period]
+        [due, again, watch, self.orphans_due(), period, self.immovable_due()]
             .into_iter()
             .flatten()
             .min()
