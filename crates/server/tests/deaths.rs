@@ -4,7 +4,10 @@
 mod support;
 
 use freehold_core::limits::ReservationKind;
+use freehold_core::units::FrameCount;
+use freehold_server::{Backing, ClientId, Engine, Settings};
 use rustix::process::Signal;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use support::{Client, Server, client};
 
@@ -101,9 +104,87 @@ fn killed_programs_return_everything() {
     }
 }
 
+/// A store whose every transfer takes a while, one at a time, or one that is a file.
+fn stores() -> (Vec<Backing>, PathBuf) {
+    let directory = std::env::temp_dir().join(format!("freehold-deaths-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let slow = Backing::Memory {
+        latency: Duration::from_micros(300),
+        parallel: 1,
+    };
+    let file = Backing::File {
+        directory: directory.clone(),
+        parallel: 4,
+    };
+    (vec![slow, file], directory)
+}
+
+/// Two programs of one reservation, one of them more urgent, and a sharer: one is killed or stopped for a while in the
+/// middle of transfers, of which some were lifted.
+#[test]
+fn killed_in_the_middle_of_transfers_that_others_wait_for() {
+    let mut random = seed() | 1;
+    let (stores, directory) = stores();
+    let mut lifted = 0;
+    for store in stores {
+        let server = Server::with(&Settings {
+            store,
+            ..Settings::new(FrameCount::new(256))
+        });
+        let (object, descriptor) = server.region("shared", 60, true);
+        let survivor = Client::start(&server, "client_main");
+        let mapped = survivor.map(survivor.task_with(None, 3), object, &descriptor, 60);
+        survivor.fill(mapped.number, 0, 60, 7);
+        for _ in 0..deaths(30) / 2 {
+            let reservation = server.reserve(32);
+            let churning = |urgency: u8, random: &mut u64| {
+                let program = Client::program(&server);
+                program.task_with(Some(reservation), urgency);
+                let memory = program.anonymous(80);
+                for _ in 0..3 {
+                    program.ask(&[client::CHURN, memory, 80, next(random)]);
+                }
+                program
+            };
+            let mut both = [churning(0, &mut random), churning(9, &mut random)];
+            let victim = usize::from(next(&mut random).is_multiple_of(2));
+            std::thread::sleep(Duration::from_micros(next(&mut random) % 10_000));
+            if next(&mut random).is_multiple_of(3) {
+                both[victim].signal(Signal::STOP);
+                std::thread::sleep(Duration::from_micros(next(&mut random) % 5_000));
+            }
+            both[victim].signal(Signal::KILL);
+            let id = both[victim].id;
+            server.until("the victim is gone", |engine| !engine.has_client(id));
+            let other = &mut both[1 - victim];
+            let faults = faults(&server, other.id);
+            server.until("the other goes on", |engine| faults_of(engine, other.id) > faults + 20);
+            other.signal(Signal::KILL);
+            let other = other.id;
+            server.shared.engine().release(reservation);
+            server.until("both are gone", |engine| !engine.has_client(other));
+            assert_eq!(survivor.wrong(mapped.number, 0, 60, 7), 0);
+            wait_for_frames(&server, 0);
+        }
+        lifted += server.shared.engine().view().unwrap().orders.lifted;
+    }
+    std::fs::remove_dir_all(directory).unwrap();
+    assert!(lifted > 0, "nobody more urgent ever came");
+}
+
+fn faults_of(engine: &Engine, id: ClientId) -> u64 {
+    let view = engine.view().unwrap();
+    let found = view.clients.iter().find(|client| client.id == id);
+    found.map_or(0, |client| client.faults)
+}
+
+fn faults(server: &Server, id: ClientId) -> u64 {
+    faults_of(&server.shared.engine(), id)
+}
+
 #[test]
 fn nobody_waits_for_a_stopped_program_past_the_bound() {
-    let mut settings = freehold_server::Settings::new(freehold_core::units::FrameCount::new(256));
+    let mut settings = Settings::new(FrameCount::new(256));
     settings.unresponsive.bound = Duration::from_millis(300);
     let server = Server::with(&settings);
     // A firm reservation borrows all there is, and stops.
@@ -141,7 +222,7 @@ fn a_stopped_program_disturbs_nobody_else() {
     let worker = Client::program(&server);
     let task = worker.task(Some(server.reserve(64)));
     let own = worker.anonymous(150);
-    for round in 1..20 {
+    for round in 1..=deaths(20) {
         sleeper.signal(Signal::STOP);
         worker.fill(own, 0, 150, round);
         assert_eq!(worker.wrong(own, 0, 150, round), 0);

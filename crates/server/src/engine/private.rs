@@ -254,6 +254,9 @@ impl Engine {
 
     /// A page is evicted, and has been written.
     pub(super) fn write_private(&mut self, page: PageRef, holder: Holder) {
+        if self.evict_left_behind(page) {
+            return;
+        }
         self.take_back_grants(page);
         match self.whereabouts(page) {
             Some((_, Where::Slot(slot))) => self.write_slot(page, holder, slot),
@@ -267,12 +270,24 @@ impl Engine {
         }
     }
 
-    fn order_eviction(&mut self, id: ClientId, page: PageRef, follow: Follow) {
-        if self.client(id).is_none() {
-            // It has gone with its process; the object will go when nothing of it is under way.
+    /// Evicts a page whose client has gone, if it has: the object goes when nothing of it is under way, and nobody will
+    /// look for what it held.
+    fn evict_left_behind(&mut self, page: PageRef) -> bool {
+        let left = self.is_left_behind(page);
+        if left {
             self.set_private(page, Where::Nowhere);
             self.end(page, Request::Evict, End::Done);
-        } else if !self.order_out(page, follow) {
+        }
+        left
+    }
+
+    /// Whether a page is one of a client that has gone.
+    pub(super) fn is_left_behind(&self, page: PageRef) -> bool {
+        self.private_client(page).is_some_and(|id| self.client(id).is_none())
+    }
+
+    fn order_eviction(&mut self, id: ClientId, page: PageRef, follow: Follow) {
+        if !self.order_out(page, follow) {
             self.note_refusal(id, Outcome::Refused);
             self.cannot_leave(page);
         }
@@ -288,6 +303,9 @@ impl Engine {
 
     /// A page is evicted whose content is elsewhere.
     pub(super) fn discard_private(&mut self, page: PageRef) {
+        if self.evict_left_behind(page) {
+            return;
+        }
         self.take_back_grants(page);
         match self.whereabouts(page) {
             Some((id, Where::Client)) => self.order_eviction(id, page, Follow::Discard),

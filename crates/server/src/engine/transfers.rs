@@ -238,7 +238,8 @@ impl Engine {
             }
             (Err(error), _) => {
                 self.notice(format!("the store: {error}"));
-                false
+                // Nobody will read it, and others may wait for its frame.
+                request == Request::Evict && self.is_left_behind(page)
             }
         };
         self.end(page, request, if done { End::Done } else { End::Failed });

@@ -76,9 +76,26 @@ impl Server {
     pub(crate) fn until(&self, what: &str, mut holds: impl FnMut(&mut Engine) -> bool) {
         let begun = Instant::now();
         while !holds(&mut self.shared.engine()) {
-            assert!(begun.elapsed() < Duration::from_secs(20), "never: {what}");
+            if begun.elapsed() > Duration::from_secs(20) {
+                self.complain(what);
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Something never comes: shows what the engine knows.
+    fn complain(&self, what: &str) -> ! {
+        let mut engine = self.shared.engine();
+        eprintln!("notices: {:#?}", engine.take_notices());
+        eprintln!("laws: {:?} {:?}", engine.core().check_laws(), engine.check_laws());
+        let view = engine.view().unwrap();
+        for client in &view.clients {
+            eprintln!("{}", engine.describe(client.id));
+        }
+        panic!(
+            "never: {what}; {:?}, {:?}, {:?}",
+            view.pool, view.reservations, view.orders
+        );
     }
 
     /// Panics if a law of the core or of the engine is broken.
