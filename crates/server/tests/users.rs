@@ -121,7 +121,10 @@ fn a_child_that_there_is_no_room_for_finds_nothing_wrong() {
         program.fill(memory, 0, 150, round);
         program.tell(&[client::TELL, memory, 0, 150, round], None);
         assert_eq!(program.wait().signal(), Some(Signal::KILL.as_raw()));
-        if let Some(found) = program.try_answer() {
+        // It may have come as far as to say so.
+        let found = program.try_answer();
+        let found = if found == Some(0) { program.try_answer() } else { found };
+        if let Some(found) = found {
             let (errors, wrong) = (found & 0xffff_ffff, found >> 32);
             assert_eq!(wrong, 0, "{errors} errors");
             assert!(errors >= 150 - 32, "{errors} errors");

@@ -46,14 +46,14 @@ pub(crate) const FORK: u64 = 14;
 pub(crate) const BUSY: u64 = 15;
 /// Mapping, page: its word; [`ERROR`] where reading it raised SIGBUS there.
 pub(crate) const TOUCH: u64 = 16;
-/// Mapping, first page, count, seed: from now on the agent loses what it is to give up; then forks. The child answers,
-/// when the parent was killed: how many pages are errors, and 2^32 for each that is wrong.
+/// Mapping, first page, count, seed: from now on the agent loses what it is to give up; then forks, and answers 0. The
+/// child answers when the parent was killed: how many pages are errors, and 2^32 for each that is wrong.
 pub(crate) const LOSE: u64 = 17;
 /// Mapping, page: the agent itself touches the page before each order, and drops it again.
 pub(crate) const CLUMSY: u64 = 18;
 /// Whether: from now on the agent takes what it is to give up, and does not answer.
 pub(crate) const LOSING: u64 = 19;
-/// Mapping, first page, count, seed: forks. The child answers as after [`LOSE`], and the parent waits.
+/// Mapping, first page, count, seed: forks, and goes on as after [`LOSE`].
 pub(crate) const TELL: u64 = 20;
 /// Reading raised SIGBUS.
 pub(crate) const ERROR: u64 = u64::MAX;

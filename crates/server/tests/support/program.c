@@ -214,14 +214,17 @@ static void *write_on(void *argument)
     return NULL;
 }
 
-/* Forks. The child tells of its pages: so many are errors, and 2^32 for each that is wrong. The parent waits to be
-   killed. */
+/* Forks. The parent answers 0 and waits to be killed. The child tells of its pages: so many are errors, and 2^32 for
+   each that is wrong. */
 static void tell_child(const uint64_t *w)
 {
+    uint64_t answer = 0;
     pid_t child = fork();
     if (child < 0) die("fork");
-    if (child > 0) for (;;) pause();
-    uint64_t answer = 0;
+    if (child > 0) {
+        if (send(0, &answer, sizeof answer, 0) < 0) die("answer");
+        for (;;) pause();
+    }
     for (uint64_t page = w[2]; page < w[2] + w[3]; page++) {
         uint64_t found = touch(w[1], page);
         if (found == UINT64_MAX) answer++;
