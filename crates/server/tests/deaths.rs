@@ -172,6 +172,36 @@ fn killed_in_the_middle_of_transfers_that_others_wait_for() {
     assert!(lifted > 0, "nobody more urgent ever came");
 }
 
+/// What its child inherits is what was there or, where that went with the parent, an error.
+#[test]
+fn parents_killed_in_the_middle_of_forks_leave_children_with_nothing_wrong() {
+    let server = Server::start(256);
+    let mut random = seed() | 1;
+    let (mut told, mut lost) = (0, 0);
+    for round in 0..deaths(40) {
+        let program = Client::program(&server);
+        let reservation = server.reserve(32);
+        program.task(Some(reservation));
+        let memory = program.anonymous(150);
+        program.fill(memory, 0, 150, round);
+        program.tell(&[client::TELL, memory, 0, 150, round], None);
+        std::thread::sleep(Duration::from_micros(next(&mut random) % 3_000));
+        program.signal(Signal::KILL);
+        // Of the parent, if it came so far, and of the child, if there is one.
+        while let Some(found) = program.try_answer() {
+            let (errors, wrong) = (found & 0xffff_ffff, found >> 32);
+            assert_eq!(wrong, 0, "round {round}: {errors} errors");
+            (told, lost) = (told + 1, lost + errors);
+        }
+        server.shared.engine().release(reservation);
+        server.until("both are gone", |engine| engine.view().unwrap().clients.is_empty());
+        wait_for_frames(&server, 0);
+        assert_eq!(server.shared.engine().objects_in_use(), 0, "round {round}");
+    }
+    println!("{told} answers, {lost} pages lost with their parents");
+    assert!(told > 0, "no fork came about");
+}
+
 fn faults_of(engine: &Engine, id: ClientId) -> u64 {
     let view = engine.view().unwrap();
     let found = view.clients.iter().find(|client| client.id == id);
