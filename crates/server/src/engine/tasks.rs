@@ -217,19 +217,27 @@ impl Engine {
         }
     }
 
-    /// Changes how urgent a task is.
+    /// Changes how urgent a task is; what its threads wait for is lifted.
     ///
     /// # Errors
     /// [`EngineError::NoSuchTask`].
     pub fn set_urgency(&mut self, client: ClientId, task: TaskKey, urgency: u8) -> Result<(), EngineError> {
+        self.begin();
         self.task(client, task)?;
+        let mut awaited = Vec::new();
         if let Some(task) = self.tasks.get_mut(task.index(), task.generation()) {
             task.urgency = urgency;
+            let pending = task.lanes.iter().filter_map(|lane| lane.pending);
+            awaited.extend(pending.map(|pending| (pending.object, pending.page)));
         }
         if let Some(row) = self.clients.get_mut(client.index(), client.generation()) {
             let urgencies = row.tasks.iter().filter_map(|key| self.tasks.at(key.index()));
             row.urgency = urgencies.map(|task| task.urgency).max().unwrap_or(0);
         }
+        for (object, page) in awaited {
+            self.hurry(task, object, page);
+        }
+        self.settle();
         Ok(())
     }
 
