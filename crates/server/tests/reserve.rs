@@ -68,7 +68,9 @@ fn pages_come_and_go_against_the_reserve() {
         "{:?}",
         view.reserve
     );
+    let id = program.id;
     drop(program);
+    server.until("the server knows", |engine| !engine.has_client(id));
     wait_until_exact(&server, "the program's end");
     assert!(server.shared.engine().view().unwrap().reserve.resident >= 200);
 }
