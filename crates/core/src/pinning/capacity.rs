@@ -1,36 +1,29 @@
 //! How many pages to pin: Algorithm 1 of paper 001, and what we add to it.
 
+use crate::pinning::descent::Descent;
 use crate::pinning::settings::{CapacityRule, JobReport, PinningSettings};
 use crate::units::PageCount;
 
-/// What one more swap-in costs a job, as far as jobs have shown.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SwapInCost(u64);
-
-impl SwapInCost {
-    /// Learns from a job. A job without swap-ins teaches nothing.
-    pub(crate) fn learn(&mut self, job: &JobReport) {
-        if job.swap_ins > 0 {
-            self.0 = job.swap_delay.get().max(job.swap_time.get()) / u64::from(job.swap_ins);
-        }
-    }
-}
-
 /// The capacity from the next period on. `C` and `C'` of the paper are `capacity` and the result.
 ///
-/// Shrinking rounds down, so that a capacity of few pages shrinks too; with β = 1 it never does.
+/// `pinned`: how many pages are in the pool. Shrinking rounds down, so that a capacity of few pages shrinks too; with β = 1 it never does.
 pub(crate) fn adjust(
     capacity: PageCount,
+    pinned: PageCount,
     settings: &PinningSettings,
     job: &JobReport,
-    cost: SwapInCost,
+    descent: &mut Descent,
 ) -> (PageCount, CapacityRule) {
     if job.missed && job.swap_ins > 0 {
         let growth = growth(settings, job);
         if growth.is_zero() {
             return (capacity, CapacityRule::NotMemory);
         }
-        let wanted = capacity.saturating_add(growth);
+        let wanted = if settings.steady {
+            descent.grow(capacity, growth)
+        } else {
+            capacity.saturating_add(growth)
+        };
         return if wanted > settings.highest_capacity {
             (settings.highest_capacity, CapacityRule::AtLimit)
         } else {
@@ -42,7 +35,13 @@ pub(crate) fn adjust(
     }
     let left = settings.beta.of(u64::from(capacity.get()));
     let shrunk = PageCount::new(u32::try_from(left).unwrap_or(u32::MAX));
-    if settings.steady && !pays_for(capacity.saturating_sub(shrunk), job, cost) {
+    // Where the pool has room, nothing leaves.
+    let leaving = if pinned <= shrunk {
+        PageCount::ZERO
+    } else {
+        capacity.saturating_sub(shrunk)
+    };
+    if settings.steady && !descent.step(capacity, leaving, job) {
         return (capacity, CapacityRule::Steady);
     }
     (shrunk, CapacityRule::Shrunk)
@@ -59,17 +58,12 @@ fn growth(settings: &PinningSettings, job: &JobReport) -> PageCount {
     PageCount::new(u32::try_from(share).unwrap_or(job.swap_ins))
 }
 
-/// Whether half of the job's slack is more than what so many more swap-ins would take. The other half is for what the
-/// next job does that this one did not.
-fn pays_for(pages: PageCount, job: &JobReport, cost: SwapInCost) -> bool {
-    cost.0.saturating_mul(u64::from(pages.get())) <= job.slack.get() / 2
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::pinning::settings::Ratio;
     use crate::units::Duration;
+    use alloc::vec::Vec;
 
     fn settings() -> PinningSettings {
         PinningSettings::paper(Duration::from_millis(100), Duration::from_millis(300))
@@ -86,7 +80,8 @@ mod tests {
     }
 
     fn adjusted(capacity: u32, settings: &PinningSettings, job: &JobReport) -> (u32, CapacityRule) {
-        let (capacity, rule) = adjust(PageCount::new(capacity), settings, job, SwapInCost::default());
+        let pinned = PageCount::new(capacity);
+        let (capacity, rule) = adjust(pinned, pinned, settings, job, &mut Descent::default());
         (capacity.get(), rule)
     }
 
@@ -157,16 +152,23 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_pool_shrinks_only_as_far_as_the_slack_pays() {
+    fn a_steady_pool_takes_its_time_to_shrink_and_comes_back_at_once() {
         let mut settings = settings();
         settings.steady = true;
-        let mut cost = SwapInCost::default();
-        let mut met = job(false, 10, 10);
-        met.swap_delay = Duration::from_millis(10);
-        cost.learn(&met);
-        // 100 pages at 1 ms are 100 ms; half of 50 ms does not pay for them, but for 25 it does.
-        let of = |capacity| adjust(PageCount::new(capacity), &settings, &met, cost);
-        assert_eq!(of(5000), (PageCount::new(5000), CapacityRule::Steady));
-        assert_eq!(of(1250), (PageCount::new(1225), CapacityRule::Shrunk));
+        let mut descent = Descent::default();
+        let mut capacity = PageCount::new(5000);
+        let mut rules = Vec::new();
+        for _ in 0..40 {
+            let met = job(false, 0, 10);
+            descent.learn(&met);
+            let (next, rule) = adjust(capacity, capacity, &settings, &met, &mut descent);
+            capacity = next;
+            rules.push(rule);
+        }
+        assert_eq!(rules.iter().filter(|rule| **rule == CapacityRule::Shrunk).count(), 2);
+        assert_eq!(rules.iter().filter(|rule| **rule == CapacityRule::Steady).count(), 38);
+        assert_eq!(capacity.get(), 4802);
+        let (back, rule) = adjust(capacity, capacity, &settings, &job(true, 3, 100), &mut descent);
+        assert_eq!((back.get(), rule), (5000, CapacityRule::Grown));
     }
 }

@@ -5,6 +5,7 @@
 //! pool may pin follows the task's deadlines (`capacity`), which of them leave again their use (`unpin`).
 
 mod capacity;
+mod descent;
 mod members;
 mod pool;
 mod restore;

@@ -8,7 +8,8 @@ use crate::index::{EntryIndex, PageNumber, PinnedIndex};
 use crate::limits::Limits;
 use crate::list::List;
 use crate::memory::Memory;
-use crate::pinning::capacity::{self, SwapInCost};
+use crate::pinning::capacity;
+use crate::pinning::descent::Descent;
 use crate::pinning::restore::Recent;
 use crate::pinning::settings::{JobReport, Judgement, PinnedPoolView, PinningPolicy, PinningSettings};
 use crate::slots::Slots;
@@ -30,7 +31,7 @@ pub(crate) struct PinnedPool {
     /// `ε` is one half to this power.
     pub(crate) halvings: u32,
     pub(crate) swap_budget: Duration,
-    pub(crate) cost: SwapInCost,
+    pub(crate) descent: Descent,
     pub(crate) recent: Recent,
     pub(crate) tasks: u32,
     pub(crate) peak: u32,
@@ -51,7 +52,7 @@ impl PinnedPool {
             inactive: List::EMPTY,
             halvings: Self::FIRST_HALVINGS,
             swap_budget: Duration::ZERO,
-            cost: SwapInCost::default(),
+            descent: Descent::default(),
             recent: Recent::default(),
             tasks: 0,
             peak: 0,
@@ -155,11 +156,16 @@ impl Memory {
             capacity: pool.capacity,
             ..Judgement::default()
         };
-        pool.cost.learn(job);
+        pool.descent.learn(job);
         pool.recent.job_ended();
         if pool.is_adaptive() {
-            (judgement.capacity, judgement.capacity_rule) =
-                capacity::adjust(pool.capacity, &pool.settings, job, pool.cost);
+            (judgement.capacity, judgement.capacity_rule) = capacity::adjust(
+                pool.capacity,
+                PageCount::new(pool.len()),
+                &pool.settings,
+                job,
+                &mut pool.descent,
+            );
             pool.capacity = judgement.capacity;
         }
         let (budget, rule) = swap_budget::adjust(pool.swap_budget, &pool.settings, job);

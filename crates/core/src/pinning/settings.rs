@@ -95,7 +95,8 @@ pub struct PinningSettings {
     pub highest_swap_budget: Duration,
     /// Beyond the paper: only the memory's share of a miss's delay grows the pool.
     pub memory_share: bool,
-    /// Beyond the paper: the pool shrinks only where the slack pays for the swap-ins that this may cause.
+    /// Beyond the paper: the pool shrinks in single steps, some jobs apart, and where a job leaves enough for the
+    /// swap-ins that this may cause; a miss takes them back.
     pub steady: bool,
     /// Beyond the paper: what jobs faulted on is remembered for
     /// [`next_to_restore`](crate::memory::Memory::next_to_restore).
@@ -164,7 +165,7 @@ pub enum CapacityRule {
     Held,
     /// Extension: missed and swapped in, but memory had no part in the delay.
     NotMemory,
-    /// Extension: the slack does not pay for what shrinking may cost.
+    /// Extension: it is too early to shrink, or the job left too little for what that may cost.
     Steady,
 }
 
