@@ -180,10 +180,11 @@ impl Text {
                 self.key("pattern", quoted("zipf"));
                 self.key("exponent", float(*exponent));
             }
-            Pattern::Window { size, shift } => {
+            Pattern::Window { size, shift, every } => {
                 self.key("pattern", quoted("window"));
                 self.key("size", quoted(&format_size(*size)));
                 self.key("shift", quoted(&format_size(*shift)));
+                self.key("every", every);
             }
             Pattern::Trace { file, .. } => {
                 self.key("pattern", quoted("trace"));

@@ -396,12 +396,14 @@ pub enum Pattern {
         /// Above 0, at most 10.
         exponent: f64,
     },
-    /// Each job ascends within a window that moves by `shift` from job to job; everything wraps.
+    /// Each job ascends within a window that moves by `shift` after every so many jobs; everything wraps.
     Window {
         /// Size of the window in bytes: a multiple of 4 KiB, not zero, at most the region.
         size: freehold_core::units::ByteLen,
-        /// How far it moves per job in bytes: a multiple of 4 KiB, at most the region.
+        /// How far it moves at a time, in bytes: a multiple of 4 KiB, at most the region.
         shift: freehold_core::units::ByteLen,
+        /// After how many jobs it moves; at least 1.
+        every: u32,
     },
     /// Pages listed in a file, from where the last job stopped; wraps.
     Trace {

@@ -36,14 +36,17 @@ fn sequential_goes_on_and_wraps() {
 
 #[test]
 fn windows_move_and_wrap() {
-    let window = |size: u64, shift: u64| Pattern::Window {
+    let slow = |size: u64, shift: u64, every: u32| Pattern::Window {
         size: ByteLen::new(size * 4096),
         shift: ByteLen::new(shift * 4096),
+        every,
     };
+    let window = |size, shift| slow(size, shift, 1);
     assert_eq!(jobs(5, 3, window(3, 2)), [[0, 1, 2], [2, 3, 4], [4, 0, 1]]);
     assert_eq!(jobs(5, 4, window(2, 1)), [[0, 1, 0, 1], [1, 2, 1, 2], [2, 3, 2, 3]]);
     assert_eq!(jobs(5, 2, window(2, 0))[2], [0, 1]);
     assert_eq!(jobs(4, 2, window(4, 4))[2], [0, 1]);
+    assert_eq!(jobs(6, 2, slow(2, 3, 2)), [[0, 1], [0, 1], [3, 4]]);
 }
 
 #[test]

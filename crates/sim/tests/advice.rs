@@ -137,6 +137,7 @@ fn each_locks_the_pages_it_touches_itself() {
     spec.tasks[0].accesses[0].pattern = Pattern::Window {
         size: pages(24),
         shift: ByteLen::ZERO,
+        every: 1,
     };
     tracing(&mut spec, 1, &(16..40).collect::<Vec<_>>(), 24);
     let (advice, scenario) = decided(spec);
@@ -322,6 +323,7 @@ fn a_task_without_a_period_counts_per_job_even_its_first() {
     spec.tasks[1].accesses[0].pattern = Pattern::Window {
         size: pages(8),
         shift: ByteLen::ZERO,
+        every: 1,
     };
     spec.tasks[1].compute = ms(1_000);
     let (advice, _) = decided(spec.clone());

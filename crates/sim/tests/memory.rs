@@ -155,6 +155,7 @@ fn use_of_regions() {
     task.accesses[0].pattern = Pattern::Window {
         size: pages(8),
         shift: pages(3),
+        every: 1,
     };
     task.accesses[0].amount = Some(pages(24));
     spec.tasks.push(task);

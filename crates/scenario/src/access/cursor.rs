@@ -38,6 +38,9 @@ enum Order {
         base: u32,
         size: u32,
         shift: u32,
+        every: u32,
+        /// Jobs since it moved.
+        stayed: u32,
         offset: u32,
     },
     Trace {
@@ -56,12 +59,14 @@ impl Cursor {
                 rng,
                 zipf: Zipf::new(pages, *exponent),
             },
-            Pattern::Window { size, shift } => {
+            Pattern::Window { size, shift, every } => {
                 let bounded = |bytes: freehold_core::units::ByteLen| bytes.to_pages().map_or(0, |p| p.get()).min(pages);
                 Order::Window {
                     base: 0,
                     size: bounded(*size).max(1),
                     shift: bounded(*shift),
+                    every: *every,
+                    stayed: 0,
                     offset: 0,
                 }
             }
@@ -80,11 +85,20 @@ impl Cursor {
     /// A job ended and the next begins.
     pub(super) fn next_job(&mut self) {
         if let Order::Window {
-            base, shift, offset, ..
+            base,
+            shift,
+            every,
+            stayed,
+            offset,
+            ..
         } = &mut self.order
         {
-            *base = wrapped(*base, *shift, self.pages);
             *offset = 0;
+            *stayed = stayed.saturating_add(1);
+            if *stayed >= *every {
+                *base = wrapped(*base, *shift, self.pages);
+                *stayed = 0;
+            }
         }
     }
 

@@ -229,6 +229,7 @@ fn access(section: &Section<'_>, traces: &Traces<'_>) -> Result<AccessSpec, Faul
         ("exponent", Word::Zipf, "zipf"),
         ("size", Word::Window, "window"),
         ("shift", Word::Window, "window"),
+        ("every", Word::Window, "window"),
         ("file", Word::Trace, "trace"),
     ];
     for (key, owner, name) in owners {
@@ -257,6 +258,7 @@ fn pattern(word: Word, section: &Section<'_>, traces: &Traces<'_>) -> Result<Pat
         Word::Window => Pattern::Window {
             size: section.required("size", section.size("size")?, "\"1MiB\"")?,
             shift: section.required("shift", section.size("shift")?, "\"64KiB\"")?,
+            every: section.small("every", "1 to 4294967295")?.unwrap_or(1),
         },
         Word::Trace => {
             let file = section.required("file", section.text("file")?, "\"pages.txt\"")?;

@@ -112,6 +112,7 @@ pub(crate) const ACCESS: Fields = &[
     ("exponent", Leaf),
     ("size", Leaf),
     ("shift", Leaf),
+    ("every", Leaf),
     ("file", Leaf),
     ("amount", Leaf),
     ("write", Leaf),

@@ -314,7 +314,11 @@ fn pattern(path: &str, access: &AccessSpec, region: PageCount, position: u16) ->
             format!("{path}.exponent"),
             format!("is {exponent}: must be above 0, at most 10"),
         ),
-        Pattern::Window { size, shift } => {
+        Pattern::Window { every: 0, .. } => {
+            let message = "is 0: must be at least 1, which moves the window after each job";
+            refuse(format!("{path}.every"), message)
+        }
+        Pattern::Window { size, shift, .. } => {
             let window = pages(&format!("{path}.size"), *size, u32::MAX)?;
             let shift = whole_pages(&format!("{path}.shift"), *shift)?;
             for (key, value, what) in [("size", window, "window"), ("shift", shift, "shift")] {

@@ -53,9 +53,10 @@ fn pattern() -> impl Strategy<Value = Pattern> {
         Just(Pattern::Sequential),
         Just(Pattern::Random),
         (0.01_f64..10.0).prop_map(|exponent| Pattern::Zipf { exponent }),
-        (1_u64..8, 0_u64..8).prop_map(|(size, shift)| Pattern::Window {
+        (1_u64..8, 0_u64..8, 1_u32..5).prop_map(|(size, shift, every)| Pattern::Window {
             size: kib(size * 4),
-            shift: kib(shift * 4)
+            shift: kib(shift * 4),
+            every,
         }),
     ]
 }

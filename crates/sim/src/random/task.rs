@@ -148,6 +148,7 @@ fn pattern(rng: &mut Rng, size: u64, may_write: bool) -> Pattern {
         3 => Pattern::Window {
             size: pages(rng.within(1, size)),
             shift: within_region(rng, size),
+            every: 1,
         },
         _ => {
             let entry = |line| TraceEntry {
