@@ -19,6 +19,8 @@ files![
     "app/mplayer.toml",
     "app/opencv.toml",
     "app/ranger.toml",
+    "app/shift.toml",
+    "app/stationary.toml",
     "app/three.toml",
 ];
 
