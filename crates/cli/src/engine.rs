@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -187,6 +187,48 @@ impl Session {
             }
             Engine::Live => live(scenario, &self.arguments, self.recording, &self.stop),
         }
+    }
+
+    /// Simulates several scenarios, as many at a time as there are CPUs, with a recording of each if asked for. The
+    /// outcomes are in the scenarios' order.
+    ///
+    /// # Errors
+    /// The first in that order that cannot be run, or a stop.
+    pub(crate) fn simulate_all(
+        &self,
+        scenarios: &[Scenario],
+        shown: &str,
+        recording: bool,
+    ) -> Result<Vec<Outcome>, Failure> {
+        let _progress = Progress::start(&format!("running {shown}, {} times (sim)", scenarios.len()), None);
+        let options = freehold_sim::Options {
+            check_every: CHECK_EVERY,
+            recording: recording.then_some(SIMULATED),
+            ..freehold_sim::Options::default()
+        };
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut done = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(scenario) = scenarios.get(at) else { return done };
+                done.push((at, simulate_with(scenario, options.clone(), &self.stop)));
+            }
+        };
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut outcomes = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
+            let mut all = work();
+            for other in others {
+                match other.join() {
+                    Ok(done) => all.extend(done),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            all
+        });
+        outcomes.sort_by_key(|(at, _)| *at);
+        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 }
 

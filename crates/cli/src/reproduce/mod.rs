@@ -49,9 +49,9 @@ pub(crate) struct Arguments {
     /// Of app-*: with how many seeds, from 1 on, each model runs [default: 10, or fewer where that takes long]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: Option<u32>,
-    /// Of app-*: how long each run is, in virtual time
-    #[arg(long, value_name = "TIME", default_value = "12s")]
-    duration: String,
+    /// Of app-*: how long each run is, in virtual time, instead of what the model says
+    #[arg(long, value_name = "TIME")]
+    duration: Option<String>,
     /// Print one JSON document; for several experiments {"experiments": [..]}
     #[arg(long)]
     json: bool,
@@ -77,7 +77,7 @@ struct Experiment {
     run: fn(&Laboratory) -> Result<Vec<ReproduceRow>, Failure>,
 }
 
-const EXPERIMENTS: [Experiment; 12] = [
+const EXPERIMENTS: [Experiment; 15] = [
     Experiment {
         name: "spc-fig3",
         about: "execution and completion time of a task alone, and beside one that is short of frames",
@@ -135,6 +135,13 @@ const EXPERIMENTS: [Experiment; 12] = [
         run: fig11::run,
     },
     Experiment {
+        name: "app-fig1",
+        about: "a store of 4 us and one of 40 us: who misses more under Linux's lists, and what the graph walk gains",
+        files: &["app/ranger.toml", "app/opencv.toml", "app/mplayer.toml"],
+        kind: Kind::Models,
+        run: app::fig1,
+    },
+    Experiment {
         name: "app-fig4",
         about: "misses of three soft-real-time tasks, and what each policy costs the graph walk",
         files: &["app/ranger.toml", "app/opencv.toml", "app/mplayer.toml"],
@@ -162,6 +169,20 @@ const EXPERIMENTS: [Experiment; 12] = [
         kind: Kind::Models,
         run: app::fig6,
     },
+    Experiment {
+        name: "app-shift",
+        about: "a working set that shifts every 3 s: how soon it is followed",
+        files: &["app/shift.toml"],
+        kind: Kind::Models,
+        run: app::shift,
+    },
+    Experiment {
+        name: "app-stationary",
+        about: "a load that stays the same: how far the capacity of the pinned page pool swings",
+        files: &["app/stationary.toml"],
+        kind: Kind::Models,
+        run: app::stationary,
+    },
 ];
 
 /// The seed of every experiment's files.
@@ -179,7 +200,7 @@ pub(crate) struct Laboratory {
     clips: Clips,
     reservations: Option<Vec<String>>,
     seeds: Option<u32>,
-    duration: String,
+    duration: Option<String>,
 }
 
 impl Laboratory {
@@ -203,9 +224,9 @@ impl Laboratory {
         self.seeds.unwrap_or(default)
     }
 
-    /// How long a model is run.
-    pub(crate) fn duration(&self) -> &str {
-        &self.duration
+    /// How long a model is run, where that is given.
+    pub(crate) fn duration(&self) -> Option<&str> {
+        self.duration.as_deref()
     }
 
     /// Reads one of the files that are part of the command.
@@ -232,15 +253,33 @@ impl Laboratory {
     /// # Errors
     /// As [`run`](Self::run).
     pub(crate) fn run_scenario(&self, scenario: &freehold_scenario::Scenario, shown: &str) -> Result<Outcome, Failure> {
-        let outcome = self.session.run(scenario)?;
-        if let Some(law) = outcome.broken_laws().next() {
-            return Err(Failure::Law(format!("{shown}: {law}")));
-        }
-        if outcome.stopped {
-            return Err(Failure::Stopped);
-        }
-        Ok(outcome)
+        lawful(self.session.run(scenario)?, shown)
     }
+
+    /// Simulates scenarios, several at a time, each with a recording if asked for; every law must hold in all of them.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(crate) fn simulate_all(
+        &self,
+        scenarios: &[freehold_scenario::Scenario],
+        shown: &str,
+        recording: bool,
+    ) -> Result<Vec<Outcome>, Failure> {
+        let outcomes = self.session.simulate_all(scenarios, shown, recording)?;
+        outcomes.into_iter().map(|outcome| lawful(outcome, shown)).collect()
+    }
+}
+
+/// A run that was not stopped and broke no law.
+fn lawful(outcome: Outcome, shown: &str) -> Result<Outcome, Failure> {
+    if let Some(law) = outcome.broken_laws().next() {
+        return Err(Failure::Law(format!("{shown}: {law}")));
+    }
+    if outcome.stopped {
+        return Err(Failure::Stopped);
+    }
+    Ok(outcome)
 }
 
 /// Runs the subcommand.

@@ -5,7 +5,7 @@ use freehold_scenario::results::ReproduceRow;
 use super::{APP_NO_BUDGET, Bench, Bound, Laboratory, row};
 use crate::status::Failure;
 
-const SEEDS: u32 = 5;
+const SEEDS: u32 = 10;
 /// Capacities in pages; in the last, the paper has no misses any more.
 const CAPACITIES: [u32; 5] = [1, 1000, 3000, 5000, 7000];
 const CONVERGED: u32 = 7000;

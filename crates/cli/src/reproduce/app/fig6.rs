@@ -6,7 +6,7 @@ use super::sample::Sample;
 use super::{APP, APP_NO_BUDGET, Bench, Bound, Laboratory, Measured, NONE, row};
 use crate::status::Failure;
 
-const SEEDS: u32 = 5;
+const SEEDS: u32 = 10;
 const TASKS: &[&str] = &["ranger", "opencv", "mplayer"];
 /// The paper's: fewer misses than Linux, in points, and the slow-down above Linux's, in points.
 const FEWER: f64 = 12.0;

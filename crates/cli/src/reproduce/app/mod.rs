@@ -3,23 +3,33 @@
 //! Each model runs with several seeds; rows carry the mean and its confidence interval. Differences are between means.
 //! The models were committed before any policy was measured with them: a claim that does not hold is shown as such.
 
+mod fig1;
 mod fig3;
 mod fig4;
 mod fig5;
 mod fig6;
 mod sample;
+mod shift;
+mod stationary;
+
+use freehold_core::units::Duration;
+use freehold_scenario::format_time;
+use freehold_scenario::recording::PinningSpan;
 
 use super::{Laboratory, files, task_of};
-use crate::engine::Engine;
+use crate::engine::{Engine, Outcome};
 use crate::load;
 use crate::output;
 use crate::status::Failure;
 
+pub(super) use fig1::run as fig1;
 pub(super) use fig3::run as fig3;
 pub(super) use fig4::run as fig4;
 pub(super) use fig5::run as fig5;
 pub(super) use fig6::run as fig6;
 use sample::{Bound, Sample, row};
+pub(super) use shift::run as shift;
+pub(super) use stationary::run as stationary;
 
 /// The memory-hungry neighbour.
 const HOG: &str = "hog";
@@ -41,6 +51,10 @@ const ALL: Policy = Policy {
 const APP: Policy = Policy {
     name: "app",
     sets: &["pinning=app"],
+};
+const STEADY: Policy = Policy {
+    name: "app, steady",
+    sets: &["pinning=app", "app.steady=true"],
 };
 const APP_NO_BUDGET: Policy = Policy {
     name: "app-no-budget",
@@ -93,17 +107,24 @@ impl<'a> Bench<'a> {
             let why = "app-* are simulated: the live engine does not pin pages yet; use --engine sim";
             return Err(Failure::Input(why.to_owned()));
         }
-        let seeds = laboratory.seeds(seeds);
-        let time = laboratory.duration();
-        output::note(&format!(
-            "freehold: {file}: {time} of virtual time, {seeds} seeds for each row"
-        ));
-        Ok(Self {
+        let bench = Self {
             laboratory,
             file,
             tasks,
-            seeds,
-        })
+            seeds: laboratory.seeds(seeds),
+        };
+        let (time, seeds) = (format_time(bench.duration()?), bench.seeds);
+        output::note(&format!(
+            "freehold: {file}: {time} of virtual time, {seeds} seeds for each row"
+        ));
+        Ok(bench)
+    }
+
+    /// How long each run is.
+    fn duration(&self) -> Result<Duration, Failure> {
+        let given = self.laboratory.duration().map(|time| format!("duration={time}"));
+        let sets: Vec<String> = given.into_iter().collect();
+        Ok(load::embedded_with(self.file, &self.text()?, files::TRACES, &sets)?.duration)
     }
 
     /// Runs it under a policy, `more` set besides.
@@ -111,11 +132,7 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// A run that failed, broke a law or was stopped.
     fn measure(&self, policy: &Policy, more: &[String]) -> Result<Measured, Failure> {
-        let of_tasks = self
-            .tasks
-            .iter()
-            .flat_map(|task| policy.sets.iter().map(move |set| format!("task.{task}.{set}")));
-        let sets: Vec<String> = of_tasks.chain(more.iter().cloned()).collect();
+        let sets: Vec<String> = self.sets(policy).into_iter().chain(more.iter().cloned()).collect();
         self.run(&sets)
     }
 
@@ -124,15 +141,13 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// As [`measure`](Self::measure).
     fn alone(&self, more: &[String]) -> Result<Measured, Failure> {
-        let duration = self.laboratory.duration();
-        let whole = [format!("duration={duration}")];
-        let scenario = load::embedded_with(self.file, &self.text()?, files::TRACES, &whole)?;
-        let last = scenario.duration.get().saturating_sub(1_000_000);
+        let end = self.duration()?.get();
+        let last = end.saturating_sub(1_000_000);
         let last = self.tasks.iter().flat_map(|task| {
             [
                 format!("task.{task}.start={last}ns"),
                 format!("task.{task}-start.start={last}ns"),
-                format!("task.{task}-start.stop={duration}"),
+                format!("task.{task}-start.stop={end}ns"),
             ]
         });
         let sets: Vec<String> = last.chain(more.iter().cloned()).collect();
@@ -142,14 +157,7 @@ impl<'a> Bench<'a> {
     fn run(&self, sets: &[String]) -> Result<Measured, Failure> {
         let mut misses = vec![Vec::new(); self.tasks.len()];
         let (mut pinned, mut hog_jobs, mut hog_swap_ins) = (Vec::new(), Vec::new(), Vec::new());
-        for seed in 1..=self.seeds {
-            let duration = self.laboratory.duration();
-            let common = [format!("duration={duration}"), format!("seed={seed}")];
-            let sets: Vec<String> = common.iter().chain(sets).cloned().collect();
-            let scenario = load::embedded_with(self.file, &self.text()?, files::TRACES, &sets)?;
-            let outcome = self
-                .laboratory
-                .run_scenario(&scenario, &format!("{} {}", self.file, sets.join(" ")))?;
+        for outcome in self.outcomes(sets, false)? {
             let mut all_pinned = 0.0;
             for (task, misses) in self.tasks.iter().zip(&mut misses) {
                 let Some(result) = task_of(&outcome, task) else {
@@ -170,6 +178,48 @@ impl<'a> Bench<'a> {
             hog_jobs: Sample::new(hog_jobs),
             hog_swap_ins: Sample::new(hog_swap_ins),
         })
+    }
+
+    /// Runs it under a policy, and gives what became of the first task's pool after each job, seed by seed.
+    ///
+    /// # Errors
+    /// As [`measure`](Self::measure).
+    fn judgements(&self, policy: &Policy) -> Result<Vec<Vec<PinningSpan>>, Failure> {
+        let outcomes = self.outcomes(&self.sets(policy), true)?;
+        let recorded = |outcome: Outcome| {
+            let name = self.tasks.first().copied().unwrap_or_default();
+            let position = outcome.result.tasks.iter().position(|task| task.name == name)?;
+            let mut tasks = outcome.recording?.tasks;
+            Some(std::mem::take(&mut tasks.get_mut(position)?.pinning))
+        };
+        Ok(outcomes.into_iter().filter_map(recorded).collect())
+    }
+
+    fn sets(&self, policy: &Policy) -> Vec<String> {
+        let each = self
+            .tasks
+            .iter()
+            .flat_map(|task| policy.sets.iter().map(move |set| (task, set)));
+        each.map(|(task, set)| format!("task.{task}.{set}")).collect()
+    }
+
+    /// With each seed, in their order.
+    fn outcomes(&self, sets: &[String], recording: bool) -> Result<Vec<Outcome>, Failure> {
+        let text = self.text()?;
+        let mut common = sets.to_owned();
+        if let Some(duration) = self.laboratory.duration() {
+            common.push(format!("duration={duration}"));
+        }
+        let scenario = |seed: u32| {
+            let sets: Vec<String> = [format!("seed={seed}")]
+                .into_iter()
+                .chain(common.iter().cloned())
+                .collect();
+            load::embedded_with(self.file, &text, files::TRACES, &sets)
+        };
+        let scenarios = (1..=self.seeds).map(scenario).collect::<Result<Vec<_>, _>>()?;
+        let shown = format!("{} {}", self.file, sets.join(" "));
+        self.laboratory.simulate_all(&scenarios, &shown, recording)
     }
 
     /// The model's text. A program is one process, and all its pages are its own: so the periodic task also maps what

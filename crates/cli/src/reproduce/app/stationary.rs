@@ -1,0 +1,63 @@
+//! Beyond the paper's figures: how far the capacity swings when the load stays the same.
+
+use freehold_scenario::recording::PinningSpan;
+use freehold_scenario::results::ReproduceRow;
+
+use super::sample::Sample;
+use super::{APP, Bench, Bound, Laboratory, STEADY, number, percent, row};
+use crate::status::Failure;
+
+const SEEDS: u32 = 10;
+/// How far from its mean the capacity may be with the extension, in per cent.
+const NEAR: f64 = 10.0;
+
+/// Runs the experiment: the first half of a run is for settling, the second is looked at.
+pub(in crate::reproduce) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+    let bench = Bench::new(laboratory, "app/stationary.toml", &["vision"], SEEDS)?;
+    let mut rows = Vec::new();
+    for (policy, swing, misses) in [
+        (APP, Bound::Shown, Bound::Shown),
+        (STEADY, Bound::AtMost(NEAR), Bound::AtMost(0.0)),
+    ] {
+        let runs = bench.judgements(&policy)?;
+        let of = |figure: fn(&[PinningSpan]) -> f64| {
+            let halves = runs.iter().map(|jobs| jobs.get(jobs.len() / 2..).unwrap_or_default());
+            Sample::new(halves.map(figure).collect())
+        };
+        let mut put = |what: &str, unit: &str, sample: &Sample, bound: Bound| {
+            rows.push(row(format!("{}: {what}", policy.name), unit, None, sample, bound));
+        };
+        put("lowest capacity", "pages", &of(lowest), Bound::Shown);
+        put("mean capacity", "pages", &of(mean), Bound::Shown);
+        put("highest capacity", "pages", &of(highest), Bound::Shown);
+        put("capacity is off its mean by at most", "%", &of(swing_of), swing);
+        put("misses", "%", &of(missed), misses);
+    }
+    Ok(rows)
+}
+
+fn capacities(jobs: &[PinningSpan]) -> impl Iterator<Item = f64> {
+    jobs.iter().map(|job| number(job.capacity))
+}
+
+fn lowest(jobs: &[PinningSpan]) -> f64 {
+    capacities(jobs).fold(f64::INFINITY, f64::min)
+}
+
+fn highest(jobs: &[PinningSpan]) -> f64 {
+    capacities(jobs).fold(f64::NEG_INFINITY, f64::max)
+}
+
+fn mean(jobs: &[PinningSpan]) -> f64 {
+    Sample::new(capacities(jobs).collect()).mean()
+}
+
+fn swing_of(jobs: &[PinningSpan]) -> f64 {
+    let mean = mean(jobs);
+    (highest(jobs) - mean).max(mean - lowest(jobs)) / mean.max(1.0) * 100.0
+}
+
+fn missed(jobs: &[PinningSpan]) -> f64 {
+    let missed = jobs.iter().filter(|job| job.missed).count();
+    percent(missed as u64, jobs.len() as u64)
+}
