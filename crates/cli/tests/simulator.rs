@@ -269,6 +269,32 @@ fn a_figure_of_pinning_is_drawn_from_the_models() {
 }
 
 #[test]
+fn the_swing_of_a_capacity_is_told() {
+    let options = ["--seeds", "2", "--duration", "3500ms", "--json"];
+    let output = run(&[&["reproduce", "app-stationary"], &options[..]].concat());
+    let report = document(&output);
+    let rows = report["rows"].as_array().expect("rows");
+    for policy in ["app", "app, steady"] {
+        let of = |what: &str| {
+            let name = format!("{policy}: {what}");
+            let row = rows
+                .iter()
+                .find(|row| row["what"].as_str().is_some_and(|what| what.starts_with(&name)));
+            row.and_then(|row| row["ours"].as_f64())
+                .unwrap_or_else(|| panic!("{name}: {rows:?}"))
+        };
+        let (lowest, mean, highest) = (of("lowest capacity"), of("mean capacity"), of("highest capacity"));
+        assert!(lowest <= mean && mean <= highest, "{rows:?}");
+        let misses = of("misses");
+        assert!((0.0..=100.0).contains(&misses), "{rows:?}");
+    }
+    assert!(
+        rows.iter().all(|row| row["interval"].is_number()),
+        "of two seeds: {rows:?}"
+    );
+}
+
+#[test]
 fn a_signal_stops_cleanly() {
     for signal in [Signal::INT, Signal::TERM] {
         let file = "scenarios/best-effort-neighbour.toml";

@@ -406,3 +406,41 @@ fn effects_of_a_stale_pool_are_refused() {
     assert!(refused.is_err());
     assert!(!matches!(world.memory.poll_effect(), Some(Effect::SetBudget { .. })));
 }
+
+/// A working set of 60 pages that goes on to the next 60 after every hundred jobs.
+#[test]
+fn what_a_shift_left_behind_is_unpinned_before_the_next() {
+    const PART: u32 = 60;
+    let mut world = Pinned::new(300, 5 * PART, 900, with_capacity(100));
+    let mut streamed = 0;
+    for part in 0..10 {
+        for _ in 0..100 {
+            let before = world.task_fills;
+            for page in 0..PART {
+                world.touch_task(part % 5 * PART + page);
+            }
+            for page in 0..150 {
+                world.touch_hog(899 - page);
+            }
+            for _ in 0..75 {
+                world.touch_hog(streamed % 450);
+                streamed += 1;
+            }
+            let swap_ins = (world.task_fills - before) as u32;
+            let report = JobReport {
+                missed: swap_ins > PART / 4,
+                swap_ins,
+                ..JobReport::default()
+            };
+            world.end_job(&report);
+        }
+        let (active, inactive) = world.pinned();
+        let mut pinned = active.iter().chain(&inactive);
+        assert!(!active.is_empty(), "part {part}: nothing is pinned");
+        assert!(
+            pinned.all(|page| page / PART == part % 5),
+            "part {part}: {active:?} {inactive:?}"
+        );
+        world.check();
+    }
+}
