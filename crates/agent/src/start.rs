@@ -239,6 +239,10 @@ fn connect(process: &Process, private: Option<i32>) -> Result<&'static Client, F
         }
     }
     result?;
+    if private.is_none() {
+        // Only now: it waits for the server, and the agent thread starts the watcher, which ends that with the server.
+        forget_markers();
+    }
     // SAFETY: touches no memory.
     let pid = unsafe { sys::call5(sys::GETPID, 0, 0, 0, 0, 0) }.unwrap_or(0);
     ANCESTOR.store(u32::try_from(pid).unwrap_or(0), Ordering::Relaxed);
@@ -338,7 +342,6 @@ fn talk(client: &mut Client, session: &mut Session, thread: u32, name: &str, for
         }
         client.descriptors.shared = shared;
         client.descriptors.private = private;
-        forget_markers();
     }
     client.task = session.make(&Request::AddTask {
         reservation: client.reservation,
