@@ -47,6 +47,8 @@ pub enum Happening {
     FaultBegun,
     /// A page fault is over: what it waited for has come.
     FaultEnded,
+    /// The kernel had no room for what happened until now: nothing is known of what the thread does.
+    Lost,
 }
 
 /// One record.
@@ -228,7 +230,10 @@ impl PerCpu {
             let flags = u16::try_from(header >> 32 & 0xffff).unwrap_or(0);
             match u32::try_from(header & 0xffff_ffff).unwrap_or(0) {
                 // id, count, and what all records end with.
-                LOST => lost += self.word(tail + 16),
+                LOST => {
+                    lost += self.word(tail + 16);
+                    records.push(self.record(tail + 24, Happening::Lost));
+                }
                 SAMPLE => {
                     let id = self.word(tail + 8);
                     let meaning = self.meanings.iter().find(|(known, _)| *known == id);

@@ -136,8 +136,19 @@ impl Observer {
                 self.state = State::Blocked;
                 self.finish(time);
             }
+            (Happening::Lost, _) => return self.begin_anew(),
         }
         None
+    }
+
+    /// Records were lost: the job that is open has no end that could be known, and what comes first is no release.
+    fn begin_anew(&mut self) -> Option<ObservedJob> {
+        self.state = State::Ready;
+        self.fault = false;
+        self.in_fault = (0, false);
+        self.next = 0;
+        let (job, open) = self.job.take()?;
+        (!open).then_some(job)
     }
 
     /// The job that was open, or whose period it was, when the thread ended.
@@ -232,7 +243,7 @@ mod tests {
         jobs
     }
 
-    use Happening::{Blocked, FaultBegun, FaultEnded, On, Preempted, Woken};
+    use Happening::{Blocked, FaultBegun, FaultEnded, Lost, On, Preempted, Woken};
 
     #[test]
     fn a_job_runs_from_the_wake_up_to_the_block() {
@@ -316,6 +327,33 @@ mod tests {
         assert_eq!(jobs.len(), 2);
         assert_eq!((jobs[0].periods, jobs[0].late), (3, true));
         assert_eq!((jobs[1].release, jobs[1].late), (2610, false));
+    }
+
+    #[test]
+    fn after_a_loss_jobs_are_found_again() {
+        // The end of a fault was lost, and with it the end of a job.
+        let before = [
+            (1, Blocked),
+            (100, On),
+            (200, Blocked),
+            (1100, On),
+            (1110, FaultBegun),
+            (1120, Blocked),
+        ];
+        let after = [
+            (1900, Lost),
+            (1950, Blocked),
+            (2100, On),
+            (2200, Blocked),
+            (3100, On),
+            (3150, Blocked),
+        ];
+        let jobs = jobs(&[&before[..], &after[..]].concat(), 4000);
+        assert_eq!(
+            jobs.iter().map(|job| job.release).collect::<Vec<_>>(),
+            [100, 2100, 3100]
+        );
+        assert!(jobs.iter().all(|job| job.fault_waits == 0 && !job.late), "{jobs:?}");
     }
 
     #[test]

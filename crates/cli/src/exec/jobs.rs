@@ -24,7 +24,7 @@ use crate::status::Failure;
 
 /// How often the kernel's records are looked at, at most and at least.
 const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_millis(20);
+const LONGEST: Duration = Duration::from_millis(5);
 
 /// A periodic thread whose jobs are to be written down.
 #[derive(Debug)]
