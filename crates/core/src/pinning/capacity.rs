@@ -6,7 +6,8 @@ use crate::units::PageCount;
 
 /// The capacity from the next period on. `C` and `C'` of the paper are `capacity` and the result.
 ///
-/// `pinned`: how many pages are in the pool. Shrinking rounds down, so that a capacity of few pages shrinks too; with β = 1 it never does.
+/// `pinned`: how many pages are in the pool. Shrinking rounds down, so that a capacity of few pages shrinks too; with
+/// β = 1 it never does.
 pub(crate) fn adjust(
     capacity: PageCount,
     pinned: PageCount,
