@@ -103,16 +103,35 @@ impl Userfault {
     ///
     /// # Errors
     /// The kernel's refusal; `INVAL` before the handshake.
-    pub fn read_messages(&self, most: usize, mut each: impl FnMut(Message)) -> Result<usize, Errno> {
+    pub fn read_messages(&self, most: usize, each: impl FnMut(Message)) -> Result<usize, Errno> {
+        let read = |wanted: &mut [u8]| {
+            let nowhere = u64::MAX;
+            let mut parts = [IoSliceMut::new(wanted)];
+            match rustix::io::preadv2(&self.fd, &mut parts, nowhere, ReadWriteFlags::NOWAIT) {
+                Err(Errno::OPNOTSUPP) => rustix::io::read(&self.fd, wanted),
+                read => read,
+            }
+        };
+        Self::messages(most, read, each)
+    }
+
+    /// As [`read_messages`](Self::read_messages), and where there is none waits for one, if the descriptor's flags say
+    /// so: for descriptors that nobody shares.
+    ///
+    /// # Errors
+    /// As [`read_messages`](Self::read_messages).
+    pub fn await_messages(&self, most: usize, each: impl FnMut(Message)) -> Result<usize, Errno> {
+        Self::messages(most, |wanted| rustix::io::read(&self.fd, wanted), each)
+    }
+
+    fn messages(
+        most: usize,
+        read: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
+        mut each: impl FnMut(Message),
+    ) -> Result<usize, Errno> {
         let mut buffer = [0; MESSAGE * BATCH];
         let wanted = buffer.get_mut(..most.clamp(1, BATCH) * MESSAGE).unwrap_or_default();
-        let nowhere = u64::MAX;
-        let mut parts = [IoSliceMut::new(wanted)];
-        let read = match rustix::io::preadv2(&self.fd, &mut parts, nowhere, ReadWriteFlags::NOWAIT) {
-            Err(Errno::OPNOTSUPP) => rustix::io::read(&self.fd, wanted),
-            read => read,
-        };
-        let read = match read {
+        let read = match read(wanted) {
             Ok(read) => read,
             Err(Errno::AGAIN | Errno::INTR) => 0,
             Err(errno) => return Err(errno),

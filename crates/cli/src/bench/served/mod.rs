@@ -57,7 +57,7 @@ impl Bare {
     /// The page of a message; none for messages of other things.
     fn faulted(&self) -> Result<Option<usize>, Failure> {
         let mut page = None;
-        let read = self.userfault.read_messages(1, |message| {
+        let read = self.userfault.await_messages(1, |message| {
             if let Message::Fault { address, .. } = message {
                 page = usize::try_from(address).ok();
             }
