@@ -2,7 +2,9 @@
 
 use freehold_client::Question;
 use freehold_scenario::results::{Align, TextTable};
-use freehold_server::document::{ClientStatus, ObjectStatus, PinnedPoolStatus, ReservationStatus, StatusDocument};
+use freehold_server::document::{
+    ClientStatus, ObjectStatus, PinnedPoolStatus, ReservationStatus, StatusDocument, TaskStatus,
+};
 
 use crate::connect::{self, Where};
 use crate::output;
@@ -144,7 +146,15 @@ fn reservations(rows: &[ReservationStatus]) -> TextTable {
     table
 }
 
-fn pools(rows: &[PinnedPoolStatus]) -> TextTable {
+/// Where a task's frames are from: its reservation, or its pinned page pool, or the pool of all.
+pub(crate) fn home(task: &TaskStatus) -> String {
+    let pinned = || task.pinned_pool.as_ref().map(|name| format!("{name} (pinned)"));
+    let home = task.reservation.clone().or_else(pinned);
+    home.unwrap_or_else(|| "(pool)".to_owned())
+}
+
+/// Pinned page pools.
+pub(crate) fn pools(rows: &[PinnedPoolStatus]) -> TextTable {
     let names = [
         "capacity",
         "pinned",
@@ -232,11 +242,10 @@ fn tasks(rows: &[ClientStatus]) -> TextTable {
     let mut table = TextTable::new(&columns);
     for client in rows {
         for row in &client.tasks {
-            let reservation = row.reservation.clone().unwrap_or_else(|| "(pool)".to_owned());
             let mut cells = vec![
                 row.name.clone(),
                 client.pid.to_string(),
-                reservation,
+                home(row),
                 row.urgency.to_string(),
             ];
             let faults = [

@@ -174,6 +174,7 @@ fn frame(seen: &Seen, before: Option<&Seen>) -> Vec<String> {
             "reservations (# active, + inactive, L locked, . free):",
             reservations(&status.reservations),
         ),
+        ("pinned page pools (pages):", show::pools(&status.pinned_pools)),
         ("tasks (a second):", tasks(seen, before)),
         ("who shares what (owned/listed):", shared(status)),
     ];
@@ -269,7 +270,7 @@ fn tasks(seen: &Seen, before: Option<&Seen>) -> TextTable {
             table.row([
                 task.name.clone(),
                 client.pid.to_string(),
-                task.reservation.clone().unwrap_or_else(|| "(pool)".to_owned()),
+                show::home(task),
                 rate(0),
                 rate(1),
                 rate(2),

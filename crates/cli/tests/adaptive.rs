@@ -168,6 +168,11 @@ fn a_periodic_program_beside_a_hog_gets_pages_by_its_jobs() {
         "{explained}"
     );
     assert!(explained.contains("pinning: pinned page pool steady"), "{explained}");
+    let top = common::freehold(&["top", "--once", "--socket"])
+        .arg(server.socket())
+        .output();
+    let top = String::from_utf8_lossy(&top.expect("freehold").stdout).into_owned();
+    assert!(top.contains("pinned page pools") && top.contains("(pinned)"), "{top}");
     let metrics = metrics(&server);
     for name in [
         "capacity_pages",
