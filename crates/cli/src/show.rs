@@ -3,7 +3,7 @@
 use freehold_client::Question;
 use freehold_scenario::results::{Align, TextTable};
 use freehold_server::document::{
-    ClientStatus, ObjectStatus, PinnedPoolStatus, ReservationStatus, StatusDocument, TaskStatus,
+    ClientStatus, MemberStatus, ObjectStatus, PinnedPoolStatus, ReservationStatus, StatusDocument, TaskStatus,
 };
 
 use crate::connect::{self, Where};
@@ -130,20 +130,21 @@ fn reservations(rows: &[ReservationStatus]) -> TextTable {
     columns.push(("tasks", LEFT));
     let mut table = TextTable::new(&columns);
     for row in rows {
-        let members = row
-            .members
-            .iter()
-            .map(|member| format!("{} ({})", member.task, member.pid));
-        let members: Vec<String> = members.collect();
         let mut cells = vec![row.name.clone(), row.kind.clone()];
         let numbers = [row.capacity, row.active, row.inactive, row.locked, row.free];
         cells.extend(numbers.map(|number| number.to_string()));
         let numbers = [row.owned, row.conserved, row.borrowed, row.held];
         cells.extend(numbers.map(|number| number.to_string()));
-        cells.push(members.join(", "));
+        cells.push(members(&row.members));
         table.row(cells);
     }
     table
+}
+
+/// Tasks with their processes.
+fn members(rows: &[MemberStatus]) -> String {
+    let one = |member: &MemberStatus| format!("{} ({})", member.task, member.pid);
+    rows.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// Where a task's frames are from: its reservation, or its pinned page pool, or the pool of all.
@@ -171,18 +172,13 @@ pub(crate) fn pools(rows: &[PinnedPoolStatus]) -> TextTable {
     columns.push(("tasks", LEFT));
     let mut table = TextTable::new(&columns);
     for row in rows {
-        let members = row
-            .members
-            .iter()
-            .map(|member| format!("{} ({})", member.task, member.pid));
-        let members: Vec<String> = members.collect();
         let mut cells = vec![row.name.clone(), row.policy.clone()];
         cells.extend([row.capacity, row.pinned, row.peak].map(|number| number.to_string()));
         cells.extend([row.budget_ns, row.swap_budget_ns].map(output::human_time));
         let rules = &row.capacity_rules;
         let numbers = [row.jobs, row.misses, rules.grown + rules.at_limit, rules.shrunk];
         cells.extend(numbers.map(|number| number.to_string()));
-        cells.push(members.join(", "));
+        cells.push(members(&row.members));
         table.row(cells);
     }
     table
