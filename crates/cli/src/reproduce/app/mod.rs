@@ -247,8 +247,9 @@ fn own_all(text: &str, task: &str) -> String {
     format!("{before}{cold}{after}")
 }
 
+/// Not a number of nothing: no claim holds of that.
 fn percent(part: u64, whole: u64) -> f64 {
-    number(part) * 100.0 / number(whole.max(1))
+    number(part) * 100.0 / number(whole)
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts of jobs and pages are far below 2^53")]
