@@ -36,7 +36,7 @@ pub struct PoolSettings {
     pub unpinned: Unpinned,
     /// Only the memory's share of a miss's delay grows the pool.
     pub memory_share: bool,
-    /// The pool shrinks only where the slack pays for it.
+    /// The pool shrinks in single steps that a miss takes back.
     pub steady: bool,
 }
 

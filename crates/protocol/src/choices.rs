@@ -68,8 +68,23 @@ choice! {
         Held = 4,
         /// Missed and swapped in, but memory had no part in the delay.
         NotMemory = 5,
-        /// The slack does not pay for what shrinking may cost.
+        /// It is too early to shrink, or the job left too little for what that may cost.
         Steady = 6,
+    }
+}
+
+impl CapacityRule {
+    /// What documents and logs call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Grown => "grown",
+            Self::AtLimit => "at-limit",
+            Self::Shrunk => "shrunk",
+            Self::Held => "held",
+            Self::NotMemory => "not-memory",
+            Self::Steady => "steady",
+        }
     }
 }
 
@@ -86,6 +101,20 @@ choice! {
         Held = 4,
         /// The pool has none.
         Off = 5,
+    }
+}
+
+impl SwapBudgetRule {
+    /// What documents and logs call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Raised => "raised",
+            Self::AtLimit => "at-limit",
+            Self::Lowered => "lowered",
+            Self::Held => "held",
+            Self::Off => "off",
+        }
     }
 }
 

@@ -307,7 +307,7 @@ messages! {
             unpinned: Unpinned,
             /// Only the memory's share of a miss's delay grows the pool.
             memory_share: bool,
-            /// The pool shrinks only where the slack pays for it.
+            /// The pool shrinks in single steps that a miss takes back.
             steady: bool,
         },
         /// A job of the program whose pages a pinned page pool pins has ended. Times are nanoseconds, and claims.

@@ -89,7 +89,7 @@ pub struct AppSpec {
     pub unpinned: Unpinned,
     /// Only the memory share of a late job's delay grows the pool. Off is the paper's algorithm.
     pub memory_share: bool,
-    /// Shrink only where the slack pays for the swap-ins it may cause. Off is the paper's algorithm.
+    /// Shrink in single steps that a miss takes back. Off is the paper's algorithm.
     pub steady: bool,
     /// Pages brought back in before each release, at most; 0 is off.
     pub restore: u32,
@@ -129,7 +129,7 @@ pub struct AppSettings {
     pub unpinned: Unpinned,
     /// Only the memory share of a late job's delay grows the pool.
     pub memory_share: bool,
-    /// Shrink only where the slack pays for it.
+    /// Shrink in single steps that a miss takes back.
     pub steady: bool,
     /// Pages brought back in before each release, at most; 0 is off.
     pub restore: u32,

@@ -105,7 +105,7 @@ pub struct JobCounts {
     pub held: u64,
     /// Capacity: memory had no part in the miss.
     pub not_memory: u64,
-    /// Capacity: the slack does not pay for shrinking.
+    /// Capacity: too early to shrink, or too little left for what that may cost.
     pub steady: u64,
     /// Swap budget: raised.
     pub budget_raised: u64,

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use freehold_client::{
-    CapacityRule, EndedJob, Judgement, PinnedPool, PinningPolicy, PoolSettings, SwapBudgetRule, Unpinned,
-};
+use freehold_client::{EndedJob, Judgement, PinnedPool, PinningPolicy, PoolSettings, SwapBudgetRule, Unpinned};
 use freehold_core::units::FrameCount;
 use freehold_linux::sched::{self, Deadline, DeadlineFlags, Policy, set_policy};
 use freehold_linux::{ThreadId, tick};
@@ -54,7 +52,7 @@ pub(super) struct Options {
     /// Only memory's share of a late job's delay grows the pool (beyond the paper)
     #[arg(long, requires = "adaptive")]
     memory_share: bool,
-    /// The pool shrinks only where the slack pays for it (beyond the paper)
+    /// The pool shrinks in single steps that a miss takes back (beyond the paper)
     #[arg(long, requires = "adaptive")]
     steady: bool,
 }
@@ -249,10 +247,10 @@ impl Pinned {
         self.give(&judgement);
         let row = Row {
             capacity_pages: judgement.capacity,
-            capacity_rule: capacity_rule(judgement.capacity_rule),
+            capacity_rule: judgement.capacity_rule.name(),
             pinned_pages: judgement.pinned,
             swap_budget_ns: nanos(judgement.swap_budget),
-            swap_budget_rule: swap_budget_rule(judgement.swap_budget_rule),
+            swap_budget_rule: judgement.swap_budget_rule.name(),
             budget_ns: self.not_given.is_none().then(|| nanos(self.given)),
         };
         self.counts.judged += 1;
@@ -336,27 +334,6 @@ pub(super) fn class_name(policy: Policy) -> String {
         Policy::Fifo { priority } => format!("SCHED_FIFO, priority {priority}"),
         Policy::Deadline(_) => "SCHED_DEADLINE".to_owned(),
         Policy::Unused(number) => format!("scheduling policy {number}"),
-    }
-}
-
-fn capacity_rule(rule: CapacityRule) -> &'static str {
-    match rule {
-        CapacityRule::Grown => "grown",
-        CapacityRule::AtLimit => "at-limit",
-        CapacityRule::Shrunk => "shrunk",
-        CapacityRule::Held => "held",
-        CapacityRule::NotMemory => "not-memory",
-        CapacityRule::Steady => "steady",
-    }
-}
-
-fn swap_budget_rule(rule: SwapBudgetRule) -> &'static str {
-    match rule {
-        SwapBudgetRule::Raised => "raised",
-        SwapBudgetRule::AtLimit => "at-limit",
-        SwapBudgetRule::Lowered => "lowered",
-        SwapBudgetRule::Held => "held",
-        SwapBudgetRule::Off => "off",
     }
 }
 

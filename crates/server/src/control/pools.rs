@@ -90,8 +90,8 @@ impl Session {
             swap_ins = job.swap_ins,
             used = share(job.running, settings.budget),
             budget_ns = settings.budget.get().saturating_add(judgement.swap_budget.get()),
-            capacity_rule = rule_name(judgement.capacity_rule),
-            swap_budget_rule = budget_rule_name(judgement.swap_budget_rule),
+            capacity_rule = capacity_rule(judgement.capacity_rule).name(),
+            swap_budget_rule = swap_budget_rule(judgement.swap_budget_rule).name(),
             delay_ns = job.delay.get(),
             memory_delay_ns = job.memory_delay.get(),
             "job judged"
@@ -105,26 +105,26 @@ fn share(running: Duration, budget: Duration) -> f64 {
     running.get() as f64 / budget.get().max(1) as f64
 }
 
-/// What a rule is called in documents and logs.
-pub(crate) const fn rule_name(rule: CapacityRule) -> &'static str {
+/// The core's rule in the protocol's words.
+pub(crate) const fn capacity_rule(rule: CapacityRule) -> message::CapacityRule {
     match rule {
-        CapacityRule::Grown => "grown",
-        CapacityRule::AtLimit => "at-limit",
-        CapacityRule::Shrunk => "shrunk",
-        CapacityRule::Held => "held",
-        CapacityRule::NotMemory => "not-memory",
-        CapacityRule::Steady => "steady",
+        CapacityRule::Grown => message::CapacityRule::Grown,
+        CapacityRule::AtLimit => message::CapacityRule::AtLimit,
+        CapacityRule::Shrunk => message::CapacityRule::Shrunk,
+        CapacityRule::Held => message::CapacityRule::Held,
+        CapacityRule::NotMemory => message::CapacityRule::NotMemory,
+        CapacityRule::Steady => message::CapacityRule::Steady,
     }
 }
 
-/// What a rule is called in documents and logs.
-pub(crate) const fn budget_rule_name(rule: SwapBudgetRule) -> &'static str {
+/// The core's rule in the protocol's words.
+pub(crate) const fn swap_budget_rule(rule: SwapBudgetRule) -> message::SwapBudgetRule {
     match rule {
-        SwapBudgetRule::Raised => "raised",
-        SwapBudgetRule::AtLimit => "at-limit",
-        SwapBudgetRule::Lowered => "lowered",
-        SwapBudgetRule::Held => "held",
-        SwapBudgetRule::Off => "off",
+        SwapBudgetRule::Raised => message::SwapBudgetRule::Raised,
+        SwapBudgetRule::AtLimit => message::SwapBudgetRule::AtLimit,
+        SwapBudgetRule::Lowered => message::SwapBudgetRule::Lowered,
+        SwapBudgetRule::Held => message::SwapBudgetRule::Held,
+        SwapBudgetRule::Off => message::SwapBudgetRule::Off,
     }
 }
 
@@ -133,22 +133,9 @@ pub(super) fn judged(job: &JudgedJob) -> Answer<'static> {
     let judgement = &job.judgement;
     Answer::Judged {
         capacity: judgement.capacity.get(),
-        capacity_rule: match judgement.capacity_rule {
-            CapacityRule::Grown => message::CapacityRule::Grown,
-            CapacityRule::AtLimit => message::CapacityRule::AtLimit,
-            CapacityRule::Shrunk => message::CapacityRule::Shrunk,
-            CapacityRule::Held => message::CapacityRule::Held,
-            CapacityRule::NotMemory => message::CapacityRule::NotMemory,
-            CapacityRule::Steady => message::CapacityRule::Steady,
-        },
+        capacity_rule: capacity_rule(judgement.capacity_rule),
         swap_budget: judgement.swap_budget.get(),
-        swap_budget_rule: match judgement.swap_budget_rule {
-            SwapBudgetRule::Raised => message::SwapBudgetRule::Raised,
-            SwapBudgetRule::AtLimit => message::SwapBudgetRule::AtLimit,
-            SwapBudgetRule::Lowered => message::SwapBudgetRule::Lowered,
-            SwapBudgetRule::Held => message::SwapBudgetRule::Held,
-            SwapBudgetRule::Off => message::SwapBudgetRule::Off,
-        },
+        swap_budget_rule: swap_budget_rule(judgement.swap_budget_rule),
         pinned: job.pinned.get(),
     }
 }

@@ -1,7 +1,7 @@
 //! Pinned page pools in documents.
 
 use super::metrics::Page;
-use crate::control::pools::{budget_rule_name, rule_name};
+use crate::control::pools::{capacity_rule, swap_budget_rule};
 use crate::view::{EngineView, PinnedPoolRow};
 use freehold_core::id::PinnedPoolId;
 use freehold_core::pinning::{JobReport, Judgement, PinningPolicy};
@@ -82,7 +82,7 @@ pub struct CapacityRules {
     pub held: u64,
     /// Memory had no part in the miss.
     pub not_memory: u64,
-    /// The slack does not pay for shrinking.
+    /// Too early to shrink, or too little left for what that may cost.
     pub steady: u64,
 }
 
@@ -210,8 +210,8 @@ fn job(job: &JobReport, judgement: &Judgement) -> JobStatus {
         remaining_ns: job.remaining.get(),
         swap_ins: u64::from(job.swap_ins),
         swap_time_ns: job.swap_time.get(),
-        capacity_rule: rule_name(judgement.capacity_rule).to_owned(),
-        swap_budget_rule: budget_rule_name(judgement.swap_budget_rule).to_owned(),
+        capacity_rule: capacity_rule(judgement.capacity_rule).name().to_owned(),
+        swap_budget_rule: swap_budget_rule(judgement.swap_budget_rule).name().to_owned(),
     }
 }
 
