@@ -177,14 +177,7 @@ impl Session {
         let expected = (engine == Engine::Live).then(|| Duration::from_nanos(scenario.duration.get()));
         let _progress = Progress::start(&format!("running {} ({engine})", scenario.name), expected);
         match engine {
-            Engine::Sim => {
-                let options = freehold_sim::Options {
-                    check_every: CHECK_EVERY,
-                    recording: self.recording.then_some(SIMULATED),
-                    ..freehold_sim::Options::default()
-                };
-                simulate_with(scenario, options, &self.stop)
-            }
+            Engine::Sim => simulate_with(scenario, simulated(self.recording), &self.stop),
             Engine::Live => live(scenario, &self.arguments, self.recording, &self.stop),
         }
     }
@@ -201,18 +194,13 @@ impl Session {
         recording: bool,
     ) -> Result<Vec<Outcome>, Failure> {
         let _progress = Progress::start(&format!("running {shown}, {} times (sim)", scenarios.len()), None);
-        let options = freehold_sim::Options {
-            check_every: CHECK_EVERY,
-            recording: recording.then_some(SIMULATED),
-            ..freehold_sim::Options::default()
-        };
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(scenario) = scenarios.get(at) else { return done };
-                done.push((at, simulate_with(scenario, options.clone(), &self.stop)));
+                done.push((at, simulate_with(scenario, simulated(recording), &self.stop)));
             }
         };
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -229,6 +217,15 @@ impl Session {
         });
         outcomes.sort_by_key(|(at, _)| *at);
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+}
+
+/// How the simulator is run here.
+fn simulated(recording: bool) -> freehold_sim::Options {
+    freehold_sim::Options {
+        check_every: CHECK_EVERY,
+        recording: recording.then_some(SIMULATED),
+        ..freehold_sim::Options::default()
     }
 }
 

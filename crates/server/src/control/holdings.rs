@@ -55,8 +55,7 @@ impl Session {
     /// Whether one reservation or pinned page pool more can be held.
     pub(super) fn may_hold(&self) -> Result<(), Refused> {
         if self.memberships.is_full() {
-            let what = "reservations and pinned page pools of one connection";
-            return Err(Refused::limit(what, session::MEMBERSHIPS as u64));
+            return Err(too_many());
         }
         Ok(())
     }
@@ -69,12 +68,11 @@ impl Session {
         frames: u32,
         ticket: Ticket,
     ) -> Result<Reply, Refused> {
-        let full = self.may_hold();
         match self.memberships.insert(id) {
             Ok(handle) => Ok(Reply::Reserved { handle, frames, ticket }),
             Err(id) => {
                 world.let_go(id);
-                full.map(|()| Reply::Done(Vec::new()))
+                Err(too_many())
             }
         }
     }
@@ -202,4 +200,9 @@ impl Session {
             descriptor,
         })
     }
+}
+
+fn too_many() -> Refused {
+    let what = "reservations and pinned page pools of one connection";
+    Refused::limit(what, session::MEMBERSHIPS as u64)
 }
