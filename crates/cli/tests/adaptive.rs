@@ -5,15 +5,14 @@ mod common;
 #[path = "common/campaign.rs"]
 mod server;
 
-use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use freehold_client::{EndedJob, Observer, Options, PinningPolicy, PoolSettings, Unpinned};
 use rustix::process::Signal;
 use serde_json::Value;
-use server::Server;
+use server::{Managed, Server};
 
 /// No wait of a test takes longer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -50,36 +49,8 @@ fn allowed(server: &Server) -> bool {
 }
 
 /// A program in a pinned page pool.
-struct Periodic {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-}
-
-impl Periodic {
-    fn start(server: &Server, options: &[&str], program: &Path, words: &[&str]) -> Self {
-        let mut command = exec(server, &PERIODIC);
-        command.args(options).arg("--").arg(program).args(words);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().expect("freehold");
-        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let mut started = Self { child, lines };
-        started.expect_line("ready");
-        started
-    }
-
-    fn expect_line(&mut self, expected: &str) {
-        let line = self.lines.next().map(|line| line.expect("a line"));
-        assert_eq!(line.as_deref(), Some(expected));
-    }
-
-    /// Ends its input, and waits.
-    fn end(mut self) -> Output {
-        drop(self.child.stdin.take());
-        self.child.wait_with_output().expect("a child")
-    }
+fn start(server: &Server, options: &[&str], program: &Path, words: &[&str]) -> Managed {
+    server.exec_with(&[&PERIODIC[..], options].concat(), program, words)
 }
 
 fn number(value: &Value, key: &str) -> u64 {
@@ -155,7 +126,7 @@ fn a_periodic_program_beside_a_hog_gets_pages_by_its_jobs() {
     let _hog = server.exec(None, &hog, &["60", "1"]);
     let rows = file("report");
     let options = ["--capacity", "16MiB", "--report-jobs", rows.to_str().expect("a path")];
-    let mut program = Periodic::start(&server, &options, &steady, &["4", "100", "40000"]);
+    let mut program = start(&server, &options, &steady, &["4", "100", "40000"]);
     let mut explained = String::new();
     wait("no page was pinned", || {
         let pool = pools(&server).pop().expect("the pool");
@@ -190,9 +161,8 @@ fn a_periodic_program_beside_a_hog_gets_pages_by_its_jobs() {
     check(&pool);
     assert!(number(&pool, "jobs") > 0);
     assert_ne!(number(&pool, "capacity"), 4096, "judgements move it: {pool}");
-    let output = program.end();
-    assert!(output.status.success(), "{}", errors(&output));
-    assert!(errors(&output).contains(" judged, at last "), "{}", errors(&output));
+    let (status, _, errors) = program.rest();
+    assert!(status.success() && errors.contains(" judged, at last "), "{errors}");
     let (rows, last) = report(&rows);
     let judged = rows.iter().filter(|row| row["judgement"].is_object());
     assert_eq!(judged.count() as u64, number(&last, "judgements"));
@@ -228,14 +198,14 @@ fn whoever_is_killed_leaves_no_pool() {
     let steady = compiled("steady");
     let words = ["4", "100000", "40000"];
     // The program: exec ends, and the pool with it.
-    let program = Periodic::start(&server, &[], &steady, &words);
+    let mut program = start(&server, &[], &steady, &words);
     assert_eq!(pools(&server).len(), 1);
     kill(number(&server.clients("steady")[0], "pid"));
-    let output = program.end();
-    assert!(!output.status.success());
+    let (status, ..) = program.rest();
+    assert!(!status.success());
     expect_nothing_left(&server);
     // The command: the program goes on in its pool, and nobody judges its jobs any more.
-    let mut program = Periodic::start(&server, &[], &steady, &words);
+    let mut program = start(&server, &[], &steady, &words);
     program.child.kill().expect("a child");
     let client = server.clients("steady").pop().expect("it goes on");
     assert_eq!(client["tasks"][0]["pinned_pool"], pools(&server)[0]["name"]);
@@ -251,15 +221,13 @@ fn where_no_budget_is_enforced_that_is_said() {
         return;
     }
     let steady = compiled("steady");
-    let program = Periodic::start(&server, &["--class", "none"], &steady, &["1", "5", "40000"]);
+    let mut program = start(&server, &["--class", "none"], &steady, &["1", "5", "40000"]);
     let pool = pools(&server).pop().expect("the pool");
     assert_eq!(pool["policy"], "app-no-budget", "{pool}");
-    let output = program.end();
-    assert!(output.status.success(), "{}", errors(&output));
+    let (status, _, said) = program.rest();
     assert!(
-        errors(&output).contains("nobody enforces its budget"),
-        "{}",
-        errors(&output)
+        status.success() && said.contains("nobody enforces its budget"),
+        "{said}"
     );
     let output = run(&server, &[&PERIODIC[..], &["--", "sleep", "0.2"]].concat());
     assert!(

@@ -51,11 +51,14 @@ impl Server {
 
     /// Starts a program under the server, and waits until it says that it is ready.
     pub(crate) fn exec(&self, reserve: Option<&str>, program: &Path, words: &[&str]) -> Managed {
+        let options: Vec<&str> = reserve.into_iter().flat_map(|size| ["--reserve", size]).collect();
+        self.exec_with(&options, program, words)
+    }
+
+    /// As [`exec`](Self::exec), with any options of the command.
+    pub(crate) fn exec_with(&self, options: &[&str], program: &Path, words: &[&str]) -> Managed {
         let mut command = freehold();
-        command.arg("exec").arg("--socket").arg(self.socket());
-        if let Some(size) = reserve {
-            command.args(["--reserve", size]);
-        }
+        command.arg("exec").arg("--socket").arg(self.socket()).args(options);
         command.arg("--").arg(program).args(words);
         command
             .stdin(Stdio::piped())
