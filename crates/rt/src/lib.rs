@@ -6,6 +6,7 @@
 //! ([`Work::delays`](runner::Work::delays)).
 #![deny(unsafe_code)]
 
+pub mod budget;
 pub mod class;
 pub mod job;
 pub mod observed;
@@ -13,4 +14,5 @@ pub mod pacer;
 pub mod record;
 pub mod runner;
 pub mod stop;
+pub mod telling;
 pub mod timing;

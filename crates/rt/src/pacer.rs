@@ -92,23 +92,9 @@ impl Pacer {
     /// Ends the job under way, if there is one; `done` is whether it ran to its end.
     pub fn end(&mut self, done: bool, delays: &Delays) -> Option<Job> {
         let finish = clock::now();
-        let Open {
-            release,
-            start,
-            cpu,
-            delays: before_delays,
-        } = self.open.take()?;
-        let cpu = clock::thread_cpu_time().saturating_sub(cpu);
-        let ran = finish.saturating_since(start);
-        let own = Split::of(ran, cpu, &delays.since(&before_delays));
-        let waited = start.saturating_since(release);
-        let before = self.before_start(release, waited);
-        let course = Course {
-            waited,
-            before,
-            ran,
-            own,
-        };
+        let open = self.open.take()?;
+        let (course, cpu) = self.course(&open, finish, delays);
+        let Open { release, start, .. } = open;
         self.previous = Some((finish, course));
         let finished = done && finish <= self.timing.end;
         // At the end of the run an open job is late if its deadline has come; it is judged by that end.
@@ -123,6 +109,53 @@ impl Pacer {
             split: course.first(judged.saturating_since(release)),
             late: self.is_late(release, judged, finished),
         })
+    }
+
+    /// A job that was released and has not ended, as it stands now: the one under way, or one that waits behind it.
+    #[must_use]
+    pub fn unfinished(&self, number: u64, delays: &Delays) -> Option<Job> {
+        let now = clock::now();
+        let open = self.open.as_ref()?;
+        let (course, cpu) = self.course(open, now, delays);
+        let under_way = number.checked_add(1)? == self.number;
+        let (release, start, split, cpu) = if under_way {
+            (
+                open.release,
+                open.start,
+                course.first(now.saturating_since(open.release)),
+                cpu,
+            )
+        } else if number >= self.number {
+            let release = self.timing.release(number).filter(|&release| release <= now)?;
+            let split = course.passed_on(now.saturating_since(release));
+            (release, release, split, Duration::ZERO)
+        } else {
+            return None;
+        };
+        Some(Job {
+            number,
+            release: release.as_nanos(),
+            start: start.as_nanos(),
+            finish: now.as_nanos(),
+            finished: false,
+            cpu,
+            split,
+            late: self.is_late(release, now, false),
+        })
+    }
+
+    /// What a job under way has come to by `now`, and its CPU time.
+    fn course(&self, open: &Open, now: MonotonicTime, delays: &Delays) -> (Course, Duration) {
+        let cpu = clock::thread_cpu_time().saturating_sub(open.cpu);
+        let ran = now.saturating_since(open.start);
+        let waited = open.start.saturating_since(open.release);
+        let course = Course {
+            waited,
+            before: self.before_start(open.release, waited),
+            ran,
+            own: Split::of(ran, cpu, &delays.since(&open.delays)),
+        };
+        (course, cpu)
     }
 
     /// Jobs released while a late one ran, and never begun, are late too once their deadline has come.

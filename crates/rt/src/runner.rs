@@ -10,8 +10,9 @@ use crate::timing::Timing;
 
 /// What a task does.
 pub trait Work {
-    /// One job. It looks at the stop flag now and then, and breaks off when that is raised.
-    fn job(&mut self, number: u64) -> ControlFlow<()>;
+    /// One job. It looks at the stop flag now and then, and breaks off when that is raised. `pacer` knows what has been
+    /// released meanwhile.
+    fn job(&mut self, number: u64, pacer: &Pacer) -> ControlFlow<()>;
 
     /// What memory has cost the calling thread so far.
     fn delays(&self) -> Delays;
@@ -25,7 +26,7 @@ pub trait Work {
 pub fn run(timing: &Timing, stop: &StopFlag, work: &mut impl Work, record: &mut Record) {
     let mut pacer = Pacer::new(*timing);
     while let Some(number) = pacer.next(stop, || work.delays()) {
-        let flow = work.job(number);
+        let flow = work.job(number, &pacer);
         let Some(job) = pacer.end(flow.is_continue(), &work.delays()) else {
             break;
         };

@@ -7,6 +7,7 @@ use std::time::Duration;
 use freehold_linux::clock::{self, MonotonicTime};
 use freehold_rt::class::{Class, ClassError};
 use freehold_rt::job::{Delays, Split};
+use freehold_rt::pacer::Pacer;
 use freehold_rt::record::Record;
 use freehold_rt::runner::{self, Work};
 use freehold_rt::stop::StopFlag;
@@ -19,7 +20,7 @@ struct Sleeper {
 }
 
 impl Work for Sleeper {
-    fn job(&mut self, number: u64) -> ControlFlow<()> {
+    fn job(&mut self, number: u64, _: &Pacer) -> ControlFlow<()> {
         assert_eq!(number, self.jobs, "jobs are done in order, none left out");
         self.jobs += 1;
         let nap = usize::try_from(number)

@@ -14,6 +14,7 @@ use freehold_linux::{PAGE_SIZE, bare, clock, memory, sched};
 use freehold_pager::{Bound, MappedRegion, Pager};
 use freehold_rt::class::Class;
 use freehold_rt::job::{Delays, Job};
+use freehold_rt::pacer::Pacer;
 use freehold_rt::record::Record;
 use freehold_rt::runner::{self, Work};
 use freehold_rt::stop::StopFlag;
@@ -332,7 +333,7 @@ impl<M: Memory> Touching<M> {
 }
 
 impl<M: Memory> Work for Touching<M> {
-    fn job(&mut self, _number: u64) -> ControlFlow<()> {
+    fn job(&mut self, _number: u64, _: &Pacer) -> ControlFlow<()> {
         match self.touch() {
             Ok(()) => ControlFlow::Continue(()),
             Err(failure) => {
