@@ -14,6 +14,7 @@ mod admission;
 mod document;
 mod emit;
 mod error;
+mod judgements;
 mod model;
 mod pinning;
 pub mod plan;
@@ -27,6 +28,7 @@ mod wait;
 pub use access::{Access, AccessGenerator, ComputeSpread, Run};
 pub use document::Document;
 pub use error::{Error, Place, Warning};
+pub use judgements::Judgements;
 pub use model::{
     AccessStep, Class, Costs, Faults, PageRange, Pattern, Region, RegionIndex, RegionKind, RegionUse, Reservation,
     ReservationIndex, ReservationKind, Scenario, Sharing, StoreConfig, StoreKind, Task, TaskIndex, TraceEntry,

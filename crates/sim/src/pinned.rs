@@ -3,7 +3,8 @@
 use freehold_core::effect::Resolution;
 use freehold_core::pinning::{JobReport, Judgement, PinnedPoolView};
 use freehold_core::units::Duration;
-use freehold_scenario::recording::{PinningSpan, keep};
+use freehold_scenario::Judgements;
+use freehold_scenario::recording::PinningSpan;
 use freehold_scenario::results::{Delays, TaskResult};
 
 use crate::world::FaultEnd;
@@ -28,29 +29,14 @@ pub(crate) struct Pinned {
     swap_delay: u64,
     /// The access under way has waited since then, at this CPU time.
     waits_since: Option<(u64, u64)>,
-    reports: u64,
-    pinned_sum: u64,
-    swap_ins_max: u64,
-    record: Option<Record>,
-}
-
-#[derive(Debug)]
-struct Record {
-    list: Vec<PinningSpan>,
-    room: usize,
-    lost: u64,
+    judgements: Judgements,
 }
 
 impl Pinned {
     /// `room`: judgements to record, if any are wanted.
     pub(crate) fn new(room: Option<usize>) -> Self {
-        let record = room.map(|room| Record {
-            list: Vec::new(),
-            room,
-            lost: 0,
-        });
         Self {
-            record,
+            judgements: Judgements::new(room),
             ..Self::default()
         }
     }
@@ -96,48 +82,18 @@ impl Pinned {
 
     /// What the core made of a report.
     pub(crate) fn judged(&mut self, now: u64, report: &JobReport, judgement: &Judgement, view: &PinnedPoolView) {
-        let pinned = pages(view);
-        self.reports += 1;
-        self.pinned_sum += pinned;
-        self.swap_ins_max = self.swap_ins_max.max(u64::from(report.swap_ins));
-        if let Some(record) = &mut self.record {
-            let span = PinningSpan {
-                at_ns: now,
-                missed: report.missed,
-                running_ns: report.running.get(),
-                swap_ins: u64::from(report.swap_ins),
-                swap_time_ns: report.swap_time.get(),
-                delay_ns: report.delay.get(),
-                memory_delay_ns: report.memory_delay.get(),
-                pinned,
-                capacity: u64::from(judgement.capacity.get()),
-                capacity_rule: judgement.capacity_rule,
-                swap_budget_ns: judgement.swap_budget.get(),
-                swap_budget_rule: judgement.swap_budget_rule,
-            };
-            keep(&mut record.list, record.room, &mut record.lost, span);
-        }
+        self.judgements.note(now, report, judgement, view);
     }
 
     /// The judgements recorded, and how many found no room.
     pub(crate) fn take_recording(&mut self) -> (Vec<PinningSpan>, u64) {
-        let record = self.record.take();
-        record.map_or_else(Default::default, |record| (record.list, record.lost))
+        self.judgements.take()
     }
 
     /// Fills in what is known over all jobs.
     pub(crate) fn set_result(&self, result: &mut TaskResult) {
-        #[allow(clippy::cast_precision_loss, reason = "counts of pages and jobs, far below 2^53")]
-        if self.reports > 0 {
-            result.pinned_pages_mean = self.pinned_sum as f64 / self.reports as f64;
-        }
-        result.job_swap_ins_max = self.swap_ins_max;
+        self.judgements.set_result(result);
     }
-}
-
-/// Pages that a pool has pinned.
-pub(crate) fn pages(view: &PinnedPoolView) -> u64 {
-    u64::from(view.active.get()) + u64::from(view.inactive.get())
 }
 
 #[cfg(test)]
