@@ -5,7 +5,7 @@ use crate::object::Whose;
 use crate::recorder::{EventCapacity, Recorder};
 use crate::request::{HolderRow, Transfer};
 use freehold_core::fact::{PageRef, Request};
-use freehold_core::units::Instant;
+use freehold_core::units::{Duration, Instant};
 use std::collections::VecDeque;
 
 /// Most transfers ended together.
@@ -62,6 +62,8 @@ pub(crate) struct Context {
     /// When this thread last looked at the clock, in a fault or in the core: so recent that what it begins next begins
     /// then. A look costs as much as a step of the core.
     pub(crate) looked: Instant,
+    /// The budget of a pinned page pool that was decided last, whole.
+    pub(crate) budget: Option<Duration>,
     /// Writes down what happens, if that was asked for.
     pub(crate) recorder: Option<Box<Recorder>>,
 }
@@ -80,6 +82,7 @@ impl Context {
             drops: Vec::with_capacity(effects.max(DUE_BATCH)),
             lock_wait: 0,
             looked: Instant::ZERO,
+            budget: None,
             recorder: events.map(|capacity| Box::new(Recorder::new(capacity))),
         }
     }

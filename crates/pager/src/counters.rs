@@ -38,6 +38,9 @@ pub(crate) struct TaskCounters {
     pub(crate) mapped_already: Counter,
     pub(crate) failures: Counter,
     pub(crate) adrift: Counter,
+    pub(crate) swap_ins: Counter,
+    pub(crate) swap_cpu: Counter,
+    pub(crate) swap_elapsed: Counter,
 }
 
 impl TaskCounters {
@@ -59,6 +62,9 @@ impl TaskCounters {
             mapped_already: self.mapped_already.get(),
             failures: self.failures.get(),
             adrift: self.adrift.get(),
+            swap_ins: self.swap_ins.get(),
+            swap_cpu: Duration::new(self.swap_cpu.get()),
+            swap_elapsed: Duration::new(self.swap_elapsed.get()),
         }
     }
 }

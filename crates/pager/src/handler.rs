@@ -67,8 +67,11 @@ pub(crate) fn hook(fault: FaultInfo) -> Handled {
         // The fault is in the pager's own code.
         return Handled::No;
     }
-    match shared.serve(row, &mut local.lock(), fault) {
+    let mut local = local.lock();
+    match shared.serve(row, &mut local, fault) {
         Served::Foreign => Handled::No,
+        // Who restores wants the fault and not the access: that must not fault anew.
+        Served::Repeat if local.restores() => access::landing(fault.instruction).map_or(Handled::No, Handled::ResumeAt),
         Served::Repeat => Handled::Yes,
         Served::Failed(failure) => {
             row.counters.failures.add(1);
@@ -95,6 +98,7 @@ impl Shared {
         let begun = clock::now().as_nanos();
         local.context.looked = Instant::new(begun);
         let waited_before = row.counters.waited();
+        let cpu_before = local.pinned.map(|_| clock::thread_cpu_time());
         row.counters.faults.add(1);
         let served = self.resolve(row, local, view, page, fault);
         let lock_wait = local.context.take_lock_wait();
@@ -104,6 +108,10 @@ impl Shared {
         let service = (ended - begun).saturating_sub(waited + lock_wait);
         row.counters.service.add(service);
         row.counters.longest_service.raise(service);
+        if let (Some(pinned), Some(cpu_before)) = (&mut local.pinned, cpu_before) {
+            let cpu = clock::thread_cpu_time().saturating_sub(cpu_before);
+            pinned.meter.end_fault(&row.counters, cpu, ended - begun);
+        }
         if let Some(recorder) = &mut local.context.recorder {
             recorder.fault(begun, ended, view.object, page);
         }
@@ -140,8 +148,11 @@ impl Shared {
         if let Some(recorder) = &mut context.recorder {
             recorder.answered(answer);
         }
+        if let Some(pinned) = &mut local.pinned {
+            pinned.meter.answered(answer);
+        }
         let served = self.carry_out_answer(row, view, page, number, answer);
-        if waited {
+        if waited && !local.restores() {
             self.tell_resumed(waiter.task, matches!(served, Served::Failed(_)));
         }
         served

@@ -38,6 +38,7 @@ mod mailbox;
 mod measure;
 mod object;
 mod pager;
+mod pinned;
 mod recorder;
 mod report;
 mod request;
@@ -55,6 +56,7 @@ pub use error::{
     ReserveError, StartError, UnlockPagesError,
 };
 pub use pager::{Locking, Pager};
+pub use pinned::Verdict;
 pub use recorder::{
     EventCapacity, Events, EvictionEvent, FaultEnd, FaultEvent, LockHoldEvent, TaskEvents, TransferEvent, WaitEvent,
 };

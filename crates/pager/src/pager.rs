@@ -6,6 +6,7 @@ use crate::ends::Ends;
 use crate::error::{CreateObjectError, LockPagesError, ReserveError, StartError};
 use crate::install;
 use crate::object::Object;
+use crate::pinned::Pinned;
 use crate::recorder::Events;
 use crate::request::{Transfers, WHEN_TOLD};
 use crate::reserve::Reserve;
@@ -15,7 +16,7 @@ use freehold_core::Memory;
 use freehold_core::effect::Holder;
 use freehold_core::error::{AdmitError, CreateError, RemoveError, UnlockError};
 use freehold_core::fact::{PageRef, Request};
-use freehold_core::id::{ObjectId, ReservationId};
+use freehold_core::id::{ObjectId, ReservationId, TaskId};
 use freehold_core::law::Violation;
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, PageRange, ReservationSpec};
 use freehold_core::units::{FrameCount, Instant, PageCount, PageIndex};
@@ -242,10 +243,20 @@ impl Pager {
     /// # Errors
     /// [`CreateError::TableFull`], or [`CreateError::Stale`] where the reservation is gone.
     pub fn add_task(&self, reservation: Option<ReservationId>) -> Result<TaskHandle, CreateError> {
+        let holder = reservation.map_or(Holder::Pool, Holder::Reservation);
+        self.make_task(holder, None, |core| core.add_task(reservation))
+    }
+
+    pub(crate) fn make_task(
+        &self,
+        holder: Holder,
+        pinned: Option<Pinned>,
+        make: impl FnOnce(&mut Memory) -> Result<TaskId, CreateError>,
+    ) -> Result<TaskHandle, CreateError> {
         let mut control = self.shared.control.lock();
         let shared = &self.shared;
-        let id = shared.ask(&mut control.context, |core, _| core.add_task(reservation))?;
-        let holder = row_of(reservation.map_or(Holder::Pool, Holder::Reservation));
+        let id = shared.ask(&mut control.context, |core, _| make(core))?;
+        let holder = row_of(holder);
         let row = &shared.tasks[id.index()];
         row.holder.store(holder.0, Ordering::Release);
         row.set_urgency(Urgency::BACKGROUND);
@@ -256,11 +267,13 @@ impl Pager {
                 holder,
                 context: Context::new(me, shared.max_effects, shared.tasks.len(), shared.events.as_ref()),
                 views: Vec::with_capacity(shared.objects.len()),
+                pinned: None,
             })
         });
         let mut local = local.lock();
         local.task = id;
         local.holder = holder;
+        local.pinned = pinned;
         Ok(TaskHandle::new(Arc::clone(shared), id))
     }
 

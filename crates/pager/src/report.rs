@@ -29,6 +29,12 @@ pub struct TaskTimes {
     pub failures: u64,
     /// Waits that found no transfer to drive, only another thread at work.
     pub adrift: u64,
+    /// Pages read back from the store for it. This and the next two are of tasks with a pinned page pool only.
+    pub swap_ins: u64,
+    /// CPU time in the fault handler for that, spinning and reclamation included; the kernel's part of a fault is not.
+    pub swap_cpu: Duration,
+    /// Time in the fault handler for that, asleep or not.
+    pub swap_elapsed: Duration,
 }
 
 /// A disagreement between the kernel's state and the books: a law is broken.

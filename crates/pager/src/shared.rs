@@ -247,8 +247,9 @@ impl Shared {
             Effect::WriteBack { page, holder } => context.work.push(Work::WriteBack(page, row_of(holder))),
             Effect::Discard { page, .. } => context.work.push(Work::Discard(page)),
             Effect::Take { .. } => self.counters.note_broken(Broken::NotSupported),
-            // This engine opens no pinned page pools.
-            Effect::Transfer { .. } | Effect::SetBudget { .. } => {}
+            // Whoever reported the job carries it out.
+            Effect::SetBudget { budget, .. } => context.budget = Some(budget),
+            Effect::Transfer { .. } => {}
             Effect::Locked { reservation } => self.locks[reservation.index()].store(LOCK_DONE, Ordering::Release),
             Effect::LockFailed { reservation } => {
                 self.locks[reservation.index()].store(LOCK_FAILED, Ordering::Release);

@@ -4,6 +4,7 @@ use crate::access;
 use crate::context::Context;
 use crate::error::{AccessError, EnterError, MapObjectError};
 use crate::handler::{self, Binding, page_at};
+use crate::pinned::Pinned;
 use crate::report::TaskTimes;
 use crate::request::HolderRow;
 use crate::shared::Shared;
@@ -28,6 +29,8 @@ pub(crate) struct Local {
     pub(crate) context: Context,
     /// The task's mappings; room for one of each object.
     pub(crate) views: Vec<View>,
+    /// Its pinned page pool, if it has one.
+    pub(crate) pinned: Option<Pinned>,
 }
 
 /// One mapping of a task.
@@ -95,7 +98,7 @@ impl MappedRegion {
 /// A task. Dropping it removes the task from the core and takes its mappings away.
 #[derive(Debug)]
 pub struct TaskHandle {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     id: TaskId,
 }
 
@@ -232,7 +235,7 @@ fn prepare_thread() -> Result<AlternateStack, EnterError> {
 #[derive(Debug)]
 #[must_use = "the thread stops acting as the task when this is dropped"]
 pub struct Bound<'a> {
-    task: &'a TaskHandle,
+    pub(crate) task: &'a TaskHandle,
     _stack: AlternateStack,
     /// A binding belongs to its thread.
     not_send: PhantomData<*const ()>,
