@@ -1,5 +1,6 @@
 //! The result document, from what threads, core, pager and kernel say.
 
+use freehold_core::pinning::PinnedPoolView;
 use freehold_core::units::Duration;
 use freehold_core::view::TaskCounts;
 use freehold_linux::clock::MonotonicTime;
@@ -22,6 +23,8 @@ use crate::worker::Harvest;
 #[derive(Debug)]
 pub(crate) struct Counts {
     pub(crate) tasks: Vec<TaskCounts>,
+    /// The pinned page pools of those that have one.
+    pub(crate) pools: Vec<Option<PinnedPoolView>>,
     pub(crate) reservations: Vec<ReservationResult>,
     pub(crate) resident: Vec<u64>,
     pub(crate) memory: MemoryResult,
@@ -34,9 +37,10 @@ impl Counts {
     pub(crate) fn take(scenario: &Scenario, machine: &Machine, settled: bool) -> Result<Self, LiveError> {
         machine.pager.adjust_reserve()?;
         let report = machine.pager.report()?;
-        let (pool, views) = machine.pager.inspect(|core| {
+        let (pool, views, pools) = machine.pager.inspect(|core| {
             let views: Vec<_> = machine.reservations.iter().map(|&id| core.reservation(id)).collect();
-            (core.pool_view(), views)
+            let pools = machine.pools.iter().map(|id| core.pinned_pool((*id)?));
+            (core.pool_view(), views, pools.collect())
         });
         let named = scenario.reservations.iter().zip(views);
         let line = |(reservation, view): (&freehold_scenario::Reservation, Option<_>)| {
@@ -44,6 +48,7 @@ impl Counts {
         };
         Ok(Self {
             tasks: machine.tasks.iter().map(|task| task.handle.counts()).collect(),
+            pools,
             reservations: named.map(line).collect(),
             resident: report
                 .objects
@@ -100,7 +105,11 @@ pub(crate) fn document(
     let (mut tasks, mut usages) = (Vec::new(), Vec::new());
     for (position, finished) in finished.into_iter().enumerate() {
         let counted = counts.tasks.get(position).copied().unwrap_or_default();
-        tasks.push(task_result(scenario, position, &finished, &counted, origin));
+        let mut task = task_result(scenario, position, &finished, &counted, origin);
+        if let Some(pool) = counts.pools.get(position).copied().flatten() {
+            plan::set_pinned_pool(&mut task, &pool);
+        }
+        tasks.push(task);
         if finished.record.unkept > 0 {
             let name = &scenario.tasks[position].name;
             warnings.push(format!(
@@ -160,6 +169,9 @@ fn task_result(
     result.failed_accesses = finished.harvest.errors;
     plan::set_task_counts(&mut result, counted);
     result.set_late_jobs(late);
+    if let Some(told) = &finished.harvest.told {
+        told.judgements.set_result(&mut result);
+    }
     result
 }
 
@@ -269,9 +281,14 @@ impl Checks {
         }
     }
 
-    /// Law 5: every task found what it had left.
+    /// Law 5: every task found what it had left. Law 8: its jobs were judged, where they must be.
     pub(crate) fn integrity(&mut self, scenario: &Scenario, harvests: &[&Harvest]) {
         for (task, harvest) in scenario.tasks.iter().zip(harvests) {
+            if let Some(told) = &harvest.told {
+                self.check(8, told.failed == 0, || {
+                    format!("task {}: {} reports of its jobs were not taken", task.name, told.failed)
+                });
+            }
             self.check(5, harvest.wrong == 0, || {
                 format!(
                     "task {} found {} pages changed, first {:?}",
@@ -307,6 +324,7 @@ pub(crate) fn run_warnings(scenario: &Scenario, finished: &[Finished]) -> Result
             task.name, finished.harvest.errors
         ));
     }
+    warnings.extend(budget_warnings(scenario, finished));
     let everywhere = freehold_linux::sched::allowed_cpus().map_err(LiveError::UnknownCpus)?;
     let some_cpus = choose_cpus(scenario)?.len() < everywhere.len();
     if some_cpus && scenario.tasks.iter().any(|task| task.class == Class::Deadline) {
@@ -316,6 +334,21 @@ pub(crate) fn run_warnings(scenario: &Scenario, finished: &[Finished]) -> Result
         warnings.push("[faults] is for the simulator: the live store fails only if it really does".to_owned());
     }
     Ok(warnings)
+}
+
+/// Swap budgets that the kernel did not give.
+fn budget_warnings(scenario: &Scenario, finished: &[Finished]) -> Vec<String> {
+    let tasks = scenario.tasks.iter().zip(finished);
+    let refused = tasks.filter_map(|(task, finished)| {
+        let told = finished.harvest.told.as_ref()?;
+        let (refused, reason) = (told.budgets_refused, told.first_refusal?);
+        Some(format!(
+            "task.{}: {refused} of {} changes of its budget were not carried out: {reason}",
+            task.name,
+            refused + told.budgets_set
+        ))
+    });
+    refused.collect()
 }
 
 /// What is to be said where jobs are late and a hypervisor kept this much time from the run's CPUs.

@@ -1,11 +1,12 @@
 //! Why a scenario cannot run live.
 
-use freehold_core::error::CreateError;
+use freehold_core::error::{CreateError, PinningError};
 use freehold_linux::Errno;
 use freehold_pager::store::SetupError;
 use freehold_pager::{
     CreateObjectError, EnterError, LockPagesError, MapObjectError, MeasureError, ReserveError, StartError,
 };
+use freehold_rt::budget::TickError;
 use freehold_rt::class::ClassError;
 use freehold_sim::SimError;
 
@@ -22,14 +23,36 @@ pub enum LiveError {
     /// Something that only the simulator runs.
     #[error("region {0}: copy-on-write views run in the simulator only: use --engine sim")]
     CopyOnWrite(String),
-    /// Adaptive Page Pinning, which this engine does not run.
-    #[error("task {task}: pinning \"{pinning}\" does not run live yet: use \"none\", or --engine sim")]
+    /// Adaptive Page Pinning, where it does not run.
+    #[error(
+        "task {task}: pinning \"{pinning}\" does not run so: use \"none\", --engine sim, or --engine live with \
+         placement embedded and without --lockstep"
+    )]
     Pinning {
         /// The task's name.
         task: String,
         /// The word of the scenario file.
         pinning: &'static str,
     },
+    /// A pinned page pool is refused.
+    #[error("task {task}: no pinned page pool: {reason}")]
+    Pool {
+        /// The task's name.
+        task: String,
+        /// Why.
+        reason: PinningError,
+    },
+    /// A swap budget that the kernel could not enforce.
+    #[error("task {task}: {reason}; give it a larger budget, pinning \"app-no-budget\", or use --engine sim")]
+    Budget {
+        /// The task's name.
+        task: String,
+        /// Why.
+        reason: TickError,
+    },
+    /// Pages brought back before a release, which this engine does not do.
+    #[error("task {0}: app.restore does not run live yet: leave it out, or use --engine sim")]
+    Restore(String),
     /// A way of waiting for the store that this engine does not have.
     #[error(
         "memory.swap.wait = \"{0}\": at this latency the live engine does not wait so: remove it, or use --engine sim"
@@ -163,7 +186,8 @@ impl LiveError {
     #[must_use]
     pub fn is_of_the_scenario(&self) -> bool {
         match self {
-            Self::Pinning { .. } | Self::Wait(_) => true,
+            Self::Pinning { .. } | Self::Restore(_) | Self::Wait(_) => true,
+            Self::Pool { .. } | Self::Budget { .. } => true,
             Self::CopyOnWrite(_) | Self::Cpus { .. } | Self::Memory { .. } | Self::Decision(_) => true,
             Self::Task { .. } | Self::Lock { .. } => true,
             Self::Reservation { reason, .. } => matches!(reason, ReserveError::Refused(_)),

@@ -19,6 +19,7 @@ mod lead;
 mod lockstep;
 mod machine;
 mod recording;
+mod reporter;
 mod run;
 mod sampler;
 mod seat;

@@ -3,13 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use freehold_core::id::{ObjectId, ReservationId};
+use freehold_core::id::{ObjectId, PinnedPoolId, ReservationId};
 use freehold_core::limits::PageRange;
-use freehold_core::units::FrameCount;
+use freehold_core::pinning::PinningSettings;
+use freehold_core::units::{Duration, FrameCount};
 use freehold_linux::sched;
 use freehold_pager::store::StoreStats;
 use freehold_pager::{Config, EventCapacity, Locking, MappedRegion, Pace, Pager, TaskHandle, Watch};
-use freehold_scenario::{ReservationIndex, Scenario, StoreWait, plan};
+use freehold_rt::budget;
+use freehold_scenario::{Class, Pinning, ReservationIndex, Scenario, StoreWait, Task, plan};
 
 use crate::available::available;
 use crate::error::LiveError;
@@ -31,8 +33,11 @@ pub(crate) struct Machine {
     pub(crate) tasks: Vec<LiveTask>,
     _keepers: Vec<TaskHandle>,
     pub(crate) reservations: Vec<ReservationId>,
+    /// The pinned page pool of each task that has one.
+    pub(crate) pools: Vec<Option<PinnedPoolId>>,
     pub(crate) objects: Vec<ObjectId>,
     pub(crate) pager: Pager,
+    pace: Pace,
     /// What the store did while locks brought pages in: before time 0, so not part of the run.
     pub(crate) before: StoreStats,
 }
@@ -48,6 +53,9 @@ impl Machine {
         check_supported(scenario)?;
         if pace == Pace::Clock {
             check_wait(scenario)?;
+            check_budgets(scenario)?;
+        } else {
+            refuse_pinning(scenario)?;
         }
         check_memory(scenario)?;
         let pager = Pager::new(Config {
@@ -63,9 +71,11 @@ impl Machine {
             tasks: Vec::new(),
             _keepers: Vec::new(),
             reservations: Vec::new(),
+            pools: vec![None; scenario.tasks.len()],
             objects: Vec::new(),
             before: pager.store().stats(),
             pager,
+            pace,
         };
         machine.create_objects(scenario)?;
         let mut tasks: Vec<Option<LiveTask>> = scenario.tasks.iter().map(|_| None).collect();
@@ -105,8 +115,27 @@ impl Machine {
         Ok(())
     }
 
+    /// Opens the pool of a task that has one, and makes the task its member.
+    fn add_pinned_task(&mut self, scenario: &Scenario, position: usize) -> Result<Option<TaskHandle>, LiveError> {
+        let task = &scenario.tasks[position];
+        let Some(settings) = pool_settings(task, self.pace) else {
+            return Ok(None);
+        };
+        let refused = |reason| LiveError::Pool {
+            task: task.name.clone(),
+            reason,
+        };
+        let pool = self.pager.open_pinned_pool(settings).map_err(refused)?;
+        self.pools[position] = Some(pool);
+        let refused = |reason| LiveError::Task {
+            name: task.name.clone(),
+            reason,
+        };
+        self.pager.add_pinned_task(pool).map(Some).map_err(refused)
+    }
+
     fn add_tasks(
-        &self,
+        &mut self,
         scenario: &Scenario,
         reservation: Option<ReservationIndex>,
         tasks: &mut [Option<LiveTask>],
@@ -122,7 +151,10 @@ impl Machine {
                 name: task.name.clone(),
                 reason,
             };
-            let handle = self.pager.add_task(id).map_err(refused)?;
+            let handle = match self.add_pinned_task(scenario, position)? {
+                Some(handle) => handle,
+                None => self.pager.add_task(id).map_err(refused)?,
+            };
             handle.set_urgency(store::urgency(task.class));
             let mut regions = vec![None; scenario.regions.len()];
             for region in plan::mapped_regions(scenario, position) {
@@ -216,6 +248,15 @@ pub(crate) fn check_supported(scenario: &Scenario) -> Result<(), LiveError> {
     if let Some(view) = scenario.regions.iter().find(|region| region.copy_of.is_some()) {
         return Err(LiveError::CopyOnWrite(view.name.clone()));
     }
+    let restores = |task: &&Task| task.app.is_some_and(|app| app.restore > 0);
+    match scenario.tasks.iter().find(restores) {
+        Some(task) => Err(LiveError::Restore(task.name.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Refuses pinned page pools.
+pub(crate) fn refuse_pinning(scenario: &Scenario) -> Result<(), LiveError> {
     match scenario.tasks.iter().find(|task| task.pinning.pins()) {
         Some(task) => Err(LiveError::Pinning {
             task: task.name.clone(),
@@ -223,6 +264,35 @@ pub(crate) fn check_supported(scenario: &Scenario) -> Result<(), LiveError> {
         }),
         None => Ok(()),
     }
+}
+
+/// Refuses budgets that are to be changed and that the kernel's tick is too coarse for.
+fn check_budgets(scenario: &Scenario) -> Result<(), LiveError> {
+    let changes = |task: &&Task| {
+        let highest = task.app.map_or(Duration::ZERO, |app| app.highest_swap_budget);
+        task.class == Class::Deadline && task.pinning == Pinning::App && !highest.is_zero()
+    };
+    for task in scenario.tasks.iter().filter(changes) {
+        let budget = std::time::Duration::from_nanos(task.budget.map_or(0, Duration::get));
+        budget::enforceable(budget).map_err(|reason| LiveError::Budget {
+            task: task.name.clone(),
+            reason,
+        })?;
+    }
+    Ok(())
+}
+
+/// What a task's pinned page pool is opened with. By the clock the budget of a deadline task stays within what Linux
+/// lets such tasks use of a CPU, whatever the scenario's admission leaves.
+fn pool_settings(task: &Task, pace: Pace) -> Option<PinningSettings> {
+    let mut settings = plan::pinning(task)?;
+    if pace == Pace::Clock && task.class == Class::Deadline {
+        let span = |span: Duration| std::time::Duration::from_nanos(span.get());
+        let room = budget::room(span(settings.period), span(settings.budget));
+        let room = Duration::new(u64::try_from(room.as_nanos()).unwrap_or(u64::MAX));
+        settings.highest_swap_budget = settings.highest_swap_budget.min(room);
+    }
+    Some(settings)
 }
 
 /// Refuses a way of waiting for the store other than what the latency implies: the pager has no other.

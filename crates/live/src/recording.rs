@@ -146,6 +146,11 @@ impl TaskSources<'_> {
         bounded(spans, &mut recording.spans, room.per_task_spans, lost);
         let faults = faults(&self.events.faults, names, clock);
         bounded(faults, &mut recording.faults, room.per_task_faults, lost);
+        if let Some(told) = &self.finished.harvest.told {
+            let (judgements, unkept) = told.judgements.kept();
+            recording.pinning = judgements.to_vec();
+            *lost += unkept;
+        }
         *lost += record.unkept + self.finished.harvest.preemptions_lost;
         recording
     }

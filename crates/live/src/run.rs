@@ -22,6 +22,7 @@ use crate::error::LiveError;
 use crate::lead;
 use crate::machine::{Machine, choose_cpus};
 use crate::recording;
+use crate::reporter::Reporter;
 use crate::sampler::{Sampled, Sampler};
 use crate::seat::Seat;
 use crate::stolen::stolen;
@@ -166,7 +167,7 @@ pub(crate) fn threads(watch: Watch<'_>, cpus: &[usize], capacity: Option<Capacit
                 seat,
                 cpus,
                 flag: watch.flag,
-                preemptions: capacity.map(|capacity| capacity.per_task_spans),
+                recording: capacity,
             };
             let spawned = thread::Builder::new()
                 .name(scenario.tasks[position].name.chars().take(15).collect())
@@ -234,8 +235,8 @@ struct TaskThread<'a> {
     seat: Seat<'a>,
     cpus: &'a [usize],
     flag: &'a StopFlag,
-    /// Room for preemptions, if they are to be recorded.
-    preemptions: Option<usize>,
+    /// Room for what is to be recorded, if anything is.
+    recording: Option<Capacity>,
 }
 
 impl TaskThread<'_> {
@@ -250,9 +251,11 @@ impl TaskThread<'_> {
             }
         };
         let mut worker = Worker::new(self.scenario, self.position, taken.pages(), self.flag);
-        if let Some(room) = self.preemptions {
-            worker.note_preemptions(room);
+        if let Some(capacity) = self.recording {
+            worker.note_preemptions(capacity.per_task_spans);
         }
+        let judgements = self.recording.map(|capacity| capacity.per_task_jobs);
+        worker.report_with(Reporter::new(self.scenario, self.position, judgements));
         // Everything is allocated before the class is taken: from here on nothing waits for an allocator.
         let timing = self.timing(spec, MonotonicTime::from_nanos(0));
         let mut record = Record::for_timing(&timing);
@@ -261,7 +264,7 @@ impl TaskThread<'_> {
         let _ = ready.send(outcome.map_err(|reason| LiveError::Class { name: name(), reason }));
         let origin = begin.recv().ok().filter(|_| !failed)?;
         let timing = self.timing(spec, origin);
-        worker.end_at(timing.end);
+        worker.begin(origin, &timing);
         if !spec.is_idle() {
             runner::run(&timing, self.flag, &mut worker, &mut record);
         }

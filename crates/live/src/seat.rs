@@ -1,9 +1,10 @@
 //! A task as its thread knows it, wherever the pager is: in this process, or in a server.
 
 use freehold_client::{Mapping, Task};
+use freehold_core::pinning::JobReport;
 use freehold_core::units::Duration;
 use freehold_linux::clock::{self, MonotonicTime};
-use freehold_pager::{Bound, EnterError, MappedRegion, TaskTimes};
+use freehold_pager::{Bound, EnterError, MappedRegion, TaskTimes, Verdict};
 use freehold_rt::job::Job;
 
 use crate::machine::LiveTask;
@@ -137,6 +138,14 @@ impl Pages<'_> {
                 store_slept: Duration::new(*waited),
                 ..TaskTimes::default()
             },
+        }
+    }
+
+    /// Reports a job of a task with a pinned page pool; `None` where that cannot be.
+    pub(crate) fn report_job(&self, report: &JobReport) -> Option<Verdict> {
+        match self {
+            Self::Embedded { bound, .. } => bound.report_job(report).ok(),
+            Self::Served { .. } => None,
         }
     }
 

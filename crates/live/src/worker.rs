@@ -5,11 +5,14 @@ use std::ops::ControlFlow;
 use freehold_linux::clock::{self, MonotonicTime};
 use freehold_pager::TaskTimes;
 use freehold_rt::job::{Delays, Job};
+use freehold_rt::pacer::Pacer;
 use freehold_rt::runner::Work;
 use freehold_rt::stop::StopFlag;
+use freehold_rt::timing::Timing;
 use freehold_scenario::{Access, AccessGenerator, Scenario, TaskIndex};
 
 use crate::compute::{Computation, Preemption};
+use crate::reporter::{Reporter, Told};
 use crate::seat::{NotServed, Pages};
 use crate::usage::Usage;
 
@@ -21,6 +24,17 @@ const WORDS_OF_TASK: usize = 2;
 const TASKS_CHECKED: usize = WORDS / WORDS_OF_TASK;
 /// Accesses between two looks at the clock.
 const CLOCK_EVERY: u64 = 64;
+
+/// What memory has cost a thread so far, as its jobs are told.
+pub(crate) fn delays_of(times: &TaskTimes) -> Delays {
+    let span = |span: freehold_core::units::Duration| std::time::Duration::from_nanos(span.get());
+    Delays {
+        store_wait: span(times.store_slept),
+        store_spin: span(times.store_spun),
+        fault_service: span(times.fault_service),
+        lock_wait: span(times.lock_wait),
+    }
+}
 
 /// What a worker brings home.
 #[derive(Debug)]
@@ -36,6 +50,8 @@ pub(crate) struct Harvest {
     pub(crate) preempted: Vec<Preemption>,
     /// Preemptions that found no room.
     pub(crate) preemptions_lost: u64,
+    /// What became of its reports, if it has a pinned page pool.
+    pub(crate) told: Option<Told>,
 }
 
 /// One task at work.
@@ -50,6 +66,7 @@ pub(crate) struct Worker<'a> {
     made: u64,
     stop: &'a StopFlag,
     end: Option<MonotonicTime>,
+    reporter: Option<Reporter>,
     harvest: Harvest,
 }
 
@@ -66,6 +83,7 @@ impl<'a> Worker<'a> {
             made: 0,
             stop,
             end: None,
+            reporter: None,
             harvest: Harvest {
                 usage: Usage::new(scenario, position),
                 errors: 0,
@@ -73,13 +91,22 @@ impl<'a> Worker<'a> {
                 first_wrong: None,
                 preempted: Vec::new(),
                 preemptions_lost: 0,
+                told: None,
             },
         }
     }
 
-    /// Break off jobs at this time.
-    pub(crate) fn end_at(&mut self, end: MonotonicTime) {
-        self.end = Some(end);
+    /// Time 0 is known, and with it all releases. Jobs are broken off at their end.
+    pub(crate) fn begin(&mut self, origin: MonotonicTime, timing: &Timing) {
+        self.end = Some(timing.end);
+        if let Some(reporter) = &mut self.reporter {
+            reporter.begin(origin, timing);
+        }
+    }
+
+    /// Reports jobs to the core, where the task has a pinned page pool.
+    pub(crate) fn report_with(&mut self, reporter: Option<Reporter>) {
+        self.reporter = reporter;
     }
 
     /// Notes when the task has no CPU, so many times at most. Allocates.
@@ -115,6 +142,7 @@ impl<'a> Worker<'a> {
         Harvest {
             preempted,
             preemptions_lost,
+            told: self.reporter.map(Reporter::into_told),
             ..self.harvest
         }
     }
@@ -165,9 +193,15 @@ impl<'a> Worker<'a> {
 }
 
 impl Work for Worker<'_> {
-    fn job(&mut self, _number: u64) -> ControlFlow<()> {
+    fn job(&mut self, _number: u64, pacer: &Pacer) -> ControlFlow<()> {
         self.begin_job();
+        if let Some(reporter) = &mut self.reporter {
+            reporter.begin_job(&self.pages);
+        }
         loop {
+            if let Some(reporter) = &mut self.reporter {
+                reporter.look(&self.pages, pacer);
+            }
             if self.is_over() {
                 return ControlFlow::Break(());
             }
@@ -189,17 +223,13 @@ impl Work for Worker<'_> {
     }
 
     fn delays(&self) -> Delays {
-        let times = self.pages.times();
-        let span = |span: freehold_core::units::Duration| std::time::Duration::from_nanos(span.get());
-        Delays {
-            store_wait: span(times.store_slept),
-            store_spin: span(times.store_spun),
-            fault_service: span(times.fault_service),
-            lock_wait: span(times.lock_wait),
-        }
+        delays_of(&self.pages.times())
     }
 
-    fn rest(&mut self, job: &Job) {
+    fn rest(&mut self, job: &Job, pacer: &Pacer) {
         self.pages.job_end(job);
+        if let Some(reporter) = &mut self.reporter {
+            reporter.end_job(&self.pages, job, pacer.timing());
+        }
     }
 }

@@ -104,12 +104,12 @@ impl Shared {
         let lock_wait = local.context.take_lock_wait();
         row.counters.lock_wait.add(lock_wait);
         let waited = row.counters.waited() - waited_before;
+        let cpu = cpu_before.map(|before| clock::thread_cpu_time().saturating_sub(before));
         let ended = clock::now().as_nanos();
         let service = (ended - begun).saturating_sub(waited + lock_wait);
         row.counters.service.add(service);
         row.counters.longest_service.raise(service);
-        if let (Some(pinned), Some(cpu_before)) = (&mut local.pinned, cpu_before) {
-            let cpu = clock::thread_cpu_time().saturating_sub(cpu_before);
+        if let (Some(pinned), Some(cpu)) = (&mut local.pinned, cpu) {
             pinned.meter.end_fault(&row.counters, cpu, ended - begun);
         }
         if let Some(recorder) = &mut local.context.recorder {

@@ -18,7 +18,7 @@ pub trait Work {
     fn delays(&self) -> Delays;
 
     /// A job is over and written down; what can be done before the next release is done here.
-    fn rest(&mut self, _job: &Job) {}
+    fn rest(&mut self, _job: &Job, _pacer: &Pacer) {}
 }
 
 /// Does a task's jobs on the calling thread, which has its class already, until its time is over or the flag is
@@ -38,7 +38,7 @@ pub fn run(timing: &Timing, stop: &StopFlag, work: &mut impl Work, record: &mut 
         if flow.is_break() {
             break;
         }
-        work.rest(&job);
+        work.rest(&job, &pacer);
     }
     pacer.judge_unstarted(stop, |job| record.push(job));
 }

@@ -67,10 +67,11 @@ impl Judgements {
         self.reports
     }
 
-    /// Those kept one by one, in order, and how many found no room. They are given out once.
-    pub fn take(&mut self) -> (Vec<PinningSpan>, u64) {
-        let record = self.record.take();
-        record.map_or_else(Default::default, |record| (record.list, record.lost))
+    /// Those kept one by one, in order, and how many found no room.
+    #[must_use]
+    pub fn kept(&self) -> (&[PinningSpan], u64) {
+        let record = self.record.as_ref();
+        record.map_or((&[], 0), |record| (&record.list, record.lost))
     }
 
     /// Fills in what is known over all jobs.

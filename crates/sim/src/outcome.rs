@@ -194,13 +194,13 @@ impl TaskReport {
     ) -> Self {
         let end = scenario.duration.get();
         let counted = counts.tasks.get(position).copied().unwrap_or_default();
-        let (mut account, mut pinned) = (runner.account, runner.pinned);
+        let (mut account, pinned) = (runner.account, runner.pinned);
         let ended = account.ended();
         account.close(end);
         let history = account.ledger.finish(end);
         if let Some(recording) = recording {
             let (mut task, lost) = account.take_recording();
-            let (pinning, lost_judgements) = pinned.as_mut().map(Pinned::take_recording).unwrap_or_default();
+            let (pinning, lost_judgements) = pinned.as_ref().map(Pinned::recording).unwrap_or_default();
             task.pinning = pinning;
             recording.lost = recording.lost.saturating_add(lost).saturating_add(lost_judgements);
             if let Some(place) = recording.tasks.get_mut(position) {

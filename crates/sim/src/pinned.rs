@@ -86,8 +86,9 @@ impl Pinned {
     }
 
     /// The judgements recorded, and how many found no room.
-    pub(crate) fn take_recording(&mut self) -> (Vec<PinningSpan>, u64) {
-        self.judgements.take()
+    pub(crate) fn recording(&self) -> (Vec<PinningSpan>, u64) {
+        let (kept, lost) = self.judgements.kept();
+        (kept.to_vec(), lost)
     }
 
     /// Fills in what is known over all jobs.

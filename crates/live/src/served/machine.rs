@@ -74,6 +74,7 @@ impl ServedMachine {
     /// Sets up in the order that [`plan`] lays down.
     pub(crate) fn new(scenario: &Scenario, server: &Server) -> Result<Self, LiveError> {
         crate::machine::check_supported(scenario)?;
+        crate::machine::refuse_pinning(scenario)?;
         crate::machine::check_wait(scenario)?;
         refuse_writes_to_files(scenario)?;
         let (process, files, connection) = match server {
@@ -366,6 +367,7 @@ impl Paging for ServedMachine {
         }
         Ok(Counts {
             tasks: tasks?,
+            pools: vec![None; scenario.tasks.len()],
             reservations,
             resident: resident?,
             memory: status.memory,

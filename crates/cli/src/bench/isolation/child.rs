@@ -347,7 +347,7 @@ impl<M: Memory> Work for Touching<M> {
         Delays::default()
     }
 
-    fn rest(&mut self, _: &Job) {
+    fn rest(&mut self, _: &Job, _: &Pacer) {
         self.memory.rest();
     }
 }

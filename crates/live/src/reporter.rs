@@ -1,0 +1,187 @@
+//! Jobs of a task with a pinned page pool, as the core is told of them: each once, when it ends, or when its period
+//! does, by the thread that runs them ([`Telling`]). Nothing of it is done in a fault.
+
+use std::time::Duration;
+
+use freehold_core::pinning::JobReport;
+use freehold_core::units;
+use freehold_linux::ThreadId;
+use freehold_linux::clock::{self, MonotonicTime};
+use freehold_pager::{TaskTimes, Verdict};
+use freehold_rt::budget::{self, BudgetError};
+use freehold_rt::job::Job;
+use freehold_rt::pacer::Pacer;
+use freehold_rt::telling::Telling;
+use freehold_rt::timing::Timing;
+use freehold_scenario::{Class, Judgements, Scenario};
+
+use crate::seat::Pages;
+use crate::worker::delays_of;
+
+/// What became of a task's reports.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) judgements: Judgements,
+    /// Reports that were not taken.
+    pub(crate) failed: u64,
+    /// Budgets that the kernel was given.
+    pub(crate) budgets_set: u64,
+    /// Budgets that it refused, and why the first.
+    pub(crate) budgets_refused: u64,
+    pub(crate) first_refusal: Option<BudgetError>,
+}
+
+/// What a thread had used when it last reported.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    cpu: Duration,
+    times: TaskTimes,
+}
+
+/// One thread's reports.
+#[derive(Debug)]
+pub(crate) struct Reporter {
+    telling: Telling,
+    /// When the next is due even if no job ends; never, at first.
+    due: Option<MonotonicTime>,
+    used: Option<Used>,
+    /// What the kernel enforces in this period; of other classes the task's declared budget.
+    in_force: Duration,
+    deadline: Duration,
+    /// Whether the kernel enforces budgets of this class.
+    enforced: bool,
+    origin: MonotonicTime,
+    duration: u64,
+    told: Told,
+}
+
+impl Reporter {
+    /// For a task that has a pinned page pool. `room`: judgements to keep one by one. Allocates all it needs.
+    pub(crate) fn new(scenario: &Scenario, position: usize, room: Option<usize>) -> Option<Self> {
+        let task = &scenario.tasks[position];
+        let span = |span: Option<units::Duration>| Duration::from_nanos(span.map_or(0, units::Duration::get));
+        task.pinning.pins().then(|| Self {
+            telling: Telling::default(),
+            due: None,
+            used: None,
+            in_force: span(task.budget),
+            deadline: span(task.deadline),
+            enforced: task.class == Class::Deadline,
+            origin: MonotonicTime::from_nanos(0),
+            duration: scenario.duration.get(),
+            told: Told {
+                judgements: Judgements::new(room),
+                ..Told::default()
+            },
+        })
+    }
+
+    /// Time 0 is known.
+    pub(crate) fn begin(&mut self, origin: MonotonicTime, timing: &Timing) {
+        self.origin = origin;
+        self.due = self.telling.due(timing);
+    }
+
+    /// A job begins: what is used from the first on counts.
+    pub(crate) fn begin_job(&mut self, pages: &Pages<'_>) {
+        self.used.get_or_insert_with(|| Used {
+            cpu: clock::thread_cpu_time(),
+            times: pages.times(),
+        });
+    }
+
+    /// While a job is under way: reports those whose period is over. One look at the clock, where none is.
+    pub(crate) fn look(&mut self, pages: &Pages<'_>, pacer: &Pacer) {
+        if self.due.is_none_or(|due| due > clock::now()) {
+            return;
+        }
+        let delays = delays_of(&pages.times());
+        while let Some(job) = self.telling.unfinished(pacer, &delays) {
+            self.report(pages, &job, true);
+        }
+        self.due = self.telling.due(pacer.timing());
+    }
+
+    /// A job has ended.
+    pub(crate) fn end_job(&mut self, pages: &Pages<'_>, job: &Job, timing: &Timing) {
+        // Its period may have ended behind its last access.
+        let over = self.due.is_some_and(|due| due.as_nanos() < job.finish);
+        if self.telling.ended(job) {
+            self.report(pages, job, job.late || over);
+            self.due = self.telling.due(timing);
+        }
+    }
+
+    fn report(&mut self, pages: &Pages<'_>, job: &Job, missed: bool) {
+        let used = Used {
+            cpu: clock::thread_cpu_time(),
+            times: pages.times(),
+        };
+        let before = self.used.replace(used).unwrap_or(used);
+        let report = self.facts(before, used, job, missed);
+        let Some(verdict) = pages.report_job(&report) else {
+            self.told.failed += 1;
+            return;
+        };
+        let at = clock::now().as_nanos().saturating_sub(self.origin.as_nanos());
+        let Verdict {
+            judgement,
+            pool,
+            budget,
+        } = verdict;
+        self.told
+            .judgements
+            .note(at.min(self.duration), &report, &judgement, &pool);
+        if let Some(budget) = budget {
+            self.give(Duration::from_nanos(budget.get()));
+        }
+    }
+
+    fn facts(&self, before: Used, used: Used, job: &Job, missed: bool) -> JobReport {
+        let running = used.cpu.saturating_sub(before.cpu);
+        let since = |now: units::Duration, then: units::Duration| now.saturating_sub(then);
+        let of_miss = |span: Duration| duration(if missed { span } else { Duration::ZERO });
+        let memory = job.split.store_wait + job.split.fault_service;
+        JobReport {
+            missed,
+            running: duration(running),
+            remaining: duration(self.in_force.saturating_sub(running)),
+            swap_ins: u32::try_from(used.times.swap_ins - before.times.swap_ins).unwrap_or(u32::MAX),
+            swap_time: since(used.times.swap_cpu, before.times.swap_cpu),
+            swap_delay: since(used.times.swap_elapsed, before.times.swap_elapsed),
+            delay: of_miss(memory + job.split.cpu_wait + job.split.lock_wait),
+            memory_delay: of_miss(memory),
+            slack: duration(if missed {
+                Duration::ZERO
+            } else {
+                self.deadline.saturating_sub(job.response())
+            }),
+        }
+    }
+
+    /// The budget from the next period on: the kernel enforces that of the deadline class. For others it is only in the
+    /// core's account, as in the simulator.
+    fn give(&mut self, budget: Duration) {
+        if !self.enforced {
+            return;
+        }
+        match budget::set(ThreadId::current(), budget) {
+            Ok(()) => {
+                self.in_force = budget;
+                self.told.budgets_set += 1;
+            }
+            Err(reason) => {
+                self.told.budgets_refused += 1;
+                self.told.first_refusal.get_or_insert(reason);
+            }
+        }
+    }
+
+    pub(crate) fn into_told(self) -> Told {
+        self.told
+    }
+}
+
+fn duration(span: Duration) -> units::Duration {
+    units::Duration::new(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+}
