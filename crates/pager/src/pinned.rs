@@ -108,7 +108,7 @@ impl Pager {
         self.shared().ask(context, |core, _| core.close_pinned_pool(pool))
     }
 
-    /// Makes a task of a pool. Its swap-ins are measured, for two looks at the thread's CPU clock in each of its faults.
+    /// Makes a task of a pool. Its swap-ins are measured, by looks at the thread's CPU clock in each of its faults.
     ///
     /// # Errors
     /// As [`Pager::add_task`].
