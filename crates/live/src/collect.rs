@@ -25,6 +25,8 @@ pub(crate) struct Counts {
     pub(crate) tasks: Vec<TaskCounts>,
     /// The pinned page pools of those that have one.
     pub(crate) pools: Vec<Option<PinnedPoolView>>,
+    /// Pages brought back for each task by who restores for it.
+    pub(crate) restored: Vec<u64>,
     pub(crate) reservations: Vec<ReservationResult>,
     pub(crate) resident: Vec<u64>,
     pub(crate) memory: MemoryResult,
@@ -49,6 +51,7 @@ impl Counts {
         Ok(Self {
             tasks: machine.tasks.iter().map(|task| task.handle.counts()).collect(),
             pools,
+            restored: restored(scenario, machine),
             reservations: named.map(line).collect(),
             resident: report
                 .objects
@@ -60,6 +63,22 @@ impl Counts {
             store: store::result(&machine.pager, &report.store, &machine.before),
             settled,
         })
+    }
+}
+
+fn restored(scenario: &Scenario, machine: &Machine) -> Vec<u64> {
+    let mut restored = vec![0; scenario.tasks.len()];
+    for (owner, restorer) in plan::restorers(scenario).zip(&machine.restorers) {
+        restored[owner] = restorer.counts().swap_ins;
+    }
+    restored
+}
+
+/// Puts what is counted of a task's pinned page pool into its line of the result, if it has one.
+pub(crate) fn set_pool(counts: &Counts, position: usize, result: &mut TaskResult) {
+    if let Some(pool) = counts.pools.get(position).copied().flatten() {
+        plan::set_pinned_pool(result, &pool);
+        result.restored = counts.restored.get(position).copied().unwrap_or_default();
     }
 }
 
@@ -106,9 +125,7 @@ pub(crate) fn document(
     for (position, finished) in finished.into_iter().enumerate() {
         let counted = counts.tasks.get(position).copied().unwrap_or_default();
         let mut task = task_result(scenario, position, &finished, &counted, origin);
-        if let Some(pool) = counts.pools.get(position).copied().flatten() {
-            plan::set_pinned_pool(&mut task, &pool);
-        }
+        set_pool(&counts, position, &mut task);
         tasks.push(task);
         if finished.record.unkept > 0 {
             let name = &scenario.tasks[position].name;

@@ -24,10 +24,7 @@ pub enum LiveError {
     #[error("region {0}: copy-on-write views run in the simulator only: use --engine sim")]
     CopyOnWrite(String),
     /// Adaptive Page Pinning, where it does not run.
-    #[error(
-        "task {task}: pinning \"{pinning}\" does not run so: use \"none\", --engine sim, or --engine live with \
-         placement embedded and without --lockstep"
-    )]
+    #[error("task {task}: pinning \"{pinning}\" does not run with a server: use \"none\", or placement embedded")]
     Pinning {
         /// The task's name.
         task: String,
@@ -50,9 +47,6 @@ pub enum LiveError {
         /// Why.
         reason: TickError,
     },
-    /// Pages brought back before a release, which this engine does not do.
-    #[error("task {0}: app.restore does not run live yet: leave it out, or use --engine sim")]
-    Restore(String),
     /// A way of waiting for the store that this engine does not have.
     #[error(
         "memory.swap.wait = \"{0}\": at this latency the live engine does not wait so: remove it, or use --engine sim"
@@ -186,7 +180,7 @@ impl LiveError {
     #[must_use]
     pub fn is_of_the_scenario(&self) -> bool {
         match self {
-            Self::Pinning { .. } | Self::Restore(_) | Self::Wait(_) => true,
+            Self::Pinning { .. } | Self::Wait(_) => true,
             Self::Pool { .. } | Self::Budget { .. } => true,
             Self::CopyOnWrite(_) | Self::Cpus { .. } | Self::Memory { .. } | Self::Decision(_) => true,
             Self::Task { .. } | Self::Lock { .. } => true,

@@ -20,6 +20,7 @@ mod lockstep;
 mod machine;
 mod recording;
 mod reporter;
+mod restorer;
 mod run;
 mod sampler;
 mod seat;

@@ -31,6 +31,8 @@ pub(crate) struct LiveTask {
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub(crate) tasks: Vec<LiveTask>,
+    /// Who brings pages back, in the order of [`plan::restorers`].
+    pub(crate) restorers: Vec<TaskHandle>,
     _keepers: Vec<TaskHandle>,
     pub(crate) reservations: Vec<ReservationId>,
     /// The pinned page pool of each task that has one.
@@ -54,8 +56,6 @@ impl Machine {
         if pace == Pace::Clock {
             check_wait(scenario)?;
             check_budgets(scenario)?;
-        } else {
-            refuse_pinning(scenario)?;
         }
         check_memory(scenario)?;
         let pager = Pager::new(Config {
@@ -69,6 +69,7 @@ impl Machine {
         .map_err(|error| store::start_error(scenario, error))?;
         let mut machine = Self {
             tasks: Vec::new(),
+            restorers: Vec::new(),
             _keepers: Vec::new(),
             reservations: Vec::new(),
             pools: vec![None; scenario.tasks.len()],
@@ -165,7 +166,25 @@ impl Machine {
                 regions[region] = Some(handle.map(self.objects[region]).map_err(refused)?);
             }
             tasks[position] = Some(LiveTask { handle, regions });
+            self.add_restorer(scenario, position)?;
         }
+        Ok(())
+    }
+
+    /// The task that restores pages for this one, if any does.
+    fn add_restorer(&mut self, scenario: &Scenario, position: usize) -> Result<(), LiveError> {
+        let Some(pool) = self.pools[position].filter(|_| plan::restorers(scenario).any(|owner| owner == position))
+        else {
+            return Ok(());
+        };
+        let name = || scenario.tasks[position].name.clone();
+        let refused = |reason| LiveError::Task { name: name(), reason };
+        let handle = self.pager.add_restorer(pool).map_err(refused)?;
+        for region in plan::mapped_regions(scenario, position) {
+            let refused = |reason| LiveError::Map { name: name(), reason };
+            handle.map(self.objects[region]).map_err(refused)?;
+        }
+        self.restorers.push(handle);
         Ok(())
     }
 
@@ -248,11 +267,7 @@ pub(crate) fn check_supported(scenario: &Scenario) -> Result<(), LiveError> {
     if let Some(view) = scenario.regions.iter().find(|region| region.copy_of.is_some()) {
         return Err(LiveError::CopyOnWrite(view.name.clone()));
     }
-    let restores = |task: &&Task| task.app.is_some_and(|app| app.restore > 0);
-    match scenario.tasks.iter().find(restores) {
-        Some(task) => Err(LiveError::Restore(task.name.clone())),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Refuses pinned page pools.

@@ -15,6 +15,7 @@ use freehold_rt::telling::Telling;
 use freehold_rt::timing::Timing;
 use freehold_scenario::{Class, Judgements, Scenario};
 
+use crate::restorer::Opener;
 use crate::seat::Pages;
 use crate::worker::delays_of;
 
@@ -55,6 +56,50 @@ pub(crate) struct Reporter {
     told: Told,
 }
 
+/// What a task with a pinned page pool does besides its jobs.
+#[derive(Debug)]
+pub(crate) struct Duties<'a> {
+    reporter: Reporter,
+    opener: Option<Opener<'a>>,
+}
+
+impl<'a> Duties<'a> {
+    /// `opener`: tells who restores for the task, if anybody does.
+    pub(crate) fn new(reporter: Reporter, opener: Option<Opener<'a>>) -> Self {
+        Self { reporter, opener }
+    }
+
+    /// Time 0 is known.
+    pub(crate) fn begin(&mut self, origin: MonotonicTime, timing: &Timing) {
+        self.reporter.begin(origin, timing);
+    }
+
+    /// A job begins.
+    pub(crate) fn begin_job(&mut self, pages: &Pages<'_>) {
+        if let Some(opener) = &self.opener {
+            opener.job_begins();
+        }
+        self.reporter.begin_job(pages);
+    }
+
+    /// While a job is under way.
+    pub(crate) fn look(&mut self, pages: &Pages<'_>, pacer: &Pacer) {
+        self.reporter.look(pages, pacer);
+    }
+
+    /// A job has ended.
+    pub(crate) fn end_job(&mut self, pages: &Pages<'_>, job: &Job, pacer: &Pacer) {
+        self.reporter.end_job(pages, job, pacer.timing());
+        if let Some(opener) = &self.opener {
+            opener.job_ended(pacer.upcoming());
+        }
+    }
+
+    pub(crate) fn into_told(self) -> Told {
+        self.reporter.told
+    }
+}
+
 impl Reporter {
     /// For a task that has a pinned page pool. `room`: judgements to keep one by one. Allocates all it needs.
     pub(crate) fn new(scenario: &Scenario, position: usize, room: Option<usize>) -> Option<Self> {
@@ -77,13 +122,13 @@ impl Reporter {
     }
 
     /// Time 0 is known.
-    pub(crate) fn begin(&mut self, origin: MonotonicTime, timing: &Timing) {
+    fn begin(&mut self, origin: MonotonicTime, timing: &Timing) {
         self.origin = origin;
         self.due = self.telling.due(timing);
     }
 
     /// A job begins: what is used from the first on counts.
-    pub(crate) fn begin_job(&mut self, pages: &Pages<'_>) {
+    fn begin_job(&mut self, pages: &Pages<'_>) {
         self.used.get_or_insert_with(|| Used {
             cpu: clock::thread_cpu_time(),
             times: pages.times(),
@@ -91,7 +136,7 @@ impl Reporter {
     }
 
     /// While a job is under way: reports those whose period is over. One look at the clock, where none is.
-    pub(crate) fn look(&mut self, pages: &Pages<'_>, pacer: &Pacer) {
+    fn look(&mut self, pages: &Pages<'_>, pacer: &Pacer) {
         if self.due.is_none_or(|due| due > clock::now()) {
             return;
         }
@@ -103,7 +148,7 @@ impl Reporter {
     }
 
     /// A job has ended.
-    pub(crate) fn end_job(&mut self, pages: &Pages<'_>, job: &Job, timing: &Timing) {
+    fn end_job(&mut self, pages: &Pages<'_>, job: &Job, timing: &Timing) {
         // Its period may have ended behind its last access.
         let over = self.due.is_some_and(|due| due.as_nanos() < job.finish);
         if self.telling.ended(job) {
@@ -175,10 +220,6 @@ impl Reporter {
                 self.told.first_refusal.get_or_insert(reason);
             }
         }
-    }
-
-    pub(crate) fn into_told(self) -> Told {
-        self.told
     }
 }
 

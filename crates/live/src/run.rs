@@ -2,11 +2,11 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use freehold_linux::clock::{self, MonotonicTime};
-use freehold_pager::{Pace, TaskTimes};
+use freehold_pager::{EnterError, Pace, TaskTimes};
 use freehold_rt::class::Class;
 use freehold_rt::record::Record;
 use freehold_rt::runner;
@@ -22,7 +22,8 @@ use crate::error::LiveError;
 use crate::lead;
 use crate::machine::{Machine, choose_cpus};
 use crate::recording;
-use crate::reporter::Reporter;
+use crate::reporter::{Duties, Reporter};
+use crate::restorer::{Gate, Opener, Restorer};
 use crate::sampler::{Sampled, Sampler};
 use crate::seat::Seat;
 use crate::stolen::stolen;
@@ -153,6 +154,8 @@ pub(crate) struct Started {
 /// Starts a thread for each task, lets all begin at once, and waits for them.
 pub(crate) fn threads(watch: Watch<'_>, cpus: &[usize], capacity: Option<Capacity>) -> Result<Started, LiveError> {
     let scenario = watch.scenario;
+    let restorers = watch.paging.restorers(scenario);
+    let gates: Vec<(usize, Gate)> = restorers.iter().map(|(owner, _)| (*owner, Gate::default())).collect();
     thread::scope(|scope| {
         let (ready, readiness) = mpsc::channel();
         let mut starts = Vec::new();
@@ -161,30 +164,27 @@ pub(crate) fn threads(watch: Watch<'_>, cpus: &[usize], capacity: Option<Capacit
             let (start, begin) = mpsc::channel();
             starts.push(start);
             let ready = ready.clone();
+            let gate = gates.iter().find(|(owner, _)| *owner == position);
             let thread = TaskThread {
                 scenario,
                 position,
                 seat,
                 cpus,
                 flag: watch.flag,
+                // Whichever way the thread ends, its restorer ends with it.
+                opener: gate.map(|(_, gate)| Opener::new(gate)),
                 recording: capacity,
             };
-            let spawned = thread::Builder::new()
-                .name(scenario.tasks[position].name.chars().take(15).collect())
-                .stack_size(STACK)
-                .spawn_scoped(scope, move || thread.main(&ready, &begin));
-            match spawned {
-                Ok(handle) => handles.push(handle),
-                Err(reason) => {
-                    // Dropping the senders sends the threads that are there home.
-                    return Err(LiveError::Thread {
-                        name: scenario.tasks[position].name.clone(),
-                        reason,
-                    });
-                }
-            }
+            let name = &scenario.tasks[position].name;
+            handles.push(spawn(scope, name, move || thread.main(&ready, &begin))?);
         }
         drop(ready);
+        let mut restoring = Vec::new();
+        for ((owner, handle), (_, gate)) in restorers.iter().zip(&gates) {
+            let restorer = Restorer::new(scenario, *owner, handle, gate);
+            let name = &scenario.tasks[*owner].name;
+            restoring.push((name, spawn(scope, name, move || restorer.main())?));
+        }
         let origin = match start_all(&readiness, &starts, lead::lead(scenario)) {
             Ok(origin) => origin,
             Err(error) => {
@@ -200,12 +200,36 @@ pub(crate) fn threads(watch: Watch<'_>, cpus: &[usize], capacity: Option<Capacit
             let panicked = |_| LiveError::Panicked(scenario.tasks[position].name.clone());
             finished.extend(handle.join().map_err(panicked)?);
         }
+        restoring.into_iter().try_for_each(end_restorer)?;
         Ok(Started {
             counts,
             finished,
             origin,
             sampled: sampler.map(Sampler::finish),
         })
+    })
+}
+
+/// The restorer of the named task has gone home, or does so now.
+fn end_restorer((name, handle): (&String, ScopedJoinHandle<'_, Result<(), EnterError>>)) -> Result<(), LiveError> {
+    let ended = handle.join().map_err(|_| LiveError::Panicked(name.clone()))?;
+    ended.map_err(|reason| LiveError::Enter {
+        name: name.clone(),
+        reason,
+    })
+}
+
+/// Starts a thread for a task. Where that fails, those that are there go home, because nobody tells them when to begin.
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    name: &str,
+    main: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, LiveError> {
+    let builder = thread::Builder::new().name(name.chars().take(15).collect());
+    let spawned = builder.stack_size(STACK).spawn_scoped(scope, main);
+    spawned.map_err(|reason| LiveError::Thread {
+        name: name.to_owned(),
+        reason,
     })
 }
 
@@ -235,12 +259,14 @@ struct TaskThread<'a> {
     seat: Seat<'a>,
     cpus: &'a [usize],
     flag: &'a StopFlag,
+    /// Where it tells who restores for it.
+    opener: Option<Opener<'a>>,
     /// Room for what is to be recorded, if anything is.
     recording: Option<Capacity>,
 }
 
 impl TaskThread<'_> {
-    fn main(&self, ready: &Sender<Result<(), LiveError>>, begin: &Receiver<MonotonicTime>) -> Option<Finished> {
+    fn main(mut self, ready: &Sender<Result<(), LiveError>>, begin: &Receiver<MonotonicTime>) -> Option<Finished> {
         let name = || self.scenario.tasks[self.position].name.clone();
         let spec = &self.scenario.tasks[self.position];
         let taken = match self.seat.take() {
@@ -255,7 +281,9 @@ impl TaskThread<'_> {
             worker.note_preemptions(capacity.per_task_spans);
         }
         let judgements = self.recording.map(|capacity| capacity.per_task_jobs);
-        worker.report_with(Reporter::new(self.scenario, self.position, judgements));
+        let reporter = Reporter::new(self.scenario, self.position, judgements);
+        let opener = self.opener.take();
+        worker.take_on(reporter.map(|reporter| Duties::new(reporter, opener)));
         // Everything is allocated before the class is taken: from here on nothing waits for an allocator.
         let timing = self.timing(spec, MonotonicTime::from_nanos(0));
         let mut record = Record::for_timing(&timing);

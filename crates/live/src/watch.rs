@@ -5,8 +5,9 @@ use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use freehold_linux::clock::{self, MonotonicTime};
+use freehold_pager::TaskHandle;
 use freehold_rt::stop::StopFlag;
-use freehold_scenario::Scenario;
+use freehold_scenario::{Scenario, plan};
 
 use crate::collect::Counts;
 use crate::error::LiveError;
@@ -23,6 +24,9 @@ pub(crate) trait Paging: Sync {
     /// The tasks, in the scenario's order.
     fn seats(&self) -> Vec<Seat<'_>>;
 
+    /// Who brings pages back, and for which tasks.
+    fn restorers(&self, scenario: &Scenario) -> Vec<(usize, &TaskHandle)>;
+
     /// The counts of now; `settled` where nothing is under way.
     fn counts(&self, scenario: &Scenario, settled: bool) -> Result<Counts, LiveError>;
 
@@ -33,6 +37,10 @@ pub(crate) trait Paging: Sync {
 impl Paging for Machine {
     fn seats(&self) -> Vec<Seat<'_>> {
         self.tasks.iter().map(Seat::Embedded).collect()
+    }
+
+    fn restorers(&self, scenario: &Scenario) -> Vec<(usize, &TaskHandle)> {
+        plan::restorers(scenario).zip(&self.restorers).collect()
     }
 
     fn counts(&self, scenario: &Scenario, settled: bool) -> Result<Counts, LiveError> {

@@ -12,7 +12,7 @@ use freehold_rt::timing::Timing;
 use freehold_scenario::{Access, AccessGenerator, Scenario, TaskIndex};
 
 use crate::compute::{Computation, Preemption};
-use crate::reporter::{Reporter, Told};
+use crate::reporter::{Duties, Told};
 use crate::seat::{NotServed, Pages};
 use crate::usage::Usage;
 
@@ -66,7 +66,7 @@ pub(crate) struct Worker<'a> {
     made: u64,
     stop: &'a StopFlag,
     end: Option<MonotonicTime>,
-    reporter: Option<Reporter>,
+    duties: Option<Duties<'a>>,
     harvest: Harvest,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Worker<'a> {
             made: 0,
             stop,
             end: None,
-            reporter: None,
+            duties: None,
             harvest: Harvest {
                 usage: Usage::new(scenario, position),
                 errors: 0,
@@ -99,14 +99,14 @@ impl<'a> Worker<'a> {
     /// Time 0 is known, and with it all releases. Jobs are broken off at their end.
     pub(crate) fn begin(&mut self, origin: MonotonicTime, timing: &Timing) {
         self.end = Some(timing.end);
-        if let Some(reporter) = &mut self.reporter {
-            reporter.begin(origin, timing);
+        if let Some(duties) = &mut self.duties {
+            duties.begin(origin, timing);
         }
     }
 
-    /// Reports jobs to the core, where the task has a pinned page pool.
-    pub(crate) fn report_with(&mut self, reporter: Option<Reporter>) {
-        self.reporter = reporter;
+    /// What the task does besides, where it has a pinned page pool.
+    pub(crate) fn take_on(&mut self, duties: Option<Duties<'a>>) {
+        self.duties = duties;
     }
 
     /// Notes when the task has no CPU, so many times at most. Allocates.
@@ -142,7 +142,7 @@ impl<'a> Worker<'a> {
         Harvest {
             preempted,
             preemptions_lost,
-            told: self.reporter.map(Reporter::into_told),
+            told: self.duties.map(Duties::into_told),
             ..self.harvest
         }
     }
@@ -195,12 +195,12 @@ impl<'a> Worker<'a> {
 impl Work for Worker<'_> {
     fn job(&mut self, _number: u64, pacer: &Pacer) -> ControlFlow<()> {
         self.begin_job();
-        if let Some(reporter) = &mut self.reporter {
-            reporter.begin_job(&self.pages);
+        if let Some(duties) = &mut self.duties {
+            duties.begin_job(&self.pages);
         }
         loop {
-            if let Some(reporter) = &mut self.reporter {
-                reporter.look(&self.pages, pacer);
+            if let Some(duties) = &mut self.duties {
+                duties.look(&self.pages, pacer);
             }
             if self.is_over() {
                 return ControlFlow::Break(());
@@ -228,8 +228,8 @@ impl Work for Worker<'_> {
 
     fn rest(&mut self, job: &Job, pacer: &Pacer) {
         self.pages.job_end(job);
-        if let Some(reporter) = &mut self.reporter {
-            reporter.end_job(&self.pages, job, pacer.timing());
+        if let Some(duties) = &mut self.duties {
+            duties.end_job(&self.pages, job, pacer);
         }
     }
 }

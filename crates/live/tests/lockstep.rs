@@ -5,10 +5,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use freehold_core::units::ByteLen;
+use freehold_core::units::{ByteLen, PAGE_SIZE};
 use freehold_live::{LiveError, run_in_lockstep};
-use freehold_scenario::{Scenario, Sharing, StoreKind};
-use freehold_sim::{Mix, random_scenario};
+use freehold_scenario::results::RunResult;
+use freehold_scenario::{Class, Document, Pinning, Scenario, ScenarioSpec, Sharing, StoreKind};
+use freehold_sim::{Mix, random_scenario, simulate};
 
 /// Random scenarios hold to here: of those the simulator refuses nothing is compared.
 fn number(name: &str, default: u64) -> u64 {
@@ -29,14 +30,18 @@ fn files(folder: &str) -> Vec<PathBuf> {
 
 /// True if the scenario ran; copy-on-write is refused by name.
 fn follows(scenario: &Scenario, what: &str) -> bool {
+    followed(scenario, what).is_some()
+}
+
+fn followed(scenario: &Scenario, what: &str) -> Option<RunResult> {
     match run_in_lockstep(scenario, &AtomicBool::new(false)) {
         Ok(outcome) => {
             let violations = &outcome.result.laws.violations;
             assert!(violations.is_empty(), "{what}: {violations:#?}");
             assert_eq!(outcome.result.store.kind, scenario.store.kind.name(), "{what}");
-            true
+            Some(outcome.result)
         }
-        Err(LiveError::CopyOnWrite(_)) => false,
+        Err(LiveError::CopyOnWrite(_)) => None,
         Err(error) => panic!("{what}: {error}"),
     }
 }
@@ -53,6 +58,38 @@ fn shipped_scenarios_count_the_same_live_and_simulated() {
     assert!(ran >= 12, "only {ran} shipped scenarios ran");
 }
 
+/// The models of paper 001, a little of each, with every policy.
+#[test]
+fn models_of_pinning_count_the_same_live_and_simulated() {
+    let models = ["ranger", "mplayer", "shift"].map(|name| format!("experiments/app/{name}.toml"));
+    for (file, pinning) in models.iter().zip(["app", "all", "app-no-budget"]) {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+        let mut document = Document::load(&file).expect("a shipped model is correct");
+        let model = document.scenario().expect("a shipped model is correct");
+        let soft = model.tasks.iter().filter(|task| task.class == Class::Deadline);
+        let mut sets = vec!["duration=2200ms".to_owned(), "memory.pool=160MiB".to_owned()];
+        for task in soft {
+            sets.push(format!("task.{}.pinning={pinning}", task.name));
+            if pinning == "app" {
+                sets.push(format!("task.{}.app.capacity=4MiB", task.name));
+                sets.push(format!("task.{}.app.restore=50", task.name));
+            }
+        }
+        for set in &sets {
+            document.apply_set(set).expect("a key that there is");
+        }
+        let scenario = document.scenario().expect("a correct scenario");
+        let result = followed(&scenario, &format!("{}, {sets:?}", file.display())).expect("it ran");
+        let pinned: u64 = result.tasks.iter().map(|task| task.pinned_pages).sum();
+        let restored: u64 = result.tasks.iter().map(|task| task.restored).sum();
+        println!(
+            "{}: {pinning}: {pinned} pages pinned, {restored} restored",
+            file.display()
+        );
+        assert!(pinning != "all" || pinned > 0, "{}", file.display());
+    }
+}
+
 #[test]
 fn random_scenarios_count_the_same_live_and_simulated() {
     let wanted = number("FREEHOLD_LOCKSTEP", 120);
@@ -62,7 +99,7 @@ fn random_scenarios_count_the_same_live_and_simulated() {
             firm: seed % 2 == 0,
             unmanaged: seed % 3 == 0,
             unreserved: seed % 4 < 2,
-            pinning: false,
+            pinning: seed % 3 < 2,
             views: false,
             threads: seed % 5 < 2,
             delays: seed % 7 == 0,
@@ -71,6 +108,47 @@ fn random_scenarios_count_the_same_live_and_simulated() {
         ran += u64::from(follows(&random_scenario(seed, mix), &format!("seed {seed}, {mix:?}")));
         seed += 1;
     }
+}
+
+/// The scenario with room to pin in, if the simulator pins or restores anything with it. Pages are restored.
+fn roomy(spec: &ScenarioSpec) -> Option<Scenario> {
+    let with = |more: u64| {
+        let mut spec = spec.clone();
+        spec.memory.pool = ByteLen::new(spec.memory.pool.get() + more * PAGE_SIZE);
+        let apps = spec.tasks.iter_mut().filter_map(|task| task.app.as_mut());
+        apps.for_each(|app| app.restore = app.restore.max(5));
+        Scenario::try_from(spec).expect("a legal scenario")
+    };
+    let pins = |scenario: &Scenario| {
+        let simulated = simulate(scenario, &freehold_sim::Options::default());
+        let tasks = simulated.map(|outcome| outcome.result.tasks).unwrap_or_default();
+        tasks.iter().any(|task| task.pinned_pages + task.restored > 0)
+    };
+    [8, 24, 60].map(with).into_iter().find(pins)
+}
+
+/// Tasks with pinned page pools.
+#[test]
+fn pinned_scenarios_count_the_same_live_and_simulated() {
+    let wanted = number("FREEHOLD_LOCKSTEP", 120) / 4;
+    let (mut seed, mut ran, mut restored) = (number("FREEHOLD_SEED", 1), 0, 0);
+    while ran < wanted {
+        let mix = Mix {
+            firm: seed % 2 == 0,
+            pinning: true,
+            views: false,
+            ..Mix::default()
+        };
+        let spec = random_scenario(seed, mix).spec().clone();
+        let pins = spec.tasks.iter().any(|task| task.pinning.is_some_and(Pinning::pins));
+        if let Some(scenario) = Some(&spec).filter(|_| pins).and_then(roomy) {
+            let result = followed(&scenario, &format!("seed {seed}, pinned")).expect("it runs");
+            ran += 1;
+            restored += result.tasks.iter().map(|task| task.restored).sum::<u64>();
+        }
+        seed += 1;
+    }
+    println!("{restored} pages restored in all");
 }
 
 /// Regions that ask for `auto` are decided alike: the same locks, the same sizes, the same counts.
@@ -106,7 +184,7 @@ fn failing_stores_fail_alike_live_and_simulated() {
             firm: seed % 2 == 0,
             unmanaged: seed % 3 == 0,
             unreserved: true,
-            pinning: false,
+            pinning: true,
             views: false,
             threads: true,
             delays: true,
@@ -135,7 +213,7 @@ fn other_stores_count_the_same_live_and_simulated() {
             firm: seed % 2 == 0,
             unmanaged: seed % 3 == 0,
             unreserved: seed % 4 < 2,
-            pinning: false,
+            pinning: seed % 3 < 2,
             views: false,
             threads: true,
             delays: seed % 7 == 0,

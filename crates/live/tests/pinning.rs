@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use freehold_live::{LiveError, Options, Outcome, run_with};
+use freehold_live::{LiveError, Options, Outcome, run_in_lockstep, run_with};
 use freehold_scenario::recording::{Capacity, PinningSpan};
 use freehold_scenario::{Document, Scenario};
 
@@ -119,6 +119,30 @@ fn a_pool_adapts_with_every_class() {
             assert!(!pair[1].missed || pair[1].delay_ns >= pair[1].memory_delay_ns);
         }
     }
+}
+
+/// Between jobs pages come back that the last jobs needed; by the clock, and in the simulator's order.
+#[test]
+fn pages_are_restored_before_the_next_release() {
+    let task = format!("{DEADLINE}pinning = \"app-no-budget\"\napp.capacity = \"4KiB\"\napp.restore = 40");
+    // Once in a while, so that the set is gone by the next job; pages are spared for the hog, which is quick.
+    let scenario = scenario(&task, &["task.soft.period=60ms", "task.soft.app.beta=0.000001"]);
+    let lockstep = run_in_lockstep(&scenario, &AtomicBool::new(false)).expect("lockstep");
+    assert!(
+        lockstep.result.laws.violations.is_empty(),
+        "{:#?}",
+        lockstep.result.laws
+    );
+    let restored = lockstep.result.tasks[0].restored;
+    assert!(restored > 0, "{:#?}", lockstep.result.tasks[0]);
+    let Some(outcome) = ran(&scenario) else { return };
+    let task = &outcome.result.tasks[0];
+    println!("{} restored by the clock, {restored} in lockstep", task.restored);
+    assert!(task.restored > 0, "{task:#?}");
+    assert!(
+        task.restored <= 40 * (task.jobs + 1),
+        "no more than the quota: {task:#?}"
+    );
 }
 
 /// A job takes two and a half periods: others are released behind it.

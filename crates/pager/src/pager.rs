@@ -349,8 +349,8 @@ impl Pager {
 
     /// In [`Pace::Manual`]: ends one transfer, as a failure if so told. False if it is not under way.
     pub fn complete(&self, page: PageRef, request: Request, failed: bool) -> bool {
-        let known = self.outstanding().contains(&(page, request));
         let number = u32::try_from(self.shared.number(page)).unwrap_or(u32::MAX);
+        let known = self.shared.transfers.under_way(number) == Some((page, request));
         let mut control = self.shared.control.lock();
         known && self.shared.finish_page(&mut control.context, number, failed)
     }
@@ -359,6 +359,15 @@ impl Pager {
     #[must_use]
     pub fn outstanding(&self) -> Vec<(PageRef, Request)> {
         self.shared.transfers.list()
+    }
+
+    /// The transfer of a page, if one is under way.
+    #[must_use]
+    pub fn outstanding_of(&self, object: ObjectId, page: PageIndex) -> Option<(PageRef, Request)> {
+        let found = self.shared.object(object)?;
+        let inside = (page.get() as usize) < found.pages();
+        let number = found.first.checked_add(page.get()).filter(|_| inside)?;
+        self.shared.transfers.under_way(number)
     }
 
     /// In [`Pace::Manual`]: sets the core's clock, which never goes back.

@@ -237,6 +237,12 @@ impl Transfers {
         all.iter().map(|transfer| (transfer.page, transfer.kind)).collect()
     }
 
+    /// The transfer of a page.
+    pub(crate) fn under_way(&self, number: u32) -> Option<(PageRef, Request)> {
+        let transfer = self.table.lock().of(number)?;
+        Some((transfer.page, transfer.kind))
+    }
+
     /// How many transfers are under way, and the most there ever were.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let table = self.table.lock();

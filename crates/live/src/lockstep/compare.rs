@@ -4,7 +4,7 @@ use freehold_core::view::TaskCounts;
 use freehold_scenario::results::{ReservationResult, RunResult, TaskResult};
 use freehold_scenario::{Scenario, plan};
 
-use crate::collect::Counts;
+use crate::collect::{self, Counts};
 
 /// What differs, in words; empty where all counts are equal.
 pub(crate) fn differences(scenario: &Scenario, simulated: &RunResult, live: &Counts) -> Vec<String> {
@@ -16,6 +16,13 @@ pub(crate) fn differences(scenario: &Scenario, simulated: &RunResult, live: &Cou
     };
     for (sim, live) in simulated.tasks.iter().zip(&live.tasks) {
         for (count, sim_count, live_count) in task_counts(sim, live) {
+            equal(format!("task {}: {count}", sim.name), sim_count, live_count);
+        }
+    }
+    for (position, sim) in simulated.tasks.iter().enumerate() {
+        let mut counted = sim.clone();
+        collect::set_pool(live, position, &mut counted);
+        for ((count, sim_count), (_, live_count)) in pool_counts(sim).into_iter().zip(pool_counts(&counted)) {
             equal(format!("task {}: {count}", sim.name), sim_count, live_count);
         }
     }
@@ -49,6 +56,15 @@ fn task_counts(sim: &TaskResult, live: &TaskCounts) -> [(&'static str, u64, u64)
     ]
 }
 
+fn pool_counts(result: &TaskResult) -> [(&'static str, u64); 4] {
+    [
+        ("pinned pages", result.pinned_pages),
+        ("capacity", result.capacity_pages.unwrap_or_default()),
+        ("swap budget", result.swap_budget_ns),
+        ("restored", result.restored),
+    ]
+}
+
 fn reservation_counts(result: &ReservationResult) -> [(&'static str, u64); 11] {
     [
         ("active", result.active),
@@ -67,8 +83,9 @@ fn reservation_counts(result: &ReservationResult) -> [(&'static str, u64); 11] {
 
 /// Puts the real counts into the document.
 pub(crate) fn replace(result: &mut RunResult, live: Counts) {
-    for (task, counts) in result.tasks.iter_mut().zip(&live.tasks) {
+    for (position, (task, counts)) in result.tasks.iter_mut().zip(&live.tasks).enumerate() {
         plan::set_task_counts(task, counts);
+        collect::set_pool(&live, position, task);
     }
     for (region, resident) in result.regions.iter_mut().zip(live.resident) {
         region.resident = resident;

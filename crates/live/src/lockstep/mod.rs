@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, ScopedJoinHandle};
 
-use freehold_core::fact::{PageRef, Request};
+use freehold_core::fact::Request;
+use freehold_core::pinning::JobReport;
 use freehold_pager::Pace;
 use freehold_scenario::results::{Engine, Placement, Violation};
 use freehold_scenario::{RegionIndex, Scenario, TaskIndex, plan};
@@ -104,15 +105,32 @@ fn play(
             reins.push(Reins::new(task.handle.id().index(), commands, batons));
             handles.push(spawned.map_err(failed)?);
         }
+        let (mut restorers, mut restoring) = (Vec::new(), Vec::new());
+        for (owner, restorer) in plan::restorers(scenario).zip(&machine.restorers) {
+            let (commands, received) = mpsc::channel();
+            let main = move || player::restore(restorer, batons, &received);
+            let name = || scenario.tasks[owner].name.clone();
+            let failed = |reason| LiveError::Thread { name: name(), reason };
+            let reins = Reins::new(restorer.id().index(), commands, batons);
+            restorers.push((owner, reins));
+            let spawned = thread::Builder::new().spawn_scoped(scope, main).map_err(failed)?;
+            restoring.push((owner, spawned));
+        }
         let mut conductor = Conductor {
             scenario,
             machine,
             reins,
+            restorers,
             counts: None,
         };
         let outcome = conductor.follow(steps, stop);
         conductor.send_home(batons);
         let harvests = join(scenario, handles)?;
+        for (owner, handle) in restoring {
+            let name = || scenario.tasks[owner].name.clone();
+            let ended = handle.join().map_err(|_| LiveError::Panicked(name()))?;
+            ended.map_err(|reason| LiveError::Enter { name: name(), reason })?;
+        }
         let stopped = outcome?;
         Ok((conductor.counts, harvests, stopped))
     })
@@ -134,6 +152,8 @@ struct Conductor<'a> {
     scenario: &'a Scenario,
     machine: &'a Machine,
     reins: Vec<Reins<'a>>,
+    /// Of those who bring pages back, and for whom.
+    restorers: Vec<(usize, Reins<'a>)>,
     counts: Option<Counts>,
 }
 
@@ -163,9 +183,8 @@ impl Conductor<'_> {
                     request,
                     failed,
                 } => self.complete(region, page, request, failed),
-                Step::Report { .. } | Step::Restore { .. } => {
-                    Err("pinned page pools, which this engine refuses before it begins".to_owned())
-                }
+                Step::Report { task, report } => self.report(task, &report),
+                Step::Restore { task } => self.restore(task),
                 Step::Snapshot => {
                     self.machine.pager.settle()?;
                     self.counts = Some(Counts::take(self.scenario, self.machine, false)?);
@@ -179,6 +198,28 @@ impl Conductor<'_> {
 
     fn tell(&mut self, task: TaskIndex, command: Command) -> Result<(), String> {
         self.reins[task.get()].carry_out(command)
+    }
+
+    /// Tells the core of a job what the simulator saw of it.
+    fn report(&self, task: TaskIndex, report: &JobReport) -> Result<(), String> {
+        let pool = self.machine.pools[task.get()].ok_or("the task has no pinned page pool")?;
+        let told = self.machine.pager.report_job(pool, report);
+        told.map(|_| ()).map_err(|reason| reason.to_string())
+    }
+
+    /// Who restores for the task brings a page back, now or with a completion.
+    fn restore(&mut self, task: TaskIndex) -> Result<(), String> {
+        let mut restorers = self.restorers.iter();
+        let found = restorers.find(|(owner, _)| *owner == task.get());
+        let (_, reins) = found.ok_or("nobody restores for the task")?;
+        if reins.batons.wait_for(reins.slot, &[IDLE]).is_none() {
+            return Err("the restorer's fault before does not end".to_owned());
+        }
+        reins.command(Command::Restore);
+        let ended = reins.batons.wait_for(reins.slot, &[IDLE, BLOCKED]);
+        ended
+            .map(|_| ())
+            .ok_or_else(|| "the restorer's fault neither ends nor waits".to_owned())
     }
 
     /// The task's next accesses, none of which waits. One that waited before is the first of them.
@@ -247,13 +288,10 @@ impl Conductor<'_> {
         failed: bool,
     ) -> Result<(), String> {
         let object = self.machine.objects[region.get()];
-        let wanted =
-            |found: &(PageRef, Request)| found.0.object() == object && found.0.page() == page && found.1 == request;
         let pager = &self.machine.pager;
-        let (page, request) = pager
-            .outstanding()
-            .into_iter()
-            .find(wanted)
+        let found = pager.outstanding_of(object, page);
+        let (page, request) = found
+            .filter(|(_, kind)| *kind == request)
             .ok_or("no such request is under way")?;
         if pager.complete(page, request, failed) {
             Ok(())
@@ -269,12 +307,18 @@ impl Conductor<'_> {
             for (page, request) in self.machine.pager.outstanding() {
                 self.machine.pager.complete(page, request, false);
             }
-            if self.reins.iter().all(|reins| batons.state(reins.slot) == IDLE) {
+            let restorers = self.restorers.iter().map(|(_, reins)| reins);
+            if self
+                .reins
+                .iter()
+                .chain(restorers)
+                .all(|reins| batons.state(reins.slot) == IDLE)
+            {
                 break;
             }
             thread::yield_now();
         }
-        for reins in &self.reins {
+        for reins in self.reins.iter().chain(self.restorers.iter().map(|(_, reins)| reins)) {
             let _ = reins.commands.send(Command::Finish);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{Receiver, Sender};
 
+use freehold_pager::{EnterError, TaskHandle};
 use freehold_rt::stop::StopFlag;
 use freehold_scenario::Scenario;
 
@@ -20,6 +21,8 @@ pub(crate) enum Command {
     Run(u64),
     /// End the job.
     EndJob,
+    /// Bring back the next page that the last jobs needed.
+    Restore,
     /// Go home.
     Finish,
 }
@@ -64,12 +67,31 @@ impl Player<'_> {
                     worker.end_job();
                     bound.job_end();
                 }
+                // Only who is there for it does.
+                Command::Restore => {}
                 Command::Finish => break,
             }
             self.batons.set(slot, IDLE);
         }
         Ok(worker.harvest())
     }
+}
+
+/// A restorer's side. Its faults end by themselves: it makes no access that would need permission.
+pub(crate) fn restore(restorer: &TaskHandle, batons: &Batons, commands: &Receiver<Command>) -> Result<(), EnterError> {
+    let slot = restorer.id().index();
+    let bound = restorer.enter().inspect_err(|_| batons.set(slot, IDLE))?;
+    while let Ok(command) = commands.recv() {
+        match command {
+            Command::Restore => {
+                bound.restore_next();
+            }
+            Command::Finish => break,
+            _ => {}
+        }
+        batons.set(slot, IDLE);
+    }
+    Ok(())
 }
 
 /// The coordinator's side of one thread.

@@ -12,6 +12,7 @@ use freehold_core::units;
 use freehold_core::view::TaskCounts;
 use freehold_linux::PAGE_SIZE;
 use freehold_linux::clock;
+use freehold_pager::TaskHandle;
 use freehold_scenario::results::Laws;
 use freehold_scenario::{self as scenario, ReservationIndex, Scenario, Sharing, plan};
 
@@ -348,6 +349,10 @@ impl Paging for ServedMachine {
         self.tasks.iter().map(Seat::Served).collect()
     }
 
+    fn restorers(&self, _scenario: &Scenario) -> Vec<(usize, &TaskHandle)> {
+        Vec::new()
+    }
+
     fn counts(&self, scenario: &Scenario, settled: bool) -> Result<Counts, LiveError> {
         let status = status(&self.connection)?;
         let counted = |(task, named): (&ServedTask, &scenario::Task)| {
@@ -368,6 +373,7 @@ impl Paging for ServedMachine {
         Ok(Counts {
             tasks: tasks?,
             pools: vec![None; scenario.tasks.len()],
+            restored: Vec::new(),
             reservations,
             resident: resident?,
             memory: status.memory,
