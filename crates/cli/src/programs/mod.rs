@@ -1,6 +1,7 @@
 //! Real programs that experiments run, and the clips that they play. Nothing of either is part of Freehold: the
 //! programs must be installed, and ffmpeg makes the clips.
 
+mod cgroup;
 mod clips;
 mod player;
 mod server;
@@ -17,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::pages;
 use crate::status::Failure;
 
+pub(crate) use cgroup::Limited;
 pub(crate) use clips::{Clip, Clips};
 pub(crate) use player::{Player, under};
 pub(crate) use server::{PrivateServer, Served};

@@ -5,7 +5,6 @@
 //! all are this very command. The sibling is a thread of the same process where nothing else is said: that is the
 //! harder case, since whatever it unmaps interrupts the CPU that the task runs on.
 
-mod cgroup;
 pub(crate) mod child;
 mod served;
 pub(super) mod server;
@@ -17,12 +16,13 @@ use std::thread;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use freehold_linux::PAGE_SIZE;
 
 use super::rounds::{Effort, Found, Samples, refused};
+use crate::programs::Limited;
 use crate::signals;
 use crate::status::Failure;
 
-use cgroup::Limited;
 use child::{Report, Setting};
 
 /// Jobs of the task in one run of a setting: a second's worth, which most stalls of a machine leave whole.
@@ -157,7 +157,7 @@ fn report(found: &mut Found, alone: &Side, ours: &Side, others: &[(Setting, Side
 /// Runs one setting in a process of its own.
 fn measure(setting: Setting, jobs: u32, stop: &AtomicBool) -> Result<Report, Failure> {
     // Dropped last, and so undone after the process has ended.
-    let limited = (setting == Setting::Cgroup).then(Limited::new).transpose()?;
+    let limited = (setting == Setting::Cgroup).then(limited).transpose()?;
     let mut command = this_command()?;
     command.arg(
         setting
@@ -172,6 +172,14 @@ fn measure(setting: Setting, jobs: u32, stop: &AtomicBool) -> Result<Report, Fai
     let mut child = Running::start(command)?;
     let text = child.wait(stop)?;
     serde_json::from_str(&text).map_err(|error| refused(format!("a measuring process said {text:?}: {error}")))
+}
+
+/// A memory cgroup with a little less memory than its process wants, and room in swap for all that does not fit.
+fn limited() -> Result<Limited, Failure> {
+    /// What a process of this command needs besides.
+    const PROCESS: usize = 1024;
+    let pages = child::WORKING_SET + child::HOG_FRAMES + PROCESS;
+    Limited::new(pages * PAGE_SIZE, 2 * child::HOG_PAGES + child::WORKING_SET + 4096)
 }
 
 /// The sibling alone, as a process that ends when this is dropped.

@@ -1,50 +1,60 @@
-//! A memory cgroup of the kernel with a little less memory than its processes want, and a swap file. Both are undone
-//! when dropped.
+//! A memory cgroup of the kernel and a swap file for what does not fit. Both are undone when dropped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use freehold_linux::PAGE_SIZE;
+use freehold_linux::process::send_signal;
 use freehold_linux::swap::SwapFile;
 
-use super::child::{HOG_FRAMES, HOG_PAGES, WORKING_SET};
-use crate::bench::rounds::refused;
+use crate::output;
 use crate::status::Failure;
 
-/// What a process of this command needs besides.
-const PROCESS: usize = 1024;
-/// Room for all that does not fit.
-const SWAP_PAGES: usize = 2 * HOG_PAGES + WORKING_SET + 4096;
+/// How often a group is tried to be removed: its processes may be about to end.
+const LOOKS: u32 = 200;
+const LOOK: Duration = Duration::from_millis(20);
+/// SIGKILL.
+const KILL: i32 = 9;
 
 /// The limits in force.
 #[derive(Debug)]
-pub(super) struct Limited {
-    // In this order: pages come back from the swap file before the group is gone.
-    _swap: SwapFile,
+pub(crate) struct Limited {
+    // In this order: who is left in the group ends, then pages come back from the swap file.
     group: Group,
+    _swap: SwapFile,
 }
 
 impl Limited {
-    /// Sets both up.
+    /// A group of so many bytes, and a swap file of so many pages in the system's folder for temporary files.
     ///
     /// # Errors
     /// What the kernel refuses; nothing is left behind.
-    pub(super) fn new() -> Result<Self, Failure> {
-        let group = Group::new((WORKING_SET + HOG_FRAMES + PROCESS) * PAGE_SIZE)?;
-        let path = std::env::temp_dir().join(format!("freehold-bench-{}.swap", std::process::id()));
+    pub(crate) fn new(bytes: usize, swap_pages: usize) -> Result<Self, Failure> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!(
+            "freehold-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        let swap = SwapFile::create(&std::env::temp_dir().join(format!("{name}.swap")), swap_pages);
         Ok(Self {
-            _swap: SwapFile::create(&path, SWAP_PAGES).map_err(refused)?,
-            group,
+            _swap: swap.map_err(refused)?,
+            group: Group::new(&name, bytes)?,
         })
     }
 
     /// The file that a process writes itself to.
-    pub(super) fn members(&self) -> PathBuf {
-        self.group.path.join("cgroup.procs")
+    pub(crate) fn members(&self) -> PathBuf {
+        self.group.path.join(MEMBERS)
     }
 }
 
-/// A memory cgroup, removed when dropped. Its processes must have ended.
+fn refused(why: impl std::fmt::Display) -> Failure {
+    Failure::Run(why.to_string())
+}
+
+/// A memory cgroup, removed when dropped. What still runs in it is killed: only what was put there by us can be in it.
 #[derive(Debug)]
 struct Group {
     path: PathBuf,
@@ -53,7 +63,7 @@ struct Group {
 }
 
 impl Group {
-    fn new(bytes: usize) -> Result<Self, Failure> {
+    fn new(name: &str, bytes: usize) -> Result<Self, Failure> {
         let mounts = fs::read_to_string("/proc/mounts").map_err(refused)?;
         let (root, limit) = find(&mounts, |root| fs::read_to_string(root.join("cgroup.controllers")).ok())
             .ok_or_else(|| refused("there is no memory cgroup hierarchy"))?;
@@ -63,7 +73,7 @@ impl Group {
             fs::write(&control, "+memory").map_err(refused)?;
             switched_on = Some(control);
         }
-        let path = root.join(format!("freehold-bench-{}", std::process::id()));
+        let path = root.join(name);
         // From here on dropping it cleans up.
         let group = Self { path, switched_on };
         fs::create_dir(&group.path).map_err(refused)?;
@@ -74,13 +84,31 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.path);
+        let removed = (0..LOOKS).any(|look| {
+            if look > 0 {
+                std::thread::sleep(LOOK);
+            }
+            let members = fs::read_to_string(self.path.join(MEMBERS)).unwrap_or_default();
+            for member in members.lines().filter_map(|line| line.parse().ok()) {
+                // It may have ended.
+                let _ = send_signal(member, KILL);
+            }
+            fs::remove_dir(&self.path).is_ok() || !self.path.exists()
+        });
+        if !removed {
+            output::note(&format!(
+                "freehold: the memory cgroup {} is not removed",
+                self.path.display()
+            ));
+        }
         if let Some(control) = &self.switched_on {
             let _ = fs::write(control, "-memory");
         }
     }
 }
 
+/// The processes of a group.
+const MEMBERS: &str = "cgroup.procs";
 const LIMIT_V1: &str = "memory.limit_in_bytes";
 const LIMIT_V2: &str = "memory.max";
 
