@@ -63,6 +63,9 @@ pub(crate) struct Arguments {
     /// The server's socket [default: $FREEHOLD_SOCKET, the user's own server, the system's, or one for this command]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Run the program without a memory server, to compare with: its class and the account of its jobs only
+    #[arg(long, conflicts_with_all = ["reserve", "adaptive", "socket", "keep_going"])]
+    unmanaged: bool,
     /// Run the program unmanaged where it cannot be managed, and say why
     #[arg(long)]
     keep_going: bool,
@@ -127,10 +130,10 @@ impl Setting {
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     let settings = pinning::settings(arguments)?;
     let command = program::Command::find(&arguments.command)?;
-    let unmanageable = command.manageable().err();
-    let prepared = match unmanageable {
-        Some(reason) => Err(Failure::Input(format!("{}: {reason}", command.shown()))),
-        None => prepare(arguments, &command, settings.as_ref()).map(Some),
+    let prepared = match command.manageable() {
+        _ if arguments.unmanaged => Ok(None),
+        Err(reason) => Err(Failure::Input(format!("{}: {reason}", command.shown()))),
+        Ok(()) => prepare(arguments, &command, settings.as_ref()).map(Some),
     };
     let (setting, agent) = match prepared {
         Ok(Some((setting, agent))) => (Some(setting), Some(agent)),
