@@ -99,20 +99,45 @@ impl Clips {
         if path.is_file() {
             return Ok(path);
         }
+        let mut words = ["-f", "lavfi", "-i", recipe.source, "-t"].map(str::to_owned).to_vec();
+        words.push(recipe.seconds.to_string());
+        words.extend(recipe.codec.iter().map(|word| (*word).to_owned()));
+        words.extend(["-flags", "+bitexact", "-fflags", "+bitexact"].map(str::to_owned));
+        self.make(recipe.file, &words)
+    }
+
+    /// A clip again and again, for ten minutes.
+    ///
+    /// # Errors
+    /// As [`Clips::path`].
+    pub(crate) fn ten_minutes(&self, clip: Clip) -> Result<PathBuf, Failure> {
+        let once = self.path(clip)?;
+        let recipe = clip.recipe();
+        let file = format!("ten-minutes-{}", recipe.file);
+        let path = self.folder.join(&file);
+        if path.is_file() {
+            return Ok(path);
+        }
+        let again = (600 / recipe.seconds).saturating_sub(1).to_string();
+        let mut words = ["-stream_loop", &again, "-i"].map(str::to_owned).to_vec();
+        words.push(once.display().to_string());
+        words.extend(["-c", "copy"].map(str::to_owned));
+        self.make(&file, &words)
+    }
+
+    /// Has ffmpeg make a file, which gets its name when it is whole.
+    fn make(&self, file: &str, words: &[String]) -> Result<PathBuf, Failure> {
         super::require(&["ffmpeg"])?;
+        let path = self.folder.join(file);
         let refused = |what: &str, error: &dyn std::fmt::Display| {
             Failure::Run(format!("the clip {} cannot be made: {what}: {error}", path.display()))
         };
         std::fs::create_dir_all(&self.folder).map_err(|error| refused("its folder", &error))?;
-        // It gets its name when it is whole. The end of the name tells ffmpeg the format.
-        let partial = self
-            .folder
-            .join(format!("partial-{}-{}", std::process::id(), recipe.file));
+        // The end of the name tells ffmpeg the format.
+        let partial = self.folder.join(format!("partial-{}-{file}", std::process::id()));
         let output = Command::new("ffmpeg")
-            .args(["-v", "error", "-nostdin", "-y", "-f", "lavfi", "-i", recipe.source])
-            .args(["-t", &recipe.seconds.to_string()])
-            .args(recipe.codec)
-            .args(["-flags", "+bitexact", "-fflags", "+bitexact"])
+            .args(["-v", "error", "-nostdin", "-y"])
+            .args(words)
             .arg(&partial)
             .stdin(Stdio::null())
             .output()

@@ -21,7 +21,7 @@ use crate::status::Failure;
 pub(crate) use cgroup::Limited;
 pub(crate) use clips::{Clip, Clips};
 pub(crate) use player::{Player, under};
-pub(crate) use server::{PrivateServer, Served};
+pub(crate) use server::{PrivateServer, Served, exec_words};
 
 /// How Debian installs everything.
 pub(crate) const INSTALL: &str = "apt-get install -y --no-install-recommends mplayer ffmpeg gstreamer1.0-tools \

@@ -52,6 +52,14 @@ impl PrivateServer {
     /// # Errors
     /// A server that cannot be started or does not answer, or a stop.
     pub(crate) fn start(pool: u64, stop: &AtomicBool) -> Result<Self, Failure> {
+        Self::start_with(pool, &[], stop)
+    }
+
+    /// The same with these options of `freehold serve` besides.
+    ///
+    /// # Errors
+    /// As [`PrivateServer::start`].
+    pub(crate) fn start_with(pool: u64, more: &[String], stop: &AtomicBool) -> Result<Self, Failure> {
         let folder = std::env::temp_dir().join(format!("freehold-{}-{}", std::process::id(), unique()));
         std::fs::create_dir_all(&folder).map_err(|error| failed("the server's folder", &error))?;
         let executable = std::env::current_exe().map_err(|error| failed("this command's own file", &error))?;
@@ -61,6 +69,7 @@ impl PrivateServer {
             .args(["serve", "--log-level", "warn", "--socket"])
             .arg(&socket)
             .args(["--pool", &format!("{pool}B")])
+            .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn();
@@ -84,14 +93,19 @@ impl PrivateServer {
     /// # Errors
     /// This command's own file cannot be found.
     pub(crate) fn exec(&self, reserve: u64, options: &[String]) -> Result<Vec<OsString>, Failure> {
-        let executable =
-            std::env::current_exe().map_err(|error| Failure::Run(format!("this command's file: {error}")))?;
-        let mut words: Vec<OsString> = vec![executable.into(), "exec".into(), "--socket".into()];
-        words.push(self.folder.join("socket").into());
-        words.extend(["--reserve".into(), format!("{reserve}B").into()]);
-        words.extend(options.iter().map(OsString::from));
-        words.push("--".into());
-        Ok(words)
+        let mut all: Vec<OsString> = vec!["--reserve".into(), format!("{reserve}B").into()];
+        all.extend(options.iter().map(OsString::from));
+        self.exec_with(&all)
+    }
+
+    /// The same with these options only.
+    ///
+    /// # Errors
+    /// As [`PrivateServer::exec`].
+    pub(crate) fn exec_with(&self, options: &[OsString]) -> Result<Vec<OsString>, Failure> {
+        let socket = ["--socket".into(), self.folder.join("socket").into()];
+        let options: Vec<OsString> = socket.into_iter().chain(options.iter().cloned()).collect();
+        exec_words(&options)
     }
 
     /// The connection that asks.
@@ -145,6 +159,18 @@ impl PrivateServer {
         let clients = status["clients"].as_array().cloned().unwrap_or_default();
         Ok(clients.iter().find(|client| client["pid"] == pid).map(served))
     }
+}
+
+/// `freehold exec` with these options, up to the program.
+///
+/// # Errors
+/// This command's own file cannot be found.
+pub(crate) fn exec_words(options: &[OsString]) -> Result<Vec<OsString>, Failure> {
+    let executable = std::env::current_exe().map_err(|error| failed("this command's own file", &error))?;
+    let mut words: Vec<OsString> = vec![executable.into(), "exec".into()];
+    words.extend(options.iter().cloned());
+    words.push("--".into());
+    Ok(words)
 }
 
 fn failed(what: &str, error: &dyn std::fmt::Display) -> Failure {

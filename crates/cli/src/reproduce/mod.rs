@@ -7,6 +7,7 @@ mod fig3;
 mod fig8;
 mod fig9;
 mod files;
+mod live;
 mod players;
 mod table1;
 mod table2;
@@ -46,12 +47,14 @@ pub(crate) struct Arguments {
     /// Of the three movie players, instead of the smallest ones, which takes minutes to find
     #[arg(long, value_name = "SIZE,SIZE,SIZE", value_delimiter = ',', num_args = 1)]
     reservations: Option<Vec<String>>,
-    /// Of app-*: with how many seeds, from 1 on, each model runs [default: 10, or fewer where that takes long]
+    /// Of app-*: with how many seeds, from 1 on, everything runs [default: 10, or fewer where that takes long]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: Option<u32>,
-    /// Of app-*: how long each run is, in virtual time, instead of what the model says
+    /// Of app-*: how long each run is, in virtual time, instead of what the model says; of app-live by the clock [30s]
     #[arg(long, value_name = "TIME")]
     duration: Option<String>,
+    #[command(flatten)]
+    live: live::Options,
     /// Print one JSON document; for several experiments {"experiments": [..]}
     #[arg(long)]
     json: bool,
@@ -64,6 +67,8 @@ enum Kind {
     Scenarios,
     /// Real programs, by the clock: no engine of ours has a part in that.
     Programs,
+    /// Real programs, for minutes: run by name only.
+    LongPrograms,
     /// Models of real programs, simulated with several seeds. It takes minutes, and is run by name only.
     Models,
 }
@@ -77,7 +82,7 @@ struct Experiment {
     run: fn(&Laboratory) -> Result<Vec<ReproduceRow>, Failure>,
 }
 
-const EXPERIMENTS: [Experiment; 15] = [
+const EXPERIMENTS: [Experiment; 16] = [
     Experiment {
         name: "spc-fig3",
         about: "execution and completion time of a task alone, and beside one that is short of frames",
@@ -183,6 +188,13 @@ const EXPERIMENTS: [Experiment; 15] = [
         kind: Kind::Models,
         run: app::stationary,
     },
+    Experiment {
+        name: "app-live",
+        about: "Ranger, OpenCV and MPlayer beside GraphChi under a memory server: misses, and what each policy costs",
+        files: &[],
+        kind: Kind::LongPrograms,
+        run: live::run,
+    },
 ];
 
 /// The seed of every experiment's files.
@@ -201,6 +213,7 @@ pub(crate) struct Laboratory {
     reservations: Option<Vec<String>>,
     seeds: Option<u32>,
     duration: Option<String>,
+    live: live::Options,
 }
 
 impl Laboratory {
@@ -227,6 +240,11 @@ impl Laboratory {
     /// How long a model is run, where that is given.
     pub(crate) fn duration(&self) -> Option<&str> {
         self.duration.as_deref()
+    }
+
+    /// What is said of `app-live`.
+    fn live(&self) -> &live::Options {
+        &self.live
     }
 
     /// Reads one of the files that are part of the command.
@@ -309,12 +327,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         reservations: arguments.reservations.clone(),
         seeds: arguments.seeds,
         duration: arguments.duration.clone(),
+        live: arguments.live.clone(),
     };
     let mut reports = Vec::new();
     for experiment in wanted {
         let rows = (experiment.run)(&laboratory)?;
         let engine = match experiment.kind {
-            Kind::Programs => Engine::Live,
+            Kind::Programs | Kind::LongPrograms => Engine::Live,
             Kind::Scenarios | Kind::Models => laboratory.session.engine(),
         };
         let engine = engine.into();
@@ -345,7 +364,7 @@ fn choose(names: &[String], engine: Engine) -> Result<Vec<&'static Experiment>, 
         let all = EXPERIMENTS.iter().filter(|experiment| match experiment.kind {
             Kind::Scenarios => true,
             Kind::Programs => engine == Engine::Live,
-            Kind::Models => false,
+            Kind::Models | Kind::LongPrograms => false,
         });
         return Ok(all.collect());
     }

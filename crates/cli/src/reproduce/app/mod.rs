@@ -27,7 +27,7 @@ pub(super) use fig3::run as fig3;
 pub(super) use fig4::run as fig4;
 pub(super) use fig5::run as fig5;
 pub(super) use fig6::run as fig6;
-use sample::{Bound, Sample, row};
+pub(super) use sample::{Bound, Sample, row};
 pub(super) use shift::run as shift;
 pub(super) use stationary::run as stationary;
 

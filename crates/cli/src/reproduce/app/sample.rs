@@ -7,28 +7,28 @@ const STUDENT: [f64; 9] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.3
 
 /// One number per seed.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Sample {
+pub(in crate::reproduce) struct Sample {
     values: Vec<f64>,
 }
 
 impl Sample {
     /// The numbers, in the order of the seeds.
-    pub(super) fn new(values: Vec<f64>) -> Self {
+    pub(in crate::reproduce) fn new(values: Vec<f64>) -> Self {
         Self { values }
     }
 
     /// The numbers.
-    pub(super) fn values(&self) -> &[f64] {
+    pub(in crate::reproduce) fn values(&self) -> &[f64] {
         &self.values
     }
 
     /// Their mean; not a number where there is none.
-    pub(super) fn mean(&self) -> f64 {
+    pub(in crate::reproduce) fn mean(&self) -> f64 {
         self.values.iter().sum::<f64>() / self.count()
     }
 
     /// Half the width of the mean's 95 % confidence interval, by Student's t; `None` of fewer than two.
-    pub(super) fn interval(&self) -> Option<f64> {
+    pub(in crate::reproduce) fn interval(&self) -> Option<f64> {
         let freedom = self.values.len().checked_sub(2)?;
         let student = STUDENT.get(freedom).or(STUDENT.last())?;
         let mean = self.mean();
@@ -38,7 +38,7 @@ impl Sample {
     }
 
     /// Seed by seed, this less the other.
-    pub(super) fn less(&self, other: &Sample) -> Sample {
+    pub(in crate::reproduce) fn less(&self, other: &Sample) -> Sample {
         let pairs = self.values.iter().zip(&other.values);
         Sample::new(pairs.map(|(one, other)| one - other).collect())
     }
@@ -51,7 +51,7 @@ impl Sample {
 
 /// What is claimed of a mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Bound {
+pub(in crate::reproduce) enum Bound {
     /// It is not more than this.
     AtMost(f64),
     /// It is not less than this.
@@ -62,7 +62,7 @@ pub(super) enum Bound {
 
 /// Compares the mean with what is claimed. A bound that is not the paper's number is named. Numbers are rounded to
 /// hundredths after the comparison.
-pub(super) fn row(
+pub(in crate::reproduce) fn row(
     what: impl Into<String>,
     unit: &str,
     paper: Option<f64>,
