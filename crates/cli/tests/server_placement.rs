@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{document, freehold, run, scenarios, status, stderr};
+use common::{Scratch, document, freehold, run, scenarios, status, stderr};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -304,6 +304,83 @@ const ALONE: [(&str, &[&str]); 4] = [
         &["duration=2s", "reservation.r2.size=1MiB"],
     ),
 ];
+
+/// A task without a reservation beside one that goes through more than there is.
+const PINNED: &str = r#"
+name = "beside-a-hog"
+duration = "1200ms"
+machine.cpus = 2
+memory.pool = "2MiB"
+memory.swap = { store = "memory", latency = "20us" }
+
+[[region]]
+name = "own"
+size = "640KiB"
+sharing = "none"
+
+[[region]]
+name = "much"
+size = "4MiB"
+sharing = "none"
+
+[[task]]
+name = "soft"
+class = "deadline"
+period = "20ms"
+budget = "8ms"
+pinning = "all"
+[[task.access]]
+region = "own"
+write = true
+
+[[task]]
+name = "hog"
+class = "best-effort"
+cpus = [1]
+[[task.access]]
+region = "much"
+pattern = "random"
+amount = "512KiB"
+write = true
+"#;
+
+#[test]
+fn pinned_page_pools_are_the_servers_and_jobs_are_judged_there() {
+    let file = Scratch::new("pinned-served", PINNED);
+    let output = served(&["--json", file.path()]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let found = document(&output);
+    assert_sound(&found);
+    let (soft, hog) = (&found["tasks"][0], &found["tasks"][1]);
+    assert_eq!(
+        (count(soft, "pinned_pages"), count(soft, "swap_ins")),
+        (160, 0),
+        "{soft}"
+    );
+    assert!(count(hog, "swap_ins") > 0, "{hog}");
+    for (pinning, capacity) in [("app", "64KiB"), ("app-no-budget", "8KiB")] {
+        let sets = [
+            format!("task.soft.pinning={pinning}"),
+            format!("task.soft.app.capacity={capacity}"),
+        ];
+        let output = served(&["--json", file.path(), "--set", &sets[0], "--set", &sets[1]]);
+        assert_eq!(status(&output), 0, "{}", stderr(&output));
+        let found = document(&output);
+        assert_sound(&found);
+        let soft = &found["tasks"][0];
+        assert!(soft["capacity_pages"].is_u64(), "{soft}");
+        assert!(count(soft, "job_swap_ins_max") <= count(soft, "swap_ins"), "{soft}");
+        assert!(pinning == "app" || count(soft, "swap_budget_ns") == 0, "{soft}");
+    }
+    let restore = ["task.soft.pinning=app", "task.soft.app.restore=10"];
+    let output = served(&["--json", file.path(), "--set", restore[0], "--set", restore[1]]);
+    assert_eq!(status(&output), 2, "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("soft: app.restore does not run with a server"),
+        "{}",
+        stderr(&output)
+    );
+}
 
 /// A served run, if all its jobs kept their deadlines.
 fn in_time(file: &str, sets: &[&str]) -> Option<Value> {

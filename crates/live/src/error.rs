@@ -23,14 +23,9 @@ pub enum LiveError {
     /// Something that only the simulator runs.
     #[error("region {0}: copy-on-write views run in the simulator only: use --engine sim")]
     CopyOnWrite(String),
-    /// Adaptive Page Pinning, where it does not run.
-    #[error("task {task}: pinning \"{pinning}\" does not run with a server: use \"none\", or placement embedded")]
-    Pinning {
-        /// The task's name.
-        task: String,
-        /// The word of the scenario file.
-        pinning: &'static str,
-    },
+    /// Pages brought back before a release, which no server does.
+    #[error("task {0}: app.restore does not run with a server: leave it out, or use placement embedded")]
+    Restore(String),
     /// A pinned page pool is refused.
     #[error("task {task}: no pinned page pool: {reason}")]
     Pool {
@@ -180,7 +175,7 @@ impl LiveError {
     #[must_use]
     pub fn is_of_the_scenario(&self) -> bool {
         match self {
-            Self::Pinning { .. } | Self::Wait(_) => true,
+            Self::Restore(_) | Self::Wait(_) => true,
             Self::Pool { .. } | Self::Budget { .. } => true,
             Self::CopyOnWrite(_) | Self::Cpus { .. } | Self::Memory { .. } | Self::Decision(_) => true,
             Self::Task { .. } | Self::Lock { .. } => true,

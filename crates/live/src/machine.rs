@@ -270,19 +270,8 @@ pub(crate) fn check_supported(scenario: &Scenario) -> Result<(), LiveError> {
     Ok(())
 }
 
-/// Refuses pinned page pools.
-pub(crate) fn refuse_pinning(scenario: &Scenario) -> Result<(), LiveError> {
-    match scenario.tasks.iter().find(|task| task.pinning.pins()) {
-        Some(task) => Err(LiveError::Pinning {
-            task: task.name.clone(),
-            pinning: task.pinning.name(),
-        }),
-        None => Ok(()),
-    }
-}
-
 /// Refuses budgets that are to be changed and that the kernel's tick is too coarse for.
-fn check_budgets(scenario: &Scenario) -> Result<(), LiveError> {
+pub(crate) fn check_budgets(scenario: &Scenario) -> Result<(), LiveError> {
     let changes = |task: &&Task| {
         let highest = task.app.map_or(Duration::ZERO, |app| app.highest_swap_budget);
         task.class == Class::Deadline && task.pinning == Pinning::App && !highest.is_zero()
@@ -299,7 +288,7 @@ fn check_budgets(scenario: &Scenario) -> Result<(), LiveError> {
 
 /// What a task's pinned page pool is opened with. By the clock the budget of a deadline task stays within what Linux
 /// lets such tasks use of a CPU, whatever the scenario's admission leaves.
-fn pool_settings(task: &Task, pace: Pace) -> Option<PinningSettings> {
+pub(crate) fn pool_settings(task: &Task, pace: Pace) -> Option<PinningSettings> {
     let mut settings = plan::pinning(task)?;
     if pace == Pace::Clock && task.class == Class::Deadline {
         let span = |span: Duration| std::time::Duration::from_nanos(span.get());

@@ -129,10 +129,12 @@ impl Reporter {
 
     /// A job begins: what is used from the first on counts.
     fn begin_job(&mut self, pages: &Pages<'_>) {
-        self.used.get_or_insert_with(|| Used {
-            cpu: clock::thread_cpu_time(),
-            times: pages.times(),
-        });
+        if self.used.is_none() {
+            self.used = Some(Used {
+                cpu: clock::thread_cpu_time(),
+                times: pages.swap_times().unwrap_or_default(),
+            });
+        }
     }
 
     /// While a job is under way: reports those whose period is over. One look at the clock, where none is.
@@ -158,12 +160,16 @@ impl Reporter {
     }
 
     fn report(&mut self, pages: &Pages<'_>, job: &Job, missed: bool) {
+        let Some(times) = pages.swap_times() else {
+            self.told.failed += 1;
+            return;
+        };
         let used = Used {
             cpu: clock::thread_cpu_time(),
-            times: pages.times(),
+            times,
         };
         let before = self.used.replace(used).unwrap_or(used);
-        let report = self.facts(before, used, job, missed);
+        let report = self.facts(before, used, (job, missed), pages.lumps_faults());
         let Some(verdict) = pages.report_job(&report) else {
             self.told.failed += 1;
             return;
@@ -182,16 +188,24 @@ impl Reporter {
         }
     }
 
-    fn facts(&self, before: Used, used: Used, job: &Job, missed: bool) -> JobReport {
+    /// What the core is told. `lumped`: of the cost of faults, swap-ins have as large a part as they are of the faults.
+    fn facts(&self, before: Used, used: Used, (job, missed): (&Job, bool), lumped: bool) -> JobReport {
         let running = used.cpu.saturating_sub(before.cpu);
-        let since = |now: units::Duration, then: units::Duration| now.saturating_sub(then);
+        let swap_ins = used.times.swap_ins.saturating_sub(before.times.swap_ins);
+        let faults = used.times.faults.saturating_sub(before.times.faults).max(1);
+        let since = |now: units::Duration, then: units::Duration| {
+            let span = u128::from(now.saturating_sub(then).get());
+            let part = u128::from(if lumped { swap_ins.min(faults) } else { faults });
+            let span = span * part / u128::from(faults);
+            units::Duration::new(u64::try_from(span).unwrap_or(u64::MAX))
+        };
         let of_miss = |span: Duration| duration(if missed { span } else { Duration::ZERO });
         let memory = job.split.store_wait + job.split.fault_service;
         JobReport {
             missed,
             running: duration(running),
             remaining: duration(self.in_force.saturating_sub(running)),
-            swap_ins: u32::try_from(used.times.swap_ins - before.times.swap_ins).unwrap_or(u32::MAX),
+            swap_ins: u32::try_from(swap_ins).unwrap_or(u32::MAX),
             swap_time: since(used.times.swap_cpu, before.times.swap_cpu),
             swap_delay: since(used.times.swap_elapsed, before.times.swap_elapsed),
             delay: of_miss(memory + job.split.cpu_wait + job.split.lock_wait),
@@ -207,7 +221,7 @@ impl Reporter {
     /// The budget from the next period on: the kernel enforces that of the deadline class. For others it is only in the
     /// core's account, as in the simulator.
     fn give(&mut self, budget: Duration) {
-        if !self.enforced {
+        if !self.enforced || budget == self.in_force {
             return;
         }
         match budget::set(ThreadId::current(), budget) {

@@ -1,6 +1,6 @@
 //! A task as its thread knows it, wherever the pager is: in this process, or in a server.
 
-use freehold_client::{Mapping, Task};
+use freehold_client::Mapping;
 use freehold_core::pinning::JobReport;
 use freehold_core::units::Duration;
 use freehold_linux::clock::{self, MonotonicTime};
@@ -33,7 +33,7 @@ pub(crate) enum Taken<'a> {
     /// Faults are served by this thread.
     Embedded(Bound<'a>, &'a [Option<MappedRegion>]),
     /// Faults are served by the server.
-    Served(&'a Task, &'a [Option<Mapping>]),
+    Served(&'a ServedTask),
 }
 
 impl<'a> Seat<'a> {
@@ -41,7 +41,7 @@ impl<'a> Seat<'a> {
     pub(crate) fn take(self) -> Result<Taken<'a>, EnterError> {
         match self {
             Self::Embedded(task) => Ok(Taken::Embedded(task.handle.enter()?, &task.regions)),
-            Self::Served(task) => Ok(Taken::Served(&task.task, &task.mappings)),
+            Self::Served(task) => Ok(Taken::Served(task)),
         }
     }
 }
@@ -51,11 +51,9 @@ impl Taken<'_> {
     pub(crate) fn pages(&self) -> Pages<'_> {
         match self {
             Self::Embedded(bound, regions) => Pages::Embedded { bound, regions },
-            Self::Served(task, mappings) => Pages::Served {
+            Self::Served(task) => Pages::Served {
                 task,
-                mappings,
-                waited: 0,
-                waits: 0,
+                waits: Waits::default(),
             },
         }
     }
@@ -69,12 +67,39 @@ pub(crate) enum Pages<'a> {
         regions: &'a [Option<MappedRegion>],
     },
     Served {
-        task: &'a Task,
-        mappings: &'a [Option<Mapping>],
-        /// What waiting accesses took, in nanoseconds.
-        waited: u64,
-        waits: u64,
+        task: &'a ServedTask,
+        waits: Waits,
     },
+}
+
+/// Accesses of one thread that waited for the server. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Waits {
+    number: u64,
+    elapsed: u64,
+    /// CPU time in them, where that is asked for.
+    cpu: u64,
+    /// The monotonic clock and the thread's CPU time when it was last seen to run.
+    seen: Option<(u64, u64)>,
+}
+
+impl Waits {
+    /// The thread runs now.
+    fn see(&mut self) {
+        self.seen = Some((clock::now().as_nanos(), nanos(clock::thread_cpu_time())));
+    }
+
+    /// An access waited. What it took of the CPU is what the thread used since it was last seen, without the time from
+    /// then on to this access: one look at the CPU clock for each wait, and too little where the thread lost its CPU.
+    fn add(&mut self, begun: u64, took: u64) {
+        self.number += 1;
+        self.elapsed += took;
+        if let Some((at, cpu)) = self.seen {
+            self.see();
+            let used = self.seen.map_or(0, |(_, now)| now.saturating_sub(cpu));
+            self.cpu += used.saturating_sub(begun.saturating_sub(at)).min(took);
+        }
+    }
 }
 
 impl Pages<'_> {
@@ -82,7 +107,7 @@ impl Pages<'_> {
     pub(crate) fn words(&self, region: usize) -> usize {
         match self {
             Self::Embedded { regions, .. } => regions[region].map_or(0, |region| region.words()),
-            Self::Served { mappings, .. } => mappings[region].as_ref().map_or(0, Mapping::words),
+            Self::Served { task, .. } => task.mappings[region].as_ref().map_or(0, Mapping::words),
         }
     }
 
@@ -92,8 +117,8 @@ impl Pages<'_> {
                 let mapped = regions[region].ok_or(NotServed)?;
                 bound.read_word(&mapped, word).map_err(|_| NotServed)
             }
-            Self::Served { mappings, .. } => {
-                let mapping = mappings[region].as_ref().ok_or(NotServed)?;
+            Self::Served { task, .. } => {
+                let mapping = task.mappings[region].as_ref().ok_or(NotServed)?;
                 mapping.read_word(word).ok_or(NotServed)
             }
         }
@@ -105,8 +130,8 @@ impl Pages<'_> {
                 let mapped = regions[region].ok_or(NotServed)?;
                 bound.write_word(&mapped, word, value).map_err(|_| NotServed)
             }
-            Self::Served { mappings, .. } => {
-                let mapping = mappings[region].as_ref().ok_or(NotServed)?;
+            Self::Served { task, .. } => {
+                let mapping = task.mappings[region].as_ref().ok_or(NotServed)?;
                 mapping.write_word(word, value).ok_or(NotServed)
             }
         }
@@ -119,12 +144,18 @@ impl Pages<'_> {
 
     /// After that access.
     pub(crate) fn end(&mut self, begun: Option<MonotonicTime>) {
-        if let (Self::Served { waited, waits, .. }, Some(begun)) = (self, begun) {
+        if let (Self::Served { waits, .. }, Some(begun)) = (self, begun) {
             let took = clock::now().as_nanos().saturating_sub(begun.as_nanos());
             if took >= LEAST_WAIT {
-                *waited += took;
-                *waits += 1;
+                waits.add(begun.as_nanos(), took);
             }
+        }
+    }
+
+    /// A job of a task with a pinned page pool begins.
+    pub(crate) fn job_begins(&mut self) {
+        if let Self::Served { waits, .. } = self {
+            waits.see();
         }
     }
 
@@ -133,19 +164,42 @@ impl Pages<'_> {
     pub(crate) fn times(&self) -> TaskTimes {
         match self {
             Self::Embedded { bound, .. } => bound.task().times(),
-            Self::Served { waited, waits, .. } => TaskTimes {
-                faults: *waits,
-                store_slept: Duration::new(*waited),
+            Self::Served { waits, .. } => TaskTimes {
+                faults: waits.number,
+                store_slept: Duration::new(waits.elapsed),
                 ..TaskTimes::default()
             },
         }
+    }
+
+    /// As [`times`](Self::times), with what swap-ins cost. Of a server it is asked how many there were, and the cost is
+    /// that of all faults; `None` where it does not answer.
+    pub(crate) fn swap_times(&self) -> Option<TaskTimes> {
+        let times = self.times();
+        match self {
+            Self::Embedded { .. } => Some(times),
+            Self::Served { task, waits } => {
+                let counts = task.task.counts().ok()?;
+                Some(TaskTimes {
+                    swap_ins: counts.swap_ins,
+                    swap_cpu: Duration::new(waits.cpu),
+                    swap_elapsed: Duration::new(waits.elapsed),
+                    ..times
+                })
+            }
+        }
+    }
+
+    /// Whether what swap-ins cost is not told from other faults.
+    pub(crate) fn lumps_faults(&self) -> bool {
+        matches!(self, Self::Served { .. })
     }
 
     /// Reports a job of a task with a pinned page pool; `None` where that cannot be.
     pub(crate) fn report_job(&self, report: &JobReport) -> Option<Verdict> {
         match self {
             Self::Embedded { bound, .. } => bound.report_job(report).ok(),
-            Self::Served { .. } => None,
+            Self::Served { task, .. } => task.pool.as_ref()?.judge(report).ok(),
         }
     }
 
@@ -153,7 +207,11 @@ impl Pages<'_> {
     pub(crate) fn job_end(&self, job: &Job) {
         match self {
             Self::Embedded { bound, .. } => bound.job_end(),
-            Self::Served { task, .. } => task.job_end(job.response(), job.late),
+            Self::Served { task, .. } => task.task.job_end(job.response(), job.late),
         }
     }
+}
+
+fn nanos(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

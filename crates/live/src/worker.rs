@@ -196,6 +196,7 @@ impl Work for Worker<'_> {
     fn job(&mut self, _number: u64, pacer: &Pacer) -> ControlFlow<()> {
         self.begin_job();
         if let Some(duties) = &mut self.duties {
+            self.pages.job_begins();
             duties.begin_job(&self.pages);
         }
         loop {

@@ -5,23 +5,24 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use freehold_client::{
-    Connection, Counts as ClientCounts, Mapping, Question, Regime, Region, RegionKind, RegionSpec, Reservation,
-    ReservationType, Task,
+    Connection, Counts as ClientCounts, Mapping, Observer, Question, Regime, Region, RegionKind, RegionSpec,
+    Reservation, ReservationType, Task,
 };
 use freehold_core::units;
 use freehold_core::view::TaskCounts;
 use freehold_linux::PAGE_SIZE;
 use freehold_linux::clock;
-use freehold_pager::TaskHandle;
+use freehold_pager::{Pace, TaskHandle};
 use freehold_scenario::results::Laws;
 use freehold_scenario::{self as scenario, ReservationIndex, Scenario, Sharing, plan};
 
+use super::pool::ServedPool;
 use super::process::{self, OwnServer};
 use super::status::{Status, Store};
 use super::{Server, ServerError};
 use crate::collect::{self, Counts};
 use crate::error::LiveError;
-use crate::machine::Machine;
+use crate::machine::{Machine, pool_settings};
 use crate::run::Finished;
 use crate::seat::Seat;
 use crate::store;
@@ -42,6 +43,8 @@ pub(crate) struct ServedTask {
     pub(crate) task: Task,
     /// By region; those that its accesses name.
     pub(crate) mappings: Vec<Option<Mapping>>,
+    /// Its pinned page pool, if it has one.
+    pub(crate) pool: Option<ServedPool>,
 }
 
 /// A connection with everything of a scenario made through it. Fields are dropped in this order: all that the server
@@ -56,6 +59,8 @@ pub(crate) struct ServedMachine {
     names: Vec<String>,
     reservation_names: Vec<String>,
     connection: Connection,
+    /// Where others connect.
+    socket: PathBuf,
     before: Store,
     _files: Option<Files>,
     process: Option<OwnServer>,
@@ -75,7 +80,8 @@ impl ServedMachine {
     /// Sets up in the order that [`plan`] lays down.
     pub(crate) fn new(scenario: &Scenario, server: &Server) -> Result<Self, LiveError> {
         crate::machine::check_supported(scenario)?;
-        crate::machine::refuse_pinning(scenario)?;
+        crate::machine::check_budgets(scenario)?;
+        refuse_restoring(scenario)?;
         crate::machine::check_wait(scenario)?;
         refuse_writes_to_files(scenario)?;
         let (process, files, connection) = match server {
@@ -90,6 +96,11 @@ impl ServedMachine {
                 (None, Some(files), connection)
             }
         };
+        let socket = match (&process, server) {
+            (Some(process), _) => process.socket(),
+            (None, Server::At(socket)) => socket.clone(),
+            (None, Server::Own(_)) => PathBuf::new(),
+        };
         let before = status(&connection)?.store;
         let mut machine = Self {
             tasks: Vec::new(),
@@ -99,6 +110,7 @@ impl ServedMachine {
             names: Vec::new(),
             reservation_names: Vec::new(),
             connection,
+            socket,
             before,
             _files: files,
             process,
@@ -206,7 +218,18 @@ impl ServedMachine {
             }
             let urgency = store::urgency(task.class).get();
             let regions = plan::mapped_regions(scenario, position);
-            tasks[position] = Some(self.add_task(&task.name, urgency, reservation, regions)?);
+            let pool = self.open_pool(scenario, position)?;
+            let joined = match &pool {
+                Some(pool) => Some(
+                    pool.join(&self.connection)
+                        .map_err(asked(&format!("task {}", task.name)))?,
+                ),
+                None => None,
+            };
+            let held = reservation.map(|index| &self.reservations[index.get()]);
+            let mut made = self.add_task(&task.name, urgency, held.or(joined.as_ref()), regions)?;
+            made.pool = pool;
+            tasks[position] = Some(made);
         }
         Ok(())
     }
@@ -215,10 +238,9 @@ impl ServedMachine {
         &self,
         name: &str,
         urgency: u8,
-        reservation: Option<ReservationIndex>,
+        reservation: Option<&Reservation>,
         regions: impl Iterator<Item = usize>,
     ) -> Result<ServedTask, LiveError> {
-        let reservation = reservation.map(|index| &self.reservations[index.get()]);
         let task = self.connection.add_task(reservation, urgency, name);
         let task = task.map_err(asked(&format!("task {name}")))?;
         let mut mappings: Vec<Option<Mapping>> = self.regions.iter().map(|_| None).collect();
@@ -229,7 +251,22 @@ impl ServedMachine {
             });
             mappings[region] = Some(mapped?);
         }
-        Ok(ServedTask { task, mappings })
+        Ok(ServedTask {
+            task,
+            mappings,
+            pool: None,
+        })
+    }
+
+    /// The pinned page pool of a task that has one. Its reports go through a connection of their own.
+    fn open_pool(&self, scenario: &Scenario, position: usize) -> Result<Option<ServedPool>, LiveError> {
+        let task = &scenario.tasks[position];
+        let Some(settings) = pool_settings(task, Pace::Clock) else {
+            return Ok(None);
+        };
+        let observer = Observer::connect(&process::options(&self.socket)).map_err(ServerError::Connect)?;
+        let opened = ServedPool::open(&observer, &self.name(&task.name), scenario, &settings);
+        Ok(Some(opened.map_err(asked(&format!("task {}", task.name)))?))
     }
 
     /// A reservation can only lock what one of its tasks maps. Where none touches the region, one that never runs
@@ -238,7 +275,8 @@ impl ServedMachine {
         let regions: Vec<usize> = plan::kept_regions(scenario, index).collect();
         if !regions.is_empty() {
             let name = format!("keeper of {}", scenario.reservations[index.get()].name);
-            let keeper = self.add_task(&name, 0, Some(index), regions.into_iter())?;
+            let held = &self.reservations[index.get()];
+            let keeper = self.add_task(&name, 0, Some(held), regions.into_iter())?;
             self._keepers.push(keeper);
         }
         Ok(())
@@ -370,9 +408,15 @@ impl Paging for ServedMachine {
             found.name.clone_from(&reservation.name);
             reservations.push(found);
         }
+        let named = scenario.tasks.iter().zip(&self.tasks);
+        let pool = |(named, task): (&scenario::Task, &ServedTask)| {
+            let name = task.pool.as_ref().map(|_| self.name(&named.name));
+            name.map(|name| status.pool(&name)).transpose()
+        };
+        let pools: Result<Vec<_>, ServerError> = named.map(pool).collect();
         Ok(Counts {
             tasks: tasks?,
-            pools: vec![None; scenario.tasks.len()],
+            pools: pools?,
             restored: Vec::new(),
             reservations,
             resident: resident?,
@@ -414,6 +458,14 @@ fn task_counts(counts: &ClientCounts) -> TaskCounts {
         evictions: counts.evictions,
         waited: units::Duration::new(nanos),
         ..TaskCounts::default()
+    }
+}
+
+/// Pages brought back are a task's of the same pool, which clients have no way to make.
+fn refuse_restoring(scenario: &Scenario) -> Result<(), LiveError> {
+    match plan::restorers(scenario).next() {
+        Some(position) => Err(LiveError::Restore(scenario.tasks[position].name.clone())),
+        None => Ok(()),
     }
 }
 

@@ -5,6 +5,7 @@
 //! and store is what that process says of itself; what it says of jobs is measured here.
 
 mod machine;
+mod pool;
 mod process;
 mod status;
 

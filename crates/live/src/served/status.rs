@@ -1,5 +1,7 @@
 //! What the server says of itself, as far as a result needs it.
 
+use freehold_core::pinning::PinnedPoolView;
+use freehold_core::units::{Duration, PageCount};
 use freehold_scenario::results::{MemoryResult, ReservationResult, StoreResult};
 use serde::Deserialize;
 
@@ -11,6 +13,7 @@ pub(crate) struct Status {
     pub(crate) memory: MemoryResult,
     pub(crate) reservations: Vec<ReservationResult>,
     pub(crate) objects: Vec<Object>,
+    pub(crate) pinned_pools: Vec<Pool>,
     pub(crate) store: Store,
     pub(crate) orders: Orders,
 }
@@ -20,6 +23,16 @@ pub(crate) struct Status {
 pub(crate) struct Object {
     pub(crate) name: String,
     pub(crate) resident: u64,
+}
+
+/// A pinned page pool.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Pool {
+    name: String,
+    capacity: u32,
+    active: u32,
+    inactive: u32,
+    swap_budget_ns: u64,
 }
 
 /// The store.
@@ -56,6 +69,19 @@ impl Status {
         let found = self.objects.iter().find(|object| object.name == name);
         let found = found.ok_or_else(|| ServerError::Unnamed(format!("the region {name}")))?;
         Ok(found.resident)
+    }
+
+    /// The pinned page pool of this name, as far as a result says of it.
+    pub(crate) fn pool(&self, name: &str) -> Result<PinnedPoolView, ServerError> {
+        let found = self.pinned_pools.iter().find(|pool| pool.name == name);
+        let found = found.ok_or_else(|| ServerError::Unnamed(format!("the pinned page pool {name}")))?;
+        Ok(PinnedPoolView {
+            capacity: PageCount::new(found.capacity),
+            active: PageCount::new(found.active),
+            inactive: PageCount::new(found.inactive),
+            swap_budget: Duration::new(found.swap_budget_ns),
+            ..PinnedPoolView::default()
+        })
     }
 
     /// Frames of reservations that hold no page: free, or conserved for a foreign one.

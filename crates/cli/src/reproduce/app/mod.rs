@@ -17,7 +17,7 @@ use freehold_scenario::format_time;
 use freehold_scenario::recording::PinningSpan;
 
 use super::{Laboratory, files, task_of};
-use crate::engine::{Engine, Outcome};
+use crate::engine::{Engine, Outcome, Placement};
 use crate::load;
 use crate::output;
 use crate::status::Failure;
@@ -104,18 +104,39 @@ impl<'a> Bench<'a> {
         seeds: u32,
     ) -> Result<Self, Failure> {
         if laboratory.session().engine() == Engine::Live {
-            let why = "app-* are simulated: the live engine does not pin pages yet; use --engine sim";
+            let why = "app-* but app-fig4 are simulated only: they vary what a machine has, or look at every job; use \
+                       --engine sim";
+            return Err(Failure::Input(why.to_owned()));
+        }
+        Self::on_any(laboratory, file, tasks, seeds)
+    }
+
+    /// A bench for one model, also live: with one seed, unless told, because a run takes as long as it says.
+    ///
+    /// # Errors
+    /// A model that is wrong, or a server, which brings no pages back before a release.
+    fn on_any(
+        laboratory: &'a Laboratory,
+        file: &'static str,
+        tasks: &'static [&'static str],
+        seeds: u32,
+    ) -> Result<Self, Failure> {
+        let session = laboratory.session();
+        let live = session.engine() == Engine::Live;
+        if live && session.placement() == Placement::Server {
+            let why = "app-fig4 runs with --placement embedded: a server does not restore pages before a release";
             return Err(Failure::Input(why.to_owned()));
         }
         let bench = Self {
             laboratory,
             file,
             tasks,
-            seeds: laboratory.seeds(seeds),
+            seeds: laboratory.seeds(if live { 1 } else { seeds }),
         };
         let (time, seeds) = (format_time(bench.duration()?), bench.seeds);
+        let kind = if live { "real" } else { "virtual" };
         output::note(&format!(
-            "freehold: {file}: {time} of virtual time, {seeds} seeds for each row"
+            "freehold: {file}: {time} of {kind} time, {seeds} seeds for each row"
         ));
         Ok(bench)
     }
@@ -210,6 +231,9 @@ impl<'a> Bench<'a> {
         if let Some(duration) = self.laboratory.duration() {
             common.push(format!("duration={duration}"));
         }
+        if self.is_live() {
+            common.extend(self.live_sets());
+        }
         let scenario = |seed: u32| {
             let sets: Vec<String> = [format!("seed={seed}")]
                 .into_iter()
@@ -219,7 +243,23 @@ impl<'a> Bench<'a> {
         };
         let scenarios = (1..=self.seeds).map(scenario).collect::<Result<Vec<_>, _>>()?;
         let shown = format!("{} {}", self.file, sets.join(" "));
+        if self.is_live() {
+            let run = |scenario| self.laboratory.run_scenario(scenario, &shown);
+            return scenarios.iter().map(run).collect();
+        }
         self.laboratory.simulate_all(&scenarios, &shown, recording)
+    }
+
+    fn is_live(&self) -> bool {
+        self.laboratory.session().engine() == Engine::Live
+    }
+
+    /// What a real machine has otherwise than the models: it spins for a store of this latency, and it keeps
+    /// no deadline thread on some CPUs.
+    fn live_sets(&self) -> Vec<String> {
+        let cpus = self.tasks.iter().map(|task| format!("task.{task}.cpus=[0, 1]"));
+        let wait = "memory.swap.wait=spin".to_owned();
+        cpus.chain([wait]).collect()
     }
 
     /// The model's text. A program is one process, and all its pages are its own: so the periodic task also maps what
