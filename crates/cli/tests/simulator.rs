@@ -265,7 +265,11 @@ fn a_figure_of_pinning_is_drawn_from_the_models() {
 
     let live = run(&["reproduce", "app-fig6", "--engine", "live"]);
     assert_eq!(status(&live), 2, "{}", stderr(&live));
-    assert!(stderr(&live).contains("app-* but app-fig4 are simulated"), "{}", stderr(&live));
+    assert!(
+        stderr(&live).contains("app-* but app-fig4 are simulated"),
+        "{}",
+        stderr(&live)
+    );
 }
 
 #[test]

@@ -6,6 +6,10 @@
 //!
 //! [`run_with`] can record what happens meanwhile, for pictures and traces.
 //!
+//! A task with a pinned page pool reports each of its jobs to the core once, in its own thread: at the job's end, or as
+//! missed when the thread finds that the job's period is over. A changed budget of the deadline class is given to the
+//! kernel there and then. Where pages are to be restored, a thread of no real-time class does it between jobs.
+//!
 //! [`profile`] measures how much of each region every reservation uses when it has room for all.
 //!
 //! [`run_in_lockstep`] replays the order in which the simulator did everything, so that every count is equal.

@@ -4,7 +4,9 @@
 mod common;
 
 use common::{Random, WORDS, audit, config, event_capacity, hard, other_backings, private, shared};
-use freehold_pager::Pager;
+use freehold_pager::core::pinning::{JobReport, PinningSettings};
+use freehold_pager::core::units::{Duration, PageCount};
+use freehold_pager::{MappedRegion, Pager, TaskHandle};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,8 +49,37 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Tasks of two reservations that share a region, and one of a pinned page pool, which is marked.
+fn tasks(pager: &Pager) -> Vec<(TaskHandle, [MappedRegion; 2], bool)> {
+    let reservations = [hard(pager, 24), hard(pager, 24)];
+    let region = shared(pager, 48);
+    let millis = |millis: u64| Duration::from_micros(millis * 1_000);
+    let pool = pager.open_pinned_pool(PinningSettings {
+        initial_capacity: PageCount::new(8),
+        ..PinningSettings::paper(millis(5), millis(30))
+    });
+    let pinned = pager.add_pinned_task(pool.unwrap()).unwrap();
+    let held = reservations.map(|reservation| (pager.add_task(Some(reservation)).unwrap(), false));
+    let all = held.into_iter().chain([(pinned, true)]);
+    all.map(|(task, pinned)| {
+        let regions = [task.map(region).unwrap(), task.map(private(pager, 60)).unwrap()];
+        (task, regions, pinned)
+    })
+    .collect()
+}
+
+/// A job of whatever length.
+fn job(round: u64) -> JobReport {
+    JobReport {
+        missed: round.is_multiple_of(300),
+        running: Duration::from_micros(round),
+        swap_ins: 5,
+        ..JobReport::default()
+    }
+}
+
 #[test]
-fn faults_evictions_and_job_ends_allocate_nothing() {
+fn faults_evictions_job_ends_and_reports_allocate_nothing() {
     // Nothing recorded; more room than there are events; too little.
     let recordings = [None, Some(event_capacity(1 << 16)), Some(event_capacity(100))];
     let mut configs = Vec::new();
@@ -67,15 +98,9 @@ fn faults_evictions_and_job_ends_allocate_nothing() {
     for config in configs {
         let events = config.events;
         let pager = Pager::new(config).unwrap();
-        let reservations = [hard(&pager, 24), hard(&pager, 24)];
-        let region = shared(&pager, 48);
-        let tasks = reservations.map(|reservation| {
-            let task = pager.add_task(Some(reservation)).unwrap();
-            let regions = [task.map(region).unwrap(), task.map(private(&pager, 40)).unwrap()];
-            (task, regions)
-        });
+        let tasks = tasks(&pager);
         std::thread::scope(|scope| {
-            for (number, (task, regions)) in tasks.iter().enumerate() {
+            for (number, (task, regions, pinned)) in tasks.iter().enumerate() {
                 scope.spawn(move || {
                     let bound = task.enter().unwrap();
                     let mut random = Random(number as u64);
@@ -88,6 +113,7 @@ fn faults_evictions_and_job_ends_allocate_nothing() {
                         let written = bound.write_word(region, word, round);
                         if round % 100 == 0 {
                             bound.job_end();
+                            assert_eq!(bound.report_job(&job(round)).is_ok(), *pinned);
                         }
                         if read.is_err() || written.is_err() {
                             FORBIDDEN.set(false);
@@ -99,7 +125,7 @@ fn faults_evictions_and_job_ends_allocate_nothing() {
             }
         });
         assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 0);
-        assert!(tasks.iter().all(|(task, _)| task.counts().swap_ins > 100));
+        assert!(tasks.iter().all(|(task, ..)| task.counts().swap_ins > 100));
         assert_eq!(
             pager.take_events().map(|events| events.lost > 0),
             events.map(|room| room.faults == 100)
