@@ -1,7 +1,7 @@
 /* Preloaded into programs of the experiment. FREEHOLD_ONE_THREAD: new threads do their work at once, in the thread that
  * makes them. Ranger makes a thread for each prediction, which would not have its maker's scheduling class.
- * FREEHOLD_LOCK_ALL: mlockall of what is touched, which is lost at exec and cannot be asked for from outside. What is
- * not touched stays away: with it, Ranger does not fit beside anything, and the kernel kills it.
+ * FREEHOLD_LOCK_ALL: mlockall, which is lost at exec and cannot be asked for from outside; of what is touched, as pinning
+ * all pages does.
  *
  * cc -O2 -shared -fPIC -o preload.so preload.c -ldl */
 #define _GNU_SOURCE
