@@ -139,3 +139,27 @@ fn memory_that_takes_the_place_of_other_memory_keeps_its_content() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{}", errors(&output));
     std::fs::remove_file(&program).expect("the program");
 }
+
+#[test]
+fn a_socket_may_be_named_from_where_the_command_is_run() {
+    if !allowed() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("freehold-relative-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut serve = Command::new(env!("CARGO_BIN_EXE_freehold"));
+    serve.args(["serve", "--socket", "here", "--pool", "64MiB", "--log-level", "error"]);
+    let mut server = serve.current_dir(&folder).stderr(Stdio::null()).spawn().unwrap();
+    while !folder.join("here").exists() {
+        assert!(server.try_wait().unwrap().is_none(), "the server ended");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let script = "cd / && echo $(echo a | cat) && (cd /tmp; /bin/echo b)";
+    let mut command = exec(&["--socket", "here", "--reserve", "24MiB", "--", "sh", "-c", script]);
+    let output = command.current_dir(&folder).stdin(Stdio::null()).output();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let output = output.unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "a\nb\n", "{}", errors(&output));
+}

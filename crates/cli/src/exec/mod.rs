@@ -181,7 +181,9 @@ fn prepare(
 /// The server that answers, or one of this command's own.
 fn connect(arguments: &Arguments) -> Result<(Observer, PathBuf, Option<Own>), Failure> {
     let mut options = Options::named("freehold exec");
-    let socket = arguments.socket.clone().unwrap_or_else(freehold_client::default_socket);
+    let named = arguments.socket.clone().unwrap_or_else(freehold_client::default_socket);
+    // The program and its children connect too, from wherever they are by then.
+    let socket = std::path::absolute(&named).map_err(|error| Failure::Run(format!("{}: {error}", named.display())))?;
     options.socket = Some(socket.clone());
     match Observer::connect(&options) {
         Ok(observer) => return Ok((observer, socket, None)),
