@@ -1,6 +1,6 @@
 //! Clients come and go.
 
-use crate::engine::ahead::Ahead;
+use crate::engine::ahead::Streams;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
 use crate::engine::near::Seen;
@@ -54,7 +54,7 @@ impl Client {
             managed: (0, 0),
             refusing: 0,
             frozen: false,
-            ahead: Ahead::default(),
+            streams: Streams::default(),
             family: Family::default(),
         }
     }

@@ -1,6 +1,6 @@
 //! What the engine knows of each client, task, object and reservation.
 
-use crate::engine::ahead::Ahead;
+use crate::engine::ahead::Streams;
 use crate::engine::crowd::Crowd;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, Membership, TaskKey};
@@ -169,7 +169,8 @@ pub(crate) struct Client {
     pub(crate) refusing: u64,
     /// It was stopped for good.
     pub(crate) frozen: bool,
-    pub(crate) ahead: Ahead,
+    /// What it faults on in order.
+    pub(crate) streams: Streams,
     pub(crate) family: Family,
 }
 

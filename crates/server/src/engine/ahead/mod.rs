@@ -2,6 +2,8 @@
 //!
 //! Only for programs: what the library's clients touch is theirs to say, page by page. One system call for a run.
 
+mod streams;
+
 use crate::engine::Engine;
 use crate::engine::claims::page_range;
 use crate::engine::keys::{ClientId, ClientRole};
@@ -13,20 +15,13 @@ use freehold_core::limits::PageRange as CoreRange;
 use freehold_core::units::{PageCount, PageIndex};
 use freehold_linux::userfault::{Stopped, Userfault};
 use freehold_linux::{AddressRange, Errno, PAGE_SIZE, PageRange};
+use std::ops::Range;
 
-/// Pages taken up around a fault, if the one before it was elsewhere.
-const FEWEST: u32 = 16;
-/// Pages taken up while faults come in order, at most.
-const MOST: u32 = 64;
+pub(super) use streams::Streams;
+use streams::Stretch;
+
 /// Pages that are found mapped already before a run is given up.
 const FOUND: u32 = 4;
-
-/// Where a client faulted last, and how much was taken up then.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ahead {
-    next: u64,
-    window: u32,
-}
 
 /// A fault whose neighbours are to be brought along.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +32,14 @@ pub(super) struct Neighbours {
     page: u32,
     address: u64,
     write: bool,
+}
+
+impl Neighbours {
+    /// Where another page of the same object is, in the same segment.
+    fn address_of(&self, page: u32) -> u64 {
+        let page_at = |page: u32| u64::from(page) * crate::PAGE;
+        self.address + page_at(page) - page_at(self.page)
+    }
 }
 
 /// What the engine keeps for that.
@@ -81,62 +84,60 @@ impl Engine {
 
     /// Brings the neighbours of a fault along.
     pub(super) fn take_neighbours(&mut self, near: Neighbours) {
-        let Some((count, private)) = self.window(&near) else {
+        let Some((pages, private)) = self.window(&near) else {
             return;
         };
-        let range = CoreRange {
-            first: PageIndex::new(near.page + 1),
-            count: PageCount::new(count),
-        };
-        if self.core.fill_ahead(self.now, near.mapping, range).is_err() {
-            return;
+        self.along.run.clear();
+        for part in [pages.start..near.page, near.page + 1..pages.end] {
+            if !part.is_empty() && self.take_up(&near, part, private).is_none() {
+                break;
+            }
         }
+        self.map_run(&near, private);
+    }
+
+    /// Has the core take up pages and grant those that may be mapped; `None` where it has no more.
+    fn take_up(&mut self, near: &Neighbours, pages: Range<u32>, private: bool) -> Option<()> {
+        let range = CoreRange {
+            first: PageIndex::new(pages.start),
+            count: PageCount::new(pages.end - pages.start),
+        };
+        self.core.fill_ahead(self.now, near.mapping, range).ok()?;
         self.drain();
         while let Some(ended) = self.ended.pop_front() {
             self.tell(ended);
             self.drain();
         }
-        self.along.run.clear();
-        for page in near.page + 1..=near.page + count {
+        for page in pages {
             let fresh = self.place_at(near.object, page) == Some(Where::Blank);
             if private && !fresh {
                 continue;
             }
-            let write = near.write && private;
-            if self
-                .core
-                .map_ahead(self.now, near.mapping, PageIndex::new(page), write)
-                .is_err()
-            {
-                break;
-            }
+            let (at, write) = (PageIndex::new(page), near.write && private);
+            self.core.map_ahead(self.now, near.mapping, at, write).ok()?;
             self.drain();
         }
-        self.map_run(&near, private);
+        Some(())
     }
 
-    /// How many pages after the fault's are looked at, and whether they are private.
-    fn window(&mut self, near: &Neighbours) -> Option<(u32, bool)> {
-        let private = matches!(self.object(near.object)?.content, Content::Private { .. });
-        let pages = self.object(near.object)?.pages;
+    /// The pages that are looked at, that of the fault included, and whether they are private.
+    fn window(&mut self, near: &Neighbours) -> Option<(Range<u32>, bool)> {
+        let object = self.object(near.object)?;
+        let (private, pages) = (matches!(object.content, Content::Private { .. }), object.pages);
         let client = self.client_mut(near.client)?;
-        let (_, segment) = client.segment(near.address)?;
-        let in_order = client.ahead.next == near.address;
-        let window = if in_order {
-            client.ahead.window.saturating_mul(2)
-        } else {
-            FEWEST
+        let (start, segment) = client.segment(near.address)?;
+        if segment.object != near.object {
+            return None;
+        }
+        let bounds = Stretch {
+            low: start,
+            high: segment.end,
         };
-        let window = window.clamp(FEWEST, MOST);
-        let left = (segment.end - near.address) / crate::PAGE - 1;
-        let count = window
-            .min(u32::try_from(left).unwrap_or(u32::MAX))
-            .min(pages - near.page - 1);
-        client.ahead = Ahead {
-            next: near.address + (u64::from(count) + 1) * crate::PAGE,
-            window,
-        };
-        (count > 0 && segment.object == near.object).then_some((count, private))
+        let taken = client.streams.follow(near.address, bounds, !private);
+        let below = u32::try_from((near.address - taken.low) / crate::PAGE).ok()?;
+        let above = u32::try_from((taken.high - near.address) / crate::PAGE).ok()?;
+        let pages = near.page.checked_sub(below)?..pages.min(near.page + above);
+        Some((pages, private))
     }
 
     /// Maps what the core has granted, neighbouring pages together.
@@ -153,45 +154,74 @@ impl Engine {
     }
 
     fn map_pages(&mut self, near: &Neighbours, first: u32, count: usize, protection: Protection, private: bool) {
-        let which = if private { Which::Private } else { Which::Shared };
-        let address = near.address + u64::from(first - near.page) * crate::PAGE;
-        let (mut done, mut found) = (0, 0);
+        let address = near.address_of(first);
+        let (mut done, mut found, mut most) = (0, 0, count);
         while done < count && found < FOUND {
-            let Some(userfault) = self.client(near.client).and_then(|client| client.userfault(which)) else {
-                return;
-            };
             let start = address + done as u64 * crate::PAGE;
-            let count = match (private, self.client(near.client)) {
-                (true, Some(client)) => done + client.outbox.left_alone(start, count - done),
-                _ => count,
-            };
-            if done >= count {
+            let wanted = most.min(count - done);
+            let Some((wanted, result)) = self.map_some(near, start, wanted, protection, private) else {
                 return;
-            }
-            let protect = protection == Protection::ReadOnly;
-            let result = match private {
-                true => self.copy_zeros(userfault, start, count - done, protect),
-                false => continue_pages(userfault, start, count - done),
             };
             let (mapped, errno) = match result {
-                Ok(()) => (count - done, None),
+                Ok(()) => (wanted, None),
                 Err(Stopped { done, errno }) => (done / PAGE_SIZE, Some(errno)),
             };
             // A page that is there already counts as mapped.
             let there = mapped + usize::from(errno == Some(Errno::EXIST));
             if private {
-                for page in first..first + u32::try_from(done + there).unwrap_or(0) {
+                let page = |past: usize| first + u32::try_from(past).unwrap_or(0);
+                for page in page(done)..page(done + there) {
                     self.set_place(near.object, page, Where::Client);
                 }
             }
             done += there;
-            found += 1;
-            if errno.is_some_and(|errno| errno != Errno::EXIST) {
-                if private {
-                    self.take_back(near, first, done, count);
+            match errno {
+                None => most = most.saturating_mul(2),
+                Some(Errno::EXIST) => found += 1,
+                // The kernel takes nothing of a range that reaches past an end of a mapping.
+                Some(Errno::NOENT) if wanted > 1 && first > near.page => most = wanted / 2,
+                Some(Errno::NOENT) if wanted > 1 => {
+                    // What is nearer to the fault may be there.
+                    let half = done + wanted / 2;
+                    self.take_back(near, first, done, half);
+                    done = half;
                 }
-                return;
+                Some(errno) => {
+                    if errno == Errno::NOENT {
+                        self.note_hole(near, address + done as u64 * crate::PAGE);
+                    }
+                    self.take_back(near, first, done, count);
+                    return;
+                }
             }
+        }
+    }
+
+    /// Maps up to `wanted` pages at `start`: how many were tried, and what came of it. `None` where nothing can be
+    /// mapped now.
+    fn map_some(
+        &self,
+        near: &Neighbours,
+        start: u64,
+        wanted: usize,
+        protection: Protection,
+        private: bool,
+    ) -> Option<(usize, Result<(), Stopped>)> {
+        let client = self.client(near.client)?;
+        if !private {
+            let userfault = client.userfault(Which::Shared)?;
+            return Some((wanted, continue_pages(userfault, start, wanted)));
+        }
+        let wanted = client.outbox.left_alone(start, wanted);
+        let userfault = client.userfault(Which::Private).filter(|_| wanted > 0)?;
+        let protect = protection == Protection::ReadOnly;
+        Some((wanted, self.copy_zeros(userfault, start, wanted, protect)))
+    }
+
+    /// There is no memory of the client at an address up to which there was some.
+    fn note_hole(&mut self, near: &Neighbours, address: u64) {
+        if let Some(client) = self.client_mut(near.client).filter(|_| address > near.address) {
+            client.streams.ends(near.address, address);
         }
     }
 

@@ -1,0 +1,195 @@
+//! Which neighbours of a fault are taken up: faults that follow each other upwards or downwards are a stream, and the
+//! more of it has been taken up without a gap, the more comes along. Several streams may take turns, because programs
+//! read one thing while they write another.
+
+use crate::PAGE;
+
+/// Streams told apart for each client.
+const STREAMS: usize = 4;
+/// Pages taken up beside the first fault of a stream.
+const FEWEST: u64 = 16;
+/// Pages taken up with one fault, at most: all of them are one step of a pager thread.
+const MOST: u64 = 64;
+
+/// A piece of memory that was taken up fault by fault, by addresses.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    low: u64,
+    /// The first address past it.
+    high: u64,
+    /// Pages that its last fault brought along.
+    window: u64,
+    /// Where memory was seen to end; 0 where it was not. A heap that grows has that end passed again and again.
+    hole: u64,
+}
+
+impl Stream {
+    /// Which way it goes on with a fault at `address`, if it does; one that skips a little still does.
+    fn goes_on(&self, address: u64) -> Option<Way> {
+        let gap = self.window.max(FEWEST) * PAGE;
+        if (self.high..self.high + gap).contains(&address) {
+            return Some(Way::Up);
+        }
+        (self.low.saturating_sub(gap)..self.low)
+            .contains(&address)
+            .then_some(Way::Down)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Up,
+    Down,
+}
+
+/// Pages of a range of addresses that hold memory of one kind, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stretch {
+    /// The first address.
+    pub(super) low: u64,
+    /// The first address past it.
+    pub(super) high: u64,
+}
+
+/// The streams of one client, the one that went on last in front.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Streams([Stream; STREAMS]);
+
+impl Streams {
+    /// A thread has faulted at `address`, the beginning of a page inside `bounds`: what is to be taken up, that page
+    /// included. `around`: where nothing is known yet, what is aligned with it comes along, as the kernel maps text;
+    /// else what follows.
+    pub(super) fn follow(&mut self, address: u64, bounds: Stretch, around: bool) -> Stretch {
+        let found = (0..)
+            .zip(&self.0)
+            .find_map(|(at, stream)| Some((at, stream.goes_on(address)?)));
+        let (at, way) = found.map_or((STREAMS - 1, None), |(at, way)| (at, Some(way)));
+        self.0[..=at].rotate_right(1);
+        let stream = &mut self.0[0];
+        let window = way.map_or(FEWEST, |_| (stream.window * 2).clamp(FEWEST, MOST));
+        let past = address + PAGE;
+        let hole = if stream.hole > address { stream.hole } else { u64::MAX };
+        let wanted = match way {
+            Some(Way::Up) => Stretch {
+                low: address,
+                high: hole.min(past + window * PAGE),
+            },
+            Some(Way::Down) => Stretch {
+                low: address.saturating_sub(window * PAGE),
+                high: past,
+            },
+            None if around => aligned(address),
+            None => Stretch {
+                low: address,
+                high: past + window * PAGE,
+            },
+        };
+        let taken = Stretch {
+            low: wanted.low.max(bounds.low),
+            high: wanted.high.min(bounds.high),
+        };
+        *stream = match way {
+            Some(_) => Stream {
+                low: stream.low.min(taken.low),
+                high: stream.high.max(taken.high),
+                window,
+                hole: stream.hole,
+            },
+            None => Stream {
+                low: taken.low,
+                high: taken.high,
+                window,
+                hole: 0,
+            },
+        };
+        taken
+    }
+
+    /// Of what [`follow`](Self::follow) said last, for a fault at `address`, memory ends at `end`. What has grown by so
+    /// much goes on to grow by so much.
+    pub(super) fn ends(&mut self, address: u64, end: u64) {
+        let stream = &mut self.0[0];
+        stream.high = end;
+        stream.hole = end;
+        stream.window = end.saturating_sub(address) / PAGE / 2;
+    }
+}
+
+fn aligned(address: u64) -> Stretch {
+    let low = address - address % (FEWEST * PAGE);
+    Stretch {
+        low,
+        high: low + FEWEST * PAGE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FEWEST, MOST, PAGE, Streams, Stretch};
+
+    const ALL: Stretch = Stretch { low: 0, high: u64::MAX };
+
+    fn pages(taken: Stretch) -> std::ops::Range<u64> {
+        taken.low / PAGE..taken.high / PAGE
+    }
+
+    #[test]
+    fn faults_in_order_bring_more_and_more_along() {
+        let mut streams = Streams::default();
+        let mut next = 1_000;
+        for along in [FEWEST, 2 * FEWEST, MOST, MOST] {
+            let taken = pages(streams.follow(next * PAGE, ALL, false));
+            assert_eq!(taken, next..next + 1 + along);
+            next = taken.end;
+        }
+    }
+
+    #[test]
+    fn what_grows_downwards_is_taken_up_downwards_beside_what_grows_upwards() {
+        let mut streams = Streams::default();
+        let (mut up, mut down) = (100_000, 900_000);
+        let mut faults = 0;
+        while up < 101_000 {
+            up = pages(streams.follow(up * PAGE, ALL, false)).end;
+            down = pages(streams.follow((down - 1) * PAGE, ALL, false)).start;
+            faults += 1;
+        }
+        assert!(down < 900_000 - 900, "{down}");
+        assert!(faults < 20, "{faults}");
+    }
+
+    #[test]
+    fn text_comes_with_what_it_is_aligned_with() {
+        let mut streams = Streams::default();
+        assert_eq!(pages(streams.follow(37 * PAGE, ALL, true)), 32..48);
+        // Which a next fault goes on from.
+        assert_eq!(pages(streams.follow(48 * PAGE, ALL, true)), 48..49 + 2 * FEWEST);
+    }
+
+    #[test]
+    fn nothing_is_taken_past_the_bounds_nor_past_a_known_end() {
+        let bounds = Stretch {
+            low: 95 * PAGE,
+            high: 110 * PAGE,
+        };
+        let mut streams = Streams::default();
+        assert_eq!(pages(streams.follow(100 * PAGE, bounds, false)), 100..110);
+        assert_eq!(pages(streams.follow(99 * PAGE, bounds, false)), 95..100);
+        let mut heap = Streams::default();
+        heap.follow(100 * PAGE, ALL, false);
+        heap.ends(100 * PAGE, 108 * PAGE);
+        assert_eq!(pages(heap.follow(108 * PAGE, ALL, false)), 108..125);
+        heap.ends(108 * PAGE, 109 * PAGE);
+        assert_eq!(pages(heap.follow(109 * PAGE, ALL, false)), 109..126);
+    }
+
+    #[test]
+    fn far_faults_forget_the_oldest_stream() {
+        let mut streams = Streams::default();
+        for at in 1..=5 {
+            streams.follow(at * 10_000 * PAGE, ALL, false);
+        }
+        assert_eq!(pages(streams.follow(10_017 * PAGE, ALL, false)), 10_017..10_034);
+        assert_eq!(pages(streams.follow(50_017 * PAGE, ALL, false)), 50_017..50_050);
+    }
+}
