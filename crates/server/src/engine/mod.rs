@@ -19,6 +19,7 @@ mod extents;
 mod faults;
 mod forks;
 mod frames;
+mod idle_files;
 mod keep;
 mod keys;
 mod laws;
@@ -68,6 +69,7 @@ use freehold_linux::memory::Backed;
 use freehold_store::{
     CompressedConfig, CompressedStore, FileConfig, FileStore, MemoryStore, PageLoan, SetupError, Store, StoreConfig,
 };
+use idle_files::IdleFiles;
 use keep::HeldThread;
 use pinned::PinnedRows;
 use readers::Readers;
@@ -178,6 +180,8 @@ pub struct Engine {
     moved: usize,
     /// Objects that nobody uses, some of whose pages are still under way.
     doomed: Vec<ObjectId>,
+    /// Files that nobody uses.
+    idle_files: IdleFiles,
     /// Mappings that the core would not end yet.
     closing: Vec<MappingId>,
     /// Clients with faults to look at again soon.
@@ -251,6 +255,7 @@ impl Engine {
             zeros: make_zeros()?,
             reserve: frames::make(settings)?,
             moved: 0,
+            idle_files: IdleFiles::default(),
             doomed: Vec::new(),
             closing: Vec::new(),
             deferred: Vec::new(),

@@ -11,6 +11,7 @@ use freehold_core::units::{ByteLen, PageCount};
 use freehold_linux::memory::Backed;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, OFlags};
+use std::ffi::CStr;
 use std::sync::Arc;
 
 impl Engine {
@@ -35,13 +36,34 @@ impl Engine {
         self.begin();
         let identity = identify(&file)?;
         let found = self.files.get(&identity).copied();
-        let object = match found {
-            Some(object) => object,
+        let object = match found.filter(|object| self.is_of_use(*object, regime)) {
+            Some(object) => {
+                self.use_again(object, file);
+                object
+            }
             None => self.make_file(file, identity, regime, path)?,
         };
         let opened = self.open(object, true);
         self.settle();
         opened
+    }
+
+    /// Whether the object of a file can be opened; an idle one, under another regime, makes room.
+    fn is_of_use(&mut self, object: ObjectId, regime: Regime) -> bool {
+        let other = |row: &Object| row.idle.is_some() && row.regime != regime;
+        let of_use = !self.object(object).is_some_and(other);
+        if !of_use {
+            self.doom(object);
+        }
+        of_use
+    }
+
+    /// Somebody opens the object of a file that is there already.
+    fn use_again(&mut self, object: ObjectId, descriptor: OwnedFd) {
+        self.no_longer_idle(object);
+        if let Some(Content::File { file, .. }) = self.object_mut(object).map(|row| &mut row.content) {
+            file.get_or_insert_with(|| Arc::new(descriptor));
+        }
     }
 
     fn make_file(
@@ -55,10 +77,10 @@ impl Engine {
             what: "the file",
             why: "it is too long",
         })?;
-        let memory = back(c"freehold-file", pages.get(), true)?;
+        let memory = self.back(c"freehold-file", pages.get(), true)?;
         let content = Content::File {
             memory,
-            file: Arc::new(file),
+            file: Some(Arc::new(file)),
             identity,
             changed: false,
         };
@@ -77,6 +99,10 @@ impl Engine {
         let others = self.files.iter().filter(|(old, _)| same(old));
         let others: Vec<ObjectId> = others.map(|(_, object)| *object).collect();
         for object in others {
+            if self.object(object).is_some_and(|row| row.idle.is_some()) {
+                self.doom(object);
+                continue;
+            }
             let mut text = None;
             if let Some(row) = self.object_mut(object)
                 && let Content::File { changed, .. } = &mut row.content
@@ -114,7 +140,7 @@ impl Engine {
     }
 
     fn make_region(&mut self, request: &RegionRequest<'_>) -> Result<ObjectId, EngineError> {
-        let memory = back(c"freehold-region", request.pages, false)?;
+        let memory = self.back(c"freehold-region", request.pages, false)?;
         let content = Content::Region {
             memory,
             named: request.shared,
@@ -143,16 +169,11 @@ impl Engine {
         regime: Regime,
         content: Content,
     ) -> Result<ObjectId, EngineError> {
-        // Objects that only wait for their last transfers may make room.
-        let record = self
-            .records
-            .take(pages.get())
-            .ok_or(EngineError::Limit { what: "pages" })?;
-        let id = match self.core.create_object(ObjectSpec { kind, pages, regime }) {
-            Ok(id) => id,
-            Err(error) => {
-                self.records.give_back(record, pages.get());
-                return Err(error.into());
+        let spec = ObjectSpec { kind, pages, regime };
+        let (id, record) = loop {
+            match self.enter_object(spec) {
+                Err(_) if self.make_room() => {}
+                entered => break entered?,
             }
         };
         if let Some(row) = self.objects.get_mut(id.index()) {
@@ -165,10 +186,42 @@ impl Engine {
                 record,
                 content,
                 openings: 0,
+                idle: None,
                 segments: Vec::new(),
             });
         }
         Ok(id)
+    }
+
+    /// An object of the core, and the first of its records.
+    fn enter_object(&mut self, spec: ObjectSpec) -> Result<(ObjectId, u32), EngineError> {
+        let pages = spec.pages.get();
+        let record = self.records.take(pages).ok_or(EngineError::Limit { what: "pages" })?;
+        match self.core.create_object(spec) {
+            Ok(id) => Ok((id, record)),
+            Err(error) => {
+                self.records.give_back(record, pages);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Memory for an object.
+    fn back(&mut self, name: &CStr, pages: u32, executable: bool) -> Result<Backed, EngineError> {
+        if pages == 0 {
+            return Err(EngineError::Range { what: "object" });
+        }
+        loop {
+            match Backed::create(name, pages as usize, executable) {
+                Ok(memory) => return Ok(memory),
+                Err(_) if self.make_room() => {}
+                Err(_) => {
+                    return Err(EngineError::Limit {
+                        what: "locked memory, for an object",
+                    });
+                }
+            }
+        }
     }
 
     fn open(&mut self, object: ObjectId, read_only: bool) -> Result<Opened, EngineError> {
@@ -218,16 +271,17 @@ impl Engine {
     }
 
     pub(super) fn forget_if_unused(&mut self, object: ObjectId) {
-        if self
+        let unused = self
             .object(object)
-            .is_some_and(|row| row.openings == 0 && row.segments.is_empty())
-        {
+            .is_some_and(|row| row.openings == 0 && row.segments.is_empty() && row.idle.is_none());
+        if unused && !self.keep_file(object) {
             self.doom(object);
         }
     }
 
     /// The object is forgotten as soon as nothing of it is under way.
     pub(super) fn doom(&mut self, object: ObjectId) {
+        self.no_longer_idle(object);
         let Some(row) = self.object(object) else { return };
         if let Content::Region { named: true, .. } = &row.content {
             let name = row.name.clone();
@@ -283,15 +337,6 @@ impl Engine {
             self.forget_samples(id);
         }
     }
-}
-
-fn back(name: &std::ffi::CStr, pages: u32, executable: bool) -> Result<Backed, EngineError> {
-    if pages == 0 {
-        return Err(EngineError::Range { what: "object" });
-    }
-    Backed::create(name, pages as usize, executable).map_err(|_| EngineError::Limit {
-        what: "locked memory, for an object",
-    })
 }
 
 /// Which file a descriptor is of, if it can be served.

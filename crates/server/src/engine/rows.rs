@@ -239,7 +239,8 @@ pub(crate) enum Content {
     /// A file's content.
     File {
         memory: Backed,
-        file: Arc<OwnedFd>,
+        /// None while nobody uses the object.
+        file: Option<Arc<OwnedFd>>,
         identity: Identity,
         /// It was seen with another size or change time.
         changed: bool,
@@ -261,6 +262,8 @@ pub(crate) struct Object {
     pub(crate) content: Content,
     /// How often clients have it open.
     pub(crate) openings: u32,
+    /// Its turn among those that nobody uses.
+    pub(crate) idle: Option<u64>,
     /// Where it is mapped: client and first address of each segment.
     pub(crate) segments: Vec<(ClientId, u64)>,
 }

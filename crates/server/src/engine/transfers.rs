@@ -56,10 +56,15 @@ impl Engine {
     /// Reads a page back from the store, or from the file behind its object.
     pub(super) fn begin_read(&mut self, page: PageRef, urgency: u8) {
         match self.object(page.object()).map(|object| &object.content) {
-            Some(Content::File { file, identity, .. }) => {
+            Some(Content::File {
+                file: Some(file),
+                identity,
+                ..
+            }) => {
                 let (file, size) = (Arc::clone(file), identity.size);
                 self.read_file(page, file, size, urgency);
             }
+            Some(Content::File { file: None, .. }) => self.end(page, Request::Fill, End::Failed),
             Some(_) => self.read_record(page, urgency),
             None => self.end(page, Request::Fill, End::Failed),
         }
