@@ -26,7 +26,7 @@ impl EffectQueue {
         if self.len == self.ring.len() {
             return;
         }
-        let position = (self.first + self.len) % self.ring.len();
+        let position = self.wrapped(self.first + self.len);
         self.ring[position] = Some(effect);
         self.len += 1;
     }
@@ -36,9 +36,18 @@ impl EffectQueue {
             return None;
         }
         let effect = self.ring[self.first].take();
-        self.first = (self.first + 1) % self.ring.len();
+        self.first = self.wrapped(self.first + 1);
         self.len -= 1;
         effect
+    }
+
+    /// A position less than twice around the ring. A division would cost as much as all the rest.
+    const fn wrapped(&self, position: usize) -> usize {
+        if position < self.ring.len() {
+            position
+        } else {
+            position - self.ring.len()
+        }
     }
 
     pub(crate) const fn len(&self) -> usize {
