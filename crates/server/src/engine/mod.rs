@@ -224,11 +224,10 @@ impl Engine {
         let cpus = cpus(settings);
         let pages = settings.pages.get();
         let ends = Arc::new(Ends::new(cpus.len(), pages).map_err(EngineError::system("a bell could not be made"))?);
-        let store = make_store(&settings.store, pages, settings.priority, &ends)?;
         let polls = make_polls(cpus.len()).map_err(EngineError::system("an epoll could not be made"))?;
         let engine = Self {
             core,
-            store,
+            store: make_store(&settings.store, pages, settings.priority, &ends)?,
             readers: Readers::start(&ends, settings.priority)?,
             ends,
             clients: Table::new(usize::from(settings.clients)),
