@@ -16,6 +16,8 @@ const SHARE: usize = 8;
 /// Which objects are idle, the longest first.
 #[derive(Debug, Default)]
 pub(super) struct IdleFiles {
+    /// Objects of any kind that somebody has left in this step.
+    pub(super) left: Vec<ObjectId>,
     by_age: BTreeMap<u64, (ObjectId, u32)>,
     /// Pages that they had when they were left, together.
     pages: usize,

@@ -270,12 +270,19 @@ impl Engine {
         self.forget_if_unused(object);
     }
 
+    /// Somebody needs an object no more. Whether anybody else does is looked at when the step ends: a range that is
+    /// moved, or split, is nowhere for a moment.
     pub(super) fn forget_if_unused(&mut self, object: ObjectId) {
-        let unused = self
-            .object(object)
-            .is_some_and(|row| row.openings == 0 && row.segments.is_empty() && row.idle.is_none());
-        if unused && !self.keep_file(object) {
-            self.doom(object);
+        self.idle_files.left.push(object);
+    }
+
+    /// Looks at the objects that somebody has left in this step.
+    pub(super) fn end_unused(&mut self) {
+        while let Some(id) = self.idle_files.left.pop() {
+            let unused = |row: &Object| row.openings == 0 && row.segments.is_empty() && row.idle.is_none();
+            if self.object(id).is_some_and(unused) && !self.keep_file(id) {
+                self.doom(id);
+            }
         }
     }
 
@@ -298,6 +305,7 @@ impl Engine {
 
     /// Ends mappings and objects that could not be ended before; whether the core has anything to do by that.
     pub(super) fn retire(&mut self) -> bool {
+        self.end_unused();
         let mut progress = false;
         let mut at = 0;
         while let Some(&mapping) = self.closing.get(at) {
