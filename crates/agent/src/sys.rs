@@ -31,6 +31,7 @@ pub(crate) const IOCTL: usize = 16;
 pub(crate) const PREAD: usize = 17;
 pub(crate) const PWRITE: usize = 18;
 pub(crate) const MADVISE: usize = 28;
+pub(crate) const NANOSLEEP: usize = 35;
 pub(crate) const GETPID: usize = 39;
 pub(crate) const SOCKET: usize = 41;
 pub(crate) const CONNECT: usize = 42;
@@ -122,6 +123,13 @@ pub(crate) fn futex_wait(word: &core::sync::atomic::AtomicU32, value: u32) {
 pub(crate) fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     // SAFETY: reads no memory.
     let _ = unsafe { call5(FUTEX, word.as_ptr() as usize, FUTEX_WAKE, i32::MAX as usize, 0, 0) };
+}
+
+/// Sleeps for so many nanoseconds, less than a second. May return early.
+pub(crate) fn nap(nanoseconds: usize) {
+    let span = [0, nanoseconds];
+    // SAFETY: reads a `struct timespec`, two words, and nobody wants to know what was left of it.
+    let _ = unsafe { call5(NANOSLEEP, span.as_ptr() as usize, 0, 0, 0, 0) };
 }
 
 /// Ends this process at once.

@@ -1,5 +1,6 @@
 //! Moving private pages out of the address space, and their content to the transfer memory.
 
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 
 use freehold_protocol::channel::{Action, Order, Outcome};
@@ -11,9 +12,34 @@ use crate::sys::{self, Errno};
 use crate::{process, userfault};
 
 const TRIES: usize = 3;
+/// Nanoseconds between two tries where the kernel says to try again.
+const NAP: usize = 200_000;
+/// How often that is done in one batch at most: some 40 ms. Several batches may wait, and the server not a second for an
+/// answer.
+const NAPS: u32 = 150;
+
+/// What is left of the patience for one batch.
+///
+/// While a thread unmaps memory or forks the kernel moves nothing, and that thread may have lost its CPU in the middle
+/// of it. Were every page that is asked for refused meanwhile, none would be left to ask for, and the program would get
+/// an error for one that it needs.
+struct Patience(u32);
+
+impl Patience {
+    /// Sleeps a little; false where it has been done often enough.
+    fn wait(&mut self) -> bool {
+        let Some(left) = self.0.checked_sub(1) else {
+            return false;
+        };
+        self.0 = left;
+        sys::nap(NAP);
+        true
+    }
+}
 
 /// Carries out the batch's orders about private pages. Neighbours in order and address are moved with one call.
 pub(super) fn surrender(client: &Client, batch: &Batch, outcomes: &mut [Outcome; STAGED]) {
+    let mut patience = Patience(NAPS);
     let mut at = 0;
     let mut any = false;
     while let Some(order) = batch.get(at).copied().flatten() {
@@ -22,7 +48,7 @@ pub(super) fn surrender(client: &Client, batch: &Batch, outcomes: &mut [Outcome;
             continue;
         }
         let run = run_length(batch, at);
-        move_run(client, batch, at, run, outcomes);
+        move_run(client, batch, at..at + run, outcomes, &mut patience);
         any = true;
         at += run;
     }
@@ -55,7 +81,14 @@ fn run_length(batch: &Batch, first: usize) -> usize {
     length
 }
 
-fn move_run(client: &Client, batch: &Batch, first: usize, run: usize, outcomes: &mut [Outcome; STAGED]) {
+fn move_run(
+    client: &Client,
+    batch: &Batch,
+    orders: Range<usize>,
+    outcomes: &mut [Outcome; STAGED],
+    patience: &mut Patience,
+) {
+    let (first, run) = (orders.start, orders.len());
     let Some(start) = batch.get(first).and_then(Option::as_ref).and_then(private_address) else {
         return;
     };
@@ -65,12 +98,12 @@ fn move_run(client: &Client, batch: &Batch, first: usize, run: usize, outcomes: 
         let (bytes, refused) = take_out(client, to, start + done * PAGE, (run - done) * PAGE);
         let moved = bytes / PAGE;
         for at in first + done..first + done + moved {
-            finish(client, batch, at, client.staging, outcomes);
+            finish(client, batch, at, client.staging, outcomes, patience);
         }
         done += moved;
         if done < run && refused.is_some() {
             let at = first + done;
-            one_page(client, batch, at, start + done * PAGE, outcomes);
+            one_page(client, batch, at, start + done * PAGE, outcomes, patience);
             done += 1;
         }
     }
@@ -95,14 +128,23 @@ fn take_out(client: &Client, to: usize, from: usize, length: usize) -> (usize, O
 }
 
 /// A page that would not move with its neighbours.
-fn one_page(client: &Client, batch: &Batch, at: usize, from: usize, outcomes: &mut [Outcome; STAGED]) {
+fn one_page(
+    client: &Client,
+    batch: &Batch,
+    at: usize,
+    from: usize,
+    outcomes: &mut [Outcome; STAGED],
+    patience: &mut Patience,
+) {
     const POPULATE_WRITE: usize = 23;
     let mut staging = client.staging;
     let mut outcome = Outcome::Busy;
-    for _ in 0..TRIES {
+    let mut tries = 0;
+    while tries < TRIES {
+        tries += 1;
         match take_out(client, staging + at * PAGE, from, PAGE) {
             (_, None) => {
-                finish(client, batch, at, staging, outcomes);
+                finish(client, batch, at, staging, outcomes, patience);
                 return;
             }
             (_, Some(Errno::NOENT)) => {
@@ -125,7 +167,7 @@ fn one_page(client: &Client, batch: &Batch, at: usize, from: usize, outcomes: &m
                     break;
                 }
             },
-            (_, Some(Errno::AGAIN)) => {}
+            (_, Some(Errno::AGAIN)) => tries -= usize::from(patience.wait()),
             (_, Some(_)) => {
                 outcome = Outcome::Refused;
                 break;
@@ -154,7 +196,14 @@ fn executable_staging(client: &Client) -> Option<usize> {
 }
 
 /// The page of the order at `at` is in its place of the staging area: copies it where the server wants it.
-fn finish(client: &Client, batch: &Batch, at: usize, staging: usize, outcomes: &mut [Outcome; STAGED]) {
+fn finish(
+    client: &Client,
+    batch: &Batch,
+    at: usize,
+    staging: usize,
+    outcomes: &mut [Outcome; STAGED],
+    patience: &mut Patience,
+) {
     let (Some(Some(order)), Some(outcome)) = (batch.get(at), outcomes.get_mut(at)) else {
         return;
     };
@@ -164,20 +213,24 @@ fn finish(client: &Client, batch: &Batch, at: usize, staging: usize, outcomes: &
         _ if is_zero(page) => Outcome::Zero,
         _ if order.slot < client.transfer_pages && copy_out(client, page, order.slot) => Outcome::Done,
         _ => {
-            put_back(client, page, order);
+            put_back(client, page, order, patience);
             Outcome::Refused
         }
     };
 }
 
 /// Where the transfer memory takes nothing, the page returns to where it was.
-fn put_back(client: &Client, page: usize, order: &Order) {
+fn put_back(client: &Client, page: usize, order: &Order, patience: &mut Patience) {
     let Ok(to) = usize::try_from(order.address) else { return };
-    // SAFETY: nothing is there since the page was moved away; the server has not been told of it yet.
-    let (_, refused) = unsafe { userfault::move_pages(client.descriptors.private, to, page, PAGE) };
-    if refused.is_some() {
-        // Its content would be lost.
-        sys::kill_self();
+    loop {
+        // SAFETY: nothing is there since the page was moved away; the server has not been told of it yet.
+        let (_, refused) = unsafe { userfault::move_pages(client.descriptors.private, to, page, PAGE) };
+        match refused {
+            None => return,
+            Some(Errno::AGAIN) if patience.wait() => {}
+            // Its content would be lost.
+            Some(_) => sys::kill_self(),
+        }
     }
 }
 
