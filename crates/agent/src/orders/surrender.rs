@@ -14,8 +14,8 @@ use crate::{process, userfault};
 const TRIES: usize = 3;
 /// Nanoseconds between two tries where the kernel says to try again.
 const NAP: usize = 200_000;
-/// How often that is done in one batch at most: some 40 ms. Several batches may wait, and the server not a second for an
-/// answer.
+/// How often that is done in one batch at most: some 40 ms. Several batches may wait, and the server waits a second for
+/// an answer.
 const NAPS: u32 = 150;
 
 /// What is left of the patience for one batch.
