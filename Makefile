@@ -5,10 +5,10 @@ FREEHOLD := $(TARGET)/release/freehold
 DEMO := scenarios/two-tasks-none.toml scenarios/two-tasks-spc.toml scenarios/two-tasks-spel.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint soak fuzz bench
+.PHONY: help setup build demo test lint soak fuzz bench app-programs
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed 's/^\([a-z]*\):.*## /  make \1\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed 's/^\([a-z-]*\):.*## /  make \1\t/' | expand -t 20
 
 setup:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -76,3 +76,6 @@ bench: build ## every benchmark, floor beside ours; then throughput with criteri
 	  else echo '== valgrind is missing: instructions of the core are not counted'; fi; }
 	$(FREEHOLD) bench all
 	$(CARGO) bench --locked -p freehold-core -p freehold-sim
+
+app-programs: ## as root on Debian: R, OpenCV, mplayer and GraphChi, for `freehold reproduce app-live`
+	sh experiments/app/live/install.sh
