@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     /// Of app-*: with how many seeds, from 1 on, everything runs [default: 10, or fewer where that takes long]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: Option<u32>,
-    /// Of app-*: how long each run is, in virtual time, instead of what the model says; of app-live by the clock [30s]
+    /// Of app-*: how long each run is, in virtual time, instead of what the model says; of app-live by the clock (30s)
     #[arg(long, value_name = "TIME")]
     duration: Option<String>,
     #[command(flatten)]
