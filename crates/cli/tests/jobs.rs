@@ -76,7 +76,8 @@ fn check(rows: &[Value], period: u64) {
     for row in rows {
         let release = number(row, "release_ns");
         assert!(release > last, "{row}");
-        let parts = number(row, "cpu_ns") + number(row, "cpu_wait_ns") + number(row, "fault_wait_ns");
+        let waits = number(row, "cpu_wait_ns") + number(row, "fault_wait_ns") + number(row, "call_wait_ns");
+        let parts = number(row, "cpu_ns") + waits;
         if let Some(finish) = row["finish_ns"].as_u64() {
             assert_eq!(finish - release, parts, "{row}");
             assert_eq!(row["late"].as_bool(), Some(finish - release > period), "{row}");
@@ -95,7 +96,7 @@ struct Told {
 }
 
 /// Runs the periodic program, 40 ms each period; the rows are those of its loop.
-fn run(folder: &Folder, program: &Path, reserve: &str, work: [&str; 3]) -> Told {
+fn run(folder: &Folder, program: &Path, reserve: &str, work: &[&str]) -> Told {
     let report = folder.file("report");
     let options = ["--period", "40ms", "--budget", "20ms", "--report-jobs", &report, "--"];
     let mut command = freehold(&["exec", "--reserve", reserve]);
@@ -148,7 +149,7 @@ fn every_job_of_a_periodic_program_is_one_row() {
     let (true, Some(program)) = (allowed(&folder), compiled("periodic")) else {
         return;
     };
-    let told = run(&folder, &program, "8MiB", ["30", "0", "10"]);
+    let told = run(&folder, &program, "8MiB", &["30", "0", "10"]);
     let Policy::Deadline(class) = told.policy else {
         panic!("{:?}", told.policy);
     };
@@ -177,12 +178,34 @@ fn every_job_of_a_periodic_program_is_one_row() {
 }
 
 #[test]
+fn unmapping_memory_in_the_middle_ends_no_job() {
+    let folder = Folder::new("unmaps");
+    let (true, Some(program)) = (allowed(&folder), compiled("periodic")) else {
+        return;
+    };
+    let told = run(&folder, &program, "16MiB", &["30", "8", "0", "unmap"]);
+    if told.late_wakeups > 0 || !told.lines[0]["missing"].is_null() {
+        println!("NOT CHECKED: wake-ups came late, or {}", told.lines[0]);
+        return;
+    }
+    assert_eq!(told.rows.len(), 30);
+    let sum = |key: &str| told.rows.iter().map(|row| number(row, key)).sum::<u64>();
+    assert!(
+        sum("call_wait_ns") > 0,
+        "no munmap waited for the server: {:?}",
+        told.rows
+    );
+    let cpu = sum("cpu_ns");
+    assert!(cpu >= told.cpu / 100 * 99, "{cpu} of {}", told.cpu);
+}
+
+#[test]
 fn waiting_for_pages_ends_no_job_and_is_told_apart() {
     let folder = Folder::new("pages");
     let (true, Some(program)) = (allowed(&folder), compiled("periodic")) else {
         return;
     };
-    let told = run(&folder, &program, "6MiB", ["10", "8", "0"]);
+    let told = run(&folder, &program, "6MiB", &["10", "8", "0"]);
     let last = told.lines.last().unwrap();
     if told.late_wakeups > 0 || number(last, "lost_records") > 0 {
         println!("NOT CHECKED: wake-ups came late, or records were lost: {last}");

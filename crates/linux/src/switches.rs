@@ -25,6 +25,8 @@ const YOUNG: Duration = Duration::from_micros(200);
 
 /// All threads.
 const EVERYBODY: i32 = -1;
+/// Of `sched_switch`: the thread that stops waits for something, and for no signal (`TASK_UNINTERRUPTIBLE`).
+const UNINTERRUPTIBLE: &str = "prev_state & 2";
 
 const LOST: u32 = 2;
 const SAMPLE: u32 = 9;
@@ -43,6 +45,9 @@ pub enum Happening {
     Preempted,
     /// It does not run any more, and waits for something.
     Blocked,
+    /// It is about to block where no signal interrupts it: for a disk, or in a system call whose end another decides.
+    /// Only where [`Switches::has_deep_sleeps`].
+    Deep,
     /// A page fault has begun.
     FaultBegun,
     /// A page fault is over: what it waited for has come.
@@ -94,12 +99,13 @@ unsafe impl Send for PerCpu {}
 pub struct Switches {
     rings: Vec<PerCpu>,
     wakeups: bool,
+    deep: bool,
     early: Vec<Record>,
     lost: u64,
 }
 
 impl Switches {
-    /// Begins to record what `thread` does, on all CPUs that are online. Costs a system call for each of five events
+    /// Begins to record what `thread` does, on all CPUs that are online. Costs a system call for each of six events
     /// and 516 KiB of locked memory for each CPU.
     ///
     /// # Errors
@@ -110,17 +116,22 @@ impl Switches {
             Errno::SRCH => SwitchesError::NoSuchThread(thread.get()),
             other => SwitchesError::System(other),
         };
-        let tracepoint = waking();
-        let mut wakeups = tracepoint.is_some();
+        let tracepoints = Tracepoints {
+            waking: tracepoint("sched_waking").filter(|_| is_first_namespace()),
+            switching: tracepoint("sched_switch"),
+        };
+        let (mut wakeups, mut deep) = (true, true);
         let mut rings = Vec::new();
         for cpu in online() {
-            let (ring, woken) = PerCpu::open(thread, cpu, tracepoint).map_err(refused)?;
-            wakeups &= woken;
+            let ring = PerCpu::open(thread, cpu, tracepoints).map_err(refused)?;
+            wakeups &= ring.tells(Happening::Woken);
+            deep &= ring.tells(Happening::Deep);
             rings.push(ring);
         }
         Ok(Self {
             rings,
             wakeups,
+            deep,
             early: Vec::new(),
             lost: 0,
         })
@@ -131,6 +142,13 @@ impl Switches {
     #[must_use]
     pub fn has_wakeups(&self) -> bool {
         self.wakeups
+    }
+
+    /// Whether blocks that no signal interrupts are told from others. Needs the right to read the tracing file system
+    /// and to record tracepoints (CAP_PERFMON).
+    #[must_use]
+    pub fn has_deep_sleeps(&self) -> bool {
+        self.deep
     }
 
     /// Records that the kernel had no room for.
@@ -158,9 +176,8 @@ impl Switches {
 }
 
 impl PerCpu {
-    fn open(thread: ThreadId, cpu: i32, tracepoint: Option<u64>) -> Result<(Self, bool), Errno> {
+    fn open(thread: ThreadId, cpu: i32, tracepoints: Tracepoints) -> Result<Self, Errno> {
         const SOFTWARE: u32 = 1;
-        const TRACEPOINT: u32 = 2;
         const DUMMY: u64 = 9;
         let leader = open_event(thread.as_pid(), cpu, SOFTWARE, DUMMY)?;
         let faults = [
@@ -173,13 +190,11 @@ impl PerCpu {
             followers.push((open_event(thread.as_pid(), cpu, SOFTWARE, config)?, meaning));
         }
         // The thread's own events see only what it does itself: the wake-ups of all threads, narrowed down to its own.
-        let waking = tracepoint.and_then(|config| {
-            let event = open_event(EVERYBODY, cpu, TRACEPOINT, config).ok()?;
-            narrow(&event, thread).ok()?;
-            Some(event)
-        });
-        let woken = waking.is_some();
+        let own = format!("pid=={}", thread.get());
+        let waking = open_tracepoint(EVERYBODY, cpu, tracepoints.waking, &own);
         followers.extend(waking.map(|event| (event, Happening::Woken)));
+        let deep = open_tracepoint(thread.as_pid(), cpu, tracepoints.switching, UNINTERRUPTIBLE);
+        followers.extend(deep.map(|event| (event, Happening::Deep)));
         // SAFETY: a new mapping at a place that the kernel chooses; nothing else refers to it.
         let ring = unsafe {
             mmap(
@@ -205,7 +220,11 @@ impl PerCpu {
             start(event)?;
         }
         this.events.push(leader);
-        Ok((this, woken))
+        Ok(this)
+    }
+
+    fn tells(&self, what: Happening) -> bool {
+        self.meanings.iter().any(|(_, meaning)| *meaning == what)
     }
 
     fn position(&self, offset: usize) -> &AtomicU64 {
@@ -305,10 +324,18 @@ fn join(event: &OwnedFd, leader: &OwnedFd) -> Result<u64, Errno> {
     Ok(id)
 }
 
-/// Has a tracepoint tell of one thread only.
-fn narrow(event: &OwnedFd, thread: ThreadId) -> Result<(), Errno> {
+/// A tracepoint that tells of what its filter lets through; none where it cannot be had.
+fn open_tracepoint(thread: i32, cpu: i32, number: Option<u64>, filter: &str) -> Option<OwnedFd> {
+    const TRACEPOINT: u32 = 2;
+    let event = open_event(thread, cpu, TRACEPOINT, number?).ok()?;
+    narrow(&event, filter).ok()?;
+    Some(event)
+}
+
+/// Has a tracepoint tell of some of what happens only.
+fn narrow(event: &OwnedFd, filter: &str) -> Result<(), Errno> {
     const FILTER: libc::c_ulong = 0x4008_2406;
-    let filter = CString::new(format!("pid=={}", thread.get())).map_err(|_| Errno::INVAL)?;
+    let filter = CString::new(filter).map_err(|_| Errno::INVAL)?;
     // SAFETY: the kernel reads the text up to its end.
     sys::check_int(unsafe { libc::ioctl(event.as_raw_fd(), FILTER, filter.as_ptr()) }).map(|_| ())
 }
@@ -319,19 +346,28 @@ fn start(event: &OwnedFd) -> Result<(), Errno> {
     sys::check_int(unsafe { libc::ioctl(event.as_raw_fd(), ENABLE, 0) }).map(|_| ())
 }
 
-/// The number of the tracepoint that tells of wake-ups.
-///
-/// It knows threads by their numbers in the first namespace of processes, so it is of no use in others.
-fn waking() -> Option<u64> {
-    const FIRST_NAMESPACE: u64 = 0xeffffffc;
-    std::fs::metadata("/proc/self/ns/pid")
-        .ok()
-        .filter(|status| status.st_ino() == FIRST_NAMESPACE)?;
+/// Numbers of tracepoints, as far as they are known.
+#[derive(Clone, Copy)]
+struct Tracepoints {
+    /// Tells of wake-ups.
+    waking: Option<u64>,
+    /// Tells in which state a thread stops.
+    switching: Option<u64>,
+}
+
+/// The number of a tracepoint of the scheduler.
+fn tracepoint(name: &str) -> Option<u64> {
     let folders = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
     folders.iter().find_map(|folder| {
-        let text = std::fs::read_to_string(format!("{folder}/events/sched/sched_waking/id")).ok()?;
+        let text = std::fs::read_to_string(format!("{folder}/events/sched/{name}/id")).ok()?;
         text.trim().parse().ok()
     })
+}
+
+/// Filters know threads by their numbers in the first namespace of processes, and are of no use in others.
+fn is_first_namespace() -> bool {
+    const FIRST_NAMESPACE: u64 = 0xeffffffc;
+    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|status| status.st_ino() == FIRST_NAMESPACE)
 }
 
 /// The CPUs that are online; the first one where the kernel does not say.
@@ -387,6 +423,36 @@ mod tests {
             // the runs: where one is missing, whoever looks for jobs takes the first run instead.
             assert!(count(Happening::Woken) >= 1, "{records:?}");
         }
+        assert_eq!(count(Happening::Deep), 0, "sleeps end with a signal: {records:?}");
         assert_eq!(switches.lost(), 0);
+    }
+
+    #[test]
+    fn a_wait_that_no_signal_ends_is_told_from_a_sleep() {
+        let (send, receive) = std::sync::mpsc::channel();
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            send.send(ThreadId::current()).unwrap();
+            let _ = gone.recv();
+            for _ in 0..5 {
+                // The parent of a vfork waits so for its child.
+                std::process::Command::new("true").status().unwrap();
+            }
+        });
+        let switches = Switches::of(receive.recv().unwrap());
+        go.send(()).unwrap();
+        thread.join().unwrap();
+        match switches {
+            Ok(mut switches) if switches.has_deep_sleeps() => {
+                let mut records = Vec::new();
+                switches.take(&mut records, true);
+                let deep = records.iter().filter(|record| record.what == Happening::Deep).count();
+                assert!(deep >= 5, "{records:?}");
+                let told =
+                    |pair: &[super::Record]| pair[0].what != Happening::Deep || pair[1].what == Happening::Blocked;
+                assert!(records.windows(2).all(told), "{records:?}");
+            }
+            other => println!("NOT CHECKED: {other:?}"),
+        }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A job begins at its *release*, the first wake-up in a period after the thread has blocked, and ends at the first
 //! voluntary block after that. Waiting for a page is no voluntary block: it lies between the beginning and the end of
-//! a page fault. The next period begins a period after the release; a wake-up that comes up to an eighth of a period
+//! a page fault. Nor is a wait that no signal ends, for a disk, or in an `munmap` of managed memory for the server.
+//! The next period begins a period after the release; a wake-up that comes up to an eighth of a period
 //! early counts as its release, for programs whose own clock is a little faster. A job that runs into later periods
 //! is late; the first wake-up after its block is then a release at once, for its period has had none.
 
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use freehold_linux::switches::{Happening, Record};
 
-/// One job, in nanoseconds of CLOCK_MONOTONIC. `finish - release = cpu + cpu_wait + fault_wait`.
+/// One job, in nanoseconds of CLOCK_MONOTONIC. `finish - release = cpu + cpu_wait + fault_wait + call_wait`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObservedJob {
     /// When it was woken up, or first ran where wake-ups are not recorded.
@@ -27,6 +28,8 @@ pub struct ObservedJob {
     pub fault_wait: u64,
     /// How often it blocked in a page fault.
     pub fault_waits: u64,
+    /// Blocked in system calls where no signal interrupts.
+    pub call_wait: u64,
     /// Of `cpu`, what it ran in page faults in which it blocked: their begin and their end. Known once the fault is
     /// over.
     pub fault_cpu: u64,
@@ -42,7 +45,7 @@ impl ObservedJob {
     /// From release to finish, or to the end of what is known.
     #[must_use]
     pub fn response(&self) -> u64 {
-        self.cpu + self.cpu_wait + self.fault_wait
+        self.cpu + self.cpu_wait + self.fault_wait + self.call_wait
     }
 }
 
@@ -54,6 +57,8 @@ enum State {
     Running,
     /// Blocked in a page fault.
     Fault,
+    /// Blocked in a system call, where no signal interrupts.
+    Call,
 }
 
 /// Makes jobs of records.
@@ -63,6 +68,8 @@ pub struct Observer {
     state: State,
     since: u64,
     fault: bool,
+    /// The next block is one that no signal ends.
+    deep: bool,
     /// What it has run in the fault under way, and whether it has blocked there.
     in_fault: (u64, bool),
     /// The job whose period it is, and whether it goes on.
@@ -80,6 +87,7 @@ impl Observer {
             state: State::Ready,
             since: 0,
             fault: false,
+            deep: false,
             in_fault: (0, false),
             job: None,
             next: 0,
@@ -91,7 +99,9 @@ impl Observer {
     pub fn record(&mut self, record: &Record) -> Option<ObservedJob> {
         let time = record.time.as_nanos().max(self.since);
         self.account(time);
+        let deep = std::mem::replace(&mut self.deep, record.what == Happening::Deep);
         match (record.what, self.state) {
+            (Happening::Deep, _) => {}
             (Happening::FaultBegun, _) => {
                 self.fault = true;
                 self.in_fault = (0, false);
@@ -105,7 +115,7 @@ impl Observer {
                     job.fault_cpu += ran;
                 }
             }
-            (Happening::Woken, State::Fault) | (Happening::Preempted, _) => self.state = State::Ready,
+            (Happening::Woken, State::Fault | State::Call) | (Happening::Preempted, _) => self.state = State::Ready,
             (Happening::Woken, State::Blocked) => {
                 self.state = State::Ready;
                 return self.release(time);
@@ -132,6 +142,7 @@ impl Observer {
                     job.fault_waits += 1;
                 }
             }
+            (Happening::Blocked, _) if deep => self.state = State::Call,
             (Happening::Blocked, _) => {
                 self.state = State::Blocked;
                 self.finish(time);
@@ -179,6 +190,7 @@ impl Observer {
             (Some((job, true)), State::Running) => job.cpu += span,
             (Some((job, true)), State::Ready) => job.cpu_wait += span,
             (Some((job, true)), State::Fault) => job.fault_wait += span,
+            (Some((job, true)), State::Call) => job.call_wait += span,
             (Some((job, false)), State::Running) => job.cpu_after += span,
             _ => {}
         }
@@ -243,7 +255,7 @@ mod tests {
         jobs
     }
 
-    use Happening::{Blocked, FaultBegun, FaultEnded, Lost, On, Preempted, Woken};
+    use Happening::{Blocked, Deep, FaultBegun, FaultEnded, Lost, On, Preempted, Woken};
 
     #[test]
     fn a_job_runs_from_the_wake_up_to_the_block() {
@@ -287,6 +299,32 @@ mod tests {
         assert_eq!((jobs[0].cpu, jobs[0].cpu_wait), (150, 10));
         // From its begin to the block, and from the next run to its end.
         assert_eq!(jobs[0].fault_cpu, 15);
+    }
+
+    #[test]
+    fn a_wait_that_no_signal_ends_is_no_end_of_a_job_and_its_wake_up_no_release() {
+        let call = [
+            (1, Blocked),
+            (100, On),
+            (160, Deep),
+            (160, Blocked),
+            (400, Woken),
+            (410, On),
+            (500, Blocked),
+        ];
+        // After the job, and past the end of its period.
+        let after = [
+            (700, On),
+            (710, Deep),
+            (711, Blocked),
+            (1200, On),
+            (1300, Blocked),
+            (1400, On),
+        ];
+        let jobs = jobs(&[&call[..], &after[..]].concat(), 1500);
+        assert_eq!(jobs.iter().map(|job| job.release).collect::<Vec<_>>(), [100, 1400]);
+        assert_eq!((jobs[0].finish, jobs[0].call_wait, jobs[0].cpu), (Some(500), 240, 150));
+        assert_eq!((jobs[0].cpu_wait, jobs[0].cpu_after), (10, 111));
     }
 
     #[test]

@@ -25,6 +25,11 @@ pub(super) struct First {
 }
 
 impl First {
+    /// Something that the kernel does not tell here.
+    pub(super) fn lacks(&mut self, what: &str) {
+        self.missing = Some(what.to_owned());
+    }
+
     /// By records of context switches.
     pub(super) const RECORDS: Self = Self {
         thread: 0,
@@ -61,6 +66,7 @@ pub(super) struct Row {
     cpu_wait_ns: u64,
     fault_wait_ns: Option<u64>,
     fault_waits: Option<u64>,
+    call_wait_ns: Option<u64>,
     cpu_after_ns: Option<u64>,
     swap_ins: Option<u64>,
     fault_service_ns: Option<u64>,
@@ -146,6 +152,7 @@ impl Totals {
             cpu_wait_ns: job.cpu_wait,
             fault_wait_ns: Some(job.fault_wait),
             fault_waits: Some(job.fault_waits),
+            call_wait_ns: Some(job.call_wait),
             cpu_after_ns: Some(job.cpu_after),
             swap_ins: counts.map(|(pages, _)| pages),
             fault_service_ns: counts.map(|(_, service)| service),
@@ -171,6 +178,7 @@ impl Totals {
             cpu_wait_ns: used.cpu_wait,
             fault_wait_ns: None,
             fault_waits: None,
+            call_wait_ns: None,
             cpu_after_ns: None,
             swap_ins: counts.map(|(pages, _)| pages),
             fault_service_ns: counts.map(|(_, service)| service),

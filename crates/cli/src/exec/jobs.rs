@@ -159,6 +159,10 @@ impl Account {
     /// By the kernel's records.
     fn observe(mut self, mut switches: Switches, over: &AtomicBool) -> std::io::Result<()> {
         self.first.release = if switches.has_wakeups() { "wake-up" } else { "first-run" };
+        if !switches.has_deep_sleeps() {
+            self.first
+                .lacks("tracepoints: a wait that no signal ends, for a disk or in munmap, ends a job");
+        }
         self.begin()?;
         let step = (self.subject.period / 4).clamp(SHORTEST, LONGEST);
         let mut jobs = JobObserver::new(self.subject.period);

@@ -269,7 +269,10 @@ impl Pinned {
         let running = Duration::from_nanos(job.cpu);
         let in_faults = job.fault_wait.saturating_add(job.fault_cpu);
         let (delay, memory) = if job.late {
-            (job.cpu_wait.saturating_add(in_faults), in_faults)
+            (
+                job.cpu_wait.saturating_add(job.call_wait).saturating_add(in_faults),
+                in_faults,
+            )
         } else {
             (0, 0)
         };

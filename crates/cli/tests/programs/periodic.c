@@ -1,5 +1,6 @@
 /* A periodic program that knows nothing of Freehold: JOBS jobs, one each PERIOD milliseconds, that write to every page
-   of MIB mebibytes; every LONG-th job (0: none) computes for two and a half periods. Prints its process number and when
+   of MIB mebibytes; every LONG-th job (0: none) computes for two and a half periods. With a fifth argument each job
+   unmaps some of that memory before it computes. Prints its process number and when
    its first period begins; at the end how many wake-ups came more than an eighth of a period late, and its jobs' CPU
    time. */
 #include <stdio.h>
@@ -15,7 +16,7 @@ static long long read_clock(clockid_t clock) {
 }
 
 int main(int count, char **arguments) {
-    if (count != 5)
+    if (count != 5 && count != 6)
         return 2;
     long long period = atoll(arguments[1]) * 1000000LL;
     int jobs = atoi(arguments[2]), mebibytes = atoi(arguments[3]), every = atoi(arguments[4]);
@@ -42,6 +43,10 @@ int main(int count, char **arguments) {
         long long work = every > 0 && job % every == 0 ? period * 5 / 2 : 500000;
         for (size_t at = 0; at < length; at += 4096)
             memory[at]++;
+        for (int block = 0; block < 4 && count == 6 && length > 0; block++) {
+            length -= 1 << 16;
+            munmap((void *)(memory + length), 1 << 16);
+        }
         while (read_clock(CLOCK_THREAD_CPUTIME_ID) < begun + work)
             ;
         used += read_clock(CLOCK_THREAD_CPUTIME_ID) - begun;
