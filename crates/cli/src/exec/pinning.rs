@@ -116,7 +116,7 @@ pub(super) fn settings(arguments: &Arguments) -> Result<Option<PoolSettings>, Fa
         },
         period,
         budget,
-        highest_swap_budget: given.then(|| room(period, budget)),
+        highest_swap_budget: given.then(|| freehold_rt::budget::room(period, budget)),
         capacity: options.capacity.map_or(CAPACITY, FrameCount::get),
         highest_capacity: options.highest_capacity.map(FrameCount::get),
         alpha: options.alpha,
@@ -142,17 +142,6 @@ fn enforceable(class: Class, budget: Duration) -> Result<(), Failure> {
         )));
     }
     Ok(())
-}
-
-/// What a period leaves above a budget, within what real-time threads may use of one CPU.
-fn room(period: Duration, budget: Duration) -> Duration {
-    let share = |limit: sched::RtThrottling| {
-        let runtime = limit.runtime?;
-        let nanos = period.as_nanos() * runtime.as_nanos() / limit.period.as_nanos().max(1);
-        Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
-    };
-    let limit = sched::rt_throttling().ok().and_then(share);
-    limit.unwrap_or(period).min(period).saturating_sub(budget)
 }
 
 /// A pool, and what is given to its program's main thread.
