@@ -10,31 +10,58 @@ use crate::engine::rows::Content;
 use freehold_core::id::ObjectId;
 use std::collections::BTreeMap;
 
-/// One in so many objects, and in so many of the server's frames, may be kept.
+/// One in so many objects, in so many of the server's frames, and in so many pages of its tables may be kept.
 const SHARE: usize = 8;
 
 /// Which objects are idle, the longest first.
 #[derive(Debug, Default)]
 pub(super) struct IdleFiles {
+    /// Pages of the server's tables.
+    table: usize,
     /// Objects of any kind that somebody has left in this step.
     pub(super) left: Vec<ObjectId>,
-    by_age: BTreeMap<u64, (ObjectId, u32)>,
-    /// Pages that they had when they were left, together.
-    pages: usize,
+    by_age: BTreeMap<u64, (ObjectId, Size)>,
+    /// Of all together.
+    size: Size,
     last: u64,
 }
 
+/// What an object takes, in pages.
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
+    /// In frames, when it was left.
+    resident: usize,
+    /// In the tables: the whole file.
+    whole: usize,
+}
+
+impl Size {
+    fn fits(self, limit: Self) -> bool {
+        self.resident <= limit.resident && self.whole <= limit.whole
+    }
+}
+
 impl IdleFiles {
-    fn insert(&mut self, object: ObjectId, pages: u32) -> u64 {
+    /// None yet, where the tables have so many pages.
+    pub(super) fn new(table: u32) -> Self {
+        Self {
+            table: table as usize,
+            ..Self::default()
+        }
+    }
+
+    fn insert(&mut self, object: ObjectId, size: Size) -> u64 {
         self.last += 1;
-        self.pages += pages as usize;
-        self.by_age.insert(self.last, (object, pages));
+        self.size.resident += size.resident;
+        self.size.whole += size.whole;
+        self.by_age.insert(self.last, (object, size));
         self.last
     }
 
     fn remove(&mut self, turn: u64) {
-        if let Some((_, pages)) = self.by_age.remove(&turn) {
-            self.pages -= pages as usize;
+        if let Some((_, size)) = self.by_age.remove(&turn) {
+            self.size.resident -= size.resident;
+            self.size.whole -= size.whole;
         }
     }
 
@@ -48,10 +75,11 @@ impl Engine {
     /// that anybody will ask for again.
     pub(super) fn keep_file(&mut self, id: ObjectId) -> bool {
         let resident = self.core.resident(id).map_or(0, |count| count.get());
-        let (most, frames) = (
-            self.objects.len() / SHARE,
-            self.core.pool_view().total.get() as usize / SHARE,
-        );
+        let most = self.objects.len() / SHARE;
+        let limit = Size {
+            resident: self.core.pool_view().total.get() as usize / SHARE,
+            whole: self.idle_files.table / SHARE,
+        };
         let Some(object) = self.object_mut(id) else {
             return false;
         };
@@ -61,15 +89,19 @@ impl Engine {
         else {
             return false;
         };
-        if resident as usize > frames || most == 0 {
+        let size = Size {
+            resident: resident as usize,
+            whole: object.pages as usize,
+        };
+        if !size.fits(limit) || most == 0 {
             return false;
         }
         *file = None;
-        let turn = self.idle_files.insert(id, resident);
+        let turn = self.idle_files.insert(id, size);
         if let Some(object) = self.object_mut(id) {
             object.idle = Some(turn);
         }
-        while self.idle_files.by_age.len() > most || self.idle_files.pages > frames {
+        while self.idle_files.by_age.len() > most || !self.idle_files.size.fits(limit) {
             self.end_oldest_idle();
         }
         true

@@ -254,7 +254,7 @@ impl Engine {
             zeros: make_zeros()?,
             reserve: frames::make(settings)?,
             moved: 0,
-            idle_files: IdleFiles::default(),
+            idle_files: IdleFiles::new(pages),
             doomed: Vec::new(),
             closing: Vec::new(),
             deferred: Vec::new(),
