@@ -145,8 +145,9 @@ fn wait_for_moves() {
             core::hint::spin_loop();
         } else {
             // A millisecond: the agent thread may need this CPU.
-            // SAFETY: names no descriptors.
-            let _ = unsafe { sys::call5(sys::POLL, 0, 0, 1, 0, 0) };
+            let mask = mailbox::block_signals();
+            sys::sleep_for_agent(1);
+            mailbox::restore_signals(mask);
         }
     }
 }

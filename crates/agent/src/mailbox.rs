@@ -1,4 +1,7 @@
 //! What the program's threads ask of the agent thread, one request at a time.
+//!
+//! Their waits are marked: who looks for the ends of jobs must know that a thread that waits here does not block of its
+//! own accord.
 
 use core::sync::atomic::Ordering;
 
@@ -24,7 +27,7 @@ pub(crate) fn ask(process: &Process, request: u32, arguments: [usize; 2], prepar
     process.request.store(request, Ordering::Release);
     orders::ring(process);
     while process.met.load(Ordering::Acquire) == before {
-        sys::futex_wait(&process.met, before);
+        sys::futex_wait_for_agent(&process.met, before);
     }
     let [answer, _] = &process.arguments;
     let done = answer.load(Ordering::Relaxed) == 1;
@@ -73,7 +76,7 @@ fn lock(process: &Process) {
     }
     // 2: somebody waits.
     while process.lock.swap(2, Ordering::Acquire) != 0 {
-        sys::futex_wait(&process.lock, 2);
+        sys::futex_wait_for_agent(&process.lock, 2);
     }
 }
 

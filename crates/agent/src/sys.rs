@@ -119,6 +119,23 @@ pub(crate) fn futex_wait(word: &core::sync::atomic::AtomicU32, value: u32) {
     let _ = unsafe { call5(FUTEX, word.as_ptr() as usize, FUTEX_WAIT, value as usize, 0, 0) };
 }
 
+/// As [`futex_wait`], for what the agent thread does: the two arguments that this kind of wait ignores say so to
+/// whoever looks at why the thread blocks. They stay in its registers until the next call of this module, so signals
+/// are to be blocked from before this call until after that one: no call of the program's must carry them.
+pub(crate) fn futex_wait_for_agent(word: &core::sync::atomic::AtomicU32, value: u32) {
+    let [fifth, sixth] = freehold_protocol::WAIT_MARK;
+    let address = word.as_ptr() as usize;
+    // SAFETY: reads the word only.
+    let _ = unsafe { call(FUTEX, [address, FUTEX_WAIT, value as usize, 0, fifth, sixth]) };
+}
+
+/// Sleeps for so many milliseconds, for what the agent thread does; as [`futex_wait_for_agent`] in everything else.
+pub(crate) fn sleep_for_agent(milliseconds: usize) {
+    let [fifth, sixth] = freehold_protocol::WAIT_MARK;
+    // SAFETY: names no descriptors.
+    let _ = unsafe { call(POLL, [0, 0, milliseconds, 0, fifth, sixth]) };
+}
+
 /// Wakes all sleepers on `word`.
 pub(crate) fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     // SAFETY: reads no memory.

@@ -6,6 +6,7 @@
 use crate::clock::{MonotonicTime, now};
 use crate::perf::{self, Attributes};
 use crate::{Errno, PAGE_SIZE, ThreadId, sys};
+use freehold_protocol::WAIT_MARK;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ffi::CString;
@@ -27,6 +28,16 @@ const YOUNG: Duration = Duration::from_micros(200);
 const EVERYBODY: i32 = -1;
 /// Of `sched_switch`: the thread that stops waits for something, and for no signal (`TASK_UNINTERRUPTIBLE`).
 const UNINTERRUPTIBLE: &str = "prev_state & 2";
+/// Of `sched_switch`: it waits for something, and a signal interrupts that (`TASK_INTERRUPTIBLE`).
+const INTERRUPTIBLE: &str = "prev_state & 1";
+
+/// What each sample has.
+const IDENTIFIER_AND_TIME: u64 = 1 << 16 | 1 << 2;
+/// And some have: the fifth and sixth argument of the system call that the thread is in (r8 and r9).
+const USER_REGISTERS: u64 = 1 << 12;
+const ARGUMENTS: u64 = 1 << 16 | 1 << 17;
+/// What the registers of a program of 64 bits begin with.
+const WIDE: u64 = 2;
 
 const LOST: u32 = 2;
 const SAMPLE: u32 = 9;
@@ -48,6 +59,9 @@ pub enum Happening {
     /// It is about to block where no signal interrupts it: for a disk, or in a system call whose end another decides.
     /// Only where [`Switches::has_deep_sleeps`].
     Deep,
+    /// It is about to block until the agent of its memory server has answered, in a system call that carries
+    /// [`WAIT_MARK`]. Only where [`Switches::has_asking`].
+    Asking,
     /// A page fault has begun.
     FaultBegun,
     /// A page fault is over: what it waited for has come.
@@ -100,12 +114,13 @@ pub struct Switches {
     rings: Vec<PerCpu>,
     wakeups: bool,
     deep: bool,
+    asking: bool,
     early: Vec<Record>,
     lost: u64,
 }
 
 impl Switches {
-    /// Begins to record what `thread` does, on all CPUs that are online. Costs a system call for each of six events
+    /// Begins to record what `thread` does, on all CPUs that are online. Costs a system call for each of seven events
     /// and 516 KiB of locked memory for each CPU.
     ///
     /// # Errors
@@ -120,18 +135,20 @@ impl Switches {
             waking: tracepoint("sched_waking").filter(|_| is_first_namespace()),
             switching: tracepoint("sched_switch"),
         };
-        let (mut wakeups, mut deep) = (true, true);
+        let (mut wakeups, mut deep, mut asking) = (true, true, true);
         let mut rings = Vec::new();
         for cpu in online() {
             let ring = PerCpu::open(thread, cpu, tracepoints).map_err(refused)?;
             wakeups &= ring.tells(Happening::Woken);
             deep &= ring.tells(Happening::Deep);
+            asking &= ring.tells(Happening::Asking);
             rings.push(ring);
         }
         Ok(Self {
             rings,
             wakeups,
             deep,
+            asking,
             early: Vec::new(),
             lost: 0,
         })
@@ -149,6 +166,12 @@ impl Switches {
     #[must_use]
     pub fn has_deep_sleeps(&self) -> bool {
         self.deep
+    }
+
+    /// Whether waits for the agent of a memory server are told from others. Needs the same.
+    #[must_use]
+    pub fn has_asking(&self) -> bool {
+        self.asking
     }
 
     /// Records that the kernel had no room for.
@@ -179,7 +202,7 @@ impl PerCpu {
     fn open(thread: ThreadId, cpu: i32, tracepoints: Tracepoints) -> Result<Self, Errno> {
         const SOFTWARE: u32 = 1;
         const DUMMY: u64 = 9;
-        let leader = open_event(thread.as_pid(), cpu, SOFTWARE, DUMMY)?;
+        let leader = open_event((thread.as_pid(), cpu), SOFTWARE, DUMMY, false)?;
         let faults = [
             (2, Happening::FaultBegun),
             (5, Happening::FaultEnded),
@@ -187,14 +210,21 @@ impl PerCpu {
         ];
         let mut followers = Vec::new();
         for (config, meaning) in faults {
-            followers.push((open_event(thread.as_pid(), cpu, SOFTWARE, config)?, meaning));
+            let event = open_event((thread.as_pid(), cpu), SOFTWARE, config, false)?;
+            followers.push((event, meaning));
         }
         // The thread's own events see only what it does itself: the wake-ups of all threads, narrowed down to its own.
         let own = format!("pid=={}", thread.get());
-        let waking = open_tracepoint(EVERYBODY, cpu, tracepoints.waking, &own);
-        followers.extend(waking.map(|event| (event, Happening::Woken)));
-        let deep = open_tracepoint(thread.as_pid(), cpu, tracepoints.switching, UNINTERRUPTIBLE);
-        followers.extend(deep.map(|event| (event, Happening::Deep)));
+        let (own, waking, switching) = (own.as_str(), tracepoints.waking, tracepoints.switching);
+        let tracepoints = [
+            (EVERYBODY, waking, own, Happening::Woken),
+            (thread.as_pid(), switching, UNINTERRUPTIBLE, Happening::Deep),
+            (thread.as_pid(), switching, INTERRUPTIBLE, Happening::Asking),
+        ];
+        for (whose, number, filter, meaning) in tracepoints {
+            let event = open_tracepoint((whose, cpu), number, filter, meaning == Happening::Asking);
+            followers.extend(event.map(|event| (event, meaning)));
+        }
         // SAFETY: a new mapping at a place that the kernel chooses; nothing else refers to it.
         let ring = unsafe {
             mmap(
@@ -256,7 +286,9 @@ impl PerCpu {
                 SAMPLE => {
                     let id = self.word(tail + 8);
                     let meaning = self.meanings.iter().find(|(known, _)| *known == id);
-                    records.extend(meaning.map(|(_, what)| self.record(tail + 16, *what)));
+                    let told = |what| what != Happening::Asking || self.is_marked(tail + 24, tail + length);
+                    let what = meaning.map(|(_, what)| *what).filter(|what| told(*what));
+                    records.extend(what.map(|what| self.record(tail + 16, what)));
                 }
                 SWITCH if flags & OUT == 0 => records.push(self.record(tail + 8, Happening::On)),
                 SWITCH if flags & PREEMPTED != 0 => records.push(self.record(tail + 8, Happening::Preempted)),
@@ -276,6 +308,14 @@ impl PerCpu {
         }
     }
 
+    /// Whether the registers at a position, in a record that ends there, are those of a wait for an agent.
+    fn is_marked(&self, registers: u64, end: u64) -> bool {
+        let [fifth, sixth] = WAIT_MARK.map(|word| word as u64);
+        registers + 24 <= end
+            && self.word(registers) == WIDE
+            && (self.word(registers + 8), self.word(registers + 16)) == (fifth, sixth)
+    }
+
     /// The word at a position; records are made of whole words.
     fn word(&self, position: u64) -> u64 {
         let offset = (usize::try_from(position).unwrap_or(0) % BYTES) & !7;
@@ -291,9 +331,8 @@ impl Drop for PerCpu {
     }
 }
 
-/// An event of one thread, or of everybody, on one CPU that is not yet counted.
-fn open_event(thread: i32, cpu: i32, kind: u32, config: u64) -> Result<OwnedFd, Errno> {
-    const IDENTIFIER_AND_TIME: u64 = 1 << 16 | 1 << 2;
+/// An event of one thread, or of everybody, on one CPU that is not yet counted; with the thread's `arguments` or not.
+fn open_event((thread, cpu): (i32, i32), kind: u32, config: u64, arguments: bool) -> Result<OwnedFd, Errno> {
     const DISABLED: u64 = 1;
     const ALL_RECORDS: u64 = 1 << 18;
     const CLOCK: u64 = 1 << 25;
@@ -304,7 +343,8 @@ fn open_event(thread: i32, cpu: i32, kind: u32, config: u64) -> Result<OwnedFd, 
         kind,
         config,
         period: 1,
-        sample: IDENTIFIER_AND_TIME,
+        sample: IDENTIFIER_AND_TIME | if arguments { USER_REGISTERS } else { 0 },
+        user_registers: if arguments { ARGUMENTS } else { 0 },
         flags: DISABLED | ALL_RECORDS | CLOCK | switches,
         clock: libc::CLOCK_MONOTONIC,
         ..Attributes::default()
@@ -325,9 +365,9 @@ fn join(event: &OwnedFd, leader: &OwnedFd) -> Result<u64, Errno> {
 }
 
 /// A tracepoint that tells of what its filter lets through; none where it cannot be had.
-fn open_tracepoint(thread: i32, cpu: i32, number: Option<u64>, filter: &str) -> Option<OwnedFd> {
+fn open_tracepoint(place: (i32, i32), number: Option<u64>, filter: &str, arguments: bool) -> Option<OwnedFd> {
     const TRACEPOINT: u32 = 2;
-    let event = open_event(thread, cpu, TRACEPOINT, number?).ok()?;
+    let event = open_event(place, TRACEPOINT, number?, arguments).ok()?;
     narrow(&event, filter).ok()?;
     Some(event)
 }
@@ -385,74 +425,4 @@ fn nanos(span: Duration) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Happening, Switches};
-    use crate::ThreadId;
-    use std::time::Duration;
-
-    #[test]
-    fn each_sleep_of_a_thread_is_a_block() {
-        let (send, receive) = std::sync::mpsc::channel();
-        let (go, gone) = std::sync::mpsc::channel::<()>();
-        let thread = std::thread::spawn(move || {
-            send.send(ThreadId::current()).unwrap();
-            let _ = gone.recv();
-            for _ in 0..10 {
-                std::thread::sleep(Duration::from_millis(3));
-            }
-        });
-        let switches = Switches::of(receive.recv().unwrap());
-        go.send(()).unwrap();
-        let mut switches = match switches {
-            Ok(switches) => switches,
-            Err(error) => {
-                println!("NOT CHECKED: {error}");
-                thread.join().unwrap();
-                return;
-            }
-        };
-        thread.join().unwrap();
-        let mut records = Vec::new();
-        switches.take(&mut records, true);
-        assert!(records.is_sorted_by_key(|record| record.time));
-        let count = |what| records.iter().filter(|record| record.what == what).count();
-        assert!(count(Happening::Blocked) >= 10, "{records:?}");
-        assert!(count(Happening::On) >= 10, "{records:?}");
-        if switches.has_wakeups() {
-            // One by another thread is always seen. Of those by timers the kernel was seen to leave out most in half of
-            // the runs: where one is missing, whoever looks for jobs takes the first run instead.
-            assert!(count(Happening::Woken) >= 1, "{records:?}");
-        }
-        assert_eq!(count(Happening::Deep), 0, "sleeps end with a signal: {records:?}");
-        assert_eq!(switches.lost(), 0);
-    }
-
-    #[test]
-    fn a_wait_that_no_signal_ends_is_told_from_a_sleep() {
-        let (send, receive) = std::sync::mpsc::channel();
-        let (go, gone) = std::sync::mpsc::channel::<()>();
-        let thread = std::thread::spawn(move || {
-            send.send(ThreadId::current()).unwrap();
-            let _ = gone.recv();
-            for _ in 0..5 {
-                // The parent of a vfork waits so for its child.
-                std::process::Command::new("true").status().unwrap();
-            }
-        });
-        let switches = Switches::of(receive.recv().unwrap());
-        go.send(()).unwrap();
-        thread.join().unwrap();
-        match switches {
-            Ok(mut switches) if switches.has_deep_sleeps() => {
-                let mut records = Vec::new();
-                switches.take(&mut records, true);
-                let deep = records.iter().filter(|record| record.what == Happening::Deep).count();
-                assert!(deep >= 5, "{records:?}");
-                let told =
-                    |pair: &[super::Record]| pair[0].what != Happening::Deep || pair[1].what == Happening::Blocked;
-                assert!(records.windows(2).all(told), "{records:?}");
-            }
-            other => println!("NOT CHECKED: {other:?}"),
-        }
-    }
-}
+mod tests;

@@ -29,5 +29,9 @@ pub const PAGE_SIZE: usize = 4096;
 pub const SOCKET_VARIABLE: &str = "FREEHOLD_SOCKET";
 /// The environment variable that holds the ticket of the reservation to join, 32 hexadecimal digits.
 pub const TICKET_VARIABLE: &str = "FREEHOLD_TICKET";
+/// The fifth and sixth argument of a system call in which a thread of a managed program waits for its agent. The calls
+/// that the agent's library uses for that ignore both. Who looks at the thread's blocks can tell them by these from the
+/// program's own.
+pub const WAIT_MARK: [usize; 2] = [0x6672_6565_686f_6c64, 0x7761_6974_2d61_676e];
 /// Where a server listens by default if it runs as root.
 pub const SYSTEM_SOCKET: &str = "/run/freehold/socket";

@@ -2,10 +2,11 @@
 //!
 //! A job begins at its *release*, the first wake-up in a period after the thread has blocked, and ends at the first
 //! voluntary block after that. Waiting for a page is no voluntary block: it lies between the beginning and the end of
-//! a page fault. Nor is a wait that no signal ends, for a disk, or in an `munmap` of managed memory for the server.
-//! The next period begins a period after the release; a wake-up that comes up to an eighth of a period
-//! early counts as its release, for programs whose own clock is a little faster. A job that runs into later periods
-//! is late; the first wake-up after its block is then a release at once, for its period has had none.
+//! a page fault. Nor is a wait that no signal ends, for a disk, or in an `munmap` of managed memory for the server; nor
+//! one for the server's agent in the process, in an `mmap` for one. The next period begins a period after the release;
+//! a wake-up that comes up to an eighth of a period early counts as its release, for programs whose own clock is a
+//! little faster. A job that runs into later periods is late; the first wake-up after its block is then a release at
+//! once, for its period has had none.
 
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub struct ObservedJob {
     pub fault_wait: u64,
     /// How often it blocked in a page fault.
     pub fault_waits: u64,
-    /// Blocked in system calls where no signal interrupts.
+    /// Blocked in system calls where no signal interrupts, or until the agent of the memory server had answered.
     pub call_wait: u64,
     /// Of `cpu`, what it ran in page faults in which it blocked: their begin and their end. Known once the fault is
     /// over.
@@ -57,7 +58,7 @@ enum State {
     Running,
     /// Blocked in a page fault.
     Fault,
-    /// Blocked in a system call, where no signal interrupts.
+    /// Blocked in a system call, where no signal interrupts or for the agent.
     Call,
 }
 
@@ -68,8 +69,8 @@ pub struct Observer {
     state: State,
     since: u64,
     fault: bool,
-    /// The next block is one that no signal ends.
-    deep: bool,
+    /// The next block is one of a system call that ends no job.
+    call: bool,
     /// What it has run in the fault under way, and whether it has blocked there.
     in_fault: (u64, bool),
     /// The job whose period it is, and whether it goes on.
@@ -87,7 +88,7 @@ impl Observer {
             state: State::Ready,
             since: 0,
             fault: false,
-            deep: false,
+            call: false,
             in_fault: (0, false),
             job: None,
             next: 0,
@@ -99,9 +100,9 @@ impl Observer {
     pub fn record(&mut self, record: &Record) -> Option<ObservedJob> {
         let time = record.time.as_nanos().max(self.since);
         self.account(time);
-        let deep = std::mem::replace(&mut self.deep, record.what == Happening::Deep);
+        let call = self.take_call(record.what);
         match (record.what, self.state) {
-            (Happening::Deep, _) => {}
+            (Happening::Deep | Happening::Asking, _) => self.call = true,
             (Happening::FaultBegun, _) => {
                 self.fault = true;
                 self.in_fault = (0, false);
@@ -142,7 +143,7 @@ impl Observer {
                     job.fault_waits += 1;
                 }
             }
-            (Happening::Blocked, _) if deep => self.state = State::Call,
+            (Happening::Blocked, _) if call => self.state = State::Call,
             (Happening::Blocked, _) => {
                 self.state = State::Blocked;
                 self.finish(time);
@@ -150,6 +151,13 @@ impl Observer {
             (Happening::Lost, _) => return self.begin_anew(),
         }
         None
+    }
+
+    /// Whether what happens is the block that was told before. Others' records may come in between: a wake-up, by who
+    /// was faster than the block.
+    fn take_call(&mut self, what: Happening) -> bool {
+        use Happening::{Blocked, Lost, On, Preempted};
+        matches!(what, Blocked | Lost | On | Preempted) && std::mem::take(&mut self.call)
     }
 
     /// Records were lost: the job that is open has no end that could be known, and what comes first is no release.
@@ -255,7 +263,7 @@ mod tests {
         jobs
     }
 
-    use Happening::{Blocked, Deep, FaultBegun, FaultEnded, Lost, On, Preempted, Woken};
+    use Happening::{Asking, Blocked, Deep, FaultBegun, FaultEnded, Lost, On, Preempted, Woken};
 
     #[test]
     fn a_job_runs_from_the_wake_up_to_the_block() {
@@ -325,6 +333,18 @@ mod tests {
         assert_eq!(jobs.iter().map(|job| job.release).collect::<Vec<_>>(), [100, 1400]);
         assert_eq!((jobs[0].finish, jobs[0].call_wait, jobs[0].cpu), (Some(500), 240, 150));
         assert_eq!((jobs[0].cpu_wait, jobs[0].cpu_after), (10, 111));
+    }
+
+    #[test]
+    fn a_wait_for_the_agent_is_no_end_of_a_job_and_one_for_a_lock_is() {
+        let ask = [(1, Blocked), (100, On), (160, Asking), (160, Blocked), (400, Woken)];
+        // The agent had answered before the thread slept.
+        let quick = [(410, On), (420, Asking), (421, Woken), (422, Blocked), (430, On)];
+        let lock = [(500, Blocked), (510, Woken), (520, On), (600, Blocked), (1100, Woken)];
+        let jobs = jobs(&[&ask[..], &quick[..], &lock[..]].concat(), 1200);
+        assert_eq!(jobs.iter().map(|job| job.release).collect::<Vec<_>>(), [100, 1100]);
+        assert_eq!((jobs[0].finish, jobs[0].call_wait), (Some(500), 248));
+        assert_eq!((jobs[0].cpu, jobs[0].cpu_wait, jobs[0].cpu_after), (142, 10, 80));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The lines of a report of jobs.
 
+use freehold_linux::clock::MonotonicTime;
 use freehold_rt::observed::ObservedJob;
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -21,17 +22,32 @@ pub(super) struct First {
     method: &'static str,
     pub(super) release: &'static str,
     missing: Option<String>,
+    /// What the thread did before this is not known.
+    records_from_ns: Option<u64>,
     pub(super) server_counts: bool,
 }
 
 impl First {
     /// Something that the kernel does not tell here.
     pub(super) fn lacks(&mut self, what: &str) {
-        self.missing = Some(what.to_owned());
+        let before = self.missing.take().map(|text| text + "; ");
+        self.missing = Some(before.unwrap_or_default() + what);
     }
 
-    /// By records of context switches.
-    pub(super) const RECORDS: Self = Self {
+    /// What is missing, for people.
+    pub(super) fn missing(&self) -> Option<&str> {
+        self.missing.as_deref()
+    }
+
+    /// By records of context switches that begin at `time`.
+    pub(super) fn recorded_from(time: MonotonicTime) -> Self {
+        Self {
+            records_from_ns: Some(time.as_nanos()),
+            ..Self::RECORDS
+        }
+    }
+
+    const RECORDS: Self = Self {
         thread: 0,
         class: "other",
         period_ns: 0,
@@ -39,6 +55,7 @@ impl First {
         method: "switch-records",
         release: "first-run",
         missing: None,
+        records_from_ns: None,
         server_counts: false,
     };
 
@@ -85,6 +102,7 @@ pub(super) struct Summary {
     cpu_ns: u64,
     cpu_wait_ns: u64,
     fault_wait_ns: u64,
+    call_wait_ns: u64,
     swap_ins: u64,
     lost_records: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,6 +121,7 @@ pub(super) struct Totals {
     cpu: u64,
     cpu_wait: u64,
     fault_wait: u64,
+    call_wait: u64,
     swap_ins: u64,
     responses: Option<Histogram<u64>>,
     pub(super) lost_records: u64,
@@ -116,6 +135,7 @@ impl Default for Totals {
             cpu: 0,
             cpu_wait: 0,
             fault_wait: 0,
+            call_wait: 0,
             swap_ins: 0,
             // Bounds and digits that can be had.
             responses: Histogram::new_with_bounds(1, LONGEST_RESPONSE, 3).ok(),
@@ -137,6 +157,7 @@ impl Totals {
         self.cpu += job.cpu;
         self.cpu_wait += job.cpu_wait;
         self.fault_wait += job.fault_wait;
+        self.call_wait += job.call_wait;
         self.swap_ins += counts.map_or(0, |(pages, _)| pages);
         if let Some(responses) = self.responses.as_mut().filter(|_| job.finish.is_some()) {
             responses.saturating_record(job.response());
@@ -202,6 +223,7 @@ impl Totals {
             cpu_ns: self.cpu,
             cpu_wait_ns: self.cpu_wait,
             fault_wait_ns: self.fault_wait,
+            call_wait_ns: self.call_wait,
             swap_ins: self.swap_ins,
             lost_records: self.lost_records,
             judgements: judged.map(|counts| counts.judged),
@@ -219,7 +241,7 @@ impl Totals {
         };
         format!(
             "freehold: thread {thread}: {} jobs, {} late; response p50 {}, p99 {}, max {}; of all jobs' time {} ran, \
-             {} waited for a CPU, {} waited in page faults; {} swap-ins{lost}",
+             {} waited for a CPU, {} waited in page faults, {} waited in system calls; {} swap-ins{lost}",
             self.jobs,
             self.late,
             time(0.5),
@@ -228,7 +250,23 @@ impl Totals {
             human_time(self.cpu),
             human_time(self.cpu_wait),
             human_time(self.fault_wait),
+            human_time(self.call_wait),
             self.swap_ins
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::First;
+    use freehold_linux::clock::MonotonicTime;
+
+    #[test]
+    fn all_that_is_missing_is_said() {
+        let mut first = First::recorded_from(MonotonicTime::from_nanos(7));
+        assert_eq!((first.missing(), first.records_from_ns), (None, Some(7)));
+        first.lacks("one");
+        first.lacks("another");
+        assert_eq!(first.missing(), Some("one; another"));
     }
 }

@@ -80,6 +80,7 @@ impl Accounting {
         let over = Arc::new(AtomicBool::new(false));
         let heard = Arc::clone(&over);
         let switches = Switches::of(subject.thread);
+        let from = now();
         // A thread that has ended leaves nothing to judge.
         if let Err(reason) = &switches
             && subject.pinned.is_some()
@@ -97,7 +98,7 @@ impl Accounting {
         }
         let thread = std::thread::Builder::new().name("freehold-jobs".to_owned());
         let thread = thread.spawn(move || match switches {
-            Ok(switches) => Account::new(subject, report, First::RECORDS).observe(switches, &heard),
+            Ok(switches) => Account::new(subject, report, First::recorded_from(from)).observe(switches, &heard),
             Err(reason) => Account::new(subject, report, First::polled(reason)).poll(&heard),
         });
         let thread = thread.map_err(|error| Failure::Run(format!("cannot write jobs down: {error}")))?;
@@ -162,6 +163,15 @@ impl Account {
         if !switches.has_deep_sleeps() {
             self.first
                 .lacks("tracepoints: a wait that no signal ends, for a disk or in munmap, ends a job");
+        }
+        if !switches.has_asking() {
+            self.first
+                .lacks("tracepoints with registers: a wait for the memory server's agent, in mmap, ends a job");
+        }
+        if let Some(missing) = self.first.missing() {
+            output::note(&format!(
+                "freehold: jobs may be seen to end too early, for want of {missing}"
+            ));
         }
         self.begin()?;
         let step = (self.subject.period / 4).clamp(SHORTEST, LONGEST);
