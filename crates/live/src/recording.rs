@@ -149,6 +149,7 @@ impl TaskSources<'_> {
         if let Some(told) = &self.finished.harvest.told {
             let (judgements, unkept) = told.judgements.kept();
             recording.pinning = judgements.to_vec();
+            recording.pinning_lost = unkept;
             *lost += unkept;
         }
         *lost += record.unkept + self.finished.harvest.preemptions_lost;

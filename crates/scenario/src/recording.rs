@@ -45,6 +45,8 @@ pub struct TaskRecording {
     pub faults: Vec<FaultSpan>,
     /// What became of its pinned page pool after each job, ascending in time; empty without one.
     pub pinning: Vec<PinningSpan>,
+    /// Judgements after those that found no room; in [`Recording::lost`] too.
+    pub pinning_lost: u64,
 }
 
 /// A job as it was judged, and the pinned page pool from then on.

@@ -185,6 +185,7 @@ impl Account {
             spans,
             faults,
             pinning: Vec::new(),
+            pinning_lost: 0,
         };
         (recording, lost + lost_jobs)
     }

@@ -200,9 +200,8 @@ impl TaskReport {
         let history = account.ledger.finish(end);
         if let Some(recording) = recording {
             let (mut task, lost) = account.take_recording();
-            let (pinning, lost_judgements) = pinned.as_ref().map(Pinned::recording).unwrap_or_default();
-            task.pinning = pinning;
-            recording.lost = recording.lost.saturating_add(lost).saturating_add(lost_judgements);
+            (task.pinning, task.pinning_lost) = pinned.as_ref().map(Pinned::recording).unwrap_or_default();
+            recording.lost = recording.lost.saturating_add(lost).saturating_add(task.pinning_lost);
             if let Some(place) = recording.tasks.get_mut(position) {
                 task.faults = std::mem::take(&mut place.faults);
                 *place = task;

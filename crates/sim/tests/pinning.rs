@@ -71,6 +71,29 @@ fn rt(outcome: &Outcome) -> &TaskResult {
 }
 
 #[test]
+fn judgements_without_room_are_counted() {
+    let text = BASE.replace("PINNING", "pinning = \"app\"").replace("BUDGET", "5ms");
+    let scenario = Scenario::parse(&text, "pinning.toml").unwrap();
+    let judged = |per_task_jobs| {
+        let room = Capacity {
+            per_task_jobs,
+            ..Capacity::default()
+        };
+        let options = Options {
+            recording: Some(room),
+            ..Options::default()
+        };
+        let recording = simulate(&scenario, &options).unwrap().recording.unwrap();
+        let task = &recording.tasks[0];
+        assert!(recording.lost >= task.pinning_lost);
+        (task.pinning.clone(), task.pinning_lost)
+    };
+    let (all, none_lost) = judged(1000);
+    assert_eq!((all.len(), none_lost), (100, 0));
+    assert_eq!(judged(30), (all[..30].to_vec(), 70));
+}
+
+#[test]
 fn without_pinning_the_hog_takes_the_pages_and_with_all_it_takes_none() {
     let (none, judged) = run("pinning = \"none\"", "5ms", "40us");
     assert!(judged.is_empty());

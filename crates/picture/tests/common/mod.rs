@@ -162,6 +162,7 @@ fn task() -> impl Strategy<Value = TaskRecording> {
         spans,
         faults,
         pinning: Vec::new(),
+        pinning_lost: 0,
     })
 }
 

@@ -14,7 +14,8 @@ mod stationary;
 
 use freehold_core::units::Duration;
 use freehold_scenario::format_time;
-use freehold_scenario::recording::PinningSpan;
+use freehold_scenario::recording::{PinningSpan, TaskRecording};
+use freehold_scenario::results::ReproduceRow;
 
 use super::{Laboratory, files, task_of};
 use crate::engine::{Engine, Outcome, Placement};
@@ -81,6 +82,31 @@ impl Measured {
             jobs.map(|(jobs, alone)| (alone / jobs.max(1.0) - 1.0) * 100.0)
                 .collect(),
         )
+    }
+}
+
+/// What became of one task's pool after each job, seed by seed.
+struct Judged {
+    policy: &'static str,
+    runs: Vec<Vec<PinningSpan>>,
+    /// Jobs after those, for which a recording has no room.
+    unseen: Sample,
+}
+
+impl Judged {
+    fn new(policy: &Policy, tasks: impl Iterator<Item = TaskRecording>) -> Self {
+        let (runs, unseen) = tasks.map(|task| (task.pinning, number(task.pinning_lost))).unzip();
+        Self {
+            policy: policy.name,
+            runs,
+            unseen: Sample::new(unseen),
+        }
+    }
+
+    /// A row that does not hold, if there are jobs that nobody looked at: no claim is about them.
+    fn unseen(&self) -> Option<ReproduceRow> {
+        let what = format!("{}: jobs that were not looked at", self.policy);
+        (self.unseen.mean() > 0.0).then(|| row(what, "jobs", None, &self.unseen, Bound::AtMost(0.0)))
     }
 }
 
@@ -205,15 +231,15 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// As [`measure`](Self::measure).
-    fn judgements(&self, policy: &Policy) -> Result<Vec<Vec<PinningSpan>>, Failure> {
+    fn judgements(&self, policy: &Policy) -> Result<Judged, Failure> {
         let outcomes = self.outcomes(&self.sets(policy), true)?;
         let recorded = |outcome: Outcome| {
             let name = self.tasks.first().copied().unwrap_or_default();
             let position = outcome.result.tasks.iter().position(|task| task.name == name)?;
             let mut tasks = outcome.recording?.tasks;
-            Some(std::mem::take(&mut tasks.get_mut(position)?.pinning))
+            Some(std::mem::take(tasks.get_mut(position)?))
         };
-        Ok(outcomes.into_iter().filter_map(recorded).collect())
+        Ok(Judged::new(policy, outcomes.into_iter().filter_map(recorded)))
     }
 
     fn sets(&self, policy: &Policy) -> Vec<String> {
@@ -300,6 +326,21 @@ fn number(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_that_found_no_room_are_a_row_that_does_not_hold() {
+        let recorded = |lost| TaskRecording {
+            pinning: vec![PinningSpan::default(); 3],
+            pinning_lost: lost,
+            ..TaskRecording::default()
+        };
+        let whole = Judged::new(&APP, [recorded(0), recorded(0)].into_iter());
+        assert!(whole.unseen().is_none());
+        let cut = Judged::new(&APP, [recorded(0), recorded(5)].into_iter());
+        assert_eq!(cut.runs.len(), 2);
+        let row = cut.unseen().unwrap();
+        assert_eq!((row.ours, row.holds), (2.5, false), "{row:?}");
+    }
 
     #[test]
     fn every_model_gives_its_tasks_what_their_start_touched() {

@@ -22,13 +22,14 @@ pub(in crate::reproduce) fn run(laboratory: &Laboratory) -> Result<Vec<Reproduce
         rows.push(row(what, "%", None, &run.misses[0], Bound::Shown));
     }
     for policy in [APP, STEADY] {
-        let runs = bench.judgements(&policy)?;
-        let of = |late: bool| Sample::new(runs.iter().map(|jobs| misses(jobs, late)).collect());
+        let judged = bench.judgements(&policy)?;
+        let of = |late: bool| Sample::new(judged.runs.iter().map(|jobs| misses(jobs, late)).collect());
         let name = policy.name;
         let what = format!("{name}: misses of the first {FOLLOWED} jobs after a shift");
         rows.push(row(what, "%", None, &of(false), Bound::Shown));
         let what = format!("{name}: misses of all later jobs");
         rows.push(row(what, "%", None, &of(true), Bound::AtMost(0.0)));
+        rows.extend(judged.unseen());
     }
     Ok(rows)
 }

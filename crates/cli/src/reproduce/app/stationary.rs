@@ -19,9 +19,12 @@ pub(in crate::reproduce) fn run(laboratory: &Laboratory) -> Result<Vec<Reproduce
         (APP, Bound::Shown, Bound::Shown),
         (STEADY, Bound::AtMost(NEAR), Bound::AtMost(0.0)),
     ] {
-        let runs = bench.judgements(&policy)?;
+        let judged = bench.judgements(&policy)?;
         let of = |figure: fn(&[PinningSpan]) -> f64| {
-            let halves = runs.iter().map(|jobs| jobs.get(jobs.len() / 2..).unwrap_or_default());
+            let halves = judged
+                .runs
+                .iter()
+                .map(|jobs| jobs.get(jobs.len() / 2..).unwrap_or_default());
             Sample::new(halves.map(figure).collect())
         };
         let mut put = |what: &str, unit: &str, sample: &Sample, bound: Bound| {
@@ -32,6 +35,7 @@ pub(in crate::reproduce) fn run(laboratory: &Laboratory) -> Result<Vec<Reproduce
         put("highest capacity", "pages", &of(highest), Bound::Shown);
         put("capacity is off its mean by at most", "%", &of(swing_of), swing);
         put("misses", "%", &of(missed), misses);
+        rows.extend(judged.unseen());
     }
     Ok(rows)
 }
