@@ -76,15 +76,56 @@ const NO_FILE: File = File {
 /// `meanwhile` carries out the server's orders: it is called while pages to be locked are brought in, for which others
 /// may have to leave.
 pub(crate) fn serve(client: &Client, process: &Process, session: &mut Session, meanwhile: &mut dyn FnMut()) {
-    // Each round sees what the last has replaced as replaced; what was refused is passed over by address.
-    let mut passed = 0;
-    loop {
-        let mut files = [NO_FILE; FILES];
-        let (count, next) = collect(client, passed, &mut files);
-        let Some(files) = files.get_mut(..count) else { return };
-        if files.is_empty() {
-            return;
+    let mut round = Round {
+        files: [NO_FILE; FILES],
+        count: 0,
+        current: None,
+    };
+    // The kernel goes on behind the address that it came to, so what is replaced meanwhile is not met again.
+    maps::for_each(|line| {
+        round.look(client, line);
+        if round.count == FILES {
+            round.serve(client, process, session, meanwhile);
         }
+    });
+    round.end_file(client);
+    round.serve(client, process, session, meanwhile);
+}
+
+/// Files that are served together.
+struct Round {
+    files: [File; FILES],
+    count: usize,
+    /// The file whose mappings are being met.
+    current: Option<File>,
+}
+
+impl Round {
+    fn look(&mut self, client: &Client, line: &Line<'_>) {
+        let same = |file: &File| file.id == line.file && line.file.inode != 0;
+        if !self.current.as_ref().is_some_and(same) {
+            self.end_file(client);
+            self.current = begin_file(line);
+        }
+        if let Some(file) = &mut self.current {
+            file.end = line.end;
+            add_range(file, line);
+        }
+    }
+
+    fn end_file(&mut self, client: &Client) {
+        if let Some(file) = self.current.take()
+            && is_linked(client, &file)
+            && let Some(place) = self.files.get_mut(self.count)
+        {
+            *place = file;
+            self.count += 1;
+        }
+    }
+
+    fn serve(&mut self, client: &Client, process: &Process, session: &mut Session, meanwhile: &mut dyn FnMut()) {
+        let files = self.files.get_mut(..self.count).unwrap_or_default();
+        self.count = 0;
         open(files, session);
         map(client, files, session);
         finish(client, process, files, session);
@@ -95,44 +136,7 @@ pub(crate) fn serve(client: &Client, process: &Process, session: &mut Session, m
                 lock(client, file, session, meanwhile);
             }
         }
-        if count < FILES {
-            return;
-        }
-        passed = next;
     }
-}
-
-/// Finds files from the address `from` on; how many, and where the next round begins.
-fn collect(client: &Client, from: usize, files: &mut [File; FILES]) -> (usize, usize) {
-    let mut count = 0;
-    let mut current: Option<File> = None;
-    let mut next = 0;
-    let mut take = |file: Option<File>| {
-        if let Some(file) = file
-            && is_linked(client, &file)
-            && file.start >= from
-            && let Some(place) = files.get_mut(count)
-        {
-            *place = file;
-            next = file.end;
-            count += 1;
-        }
-    };
-    maps::for_each(|line| {
-        let same = current
-            .as_ref()
-            .is_some_and(|file| file.id == line.file && line.file.inode != 0);
-        if !same {
-            take(current.take());
-            current = begin_file(line);
-        }
-        if let Some(file) = &mut current {
-            file.end = line.end;
-            add_range(file, line);
-        }
-    });
-    take(current.take());
-    (count, next)
 }
 
 fn begin_file(line: &Line<'_>) -> Option<File> {
