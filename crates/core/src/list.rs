@@ -54,7 +54,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Takes `index`, which is on this list, out of it.
+    /// Takes `index`, which is on this list, out of it. Its links mean nothing until it is on a list again.
     pub(crate) fn remove(&mut self, entries: &mut Entries, index: EntryIndex) {
         let (previous, next) = (entries[index].previous, entries[index].next);
         match previous.some() {
@@ -65,8 +65,6 @@ impl List {
             Some(next) => entries[next].previous = previous,
             None => self.last = previous,
         }
-        entries[index].previous = EntryIndex::NONE;
-        entries[index].next = EntryIndex::NONE;
         self.len -= 1;
     }
 }

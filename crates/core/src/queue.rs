@@ -3,11 +3,17 @@
 use alloc::vec::Vec;
 
 use crate::effect::Effect;
+use crate::id::TaskId;
+
+/// What stands where nothing waits. A place that says itself whether it is taken would be written twice.
+const VACANT: Effect = Effect::Retry {
+    task: TaskId::new(u16::MAX, 0),
+};
 
 /// First in, first out.
 #[derive(Debug)]
 pub(crate) struct EffectQueue {
-    ring: Vec<Option<Effect>>,
+    ring: Vec<Effect>,
     first: usize,
     len: usize,
 }
@@ -16,7 +22,7 @@ impl EffectQueue {
     pub(crate) fn with_capacity(capacity: usize) -> Option<Self> {
         let mut ring = Vec::new();
         ring.try_reserve_exact(capacity).ok()?;
-        ring.resize(capacity, None);
+        ring.resize(capacity, VACANT);
         Some(Self { ring, first: 0, len: 0 })
     }
 
@@ -27,18 +33,19 @@ impl EffectQueue {
             return;
         }
         let position = self.wrapped(self.first + self.len);
-        self.ring[position] = Some(effect);
+        self.ring[position] = effect;
         self.len += 1;
     }
 
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Effect> {
         if self.len == 0 {
             return None;
         }
-        let effect = self.ring[self.first].take();
+        let effect = self.ring[self.first];
         self.first = self.wrapped(self.first + 1);
         self.len -= 1;
-        effect
+        Some(effect)
     }
 
     /// A position less than twice around the ring. A division would cost as much as all the rest.

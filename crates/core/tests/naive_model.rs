@@ -108,7 +108,7 @@ impl Company {
         } else if self.idle(slot) {
             match random.below(200) {
                 0..4 if self.mix.departures => self.replace(slot, random),
-                4..8 if self.mix.departures => self.restart(slot),
+                4..8 if self.mix.departures => self.restart(slot, random.chance(2)),
                 8..20 if self.mix.locks => self.lock(slot, random),
                 20..26 if self.mix.locks => self.unlock(slot, random),
                 26..60 if self.mix.views => self.touch_view(slot, random),
@@ -242,9 +242,25 @@ impl Company {
         }
     }
 
-    /// The task ends, and another begins where it was.
-    fn restart(&mut self, slot: usize) {
+    /// The task ends, and another begins where it was. It unmaps everything first, or ends with all its mappings.
+    fn restart(&mut self, slot: usize, unmaps: bool) {
         let Some(task) = self.task(slot) else { return };
+        let locks = self.world.memory.reservation(self.subjects[slot].reservation);
+        // What it locks it cannot unmap.
+        if unmaps && locks.is_some_and(|view| view.locked.is_zero()) {
+            let objects = self.unmap_all(task);
+            self.model(slot, |model| model.leave(&objects));
+        }
+        self.world.remove_task(task);
+        self.model(slot, Naive::end);
+        let id = self.subjects[slot].reservation;
+        let subject = &mut self.subjects[slot];
+        subject.faults_before = subject.model.as_ref().map_or(0, |model| model.faults);
+        self.world.add_task(Some(id));
+    }
+
+    /// Returns what is left so, in order.
+    fn unmap_all(&mut self, task: usize) -> Vec<usize> {
         let mut mappings = self.world.tasks[task].mappings.clone();
         mappings.sort_unstable_by_key(|found| found.0.index());
         let number = |id| self.world.objects.iter().position(|&object| object == id);
@@ -255,12 +271,10 @@ impl Company {
             .rposition(|&object| object >= VIEWS)
             .map_or(0, |at| at + 1);
         objects.insert(last, FILE);
-        self.world.remove_task(task);
-        self.model(slot, |model| model.leave(&objects));
-        let id = self.subjects[slot].reservation;
-        let subject = &mut self.subjects[slot];
-        subject.faults_before = subject.model.as_ref().map_or(0, |model| model.faults);
-        self.world.add_task(Some(id));
+        for (mapping, _) in mappings {
+            self.world.unmap_object(task, mapping);
+        }
+        objects
     }
 
     fn model(&mut self, slot: usize, change: impl FnOnce(&mut Naive)) {

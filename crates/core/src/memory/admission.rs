@@ -95,18 +95,16 @@ impl Memory {
         Ok(())
     }
 
-    /// Takes every page that is there off a reservation that ends.
+    /// Takes every page that is there off a reservation that ends: the locked ones first, whose payment may pass on.
     fn depart_settled(&mut self, holder: HolderIndex) {
-        for locked_first in [true, false] {
-            loop {
-                let account = self.account_of(holder);
-                let list = if locked_first { account.locked } else { account.active };
-                let settled = self
-                    .first_settled(list)
-                    .or_else(|| (!locked_first).then(|| account.inactive.first())?);
-                let Some(index) = settled else { break };
-                self.depart(index);
-            }
+        while let Some(index) = self.first_settled(self.account_of(holder).locked) {
+            self.depart(index);
+        }
+        while let Some(index) = self.first_settled(self.account_of(holder).active) {
+            self.depart(index);
+        }
+        while let Some(index) = self.account_of(holder).inactive.first() {
+            self.depart(index);
         }
     }
 

@@ -239,11 +239,9 @@ impl Memory {
 
     /// Ends a task's wait, and returns what it waited for. O(tasks waiting in the same bucket).
     pub(crate) fn stop_waiting(&mut self, task: TaskIndex) -> Option<Waiting> {
-        let waiting = self.tasks.at_mut(task.slot())?.waiting.take()?;
-        let after = self
-            .tasks
-            .at(task.slot())
-            .map_or(TaskIndex::NONE, |task| task.next_waiter);
+        let found = self.tasks.at_mut(task.slot())?;
+        let waiting = found.waiting.take()?;
+        let after = found.next_waiter;
         let bucket = self.bucket(waiting.page);
         if self.waiters[bucket] == task {
             self.waiters[bucket] = after;

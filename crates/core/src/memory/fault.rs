@@ -114,22 +114,20 @@ impl Memory {
         resolution: Resolution,
     ) {
         let (since, claim) = (self.clock, EntryIndex::NONE);
-        self.grant(
-            task,
-            Waiting {
-                page,
-                mapping,
-                access,
-                since,
-                claim,
-                resolution,
-            },
-        );
+        let waiting = Waiting {
+            page,
+            mapping,
+            access,
+            since,
+            claim,
+            resolution,
+        };
+        self.grant(task, &waiting);
     }
 
     /// Ends a task's fault: the page is resident and on its holder's lists, or the task is a guest.
-    pub(crate) fn grant(&mut self, task: TaskIndex, waiting: Waiting) {
-        let Waiting {
+    pub(crate) fn grant(&mut self, task: TaskIndex, waiting: &Waiting) {
+        let &Waiting {
             page, mapping, access, ..
         } = waiting;
         let through_view =
@@ -175,13 +173,14 @@ impl Memory {
                 return;
             };
             next = found.next_waiter;
-            let Some(waiting) = found.waiting.filter(|waiting| waiting.page == page) else {
+            let Some(waiting) = found.waiting.as_ref().filter(|waiting| waiting.page == page) else {
                 continue;
             };
-            match self.readiness(task, &waiting) {
+            match self.readiness(found.holder, waiting) {
                 Readiness::Ready => {
-                    self.stop_waiting(task);
-                    self.grant(task, waiting);
+                    if let Some(waiting) = self.stop_waiting(task) {
+                        self.grant(task, &waiting);
+                    }
                 }
                 Readiness::LookAgain => {
                     self.stop_waiting(task);
@@ -193,14 +192,13 @@ impl Memory {
         }
     }
 
-    fn readiness(&self, task: TaskIndex, waiting: &Waiting) -> Readiness {
+    fn readiness(&self, holder: HolderIndex, waiting: &Waiting) -> Readiness {
         let page = waiting.page;
         let through_view =
             self.mappings.at(usize::from(waiting.mapping)).map(|found| found.object) != Some(self.pages[page].object);
         // A write through a view needs the view's own page by now; one to the base itself may have been overtaken by
         // the making of a view, which froze it.
         let unwritable = waiting.access != Access::Read && (through_view || self.object_of(page).views > 0);
-        let holder = self.task_holder(task);
         match self.find_entry(holder, page) {
             Some(index) if self.entries[index].marks.has(Marks::SETTLED) => {
                 if unwritable {

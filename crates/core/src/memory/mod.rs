@@ -69,6 +69,8 @@ pub struct Memory {
     /// Where the object made last ends in the table of pages.
     pub(crate) behind_last: u32,
     pub(crate) effects: EffectQueue,
+    /// [`step_effects`](Self::step_effects) of the limits.
+    step_effects: usize,
     pub(crate) clock: Instant,
     /// Holders whose claims are to be looked at again.
     pub(crate) first_in_service: HolderIndex,
@@ -131,6 +133,7 @@ impl Memory {
             waiters,
             behind_last: 0,
             effects: EffectQueue::with_capacity(Self::effect_limit(&limits))?,
+            step_effects: Self::step_effects(&limits),
             clock: Instant::ZERO,
             first_in_service: HolderIndex::NONE,
             last_in_service: HolderIndex::NONE,
@@ -185,27 +188,34 @@ impl Memory {
 
     /// Whether a fact can be taken in. It always can where the engine drains the effects of one before the next.
     pub(crate) fn room_for_fact(&self) -> bool {
-        self.effects.room() >= Self::step_effects(&self.limits)
+        self.effects.room() >= self.step_effects
     }
 
     /// Whether one more batch of evictions fits among the effects. Where it does not, whoever needs it is served
     /// once these are drained.
     pub(crate) fn room_for_batch(&self) -> bool {
-        self.effects.room() >= BATCH_EFFECTS + Self::step_effects(&self.limits)
+        self.effects.room() >= BATCH_EFFECTS + self.step_effects
     }
 
     /// The next thing to do, in order; `None` when there is nothing left. O(1), but while a lock brings pages in this
     /// is also where it goes on, a page at a time.
+    #[inline]
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        if self.effects.len() == 0 {
-            if !self.first_in_service.is_none() {
-                self.end();
-            }
-            if self.locks_in_progress > 0 {
-                self.continue_locks();
-            }
+        if self.effects.len() == 0 && (!self.first_in_service.is_none() || self.locks_in_progress > 0) {
+            self.go_on();
         }
         self.effects.pop()
+    }
+
+    /// What waited for room among the effects.
+    #[cold]
+    fn go_on(&mut self) {
+        if !self.first_in_service.is_none() {
+            self.end();
+        }
+        if self.locks_in_progress > 0 {
+            self.continue_locks();
+        }
     }
 
     /// The most effects that wait to be polled at a time. One fact, or one command other than a lock, leaves no more
@@ -271,9 +281,11 @@ impl Memory {
         PageRef::new(object, PageIndex::new(page.0 - first))
     }
 
-    pub(crate) fn emit_unmap(&mut self, page: PageNumber, from: Scope, reason: UnmapReason) {
+    /// Emits an order to unmap a page, and returns its name.
+    pub(crate) fn emit_unmap(&mut self, page: PageNumber, from: Scope, reason: UnmapReason) -> PageRef {
         let page = self.page_ref(page);
         self.effects.push(Effect::Unmap { page, from, reason });
+        page
     }
 
     pub(crate) fn count_resident(&mut self, page: PageNumber, by: i32) {

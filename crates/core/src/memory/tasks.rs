@@ -7,6 +7,7 @@ use crate::id::{MappingId, ObjectId, ReservationId, TaskId};
 use crate::index::{HolderIndex, PageNumber, PinnedIndex, TaskIndex};
 use crate::limits::Regime;
 use crate::memory::{COMPARED_SLOTS, Memory};
+use crate::object::Object;
 use crate::task::{Mapping, Task};
 use crate::view::TaskCounts;
 
@@ -53,8 +54,13 @@ impl Memory {
         if let Some(waiting) = self.stop_waiting(index) {
             self.wake(waiting.page);
         }
+        let holder = self.task_holder(index);
+        let last = !self
+            .tasks
+            .iter()
+            .any(|(slot, task)| slot != index.slot() && task.holder == holder);
         while let Some(mapping) = self.first_mapping(index) {
-            self.drop_mapping(mapping);
+            self.drop_mapping(mapping, last);
         }
         if let Some(found) = self.tasks.remove(task.index()) {
             self.leave_pinned_pool(found.pinner);
@@ -139,12 +145,13 @@ impl Memory {
             return Err(RemoveError::Undrained);
         }
         self.begin(None);
-        self.drop_mapping(mapping.index());
+        self.drop_mapping(mapping.index(), false);
         self.end();
         Ok(())
     }
 
-    fn drop_mapping(&mut self, slot: usize) {
+    /// `last`: with the last task of its holder.
+    fn drop_mapping(&mut self, slot: usize, last: bool) {
         self.stop_waits_through(slot);
         let Some(mapping) = self.mappings.remove(slot) else {
             return;
@@ -167,12 +174,12 @@ impl Memory {
             return;
         }
         if self.reads(holder, mapping.object) == 0 {
-            self.leave_pages(holder, object.first, object.pages);
+            self.leave_pages(holder, &object, object.first, last);
         }
         if let Some(base) = object.base
             && self.reads(holder, base.object) == 0
         {
-            self.leave_pages(holder, base.first, object.pages);
+            self.leave_pages(holder, &object, base.first, last);
         }
     }
 
@@ -241,9 +248,16 @@ impl Memory {
         false
     }
 
-    fn leave_pages(&mut self, holder: HolderIndex, first: u32, count: u32) {
+    /// What the holder has of an object, or of its base, which none of its tasks maps any more: as many pages as the
+    /// object has, from `first` on. They are its next victims. With its last task all it has is left, and stays in the
+    /// order in which it leaves anyway.
+    fn leave_pages(&mut self, holder: HolderIndex, object: &Object, first: u32, last: bool) {
+        let returns = object.regime == Regime::Unmanaged;
+        if last && !returns {
+            return;
+        }
         // Backwards, so that the first page is the first victim.
-        for page in (first..first + count).rev().map(PageNumber) {
+        for page in (first..first + object.pages).rev().map(PageNumber) {
             let Some(index) = self.find_entry(holder, page) else {
                 continue;
             };
@@ -251,7 +265,7 @@ impl Memory {
             if !entry.marks.has(Marks::SETTLED) || entry.place == Place::Locked {
                 continue;
             }
-            if self.regime(page) == Regime::Unmanaged && !self.pool().free.is_empty() && self.room_for_batch() {
+            if returns && !self.pool().free.is_empty() && self.room_for_batch() {
                 // What the holder has no frame for any more the pool makes up for.
                 self.depart(index);
                 let frame = self.accounts[0].free.take_one();

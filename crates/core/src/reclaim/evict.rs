@@ -91,14 +91,13 @@ impl Memory {
         account.leaving += 1;
         self.pages[entry.page].state = PageState::Leaving;
         self.count_resident(entry.page, -1);
-        self.emit_unmap(entry.page, Scope::Everyone, reason);
+        let page = self.emit_unmap(entry.page, Scope::Everyone, reason);
         // What is taken back is the pool's, and so is the request: its ends are nobody's business but the pool's.
         let holder = match reason {
             UnmapReason::TakenBack => Holder::Pool,
             _ => self.holder_name(entry.holder),
         };
         let dirty = self.pages[entry.page].marks.has(PageMarks::DIRTY);
-        let page = self.page_ref(entry.page);
         self.effects.push(if dirty {
             Effect::WriteBack { page, holder }
         } else {

@@ -92,7 +92,7 @@ impl Memory {
         let (since, claim) = (self.clock, EntryIndex::NONE);
         self.grant(
             task,
-            Waiting {
+            &Waiting {
                 page,
                 mapping,
                 access,

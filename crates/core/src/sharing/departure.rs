@@ -23,12 +23,12 @@ impl Memory {
             let frame = account.conserved.take_one();
             account.free.put(frame);
             self.drop_entry(index);
-        } else if !self.is_shared(index) {
-            self.leave_to_pool(index);
-        } else {
-            let frame = self.leave_to_sharers(index);
+        } else if let Some(next) = self.other_sharer(index, Marks::NONE) {
+            let frame = self.leave_to_sharers(index, next);
             self.account(entry.holder).free.put(frame);
             self.drop_entry(index);
+        } else {
+            self.leave_to_pool(index);
         }
     }
 
@@ -48,7 +48,8 @@ impl Memory {
     }
 
     /// Hands over what this entry bears for a page that others keep, and returns the frame that is free then, if any.
-    fn leave_to_sharers(&mut self, index: EntryIndex) -> Frames {
+    /// `next` is the first of them.
+    fn leave_to_sharers(&mut self, index: EntryIndex, next: EntryIndex) -> Frames {
         let entry = self.entries[index];
         let owns = self.owner(entry.page) == index;
         if self.regime(entry.page) == Regime::Unmanaged {
@@ -56,7 +57,12 @@ impl Memory {
         }
         let payer = entry.place == Place::Locked && !self.another_pays(index);
         let frame = if owns {
-            let Some(heir) = self.other_sharer(index, Marks::CONSERVES) else {
+            let heir = if self.entries[next].marks.has(Marks::CONSERVES) {
+                Some(next)
+            } else {
+                self.other_sharer(index, Marks::CONSERVES)
+            };
+            let Some(heir) = heir else {
                 return self.bequeath_payment(index);
             };
             let holder = self.entries[heir].holder;

@@ -37,18 +37,29 @@ impl Memory {
     pub(crate) fn remove_sharer(&mut self, index: EntryIndex) {
         let page = self.entries[index].page;
         let next = self.entries[index].next_sharer;
-        let before = self.sharers(page).take_while(|&other| other != index).last();
-        match before {
-            Some(before) => self.entries[before].next_sharer = next,
-            None => self.pages[page].set_first_sharer(next),
+        let first = self.pages[page].first_sharer();
+        if first == index {
+            self.pages[page].set_first_sharer(next);
+        } else {
+            let mut before = first;
+            while let Some(other) = before.some() {
+                before = self.entries[other].next_sharer;
+                if before == index {
+                    self.entries[other].next_sharer = next;
+                    break;
+                }
+            }
         }
         self.entries[index].next_sharer = EntryIndex::NONE;
     }
 
     /// Makes an entry of the ownership list its first: the owner's.
     pub(crate) fn put_first(&mut self, index: EntryIndex) {
-        self.remove_sharer(index);
         let page = self.entries[index].page;
+        if self.pages[page].first_sharer() == index {
+            return;
+        }
+        self.remove_sharer(index);
         self.entries[index].next_sharer = self.pages[page].first_sharer();
         self.pages[page].set_first_sharer(index);
     }

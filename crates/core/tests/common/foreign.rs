@@ -1,13 +1,21 @@
 //! What programs that know nothing do to the world, and what a server does for them.
 
 use freehold_core::fact::{Access, Fault, Request};
-use freehold_core::id::ObjectId;
+use freehold_core::id::{MappingId, ObjectId};
 use freehold_core::limits::PageRange;
 use freehold_core::units::{PageCount, PageIndex};
 
 use super::{Content, World};
 
 impl World {
+    /// A task unmaps an object.
+    pub(crate) fn unmap_object(&mut self, task: usize, mapping: MappingId) {
+        self.tasks[task].mappings.retain(|found| found.0 != mapping);
+        self.mapped.retain(|key, _| key.0 != mapping);
+        self.memory.unmap(mapping).expect("a live mapping");
+        self.drain();
+    }
+
     /// As [`touch`](Self::touch) of an absent page through a mapping of `task`, for which another task of its
     /// reservation waits.
     pub(crate) fn touch_for(&mut self, task: usize, mapping: usize, page: PageIndex, waiter: usize) {

@@ -69,7 +69,12 @@ impl Naive {
         }
     }
 
-    /// The task ends; the pages of these objects, in this order, are no longer mapped by any.
+    /// The only task ends: nothing is mapped any more, and all stays where it is.
+    pub(crate) fn end(&mut self) {
+        self.mapped.clear();
+    }
+
+    /// The pages of these objects, in this order, are no longer mapped by the task.
     pub(crate) fn leave(&mut self, objects: &[usize]) {
         for &object in objects {
             let (active, inactive) = (&mut self.active, &mut self.inactive);
@@ -79,8 +84,8 @@ impl Naive {
             active.retain(|page| page.0 != object);
             inactive.retain(|page| page.0 != object);
             inactive.splice(0..0, left);
+            self.mapped.retain(|page| page.0 != object);
         }
-        self.mapped.clear();
     }
 
     fn make_room(&mut self) {
