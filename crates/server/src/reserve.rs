@@ -122,6 +122,14 @@ pub struct ReserveView {
     pub shortfall: Option<String>,
 }
 
+/// What the reserve is to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub(crate) frames: usize,
+    /// Some of these are spare, and go when their time is over.
+    pub(crate) lingers: bool,
+}
+
 /// The reserve of a server.
 #[derive(Debug)]
 pub(crate) struct Reserve {
@@ -215,13 +223,7 @@ impl Reserve {
 
     /// The work of its thread, until `ending`, which `end` announces: keeps the stock at what `due` says,
     /// which is told whether pages have moved since it was asked. What could not be done `report` gets, once.
-    pub(crate) fn keep(
-        &self,
-        due: impl Fn(bool) -> usize,
-        report: impl Fn(String),
-        end: &OwnedFd,
-        ending: &AtomicBool,
-    ) {
+    pub(crate) fn keep(&self, due: impl Fn(bool) -> Due, report: impl Fn(String), end: &OwnedFd, ending: &AtomicBool) {
         let mut calm = false;
         while !ending.load(Ordering::Acquire) {
             self.sleeps.store(calm, Ordering::SeqCst);
@@ -233,14 +235,16 @@ impl Reserve {
             // What moves from here on rings again.
             self.rung.store(false, Ordering::SeqCst);
             let before = self.moved.swap(0, Ordering::SeqCst);
-            let mut moved = 0;
+            let (mut moved, mut lingers) = (0, false);
             while !ending.load(Ordering::Acquire) {
-                match self.step(due(before > 0)) {
+                let due = due(before > 0);
+                lingers = due.lingers;
+                match self.step(due.frames) {
                     0 => break,
                     count => moved += count,
                 }
             }
-            calm = before == 0 && moved == 0;
+            calm = before == 0 && moved == 0 && !lingers;
             if let Some(shortfall) = self.shortfall().filter(|_| self.fresh.swap(false, Ordering::Relaxed)) {
                 report(shortfall);
             }

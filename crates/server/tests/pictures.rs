@@ -74,6 +74,11 @@ fn a_picture_in_steps_is_that_of_one_hold_where_nothing_happens() {
     let (object, descriptor) = server.region("shared", 50, true);
     let mapped = sharer.map(task, object, &descriptor, 50);
     sharer.fill(mapped.number, 0, 50, 1);
+    // The reserve's thread follows the pages that have come, in its own time.
+    server.until("the reserve is what it is to be", |engine| {
+        let view = engine.view().unwrap();
+        view.reserve.due == view.reserve.resident && view.resident_measured == u64::from(view.pool.memory_used.get())
+    });
     let whole = server.shared.engine().view().unwrap();
     let steps = server.shared.view().unwrap();
     assert_eq!(whole.resident_measured, steps.resident_measured);

@@ -42,6 +42,47 @@ fn what_a_reservation_does_not_use_is_locked_memory() {
 }
 
 #[test]
+fn the_next_reservation_finds_the_frames_of_the_last() {
+    let server = Server::start(1_024);
+    // They stay for a second. Where the machine stops for so long, another pair is looked at.
+    let found = (0..5).any(|_| {
+        let taken = || server.shared.engine().view().unwrap().reserve.taken;
+        let first = server.reserve(300);
+        wait_until_exact(&server, "the first reservation's frames are there");
+        let before = taken();
+        server.shared.engine().release(first);
+        let second = server.reserve(200);
+        wait_until_exact(&server, "the second's are there");
+        let found = taken() == before;
+        server.shared.engine().release(second);
+        wait_until_exact(&server, "and given back in the end");
+        assert_eq!(server.shared.engine().view().unwrap().reserve.resident, 0);
+        found
+    });
+    assert!(found, "every reservation was filled from nothing");
+}
+
+#[test]
+fn frames_of_an_ended_reservation_give_way_to_pages() {
+    let server = Server::start(1_024);
+    let program = Client::program(&server);
+    program.task(None);
+    let memory = program.anonymous(1_000);
+    let reservation = server.reserve(900);
+    wait_until_exact(&server, "the reservation's frames are there");
+    server.shared.engine().release(reservation);
+    for hundred in 0..10 {
+        program.fill(memory, 100 * hundred, 100, 6);
+        let view = server.shared.engine().view().unwrap();
+        let used = u64::from(view.pool.memory_used.get());
+        // What has moved since the reserve was looked at is a headroom's worth at most.
+        assert!(view.reserve.resident + used <= 1_024 + 64, "{view:#?}");
+    }
+    wait_until_exact(&server, "a program of the pool");
+    assert_eq!(program.wrong(memory, 0, 1_000, 6), 0);
+}
+
+#[test]
 fn pages_come_and_go_against_the_reserve() {
     let server = Server::start(1_024);
     let program = Client::program(&server);

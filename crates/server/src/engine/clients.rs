@@ -60,6 +60,9 @@ impl Client {
     }
 }
 
+/// Clients that have ended and are not dropped yet, at most; the next is dropped at once.
+pub(super) const REMAINS: usize = 16;
+
 impl Engine {
     pub(super) fn client(&self, id: ClientId) -> Option<&Client> {
         self.clients.get(id.index(), id.generation())
@@ -185,6 +188,19 @@ impl Engine {
         for object in private {
             self.doom(object);
         }
+        if self.remains.len() < REMAINS {
+            self.remains.push(client);
+            self.reserve.ring();
+        }
+    }
+
+    /// Clients that have ended, to be dropped where nobody waits for the engine: the kernel takes their transfer memory
+    /// and their descriptors back, which is longer than a fault.
+    pub(crate) fn take_remains(&mut self) -> Vec<Client> {
+        if self.remains.is_empty() {
+            return Vec::new();
+        }
+        std::mem::replace(&mut self.remains, Vec::with_capacity(REMAINS))
     }
 
     /// The client that should have answered is gone, and the page with it.

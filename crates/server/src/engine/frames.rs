@@ -2,16 +2,29 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::reserve::{BATCH, Reserve};
+use crate::reserve::{BATCH, Due, Reserve};
 use crate::settings::Settings;
-use freehold_linux::Errno;
+use freehold_linux::{Errno, clock};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The reserve of a server.
 pub(super) fn make(settings: &Settings) -> Result<Arc<Reserve>, EngineError> {
     let what = "the reserve's bell could not be made";
     let reserve = Reserve::new(settings.frames.get() as usize);
     reserve.map(Arc::new).map_err(EngineError::system(what))
+}
+
+/// How long the frames of a reservation that has ended stay where they are: programs follow each other, and each one's
+/// reservation would be filled from nothing while the program starts.
+const LINGERING: Duration = Duration::from_secs(1);
+
+/// Frames of reservations that have ended, for those that come next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spare {
+    frames: usize,
+    /// When they go, in nanoseconds of the engine's time.
+    until: u64,
 }
 
 impl Engine {
@@ -21,9 +34,41 @@ impl Engine {
         due.saturating_sub(warm)
     }
 
+    /// What it may hold: that and what is spare, as far as nobody else has those frames.
+    fn reserve_kept(&self) -> usize {
+        self.with_spare(self.reserve_due())
+    }
+
+    fn with_spare(&self, due: usize) -> usize {
+        let unused = self.core.pool_view().free.get() as usize;
+        due + self.spare.frames.min(unused)
+    }
+
+    /// A reservation has ended: what the reserve has beyond what is due now is spare for a while.
+    pub(super) fn begin_spare(&mut self) {
+        let frames = self.reserve.held().saturating_sub(self.reserve_due());
+        let until = self
+            .now
+            .get()
+            .saturating_add(u64::try_from(LINGERING.as_nanos()).unwrap_or(u64::MAX));
+        self.spare = Spare { frames, until };
+        // It may sleep, and is to see when they go.
+        self.reserve.ring();
+    }
+
+    /// A reservation has been admitted: what was spare is due again, and the rest is to be taken.
+    pub(super) fn use_spare(&mut self) {
+        let left = self.reserve.held().saturating_sub(self.reserve_due());
+        self.spare.frames = self.spare.frames.min(left);
+        self.reserve.ring();
+    }
+
     /// As [`reserve_due`](Self::reserve_due); where free slots have more frames than are due, takes theirs, a batch at
     /// a time. While pages `flow`, slots may keep as many: the next page that comes needs one.
-    pub(crate) fn settle_due(&mut self, flow: bool) -> usize {
+    pub(crate) fn settle_due(&mut self, flow: bool) -> Due {
+        if clock::now().as_nanos() >= self.spare.until {
+            self.spare = Spare::default();
+        }
         let (due, warm) = self.frames_due();
         let mut excess = warm.saturating_sub(due).min(BATCH);
         if excess == BATCH || !flow {
@@ -32,7 +77,10 @@ impl Engine {
                 excess -= client.slots.cool(excess).unwrap_or(0).min(excess);
             }
         }
-        due.saturating_sub(warm)
+        Due {
+            frames: self.with_spare(due.saturating_sub(warm)),
+            lingers: self.spare.frames > 0,
+        }
     }
 
     /// Frames that the core counts as free, conserved or being filled, or has in pages of zeros that are in no frame
@@ -61,11 +109,11 @@ impl Engine {
         let moved = std::mem::take(&mut self.moved);
         if !self.in_round {
             // A reservation may have come or gone.
-            if self.reserve_due() != self.reserve.held() {
+            if self.reserve_kept() != self.reserve.held() {
                 self.reserve.ring();
             }
         } else if moved > 0 && self.reserve.note(moved) {
-            self.reserve.trim(self.reserve_due());
+            self.reserve.trim(self.reserve_kept());
         }
     }
 

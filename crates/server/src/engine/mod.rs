@@ -176,6 +176,9 @@ pub struct Engine {
     loans: Vec<PageLoan>,
     zeros: Backed,
     reserve: Arc<Reserve>,
+    spare: frames::Spare,
+    /// Clients that have ended, to be dropped by another thread.
+    remains: Vec<Client>,
     /// Pages that have come or gone in this step.
     moved: usize,
     /// Objects that nobody uses, some of whose pages are still under way.
@@ -220,13 +223,11 @@ impl Engine {
     /// # Errors
     /// See [`EngineError`].
     pub fn new(settings: &Settings) -> Result<Self, EngineError> {
-        let core = limits(settings).seal()?;
         let cpus = cpus(settings);
         let pages = settings.pages.get();
         let ends = Arc::new(Ends::new(cpus.len(), pages).map_err(EngineError::system("a bell could not be made"))?);
-        let polls = make_polls(cpus.len()).map_err(EngineError::system("an epoll could not be made"))?;
         let engine = Self {
-            core,
+            core: limits(settings).seal()?,
             store: make_store(&settings.store, pages, settings.priority, &ends)?,
             readers: Readers::start(&ends, settings.priority)?,
             ends,
@@ -253,6 +254,8 @@ impl Engine {
             loans: Vec::new(),
             zeros: make_zeros()?,
             reserve: frames::make(settings)?,
+            spare: frames::Spare::default(),
+            remains: Vec::with_capacity(clients::REMAINS),
             moved: 0,
             idle_files: IdleFiles::new(pages),
             doomed: Vec::new(),
@@ -260,7 +263,7 @@ impl Engine {
             deferred: Vec::new(),
             announce: Vec::new(),
             submitted: false,
-            polls,
+            polls: make_polls(cpus.len()).map_err(EngineError::system("an epoll could not be made"))?,
             pagers: cpus.iter().map(|_| PagerRow::default()).collect(),
             cpus,
             priority: settings.priority,

@@ -56,6 +56,7 @@ impl Engine {
                 locking: Locking::Idle,
             });
         }
+        self.use_spare();
         Ok(id)
     }
 
@@ -85,6 +86,7 @@ impl Engine {
                 *row = None;
             }
             self.drain();
+            self.begin_spare();
         }
     }
 
