@@ -235,6 +235,7 @@ impl Mapping {
     }
 
     /// Reads the `index`th word; waits for its page. `None` past the end.
+    #[inline]
     #[must_use]
     pub fn read_word(&self, index: usize) -> Option<u64> {
         self.served.read_word(index)
@@ -242,6 +243,7 @@ impl Mapping {
 
     /// Writes the `index`th word; waits for its page. `None` past the end. Ends the process where the region is for
     /// reading only.
+    #[inline]
     pub fn write_word(&self, index: usize, value: u64) -> Option<()> {
         self.served.write_word(index, value)
     }

@@ -19,6 +19,7 @@ pub mod bell;
 pub mod child;
 pub mod clock;
 pub mod fault;
+pub mod faults;
 pub mod futex;
 pub mod hangup;
 pub mod memory;

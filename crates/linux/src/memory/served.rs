@@ -59,12 +59,14 @@ impl ServedMapping {
     }
 
     /// The length in words of eight bytes.
+    #[inline]
     #[must_use]
     pub fn words(&self) -> usize {
         self.mapping.length() / WORD
     }
 
     /// Reads the `index`th word; waits for its page. `None` past the end.
+    #[inline]
     #[must_use]
     pub fn read_word(&self, index: usize) -> Option<u64> {
         self.word(index).map(|word| word.load(Ordering::Relaxed))
@@ -72,6 +74,7 @@ impl ServedMapping {
 
     /// Writes the `index`th word; waits for its page. `None` past the end. In a mapping for reading only it ends the
     /// process, as such a write does everywhere.
+    #[inline]
     pub fn write_word(&self, index: usize, value: u64) -> Option<()> {
         self.word(index).map(|word| word.store(value, Ordering::Relaxed))
     }
@@ -84,6 +87,7 @@ impl ServedMapping {
         self.mapping.zap(range)
     }
 
+    #[inline]
     fn word(&self, index: usize) -> Option<&AtomicU64> {
         if index >= self.words() {
             return None;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use freehold_core::limits::{ObjectKind, Regime};
-use freehold_linux::{PAGE_SIZE, bare, clock, memory, sched};
+use freehold_linux::{PAGE_SIZE, bare, clock, faults, memory, sched};
 use freehold_pager::{Bound, MappedRegion, Pager};
 use freehold_rt::class::Class;
 use freehold_rt::job::{Delays, Job};
@@ -39,6 +39,11 @@ pub(super) const HOG_FRAMES: usize = 2048;
 pub(super) const HOG_PAGES: usize = 8192;
 /// From one release of the task to the next.
 pub(super) const PERIOD: Duration = Duration::from_millis(1);
+/// A job that does not fault is stopped for so long by the machine only: an interrupt that makes a CPU forget
+/// translations takes some microseconds.
+pub(super) const STALL: Duration = Duration::from_micros(100);
+/// Touches between two looks at the clock.
+const LOOK_EVERY: usize = 8;
 /// Bytes of a page that a job writes.
 const WRITTEN: usize = 256;
 /// Jobs that are not measured: the first touches are among them.
@@ -74,6 +79,8 @@ pub(super) enum Setting {
     ServedHog,
     /// The same task in plain memory under mlockall
     Locked,
+    /// A sibling that computes and touches no memory, until it is ended
+    Busy,
 }
 
 impl Setting {
@@ -92,6 +99,7 @@ impl Setting {
             Self::Served => "served",
             Self::ServedHog => "served sibling",
             Self::Locked => "mlockall, beside a served sibling",
+            Self::Busy => "sibling that only computes",
         }
     }
 }
@@ -117,6 +125,10 @@ pub(crate) struct Arguments {
 pub(super) struct Report {
     /// Of each job, in nanoseconds.
     responses: Vec<u64>,
+    /// The same less every stall.
+    without_stalls: Vec<u64>,
+    /// Page faults of the task in these jobs.
+    pub(super) faults: u64,
     pub(super) sibling_faults: u64,
     pub(super) seconds: f64,
 }
@@ -127,10 +139,22 @@ impl Report {
     /// # Errors
     /// No memory.
     pub(super) fn samples(&self) -> Result<Samples, Failure> {
-        let mut samples = Samples::new()?;
-        self.responses.iter().for_each(|response| samples.record(*response));
-        Ok(samples)
+        distribution(&self.responses)
     }
+
+    /// The responses less every stall.
+    ///
+    /// # Errors
+    /// No memory.
+    pub(super) fn samples_without_stalls(&self) -> Result<Samples, Failure> {
+        distribution(&self.without_stalls)
+    }
+}
+
+fn distribution(responses: &[u64]) -> Result<Samples, Failure> {
+    let mut samples = Samples::new()?;
+    responses.iter().for_each(|response| samples.record(*response));
+    Ok(samples)
 }
 
 /// The hidden subcommand.
@@ -152,6 +176,10 @@ pub(crate) fn perform(arguments: &Arguments) -> Result<Status, Failure> {
         Setting::Served => served::task(arguments.socket.as_deref(), jobs)?,
         Setting::Locked => served::locked(jobs)?,
         Setting::ServedHog => return served::hog(arguments.socket.as_deref()).map(|()| Status::Done),
+        Setting::Busy => {
+            stay_with_sibling()?;
+            return spin(&AtomicBool::new(false)).map(|()| Status::Done);
+        }
         Setting::Hog => {
             stay_with_sibling()?;
             hog_plain(&AtomicBool::new(false), &AtomicU64::new(0), true);
@@ -160,6 +188,13 @@ pub(crate) fn perform(arguments: &Arguments) -> Result<Status, Failure> {
     };
     output::print_json(&report)?;
     Ok(Status::Done)
+}
+
+/// Room for a number a job, whose memory is there before the first.
+pub(super) fn touched(jobs: u32) -> Vec<Duration> {
+    let mut room = vec![Duration::MAX; jobs as usize];
+    room.clear();
+    room
 }
 
 /// What a sibling does until it is stopped.
@@ -193,6 +228,8 @@ fn reserved(jobs: u32, pages: usize, sibling: Option<Sibling>) -> Result<Report,
                 pages,
                 touches: TOUCHES,
                 buffer: [0; PAGE_SIZE],
+                stalls: touched(jobs),
+                faults: 0,
                 failed: None,
             };
             periodic(jobs, &mut work, &faults)
@@ -215,6 +252,8 @@ fn plain(jobs: u32, locked: bool, sibling: bool) -> Result<Report, Failure> {
         pages: WORKING_SET,
         touches: TOUCHES,
         buffer: [0; PAGE_SIZE],
+        stalls: touched(jobs),
+        faults: 0,
         failed: None,
     };
     if locked {
@@ -258,8 +297,24 @@ pub(super) fn periodic<M: Memory>(jobs: u32, work: &mut Touching<M>, faults: &At
     }
     let measured = record.jobs().iter().filter(|job| job.number >= u64::from(WARM_UP));
     let nanos = |response: Duration| u64::try_from(response.as_nanos()).unwrap_or(u64::MAX);
+    let stalled = |job: &Job| {
+        let late = Duration::from_nanos(job.start.saturating_sub(job.release));
+        let inside = usize::try_from(job.number).ok().and_then(|at| work.stalls.get(at));
+        let inside = inside.copied().unwrap_or_default();
+        if late > STALL { inside + late } else { inside }
+    };
+    let (responses, without_stalls) = measured
+        .map(|job| {
+            (
+                nanos(job.response()),
+                nanos(job.response().saturating_sub(stalled(job))),
+            )
+        })
+        .unzip();
     Ok(Report {
-        responses: measured.map(|job| nanos(job.response())).collect(),
+        responses,
+        without_stalls,
+        faults: work.faults,
         sibling_faults,
         seconds,
     })
@@ -318,24 +373,45 @@ pub(super) struct Touching<M> {
     /// Pages read, and written in part, in one job.
     pub(super) touches: usize,
     pub(super) buffer: [u8; PAGE_SIZE],
+    /// How long each job was stopped.
+    pub(super) stalls: Vec<Duration>,
+    /// Page faults in the jobs measured.
+    pub(super) faults: u64,
     pub(super) failed: Option<Failure>,
 }
 
 impl<M: Memory> Touching<M> {
-    fn touch(&mut self) -> Result<(), Failure> {
+    /// Touches everything, and returns for how long it was stopped.
+    fn touch(&mut self) -> Result<Duration, Failure> {
+        let (mut looked, mut stalled) = (clock::now(), Duration::ZERO);
         for touch in 0..self.touches {
             let page = touch % self.pages;
             self.memory.read(page, &mut self.buffer)?;
             self.memory.write(page, &self.buffer[..WRITTEN])?;
+            if touch % LOOK_EVERY == 0 {
+                let now = clock::now();
+                let gap = now.saturating_since(looked);
+                looked = now;
+                if gap > STALL {
+                    stalled += gap;
+                }
+            }
         }
-        Ok(())
+        Ok(stalled)
     }
 }
 
 impl<M: Memory> Work for Touching<M> {
-    fn job(&mut self, _number: u64, _: &Pacer) -> ControlFlow<()> {
+    fn job(&mut self, number: u64, _: &Pacer) -> ControlFlow<()> {
+        let faults = faults::of_this_thread();
         match self.touch() {
-            Ok(()) => ControlFlow::Continue(()),
+            Ok(stalled) => {
+                self.stalls.push(stalled);
+                if number >= u64::from(WARM_UP) {
+                    self.faults += faults::of_this_thread() - faults;
+                }
+                ControlFlow::Continue(())
+            }
             Err(failure) => {
                 self.failed = Some(failure);
                 ControlFlow::Break(())
@@ -371,8 +447,12 @@ fn hog_paged(pager: &Pager, stop: &AtomicBool, faults: &AtomicU64) -> Result<(),
 }
 
 /// Keeps a CPU busy.
-#[allow(clippy::unnecessary_wraps, reason = "it is one sibling of several")]
 fn compute(_: &Pager, stop: &AtomicBool, _: &AtomicU64) -> Result<(), Failure> {
+    spin(stop)
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "it is one sibling of several")]
+fn spin(stop: &AtomicBool) -> Result<(), Failure> {
     while !stop.load(Ordering::Relaxed) {
         std::hint::spin_loop();
     }

@@ -8,6 +8,7 @@
 pub(crate) mod child;
 mod served;
 pub(super) mod server;
+mod tails;
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -24,6 +25,7 @@ use crate::signals;
 use crate::status::Failure;
 
 use child::{Report, Setting};
+use tails::compare_tails;
 
 /// Jobs of the task in one run of a setting: a second's worth, which most stalls of a machine leave whole.
 const JOBS: u32 = 1000;
@@ -73,8 +75,13 @@ pub(crate) fn run(effort: Effort) -> Result<Found, Failure> {
 #[derive(Debug)]
 struct Side {
     samples: Samples,
-    /// The 99.9th percentile of each run.
+    /// Less the stalls of the machine.
+    without_stalls: Samples,
+    /// The 99.9th percentile of each run, less those.
     tails: Vec<f64>,
+    /// Page faults of the task.
+    task_faults: u64,
+    /// Those of the sibling.
     faults: f64,
     seconds: f64,
 }
@@ -83,7 +90,9 @@ impl Side {
     fn new() -> Result<Self, Failure> {
         Ok(Self {
             samples: Samples::new()?,
+            without_stalls: Samples::new()?,
             tails: Vec::new(),
+            task_faults: 0,
             faults: 0.0,
             seconds: 0.0,
         })
@@ -91,19 +100,21 @@ impl Side {
 
     #[allow(clippy::cast_precision_loss, reason = "for display; far below 2^53")]
     fn add(&mut self, report: &Report) -> Result<(), Failure> {
-        let samples = report.samples()?;
-        self.tails.push(samples.quantiles().p999);
-        self.samples.merge(&samples);
+        self.samples.merge(&report.samples()?);
+        let without_stalls = report.samples_without_stalls()?;
+        self.tails.push(without_stalls.quantiles().p999);
+        self.without_stalls.merge(&without_stalls);
+        self.task_faults += report.faults;
         self.faults += report.sibling_faults as f64;
         self.seconds += report.seconds;
         Ok(())
     }
 
-    /// The median of all runs' 99.9th percentiles: stalls of the machine in some runs do not show in it.
-    fn typical_tail(&self) -> f64 {
-        let mut tails = self.tails.clone();
-        tails.sort_by(f64::total_cmp);
-        tails.get(tails.len() / 2).copied().unwrap_or(0.0)
+    /// Page faults of the task, which has all its memory.
+    #[allow(clippy::cast_precision_loss, reason = "for display; far below 2^53")]
+    fn task_faults(&self, found: &mut Found) {
+        let what = "page faults of the task beside the sibling";
+        found.goal_row(what, self.task_faults as f64, "", 0.0);
     }
 
     fn rate(&self) -> f64 {
@@ -116,11 +127,22 @@ impl Side {
 }
 
 fn report(found: &mut Found, alone: &Side, ours: &Side, others: &[(Setting, Side)]) {
-    found.floor.merge(&alone.samples);
-    found.ours.merge(&ours.samples);
-    for (setting, side) in others.iter().filter(|(_, side)| side.seconds > 0.0) {
-        found.add_side(setting.name(), &side.samples);
+    let measured = || others.iter().filter(|(_, side)| side.seconds > 0.0);
+    found.floor.merge(&alone.without_stalls);
+    found.ours.merge(&ours.without_stalls);
+    // There a page that is absent is what stops the task.
+    let is_stopped_by_faults = |setting: Setting| setting == Setting::Cgroup;
+    for (setting, side) in measured().filter(|(setting, _)| !is_stopped_by_faults(*setting)) {
+        found.add_side(setting.name(), &side.without_stalls);
     }
+    let own = [(Setting::Alone, alone), (Setting::Beside, ours)];
+    for (setting, side) in own
+        .into_iter()
+        .chain(measured().map(|(setting, side)| (*setting, side)))
+    {
+        found.add_side(&format!("{}, with stalls", setting.name()), &side.samples);
+    }
+    ours.task_faults(found);
     found.row("the sibling's faults in a second: ours", ours.rate().round(), "");
     for (setting, side) in others.iter().filter(|(_, side)| side.faults > 0.0) {
         let what = format!("the sibling's faults in a second: {}", setting.name());
@@ -129,15 +151,9 @@ fn report(found: &mut Found, alone: &Side, ours: &Side, others: &[(Setting, Side
     let [(_, mlockall), (_, computing), ..] = others else {
         return;
     };
-    let (us, them) = (ours.samples.quantiles().p999, mlockall.samples.quantiles().p999);
-    found.goal_row("p99.9 beside the sibling, ours / mlockall", us / them, "", 1.0);
-    let tail = ours.typical_tail();
-    let what = "median of the runs' p99.9, beside the sibling / alone";
-    found.goal_row(what, tail / alone.typical_tail(), "", 1.2);
-    let what = "median of the runs' p99.9, beside the sibling / beside one that only computes";
-    found.goal_row(what, tail / computing.typical_tail(), "", 1.2);
-    let what = "median of the runs' p99.9, ours / mlockall";
-    found.goal_row(what, tail / mlockall.typical_tail(), "", 1.0);
+    compare_tails(found, ours, "alone", alone, 1.2);
+    compare_tails(found, ours, "beside one that only computes", computing, 1.2);
+    compare_tails(found, ours, "mlockall", mlockall, 1.0);
     found.notes.push(format!(
         "a SCHED_FIFO task on a CPU of its own reads and writes {} pages, each several times, every {} ms; response \
          from its release; the sibling is on another CPU",
@@ -147,11 +163,19 @@ fn report(found: &mut Found, alone: &Side, ours: &Side, others: &[(Setting, Side
     let note = "each batch that the sibling evicts makes all CPUs of the process forget translations, which the task \
                 has to find again: that costs by the size of its working set";
     found.notes.push(note.to_owned());
-    found.notes.push(format!(
-        "a stall of the machine of some milliseconds makes that many jobs late, so it shows in the 99.9th percentile \
-         of all; the median of the runs, of {JOBS} jobs each, shows what the sibling does. A virtual machine may be \
-         stopped more often when all its CPUs are busy: that is what the sibling that only computes shows"
-    ));
+    found.notes.push(stalls());
+}
+
+/// What the numbers without stalls are.
+fn stalls() -> String {
+    format!(
+        "without stalls where nothing else is said: a stall is a wake-up that comes more than {} us late, or so long a \
+         gap between two touches: no page of the task is ever absent, so the pager does not stop it, and what it does \
+         to the task's CPU takes microseconds; a virtual machine is stopped so, and more often when all its CPUs are \
+         busy. Runs of {JOBS} jobs, one after the other, are compared pair by pair; the interval has the median of \
+         such ratios in it in 95 of 100 cases",
+        child::STALL.as_micros()
+    )
 }
 
 /// Runs one setting in a process of its own.

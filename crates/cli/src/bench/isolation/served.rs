@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use freehold_client::{Connection, Mapping, Options, Regime, RegionKind, RegionSpec, Reservation, ReservationType};
 use freehold_linux::{PAGE_SIZE, memory};
 
-use super::child::{HOG_PAGES, Memory, PRIORITY, Report, Touching, WORKING_SET, periodic, stay_with_sibling};
+use super::child::{HOG_PAGES, Memory, PRIORITY, Report, Touching, WORKING_SET, periodic, stay_with_sibling, touched};
 use crate::bench::rounds::refused;
 use crate::bench::world::WORDS;
 use crate::status::Failure;
@@ -66,6 +66,8 @@ fn measure<M: Memory>(memory: M, jobs: u32) -> Result<Report, Failure> {
         pages: WORKING_SET,
         touches: TOUCHES,
         buffer: [0; PAGE_SIZE],
+        stalls: touched(jobs),
+        faults: 0,
         failed: None,
     };
     periodic(jobs, &mut work, &AtomicU64::new(0))

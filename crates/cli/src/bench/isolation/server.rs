@@ -11,7 +11,8 @@ use freehold_live::{Launch, OwnServer};
 use serde_json::Value;
 
 use super::child::{HOG_FRAMES, HOG_PAGES, PERIOD, Report, Setting, WORKING_SET};
-use super::{JOBS, LOOK, RUNS, Running, Side, this_command};
+use super::tails::compare_tails;
+use super::{JOBS, LOOK, RUNS, Running, Side, stalls, this_command};
 use crate::bench::rounds::{Effort, Found, refused};
 use crate::serve_run;
 use crate::signals;
@@ -37,14 +38,18 @@ pub(in crate::bench) fn run(effort: Effort) -> Result<Found, Failure> {
         jobs,
         stop: &stop,
     };
-    let (mut alone, mut beside, mut locked) = (Side::new()?, Side::new()?, Side::new()?);
+    let (mut alone, mut computing) = (Side::new()?, Side::new()?);
+    let (mut beside, mut locked) = (Side::new()?, Side::new()?);
     for _ in 0..effort.scaled(RUNS) * effort.rounds {
         alone.add(&bench.measure(Setting::Served)?)?;
+        let busy = bench.start(Setting::Busy)?;
+        computing.add(&bench.measure(Setting::Served)?)?;
+        drop(busy);
         let _hog = bench.hog()?;
         beside.add(&bench.measure(Setting::Served)?)?;
         locked.add(&bench.measure(Setting::Locked)?)?;
     }
-    Ok(report(Found::new()?, &alone, &beside, &locked))
+    Ok(report(Found::new()?, &alone, &beside, [&computing, &locked]))
 }
 
 /// A server, and how it is measured. Fields are dropped in this order.
@@ -99,19 +104,23 @@ impl Bench<'_> {
     }
 }
 
-fn report(mut found: Found, alone: &Side, beside: &Side, locked: &Side) -> Found {
-    found.floor.merge(&alone.samples);
-    found.ours.merge(&beside.samples);
-    found.add_side("mlockall", &locked.samples);
+fn report(mut found: Found, alone: &Side, beside: &Side, [computing, locked]: [&Side; 2]) -> Found {
+    found.floor.merge(&alone.without_stalls);
+    found.ours.merge(&beside.without_stalls);
+    found.add_side("mlockall", &locked.without_stalls);
+    found.add_side("beside one that only computes", &computing.without_stalls);
+    found.add_side("alone, with stalls", &alone.samples);
+    found.add_side("beside the sibling, with stalls", &beside.samples);
+    found.add_side("mlockall, with stalls", &locked.samples);
+    found.add_side("beside one that only computes, with stalls", &computing.samples);
+    beside.task_faults(&mut found);
     found.row("the sibling's faults in a second: ours", beside.rate().round(), "");
     found.row("the sibling's faults in a second: mlockall", locked.rate().round(), "");
-    let (us, them) = (beside.samples.quantiles().p999, locked.samples.quantiles().p999);
-    found.goal_row("p99.9 beside the sibling, ours / mlockall", us / them, "", 1.0);
-    let tail = beside.typical_tail();
-    let what = "median of the runs' p99.9, beside the sibling / alone";
-    found.goal_row(what, tail / alone.typical_tail(), "", 1.2);
-    let what = "median of the runs' p99.9, ours / mlockall";
-    found.goal_row(what, tail / locked.typical_tail(), "", 1.0);
+    compare_tails(&mut found, beside, "alone", alone, 1.2);
+    let what = "beside one that only computes";
+    compare_tails(&mut found, beside, what, computing, 1.2);
+    compare_tails(&mut found, beside, "mlockall", locked, 1.0);
+    found.notes.push(stalls());
     found.notes.push(format!(
         "a SCHED_FIFO task on a CPU of its own reads and writes {WORKING_SET} pages every {} ms, a word of each cache \
          line; response from its release; the sibling is another process on another CPU, a client of the same server \
