@@ -9,19 +9,28 @@ use std::process::{Command, Stdio};
 use super::workload::{PYTHON, SERVER};
 use crate::programs;
 
+/// Seconds of film.
+pub(super) fn seconds(quick: bool) -> u32 {
+    4 * scale(quick)
+}
+
+fn scale(quick: bool) -> u32 {
+    if quick { 1 } else { 4 }
+}
+
 /// Writes every input into `folder`.
 ///
 /// # Errors
 /// Those of writing.
 pub(super) fn make(folder: &Path, quick: bool) -> io::Result<()> {
-    let scale = if quick { 1 } else { 4 };
+    let scale = scale(quick);
     fs::write(folder.join("lines"), lines(50_000 * scale))?;
     fs::write(folder.join("program.c"), program(150 * scale))?;
     fs::write(folder.join("work.sql"), sql(20_000 * scale))?;
     fs::write(folder.join("work.py"), PYTHON)?;
     fs::write(folder.join("server.py"), SERVER)?;
     if programs::is_installed("ffmpeg") && programs::is_installed("mplayer") {
-        clip(&folder.join("clip.mpg"))?;
+        clip(&folder.join("clip.mpg"), seconds(quick))?;
     }
     Ok(())
 }
@@ -70,9 +79,10 @@ fn sql(rows: u32) -> String {
     text
 }
 
-fn clip(path: &Path) -> io::Result<()> {
+fn clip(path: &Path, seconds: u32) -> io::Result<()> {
     let mut ffmpeg = Command::new("ffmpeg");
-    ffmpeg.args("-nostdin -loglevel error -y -f lavfi -i testsrc2=size=640x360:rate=30 -t 3".split(' '));
+    ffmpeg.args("-nostdin -loglevel error -y -f lavfi -i testsrc2=size=640x360:rate=30".split(' '));
+    ffmpeg.arg("-t").arg(seconds.to_string());
     ffmpeg
         .args("-pix_fmt yuv420p -c:v mpeg2video -threads 1".split(' '))
         .arg(path);

@@ -5,10 +5,13 @@ use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::workload::Workload;
 use super::{cannot, inputs};
+use crate::signals;
 use crate::status::Failure;
 
 /// How long a server may take to listen.
@@ -56,17 +59,28 @@ pub(super) struct Outcome {
 #[derive(Debug)]
 pub(super) struct Place {
     folder: PathBuf,
+    /// Seconds of film.
+    film: u32,
+    /// A signal has asked for the end.
+    stop: Arc<AtomicBool>,
     server: Child,
 }
 
 impl Place {
     /// Makes inputs and starts a server.
     pub(super) fn new(quick: bool) -> Result<Self, Failure> {
+        // Before there is anything that a signal could leave behind.
+        let stop = signals::catch()?;
         let folder = std::env::temp_dir().join(format!("freehold-programs-{}", std::process::id()));
         let inputs = folder.join("inputs");
         fs::create_dir_all(&inputs).map_err(|error| cannot(&inputs.display().to_string(), error))?;
         let server = server(&folder)?;
-        let place = Self { folder, server };
+        let place = Self {
+            folder,
+            film: inputs::seconds(quick),
+            stop,
+            server,
+        };
         inputs::make(&inputs, quick).map_err(|error| cannot("making inputs", error))?;
         place.wait_for_server()?;
         Ok(place)
@@ -122,12 +136,16 @@ impl Place {
     }
 
     fn run(&self, mut command: Command) -> Result<Outcome, Failure> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Failure::Stopped);
+        }
         let folder = self.folder.join("run");
         let made = fs::create_dir_all(&folder);
         made.map_err(|error| cannot(&folder.display().to_string(), error))?;
         command
             .current_dir(&folder)
             .env("I", self.folder.join("inputs"))
+            .env("T", self.film.to_string())
             .env("LC_ALL", "C");
         command.stdin(Stdio::null());
         let begun = Instant::now();

@@ -16,7 +16,7 @@ pub(super) struct Workload {
     pub(super) name: &'static str,
     /// Programs that must be installed.
     pub(super) needs: &'static [&'static str],
-    /// For `sh -c`, in an empty folder; `$I` is the folder of inputs.
+    /// For `sh -c`, in an empty folder; `$I` is the folder of inputs, `$T` the seconds of film.
     pub(super) script: &'static str,
     pub(super) compared: Compared,
     /// Left out of the comparison of times: much of it waits.
@@ -100,7 +100,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "ffmpeg",
         needs: &["ffmpeg"],
-        script: "ffmpeg -nostdin -loglevel error -f lavfi -i testsrc2=size=640x360:rate=30 -t 4 -pix_fmt yuv420p \
+        script: "ffmpeg -nostdin -loglevel error -f lavfi -i testsrc2=size=640x360:rate=30 -t $T -pix_fmt yuv420p \
                  -c:v mpeg2video -threads 2 -flags +bitexact -fflags +bitexact -f md5 -",
         ..DEFAULT
     },
