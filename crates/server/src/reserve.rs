@@ -68,17 +68,17 @@ impl Stock {
         Ok(count)
     }
 
-    /// Releases up to `most` of what is beyond `wanted`, unless somebody else is about to change it.
-    fn shrink(&self, wanted: usize, most: usize) -> Result<usize, Errno> {
+    /// Releases up to `most` of what is beyond `wanted`; `None` where somebody else is about to change it.
+    fn shrink(&self, wanted: usize, most: usize) -> Result<Option<usize>, Errno> {
         let Some(_changing) = self.changing.try_lock() else {
-            return Ok(0);
+            return Ok(None);
         };
         let held = self.held();
         let count = held.saturating_sub(wanted).min(most);
         if count > 0 {
             self.release(held, count)?;
         }
-        Ok(count)
+        Ok(Some(count))
     }
 
     fn release(&self, held: usize, count: usize) -> Result<(), Errno> {
@@ -138,7 +138,7 @@ pub(crate) struct Reserve {
     shortfall: PiMutex<Option<String>>,
     /// The shortfall is new, and nobody has been told.
     fresh: AtomicBool,
-    /// Pages that have come or gone since the thread looked.
+    /// Pages that have come or gone, and the stock has not followed yet.
     moved: AtomicUsize,
     /// The thread has been woken and has not looked yet.
     rung: AtomicBool,
@@ -203,12 +203,20 @@ impl Reserve {
     /// On the fault path: releases a part of what is there beyond `due`. Never waits.
     pub(crate) fn trim(&self, due: usize) {
         let Some((stock, _)) = &self.stocks else { return };
-        // What cannot be released now is released by the thread, which also reports it.
-        if let Ok(count) = stock.shrink(due, HEADROOM) {
+        // What cannot be released now is released by the thread, which also reports it; or by the next page that moves,
+        // where the thread has lost its CPU just while it changes the stock.
+        if let Ok(Some(count)) = stock.shrink(due, HEADROOM) {
             self.counts.released.fetch_add(count as u64, Ordering::Relaxed);
             self.counts.by_pagers.fetch_add(count as u64, Ordering::Relaxed);
             self.moved.store(0, Ordering::SeqCst);
         }
+    }
+
+    /// The stock has followed so many of the pages that moved.
+    fn follow(&self, count: usize) {
+        // A pager thread may have set it to 0 meanwhile.
+        let less = |moved: usize| Some(moved.saturating_sub(count));
+        let _ = self.moved.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
     }
 
     /// The machine has no frame for a page: gives up the headroom; whether there was any.
@@ -216,7 +224,7 @@ impl Reserve {
         let Some((_, headroom)) = &self.stocks else {
             return false;
         };
-        let given = headroom.shrink(0, HEADROOM).is_ok_and(|count| count > 0);
+        let given = headroom.shrink(0, HEADROOM).is_ok_and(|count| count > Some(0));
         self.counts.headroom.fetch_add(u64::from(given), Ordering::Relaxed);
         given
     }
@@ -234,14 +242,17 @@ impl Reserve {
             self.sleeps.store(false, Ordering::SeqCst);
             // What moves from here on rings again.
             self.rung.store(false, Ordering::SeqCst);
-            let before = self.moved.swap(0, Ordering::SeqCst);
+            let before = self.moved.load(Ordering::SeqCst);
             let (mut moved, mut lingers) = (0, false);
             while !ending.load(Ordering::Acquire) {
+                let seen = self.moved.load(Ordering::SeqCst);
                 let due = due(before > 0);
                 lingers = due.lingers;
-                match self.step(due.frames) {
-                    0 => break,
-                    count => moved += count,
+                let count = self.step(due.frames);
+                moved += count;
+                self.follow(if count == 0 { seen } else { count });
+                if count == 0 {
+                    break;
                 }
             }
             calm = before == 0 && moved == 0 && !lingers;
