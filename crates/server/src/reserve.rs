@@ -372,6 +372,24 @@ mod tests {
     }
 
     #[test]
+    fn pages_that_moved_are_followed_later_where_somebody_changes_the_stock() {
+        let reserve = Reserve::new(100).unwrap();
+        settle(&reserve, 100);
+        assert!(reserve.note(HEADROOM));
+        let (stock, _) = reserve.stocks.as_ref().unwrap();
+        let changing = stock.changing.lock();
+        reserve.trim(36);
+        drop(changing);
+        assert_eq!(reserve.held(), 100);
+        assert!(reserve.note(1));
+        reserve.trim(35);
+        assert_eq!(reserve.held(), 36);
+        assert!(!reserve.note(BATCH));
+        reserve.follow(BATCH + 1);
+        assert!(!reserve.note(HEADROOM - 1));
+    }
+
+    #[test]
     fn the_headroom_is_given_once_and_taken_again() {
         let reserve = Reserve::new(1).unwrap();
         assert!(!reserve.give_headroom());

@@ -67,7 +67,10 @@ fn frames_of_an_ended_reservation_give_way_to_pages() {
     // What has moved since the stock last followed is a headroom's worth, and what one fault brings. Where a thread
     // loses its CPU while it changes the stock it is more for that long, so another try is looked at.
     let most = 1_024 + 64 + 64;
-    let tries: Vec<u64> = (0..5).map(|_| most_of_the_machine()).collect();
+    let mut tries = Vec::new();
+    while tries.len() < 5 && tries.iter().all(|frames| *frames > most) {
+        tries.push(most_of_the_machine());
+    }
     assert!(tries.iter().any(|frames| *frames <= most), "{tries:?}");
 }
 
