@@ -3,6 +3,7 @@
 use super::{MapError, SharedMapping};
 use crate::userfault::{Modes, RegisterError, Userfault};
 use crate::{Errno, PageRange};
+use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const WORD: usize = size_of::<u64>();
@@ -65,18 +66,30 @@ impl ServedMapping {
         self.mapping.length() / WORD
     }
 
+    /// All words, to be read and written as any others; an access waits for its page. In a mapping for reading only a
+    /// write ends the process, as it does everywhere.
+    #[inline]
+    #[must_use]
+    pub fn as_words(&self) -> &[AtomicU64] {
+        // SAFETY: a mapping begins at a page, it is `words` words long and lives as long as the borrow, and only atomics
+        // ever refer to what lies there.
+        unsafe { slice::from_raw_parts(self.base().cast::<AtomicU64>(), self.words()) }
+    }
+
     /// Reads the `index`th word; waits for its page. `None` past the end.
     #[inline]
     #[must_use]
     pub fn read_word(&self, index: usize) -> Option<u64> {
-        self.word(index).map(|word| word.load(Ordering::Relaxed))
+        self.as_words().get(index).map(|word| word.load(Ordering::Relaxed))
     }
 
     /// Writes the `index`th word; waits for its page. `None` past the end. In a mapping for reading only it ends the
     /// process, as such a write does everywhere.
     #[inline]
     pub fn write_word(&self, index: usize, value: u64) -> Option<()> {
-        self.word(index).map(|word| word.store(value, Ordering::Relaxed))
+        self.as_words()
+            .get(index)
+            .map(|word| word.store(value, Ordering::Relaxed))
     }
 
     /// Drops this mapping's page-table entries of `range`; see [`SharedMapping::zap`].
@@ -85,15 +98,5 @@ impl ServedMapping {
     /// As [`SharedMapping::zap`].
     pub fn zap(&self, range: PageRange) -> Result<(), Errno> {
         self.mapping.zap(range)
-    }
-
-    #[inline]
-    fn word(&self, index: usize) -> Option<&AtomicU64> {
-        if index >= self.words() {
-            return None;
-        }
-        let at = self.base().wrapping_add(index * WORD).cast::<u64>();
-        // SAFETY: aligned and inside the mapping, which lives as long as the borrow; only atomics ever refer to it.
-        Some(unsafe { AtomicU64::from_ptr(at) })
     }
 }

@@ -248,7 +248,7 @@ pub(super) fn stay_with_sibling() -> Result<(), Failure> {
 /// The task in plain memory, locked or not.
 fn plain(jobs: u32, locked: bool, sibling: bool) -> Result<Report, Failure> {
     let mut work = Touching {
-        memory: Plain(vec![[1; PAGE_SIZE]; WORKING_SET]),
+        memory: Plain(vec![Page([1; PAGE_SIZE]); WORKING_SET]),
         pages: WORKING_SET,
         touches: TOUCHES,
         buffer: [0; PAGE_SIZE],
@@ -351,17 +351,22 @@ impl Memory for Paged<'_> {
     }
 }
 
-/// Copied by the same instruction as managed memory, so that only the memory differs.
-struct Plain(Vec<[u8; PAGE_SIZE]>);
+/// Copied by the same instruction as managed memory, and as that from the beginning of a page: only where the memory
+/// comes from differs.
+struct Plain(Vec<Page>);
+
+#[derive(Clone)]
+#[repr(align(4096))]
+struct Page([u8; PAGE_SIZE]);
 
 impl Memory for Plain {
     fn read(&mut self, page: usize, to: &mut [u8; PAGE_SIZE]) -> Result<(), Failure> {
-        bare::copy(to, &self.0[page]);
+        bare::copy(to, &self.0[page].0);
         Ok(())
     }
 
     fn write(&mut self, page: usize, from: &[u8]) -> Result<(), Failure> {
-        bare::copy(&mut self.0[page], from);
+        bare::copy(&mut self.0[page].0, from);
         Ok(())
     }
 }

@@ -79,6 +79,8 @@ struct Side {
     without_stalls: Samples,
     /// The 99.9th percentile of each run, less those.
     tails: Vec<f64>,
+    /// The same with them.
+    stalled: Vec<f64>,
     /// Page faults of the task.
     task_faults: u64,
     /// Those of the sibling.
@@ -92,6 +94,7 @@ impl Side {
             samples: Samples::new()?,
             without_stalls: Samples::new()?,
             tails: Vec::new(),
+            stalled: Vec::new(),
             task_faults: 0,
             faults: 0.0,
             seconds: 0.0,
@@ -100,7 +103,9 @@ impl Side {
 
     #[allow(clippy::cast_precision_loss, reason = "for display; far below 2^53")]
     fn add(&mut self, report: &Report) -> Result<(), Failure> {
-        self.samples.merge(&report.samples()?);
+        let samples = report.samples()?;
+        self.stalled.push(samples.quantiles().p999);
+        self.samples.merge(&samples);
         let without_stalls = report.samples_without_stalls()?;
         self.tails.push(without_stalls.quantiles().p999);
         self.without_stalls.merge(&without_stalls);

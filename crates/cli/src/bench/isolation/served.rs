@@ -12,7 +12,7 @@ use crate::bench::world::WORDS;
 use crate::status::Failure;
 
 /// Pages read and written in part in one job: a third of a period at the most, a debug build's too.
-const TOUCHES: usize = if cfg!(debug_assertions) { 512 } else { 1024 };
+const TOUCHES: usize = if cfg!(debug_assertions) { 128 } else { 1024 };
 /// Words of a cache line, of which one is read.
 const LINE: usize = 8;
 
@@ -50,19 +50,22 @@ pub(super) fn task(socket: Option<&Path>, jobs: u32) -> Result<Report, Failure> 
     let reservation = reservation.map_err(refused)?;
     let urgency = u8::try_from(PRIORITY).unwrap_or(u8::MAX);
     let mapping = map(&connection, Some(&reservation), urgency, "reserved", WORKING_SET)?;
-    measure(Served(mapping), jobs)
+    measure(mapping.as_words(), jobs)
 }
 
 /// The task in memory that mlockall keeps.
 pub(super) fn locked(jobs: u32) -> Result<Report, Failure> {
-    let words = (0..WORKING_SET * WORDS).map(|_| AtomicU64::new(1)).collect();
+    let room: Vec<AtomicU64> = (0..(WORKING_SET + 1) * WORDS).map(|_| AtomicU64::new(1)).collect();
     memory::lock_all_current().map_err(refused)?;
-    measure(Locked(words), jobs)
+    // Managed memory begins at a page too.
+    let first = room.as_ptr().align_offset(PAGE_SIZE);
+    let words = room.get(first..).ok_or_else(|| refused("memory without a page"))?;
+    measure(words, jobs)
 }
 
-fn measure<M: Memory>(memory: M, jobs: u32) -> Result<Report, Failure> {
+fn measure(words: &[AtomicU64], jobs: u32) -> Result<Report, Failure> {
     let mut work = Touching {
-        memory,
+        memory: Words(words),
         pages: WORKING_SET,
         touches: TOUCHES,
         buffer: [0; PAGE_SIZE],
@@ -87,44 +90,26 @@ pub(super) fn hog(socket: Option<&Path>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The words of a page.
-fn words(page: usize) -> impl Iterator<Item = usize> {
-    page * WORDS..(page + 1) * WORDS
+/// Memory of either kind: only where it comes from differs, not the instructions that touch it.
+struct Words<'a>(&'a [AtomicU64]);
+
+impl Words<'_> {
+    fn page(&self, page: usize) -> Result<&[AtomicU64], Failure> {
+        let words = self.0.get(page * WORDS..(page + 1) * WORDS);
+        words.ok_or_else(|| refused("no such page"))
+    }
 }
 
-struct Served(Mapping);
-
-impl Memory for Served {
+impl Memory for Words<'_> {
     fn read(&mut self, page: usize, to: &mut [u8; PAGE_SIZE]) -> Result<(), Failure> {
-        for (word, bytes) in words(page).zip(to.chunks_exact_mut(8)).step_by(LINE) {
-            let value = self.0.read_word(word).ok_or_else(|| refused("no such page"))?;
-            bytes.copy_from_slice(&value.to_ne_bytes());
+        for (word, bytes) in self.page(page)?.iter().zip(to.chunks_exact_mut(8)).step_by(LINE) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
         }
         Ok(())
     }
 
     fn write(&mut self, page: usize, from: &[u8]) -> Result<(), Failure> {
-        for (word, value) in words(page).zip(values(from)) {
-            self.0.write_word(word, value).ok_or_else(|| refused("no such page"))?;
-        }
-        Ok(())
-    }
-}
-
-struct Locked(Vec<AtomicU64>);
-
-impl Memory for Locked {
-    fn read(&mut self, page: usize, to: &mut [u8; PAGE_SIZE]) -> Result<(), Failure> {
-        for (word, bytes) in words(page).zip(to.chunks_exact_mut(8)).step_by(LINE) {
-            let value = self.0.get(word).ok_or_else(|| refused("no such page"))?;
-            bytes.copy_from_slice(&value.load(Ordering::Relaxed).to_ne_bytes());
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, page: usize, from: &[u8]) -> Result<(), Failure> {
-        for (word, value) in words(page).zip(values(from)) {
-            let word = self.0.get(word).ok_or_else(|| refused("no such page"))?;
+        for (word, value) in self.page(page)?.iter().zip(values(from)) {
             word.store(value, Ordering::Relaxed);
         }
         Ok(())
