@@ -1,6 +1,6 @@
 //! The engine behind its lock, and the pager threads.
 
-use crate::engine::{Engine, Turn};
+use crate::engine::{Engine, Kit, Turn};
 use crate::error::EngineError;
 use crate::view::EngineView;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
@@ -112,10 +112,11 @@ impl Shared {
             let _ = sched::set_policy(ThreadId::current(), Policy::Other { nice: KEEPER_NICE });
             let reserve = shared.engine().reserve();
             let due = |flow| {
-                let (due, remains) = {
+                let (due, remains, missing) = {
                     let mut engine = shared.engine();
-                    (engine.settle_due(flow), engine.take_remains())
+                    (engine.settle_due(flow), engine.take_remains(), engine.kits_missing())
                 };
+                shared.make_kits(missing);
                 drop(remains);
                 due
             };
@@ -125,6 +126,15 @@ impl Shared {
             what,
             errno: freehold_linux::Errno::AGAIN,
         })
+    }
+
+    /// Makes what clients to come will need, while nobody waits for the engine. What cannot be had now is missed by the
+    /// client that comes, and said to it.
+    fn make_kits(&self, (count, pages): (usize, u32)) {
+        for _ in 0..count {
+            let Ok(kit) = Kit::new(pages) else { return };
+            self.engine().give_kit_back(kit);
+        }
     }
 
     fn priority(&self) -> u32 {

@@ -11,6 +11,8 @@ use crate::shared::Shared;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
 use freehold_protocol::message::Refusal;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::File;
+use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -355,7 +357,12 @@ impl World {
 
 /// What a process is called in each namespace that it is in, from the server's inwards.
 fn numbers(pid: u32) -> Vec<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    // Room for all of it: this is on the path of a fork, and a string that grows is read in small pieces.
+    let mut text = Vec::with_capacity(4096);
+    let file = File::open(format!("/proc/{pid}/status"));
+    // What is not to be had names no namespace.
+    let _ = file.and_then(|mut file| file.read_to_end(&mut text));
+    let status = String::from_utf8_lossy(&text);
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     let words = line.unwrap_or_default().split_whitespace();
     words.filter_map(|word| word.parse().ok()).collect()

@@ -3,10 +3,10 @@
 use crate::engine::ahead::Streams;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
+use crate::engine::kits::Kit;
 use crate::engine::near::Seen;
-use crate::engine::outbox::{About, Follow, Outbox, Outstanding};
+use crate::engine::outbox::{About, Follow, Outstanding};
 use crate::engine::rows::{Client, Content, Which};
-use crate::engine::slots::Slots;
 use crate::engine::{End, Engine};
 use crate::error::EngineError;
 use crate::times::Times;
@@ -18,14 +18,7 @@ use std::collections::BTreeMap;
 
 impl Client {
     /// A client of which nothing is known yet.
-    pub(super) fn new(
-        id: ClientId,
-        role: ClientRole,
-        name: String,
-        outbox: Outbox,
-        slots: Slots,
-        pager: usize,
-    ) -> Self {
+    pub(super) fn new(id: ClientId, role: ClientRole, name: String, Kit { outbox, slots }: Kit, pager: usize) -> Self {
         Self {
             id,
             role,
@@ -90,17 +83,14 @@ impl Engine {
                 what: "clients of one user",
             });
         }
-        let outbox = Outbox::new()?;
-        let pages = match client.role {
-            ClientRole::Program => self.transfer_pages,
-            ClientRole::Library => 1,
+        let kit = match client.role {
+            ClientRole::Program => self.kit()?,
+            ClientRole::Library => Kit::new(1)?,
         };
-        let slots = Slots::new(pages).map_err(|_| EngineError::Limit {
-            what: "locked memory, for the transfer memory of a client",
-        })?;
-        let (channel, event) = outbox.descriptors()?;
+        let (channel, event) = kit.outbox.descriptors()?;
         let what = "a descriptor could not be duplicated";
-        let transfer = slots.memory().descriptor().map_err(EngineError::system(what))?;
+        let transfer_pages = kit.slots.pages();
+        let transfer = kit.slots.memory().descriptor().map_err(EngineError::system(what))?;
         let pager = self.pager_for(client.pid);
         let made = self.clients.insert(|index, generation| Client {
             pid: client.pid,
@@ -109,14 +99,7 @@ impl Engine {
             agent_thread: client.agent_thread,
             shared,
             private,
-            ..Client::new(
-                ClientId::new(index, generation),
-                client.role,
-                client.name,
-                outbox,
-                slots,
-                pager,
-            )
+            ..Client::new(ClientId::new(index, generation), client.role, client.name, kit, pager)
         });
         let (index, generation) = made.ok_or(EngineError::Limit { what: "clients" })?;
         let id = ClientId::new(index, generation);
@@ -129,7 +112,7 @@ impl Engine {
             channel,
             transfer,
             event,
-            transfer_pages: pages,
+            transfer_pages,
         };
         Ok((id, handover))
     }

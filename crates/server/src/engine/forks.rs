@@ -9,9 +9,7 @@ use crate::engine::Engine;
 use crate::engine::claims::{Installed, judge, unprotect};
 use crate::engine::crowd::Crowd;
 use crate::engine::keys::{ClientId, ClientRole};
-use crate::engine::outbox::Outbox;
 use crate::engine::rows::{Claim, Client, SegmentKind, Where, Which};
-use crate::engine::slots::Slots;
 use crate::engine::turns::listen;
 use freehold_core::id::ObjectId;
 use freehold_core::view::PageState;
@@ -111,10 +109,10 @@ impl Engine {
         if row.frozen || !self.may_join(uid) {
             return None;
         }
-        let (outbox, slots) = (Outbox::new().ok()?, Slots::new(1).ok()?);
+        let kit = self.kit().ok()?;
         let made = self.clients.insert(|index, generation| {
             let id = ClientId::new(index, generation);
-            let mut client = Client::new(id, ClientRole::Program, name, outbox, slots, pager);
+            let mut client = Client::new(id, ClientRole::Program, name, kit, pager);
             (client.uid, client.urgency, client.family.parent) = (uid, urgency, Some(parent));
             client
         });

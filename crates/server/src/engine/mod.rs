@@ -22,6 +22,7 @@ mod frames;
 mod idle_files;
 mod keep;
 mod keys;
+mod kits;
 mod laws;
 mod near;
 mod objects;
@@ -49,6 +50,7 @@ pub use keys::{
     ClientId, ClientRole, Handover, MapKey, MapRequest, Membership, NewClient, ObjectKey, Opened, RegionRequest,
     TaskKey,
 };
+pub(crate) use kits::Kit;
 pub use picture::Picture;
 pub(crate) use turns::Turn;
 
@@ -205,7 +207,7 @@ pub struct Engine {
     held: Option<HeldThread>,
     now: Instant,
     next_key: u32,
-    transfer_pages: u32,
+    kits: kits::Kits,
     unresponsive: Unresponsive,
     /// When to look for clients that do not answer.
     watch_at: Option<u64>,
@@ -272,7 +274,7 @@ impl Engine {
             held: None,
             now: Instant::ZERO,
             next_key: 1,
-            transfer_pages: settings.frames.get().saturating_add(256),
+            kits: kits::Kits::new(settings.frames.get().saturating_add(256)),
             unresponsive: settings.unresponsive,
             watch_at: None,
             gathering: false,

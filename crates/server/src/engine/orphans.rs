@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::engine::claims::page_range;
 use crate::engine::forks::Family;
 use crate::engine::keys::ClientId;
+use crate::engine::kits::Kit;
 use crate::engine::rows::{Claim, Client, Which};
 use crate::error::EngineError;
 use freehold_linux::userfault::{Message, Userfault};
@@ -100,6 +101,8 @@ impl Engine {
         for which in [Which::Shared, Which::Private] {
             self.listen_to_userfault(id, which, true);
         }
+        let (outbox, slots) = (old.outbox, old.slots);
+        self.give_kit_back(Kit { outbox, slots });
     }
 
     /// There is a child that may never connect.

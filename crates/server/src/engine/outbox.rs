@@ -117,6 +117,11 @@ impl Outbox {
         })
     }
 
+    /// Whether no order has ever been sent.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.sent == 0 && self.open == 0 && self.backlog.is_empty()
+    }
+
     /// Descriptors for the client: the channel and the event.
     pub(crate) fn descriptors(&self) -> Result<(OwnedFd, OwnedFd), EngineError> {
         let duplicate = |fd: rustix::fd::BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 0);

@@ -70,6 +70,11 @@ impl Slots {
         self.taken = self.taken.saturating_sub(1);
     }
 
+    /// Whether no slot has ever been taken.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.unused == 0
+    }
+
     /// Slots in use.
     pub(crate) fn taken(&self) -> u32 {
         self.taken
