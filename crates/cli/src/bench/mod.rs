@@ -18,6 +18,7 @@ mod floor;
 mod four;
 pub(crate) mod isolation;
 pub(crate) mod operations;
+mod pairs;
 mod pinning;
 mod programs;
 pub(crate) mod rounds;

@@ -71,8 +71,8 @@ impl ServedMapping {
     #[inline]
     #[must_use]
     pub fn as_words(&self) -> &[AtomicU64] {
-        // SAFETY: a mapping begins at a page, it is `words` words long and lives as long as the borrow, and only atomics
-        // ever refer to what lies there.
+        // SAFETY: a mapping begins at a page, it is `words` words long and lives as long as the borrow, and only
+        // atomics ever refer to what lies there.
         unsafe { slice::from_raw_parts(self.base().cast::<AtomicU64>(), self.words()) }
     }
 

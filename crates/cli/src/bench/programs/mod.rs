@@ -7,6 +7,7 @@ mod workload;
 
 use std::time::Duration;
 
+use super::pairs::Paired;
 use super::rounds::{Effort, Found, Samples, refused};
 use crate::programs;
 use crate::status::Failure;
@@ -16,6 +17,8 @@ use workload::{Compared, WORKLOADS, Workload};
 
 /// Ours may take so much longer (issue: cheap).
 const GOAL: f64 = 1.15;
+/// Runs of each program in a round, each natively and with an ample reservation.
+const PAIRS: u32 = 2;
 
 /// Runs the benchmark.
 ///
@@ -70,15 +73,28 @@ fn compare(
     if !workload.timed {
         return Ok(());
     }
-    let (mut floor, mut ours) = (Samples::new()?, Samples::new()?);
-    for _ in 0..effort.rounds {
-        record(&mut floor, place.native(workload)?.wall);
-        record(&mut ours, place.managed(workload, native, Size::Ample)?.wall);
+    let (mut floor, mut ours) = (Vec::new(), Vec::new());
+    for pair in 0..effort.rounds * PAIRS {
+        let managed = || place.managed(workload, native, Size::Ample).map(|outcome| outcome.wall);
+        // Each of the two is the first in every other pair.
+        let (plain, other) = if pair % 2 == 0 {
+            let plain = place.native(workload)?.wall;
+            (plain, managed()?)
+        } else {
+            let other = managed()?;
+            (place.native(workload)?.wall, other)
+        };
+        record(&mut found.floor, plain);
+        record(&mut found.ours, other);
+        floor.push(seconds(plain));
+        ours.push(seconds(other));
     }
-    let ratio = ours.quantiles().p50 / floor.quantiles().p50;
-    found.goal_row(&format!("{}, ample", workload.name), ratio, "x native, p50", GOAL);
-    found.floor.merge(&floor);
-    found.ours.merge(&ours);
+    if let Some(ratio) = Paired::of(&ours, &floor) {
+        let what = format!("{}, ample", workload.name);
+        found.goal_row(&what, ratio.median, "x native, median of pairs", GOAL);
+        found.row(&format!("{what}: the interval from"), ratio.low, "x native");
+        found.row(&format!("{what}: to"), ratio.high, "x native");
+    }
     Ok(())
 }
 
