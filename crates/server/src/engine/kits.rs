@@ -42,12 +42,13 @@ pub(super) struct Kits {
 }
 
 impl Kits {
-    /// None yet, of transfer memories of `pages`.
+    /// The first ones, with transfer memories of `pages`. What cannot be had is missed by the client that comes, and
+    /// said to it.
     pub(super) fn new(pages: u32) -> Self {
-        Self {
-            ready: Vec::with_capacity(AHEAD),
-            pages,
-        }
+        let made = (0..AHEAD).map_while(|_| Kit::new(pages).ok());
+        let mut ready = Vec::with_capacity(AHEAD);
+        ready.extend(made);
+        Self { ready, pages }
     }
 }
 
