@@ -163,3 +163,26 @@ fn a_socket_may_be_named_from_where_the_command_is_run() {
     let output = output.unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "a\nb\n", "{}", errors(&output));
 }
+
+#[test]
+fn who_sees_the_program_end_and_ends_too_is_not_killed() {
+    if !allowed() {
+        return;
+    }
+    // The reader's input ends with the program.
+    let script = "mkfifo fifo; (read line; read line; echo ended > seen) < fifo & exec 3> fifo; echo one >&3";
+    let seen = |attempt: u32| {
+        let folder = std::env::temp_dir().join(format!("freehold-others-{}-{attempt}", std::process::id()));
+        std::fs::create_dir(&folder).expect("a folder");
+        let output = exec(&["--reserve", "16MiB", "--", "sh", "-c", script])
+            .current_dir(&folder)
+            .output()
+            .expect("the command");
+        let seen = std::fs::read_to_string(folder.join("seen")).unwrap_or_default();
+        std::fs::remove_dir_all(&folder).expect("its folder");
+        (seen == "ended\n", errors(&output))
+    };
+    // It has half a second, in which a machine may stop.
+    let attempts: Vec<_> = (0..3).map(seen).collect();
+    assert!(attempts.iter().any(|(seen, _)| *seen), "{attempts:?}");
+}

@@ -114,8 +114,8 @@ struct Setting {
     reservation: Option<Reservation>,
     /// The same of a pinned page pool.
     pool: Option<Arc<PinnedPool>>,
-    _observer: Observer,
-    _own: Option<Own>,
+    observer: Observer,
+    own: Option<Own>,
 }
 
 impl Setting {
@@ -123,6 +123,13 @@ impl Setting {
     fn ticket(&self) -> Option<Ticket> {
         let reservation = self.reservation.as_ref().map(Reservation::ticket);
         reservation.or_else(|| self.pool.as_ref().map(|pool| pool.ticket()))
+    }
+
+    /// The program has ended; who else it began may be about to.
+    fn let_others_end(&self) {
+        if let Some(own) = &self.own {
+            own.let_others_end(&self.observer);
+        }
     }
 }
 
@@ -145,7 +152,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         Err(failure) => return Err(failure),
     };
     let ended = run::run(arguments, &command, setting.as_ref().zip(agent.as_deref()));
-    drop(setting);
+    if let Some(setting) = setting {
+        setting.let_others_end();
+    }
     Ok(ended?.leave())
 }
 
@@ -172,8 +181,8 @@ fn prepare(
         socket,
         reservation,
         pool: pool.map(Arc::new),
-        _observer: observer,
-        _own: own,
+        observer,
+        own,
     };
     Ok((setting, agent))
 }

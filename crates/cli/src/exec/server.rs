@@ -5,13 +5,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use freehold_client::{Observer, Question};
 use freehold_core::units::FrameCount;
+use serde_json::Value;
 use signal_hook::consts::SIGTERM;
 
 use crate::status::Failure;
 
 /// How long a server may take to begin and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long others than the program may go on after its end.
+const OTHERS_MAY_TAKE: Duration = Duration::from_millis(500);
+/// From one look at what is waited for to the next.
+const LOOK: Duration = Duration::from_millis(1);
 /// What the pool has beyond the reservation: an eighth, and at least 16 MiB.
 const LEAST_ROOM: u32 = 4096;
 
@@ -60,6 +66,15 @@ impl Own {
         &self.socket
     }
 
+    /// Waits a little for the processes that the program has left behind: helpers that end when they see it gone would
+    /// be killed in the middle of that.
+    pub(super) fn let_others_end(&self, observer: &Observer) {
+        let begun = Instant::now();
+        while begun.elapsed() < OTHERS_MAY_TAKE && has_clients(observer) {
+            std::thread::sleep(LOOK);
+        }
+    }
+
     fn wait_until_ready(&mut self) -> Result<(), Failure> {
         let begun = Instant::now();
         while !self.socket.exists() {
@@ -73,10 +88,17 @@ impl Own {
                     "the memory server of this command does not begin to answer".to_owned(),
                 ));
             }
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(LOOK);
         }
         Ok(())
     }
+}
+
+/// Whether any process is managed. A server that does not say manages none any more.
+fn has_clients(observer: &Observer) -> bool {
+    let status = observer.ask(Question::Status, "").unwrap_or_default();
+    let status: Value = serde_json::from_str(&status).unwrap_or_default();
+    status["clients"].as_array().is_some_and(|clients| !clients.is_empty())
 }
 
 impl Drop for Own {
@@ -88,7 +110,7 @@ impl Drop for Own {
                 let _ = self.child.kill();
                 let _ = self.child.wait();
             }
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(LOOK);
         }
         let _ = std::fs::remove_dir_all(&self.folder);
     }
