@@ -4,10 +4,10 @@
 //! by who else is there (law 0), and a holder that is short of frames takes up nothing.
 
 use crate::effect::{Effect, Protection, Resolution};
-use crate::entry::Marks;
+use crate::entry::{Marks, Place};
 use crate::error::FaultError;
 use crate::id::MappingId;
-use crate::index::{HolderIndex, PageNumber};
+use crate::index::{EntryIndex, HolderIndex, PageNumber};
 use crate::limits::{ObjectKind, PageRange, Regime};
 use crate::memory::Memory;
 use crate::object::Object;
@@ -82,8 +82,9 @@ impl Memory {
     }
 
     /// Maps a page for which no fault came, if the mapping's holder has it, active and there: then a `Map` comes out
-    /// whose task waits for nothing. `write`: it is mapped for writing and counts as written. Returns whether it is
-    /// mapped. O(sharers).
+    /// whose task waits for nothing. An inactive page of a reservation with frames to spare counts, and becomes active:
+    /// such are the pages that a program left which ran under the reservation before. `write`: it is mapped for writing
+    /// and counts as written. Returns whether it is mapped. O(sharers).
     ///
     /// # Errors
     /// [`FaultError::Stale`], [`FaultError::OutOfRange`], [`FaultError::Undrained`]; [`FaultError::Frozen`] for a write
@@ -106,14 +107,15 @@ impl Memory {
             return Err(FaultError::Undrained);
         }
         let number = PageNumber(object.first + page.get());
-        let has = |index: crate::index::EntryIndex| {
-            let entry = &self.entries[index];
-            entry.marks.has(Marks::SETTLED) && entry.is_mapped_place()
+        let holder = self.task_holder(found.task);
+        let index = match self.find_entry(holder, number) {
+            Some(index) if self.is_there(index) => index,
+            _ => return Ok(false),
         };
-        if !self.find_entry(self.task_holder(found.task), number).is_some_and(has) {
-            return Ok(false);
-        }
         self.begin(Some(now));
+        if self.entries[index].place == Place::Inactive {
+            self.reference(index);
+        }
         if write {
             self.pages[number].marks.set(PageMarks::DIRTY);
         }
@@ -134,6 +136,12 @@ impl Memory {
         });
         self.end();
         Ok(true)
+    }
+
+    fn is_there(&self, index: EntryIndex) -> bool {
+        let entry = &self.entries[index];
+        let left_behind = entry.place == Place::Inactive && entry.holder != HolderIndex::POOL;
+        entry.marks.has(Marks::SETTLED) && (entry.is_mapped_place() || left_behind && self.has_to_spare(entry.holder))
     }
 
     pub(crate) fn look_up(&self, mapping: MappingId) -> Result<(Mapping, Object), FaultError> {
