@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use freehold_live::{LiveError, run};
+use freehold_live::{LiveError, Server, ServerError, run, run_on_server};
 use freehold_scenario::Scenario;
 
 #[test]
@@ -32,4 +32,30 @@ compute = "1us"
     let text = error.to_string();
     assert!(text.contains("memory.pool is 262144 MiB"), "{text}");
     assert!(text.contains("make the pool smaller"), "{text}");
+}
+
+/// A server's file regions are for reading only: a write would end the process.
+#[test]
+fn writes_to_a_file_are_refused_where_a_trace_makes_them_too() {
+    let folder = std::env::temp_dir().join(format!("freehold-refusals-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the trace");
+    let (trace, nowhere) = (folder.join("accesses.txt"), Server::At(folder.join("nowhere")));
+    std::fs::write(&trace, "0\n1 w\n2\n").expect("the trace is written");
+    let traced = format!("pattern = \"trace\"\nfile = {trace:?}");
+    let plain = "pattern = \"sequential\"\namount = \"16KiB\"\nwrite = true".to_owned();
+    for access in [traced, plain] {
+        let text = format!(
+            "name = \"writes\"\nduration = \"10ms\"\nmemory.pool = \"1MiB\"\n\
+             [[region]]\nname = \"image\"\nkind = \"file\"\nsize = \"16KiB\"\n\
+             [[task]]\nname = \"writer\"\nclass = \"best-effort\"\nperiod = \"10ms\"\n\
+             [[task.access]]\nregion = \"image\"\n{access}\n"
+        );
+        let scenario = Scenario::parse(&text, "writes").unwrap_or_else(|error| panic!("{error}"));
+        let error = run_on_server(&scenario, &nowhere, &AtomicBool::new(false)).expect_err("it writes");
+        assert!(
+            matches!(error, LiveError::Server(ServerError::WritesFile { .. })),
+            "{access}: {error}"
+        );
+    }
+    let _ = std::fs::remove_dir_all(&folder);
 }

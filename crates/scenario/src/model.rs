@@ -384,6 +384,15 @@ pub struct AccessStep {
     pub write: bool,
 }
 
+impl AccessStep {
+    /// Whether any of them writes. O(entries of a trace).
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        let traced = |entries: &[TraceEntry]| entries.iter().any(|entry| entry.write);
+        self.write || matches!(&self.pattern, Pattern::Trace { entries, .. } if traced(entries))
+    }
+}
+
 /// In which order a job touches pages.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {

@@ -471,7 +471,7 @@ fn refuse_restoring(scenario: &Scenario) -> Result<(), LiveError> {
 
 fn refuse_writes_to_files(scenario: &Scenario) -> Result<(), ServerError> {
     for task in &scenario.tasks {
-        for step in task.accesses.iter().filter(|step| step.write) {
+        for step in task.accesses.iter().filter(|step| step.writes()) {
             let region = &scenario.regions[step.region.get()];
             if region.kind == scenario::RegionKind::File {
                 return Err(ServerError::WritesFile {

@@ -213,9 +213,3 @@ impl ComputeSpread {
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 }
-
-/// Whether a step ever writes.
-pub(crate) fn writes(step: &crate::model::AccessStep) -> bool {
-    let traced = |entries: &[crate::model::TraceEntry]| entries.iter().any(|entry| entry.write);
-    step.write || matches!(&step.pattern, crate::model::Pattern::Trace { entries, .. } if traced(entries))
-}

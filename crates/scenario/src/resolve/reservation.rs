@@ -220,9 +220,7 @@ fn copies_not_locked(path: &str, regions: &[Region], reservation: &Reservation, 
     for (position, (region, used)) in (0_u16..).zip(regions.iter().zip(&reservation.regions)) {
         let writes = |task: &Task| {
             let index = RegionIndex::new(position);
-            task.accesses
-                .iter()
-                .any(|step| step.region == index && crate::access::writes(step))
+            task.accesses.iter().any(|step| step.region == index && step.writes())
         };
         if region.copy_of.is_some() && !used.locks.is_empty() && tasks.iter().any(writes) {
             let message = format!(
