@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 mod common;
+#[path = "hostile/requests.rs"]
+mod requests;
 #[path = "common/server.rs"]
 mod server;
 
@@ -12,7 +14,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use freehold_linux::Errno;
-use freehold_protocol::message::{HEADER, LIMIT, Question, Refusal, Regime, Request, ReservationType, Role};
+use freehold_protocol::message::{HEADER, LIMIT, Question, Refusal, Request, ReservationType, Role};
+use requests::requests;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::Shutdown;
 use server::{Peer, Said, Server, bytes};
@@ -20,129 +23,6 @@ use server::{Peer, Said, Server, bytes};
 use common::freehold;
 
 const SMALL: [&str; 2] = ["--pool", "16MiB"];
-
-/// A request of each kind.
-fn requests() -> Vec<Request<'static>> {
-    let mut all = requests_of_everybody();
-    all.extend(requests_of_processes());
-    all.extend(requests_about_pools());
-    all
-}
-
-fn requests_of_everybody() -> Vec<Request<'static>> {
-    let (reservation, task) = (7, 8);
-    let (regime, kind) = (Regime::Conserve, ReservationType::Hard);
-    vec![
-        Request::Hello {
-            role: Role::Observer,
-            agent_thread: 0,
-            name: "x",
-        },
-        Request::Reserve {
-            name: "x",
-            frames: 1 << 30,
-            kind,
-        },
-        Request::Join {
-            ticket_high: 1,
-            ticket_low: 2,
-        },
-        Request::Release { reservation },
-        Request::AddTask {
-            reservation,
-            urgency: 255,
-            name: "x",
-        },
-        Request::RemoveTask { task },
-        Request::OpenFile { regime, path: "x" },
-    ]
-}
-
-fn requests_of_processes() -> Vec<Request<'static>> {
-    let (reservation, task, object, first, pages) = (7, 8, 9, 0, 1);
-    let regime = Regime::Conserve;
-    vec![
-        Request::OpenRegion {
-            name: "x",
-            pages,
-            kind: freehold_protocol::message::RegionKind::Shared,
-            regime,
-        },
-        Request::Map {
-            task,
-            object,
-            address: u64::MAX,
-            first: u32::MAX,
-            pages: u32::MAX,
-            writable: true,
-        },
-        Request::Unmap { mapping: 1 },
-        Request::Lock {
-            reservation,
-            object,
-            first,
-            pages,
-        },
-        Request::Unlock {
-            reservation,
-            object,
-            first,
-            pages,
-        },
-        Request::JobEnd {
-            task,
-            response: u64::MAX,
-            missed: true,
-        },
-        Request::Count { task },
-        Request::Ask {
-            question: Question::Explain,
-            target: "nobody",
-        },
-        Request::Sample { period: 1, process: 1 },
-        Request::Forked { parent: 1 },
-        Request::Keep {
-            address: u64::MAX,
-            length: u64::MAX,
-        },
-        Request::CloseObject { object },
-        Request::CountProcess { process: u32::MAX },
-    ]
-}
-
-fn requests_about_pools() -> Vec<Request<'static>> {
-    vec![
-        Request::OpenPool {
-            name: "x",
-            policy: freehold_protocol::message::PinningPolicy::All,
-            period: 1,
-            budget: 2,
-            swap_budget: true,
-            highest_swap_budget: u64::MAX,
-            capacity: u32::MAX,
-            highest_capacity: u32::MAX,
-            alpha: 0,
-            beta: u32::MAX,
-            gamma: 0,
-            lambda: 0,
-            unpinned: freehold_protocol::message::Unpinned::Text,
-            memory_share: true,
-            steady: true,
-        },
-        Request::ReportJob {
-            pool: 7,
-            missed: true,
-            running: u64::MAX,
-            remaining: 0,
-            swap_ins: u32::MAX,
-            swap_time: u64::MAX,
-            swap_delay: u64::MAX,
-            delay: u64::MAX,
-            memory_delay: u64::MAX,
-            slack: u64::MAX,
-        },
-    ]
-}
 
 /// Small steps of a generator that needs no crate.
 fn next(state: &mut u64) -> u64 {

@@ -160,6 +160,10 @@ impl Connection {
         })
     }
 
+    pub(crate) fn link(&self) -> &Link {
+        &self.inner.link
+    }
+
     /// The server's process id, in its own numbering.
     #[must_use]
     pub fn server(&self) -> u32 {

@@ -40,6 +40,7 @@ mod agent;
 mod connection;
 mod error;
 mod link;
+mod pace;
 mod pool;
 mod region;
 mod reservation;
@@ -51,8 +52,10 @@ pub use connection::{Connection, Observer, Options};
 pub use error::{ConnectError, MapRegionError, RequestError};
 pub use freehold_protocol::channel;
 pub use freehold_protocol::message::{
-    CapacityRule, PinningPolicy, Question, Refusal, Regime, RegionKind, ReservationType, SwapBudgetRule, Unpinned,
+    CapacityRule, PinningPolicy, Question, Refusal, Regime, RegionKind, ReservationType, Standing, SwapBudgetRule,
+    Unpinned,
 };
+pub use pace::Stands;
 pub use pool::{EndedJob, Judgement, PinnedPool, PoolSettings};
 pub use region::{Region, RegionSpec};
 pub use reservation::{Reservation, Ticket};

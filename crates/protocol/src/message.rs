@@ -5,7 +5,8 @@
 //! of its request. Handles (`u32`) are the server's and per connection; 0 is none.
 
 pub use crate::choices::{
-    CapacityRule, PinningPolicy, Question, Refusal, Regime, RegionKind, ReservationType, Role, SwapBudgetRule, Unpinned,
+    CapacityRule, PinningPolicy, Question, Refusal, Regime, RegionKind, ReservationType, Role, Standing,
+    SwapBudgetRule, Unpinned,
 };
 use crate::field::{Field, Malformed, Reader, Writer};
 
@@ -334,6 +335,31 @@ messages! {
             /// From finish to deadline; 0 for a miss.
             slack: u64,
         },
+        /// For runs in lockstep: from now on transfers end, and threads that waited go on, when this connection says
+        /// so, or no longer. Refused by every server but one that was started for such a run.
+        23 SetPace {
+            /// Whether it is this connection that says so.
+            held: bool,
+        },
+        /// How a task's thread stands. Answer: `Stands`.
+        24 Stand {
+            /// The task.
+            task: u32,
+        },
+        /// Lets the thread of a task go on whose fault is over.
+        25 LetGo {
+            /// The task.
+            task: u32,
+        },
+        /// Ends a transfer. Refused with `State` where none such is under way, or not yet. Answer: `Ended`.
+        26 EndTransfer {
+            /// The object.
+            object: u32,
+            /// Its page.
+            page: u32,
+            /// It is evicted, not filled.
+            eviction: bool,
+        },
     }
 }
 
@@ -418,6 +444,18 @@ messages! {
             swap_budget_rule: SwapBudgetRule,
             /// Pages pinned now.
             pinned: u32,
+        },
+        /// How a task's thread stands.
+        10 Stands {
+            /// How.
+            standing: Standing,
+            /// Orders that the client's agent has not carried out.
+            orders: u32,
+        },
+        /// A transfer has ended.
+        11 Ended {
+            /// Orders that the client's agent has not carried out.
+            orders: u32,
         },
     }
 }

@@ -5,7 +5,7 @@ use freehold_protocol::VERSION;
 use freehold_protocol::field::{Malformed, TEXT_LIMIT};
 use freehold_protocol::message::{
     Answer, CapacityRule, HEADER, LIMIT, PinningPolicy, Question, Refusal, Regime, RegionKind, Request,
-    ReservationType, Role, SwapBudgetRule, Unpinned,
+    ReservationType, Role, Standing, SwapBudgetRule, Unpinned,
 };
 use proptest::prelude::*;
 
@@ -14,6 +14,7 @@ fn requests(text: &str, small: u8, word: u32, long: u64, flag: bool) -> Vec<Requ
     let mut all = requests_that_make(text, small, word, long, flag);
     all.extend(requests_that_use(text, small, word, long, flag));
     all.extend(requests_about_pools(text, word, long, flag));
+    all.extend(requests_about_the_pace(word, flag));
     all
 }
 
@@ -52,6 +53,19 @@ fn requests_about_pools(text: &str, word: u32, long: u64, flag: bool) -> Vec<Req
             delay: long / 5,
             memory_delay: long / 7,
             slack: long / 11,
+        },
+    ]
+}
+
+fn requests_about_the_pace(word: u32, flag: bool) -> Vec<Request<'static>> {
+    vec![
+        Request::SetPace { held: flag },
+        Request::Stand { task: word },
+        Request::LetGo { task: word },
+        Request::EndTransfer {
+            object: word,
+            page: !word,
+            eviction: flag,
         },
     ]
 }
@@ -166,6 +180,11 @@ fn answers(text: &str, small: u8, word: u32, long: u64) -> Vec<Answer<'_>> {
     ];
     let why = reasons[usize::from(small) % reasons.len()];
     vec![
+        Answer::Ended { orders: word },
+        Answer::Stands {
+            standing: [Standing::Runs, Standing::Waits, Standing::Answered][usize::from(small) % 3],
+            orders: !word,
+        },
         Answer::Done {},
         Answer::Refused { why, text },
         Answer::Welcome {
@@ -253,7 +272,7 @@ proptest! {
     /// There is one way to write a message: bytes that are read are the bytes that would be written.
     #[test]
     fn bytes_that_are_a_message_are_the_only_way_to_write_it(
-        kind in 0_u16..24, serial: u32, body in proptest::collection::vec(prop_oneof![0_u8..8, any::<u8>()], 0..96),
+        kind in 0_u16..28, serial: u32, body in proptest::collection::vec(prop_oneof![0_u8..8, any::<u8>()], 0..96),
     ) {
         let bytes = packet(VERSION, kind, serial, &body);
         let mut buffer = [0; LIMIT];
@@ -329,13 +348,13 @@ fn the_header_is_checked() {
     assert_eq!(Request::decode(&other), Err(Malformed::Magic));
     let newer = packet(VERSION + 1, 4, 1, &7_u32.to_le_bytes());
     assert_eq!(Request::decode(&newer), Err(Malformed::Version { theirs: VERSION + 1 }));
-    for kind in [0, 23, u16::MAX] {
+    for kind in [0, 27, u16::MAX] {
         assert_eq!(
             Request::decode(&packet(VERSION, kind, 1, &[])),
             Err(Malformed::Kind { kind })
         );
     }
-    for kind in [0, 10, u16::MAX] {
+    for kind in [0, 12, u16::MAX] {
         assert_eq!(
             Answer::decode(&packet(VERSION, kind, 1, &[])),
             Err(Malformed::Kind { kind })

@@ -36,6 +36,8 @@ pub struct Settings {
     pub priority: u32,
     /// CPUs that get a pager thread; all that the process may use if empty.
     pub cpus: Vec<usize>,
+    /// A client may say when transfers end and threads go on: for one run in lockstep, and nobody else.
+    pub paced: bool,
 }
 
 /// Pages of objects under the regime `none` together: 2 GiB, for which the table takes 2 MiB.
@@ -68,6 +70,7 @@ impl Settings {
             },
             priority: 60,
             cpus: Vec::new(),
+            paced: false,
         }
     }
 }

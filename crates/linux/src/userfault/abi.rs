@@ -75,9 +75,13 @@ pub(super) struct WriteProtect {
     pub(super) mode: u64,
 }
 
+/// Of COPY, ZEROPAGE, MOVE, CONTINUE and POISON.
+pub(super) const DONTWAKE: u64 = 1;
 pub(super) const COPY_MODE_WP: u64 = 1 << 1;
 pub(super) const CONTINUE_MODE_WP: u64 = 1 << 1;
 pub(super) const WRITEPROTECT_MODE_WP: u64 = 1;
+/// Only where protection is lifted.
+pub(super) const WRITEPROTECT_MODE_DONTWAKE: u64 = 1 << 1;
 
 /// The structures of this module, which a request may carry.
 ///

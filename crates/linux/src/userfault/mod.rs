@@ -72,6 +72,8 @@ pub struct Userfault {
     fd: OwnedFd,
     features: Features,
     scope: Scope,
+    /// Who resolves a fault does not wake who waits for it.
+    lets_sleep: bool,
 }
 
 impl Userfault {
@@ -86,7 +88,12 @@ impl Userfault {
         }
         let (fd, scope) = open_widest()?;
         handshake(fd.as_fd(), features).map_err(OpenError::System)?;
-        Ok(Self { fd, features, scope })
+        Ok(Self {
+            fd,
+            features,
+            scope,
+            lets_sleep: false,
+        })
     }
 
     /// All the features this kernel offers, known to this crate or not.

@@ -91,7 +91,11 @@ impl Userfault {
     /// # Errors
     /// `NOENT` if the range is not registered for it here; `AGAIN` if the address space kept changing.
     pub fn write_protect(&self, range: AddressRange, protect: bool) -> Result<(), Errno> {
-        let mode = if protect { abi::WRITEPROTECT_MODE_WP } else { 0 };
+        let mode = match (protect, self.lets_sleep) {
+            (true, _) => abi::WRITEPROTECT_MODE_WP,
+            (false, true) => abi::WRITEPROTECT_MODE_DONTWAKE,
+            (false, false) => 0,
+        };
         let mut last = Errno::AGAIN;
         for _ in 0..ATTEMPTS {
             let mut request = abi::WriteProtect {
@@ -106,6 +110,15 @@ impl Userfault {
         Err(last)
     }
 
+    /// From now on threads whose faults are resolved go on only when they are [woken](Self::wake).
+    pub fn let_sleep(&mut self, sleep: bool) {
+        self.lets_sleep = sleep;
+    }
+
+    fn wake_mode(&self) -> u64 {
+        if self.lets_sleep { abi::DONTWAKE } else { 0 }
+    }
+
     /// Wakes threads that wait for a page of `range` (never needed with SIGBUS).
     ///
     /// # Errors
@@ -115,6 +128,7 @@ impl Userfault {
     }
 
     fn over(&self, range: AddressRange, number: u64, mode: u64) -> Result<(), Stopped> {
+        let mode = mode | self.wake_mode();
         repeat(range, |rest| {
             let mut request = abi::RangeOperation {
                 range: rest.into(),
@@ -127,6 +141,7 @@ impl Userfault {
     }
 
     pub(super) fn transfer(&self, to: AddressRange, source: usize, number: u64, mode: u64) -> Result<(), Stopped> {
+        let mode = mode | self.wake_mode();
         repeat(to, |rest| {
             let src = source + (rest.start() - to.start());
             let mut request = abi::Copy {

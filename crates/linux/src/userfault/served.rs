@@ -94,6 +94,7 @@ impl Userfault {
             fd,
             features: claimed,
             scope: Scope::Full,
+            lets_sleep: false,
         })
     }
 

@@ -10,6 +10,7 @@ mod descriptors;
 mod handles;
 mod holdings;
 mod objects;
+mod pace;
 pub(crate) mod pools;
 mod refused;
 mod reply;

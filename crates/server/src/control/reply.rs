@@ -2,7 +2,7 @@
 
 use super::refused::Refused;
 use super::session::Locked;
-use crate::engine::{ClientId, Handover};
+use crate::engine::{ClientId, Handover, Standing};
 use crate::view::JudgedJob;
 use freehold_core::limits::ReservationSpec;
 use freehold_core::view::TaskCounts;
@@ -38,6 +38,10 @@ pub(crate) enum Reply {
     Document { length: u64, descriptor: OwnedFd },
     /// What follows from a job.
     Judged(JudgedJob),
+    /// A transfer has ended.
+    Ended { orders: u32 },
+    /// How a task's thread stands.
+    Stands { standing: Standing, orders: u32 },
     /// Nothing yet.
     Wait(Waiting),
 }
@@ -100,6 +104,8 @@ fn shape(reply: &Reply) -> (Answer<'static>, Vec<BorrowedFd<'_>>) {
         Reply::Counts(counts) => (tally(counts), Vec::new()),
         Reply::Document { length, descriptor } => (Answer::Document { length: *length }, vec![descriptor.as_fd()]),
         Reply::Judged(job) => (super::pools::judged(job), Vec::new()),
+        Reply::Ended { orders } => (Answer::Ended { orders: *orders }, Vec::new()),
+        Reply::Stands { standing, orders } => (super::pace::stands(*standing, *orders), Vec::new()),
         // Whoever waits is not answered yet; the loop never sends this.
         Reply::Wait(_) => (Answer::Done {}, Vec::new()),
     }

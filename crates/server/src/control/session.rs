@@ -128,15 +128,25 @@ impl Session {
         if let Request::OpenPool { .. } | Request::ReportJob { .. } = request {
             return self.pinning(world, request);
         }
+        if let Request::SetPace { .. } | Request::Stand { .. } | Request::LetGo { .. } | Request::EndTransfer { .. } =
+            request
+        {
+            return self.pace(world, request);
+        }
         self.handle_plain(world, request)
     }
 
     /// As [`handle`](Self::handle), for requests without descriptors.
     fn handle_plain(&mut self, world: &World, request: &Request<'_>) -> Result<Reply, Refused> {
         match *request {
-            Request::Hello { .. } | Request::OpenFile { .. } | Request::OpenPool { .. } | Request::ReportJob { .. } => {
-                Err(Refused::new(Refusal::State, "not here"))
-            }
+            Request::Hello { .. }
+            | Request::OpenFile { .. }
+            | Request::OpenPool { .. }
+            | Request::ReportJob { .. }
+            | Request::SetPace { .. }
+            | Request::Stand { .. }
+            | Request::LetGo { .. }
+            | Request::EndTransfer { .. } => Err(Refused::new(Refusal::State, "not here")),
             Request::Reserve { name, frames, kind } => self.reserve(world, name, frames, kind),
             Request::Join {
                 ticket_high,

@@ -140,7 +140,10 @@ impl Engine {
         }
         if installed == Installed::Later {
             self.defer(claim);
-        } else if let Some(client) = self.client_mut(claim.client) {
+            return;
+        }
+        self.hold_back(name.task, claim);
+        if let Some(client) = self.client_mut(claim.client) {
             client
                 .times
                 .record(clock::now().as_nanos().saturating_sub(claim.since.get()));
@@ -177,7 +180,12 @@ impl Engine {
         {
             lane.pending = None;
         }
-        self.again.push_back(pending.claim);
+        if self.pace.is_held() {
+            // The thread itself comes again.
+            self.hold_back(name.task, pending.claim);
+        } else {
+            self.again.push_back(pending.claim);
+        }
     }
 
     /// The page cannot be had: whoever touches it gets SIGBUS, and nobody else notices.

@@ -146,12 +146,12 @@ impl Engine {
         let _ = reason;
     }
 
-    /// The page is about to be copied out, and then dropped: until then nobody may write it.
+    /// The page is about to be copied out, and then dropped: until then nobody may write it. In lockstep nobody may
+    /// read it either: in the simulator it is unmapped.
     fn protect_everywhere(&mut self, page: PageRef) {
-        let Some(object) = self.object(page.object()) else {
-            return;
-        };
-        for &(id, start) in &object.segments {
+        let mut zaps = std::mem::take(&mut self.zaps);
+        let segments = self.object(page.object()).map_or(&[][..], |object| &object.segments);
+        for &(id, start) in segments {
             let Some(client) = self.client(id) else { continue };
             let Some(segment) = client.space.get(&start) else {
                 continue;
@@ -159,6 +159,13 @@ impl Engine {
             let Some(address) = address_in(start, segment.end, segment.first, page) else {
                 continue;
             };
+            if self.pace.is_held() {
+                zaps.push(Zap {
+                    client: id,
+                    segment: start,
+                    address,
+                });
+            }
             if !matches!(segment.kind, SegmentKind::Shared { writable: true, .. }) {
                 continue;
             }
@@ -167,6 +174,7 @@ impl Engine {
                 let _ = userfault.write_protect(range, true);
             }
         }
+        self.zaps = zaps;
     }
 
     fn zap_for(&mut self, page: PageRef, holder: Holder) {

@@ -28,6 +28,7 @@ mod near;
 mod objects;
 mod orphans;
 mod outbox;
+mod pace;
 mod picture;
 mod pinned;
 mod private;
@@ -51,6 +52,7 @@ pub use keys::{
     TaskKey,
 };
 pub(crate) use kits::Kit;
+pub(crate) use pace::Standing;
 pub use picture::Picture;
 pub(crate) use turns::Turn;
 
@@ -73,6 +75,7 @@ use freehold_store::{
 };
 use idle_files::IdleFiles;
 use keep::HeldThread;
+use pace::Pace;
 use pinned::PinnedRows;
 use readers::Readers;
 use rows::{Claim, Client, Identity, LaneName, Object, Reservation, Task};
@@ -213,6 +216,7 @@ pub struct Engine {
     watch_at: Option<u64>,
     /// Somebody waits for frames to be admitted.
     gathering: bool,
+    pace: Pace,
     /// Children that are being given their pages.
     heirs: Heirs,
     notices: Vec<String>,
@@ -225,8 +229,7 @@ impl Engine {
     /// # Errors
     /// See [`EngineError`].
     pub fn new(settings: &Settings) -> Result<Self, EngineError> {
-        let cpus = cpus(settings);
-        let pages = settings.pages.get();
+        let (cpus, pages) = (cpus(settings), settings.pages.get());
         let ends = Arc::new(Ends::new(cpus.len(), pages).map_err(EngineError::system("a bell could not be made"))?);
         let engine = Self {
             core: limits(settings).seal()?,
@@ -278,6 +281,7 @@ impl Engine {
             unresponsive: settings.unresponsive,
             watch_at: None,
             gathering: false,
+            pace: Pace::new(settings.paced),
             heirs: Heirs::default(),
             notices: Vec::new(),
             tally: Tally::default(),
@@ -313,6 +317,7 @@ impl Engine {
             }
         }
         self.send_zaps();
+        self.wake_those_that_go();
         self.tell_reserve();
         if std::mem::take(&mut self.submitted) {
             self.store.flush();

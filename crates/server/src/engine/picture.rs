@@ -320,6 +320,9 @@ impl Engine {
                 sampled_average,
             }
         };
+        let resident = self.core.resident(object.id).map_or(0, |count| count.get());
+        // What is being written is still in its frame.
+        let resident = resident.saturating_add(self.transfers.leaving(object.id));
         ObjectView {
             id: object.id,
             name: object.name.clone(),
@@ -328,7 +331,7 @@ impl Engine {
             regime: object.regime,
             uid: object.uid,
             pages: object.pages,
-            resident: self.core.resident(object.id).map_or(0, |count| count.get()),
+            resident,
             mappers,
             shares: owned.into_iter().map(share).collect(),
             changed,

@@ -193,7 +193,7 @@ impl Queue {
 }
 
 /// Reads one page; what lies past the file's end is zeros.
-fn read_page(file: &OwnedFd, offset: u64, loan: &mut PageLoan) -> Result<(), Errno> {
+pub(super) fn read_page(file: &OwnedFd, offset: u64, loan: &mut PageLoan) -> Result<(), Errno> {
     let bytes = loan.bytes_mut();
     let mut done = 0;
     while done < bytes.len() {

@@ -33,7 +33,7 @@ pub(super) struct Waiting {
 
 impl Engine {
     /// A page of the server's own, for a transfer.
-    fn loan(&mut self) -> PageLoan {
+    pub(super) fn loan(&mut self) -> PageLoan {
         self.loans.pop().unwrap_or_else(PageLoan::allocated)
     }
 
@@ -62,6 +62,9 @@ impl Engine {
                 ..
             }) => {
                 let (file, size) = (Arc::clone(file), identity.size);
+                if self.pace.is_held() {
+                    return self.pace.hold_read(page, file);
+                }
                 self.read_file(page, file, size, urgency);
             }
             Some(Content::File { file: None, .. }) => self.end(page, Request::Fill, End::Failed),
@@ -169,6 +172,9 @@ impl Engine {
     }
 
     pub(super) fn wait_until(&mut self, due: Instant, record: u32) {
+        if self.pace.is_held() {
+            return;
+        }
         self.transfers.expect(record, due.get());
         if due <= self.now {
             self.ready.push_back(record);
@@ -190,7 +196,11 @@ impl Engine {
     /// Collects what has ended for this pager thread.
     pub(super) fn collect(&mut self) {
         while let Some(record) = self.ends.take_record(self.pager) {
-            self.ready.push_back(record);
+            if self.pace.is_held() {
+                self.pace.hold_end(record);
+            } else {
+                self.ready.push_back(record);
+            }
         }
         while let Some(end) = self.ends.take_file(self.pager) {
             self.file_ended(end);
@@ -251,7 +261,7 @@ impl Engine {
     }
 
     /// Puts content that was read where it belongs.
-    fn place(&mut self, page: PageRef, loan: &PageLoan) -> bool {
+    pub(super) fn place(&mut self, page: PageRef, loan: &PageLoan) -> bool {
         if self.is_private(page) {
             return self.place_private(page, loan.bytes());
         }

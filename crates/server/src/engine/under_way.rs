@@ -55,6 +55,22 @@ impl Transfers {
         Some(what)
     }
 
+    /// What the transfer of a record is for.
+    pub(super) fn what(&self, record: u32) -> Option<Transfer> {
+        self.rows.get(&record).map(|row| row.what)
+    }
+
+    /// Pages of an object that are being written: they are in frames until that has ended. O(transfers).
+    pub(super) fn leaving(&self, object: ObjectId) -> u32 {
+        let of = |row: &&Row| matches!(row.what, Transfer::Evict { page, .. } if page.object() == object);
+        u32::try_from(self.rows.values().filter(of).count()).unwrap_or(u32::MAX)
+    }
+
+    /// The records of all.
+    pub(super) fn records(&self) -> impl Iterator<Item = u32> {
+        self.rows.keys().copied()
+    }
+
     /// A transfer is expected to end then, and not when it was expected before.
     pub(super) fn expect(&mut self, record: u32, due: u64) {
         if let Some(row) = self.rows.get_mut(&record) {

@@ -1,0 +1,141 @@
+//! A request of each kind, all of them claims that nothing bears out.
+
+use freehold_protocol::message::{Question, Regime, Request, ReservationType, Role};
+
+/// A request of each kind.
+pub(crate) fn requests() -> Vec<Request<'static>> {
+    let mut all = requests_of_everybody();
+    all.extend(requests_of_processes());
+    all.extend(requests_about_pools());
+    all.extend(requests_about_the_pace());
+    all
+}
+
+fn requests_of_everybody() -> Vec<Request<'static>> {
+    let (reservation, task) = (7, 8);
+    let (regime, kind) = (Regime::Conserve, ReservationType::Hard);
+    vec![
+        Request::Hello {
+            role: Role::Observer,
+            agent_thread: 0,
+            name: "x",
+        },
+        Request::Reserve {
+            name: "x",
+            frames: 1 << 30,
+            kind,
+        },
+        Request::Join {
+            ticket_high: 1,
+            ticket_low: 2,
+        },
+        Request::Release { reservation },
+        Request::AddTask {
+            reservation,
+            urgency: 255,
+            name: "x",
+        },
+        Request::RemoveTask { task },
+        Request::OpenFile { regime, path: "x" },
+    ]
+}
+
+fn requests_of_processes() -> Vec<Request<'static>> {
+    let (reservation, task, object, first, pages) = (7, 8, 9, 0, 1);
+    let regime = Regime::Conserve;
+    vec![
+        Request::OpenRegion {
+            name: "x",
+            pages,
+            kind: freehold_protocol::message::RegionKind::Shared,
+            regime,
+        },
+        Request::Map {
+            task,
+            object,
+            address: u64::MAX,
+            first: u32::MAX,
+            pages: u32::MAX,
+            writable: true,
+        },
+        Request::Unmap { mapping: 1 },
+        Request::Lock {
+            reservation,
+            object,
+            first,
+            pages,
+        },
+        Request::Unlock {
+            reservation,
+            object,
+            first,
+            pages,
+        },
+        Request::JobEnd {
+            task,
+            response: u64::MAX,
+            missed: true,
+        },
+        Request::Count { task },
+        Request::Ask {
+            question: Question::Explain,
+            target: "nobody",
+        },
+        Request::Sample { period: 1, process: 1 },
+        Request::Forked { parent: 1 },
+        Request::Keep {
+            address: u64::MAX,
+            length: u64::MAX,
+        },
+        Request::CloseObject { object },
+        Request::CountProcess { process: u32::MAX },
+    ]
+}
+
+/// No server takes them that was not started for a run in lockstep.
+fn requests_about_the_pace() -> Vec<Request<'static>> {
+    vec![
+        Request::SetPace { held: true },
+        Request::Stand { task: 7 },
+        Request::LetGo { task: 7 },
+        Request::EndTransfer {
+            object: 7,
+            page: u32::MAX,
+            eviction: true,
+        },
+    ]
+}
+
+fn requests_about_pools() -> Vec<Request<'static>> {
+    vec![
+        Request::OpenPool {
+            name: "x",
+            policy: freehold_protocol::message::PinningPolicy::All,
+            period: 1,
+            budget: 2,
+            swap_budget: true,
+            highest_swap_budget: u64::MAX,
+            capacity: u32::MAX,
+            highest_capacity: u32::MAX,
+            alpha: 0,
+            beta: u32::MAX,
+            gamma: 0,
+            lambda: 0,
+            unpinned: freehold_protocol::message::Unpinned::Text,
+            memory_share: true,
+            steady: true,
+        },
+        Request::ReportJob {
+            pool: 7,
+            missed: true,
+            running: u64::MAX,
+            remaining: 0,
+            swap_ins: u32::MAX,
+            swap_time: u64::MAX,
+            swap_delay: u64::MAX,
+            delay: u64::MAX,
+            memory_delay: u64::MAX,
+            slack: u64::MAX,
+        },
+    ]
+}
