@@ -236,8 +236,8 @@ fn refuse_combinations(arguments: &EngineArguments) -> Result<(), Failure> {
         "--lockstep is for --engine live: the simulator is what it follows"
     } else if served && arguments.engine == Engine::Sim {
         "--placement server is for --engine live: the simulator has no processes"
-    } else if served && arguments.lockstep {
-        "--lockstep is for --placement embedded: a server ends transfers by its own clock"
+    } else if arguments.socket.is_some() && arguments.lockstep {
+        "--lockstep starts a server of its own: only that lets the run set its pace"
     } else if arguments.socket.is_some() && !served {
         "--socket is for --placement server"
     } else {
@@ -290,7 +290,9 @@ fn live(
         outcome.said = said(scenario);
         return Ok(outcome);
     }
-    let outcome = if arguments.placement == Placement::Server {
+    let outcome = if arguments.placement == Placement::Server && arguments.lockstep {
+        freehold_live::run_in_lockstep_on_server(scenario, &launch(scenario, true)?, stop)
+    } else if arguments.placement == Placement::Server {
         freehold_live::run_on_server(scenario, &server(scenario, arguments)?, stop)
     } else if arguments.lockstep {
         freehold_live::run_in_lockstep(scenario, stop)
@@ -316,12 +318,16 @@ fn server(scenario: &Scenario, arguments: &EngineArguments) -> Result<Server, Fa
     if let Some(socket) = &arguments.socket {
         return Ok(Server::At(socket.clone()));
     }
+    launch(scenario, false).map(Server::Own)
+}
+
+/// How a server of the run's own is started, which lets the run set its pace or does not.
+fn launch(scenario: &Scenario, paced: bool) -> Result<Launch, Failure> {
     let program = std::env::current_exe();
     let program = program.map_err(|error| Failure::Run(format!("this program's own file is not known: {error}")))?;
-    Ok(Server::Own(Launch {
-        program,
-        arguments: serve_run::arguments(scenario),
-    }))
+    let mut arguments = serve_run::arguments(scenario);
+    arguments.extend(paced.then(|| "--paced".into()));
+    Ok(Launch { program, arguments })
 }
 
 /// What the scenario asks for and cannot have is the input's fault; what the machine lacks is the run's.

@@ -52,6 +52,9 @@ pub(crate) struct Arguments {
     /// Of `file`: its directory
     #[arg(long)]
     directory: PathBuf,
+    /// The run sets its pace
+    #[arg(long)]
+    paced: bool,
     /// Where to listen
     socket: PathBuf,
 }
@@ -113,9 +116,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     log::start(Format::Text, log::Level::ERROR).map_err(|error| Failure::Run(format!("cannot log: {error}")))?;
     let settings = settings(arguments)?;
     let own = rustix::process::geteuid().as_raw();
+    let defaults = Limits::default();
     let limits = Limits {
         user_pages: u64::from(settings.pages.get()),
-        ..Limits::default()
+        // Who sets the pace asks at every step.
+        requests_per_second: if arguments.paced {
+            u32::MAX
+        } else {
+            defaults.requests_per_second
+        },
+        requests_at_once: if arguments.paced {
+            u32::MAX
+        } else {
+            defaults.requests_at_once
+        },
+        ..defaults
     };
     let options = Options {
         settings,
@@ -144,6 +159,7 @@ fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
     settings.compared_pages = PageCount::new(arguments.compared_pages);
     settings.shared_locks = PageCount::new(arguments.shared_locks);
     settings.priority = arguments.priority;
+    settings.paced = arguments.paced;
     settings.store = match arguments.store.as_str() {
         "memory" => Backing::Memory {
             latency: Duration::from_nanos(arguments.latency),

@@ -38,7 +38,15 @@ fn what_this_version_lacks_is_refused_by_name() {
         (&["--lockstep"], "--lockstep"),
         (&["--socket", "nowhere"], "--socket"),
         (
-            &["--engine", "live", "--placement", "server", "--lockstep"],
+            &[
+                "--engine",
+                "live",
+                "--placement",
+                "server",
+                "--lockstep",
+                "--socket",
+                "x",
+            ],
             "--lockstep",
         ),
         (

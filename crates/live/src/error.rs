@@ -160,6 +160,17 @@ pub enum LiveError {
     /// The memory server, or the way to it.
     #[error(transparent)]
     Server(#[from] ServerError),
+    /// Failures of a store, in lockstep with a server.
+    #[error(
+        "[faults] cannot be followed by a server, whose store fails only if it really does: take --placement embedded"
+    )]
+    Faults,
+    /// Accesses that end with an error, in lockstep with a server.
+    #[error(
+        "task {0}: accesses of it end with an error, which with a server ends the whole run: give it frames, or take \
+         --placement embedded"
+    )]
+    Errors(String),
     /// Live and simulator went different ways.
     #[error("lockstep lost at step {step}: {what}")]
     Diverged {
@@ -175,7 +186,7 @@ impl LiveError {
     #[must_use]
     pub fn is_of_the_scenario(&self) -> bool {
         match self {
-            Self::Restore(_) | Self::Wait(_) => true,
+            Self::Restore(_) | Self::Wait(_) | Self::Faults | Self::Errors(_) => true,
             Self::Pool { .. } | Self::Budget { .. } => true,
             Self::CopyOnWrite(_) | Self::Cpus { .. } | Self::Memory { .. } | Self::Decision(_) => true,
             Self::Task { .. } | Self::Lock { .. } => true,

@@ -38,6 +38,6 @@ mod worker;
 
 pub use available::{MemoryLimit, memory_available};
 pub use error::LiveError;
-pub use lockstep::run_in_lockstep;
+pub use lockstep::{run_in_lockstep, run_in_lockstep_on_server};
 pub use run::{Options, Outcome, profile, run, run_with};
 pub use served::{Launch, OwnServer, Server, ServerError, run_on_server};

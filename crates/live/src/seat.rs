@@ -47,6 +47,14 @@ impl<'a> Seat<'a> {
 }
 
 impl Taken<'_> {
+    /// A job is over that nobody has timed.
+    pub(crate) fn end_job(&self) {
+        match self {
+            Self::Embedded(bound, _) => bound.job_end(),
+            Self::Served(task) => task.task.job_end(std::time::Duration::ZERO, false),
+        }
+    }
+
     /// What the thread touches.
     pub(crate) fn pages(&self) -> Pages<'_> {
         match self {

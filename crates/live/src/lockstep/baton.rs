@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use freehold_core::id::TaskId;
+use freehold_linux::clock::MonotonicTime;
 use freehold_linux::{clock, futex};
 use freehold_pager::Watch;
 
@@ -58,7 +59,11 @@ impl Batons {
 
     /// Waits until the thread's state is one of `wanted`; `None` where it does not come to that.
     pub(crate) fn wait_for(&self, slot: usize, wanted: &[u32]) -> Option<u32> {
-        let until = clock::now().saturating_add(PATIENCE);
+        self.wait_until(slot, wanted, clock::now().saturating_add(PATIENCE))
+    }
+
+    /// The same, until then at most.
+    pub(crate) fn wait_until(&self, slot: usize, wanted: &[u32], until: MonotonicTime) -> Option<u32> {
         loop {
             let state = self.state(slot);
             if wanted.contains(&state) {

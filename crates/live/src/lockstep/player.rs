@@ -7,9 +7,9 @@ use freehold_rt::stop::StopFlag;
 use freehold_scenario::Scenario;
 
 use super::baton::{ANSWERED, BLOCKED, Batons, IDLE, RUNNING};
+use super::stage::Stage;
 use crate::error::LiveError;
-use crate::machine::LiveTask;
-use crate::seat::Pages;
+use crate::seat::Seat;
 use crate::worker::{Harvest, Worker};
 
 /// What the coordinator has a thread do.
@@ -31,32 +31,28 @@ pub(crate) enum Command {
 pub(crate) struct Player<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) position: usize,
-    pub(crate) task: &'a LiveTask,
+    pub(crate) slot: usize,
+    pub(crate) seat: Seat<'a>,
     pub(crate) batons: &'a Batons,
 }
 
 impl Player<'_> {
     /// Carries out commands until told to finish.
     pub(crate) fn main(&self, commands: &Receiver<Command>) -> Result<Harvest, LiveError> {
-        let slot = self.task.handle.id().index();
+        let slot = self.slot;
         let refused = |reason| LiveError::Enter {
             name: self.scenario.tasks[self.position].name.clone(),
             reason,
         };
-        let bound = self.task.handle.enter().map_err(refused);
-        let bound = match bound {
-            Ok(bound) => bound,
+        let taken = match self.seat.take().map_err(refused) {
+            Ok(taken) => taken,
             Err(error) => {
                 self.batons.set(slot, IDLE);
                 return Err(error);
             }
         };
         let stop = StopFlag::new();
-        let pages = Pages::Embedded {
-            bound: &bound,
-            regions: &self.task.regions,
-        };
-        let mut worker = Worker::new(self.scenario, self.position, pages, &stop);
+        let mut worker = Worker::new(self.scenario, self.position, taken.pages(), &stop);
         while let Ok(command) = commands.recv() {
             match command {
                 Command::StartJob => worker.begin_job(),
@@ -65,7 +61,7 @@ impl Player<'_> {
                 }),
                 Command::EndJob => {
                     worker.end_job();
-                    bound.job_end();
+                    taken.end_job();
                 }
                 // Only who is there for it does.
                 Command::Restore => {}
@@ -99,7 +95,7 @@ pub(crate) fn restore(restorer: &TaskHandle, batons: &Batons, commands: &Receive
 pub(crate) struct Reins<'a> {
     pub(crate) slot: usize,
     pub(crate) commands: Sender<Command>,
-    pub(crate) batons: &'a Batons,
+    batons: &'a Batons,
     /// An access has begun and is not known to have ended.
     pub(crate) pending: bool,
 }
@@ -122,9 +118,9 @@ impl<'a> Reins<'a> {
     }
 
     /// Gives a command and waits until it is carried out.
-    pub(crate) fn carry_out(&self, command: Command) -> Result<(), String> {
+    pub(super) fn carry_out(&self, stage: &dyn Stage, command: Command) -> Result<(), String> {
         self.command(command);
-        match self.batons.wait_for(self.slot, &[IDLE, BLOCKED]) {
+        match stage.wait_for(self.slot, &[IDLE, BLOCKED]) {
             Some(IDLE) => Ok(()),
             Some(_) => Err(format!("{command:?} waits for a page, in the simulator it did not")),
             None => Err(format!("{command:?} does not end")),
@@ -132,11 +128,12 @@ impl<'a> Reins<'a> {
     }
 
     /// Lets a thread whose fault was answered go on; whether the answer was an error.
-    pub(crate) fn let_go(&self) -> Result<bool, String> {
-        let answered = self.batons.wait_for(self.slot, &[ANSWERED]);
+    pub(super) fn let_go(&self, stage: &dyn Stage) -> Result<bool, String> {
+        let answered = stage.wait_for(self.slot, &[ANSWERED]);
         answered.ok_or_else(|| format!("its fault is not answered (state {})", self.batons.state(self.slot)))?;
         let failed = self.batons.has_failed(self.slot);
         self.batons.set(self.slot, RUNNING);
+        stage.let_go(self.slot)?;
         Ok(failed)
     }
 }

@@ -16,8 +16,9 @@ use freehold_pager::{Pace, TaskHandle};
 use freehold_scenario::results::Laws;
 use freehold_scenario::{self as scenario, ReservationIndex, Scenario, Sharing, plan};
 
-use super::pool::ServedPool;
+use super::pool::{self, ServedPool};
 use super::process::{self, OwnServer};
+use super::refused;
 use super::status::{Status, Store};
 use super::{Server, ServerError};
 use crate::collect::{self, Counts};
@@ -61,6 +62,7 @@ pub(crate) struct ServedMachine {
     connection: Connection,
     /// Where others connect.
     socket: PathBuf,
+    pace: Pace,
     before: Store,
     _files: Option<Files>,
     process: Option<OwnServer>,
@@ -78,12 +80,14 @@ impl Drop for Files {
 
 impl ServedMachine {
     /// Sets up in the order that [`plan`] lays down.
-    pub(crate) fn new(scenario: &Scenario, server: &Server) -> Result<Self, LiveError> {
+    pub(crate) fn new(scenario: &Scenario, server: &Server, pace: Pace) -> Result<Self, LiveError> {
         crate::machine::check_supported(scenario)?;
-        crate::machine::check_budgets(scenario)?;
-        refuse_restoring(scenario)?;
-        crate::machine::check_wait(scenario)?;
-        refuse_writes_to_files(scenario)?;
+        refused::restoring(scenario)?;
+        if pace == Pace::Clock {
+            crate::machine::check_budgets(scenario)?;
+            crate::machine::check_wait(scenario)?;
+        }
+        refused::writes_to_files(scenario)?;
         let (process, files, connection) = match server {
             Server::Own(launch) => {
                 crate::machine::check_memory(scenario)?;
@@ -111,6 +115,7 @@ impl ServedMachine {
             reservation_names: Vec::new(),
             connection,
             socket,
+            pace,
             before,
             _files: files,
             process,
@@ -118,6 +123,21 @@ impl ServedMachine {
         machine.set_up(scenario)?;
         machine.before = status(&machine.connection)?.store;
         Ok(machine)
+    }
+
+    /// In the scenario's order.
+    pub(crate) fn tasks(&self) -> &[ServedTask] {
+        &self.tasks
+    }
+
+    /// In the scenario's order.
+    pub(crate) fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// This process sets the server's pace from now on, or no longer.
+    pub(crate) fn set_pace(&self, held: bool) -> Result<(), ServerError> {
+        self.connection.set_pace(held).map_err(asked("the server's pace"))
     }
 
     fn set_up(&mut self, scenario: &Scenario) -> Result<(), LiveError> {
@@ -261,11 +281,14 @@ impl ServedMachine {
     /// The pinned page pool of a task that has one. Its reports go through a connection of their own.
     fn open_pool(&self, scenario: &Scenario, position: usize) -> Result<Option<ServedPool>, LiveError> {
         let task = &scenario.tasks[position];
-        let Some(settings) = pool_settings(task, Pace::Clock) else {
+        let Some(mut settings) = pool_settings(task, self.pace) else {
             return Ok(None);
         };
+        if self.pace == Pace::Clock {
+            settings.highest_capacity = pool::even_share(scenario);
+        }
         let observer = Observer::connect(&process::options(&self.socket)).map_err(ServerError::Connect)?;
-        let opened = ServedPool::open(&observer, &self.name(&task.name), scenario, &settings);
+        let opened = ServedPool::open(&observer, &self.name(&task.name), &settings);
         Ok(Some(opened.map_err(asked(&format!("task {}", task.name)))?))
     }
 
@@ -459,27 +482,4 @@ fn task_counts(counts: &ClientCounts) -> TaskCounts {
         waited: units::Duration::new(nanos),
         ..TaskCounts::default()
     }
-}
-
-/// Pages brought back are a task's of the same pool, which clients have no way to make.
-fn refuse_restoring(scenario: &Scenario) -> Result<(), LiveError> {
-    match plan::restorers(scenario).next() {
-        Some(position) => Err(LiveError::Restore(scenario.tasks[position].name.clone())),
-        None => Ok(()),
-    }
-}
-
-fn refuse_writes_to_files(scenario: &Scenario) -> Result<(), ServerError> {
-    for task in &scenario.tasks {
-        for step in task.accesses.iter().filter(|step| step.writes()) {
-            let region = &scenario.regions[step.region.get()];
-            if region.kind == scenario::RegionKind::File {
-                return Err(ServerError::WritesFile {
-                    task: task.name.clone(),
-                    region: region.name.clone(),
-                });
-            }
-        }
-    }
-    Ok(())
 }

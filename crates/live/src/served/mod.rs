@@ -7,21 +7,22 @@
 mod machine;
 mod pool;
 mod process;
+mod refused;
 mod status;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use freehold_client::{ConnectError, MapRegionError, Refusal, RequestError};
+use freehold_pager::Pace;
 use freehold_rt::stop::StopFlag;
 use freehold_scenario::Scenario;
 use freehold_scenario::results::{Placement, RunResult};
 
 pub use process::{Launch, OwnServer};
 
-pub(crate) use machine::ServedTask;
+pub(crate) use machine::{ServedMachine, ServedTask};
 
-use self::machine::ServedMachine;
 use crate::collect::{self, Remainder};
 use crate::error::LiveError;
 use crate::lead;
@@ -139,7 +140,7 @@ pub fn run_on_server(scenario: &Scenario, server: &Server, stop: &AtomicBool) ->
 
 fn run_decided(scenario: &Scenario, server: &Server, stop: &AtomicBool) -> Result<Outcome, LiveError> {
     let cpus = choose_cpus(scenario)?;
-    let machine = ServedMachine::new(scenario, server)?;
+    let machine = ServedMachine::new(scenario, server, Pace::Clock)?;
     let flag = StopFlag::new();
     let watch = Watch {
         scenario,

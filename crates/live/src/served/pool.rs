@@ -22,20 +22,9 @@ pub(crate) struct ServedPool {
 }
 
 impl ServedPool {
-    /// With an even share of what no reservation has as the most that it may pin: a server wants to know it, and what
-    /// is one pool's can be no other's.
-    pub(super) fn open(
-        observer: &Observer,
-        name: &str,
-        scenario: &Scenario,
-        settings: &PinningSettings,
-    ) -> Result<Self, RequestError> {
-        let reserved: u64 = (scenario.reservations.iter())
-            .map(|reservation| u64::from(reservation.capacity.get()))
-            .sum();
-        let left = u64::from(scenario.pool.get()).saturating_sub(reserved);
-        let pools = scenario.tasks.iter().filter(|task| task.pinning.pins()).count() as u64;
-        let highest = u32::try_from(left / pools.max(1)).unwrap_or(u32::MAX).max(1);
+    /// With this as the most that it may pin at any time.
+    pub(super) fn open(observer: &Observer, name: &str, settings: &PinningSettings) -> Result<Self, RequestError> {
+        let highest = settings.highest_capacity.get();
         let settings = PoolSettings {
             policy: match settings.policy {
                 PinningPolicy::All => ClientPolicy::All,
@@ -100,6 +89,17 @@ impl ServedPool {
             budget: changes.then(|| self.budget.saturating_add(judgement.swap_budget)),
         })
     }
+}
+
+/// An even share of what no reservation has: a server wants to know what a pool may pin at most, and what is one pool's
+/// can be no other's.
+pub(super) fn even_share(scenario: &Scenario) -> PageCount {
+    let reserved: u64 = (scenario.reservations.iter())
+        .map(|reservation| u64::from(reservation.capacity.get()))
+        .sum();
+    let left = u64::from(scenario.pool.get()).saturating_sub(reserved);
+    let pools = scenario.tasks.iter().filter(|task| task.pinning.pins()).count() as u64;
+    PageCount::new(u32::try_from(left / pools.max(1)).unwrap_or(u32::MAX).max(1))
 }
 
 fn span(span: units::Duration) -> Duration {

@@ -1,0 +1,160 @@
+//! Walking through the simulator's schedule.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use freehold_scenario::TaskIndex;
+use freehold_sim::Step;
+
+use super::baton::{BLOCKED, Batons, IDLE};
+use super::player::{Command, Reins};
+use super::stage::Stage;
+use crate::collect::Counts;
+use crate::error::LiveError;
+
+/// Walks through the schedule.
+pub(super) struct Conductor<'a> {
+    pub(super) stage: &'a dyn Stage,
+    pub(super) reins: Vec<Reins<'a>>,
+    /// Of those who bring pages back, and for whom.
+    pub(super) restorers: Vec<(usize, Reins<'a>)>,
+    pub(super) counts: Option<Counts>,
+}
+
+impl Conductor<'_> {
+    /// Takes all steps; whether it was stopped on the way.
+    pub(super) fn follow(&mut self, steps: &[Step], stop: &AtomicBool) -> Result<bool, LiveError> {
+        for (number, step) in steps.iter().enumerate() {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(true);
+            }
+            let diverged = |what| LiveError::Diverged {
+                step: number,
+                what: format!("{step:?}: {what}"),
+            };
+            match *step {
+                Step::JobStart { task } => self
+                    .end_failed_access(task)
+                    .and_then(|()| self.tell(task, Command::StartJob)),
+                Step::Run { task, accesses } => self.run(task, accesses),
+                Step::Begin { task } => self.begin(task),
+                Step::JobEnd { task } => self
+                    .end_failed_access(task)
+                    .and_then(|()| self.tell(task, Command::EndJob))
+                    .and_then(|()| self.stage.await_orders()),
+                Step::Complete {
+                    region,
+                    page,
+                    request,
+                    failed,
+                } => self.stage.end_transfer(region, page, request, failed),
+                Step::Report { task, report } => self
+                    .stage
+                    .report(task, &report)
+                    .and_then(|()| self.stage.await_orders()),
+                Step::Restore { task } => self.restore(task),
+                Step::Snapshot => {
+                    self.counts = Some(self.stage.counts()?);
+                    Ok(())
+                }
+            }
+            .map_err(diverged)?;
+        }
+        Ok(false)
+    }
+
+    fn tell(&mut self, task: TaskIndex, command: Command) -> Result<(), String> {
+        self.reins[task.get()].carry_out(self.stage, command)
+    }
+
+    /// Who restores for the task brings a page back, now or with a completion.
+    fn restore(&mut self, task: TaskIndex) -> Result<(), String> {
+        let mut restorers = self.restorers.iter();
+        let found = restorers.find(|(owner, _)| *owner == task.get());
+        let (_, reins) = found.ok_or("nobody restores for the task")?;
+        if self.stage.wait_for(reins.slot, &[IDLE]).is_none() {
+            return Err("the restorer's fault before does not end".to_owned());
+        }
+        reins.command(Command::Restore);
+        let ended = self.stage.wait_for(reins.slot, &[IDLE, BLOCKED]);
+        ended
+            .map(|_| ())
+            .ok_or_else(|| "the restorer's fault neither ends nor waits".to_owned())
+    }
+
+    /// The task's next accesses, none of which waits. One that waited before is the first of them.
+    fn run(&mut self, task: TaskIndex, accesses: u64) -> Result<(), String> {
+        let resumed = self.end_pending_access(task)?;
+        let left = accesses - u64::from(resumed.min(1)).min(accesses);
+        if left == 0 {
+            Ok(())
+        } else {
+            self.tell(task, Command::Run(left))
+        }
+    }
+
+    /// Lets an access whose fault was answered end. 1 if it was made, or refused only now; 0 if there was none, or its
+    /// answer was an error.
+    fn end_pending_access(&mut self, task: TaskIndex) -> Result<u32, String> {
+        let (stage, reins) = (self.stage, &mut self.reins[task.get()]);
+        if !reins.pending {
+            return Ok(0);
+        }
+        let failed = reins.let_go(stage)?;
+        match stage.wait_for(reins.slot, &[IDLE, BLOCKED]) {
+            Some(IDLE) => {
+                reins.pending = false;
+                Ok(u32::from(!failed))
+            }
+            Some(_) => Err("it faults again and waits, in the simulator it did not".to_owned()),
+            None => Err("its access does not end".to_owned()),
+        }
+    }
+
+    /// Before a job ends, an access that was answered with an error is over.
+    fn end_failed_access(&mut self, task: TaskIndex) -> Result<(), String> {
+        match self.end_pending_access(task)? {
+            0 => Ok(()),
+            _ => Err("an access is made that the simulator did not make".to_owned()),
+        }
+    }
+
+    /// The task's next access, or the one that was answered, faults and waits.
+    fn begin(&mut self, task: TaskIndex) -> Result<(), String> {
+        let (stage, reins) = (self.stage, &mut self.reins[task.get()]);
+        if reins.pending {
+            let failed = reins.let_go(stage)?;
+            match stage.wait_for(reins.slot, &[IDLE, BLOCKED]) {
+                Some(BLOCKED) => return Ok(()),
+                Some(_) if failed => reins.pending = false,
+                Some(_) => return Err("an access is made that the simulator did not make".to_owned()),
+                None => return Err("its access does not end".to_owned()),
+            }
+        }
+        reins.command(Command::Run(1));
+        reins.pending = true;
+        match stage.wait_for(reins.slot, &[IDLE, BLOCKED]) {
+            Some(BLOCKED) => Ok(()),
+            Some(_) => Err("its access does not wait, in the simulator it did".to_owned()),
+            None => Err("its access does not end".to_owned()),
+        }
+    }
+
+    /// The schedule is over, or lost: ends what is under way until every thread is idle, and sends them home.
+    pub(super) fn send_home(&mut self, batons: &Batons) {
+        batons.release();
+        self.stage.release();
+        let restorers = self.restorers.iter().map(|(_, reins)| reins);
+        let all: Vec<_> = self.reins.iter().chain(restorers).collect();
+        for _ in 0..10_000 {
+            self.stage.end_all_transfers();
+            if all.iter().all(|reins| batons.state(reins.slot) == IDLE) {
+                break;
+            }
+            thread::yield_now();
+        }
+        for reins in all {
+            let _ = reins.commands.send(Command::Finish);
+        }
+    }
+}
