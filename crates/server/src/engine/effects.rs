@@ -1,7 +1,7 @@
 //! What the core wants done, done.
 
-use crate::engine::claims::page_range;
 use crate::engine::keys::ClientId;
+use crate::engine::leaving::for_runs;
 use crate::engine::outbox::{About, Outstanding};
 use crate::engine::rows::{Content, Locking, SegmentKind};
 use crate::engine::{End, Ended, Engine, Zap};
@@ -50,14 +50,14 @@ impl Engine {
                 if self.is_private(page) {
                     self.write_private(page, holder);
                 } else {
-                    self.write_shared(page, holder);
+                    self.write_soon(page, holder);
                 }
             }
             Effect::Discard { page, .. } => {
                 if self.is_private(page) {
                     self.discard_private(page);
                 } else {
-                    self.drop_frame(page);
+                    self.drop_soon(page);
                     self.end(page, Request::Evict, End::Done);
                 }
             }
@@ -116,19 +116,11 @@ impl Engine {
             self.end(page, Request::Fill, End::Done);
             return;
         }
+        self.drop_frames();
         let at = PageRange::single(page.page().get() as usize);
         let memory = self.object(page.object()).and_then(|object| object.memory());
         let filled = memory.is_some_and(|memory| self.with_headroom(|| memory.populate(at)).is_ok());
         self.end(page, Request::Fill, if filled { End::Done } else { End::Failed });
-    }
-
-    /// Drops the frame of a shared object's page, for everybody.
-    pub(super) fn drop_frame(&mut self, page: PageRef) {
-        let at = PageRange::single(page.page().get() as usize);
-        let memory = self.object(page.object()).and_then(|object| object.memory());
-        if memory.is_some_and(|memory| memory.punch(at).is_err()) {
-            self.notice("a frame could not be given back");
-        }
     }
 
     fn unmap_page(&mut self, page: PageRef, from: Scope, reason: UnmapReason) {
@@ -149,32 +141,26 @@ impl Engine {
     /// The page is about to be copied out, and then dropped: until then nobody may write it. In lockstep nobody may
     /// read it either: in the simulator it is unmapped.
     fn protect_everywhere(&mut self, page: PageRef) {
-        let mut zaps = std::mem::take(&mut self.zaps);
-        let segments = self.object(page.object()).map_or(&[][..], |object| &object.segments);
-        for &(id, start) in segments {
-            let Some(client) = self.client(id) else { continue };
-            let Some(segment) = client.space.get(&start) else {
+        let mut at = 0;
+        while let Some(&(id, start)) = self.object(page.object()).and_then(|object| object.segments.get(at)) {
+            at += 1;
+            let Some(segment) = self.client(id).and_then(|client| client.space.get(&start)) else {
                 continue;
             };
             let Some(address) = address_in(start, segment.end, segment.first, page) else {
                 continue;
             };
+            if matches!(segment.kind, SegmentKind::Shared { writable: true, .. }) {
+                self.protect_soon(id, start, address);
+            }
             if self.pace.is_held() {
-                zaps.push(Zap {
+                self.zaps.push(Zap {
                     client: id,
                     segment: start,
                     address,
                 });
             }
-            if !matches!(segment.kind, SegmentKind::Shared { writable: true, .. }) {
-                continue;
-            }
-            if let (Some(userfault), Some(range)) = (client.shared.as_ref(), page_range(address)) {
-                // What is not mapped any more cannot be written either.
-                let _ = userfault.write_protect(range, true);
-            }
         }
-        self.zaps = zaps;
     }
 
     fn zap_for(&mut self, page: PageRef, holder: Holder) {
@@ -211,16 +197,9 @@ impl Engine {
         let mut zaps = std::mem::take(&mut self.zaps);
         zaps.sort_unstable();
         zaps.dedup();
-        let mut rest = &zaps[..];
-        while let Some(&first) = rest.first() {
-            let expected = (0_u64..).map(|at| first.address + at * crate::PAGE);
-            let follows = |(zap, address): &(&Zap, u64)| {
-                (zap.client, zap.segment, zap.address) == (first.client, first.segment, *address)
-            };
-            let run = rest.iter().zip(expected).take_while(follows).count();
+        for_runs(&zaps, Zap::follower, |first, run| {
             self.order_zap(first.client, first.address, u32::try_from(run).unwrap_or(u32::MAX));
-            rest = rest.get(run..).unwrap_or_default();
-        }
+        });
         zaps.clear();
         self.zaps = zaps;
     }

@@ -24,6 +24,7 @@ mod keep;
 mod keys;
 mod kits;
 mod laws;
+mod leaving;
 mod near;
 mod objects;
 mod orphans;
@@ -75,6 +76,7 @@ use freehold_store::{
 };
 use idle_files::IdleFiles;
 use keep::HeldThread;
+use leaving::Leaving;
 use pace::Pace;
 use pinned::PinnedRows;
 use readers::Readers;
@@ -116,6 +118,16 @@ struct Zap {
     /// Where the mapping begins: an order never reaches into another.
     segment: u64,
     address: u64,
+}
+
+impl Zap {
+    /// The mapping so many pages on.
+    fn follower(&self, pages: u64) -> Self {
+        Self {
+            address: self.address + pages * crate::PAGE,
+            ..*self
+        }
+    }
 }
 
 /// What the engine has done so far.
@@ -176,6 +188,7 @@ pub struct Engine {
     crowded: Vec<TaskKey>,
     shares: Shares,
     zaps: Vec<Zap>,
+    leaving: Leaving,
     along: Along,
     samples: Samples,
     loans: Vec<PageLoan>,
@@ -254,6 +267,7 @@ impl Engine {
             crowded: Vec::new(),
             shares: Shares::new(settings),
             zaps: Vec::new(),
+            leaving: Leaving::default(),
             along: Along::default(),
             samples: Samples::default(),
             loans: Vec::new(),
@@ -300,6 +314,7 @@ impl Engine {
             while let Some(effect) = self.core.poll_effect() {
                 self.carry_out(effect);
             }
+            self.write_out();
             if let Some(record) = self.ready.pop_front() {
                 self.finish(record);
             } else if let Some(ended) = self.ended.pop_front() {
@@ -316,6 +331,7 @@ impl Engine {
                 break;
             }
         }
+        self.drop_frames();
         self.send_zaps();
         self.wake_those_that_go();
         self.tell_reserve();

@@ -305,6 +305,7 @@ impl Engine {
 
     /// Ends mappings and objects that could not be ended before; whether the core has anything to do by that.
     pub(super) fn retire(&mut self) -> bool {
+        self.drop_frames();
         self.end_unused();
         let mut progress = false;
         let mut at = 0;

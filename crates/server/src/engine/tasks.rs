@@ -215,6 +215,7 @@ impl Engine {
         while let Some(effect) = self.core.poll_effect() {
             self.carry_out(effect);
         }
+        self.write_out();
     }
 
     /// Changes how urgent a task is; what its threads wait for is lifted.

@@ -265,6 +265,7 @@ impl Engine {
         if self.is_private(page) {
             return self.place_private(page, loan.bytes());
         }
+        self.drop_frames();
         let memory = self.object(page.object()).and_then(|object| object.memory());
         memory.is_some_and(|memory| {
             let write = || memory.write(page.page().get() as usize, loan.bytes());
@@ -277,7 +278,7 @@ impl Engine {
         if self.is_private(page) {
             self.set_private(page, Where::Nowhere);
         } else {
-            self.drop_frame(page);
+            self.drop_soon(page);
         }
     }
 

@@ -1,0 +1,121 @@
+//! Shared pages on their way out. Neighbours share system calls: one for a batch costs a quarter of one for each.
+//!
+//! Protecting and copying wait until the core wants nothing more at once, dropping until something is to be brought in
+//! or the step ends. Nobody sees a difference: a page that leaves is nobody's until its eviction has ended.
+
+use crate::engine::keys::ClientId;
+use crate::engine::{Engine, Zap};
+use freehold_core::effect::Holder;
+use freehold_core::fact::PageRef;
+use freehold_core::id::ObjectId;
+use freehold_linux::{AddressRange, PAGE_SIZE, PageRange};
+
+/// What is still to be done.
+#[derive(Debug, Default)]
+pub(super) struct Leaving {
+    /// Mappings to be protected against writes.
+    protects: Vec<Zap>,
+    /// Pages to be copied out, when those are protected.
+    writes: Vec<(PageRef, Holder)>,
+    /// Pages whose frames go.
+    drops: Vec<(ObjectId, u32)>,
+}
+
+impl Engine {
+    /// A mapping of a page that leaves is to be protected.
+    pub(super) fn protect_soon(&mut self, client: ClientId, segment: u64, address: u64) {
+        self.leaving.protects.push(Zap {
+            client,
+            segment,
+            address,
+        });
+    }
+
+    /// A page is to be written to the store.
+    pub(super) fn write_soon(&mut self, page: PageRef, holder: Holder) {
+        self.leaving.writes.push((page, holder));
+    }
+
+    /// A page's frame goes, for everybody.
+    pub(super) fn drop_soon(&mut self, page: PageRef) {
+        self.leaving.drops.push((page.object(), page.page().get()));
+    }
+
+    /// Protects what is to be protected, and copies out what is to be written.
+    pub(super) fn write_out(&mut self) {
+        let mut protects = std::mem::take(&mut self.leaving.protects);
+        protects.sort_unstable();
+        for_runs(&protects, Zap::follower, |zap, run| self.protect(zap, run));
+        protects.clear();
+        self.leaving.protects = protects;
+        let mut writes = std::mem::take(&mut self.leaving.writes);
+        for (page, holder) in writes.drain(..) {
+            self.write_shared(page, holder);
+        }
+        self.leaving.writes = writes;
+    }
+
+    fn protect(&self, zap: &Zap, pages: usize) {
+        let userfault = self.client(zap.client).and_then(|client| client.shared.as_ref());
+        let range = usize::try_from(zap.address)
+            .ok()
+            .and_then(|address| AddressRange::new(address, pages * PAGE_SIZE));
+        if let (Some(userfault), Some(range)) = (userfault, range) {
+            // What is not mapped any more cannot be written either.
+            let _ = userfault.write_protect(range, true);
+        }
+    }
+
+    /// Gives the frames back of what has left.
+    pub(super) fn drop_frames(&mut self) {
+        if self.leaving.drops.is_empty() {
+            return;
+        }
+        let mut drops = std::mem::take(&mut self.leaving.drops);
+        drops.sort_unstable();
+        let mut failed = false;
+        for_runs(
+            &drops,
+            |&(object, page), at| (object, page + u32::try_from(at).unwrap_or(u32::MAX)),
+            |&(object, page), run| {
+                let memory = self.object(object).and_then(|object| object.memory());
+                let range = PageRange::new(page as usize, run);
+                failed |= memory.is_some_and(|memory| memory.punch(range).is_err());
+            },
+        );
+        if failed {
+            self.notice("a frame could not be given back");
+        }
+        drops.clear();
+        self.leaving.drops = drops;
+    }
+}
+
+/// Calls `act` for each run of items, the first and how many: each item of a run is the `follower` of the first by so
+/// many places. Items are sorted.
+pub(super) fn for_runs<T: PartialEq>(items: &[T], follower: impl Fn(&T, u64) -> T, mut act: impl FnMut(&T, usize)) {
+    let mut rest = items;
+    while let Some(first) = rest.first() {
+        let places = (0_u64..).zip(rest);
+        let run = places.take_while(|(at, item)| **item == follower(first, *at)).count();
+        act(first, run);
+        rest = rest.get(run..).unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::for_runs;
+
+    #[test]
+    fn neighbours_are_taken_together() {
+        let mut runs = Vec::new();
+        for_runs(
+            &[1, 2, 3, 5, 8, 9],
+            |first, at| first + at,
+            |first, run| runs.push((*first, run)),
+        );
+        assert_eq!(runs, [(1, 3), (5, 1), (8, 2)]);
+        for_runs(&[], |first: &u64, at| first + at, |_, _| panic!("there is nothing"));
+    }
+}
