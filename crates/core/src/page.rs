@@ -25,6 +25,8 @@ impl PageMarks {
     pub(crate) const OWN: Self = Self(16);
     /// On its way in or out, and what it holds is gone: empty once its request is answered.
     pub(crate) const FORGOTTEN: Self = Self(32);
+    /// A job whose pool restores has faulted on it since it was last restored.
+    pub(crate) const WANTED: Self = Self(64);
 
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0

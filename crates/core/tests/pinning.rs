@@ -308,7 +308,7 @@ fn named(world: &mut Pinned) -> usize {
 }
 
 #[test]
-fn what_the_last_jobs_faulted_on_is_named_once_when_it_has_left() {
+fn what_jobs_faulted_on_is_named_once_when_it_has_left() {
     let mut world = Pinned::new(120, 60, 900, restoring());
     for page in 0..40 {
         world.touch_task(page);
@@ -316,7 +316,7 @@ fn what_the_last_jobs_faulted_on_is_named_once_when_it_has_left() {
     assert_eq!(named(&mut world), 0, "no job has ended");
     world.end_job(&JobReport::default());
     assert_eq!(named(&mut world), 0, "all are resident");
-    // The next job faults on nothing; what the one before faulted on is remembered all the same.
+    // The next job faults on nothing; what the one before faulted on is wanted all the same.
     for page in 0..40 {
         world.touch_task(page);
     }
@@ -336,7 +336,32 @@ fn what_the_last_jobs_faulted_on_is_named_once_when_it_has_left() {
         world.touch_hog(page);
     }
     world.end_job(&JobReport::default());
-    assert_eq!(named(&mut world), 30);
+    // The last time page 29 was followed by ten others.
+    assert_eq!(named(&mut world), 40);
+}
+
+/// Jobs go round: each wants ten pages more, which left long ago.
+#[test]
+fn what_jobs_went_on_to_the_last_time_is_named_first() {
+    let mut world = Pinned::new(120, 400, 900, restoring());
+    let job = |world: &mut Pinned, number: u32| {
+        for page in 0..10 {
+            world.touch_task((number * 10 + page) % 400);
+        }
+        for page in 0..900 {
+            world.touch_hog(page);
+        }
+        world.end_job(&JobReport::default());
+    };
+    (0..40).for_each(|number| job(&mut world, number));
+    for number in 40..60 {
+        job(&mut world, number);
+        let next = (number + 1) * 10;
+        for page in next..next + 10 {
+            let named = world.memory.next_to_restore(world.pool).map(|(_, page)| page.get());
+            assert_eq!(named, Some(page % 400), "job {number}");
+        }
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use freehold_linux::clock::{self, MonotonicTime};
 use freehold_linux::futex;
 use freehold_pager::{EnterError, TaskHandle};
-use freehold_scenario::Scenario;
+use freehold_scenario::{Scenario, plan};
 
 /// The rounds are over.
 const OVER: u32 = u32::MAX;
@@ -93,20 +93,21 @@ pub(crate) struct Restorer<'a> {
     quota: u32,
     /// How long before the release it begins.
     lead: Duration,
+    /// How long it waits for more pages to leave.
+    pause: Duration,
 }
 
 impl<'a> Restorer<'a> {
     /// For the task at `position`.
     pub(crate) fn new(scenario: &Scenario, position: usize, handle: &'a TaskHandle, gate: &'a Gate) -> Self {
         let quota = scenario.tasks[position].app.map_or(0, |app| app.restore);
-        let costs = scenario.costs;
-        let page = scenario.store.latency.get() + costs.swap_in.get() + costs.eviction.get();
-        let lead = page.saturating_mul(2).saturating_mul(u64::from(quota));
+        let (lead, pause) = plan::restore_times(scenario, quota);
         Self {
             handle,
             gate,
             quota,
-            lead: Duration::from_nanos(lead),
+            lead: Duration::from_nanos(lead.get()),
+            pause: Duration::from_nanos(pause.get()),
         }
     }
 
@@ -124,9 +125,15 @@ impl<'a> Restorer<'a> {
                 let begin = MonotonicTime::from_nanos(release.as_nanos().saturating_sub(lead));
                 self.gate.wait(round, Some(begin));
                 let may_go_on = || self.gate.round() == round && clock::now() < release;
-                (0..self.quota)
-                    .take_while(|_| may_go_on() && bound.restore_next())
-                    .for_each(drop);
+                let mut left = self.quota;
+                while left > 0 && may_go_on() {
+                    if bound.restore_next() {
+                        left -= 1;
+                    } else {
+                        self.gate
+                            .wait(round, Some(clock::now().saturating_add(self.pause).min(release)));
+                    }
+                }
             }
             self.gate.wait(round, None);
         }

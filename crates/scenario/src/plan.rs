@@ -15,6 +15,11 @@ use crate::pinning::{AppSettings, Pinning, Unpinned};
 use crate::recording::ReservationSample;
 use crate::results::{MemoryResult, ReservationResult, TaskResult};
 
+/// Who restores looks so many times whether a page has left, at most.
+const RESTORE_LOOKS: u64 = 16;
+/// And not more often than this, in nanoseconds.
+const LEAST_RESTORE_PAUSE: u64 = 100_000;
+
 /// The core's tables, just large enough for this scenario.
 #[must_use]
 pub fn limits(scenario: &Scenario) -> Limits {
@@ -131,6 +136,20 @@ pub fn restorers(scenario: &Scenario) -> impl Iterator<Item = usize> + '_ {
     tasks
         .filter(move |(_, task)| restores(task))
         .map(|(position, _)| position)
+}
+
+/// How long before a release pages begin to be restored: as late as so many can be, where each takes the store twice
+/// its latency. Sooner, most would not have gone yet, or would go again. And how long to wait, until the release, where
+/// none is to be restored at the moment.
+#[must_use]
+pub fn restore_times(scenario: &Scenario, quota: u32) -> (Duration, Duration) {
+    let costs = scenario.costs;
+    let page = scenario.store.latency.get() + costs.swap_in.get() + costs.eviction.get();
+    let lead = page.saturating_mul(2).saturating_mul(u64::from(quota));
+    (
+        Duration::new(lead),
+        Duration::new((lead / RESTORE_LOOKS).max(LEAST_RESTORE_PAUSE)),
+    )
 }
 
 /// The positions of the regions that a task maps, ascending: those that its accesses name.

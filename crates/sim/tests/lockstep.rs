@@ -311,7 +311,9 @@ impl<'a> Naive<'a> {
 
     fn restore(&mut self, task: usize) {
         let pool = self.pool(task).unwrap();
-        let (object, page) = self.memory.next_to_restore(pool).expect("nothing to restore");
+        let Some((object, page)) = self.memory.next_to_restore(pool) else {
+            return;
+        };
         let region = self.objects.iter().position(|other| *other == object).unwrap();
         let fault = Fault {
             mapping: self.mappings[&(self.restorers[&task], region)],

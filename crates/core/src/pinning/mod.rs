@@ -10,6 +10,7 @@ mod members;
 mod pool;
 mod restore;
 mod settings;
+mod successors;
 mod unpin;
 
 pub(crate) use pool::PinnedPools;

@@ -12,6 +12,7 @@ use crate::pinning::capacity;
 use crate::pinning::descent::Descent;
 use crate::pinning::restore::Recent;
 use crate::pinning::settings::{JobReport, Judgement, PinnedPoolView, PinningPolicy, PinningSettings};
+use crate::pinning::successors::Successors;
 use crate::slots::Slots;
 use crate::swap_budget;
 use crate::units::{Duration, Instant, PageCount};
@@ -97,6 +98,8 @@ pub(crate) struct PinnedPools {
     pub(crate) next: u16,
     /// Frames that may be pinned in this batch; looked up once for each.
     pub(crate) room: u32,
+    /// For pools that restore.
+    pub(crate) successors: Successors,
 }
 
 impl PinnedPools {
@@ -107,6 +110,7 @@ impl PinnedPools {
             all: 0,
             next: 0,
             room: 0,
+            successors: Successors::for_pages(limits.pages.get())?,
         })
     }
 

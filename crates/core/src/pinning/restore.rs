@@ -1,27 +1,38 @@
-//! Restore before release, beyond the paper: what the last jobs faulted on is likely to be wanted by the next.
+//! Restore before release, beyond the paper: what the next job is likely to want.
 //!
-//! A page stays remembered while it is in memory, until so many others were faulted on. One that has left is named
-//! once: if the next jobs want it, they fault on it and it is remembered anew; if not, it is not brought back again.
+//! First, what was faulted on after the latest page when a job last came by it, and after that, and so on: about as many
+//! as the last job faulted on. Then what has left though jobs had faulted on it, the latest first. A page that was named
+//! is not wanted any more until a job faults on it again: what is brought back in vain is not brought back once more.
 
 use crate::id::{ObjectId, PinnedPoolId};
 use crate::index::{PageNumber, PinnedIndex, TaskIndex};
 use crate::memory::Memory;
 use crate::page::PageMarks;
+use crate::pinning::successors::Successors;
 use crate::units::PageIndex;
 use crate::view::PageState;
 
-/// Pages remembered.
+/// Pages remembered that have left.
 const REMEMBERED: usize = 1024;
+/// Steps onwards besides those that the last job's faults stand for.
+const MARGIN: u32 = 16;
 
-/// What jobs have faulted on last.
+/// What has left, and where the jobs are.
 #[derive(Debug)]
 pub(crate) struct Recent {
-    /// A ring.
+    /// A ring of what has left.
     pages: [PageNumber; REMEMBERED],
     /// Where the next is written.
     next: usize,
     /// How many of them have been looked at since the last job ended, from the latest back.
     looked: usize,
+    /// What a job has faulted on last.
+    latest: PageNumber,
+    /// Faults since the last job ended.
+    faults: u32,
+    /// Where the way onwards has led, and how much further it is followed.
+    ahead: PageNumber,
+    steps: u32,
 }
 
 impl Default for Recent {
@@ -31,12 +42,21 @@ impl Default for Recent {
             next: 0,
             // Nothing to look at before a job has ended.
             looked: REMEMBERED,
+            latest: PageNumber::NONE,
+            faults: 0,
+            ahead: PageNumber::NONE,
+            steps: 0,
         }
     }
 }
 
 impl Recent {
     fn remember(&mut self, page: PageNumber) {
+        self.latest = page;
+        self.faults = self.faults.saturating_add(1);
+    }
+
+    fn leave(&mut self, page: PageNumber) {
         self.pages[self.next] = page;
         self.next = (self.next + 1) % REMEMBERED;
         // What has been looked at is one further back now.
@@ -46,6 +66,21 @@ impl Recent {
     /// From now on all of them are looked at again.
     pub(crate) fn job_ended(&mut self) {
         self.looked = 0;
+        self.ahead = self.latest;
+        // The next job may want a few more than this one; after one that wanted nothing there is nowhere to go.
+        self.steps = match self.faults {
+            0 => 0,
+            faults => faults.saturating_add(faults / 2).saturating_add(MARGIN),
+        };
+        self.faults = 0;
+    }
+
+    /// The next page on the way onwards, once round at most.
+    fn go_on(&mut self, successors: &Successors) -> Option<PageNumber> {
+        self.steps = self.steps.checked_sub(1)?;
+        let next = successors.after(self.ahead.some()?);
+        self.ahead = next.filter(|page| *page != self.latest).unwrap_or(PageNumber::NONE);
+        self.ahead.some()
     }
 
     /// The next place to look at, from the latest back.
@@ -58,7 +93,7 @@ impl Recent {
 }
 
 impl Memory {
-    /// A fault of a task whose pool restores: what it wanted is remembered. The restorer's own are not.
+    /// A fault of a task whose pool restores: what it wants is known. What the restorer itself wants is not meant.
     pub(crate) fn remember(&mut self, task: TaskIndex, page: PageNumber) {
         let Some(found) = self.tasks.at(task.slot()) else {
             return;
@@ -67,36 +102,80 @@ impl Memory {
             return;
         }
         let pinner = found.pinner;
-        if let Some(pool) = self.pinned.get_mut(pinner).filter(|pool| pool.settings.restore) {
+        if let Some(pool) = self
+            .pinned
+            .slots
+            .at_mut(pinner.slot())
+            .filter(|pool| pool.settings.restore)
+        {
+            if let Some(before) = pool.recent.latest.some().filter(|before| *before != page) {
+                self.pinned.successors.note(before, page);
+            }
             pool.recent.remember(page);
+            self.pages[page].marks.set(PageMarks::WANTED);
         }
     }
 
-    /// The next of the 1024 pages that jobs faulted on last which is in its store now: what a restorer
-    /// ([`add_restorer`](Self::add_restorer)) ought to touch before the next release, the latest first. A page that was
-    /// named is forgotten until a job faults on it again. O(pages remembered) for all calls after one job together.
+    /// A page leaves memory.
+    pub(crate) fn note_left(&mut self, page: PageNumber) {
+        if !self.pages[page].marks.has(PageMarks::WANTED) {
+            return;
+        }
+        let object = self.objects.at(usize::from(self.pages[page].object));
+        let pinner = object.map_or(PinnedIndex::NONE, |object| object.pinner);
+        if let Some(pool) = self.pinned.get_mut(pinner).filter(|pool| pool.settings.restore) {
+            pool.recent.leave(page);
+        }
+    }
+
+    /// The next page in its store that a restorer ([`add_restorer`](Self::add_restorer)) ought to touch before the next
+    /// release: of those that jobs went on to the last time that they were here, then of the last 1024 that have left and
+    /// that jobs had wanted. `None` where there is none at the moment. For all calls after one job together O(its faults
+    /// + 1024).
     pub fn next_to_restore(&mut self, id: PinnedPoolId) -> Option<(ObjectId, PageIndex)> {
         self.pinned.slots.get(id.index(), id.generation())?;
         let pinner = PinnedIndex(u16::try_from(id.index()).ok()?);
+        while let Some(page) = self.next_ahead(pinner) {
+            if self.is_to_restore(pinner, page) {
+                return Some(self.restored(page));
+            }
+        }
         loop {
             let recent = &mut self.pinned.get_mut(pinner)?.recent;
             let place = recent.look()?;
             let Some(page) = recent.pages[place].some() else {
                 continue;
             };
-            let found = self.pages[page];
-            // The object may have gone since, and its pages may be another's.
-            let mine = self
-                .objects
-                .at(usize::from(found.object))
-                .is_some_and(|object| object.pinner == pinner);
-            if mine && found.state == PageState::Stored && found.marks.has(PageMarks::STORED) {
-                if let Some(pool) = self.pinned.get_mut(pinner) {
-                    pool.recent.pages[place] = PageNumber::NONE;
-                }
-                let page = self.page_ref(page);
-                return Some((page.object(), page.page()));
+            if self.pages[page].state == PageState::Leaving {
+                // It is looked at again when it has gone.
+                self.pinned.get_mut(pinner)?.recent.looked -= 1;
+                return None;
+            }
+            if self.pages[page].marks.has(PageMarks::WANTED) && self.is_to_restore(pinner, page) {
+                return Some(self.restored(page));
             }
         }
+    }
+
+    /// The page is restored now: until a job faults on it again it is wanted by none.
+    fn restored(&mut self, page: PageNumber) -> (ObjectId, PageIndex) {
+        self.pages[page].marks.clear(PageMarks::WANTED);
+        let page = self.page_ref(page);
+        (page.object(), page.page())
+    }
+
+    fn next_ahead(&mut self, pinner: PinnedIndex) -> Option<PageNumber> {
+        let pools = &mut self.pinned;
+        let pool = pools.slots.at_mut(pinner.slot())?;
+        pool.recent.go_on(&pools.successors)
+    }
+
+    /// Whether a page is one of the pool's that is in its store now.
+    fn is_to_restore(&self, pinner: PinnedIndex, page: PageNumber) -> bool {
+        let found = self.pages[page];
+        // The object may have gone since, and its pages may be another's.
+        let object = self.objects.at(usize::from(found.object));
+        let mine = object.is_some_and(|object| object.pinner == pinner);
+        mine && found.state == PageState::Stored && found.marks.has(PageMarks::STORED)
     }
 }

@@ -84,6 +84,7 @@ impl Memory {
             // When it was decided, not when it is gone: that must not depend on how fast its store is.
             self.entries[index].set_evicted_at(self.refaults.age);
             self.advance_age();
+            self.note_left(entry.page);
         }
         let account = self.account(entry.holder);
         let frame = account.owned.take_one();

@@ -4,7 +4,7 @@
 //! released), as missed. What it does after that counts for the next.
 
 use freehold_core::pinning::JobReport;
-use freehold_scenario::TaskIndex;
+use freehold_scenario::{TaskIndex, plan};
 
 use super::Engine;
 use crate::error::SimError;
@@ -23,6 +23,8 @@ pub(crate) struct Restore {
     waits: bool,
     /// When it goes on.
     next: Option<u64>,
+    /// How long it waits for more pages to leave.
+    pause: u64,
 }
 
 impl Restore {
@@ -33,6 +35,7 @@ impl Restore {
             left: 0,
             waits: false,
             next: None,
+            pause: 0,
         }
     }
 }
@@ -70,8 +73,7 @@ impl Engine<'_> {
         self.hear_wakes();
     }
 
-    /// The task has nothing to do until its next release: pages may be restored, as late as the quota allows where each
-    /// takes the store twice its latency. Sooner, most would not have gone yet, or would go again.
+    /// The task has nothing to do until its next release: pages may be restored.
     pub(super) fn begin_restore(&mut self, task: usize) {
         let Some(restore) = self.restores.iter_mut().find(|restore| restore.task == task) else {
             return;
@@ -79,11 +81,10 @@ impl Engine<'_> {
         let Some(release) = self.runners[task].next_release else {
             return;
         };
-        let scenario = self.world.scenario;
-        let page = scenario.store.latency.get() + scenario.costs.swap_in.get() + scenario.costs.eviction.get();
-        let lead = page.saturating_mul(2).saturating_mul(u64::from(restore.quota));
+        let (lead, pause) = plan::restore_times(self.world.scenario, restore.quota);
         restore.left = restore.quota;
-        restore.next = Some(release.saturating_sub(lead).max(self.now));
+        restore.next = Some(release.saturating_sub(lead.get()).max(self.now));
+        restore.pause = pause.get();
     }
 
     /// A job of the task is released: no further page is restored.
@@ -105,16 +106,16 @@ impl Engine<'_> {
 
     fn restore_one(&mut self, number: usize) -> Result<(), SimError> {
         let (task, left) = (self.restores[number].task, self.restores[number].left);
-        let touch = if left == 0 {
-            None
-        } else {
-            self.world.next_to_restore(task)
-        };
-        let Some(touch) = touch else {
-            (self.restores[number].left, self.restores[number].next) = (0, None);
+        if left == 0 {
+            self.restores[number].next = None;
+            return Ok(());
+        }
+        self.recorder.event(Step::Restore { task: index(task) });
+        let Some(touch) = self.world.next_to_restore(task) else {
+            // Until the release more may leave.
+            self.restores[number].next = Some(self.now.saturating_add(self.restores[number].pause));
             return Ok(());
         };
-        self.recorder.event(Step::Restore { task: index(task) });
         self.restores[number].left = left - 1;
         self.restores[number].waits = true;
         let actor = self.runners.len() + number;
