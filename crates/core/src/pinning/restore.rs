@@ -1,8 +1,9 @@
 //! Restore before release, beyond the paper: what the next job is likely to want.
 //!
-//! First, what was faulted on after the latest page when a job last came by it, and after that, and so on: about as many
-//! as the last job faulted on. Then what has left though jobs had faulted on it, the latest first. A page that was named
-//! is not wanted any more until a job faults on it again: what is brought back in vain is not brought back once more.
+//! First, what was faulted on after the latest page when a job last came by it, and after that, and so on: about as
+//! many as the last job faulted on. Then what has left though jobs had faulted on it, the latest first. A page that was
+//! named is not wanted any more until a job faults on it again: what is brought back in vain is not brought back once
+//! more.
 
 use crate::id::{ObjectId, PinnedPoolId};
 use crate::index::{PageNumber, PinnedIndex, TaskIndex};
@@ -128,10 +129,10 @@ impl Memory {
         }
     }
 
-    /// The next page in its store that a restorer ([`add_restorer`](Self::add_restorer)) ought to touch before the next
-    /// release: of those that jobs went on to the last time that they were here, then of the last 1024 that have left and
-    /// that jobs had wanted. `None` where there is none at the moment. For all calls after one job together O(its faults
-    /// + 1024).
+    /// The next page in its store that a restorer ([`add_restorer`](Self::add_restorer)) ought to touch before the
+    /// next release: of those that jobs went on to the last time that they were here, then of the last 1024 that have
+    /// left and that jobs had wanted. `None` where there is none at the moment. For all calls after one job together
+    /// O(its faults + 1024).
     pub fn next_to_restore(&mut self, id: PinnedPoolId) -> Option<(ObjectId, PageIndex)> {
         self.pinned.slots.get(id.index(), id.generation())?;
         let pinner = PinnedIndex(u16::try_from(id.index()).ok()?);

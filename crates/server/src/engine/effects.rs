@@ -154,7 +154,7 @@ impl Engine {
                 self.protect_soon(id, start, address);
             }
             if self.pace.is_held() {
-                self.zaps.push(Zap {
+                self.leaving.zaps.push(Zap {
                     client: id,
                     segment: start,
                     address,
@@ -164,7 +164,7 @@ impl Engine {
     }
 
     fn zap_for(&mut self, page: PageRef, holder: Holder) {
-        let mut zaps = std::mem::take(&mut self.zaps);
+        let mut zaps = std::mem::take(&mut self.leaving.zaps);
         let segments = self.object(page.object()).map_or(&[][..], |object| &object.segments);
         for &(id, start) in segments {
             let Some(segment) = self.client(id).and_then(|client| client.space.get(&start)) else {
@@ -186,22 +186,22 @@ impl Engine {
                 });
             }
         }
-        self.zaps = zaps;
+        self.leaving.zaps = zaps;
     }
 
     /// Orders the zaps of this step, neighbouring pages together.
     pub(super) fn send_zaps(&mut self) {
-        if self.zaps.is_empty() {
+        if self.leaving.zaps.is_empty() {
             return;
         }
-        let mut zaps = std::mem::take(&mut self.zaps);
+        let mut zaps = std::mem::take(&mut self.leaving.zaps);
         zaps.sort_unstable();
         zaps.dedup();
         for_runs(&zaps, Zap::follower, |first, run| {
             self.order_zap(first.client, first.address, u32::try_from(run).unwrap_or(u32::MAX));
         });
         zaps.clear();
-        self.zaps = zaps;
+        self.leaving.zaps = zaps;
     }
 
     pub(super) fn order_zap(&mut self, id: ClientId, address: u64, pages: u32) {

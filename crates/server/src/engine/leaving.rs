@@ -13,6 +13,8 @@ use freehold_linux::{AddressRange, PAGE_SIZE, PageRange};
 /// What is still to be done.
 #[derive(Debug, Default)]
 pub(super) struct Leaving {
+    /// Mappings to be dropped by who has them, at the end of the step.
+    pub(super) zaps: Vec<Zap>,
     /// Mappings to be protected against writes.
     protects: Vec<Zap>,
     /// Pages to be copied out, when those are protected.

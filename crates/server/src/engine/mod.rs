@@ -187,7 +187,6 @@ pub struct Engine {
     /// Tasks with faults that found every lane waiting.
     crowded: Vec<TaskKey>,
     shares: Shares,
-    zaps: Vec<Zap>,
     leaving: Leaving,
     along: Along,
     samples: Samples,
@@ -266,7 +265,6 @@ impl Engine {
             again: VecDeque::new(),
             crowded: Vec::new(),
             shares: Shares::new(settings),
-            zaps: Vec::new(),
             leaving: Leaving::default(),
             along: Along::default(),
             samples: Samples::default(),
