@@ -81,3 +81,32 @@ fn sampling_counts_the_pages_referenced_in_a_period() {
         .unwrap();
     server.check();
 }
+
+/// Max(S) of a region is what any of its reservations touches: each may touch other pages.
+#[test]
+fn pages_that_different_reservations_reference_add_up() {
+    let server = Server::start(256);
+    let (object, descriptor) = server.region("a", 40, true);
+    let reservations = [server.reserve(64), server.reserve(64)];
+    let mut clients = Vec::new();
+    for (reservation, first) in reservations.into_iter().zip([0, 20]) {
+        let client = Client::start(&server, "client_main");
+        let task = client.task(Some(reservation));
+        let mapped = client.map(task, object, &descriptor, 40);
+        let period = std::time::Duration::from_secs(60);
+        server.shared.engine().sample(client.id, period).unwrap();
+        // Both touch page 19.
+        for page in [19, first, first + 1, first + 2] {
+            client.read(mapped, page);
+        }
+        clients.push(client);
+    }
+    let by_any = |of: &[_]| {
+        let of = of.iter().copied().collect();
+        server.shared.engine().sampled_by_any(object, &of)
+    };
+    assert_eq!(by_any(&reservations[..1]), 4);
+    assert_eq!(by_any(&reservations), 7);
+    assert_eq!(by_any(&[]), 0);
+    server.check();
+}

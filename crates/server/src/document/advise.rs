@@ -1,13 +1,13 @@
 //! Advice for living processes: conservation or the eviction lock for each shared object (the paper's Table IV).
 //!
-//! Field names are those of the advice for scenarios. Max(S) of the object is the most that one reservation has been
-//! seen to touch: which pages the others touch is not compared, so the union may be larger.
+//! Field names are those of the advice for scenarios. Max(S) of the object is the distinct pages that any of the
+//! reservations has been seen to touch: a lock is one for all of them.
 
 use super::build::reservation_name;
 use crate::control::Refused;
 use crate::view::{EngineView, ObjectView, ShareView};
 use freehold_core::UNLOCKED_FRAMES;
-use freehold_core::id::ReservationId;
+use freehold_core::id::{ObjectId, ReservationId};
 use freehold_core::limits::Regime;
 use freehold_protocol::message::Refusal;
 use serde::{Deserialize, Serialize};
@@ -68,8 +68,11 @@ pub struct ReservationAdvice {
     pub frames_spel: u64,
 }
 
+/// Distinct pages of an object that any of these reservations referenced while sampled.
+pub(super) type Touched<'a> = dyn Fn(ObjectId, &BTreeSet<ReservationId>) -> u32 + 'a;
+
 /// Weighs both choices for the objects of the processes named, as sampled so far.
-pub(super) fn advise(view: &EngineView, target: &str) -> Result<AdviceDocument, Refused> {
+pub(super) fn advise(view: &EngineView, touched: &Touched<'_>, target: &str) -> Result<AdviceDocument, Refused> {
     let pids: Result<Vec<u32>, _> = target.split_whitespace().map(str::parse).collect();
     let pids = pids
         .ok()
@@ -89,14 +92,20 @@ pub(super) fn advise(view: &EngineView, target: &str) -> Result<AdviceDocument, 
         .collect();
     let mapped = |object: &&ObjectView| object.mappers.iter().any(|mapper| pids.contains(&mapper.pid));
     let regions = view.objects.iter().filter(mapped);
-    let regions = regions.map(|object| weigh(view, object, &chosen)).collect();
+    let regions = regions.map(|object| weigh(view, touched, object, &chosen)).collect();
     Ok(AdviceDocument { pids, regions })
 }
 
-fn weigh(view: &EngineView, object: &ObjectView, chosen: &BTreeSet<ReservationId>) -> RegionAdvice {
+fn weigh(
+    view: &EngineView,
+    touched: &Touched<'_>,
+    object: &ObjectView,
+    chosen: &BTreeSet<ReservationId>,
+) -> RegionAdvice {
     let part = |share: &&ShareView| share.reservation.is_some_and(|id| chosen.contains(&id));
     let shares: Vec<&ShareView> = object.shares.iter().filter(part).collect();
-    let max = shares.iter().map(|share| share.sampled_max).max().unwrap_or(0);
+    // What is locked is locked for all, whoever touches it.
+    let max = touched(object.id, chosen);
     let reservations: Vec<ReservationAdvice> = shares.iter().map(|share| one(view, share, max)).collect();
     let taking: Vec<&ReservationAdvice> = reservations.iter().filter(|part| part.takes_part).collect();
     let n = taking.len() as u64;

@@ -158,7 +158,10 @@ pub(crate) fn answer(world: &World, peer: &Peer, question: Question, target: &st
             json(&explain::explain(&snapshot, &look, target)?)
         }
         Question::WhatIf => json(&what_if::judge(&snapshot.view, peer, target)?),
-        Question::Advise => json(&advise::advise(&snapshot.view, target)?),
+        Question::Advise => {
+            let touched: &advise::Touched<'_> = &|object, of| world.shared.engine().sampled_by_any(object, of);
+            json(&advise::advise(&snapshot.view, touched, target)?)
+        }
     }
 }
 
