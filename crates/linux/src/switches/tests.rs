@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-#[test]
-fn each_sleep_of_a_thread_is_a_block() {
+/// What is recorded of a thread that is woken once by another and then sleeps ten times, and whether wake-ups are.
+fn records_of_sleeps() -> Option<(Vec<Record>, bool)> {
     let (send, receive) = std::sync::mpsc::channel();
     let (go, gone) = std::sync::mpsc::channel::<()>();
     let thread = std::thread::spawn(move || {
@@ -18,29 +18,35 @@ fn each_sleep_of_a_thread_is_a_block() {
     });
     let switches = Switches::of(receive.recv().unwrap());
     go.send(()).unwrap();
-    let mut switches = match switches {
-        Ok(switches) => switches,
-        Err(error) => {
-            println!("NOT CHECKED: {error}");
-            thread.join().unwrap();
-            return;
-        }
-    };
     thread.join().unwrap();
+    let mut switches = switches.map_err(|error| println!("NOT CHECKED: {error}")).ok()?;
     let mut records = Vec::new();
     switches.take(&mut records, true);
-    assert!(records.is_sorted_by_key(|record| record.time));
-    let count = |what| records.iter().filter(|record| record.what == what).count();
-    assert!(count(Happening::Blocked) >= 10, "{records:?}");
-    assert!(count(Happening::On) >= 10, "{records:?}");
-    if switches.has_wakeups() {
-        // One by another thread is always seen. Of those by timers the kernel was seen to leave out most in half of
-        // the runs: where one is missing, whoever looks for jobs takes the first run instead.
-        assert!(count(Happening::Woken) >= 1, "{records:?}");
-    }
-    assert_eq!(count(Happening::Deep), 0, "sleeps end with a signal: {records:?}");
-    assert_eq!(count(Happening::Asking), 0, "nobody asks an agent: {records:?}");
     assert_eq!(switches.lost(), 0);
+    Some((records, switches.has_wakeups()))
+}
+
+#[test]
+fn each_sleep_of_a_thread_is_a_block() {
+    let mut woken = 0;
+    for _ in 0..10 {
+        let Some((records, has_wakeups)) = records_of_sleeps() else {
+            return;
+        };
+        assert!(records.is_sorted_by_key(|record| record.time));
+        let count = |what| records.iter().filter(|record| record.what == what).count();
+        assert!(count(Happening::Blocked) >= 10, "{records:?}");
+        assert!(count(Happening::On) >= 10, "{records:?}");
+        assert_eq!(count(Happening::Deep), 0, "sleeps end with a signal: {records:?}");
+        assert_eq!(count(Happening::Asking), 0, "nobody asks an agent: {records:?}");
+        woken += count(Happening::Woken);
+        if woken > 0 || !has_wakeups {
+            return;
+        }
+        // The kernel was seen to leave out most of them in half of the runs, and all of them in some: where one is
+        // missing, whoever looks for jobs takes the first run instead.
+    }
+    panic!("no wake-up was recorded in ten runs");
 }
 
 #[test]
