@@ -68,8 +68,8 @@ pub struct ReservationAdvice {
     pub frames_spel: u64,
 }
 
-/// Distinct pages of an object that any of these reservations referenced while sampled.
-pub(super) type Touched<'a> = dyn Fn(ObjectId, &BTreeSet<ReservationId>) -> u32 + 'a;
+/// The pages of an object that a reservation referenced while sampled.
+pub(super) type Touched<'a> = dyn Fn(ObjectId, ReservationId) -> Vec<u32> + 'a;
 
 /// Weighs both choices for the objects of the processes named, as sampled so far.
 pub(super) fn advise(view: &EngineView, touched: &Touched<'_>, target: &str) -> Result<AdviceDocument, Refused> {
@@ -105,7 +105,8 @@ fn weigh(
     let part = |share: &&ShareView| share.reservation.is_some_and(|id| chosen.contains(&id));
     let shares: Vec<&ShareView> = object.shares.iter().filter(part).collect();
     // What is locked is locked for all, whoever touches it.
-    let max = touched(object.id, chosen);
+    let pages: BTreeSet<u32> = chosen.iter().flat_map(|id| touched(object.id, *id)).collect();
+    let max = u32::try_from(pages.len()).unwrap_or(u32::MAX);
     let reservations: Vec<ReservationAdvice> = shares.iter().map(|share| one(view, share, max)).collect();
     let taking: Vec<&ReservationAdvice> = reservations.iter().filter(|part| part.takes_part).collect();
     let n = taking.len() as u64;

@@ -159,7 +159,8 @@ pub(crate) fn answer(world: &World, peer: &Peer, question: Question, target: &st
         }
         Question::WhatIf => json(&what_if::judge(&snapshot.view, peer, target)?),
         Question::Advise => {
-            let touched: &advise::Touched<'_> = &|object, of| world.shared.engine().sampled_by_any(object, of);
+            // A hold of the engine for each: what they have in common is found out without it.
+            let touched: &advise::Touched<'_> = &|object, of| world.shared.engine().sampled_pages(object, of);
             json(&advise::advise(&snapshot.view, touched, target)?)
         }
     }

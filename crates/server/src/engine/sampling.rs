@@ -140,14 +140,11 @@ impl Engine {
         (u32::try_from(references.ever.len()).unwrap_or(u32::MAX), average)
     }
 
-    /// Distinct pages of an object that sampled clients of any of these reservations referenced. O(pages).
+    /// The pages of an object that sampled clients of a reservation referenced. O(pages).
     #[must_use]
-    pub fn sampled_by_any(&self, object: ObjectId, reservations: &BTreeSet<ReservationId>) -> u32 {
-        let references = reservations
-            .iter()
-            .filter_map(|id| self.samples.references.get(&(object, Some(*id))));
-        let pages: BTreeSet<u32> = references.flat_map(|references| &references.ever).copied().collect();
-        u32::try_from(pages.len()).unwrap_or(u32::MAX)
+    pub fn sampled_pages(&self, object: ObjectId, reservation: ReservationId) -> Vec<u32> {
+        let references = self.samples.references.get(&(object, Some(reservation)));
+        references.map_or(Vec::new(), |references| references.ever.iter().copied().collect())
     }
 
     /// What was sampled of an object that is gone is forgotten.
