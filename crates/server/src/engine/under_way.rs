@@ -4,6 +4,7 @@ use crate::engine::keys::ClientId;
 use freehold_core::effect::Holder;
 use freehold_core::fact::PageRef;
 use freehold_core::id::ObjectId;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a transfer is for.
@@ -30,6 +31,8 @@ pub(super) struct Transfers {
     rows: BTreeMap<u32, Row>,
     /// For whom, how urgent, record.
     evictions: BTreeSet<(Holder, u8, u32)>,
+    /// Pages of each object that are being written.
+    leaving: BTreeMap<ObjectId, u32>,
 }
 
 impl Transfers {
@@ -41,16 +44,23 @@ impl Transfers {
     pub(super) fn enter(&mut self, record: u32, what: Transfer, urgency: u8) {
         let due = None;
         self.rows.insert(record, Row { what, urgency, due });
-        if let Transfer::Evict { holder, .. } = what {
+        if let Transfer::Evict { holder, page } = what {
             self.evictions.insert((holder, urgency, record));
+            *self.leaving.entry(page.object()).or_default() += 1;
         }
     }
 
     /// A transfer has ended; what it was for.
     pub(super) fn leave(&mut self, record: u32) -> Option<Transfer> {
         let Row { what, urgency, .. } = self.rows.remove(&record)?;
-        if let Transfer::Evict { holder, .. } = what {
+        if let Transfer::Evict { holder, page } = what {
             self.evictions.remove(&(holder, urgency, record));
+            if let Entry::Occupied(mut count) = self.leaving.entry(page.object()) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
         }
         Some(what)
     }
@@ -60,10 +70,9 @@ impl Transfers {
         self.rows.get(&record).map(|row| row.what)
     }
 
-    /// Pages of an object that are being written: they are in frames until that has ended. O(transfers).
+    /// Pages of an object that are being written: they are in frames until that has ended.
     pub(super) fn leaving(&self, object: ObjectId) -> u32 {
-        let of = |row: &&Row| matches!(row.what, Transfer::Evict { page, .. } if page.object() == object);
-        u32::try_from(self.rows.values().filter(of).count()).unwrap_or(u32::MAX)
+        self.leaving.get(&object).copied().unwrap_or(0)
     }
 
     /// The records of all.
