@@ -4,10 +4,9 @@ use super::refused::Refused;
 use super::reply::Reply;
 use super::session::Session;
 use super::world::World;
-use crate::engine;
 use freehold_core::fact;
 use freehold_core::units::PageIndex;
-use freehold_protocol::message::{Answer, Refusal, Request, Standing};
+use freehold_protocol::message::{Refusal, Request};
 
 impl Session {
     /// Meets one of them.
@@ -37,14 +36,4 @@ impl Session {
         }
         Ok(Reply::Done(Vec::new()))
     }
-}
-
-/// The answer to `Stand`.
-pub(super) fn stands(standing: engine::Standing, orders: u32) -> Answer<'static> {
-    let standing = match standing {
-        engine::Standing::Runs => Standing::Runs,
-        engine::Standing::Waits => Standing::Waits,
-        engine::Standing::Answered => Standing::Answered,
-    };
-    Answer::Stands { standing, orders }
 }

@@ -2,13 +2,13 @@
 
 use super::refused::Refused;
 use super::session::Locked;
-use crate::engine::{ClientId, Handover, Standing};
+use crate::engine::{ClientId, Handover};
 use crate::view::JudgedJob;
 use freehold_core::limits::ReservationSpec;
 use freehold_core::view::TaskCounts;
 use freehold_linux::Errno;
 use freehold_linux::socket::PacketSocket;
-use freehold_protocol::message::{Answer, LIMIT};
+use freehold_protocol::message::{Answer, LIMIT, Standing};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// A request that has been met, or waits.
@@ -105,7 +105,10 @@ fn shape(reply: &Reply) -> (Answer<'static>, Vec<BorrowedFd<'_>>) {
         Reply::Document { length, descriptor } => (Answer::Document { length: *length }, vec![descriptor.as_fd()]),
         Reply::Judged(job) => (super::pools::judged(job), Vec::new()),
         Reply::Ended { orders } => (Answer::Ended { orders: *orders }, Vec::new()),
-        Reply::Stands { standing, orders } => (super::pace::stands(*standing, *orders), Vec::new()),
+        Reply::Stands { standing, orders } => {
+            let (standing, orders) = (*standing, *orders);
+            (Answer::Stands { standing, orders }, Vec::new())
+        }
         // Whoever waits is not answered yet; the loop never sends this.
         Reply::Wait(_) => (Answer::Done {}, Vec::new()),
     }

@@ -53,7 +53,6 @@ pub use keys::{
     TaskKey,
 };
 pub(crate) use kits::Kit;
-pub(crate) use pace::Standing;
 pub use picture::Picture;
 pub(crate) use turns::Turn;
 

@@ -15,6 +15,7 @@ use crate::error::EngineError;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::units::PageIndex;
+use freehold_protocol::message::Standing;
 use freehold_store::{Due, Slot};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
@@ -73,17 +74,6 @@ impl Pace {
     fn answered_of(&mut self, task: TaskKey) -> Option<&mut Answered> {
         self.answered.iter_mut().find(|answered| answered.task == task)
     }
-}
-
-/// How a task's thread stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// It runs, or its fault has not been read yet, or it is about to go on.
-    Runs,
-    /// It waits for a transfer.
-    Waits,
-    /// Its fault is over; it waits to be told to go on.
-    Answered,
 }
 
 impl Engine {
