@@ -141,26 +141,28 @@ impl Engine {
     /// The page is about to be copied out, and then dropped: until then nobody may write it. In lockstep nobody may
     /// read it either: in the simulator it is unmapped.
     fn protect_everywhere(&mut self, page: PageRef) {
-        let mut at = 0;
-        while let Some(&(id, start)) = self.object(page.object()).and_then(|object| object.segments.get(at)) {
-            at += 1;
-            let Some(segment) = self.client(id).and_then(|client| client.space.get(&start)) else {
+        let mut leaving = std::mem::take(&mut self.leaving);
+        let segments = self.object(page.object()).map_or(&[][..], |object| &object.segments);
+        for &(client, segment) in segments {
+            let Some(found) = self.client(client).and_then(|client| client.space.get(&segment)) else {
                 continue;
             };
-            let Some(address) = address_in(start, segment.end, segment.first, page) else {
+            let Some(address) = address_in(segment, found.end, found.first, page) else {
                 continue;
             };
-            if matches!(segment.kind, SegmentKind::Shared { writable: true, .. }) {
-                self.protect_soon(id, start, address);
+            let mapping = Zap {
+                client,
+                segment,
+                address,
+            };
+            if matches!(found.kind, SegmentKind::Shared { writable: true, .. }) {
+                leaving.protects.push(mapping);
             }
             if self.pace.is_held() {
-                self.leaving.zaps.push(Zap {
-                    client: id,
-                    segment: start,
-                    address,
-                });
+                leaving.zaps.push(mapping);
             }
         }
+        self.leaving = leaving;
     }
 
     fn zap_for(&mut self, page: PageRef, holder: Holder) {

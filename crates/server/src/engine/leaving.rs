@@ -3,7 +3,6 @@
 //! Protecting and copying wait until the core wants nothing more at once, dropping until something is to be brought in
 //! or the step ends. Nobody sees a difference: a page that leaves is nobody's until its eviction has ended.
 
-use crate::engine::keys::ClientId;
 use crate::engine::{Engine, Zap};
 use freehold_core::effect::Holder;
 use freehold_core::fact::PageRef;
@@ -16,7 +15,7 @@ pub(super) struct Leaving {
     /// Mappings to be dropped by who has them, at the end of the step.
     pub(super) zaps: Vec<Zap>,
     /// Mappings to be protected against writes.
-    protects: Vec<Zap>,
+    pub(super) protects: Vec<Zap>,
     /// Pages to be copied out, when those are protected.
     writes: Vec<(PageRef, Holder)>,
     /// Pages whose frames go.
@@ -24,15 +23,6 @@ pub(super) struct Leaving {
 }
 
 impl Engine {
-    /// A mapping of a page that leaves is to be protected.
-    pub(super) fn protect_soon(&mut self, client: ClientId, segment: u64, address: u64) {
-        self.leaving.protects.push(Zap {
-            client,
-            segment,
-            address,
-        });
-    }
-
     /// A page is to be written to the store.
     pub(super) fn write_soon(&mut self, page: PageRef, holder: Holder) {
         self.leaving.writes.push((page, holder));
@@ -45,6 +35,9 @@ impl Engine {
 
     /// Protects what is to be protected, and copies out what is to be written.
     pub(super) fn write_out(&mut self) {
+        if self.leaving.protects.is_empty() && self.leaving.writes.is_empty() {
+            return;
+        }
         let mut protects = std::mem::take(&mut self.leaving.protects);
         protects.sort_unstable();
         for_runs(&protects, Zap::follower, |zap, run| self.protect(zap, run));
