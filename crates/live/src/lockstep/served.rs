@@ -63,7 +63,8 @@ fn patiently(mut attempt: impl FnMut() -> Result<bool, RequestError>) -> Result<
         let failed = match attempt() {
             Ok(true) => return Ok(()),
             Ok(false) => "the agent does not carry out its orders".to_owned(),
-            Err(reason) => reason.to_string(),
+            Err(RequestError::Refused { text, .. }) => text,
+            Err(reason) => return Err(reason.to_string()),
         };
         if clock::now() >= until {
             return Err(failed);
