@@ -22,7 +22,7 @@ impl Pager {
                 filling: PageCount::new(count(object.filling())),
             });
         }
-        let reserve = frames(shared.reserve.resident()?.pages);
+        let reserve = frames(shared.reserve.resident().map_err(MeasureError::System)?);
         let in_objects = objects.iter().fold(FrameCount::ZERO, |sum, object| {
             sum.saturating_add(object.resident_measured.to_frames())
         });
@@ -33,7 +33,7 @@ impl Pager {
             memory_used: self.inspect(|core| core.pool_view().memory_used),
             resident_measured: in_objects.saturating_add(reserve),
             reserve,
-            headroom: frames(shared.reserve.headroom_resident()?.pages),
+            headroom: frames(shared.reserve.headroom_resident().map_err(MeasureError::System)?),
             headroom_used: shared.reserve.headroom_used(),
             reserve_most_behind: frames(shared.reserve.most_behind()),
             objects,

@@ -1,43 +1,38 @@
 //! A reservation's frames are there: what is promised but not in use is backed by locked frames of the pager's own.
 //!
-//! The *reserve* is one memfd whose first pages are resident, as many as reservations have free and conserved frames
-//! (and frames being filled). Filling a page of an object takes a frame from the machine, so one is released here, and
-//! dropping a page gives one back, so one is taken here. Both are done for a run of pages at a time: fills may run
-//! ahead of the release by at most the size of the headroom; drops are made up for off the fault path, between jobs.
+//! The *reserve* is private memory whose first pages are resident, as many as reservations have free and conserved
+//! frames (and frames being filled). Filling a page of an object takes a frame from the machine, so one is released
+//! here, and dropping a page gives one back, so one is taken here. Both are done for a run of pages at a time: fills
+//! may run ahead of the release by at most the size of the headroom; drops are made up for off the fault path, between
+//! jobs.
 //!
-//! The *headroom* is a second memfd, with one frame for each task that may fault at the same time: released when the
+//! The *headroom* is a second one, with one frame for each task that may fault at the same time: released when the
 //! machine has no frame for a fill, restored between jobs.
 //!
 //! Between the release of a frame here and its allocation there, somebody else may take it: see CAVEATS.md.
 
 use crate::error::StartError;
 use freehold_core::units::FrameCount;
-use freehold_linux::memory::{Access, Memfd, Residency, ResidencyError, SharedMapping};
+use freehold_linux::memory::Ballast;
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_linux::{Errno, PageRange};
-use std::ffi::CStr;
 use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 
 /// Fewest frames of headroom.
 const LEAST_HEADROOM: usize = 16;
 
-/// Locked frames, the first pages of a memfd of their own.
+/// Locked frames, the first pages of a ballast of their own.
 #[derive(Debug)]
 struct Stock {
-    mapping: SharedMapping,
-    memfd: Memfd,
+    memory: Ballast,
     /// How many of the first pages are resident.
     held: PiMutex<usize>,
 }
 
 impl Stock {
-    fn new(name: &CStr, pages: usize) -> Result<Self, StartError> {
-        let memfd = Memfd::create(name, pages)?;
-        let mut mapping = SharedMapping::of_whole(&memfd, Access::ReadWrite)?;
-        mapping.lock_on_fault()?;
+    fn new(pages: usize) -> Result<Self, StartError> {
         Ok(Self {
-            mapping,
-            memfd,
+            memory: Ballast::create(pages.max(1))?,
             held: PiMutex::new(0),
         })
     }
@@ -45,11 +40,11 @@ impl Stock {
     /// Makes the stock `wanted` frames large (at most its length), in one system call.
     fn resize(&self, wanted: usize) -> Result<(), Errno> {
         let mut held = self.held.lock();
-        let wanted = wanted.min(self.memfd.pages());
+        let wanted = wanted.min(self.memory.pages());
         if wanted > *held {
-            self.mapping.populate(PageRange::new(*held, wanted - *held))?;
+            self.memory.fill(PageRange::new(*held, wanted - *held))?;
         } else if wanted < *held {
-            self.memfd.punch_hole(PageRange::new(wanted, *held - wanted))?;
+            self.memory.release(PageRange::new(wanted, *held - wanted))?;
         }
         *held = wanted;
         Ok(())
@@ -60,14 +55,14 @@ impl Stock {
         let mut held = self.held.lock();
         let count = count.min(*held);
         if count > 0 {
-            self.memfd.punch_hole(PageRange::new(*held - count, count))?;
+            self.memory.release(PageRange::new(*held - count, count))?;
             *held -= count;
         }
         Ok(count)
     }
 
-    fn resident(&self) -> Result<Residency, ResidencyError> {
-        self.memfd.resident(self.mapping.whole())
+    fn resident(&self) -> Result<usize, Errno> {
+        self.memory.resident()
     }
 }
 
@@ -89,13 +84,13 @@ impl Reserve {
     /// A reserve that can back `frames`, empty at first, and headroom for `tasks`, there at once.
     pub(crate) fn new(frames: usize, tasks: usize) -> Result<Self, StartError> {
         let headroom_size = tasks.max(LEAST_HEADROOM);
-        let headroom = Stock::new(c"freehold-headroom", headroom_size)?;
+        let headroom = Stock::new(headroom_size)?;
         headroom.resize(headroom_size).map_err(|errno| StartError::Headroom {
             frames: FrameCount::new(u32::try_from(headroom_size).unwrap_or(u32::MAX)),
             errno,
         })?;
         Ok(Self {
-            stock: Stock::new(c"freehold-reserve", frames)?,
+            stock: Stock::new(frames)?,
             headroom,
             headroom_size,
             in_objects: AtomicUsize::new(0),
@@ -158,12 +153,12 @@ impl Reserve {
     }
 
     /// Frames of the stock, as the kernel counts them.
-    pub(crate) fn resident(&self) -> Result<Residency, ResidencyError> {
+    pub(crate) fn resident(&self) -> Result<usize, Errno> {
         self.stock.resident()
     }
 
     /// Frames of the headroom, as the kernel counts them.
-    pub(crate) fn headroom_resident(&self) -> Result<Residency, ResidencyError> {
+    pub(crate) fn headroom_resident(&self) -> Result<usize, Errno> {
         self.headroom.resident()
     }
 
@@ -185,24 +180,24 @@ mod tests {
     #[test]
     fn the_stock_follows_the_books() {
         let reserve = Reserve::new(100, 4).unwrap();
-        assert_eq!(reserve.headroom_resident().unwrap().pages, 16);
+        assert_eq!(reserve.headroom_resident().unwrap(), 16);
         reserve.adjust(40).unwrap();
-        assert_eq!(reserve.resident().unwrap().pages, 40);
+        assert_eq!(reserve.resident().unwrap(), 40);
         for _ in 0..16 {
             assert!(!reserve.must_trim());
             reserve.note_filled();
         }
         assert!(reserve.must_trim());
         reserve.trim(40).unwrap();
-        assert_eq!(reserve.resident().unwrap().pages, 24);
+        assert_eq!(reserve.resident().unwrap(), 24);
         assert!(!reserve.must_trim());
         reserve.note_dropped(10);
         assert!(reserve.wants_adjustment());
         // A trim never takes frames.
         reserve.trim(40).unwrap();
-        assert_eq!(reserve.resident().unwrap().pages, 24);
+        assert_eq!(reserve.resident().unwrap(), 24);
         reserve.adjust(40).unwrap();
-        assert_eq!(reserve.resident().unwrap().pages, 34);
+        assert_eq!(reserve.resident().unwrap(), 34);
         assert_eq!(reserve.most_behind(), 16);
     }
 
@@ -211,9 +206,9 @@ mod tests {
         let reserve = Reserve::new(1, 17).unwrap();
         let spent = std::iter::repeat_with(|| reserve.release_headroom()).take_while(|&released| released);
         assert_eq!(spent.count(), 17);
-        assert_eq!(reserve.headroom_resident().unwrap().pages, 0);
+        assert_eq!(reserve.headroom_resident().unwrap(), 0);
         reserve.adjust(0).unwrap();
-        assert_eq!(reserve.headroom_resident().unwrap().pages, 17);
+        assert_eq!(reserve.headroom_resident().unwrap(), 17);
         assert_eq!(reserve.headroom_used(), 17);
     }
 }

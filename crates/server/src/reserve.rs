@@ -1,21 +1,20 @@
 //! Frames that are there: what reservations have free or conserved is backed by locked frames of the server's own.
 //!
-//! The *stock* is one memory object whose first pages are resident, as many as are *due*: frames that the core counts
+//! The *stock* is private memory whose first pages are resident, as many as are *due*: frames that the core counts
 //! as free or conserved, and no page of anybody is in. A page that is filled takes a frame from the machine, so one is
 //! released here; a page that is dropped gives one back, so one is taken here. A thread of normal class does both, a
 //! batch at a time, off the fault path. Where it falls behind by the size of the headroom, because real-time work keeps
 //! it from running, the pager threads release in its place; they never take, and never wait for it.
 //!
-//! The *headroom* is a second object: given up when the machine has no frame for a fill, and taken again later.
+//! The *headroom* is a second one: given up when the machine has no frame for a fill, and taken again later.
 //!
 //! Between the release of a frame here and its allocation there, somebody else may take it.
 
-use freehold_linux::memory::{Backed, BackedError};
+use freehold_linux::memory::{Ballast, BallastError};
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_linux::{Errno, PageRange};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::fd::OwnedFd;
-use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Pages taken or released with one system call, and pages that may move before the thread is woken.
@@ -28,10 +27,10 @@ const LOOK_AGAIN: Timespec = Timespec {
     tv_nsec: 50_000_000,
 };
 
-/// Locked frames, the first pages of an object of their own.
+/// Locked frames, the first pages of a ballast of their own.
 #[derive(Debug)]
 struct Stock {
-    memory: Backed,
+    memory: Ballast,
     /// Who changes it.
     changing: PiMutex<()>,
     /// How many of the first pages are resident.
@@ -39,9 +38,9 @@ struct Stock {
 }
 
 impl Stock {
-    fn new(name: &CStr, pages: usize) -> Result<Self, BackedError> {
+    fn new(pages: usize) -> Result<Self, BallastError> {
         Ok(Self {
-            memory: Backed::create(name, pages.max(1), false)?,
+            memory: Ballast::create(pages.max(1))?,
             changing: PiMutex::new(()),
             held: AtomicUsize::new(0),
         })
@@ -60,7 +59,7 @@ impl Stock {
             return Ok(0);
         }
         if wanted > held {
-            self.memory.populate(PageRange::new(held, count))?;
+            self.memory.fill(PageRange::new(held, count))?;
             self.held.store(held + count, Ordering::SeqCst);
         } else {
             self.release(held, count)?;
@@ -82,13 +81,13 @@ impl Stock {
     }
 
     fn release(&self, held: usize, count: usize) -> Result<(), Errno> {
-        self.memory.punch(PageRange::new(held - count, count))?;
+        self.memory.release(PageRange::new(held - count, count))?;
         self.held.store(held - count, Ordering::SeqCst);
         Ok(())
     }
 
-    fn resident(&self) -> Option<u64> {
-        Some(self.memory.resident().ok()?.pages as u64)
+    fn resident(&self) -> Result<u64, Errno> {
+        self.memory.resident().map(|pages| pages as u64)
     }
 }
 
@@ -154,8 +153,7 @@ impl Reserve {
     /// # Errors
     /// No eventfd is to be had.
     pub(crate) fn new(frames: usize) -> Result<Self, Errno> {
-        let stocks = Stock::new(c"freehold-reserve", frames)
-            .and_then(|stock| Ok((stock, Stock::new(c"freehold-headroom", HEADROOM)?)));
+        let stocks = Stock::new(frames).and_then(|stock| Ok((stock, Stock::new(HEADROOM)?)));
         let (stocks, shortfall) = match stocks {
             Ok(stocks) => (Some(stocks), None),
             Err(error) => (
@@ -303,7 +301,7 @@ impl Reserve {
     /// The kernel's refusal to count.
     pub(crate) fn resident(&self) -> Result<u64, Errno> {
         match &self.stocks {
-            Some((stock, _)) => stock.resident().ok_or(Errno::NOSYS),
+            Some((stock, _)) => stock.resident(),
             None => Ok(0),
         }
     }
@@ -315,15 +313,12 @@ impl Reserve {
 
     /// What it is now; `due` as the engine counts it.
     pub(crate) fn view(&self, due: usize) -> ReserveView {
-        let (stock, headroom) = match &self.stocks {
-            Some((stock, headroom)) => (stock.resident(), headroom.resident()),
-            None => (None, None),
-        };
+        let headroom = self.stocks.as_ref().map(|(_, headroom)| headroom.resident());
         let counts = &self.counts;
         ReserveView {
             due: due as u64,
-            resident: stock.unwrap_or(0),
-            headroom: headroom.unwrap_or(0),
+            resident: self.resident().unwrap_or(0),
+            headroom: headroom.and_then(Result::ok).unwrap_or(0),
             taken: counts.taken.load(Ordering::Relaxed),
             released: counts.released.load(Ordering::Relaxed),
             released_by_pagers: counts.by_pagers.load(Ordering::Relaxed),

@@ -1,6 +1,7 @@
 //! Memory objects (memfds), their shared mappings, and pages lent for a transfer.
 
 mod backed;
+mod ballast;
 mod channel;
 mod document;
 mod loan;
@@ -11,6 +12,7 @@ mod served;
 mod vault;
 
 pub use backed::{Backed, BackedError};
+pub use ballast::{Ballast, BallastError};
 pub use channel::ChannelMapping;
 pub use document::{DocumentError, is_sealed, read_document, seal_document};
 pub use loan::{LoanCell, PageLoan};
