@@ -306,6 +306,7 @@ const SETTINGS: PoolSettings = PoolSettings {
     unpinned: Unpinned::Text,
     memory_share: false,
     steady: false,
+    restore: 0,
 };
 
 #[test]

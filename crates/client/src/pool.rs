@@ -38,6 +38,8 @@ pub struct PoolSettings {
     pub memory_share: bool,
     /// The pool shrinks in single steps that a miss takes back.
     pub steady: bool,
+    /// Pages that are brought back before each release, at most; 0 for none (beyond the paper).
+    pub restore: u32,
 }
 
 /// A job that has ended, as its program's kernel or clock saw it.
@@ -61,6 +63,9 @@ pub struct EndedJob {
     pub memory_delay: Duration,
     /// From finish to deadline; zero for a miss.
     pub slack: Duration,
+    /// When the next job is released, by CLOCK_MONOTONIC, if that is known and still to come: until then pages are
+    /// brought back, where the pool was opened for that.
+    pub next_release: Option<Duration>,
 }
 
 /// What follows from a job.
@@ -76,6 +81,8 @@ pub struct Judgement {
     pub swap_budget_rule: SwapBudgetRule,
     /// Pages pinned now.
     pub pinned: u32,
+    /// Pages brought back before releases so far.
+    pub restored: u64,
 }
 
 /// A pinned page pool that this connection holds. It closes when this and all tasks in it are gone.
@@ -103,6 +110,7 @@ impl PinnedPool {
             unpinned: settings.unpinned,
             memory_share: settings.memory_share,
             steady: settings.steady,
+            restore: settings.restore,
         };
         let held = Reservation::ask(link, &request)?;
         Ok(Self { held })
@@ -130,6 +138,7 @@ impl PinnedPool {
             delay: nanos(job.delay),
             memory_delay: nanos(job.memory_delay),
             slack: nanos(job.slack),
+            next_release: nanos(job.next_release.unwrap_or_default()),
         };
         self.held.held.link.ask(&request, &[], |answer, _| match answer {
             Answer::Judged {
@@ -138,12 +147,14 @@ impl PinnedPool {
                 swap_budget,
                 swap_budget_rule,
                 pinned,
+                restored,
             } => Some(Judgement {
                 capacity,
                 capacity_rule,
                 swap_budget: Duration::from_nanos(swap_budget),
                 swap_budget_rule,
                 pinned,
+                restored,
             }),
             _ => None,
         })

@@ -23,8 +23,8 @@ pub enum LiveError {
     /// Something that only the simulator runs.
     #[error("region {0}: copy-on-write views run in the simulator only: use --engine sim")]
     CopyOnWrite(String),
-    /// Pages brought back before a release, which no server does.
-    #[error("task {0}: app.restore does not run with a server: leave it out, or use placement embedded")]
+    /// Pages brought back before a release, which a server does in its own time.
+    #[error("task {0}: app.restore does not run in lockstep with a server: leave it out, or use placement embedded")]
     Restore(String),
     /// A pinned page pool is refused.
     #[error("task {task}: no pinned page pool: {reason}")]

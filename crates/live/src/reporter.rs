@@ -89,7 +89,7 @@ impl<'a> Duties<'a> {
 
     /// A job has ended.
     pub(crate) fn end_job(&mut self, pages: &Pages<'_>, job: &Job, pacer: &Pacer) {
-        self.reporter.end_job(pages, job, pacer.timing());
+        self.reporter.end_job(pages, job, pacer);
         if let Some(opener) = &self.opener {
             opener.job_ended(pacer.upcoming());
         }
@@ -144,22 +144,22 @@ impl Reporter {
         }
         let delays = delays_of(&pages.times());
         while let Some(job) = self.telling.unfinished(pacer, &delays) {
-            self.report(pages, &job, true);
+            self.report(pages, (&job, true), None);
         }
         self.due = self.telling.due(pacer.timing());
     }
 
     /// A job has ended.
-    fn end_job(&mut self, pages: &Pages<'_>, job: &Job, timing: &Timing) {
+    fn end_job(&mut self, pages: &Pages<'_>, job: &Job, pacer: &Pacer) {
         // Its period may have ended behind its last access.
         let over = self.due.is_some_and(|due| due.as_nanos() < job.finish);
         if self.telling.ended(job) {
-            self.report(pages, job, job.late || over);
-            self.due = self.telling.due(timing);
+            self.report(pages, (job, job.late || over), pacer.upcoming());
+            self.due = self.telling.due(pacer.timing());
         }
     }
 
-    fn report(&mut self, pages: &Pages<'_>, job: &Job, missed: bool) {
+    fn report(&mut self, pages: &Pages<'_>, (job, missed): (&Job, bool), next: Option<MonotonicTime>) {
         let Some(times) = pages.swap_times() else {
             self.told.failed += 1;
             return;
@@ -170,7 +170,7 @@ impl Reporter {
         };
         let before = self.used.replace(used).unwrap_or(used);
         let report = self.facts(before, used, (job, missed), pages.lumps_faults());
-        let Some(verdict) = pages.report_job(&report) else {
+        let Some(verdict) = pages.report_job(&report, next) else {
             self.told.failed += 1;
             return;
         };

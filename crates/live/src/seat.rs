@@ -203,11 +203,12 @@ impl Pages<'_> {
         matches!(self, Self::Served { .. })
     }
 
-    /// Reports a job of a task with a pinned page pool; `None` where that cannot be.
-    pub(crate) fn report_job(&self, report: &JobReport) -> Option<Verdict> {
+    /// Reports a job of a task with a pinned page pool; `None` where that cannot be. `next`: when the next is released,
+    /// if this one has ended; who restores is told by others in placement embedded.
+    pub(crate) fn report_job(&self, report: &JobReport, next: Option<MonotonicTime>) -> Option<Verdict> {
         match self {
             Self::Embedded { bound, .. } => bound.report_job(report).ok(),
-            Self::Served { task, .. } => task.pool.as_ref()?.judge(report).ok(),
+            Self::Served { task, .. } => task.pool.as_ref()?.judge(report, next).ok(),
         }
     }
 

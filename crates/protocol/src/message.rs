@@ -310,6 +310,8 @@ messages! {
             memory_share: bool,
             /// The pool shrinks in single steps that a miss takes back.
             steady: bool,
+            /// Pages that are brought back before each release, at most; 0 for none.
+            restore: u32,
         },
         /// A job of the program whose pages a pinned page pool pins has ended. Times are nanoseconds, and claims.
         /// Answer: `Judged`.
@@ -334,6 +336,9 @@ messages! {
             memory_delay: u64,
             /// From finish to deadline; 0 for a miss.
             slack: u64,
+            /// When the next job is released, by the monotonic clock: until then pages are brought back, where the
+            /// pool was opened for that. 0 for nobody knows; more than a period from now is not believed.
+            next_release: u64,
         },
         /// For runs in lockstep: from now on transfers end, and threads that waited go on, when this connection says
         /// so, or no longer. Refused by every server but one that was started for such a run.
@@ -444,6 +449,8 @@ messages! {
             swap_budget_rule: SwapBudgetRule,
             /// Pages pinned now.
             pinned: u32,
+            /// Pages brought back before releases so far.
+            restored: u64,
         },
         /// How a task's thread stands.
         10 Stands {

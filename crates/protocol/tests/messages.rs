@@ -41,6 +41,7 @@ fn requests_about_pools(text: &str, word: u32, long: u64, flag: bool) -> Vec<Req
             unpinned,
             memory_share: !flag,
             steady: flag,
+            restore: word / 11,
         },
         Request::ReportJob {
             pool: word,
@@ -53,6 +54,7 @@ fn requests_about_pools(text: &str, word: u32, long: u64, flag: bool) -> Vec<Req
             delay: long / 5,
             memory_delay: long / 7,
             slack: long / 11,
+            next_release: long / 13,
         },
     ]
 }
@@ -240,6 +242,7 @@ fn judged(small: u8, word: u32, long: u64) -> Answer<'static> {
         swap_budget: long,
         swap_budget_rule: swap_budget_rules[usize::from(small) % swap_budget_rules.len()],
         pinned: !word,
+        restored: long / 2,
     }
 }
 

@@ -72,6 +72,10 @@ pub struct MemberView {
 pub struct PinnedPoolRow {
     /// Its id.
     pub id: PinnedPoolId,
+    /// Pages that it may have brought back before each release.
+    pub restore: u32,
+    /// Pages brought back so far.
+    pub restored: u64,
     /// Its name.
     pub name: String,
     /// What it was opened with.
@@ -139,6 +143,8 @@ pub struct JudgedJob {
     pub settings: PinningSettings,
     /// Pages pinned now.
     pub pinned: PageCount,
+    /// Pages brought back before releases so far.
+    pub restored: u64,
 }
 
 /// One client.

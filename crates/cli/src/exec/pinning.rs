@@ -55,6 +55,10 @@ pub(super) struct Options {
     /// The pool shrinks in single steps that a miss takes back (beyond the paper)
     #[arg(long, requires = "adaptive")]
     steady: bool,
+    /// Brings up to so many pages back before each release, of those that jobs wanted and that have left (beyond the
+    /// paper)
+    #[arg(long, value_name = "PAGES", default_value_t = 0, requires = "adaptive")]
+    restore: u32,
 }
 
 /// Which pages are pinned; the words of scenarios.
@@ -129,6 +133,7 @@ pub(super) fn settings(arguments: &Arguments) -> Result<Option<PoolSettings>, Fa
         },
         memory_share: options.memory_share,
         steady: options.steady,
+        restore: options.restore,
     }))
 }
 
@@ -178,6 +183,8 @@ pub(super) struct Row {
     swap_budget_rule: &'static str,
     /// What the kernel enforces from now on; null where it does not.
     budget_ns: Option<u64>,
+    /// Pages brought back before releases so far.
+    restored_pages: u64,
 }
 
 impl Counts {
@@ -191,6 +198,9 @@ impl Counts {
                 last.capacity_pages,
                 output::human_time(last.swap_budget_ns)
             ));
+            if last.restored_pages > 0 {
+                text.push_str(&format!(", {} brought back before releases", last.restored_pages));
+            }
         }
         if self.failed > 0 {
             text.push_str(&format!(", {} judgements failed", self.failed));
@@ -241,6 +251,7 @@ impl Pinned {
             swap_budget_ns: nanos(judgement.swap_budget),
             swap_budget_rule: judgement.swap_budget_rule.name(),
             budget_ns: self.not_given.is_none().then(|| nanos(self.given)),
+            restored_pages: judgement.restored,
         };
         self.counts.judged += 1;
         self.counts.last = Some(row);
@@ -265,6 +276,7 @@ impl Pinned {
         } else {
             (0, 0)
         };
+        let periods = u32::try_from(job.periods).unwrap_or(u32::MAX);
         EndedJob {
             missed: job.late,
             running,
@@ -275,6 +287,9 @@ impl Pinned {
             delay: Duration::from_nanos(delay),
             memory_delay: Duration::from_nanos(memory),
             slack: self.period.saturating_sub(Duration::from_nanos(job.response())),
+            next_release: job
+                .finish
+                .map(|_| Duration::from_nanos(job.release) + self.period.saturating_mul(periods)),
         }
     }
 

@@ -124,6 +124,7 @@ fn requests_about_pools() -> Vec<Request<'static>> {
             unpinned: freehold_protocol::message::Unpinned::Text,
             memory_share: true,
             steady: true,
+            restore: u32::MAX,
         },
         Request::ReportJob {
             pool: 7,
@@ -136,6 +137,7 @@ fn requests_about_pools() -> Vec<Request<'static>> {
             delay: u64::MAX,
             memory_delay: u64::MAX,
             slack: u64::MAX,
+            next_release: u64::MAX,
         },
     ]
 }

@@ -131,7 +131,7 @@ impl Stage for Served<'_> {
 
     fn report(&self, task: TaskIndex, report: &JobReport) -> Result<(), String> {
         let pool = self.machine.tasks()[task.get()].pool.as_ref();
-        let told = pool.ok_or("the task has no pinned page pool")?.judge(report);
+        let told = pool.ok_or("the task has no pinned page pool")?.judge(report, None);
         told.map(|_| ()).map_err(|reason| reason.to_string())
     }
 

@@ -82,10 +82,11 @@ impl ServedMachine {
     /// Sets up in the order that [`plan`] lays down.
     pub(crate) fn new(scenario: &Scenario, server: &Server, pace: Pace) -> Result<Self, LiveError> {
         crate::machine::check_supported(scenario)?;
-        refused::restoring(scenario)?;
         if pace == Pace::Clock {
             crate::machine::check_budgets(scenario)?;
             crate::machine::check_wait(scenario)?;
+        } else {
+            refused::restoring(scenario)?;
         }
         refused::writes_to_files(scenario)?;
         let (process, files, connection) = match server {
@@ -287,8 +288,9 @@ impl ServedMachine {
         if self.pace == Pace::Clock {
             settings.highest_capacity = pool::even_share(scenario);
         }
+        let restore = task.app.map_or(0, |app| app.restore);
         let observer = Observer::connect(&process::options(&self.socket)).map_err(ServerError::Connect)?;
-        let opened = ServedPool::open(&observer, &self.name(&task.name), &settings);
+        let opened = ServedPool::open(&observer, &self.name(&task.name), &settings, restore);
         Ok(Some(opened.map_err(asked(&format!("task {}", task.name)))?))
     }
 
@@ -437,10 +439,15 @@ impl Paging for ServedMachine {
             name.map(|name| status.pool(&name)).transpose()
         };
         let pools: Result<Vec<_>, ServerError> = named.map(pool).collect();
+        let pools = pools?;
+        let restored = pools
+            .iter()
+            .map(|pool| pool.map_or(0, |(_, restored)| restored))
+            .collect();
         Ok(Counts {
             tasks: tasks?,
-            pools: pools?,
-            restored: Vec::new(),
+            pools: pools.into_iter().map(|pool| pool.map(|(lists, _)| lists)).collect(),
+            restored,
             reservations,
             resident: resident?,
             memory: status.memory,

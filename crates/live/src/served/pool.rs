@@ -10,6 +10,7 @@ use freehold_core::pinning::{
     CapacityRule, JobReport, Judgement, PinnedPoolView, PinningPolicy, PinningSettings, SwapBudgetRule, UnpinnedGoTo,
 };
 use freehold_core::units::{self, PageCount};
+use freehold_linux::clock::MonotonicTime;
 use freehold_pager::Verdict;
 use freehold_scenario::Scenario;
 
@@ -22,8 +23,13 @@ pub(crate) struct ServedPool {
 }
 
 impl ServedPool {
-    /// With this as the most that it may pin at any time.
-    pub(super) fn open(observer: &Observer, name: &str, settings: &PinningSettings) -> Result<Self, RequestError> {
+    /// With this as the most that it may pin at any time, and `restore` pages brought back before each release.
+    pub(super) fn open(
+        observer: &Observer,
+        name: &str,
+        settings: &PinningSettings,
+        restore: u32,
+    ) -> Result<Self, RequestError> {
         let highest = settings.highest_capacity.get();
         let settings = PoolSettings {
             policy: match settings.policy {
@@ -45,6 +51,7 @@ impl ServedPool {
             },
             memory_share: settings.memory_share,
             steady: settings.steady,
+            restore,
         };
         Ok(Self {
             pool: observer.open_pool(name, &settings)?,
@@ -57,8 +64,8 @@ impl ServedPool {
         connection.join(self.pool.ticket())
     }
 
-    /// Reports a job, and waits for the answer.
-    pub(crate) fn judge(&self, report: &JobReport) -> Result<Verdict, RequestError> {
+    /// Reports a job, and waits for the answer. `next`: when the next is released, if this one has ended.
+    pub(crate) fn judge(&self, report: &JobReport, next: Option<MonotonicTime>) -> Result<Verdict, RequestError> {
         let judged = self.pool.judge(&EndedJob {
             missed: report.missed,
             running: span(report.running),
@@ -69,6 +76,7 @@ impl ServedPool {
             delay: span(report.delay),
             memory_delay: span(report.memory_delay),
             slack: span(report.slack),
+            next_release: next.map(|next| Duration::from_nanos(next.as_nanos())),
         })?;
         let judgement = Judgement {
             capacity: PageCount::new(judged.capacity),

@@ -5,7 +5,7 @@ use freehold_scenario::{self as scenario, Scenario, plan};
 use super::ServerError;
 use crate::error::LiveError;
 
-/// Pages brought back are a task's of the same pool, which clients have no way to make.
+/// In lockstep: a server's own restorer brings pages back when it sees fit.
 pub(super) fn restoring(scenario: &Scenario) -> Result<(), LiveError> {
     match plan::restorers(scenario).next() {
         Some(position) => Err(LiveError::Restore(scenario.tasks[position].name.clone())),

@@ -33,6 +33,7 @@ pub(crate) struct Pool {
     active: u32,
     inactive: u32,
     swap_budget_ns: u64,
+    restored: u64,
 }
 
 /// The store.
@@ -71,17 +72,18 @@ impl Status {
         Ok(found.resident)
     }
 
-    /// The pinned page pool of this name, as far as a result says of it.
-    pub(crate) fn pool(&self, name: &str) -> Result<PinnedPoolView, ServerError> {
+    /// The pinned page pool of this name, as far as a result says of it, and how many pages it had brought back.
+    pub(crate) fn pool(&self, name: &str) -> Result<(PinnedPoolView, u64), ServerError> {
         let found = self.pinned_pools.iter().find(|pool| pool.name == name);
         let found = found.ok_or_else(|| ServerError::Unnamed(format!("the pinned page pool {name}")))?;
-        Ok(PinnedPoolView {
+        let lists = PinnedPoolView {
             capacity: PageCount::new(found.capacity),
             active: PageCount::new(found.active),
             inactive: PageCount::new(found.inactive),
             swap_budget: Duration::new(found.swap_budget_ns),
             ..PinnedPoolView::default()
-        })
+        };
+        Ok((lists, found.restored))
     }
 
     /// Frames of reservations that hold no page: free, or conserved for a foreign one.

@@ -10,7 +10,7 @@ use crate::view::JudgedJob;
 use freehold_core::pinning::{
     CapacityRule, JobReport, PinningPolicy, PinningSettings, Ratio, SwapBudgetRule, UnpinnedGoTo,
 };
-use freehold_core::units::{Duration, PageCount};
+use freehold_core::units::{Duration, Instant, PageCount};
 use freehold_protocol::message::{self, Answer, Refusal, Request};
 use tracing::{debug, info};
 
@@ -18,11 +18,13 @@ impl Session {
     /// Opens a pinned page pool, or judges a job of its program.
     pub(super) fn pinning(&mut self, world: &World, request: &Request<'_>) -> Result<Reply, Refused> {
         match request {
-            Request::OpenPool { name, .. } => {
+            Request::OpenPool { name, restore, .. } => {
                 let settings = settings(request)?;
-                self.open_pool(world, &session::name(name), settings)
+                self.open_pool(world, &session::name(name), settings, *restore)
             }
-            Request::ReportJob { pool, .. } => self.report_job(world, *pool, &report(request)),
+            Request::ReportJob { pool, next_release, .. } => {
+                self.report_job(world, *pool, &report(request), Instant::new(*next_release))
+            }
             _ => Err(Refused::new(
                 Refusal::State,
                 "this request is not about pinned page pools",
@@ -30,7 +32,13 @@ impl Session {
         }
     }
 
-    fn open_pool(&mut self, world: &World, name: &str, mut settings: PinningSettings) -> Result<Reply, Refused> {
+    fn open_pool(
+        &mut self,
+        world: &World,
+        name: &str,
+        mut settings: PinningSettings,
+        restore: u32,
+    ) -> Result<Reply, Refused> {
         self.may_hold()?;
         let user = self.peer.user;
         let frames = match settings.highest_capacity.get() {
@@ -54,7 +62,7 @@ impl Session {
             );
             return Err(Refused::new(Refusal::Exhausted, text));
         }
-        let opened = world.shared.engine().open_pool(name, settings);
+        let opened = world.shared.engine().open_pool(name, settings, restore);
         let id = opened.inspect_err(|_| give_back())?;
         let ticket = Ticket::draw().map_err(|errno| {
             world.shared.engine().release_pool(id);
@@ -68,12 +76,12 @@ impl Session {
         self.hold(world, id, 0, ticket)
     }
 
-    fn report_job(&self, world: &World, handle: u32, job: &JobReport) -> Result<Reply, Refused> {
+    fn report_job(&self, world: &World, handle: u32, job: &JobReport, next: Instant) -> Result<Reply, Refused> {
         let Membership::Pinned(id) = self.membership(handle)? else {
             let text = format!("{handle} is a reservation: jobs are reported for pinned page pools");
             return Err(Refused::new(Refusal::State, text));
         };
-        let judged = world.shared.engine().judge_job(id, job)?;
+        let judged = world.shared.engine().judge_job(id, job, next)?;
         self.log(job, &judged);
         Ok(Reply::Judged(judged))
     }
@@ -137,6 +145,7 @@ pub(super) fn judged(job: &JudgedJob) -> Answer<'static> {
         swap_budget: judgement.swap_budget.get(),
         swap_budget_rule: swap_budget_rule(judgement.swap_budget_rule),
         pinned: job.pinned.get(),
+        restored: job.restored,
     }
 }
 
@@ -163,6 +172,7 @@ fn settings(request: &Request<'_>) -> Result<PinningSettings, Refused> {
         unpinned,
         memory_share,
         steady,
+        restore: _,
     } = *request
     else {
         return Err(wrong("this request opens no pinned page pool"));
@@ -226,6 +236,7 @@ fn report(request: &Request<'_>) -> JobReport {
         delay,
         memory_delay,
         slack,
+        next_release: _,
     } = *request
     else {
         return JobReport::default();

@@ -41,6 +41,10 @@ pub struct PinnedPoolStatus {
     pub unpinned_total: u64,
     /// Pages that were not pinned because they may not be more.
     pub refused: u64,
+    /// Pages that may be brought back before each release; 0 where none are.
+    pub restore: u64,
+    /// Pages brought back so far.
+    pub restored: u64,
     /// Jobs reported, and judged.
     pub jobs: u64,
     /// Of these, those that missed their deadlines.
@@ -180,6 +184,8 @@ fn pool(row: &PinnedPoolRow) -> PinnedPoolStatus {
         pinned_total: lists.pinned,
         unpinned_total: lists.unpinned,
         refused: lists.refused,
+        restore: u64::from(row.restore),
+        restored: row.restored,
         jobs: counts.jobs,
         misses: counts.misses,
         capacity_rules: CapacityRules {
@@ -283,7 +289,7 @@ type Of = (&'static str, &'static str, &'static str, fn(&PinnedPoolStatus) -> u6
 
 /// Metrics of all pools.
 pub(super) fn metrics(page: &mut Page, pools: &[PinnedPoolStatus]) {
-    let rows: [Of; 8] = [
+    let rows: [Of; 9] = [
         ("capacity_pages", "gauge", "Pages that may be pinned.", |row| {
             row.capacity
         }),
@@ -298,6 +304,12 @@ pub(super) fn metrics(page: &mut Page, pools: &[PinnedPoolStatus]) {
         ("refused_total", "counter", "Pages that might not be pinned.", |row| {
             row.refused
         }),
+        (
+            "restored_total",
+            "counter",
+            "Pages brought back before releases.",
+            |row| row.restored,
+        ),
         ("jobs_total", "counter", "Jobs judged.", |row| row.jobs),
         ("misses_total", "counter", "Of these, jobs that missed.", |row| {
             row.misses

@@ -35,6 +35,7 @@ mod pinned;
 mod private;
 mod readers;
 mod reservations;
+mod restore;
 mod rows;
 mod sampling;
 mod shares;

@@ -2,10 +2,12 @@
 
 use crate::engine::Engine;
 use crate::engine::keys::ClientId;
+use crate::engine::restore::Restorer;
 use crate::error::EngineError;
 use crate::view::{JobCounts, JudgedJob, PinnedPoolRow, PinningTotals};
 use freehold_core::id::{ObjectId, PinnedPoolId};
 use freehold_core::pinning::{CapacityRule, JobReport, Judgement, PinningSettings, SwapBudgetRule};
+use freehold_core::units::Instant;
 
 /// A pinned page pool.
 #[derive(Debug)]
@@ -26,6 +28,7 @@ pub(crate) struct PinnedRow {
 #[derive(Debug, Default)]
 pub(crate) struct PinnedRows {
     rows: Vec<Option<PinnedRow>>,
+    pub(super) restorers: Vec<Restorer>,
     totals: PinningTotals,
 }
 
@@ -64,15 +67,31 @@ impl Engine {
             .filter(|row| row.id == id)
     }
 
-    /// Opens a pinned page pool. It is kept until [`release_pool`](Self::release_pool) is called and its last task is
-    /// gone.
+    /// Opens a pinned page pool that has up to `restore` pages brought back before each release. It is kept until
+    /// [`release_pool`](Self::release_pool) is called and its last task is gone.
     ///
     /// # Errors
-    /// [`EngineError::Pinning`].
-    pub fn open_pool(&mut self, name: &str, settings: PinningSettings) -> Result<PinnedPoolId, EngineError> {
+    /// [`EngineError::Pinning`], [`EngineError::Create`].
+    pub fn open_pool(
+        &mut self,
+        name: &str,
+        settings: PinningSettings,
+        restore: u32,
+    ) -> Result<PinnedPoolId, EngineError> {
         self.begin();
+        let restores = restore > 0;
+        let settings = PinningSettings {
+            restore: restores,
+            ..settings
+        };
         let id = self.core.open_pinned_pool(settings)?;
         self.settle();
+        if restores && let Err(error) = self.add_restorer(id, restore) {
+            // It is empty, and just opened.
+            let _ = self.core.close_pinned_pool(id);
+            self.settle();
+            return Err(error);
+        }
         if self.pinned.rows.len() <= id.index() {
             self.pinned.rows.resize_with(id.index() + 1, || None);
         }
@@ -108,6 +127,7 @@ impl Engine {
         if !over {
             return;
         }
+        self.end_restorer(id);
         if self.core.close_pinned_pool(id).is_err() {
             self.notice("the core would not close a pinned page pool");
             return;
@@ -118,15 +138,22 @@ impl Engine {
         self.drain();
     }
 
-    /// A job has ended: what follows for the pool, and how many pages it pins now.
+    /// A job has ended: what follows for the pool, and how many pages it pins now. Until the next release, in
+    /// nanoseconds of the monotonic clock (0 for none), pages are brought back, if the pool has that done.
     ///
     /// # Errors
     /// [`EngineError::NoSuchPool`], [`EngineError::Job`].
-    pub fn judge_job(&mut self, pool: PinnedPoolId, job: &JobReport) -> Result<JudgedJob, EngineError> {
+    pub fn judge_job(
+        &mut self,
+        pool: PinnedPoolId,
+        job: &JobReport,
+        next_release: Instant,
+    ) -> Result<JudgedJob, EngineError> {
         self.begin();
         let settings = self.pinned_pool(pool).ok_or(EngineError::NoSuchPool)?.settings;
         let judgement = self.core.handle_pinned_job_end(self.now, pool, job)?;
         self.settle();
+        self.await_release(pool, next_release, settings.period.get());
         self.pinned.totals.jobs += 1;
         self.pinned.totals.misses += u64::from(job.missed);
         if let Some(row) = self.pinned_pool_mut(pool) {
@@ -141,6 +168,7 @@ impl Engine {
             judgement,
             settings,
             pinned: lists.active.saturating_add(lists.inactive),
+            restored: self.restored(pool).0,
         })
     }
 
@@ -162,8 +190,11 @@ impl Engine {
                 let client = self.client(task.client).filter(|_| task.pinned == Some(row.id))?;
                 Some((client.pid, task.name.clone()))
             });
+            let (restored, restore) = self.restored(row.id);
             Some(PinnedPoolRow {
                 id: row.id,
+                restore,
+                restored,
                 name: row.name.clone(),
                 settings: row.settings,
                 lists: self.core.pinned_pool(row.id)?,

@@ -187,16 +187,26 @@ impl Engine {
         self.bury_orphans();
         let period = self.end_periods();
         self.tell_immovable();
+        self.restore();
         let due = if more { Some(0) } else { self.next_due(pager) };
         let put_off = std::mem::take(&mut self.heirs.stopped) || !self.deferred.is_empty();
         let again = put_off.then(|| self.now.get() + LOOK_AGAIN);
         let watch = self.watch();
         self.pager = 0;
         self.in_round = false;
-        [due, again, watch, self.orphans_due(), period, self.immovable_due()]
-            .into_iter()
-            .flatten()
-            .min()
+        let restore = self.restore_due(pager);
+        [
+            due,
+            again,
+            watch,
+            self.orphans_due(),
+            period,
+            self.immovable_due(),
+            restore,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn turn(&mut self, turn: Turn) {

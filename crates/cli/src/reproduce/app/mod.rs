@@ -18,7 +18,7 @@ use freehold_scenario::recording::{PinningSpan, TaskRecording};
 use freehold_scenario::results::ReproduceRow;
 
 use super::{Laboratory, files, task_of};
-use crate::engine::{Engine, Outcome, Placement};
+use crate::engine::{Engine, Outcome};
 use crate::load;
 use crate::output;
 use crate::status::Failure;
@@ -140,7 +140,7 @@ impl<'a> Bench<'a> {
     /// A bench for one model, also live: with one seed, unless told, because a run takes as long as it says.
     ///
     /// # Errors
-    /// A model that is wrong, or a server, which brings no pages back before a release.
+    /// A model that is wrong.
     fn on_any(
         laboratory: &'a Laboratory,
         file: &'static str,
@@ -149,10 +149,6 @@ impl<'a> Bench<'a> {
     ) -> Result<Self, Failure> {
         let session = laboratory.session();
         let live = session.engine() == Engine::Live;
-        if live && session.placement() == Placement::Server {
-            let why = "app-fig4 runs with --placement embedded: a server does not restore pages before a release";
-            return Err(Failure::Input(why.to_owned()));
-        }
         let bench = Self {
             laboratory,
             file,
