@@ -22,6 +22,8 @@ pub(super) struct Jobs {
     pub(super) pinned: Option<f64>,
     /// The swap budget, on average over judgements, in milliseconds.
     pub(super) swap_budget: Option<f64>,
+    /// Pages brought back before releases.
+    pub(super) restored: Option<u64>,
     /// Jobs whose records were lost are missing.
     pub(super) lost_records: u64,
 }
@@ -44,6 +46,7 @@ struct Line {
 struct Judgement {
     pinned_pages: u64,
     swap_budget_ns: u64,
+    restored_pages: u64,
 }
 
 /// Of those released between two moments of CLOCK_MONOTONIC, in nanoseconds.
@@ -85,6 +88,10 @@ fn summary(text: &str, begin: u64, end: u64) -> Result<Jobs, serde_json::Error> 
         swap_ins: counted.then(|| swap_ins.sum()),
         pinned: mean(|judgement| judgement.pinned_pages),
         swap_budget: mean(|judgement| judgement.swap_budget_ns).map(|budget| budget / 1e6),
+        restored: judgements.first().zip(judgements.last()).map(|(first, last)| {
+            // Counted since the pool was opened.
+            last.restored_pages.saturating_sub(first.restored_pages)
+        }),
         lost_records: lines.last().map_or(0, |line| line.lost_records),
     })
 }
@@ -112,7 +119,9 @@ mod tests {
         let row = |release: u64, response: u64, late: bool, pinned: u64| {
             serde_json::json!({
                 "job": 1, "release_ns": release, "finish_ns": release + response, "cpu_ns": 500_000, "late": late,
-                "swap_ins": 2, "judgement": {"pinned_pages": pinned, "swap_budget_ns": 1_000_000},
+                "swap_ins": 2, "judgement": {
+                    "pinned_pages": pinned, "swap_budget_ns": 1_000_000, "restored_pages": 7 * release,
+                },
             })
             .to_string()
         };
@@ -136,6 +145,7 @@ mod tests {
             swap_ins: Some(4),
             pinned: Some(15.0),
             swap_budget: Some(1.0),
+            restored: Some(70),
             lost_records: 3,
         };
         assert_eq!(jobs, expected);

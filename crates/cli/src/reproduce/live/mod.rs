@@ -97,8 +97,10 @@ const ALL: &str = "all";
 const APP: &str = "app";
 const APP_NO_BUDGET: &str = "app-no-budget";
 const STEADY: &str = "app, steady";
+const RESTORE: &str = "app and restore";
+const STEADY_RESTORE: &str = "app, steady and restore";
 
-const RUNS: [(&str, Run); 9] = [
+const RUNS: [(&str, Run); 11] = [
     ("alone", Run::Alone),
     (NONE, Run::Served(&[])),
     (ALL, Run::Served(&["--adaptive", "--pinning", "all"])),
@@ -108,6 +110,11 @@ const RUNS: [(&str, Run); 9] = [
         Run::Served(&["--adaptive", "--pinning", "app-no-budget"]),
     ),
     (STEADY, Run::Served(&["--adaptive", "--steady"])),
+    (RESTORE, Run::Served(&["--adaptive", "--restore", "2000"])),
+    (
+        STEADY_RESTORE,
+        Run::Served(&["--adaptive", "--steady", "--restore", "2000"]),
+    ),
     ("kernel", KERNEL),
     (
         "kernel without read-ahead",
@@ -283,6 +290,9 @@ impl Trial {
             }
             if let (Some(pinned), Some(budget)) = (jobs.pinned, jobs.swap_budget) {
                 text.push_str(&format!(", {pinned:.0} pages pinned, swap budget {budget:.2} ms"));
+            }
+            if let Some(restored) = jobs.restored.filter(|restored| *restored > 0) {
+                text.push_str(&format!(", {restored} brought back before releases"));
             }
             if jobs.lost_records > 0 {
                 text.push_str(&format!(

@@ -4,7 +4,7 @@ use freehold_scenario::results::ReproduceRow;
 
 use super::jobs::Jobs;
 use super::workload::Program;
-use super::{ALL, APP, APP_NO_BUDGET, HogAlone, NONE, Run, STEADY, Series};
+use super::{ALL, APP, APP_NO_BUDGET, HogAlone, NONE, RESTORE, Run, STEADY, STEADY_RESTORE, Series};
 use crate::reproduce::app::{Bound, Sample, row};
 use crate::reproduce::claim::{Claim, row as claim};
 
@@ -71,7 +71,7 @@ fn misses(program: Program, series: &[Series]) -> Vec<ReproduceRow> {
         .map(|one| {
             let (figure, bound) = match one.name {
                 ALL => (Some(paper.all), Bound::Shown),
-                APP | STEADY => (None, Bound::AtMost(all + NEAR_ALL)),
+                APP | STEADY | RESTORE | STEADY_RESTORE => (None, Bound::AtMost(all + NEAR_ALL)),
                 _ => (None, Bound::Shown),
             };
             row(
@@ -135,6 +135,10 @@ fn pages(program: Program, series: &[Series]) -> Vec<ReproduceRow> {
         let swap_ins = one.known(|jobs| jobs.swap_ins.map(|pages| pages as f64 / jobs.count as f64));
         shown("swap-ins of a job", "pages", swap_ins);
         shown("pinned", "pages", one.known(|jobs| jobs.pinned));
+        if one.name == RESTORE || one.name == STEADY_RESTORE {
+            let restored = one.known(|jobs| jobs.restored.map(|pages| pages as f64 / jobs.count as f64));
+            shown("brought back before a job", "pages", restored);
+        }
         if one.name == APP || one.name == STEADY {
             shown("swap budget", "ms", one.known(|jobs| jobs.swap_budget));
         }
@@ -156,7 +160,7 @@ fn slow_downs(program: Program, series: &[Series], alone: &HogAlone) -> Vec<Repr
         rows.push(row(what, "%", figure, &one.slow_down(base), Bound::Shown));
         if matches!(one.run, Run::Served(policy) if !policy.is_empty()) {
             let bound = match one.name {
-                APP | STEADY => Bound::AtMost(NEAR_NONE),
+                APP | STEADY | RESTORE | STEADY_RESTORE => Bound::AtMost(NEAR_NONE),
                 _ => Bound::Shown,
             };
             let what = format!("GraphChi beside {name}, {}: slower than with none by", one.name);
