@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use freehold_core::ReadAhead;
 use freehold_core::units::FrameCount;
 use freehold_live::memory_available;
 use freehold_scenario::{parse_size, parse_time};
@@ -75,6 +76,10 @@ struct StoreArguments {
     /// memory, file: transfers at a time
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     store_parallel: u16,
+    /// Pages that tasks without a reservation read back together, a power of two up to 64: those around the one that
+    /// is wanted
+    #[arg(long, value_name = "PAGES", default_value = "1", value_parser = read_ahead)]
+    read_ahead: ReadAhead,
     /// compressed: the memory it may take [default: half of the pool's size]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     store_size: Option<u64>,
@@ -171,6 +176,7 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
     }
     let mut settings = Settings::new(pool);
     settings.store = backing(&arguments.store, pool);
+    settings.read_ahead = arguments.store.read_ahead;
     settings.unresponsive = arguments.unresponsive;
     settings.priority = arguments.priority;
     settings.cpus.clone_from(&arguments.cpus);
@@ -199,6 +205,12 @@ fn socket(arguments: &Arguments) -> Option<PathBuf> {
     let named = std::env::var_os(freehold_protocol::SOCKET_VARIABLE).filter(|value| !value.is_empty());
     let named = arguments.socket.clone().or(named.map(PathBuf::from));
     named.or_else(serve::default_path)
+}
+
+/// A number of pages that are read back together.
+pub(crate) fn read_ahead(text: &str) -> Result<ReadAhead, String> {
+    let pages = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    ReadAhead::of(pages).ok_or_else(|| format!("{pages} is no power of two from 1 to 64"))
 }
 
 fn backing(store: &StoreArguments, pool: FrameCount) -> Backing {

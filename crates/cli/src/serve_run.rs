@@ -6,12 +6,14 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use freehold_core::ReadAhead;
 use freehold_core::units::{FrameCount, PageCount};
 use freehold_scenario::{Class, Scenario, plan};
 use freehold_server::log::{self, Format};
 use freehold_server::serve::{self, Options};
 use freehold_server::{Backing, Limits, Quotas, Settings};
 
+use crate::serve::read_ahead;
 use crate::status::{Failure, Status};
 
 /// The priority of pager threads beside tasks without a fixed priority.
@@ -46,6 +48,9 @@ pub(crate) struct Arguments {
     /// Of `memory` and `file`: transfers at a time
     #[arg(long)]
     parallel: u16,
+    /// Pages that tasks without a reservation read back together
+    #[arg(long, value_parser = read_ahead, default_value = "1")]
+    read_ahead: ReadAhead,
     /// Of `compressed`: bytes it may take, 0 for as many as it needs
     #[arg(long)]
     capacity: u64,
@@ -72,6 +77,7 @@ pub(crate) fn arguments(scenario: &Scenario) -> Vec<OsString> {
         ("--priority", u64::from(priority(scenario))),
         ("--latency", store.latency.get()),
         ("--parallel", u64::from(store.parallel)),
+        ("--read-ahead", u64::from(store.read_ahead.pages())),
         ("--capacity", capacity),
     ];
     let mut arguments = words(&numbers);
@@ -160,6 +166,7 @@ fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
     settings.shared_locks = PageCount::new(arguments.shared_locks);
     settings.priority = arguments.priority;
     settings.paced = arguments.paced;
+    settings.read_ahead = arguments.read_ahead;
     settings.store = match arguments.store.as_str() {
         "memory" => Backing::Memory {
             latency: Duration::from_nanos(arguments.latency),

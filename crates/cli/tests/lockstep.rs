@@ -34,6 +34,7 @@ fn launch(scenario: &Scenario) -> Launch {
         format!("--shared-locks={}", limits.shared_locks.get()),
         format!("--store={} --capacity={capacity}", store.kind.name()),
         format!("--latency={} --parallel={}", store.latency.get(), store.parallel),
+        format!("--read-ahead={}", store.read_ahead.pages()),
     ];
     let words = words.join(" ");
     Launch {

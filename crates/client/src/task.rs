@@ -30,6 +30,8 @@ pub struct Counts {
     pub file_reads: u64,
     /// Write-permission faults.
     pub write_faults: u64,
+    /// Pages read back beside one that was faulted on.
+    pub read_ahead: u64,
     /// Pages taken from its own lists.
     pub evictions: u64,
     /// Between fault and resolution, all together.
@@ -185,6 +187,7 @@ pub(crate) fn ask_counts(link: &Link, request: &Request<'_>) -> Result<Counts, R
             shared_swap_ins,
             file_reads,
             write_faults,
+            read_ahead,
             evictions,
             waited,
         } => Some(Counts {
@@ -194,6 +197,7 @@ pub(crate) fn ask_counts(link: &Link, request: &Request<'_>) -> Result<Counts, R
             shared_swap_ins,
             file_reads,
             write_faults,
+            read_ahead,
             evictions,
             waited: Duration::from_nanos(waited),
         }),

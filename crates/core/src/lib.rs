@@ -36,5 +36,5 @@ mod task;
 pub mod units;
 pub mod view;
 
-pub use memory::Memory;
+pub use memory::{Memory, ReadAhead};
 pub use sharing::UNLOCKED_FRAMES;

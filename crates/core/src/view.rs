@@ -72,6 +72,8 @@ pub struct TaskCounts {
     pub write_faults: u64,
     /// Pages mapped without a fault, beside one that was faulted on.
     pub ahead: u64,
+    /// Pages read back beside one that was faulted on.
+    pub read_ahead: u64,
     /// Pages taken from the lists of the task's holder by this task's faults.
     pub evictions: u64,
     /// Time between fault and resolution, all faults together.

@@ -12,7 +12,7 @@ use freehold_core::fact::{Access, Fault, Request};
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
 use freehold_core::units::{FrameCount, Instant, PageCount, PageIndex};
 
-const PAGES: u32 = 2_000;
+const PAGES: u32 = 3_000;
 
 fn two_sharers() -> World {
     let mut world = World::new(&Shape {

@@ -7,6 +7,7 @@
 mod common;
 
 use common::{Random, Shape, World};
+use freehold_core::ReadAhead;
 use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
 use freehold_core::units::PageIndex;
 
@@ -26,6 +27,8 @@ struct Mix {
     departures: bool,
     /// Programs that know nothing: content that goes, pages that stay, neighbours taken up, several waiting tasks.
     foreign: bool,
+    /// Tasks without a reservation read pages ahead.
+    reads_ahead: bool,
 }
 
 const PLAIN: Mix = Mix {
@@ -37,6 +40,7 @@ const PLAIN: Mix = Mix {
     failures: false,
     departures: false,
     foreign: false,
+    reads_ahead: false,
 };
 
 fn shape(random: &mut Random, mix: Mix) -> Shape {
@@ -184,6 +188,10 @@ fn run(name: &str, mix: Mix) {
         let outcome = std::panic::catch_unwind(|| {
             let mut random = Random(seed);
             let mut world = World::new(&shape(&mut random, mix));
+            if mix.reads_ahead {
+                let pages = ReadAhead::of(1 << random.below(5)).expect("a power of two");
+                world.memory.set_read_ahead(pages);
+            }
             for _ in 0..steps {
                 step(&mut world, &mut random, mix);
             }
@@ -288,6 +296,28 @@ fn programs_that_know_nothing() {
             firm: true,
             locks: true,
             departures: true,
+            ..mix
+        },
+    );
+}
+
+#[test]
+fn read_ahead() {
+    let mix = Mix {
+        reads_ahead: true,
+        guests: true,
+        firm: true,
+        ..PLAIN
+    };
+    run("read-ahead", mix);
+    run(
+        "read-ahead, and everything else",
+        Mix {
+            failures: true,
+            departures: true,
+            locks: true,
+            views: true,
+            foreign: true,
             ..mix
         },
     );

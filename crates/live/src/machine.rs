@@ -63,6 +63,7 @@ impl Machine {
             pace,
             store: store::shape(scenario),
             backing: store::backing(scenario),
+            read_ahead: scenario.store.read_ahead,
             watch,
             events,
         })

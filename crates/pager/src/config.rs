@@ -2,6 +2,7 @@
 
 use crate::recorder::EventCapacity;
 use crate::watch::Watch;
+use freehold_core::ReadAhead;
 use freehold_core::limits::Limits;
 use freehold_core::units::{Duration, FrameCount};
 use freehold_store::FileConfig;
@@ -62,6 +63,8 @@ pub struct Config {
     pub store: StoreShape,
     /// What the store is made of.
     pub backing: Backing,
+    /// Pages that tasks without a reservation read back together.
+    pub read_ahead: ReadAhead,
     /// Is told of tasks that wait, in [`Pace::Manual`].
     pub watch: Option<Arc<dyn Watch>>,
     /// What happens is recorded, as far as there is room: see [`Pager::take_events`](crate::Pager::take_events).
@@ -77,6 +80,7 @@ impl Config {
             pace: Pace::default(),
             store: StoreShape::default(),
             backing: Backing::default(),
+            read_ahead: ReadAhead::NONE,
             watch: None,
             events: None,
         }

@@ -110,11 +110,13 @@ impl Pager {
             pace,
             store,
             backing,
+            read_ahead,
             watch,
             events,
         } = config;
         let userfault = Userfault::open(Features::SELF_PAGING)?;
-        let core = limits.seal().map_err(StartError::Core)?;
+        let mut core = limits.seal().map_err(StartError::Core)?;
+        core.set_read_ahead(read_ahead);
         let max_effects = core.max_effects();
         let tasks = usize::from(limits.tasks);
         let pages = limits.pages.get() as usize;

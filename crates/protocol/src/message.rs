@@ -427,6 +427,8 @@ messages! {
             file_reads: u64,
             /// Write-permission faults.
             write_faults: u64,
+            /// Pages read back beside one that was faulted on.
+            read_ahead: u64,
             /// Pages taken from its own lists.
             evictions: u64,
             /// Nanoseconds between fault and resolution, all together.

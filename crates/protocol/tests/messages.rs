@@ -210,6 +210,7 @@ fn answers(text: &str, small: u8, word: u32, long: u64) -> Vec<Answer<'_>> {
             zero_fills: !long,
             swap_ins: long / 2,
             shared_swap_ins: long / 3,
+            read_ahead: long / 17,
             file_reads: long / 5,
             write_faults: long / 7,
             evictions: long / 11,

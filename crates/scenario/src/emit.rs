@@ -69,7 +69,9 @@ impl Text {
         let wait = memory.wait.map(|wait| format!(", wait = {}", quoted(wait.name())));
         let (store, latency, parallel) = (quoted(memory.store.name()), time(memory.latency), memory.parallel);
         let latency = format!("{latency}{}", wait.unwrap_or_default());
-        let (capacity, directory) = (capacity.unwrap_or_default(), directory.unwrap_or_default());
+        let read_ahead = (memory.read_ahead > 1).then(|| format!(", read_ahead = {}", memory.read_ahead));
+        let capacity = format!("{}{}", read_ahead.unwrap_or_default(), capacity.unwrap_or_default());
+        let directory = directory.unwrap_or_default();
         self.key(
             "swap",
             format!("{{ store = {store}, latency = {latency}, parallel = {parallel}{capacity}{directory} }}"),

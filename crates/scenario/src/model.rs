@@ -4,6 +4,7 @@ use crate::error::Warning;
 use crate::pinning::{AppSettings, Pinning};
 use crate::spec::ScenarioSpec;
 use crate::wait::StoreWait;
+use freehold_core::ReadAhead;
 use freehold_core::units::{Duration, FrameCount, Instant, PageCount, PageIndex};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -122,6 +123,8 @@ pub struct StoreConfig {
     pub wait: StoreWait,
     /// Requests served at once, 1..=256; of `file`, requests under way at the device.
     pub parallel: u32,
+    /// Pages that tasks without a reservation read back together.
+    pub read_ahead: ReadAhead,
     /// Pages it can hold; `None` is unbounded.
     pub capacity: Option<PageCount>,
     /// Where the file of `file` is made: not empty, not looked for yet. Without meaning for the others.

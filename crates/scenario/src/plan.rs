@@ -234,6 +234,7 @@ pub fn set_task_counts(result: &mut TaskResult, counts: &TaskCounts) {
     result.swap_ins = counts.swap_ins;
     result.shared_swap_ins = counts.shared_swap_ins;
     result.write_faults = counts.write_faults;
+    result.read_ahead = counts.read_ahead;
     result.evictions = counts.evictions;
 }
 

@@ -61,6 +61,8 @@ pub struct MemorySpec {
     pub wait: Option<StoreWait>,
     /// `memory.swap.parallel`: requests the store serves at once, 1..=256.
     pub parallel: u32,
+    /// `memory.swap.read_ahead`: pages that tasks without a reservation read back together, a power of two, 1..=64.
+    pub read_ahead: u32,
     /// `memory.swap.capacity`: room of the store; `None` is unbounded.
     pub capacity: Option<ByteLen>,
     /// `memory.swap.directory`: where the file of a file store is; `None` is `/var/tmp`. Only with
@@ -180,6 +182,7 @@ impl ScenarioSpec {
                 latency: StoreKind::Memory.default_latency(),
                 wait: None,
                 parallel: 8,
+                read_ahead: 1,
                 capacity: None,
                 directory: None,
             },

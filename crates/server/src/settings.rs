@@ -1,5 +1,6 @@
 //! What a server is started with.
 
+use freehold_core::ReadAhead;
 use freehold_core::units::{FrameCount, PageCount};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub struct Settings {
     pub shared_locks: PageCount,
     /// Where evicted pages go.
     pub store: Backing,
+    /// Pages that tasks without a reservation read back together.
+    pub read_ahead: ReadAhead,
     /// What becomes of a client that does not answer while somebody waits.
     pub unresponsive: Unresponsive,
     /// SCHED_FIFO priority of the pager threads.
@@ -64,6 +67,7 @@ impl Settings {
                 latency: Duration::ZERO,
                 parallel: 8,
             },
+            read_ahead: ReadAhead::NONE,
             unresponsive: Unresponsive {
                 bound: Duration::from_secs(1),
                 reaction: Reaction::Kill,

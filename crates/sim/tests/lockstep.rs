@@ -78,6 +78,7 @@ impl<'a> Naive<'a> {
             restorers: BTreeMap::new(),
             setting_up: true,
         };
+        naive.memory.set_read_ahead(scenario.store.read_ahead);
         naive.set_up();
         naive.setting_up = false;
         naive

@@ -191,9 +191,15 @@ impl Memory {
         if let Some(waiting) = urgent.and_then(|task| self.tasks.at_mut(task.slot())?.waiting.as_mut()) {
             waiting.resolution = resolution;
         }
-        let urgent = urgent.map(|task| self.task_id(task));
-        let page = self.page_ref(page);
-        self.effects.push(Effect::Fill { page, source, urgent });
+        let swapped_in = matches!(resolution, Resolution::SwapIn { .. });
+        self.effects.push(Effect::Fill {
+            page: self.page_ref(page),
+            source,
+            urgent: urgent.map(|task| self.task_id(task)),
+        });
+        if let Some(task) = urgent.filter(|_| swapped_in && holder == HolderIndex::POOL) {
+            self.read_around(task, page);
+        }
     }
 
     fn is_first_read(&self, page: PageNumber) -> bool {

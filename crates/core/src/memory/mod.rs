@@ -12,9 +12,12 @@ mod completion;
 mod fault;
 mod forget;
 mod objects;
+mod read_ahead;
 mod service;
 mod tasks;
 mod views;
+
+pub use read_ahead::ReadAhead;
 
 use alloc::vec::Vec;
 
@@ -45,9 +48,9 @@ pub const DEMOTION_BATCH: u32 = 64;
 pub(crate) const LOCK_WINDOW: u32 = 8;
 /// Reservation slots that a region under `none` can tell apart.
 pub(crate) const COMPARED_SLOTS: u32 = 32;
-/// Effects of one batch, at most: demotions (of the pool also of pinned pages) and evictions. An eviction may transfer,
-/// unmap and write back.
-const BATCH_EFFECTS: usize = 2 * DEMOTION_BATCH as usize + 3 * POOL_EVICTION_BATCH as usize;
+/// Effects of one batch, at most: demotions (of the pool also of pinned pages) and evictions, and what is read ahead
+/// beside the claim that is served then. An eviction may transfer, unmap and write back.
+const BATCH_EFFECTS: usize = 2 * DEMOTION_BATCH as usize + 3 * POOL_EVICTION_BATCH as usize + ReadAhead::MOST as usize;
 
 /// The policy of Freehold: all reservations, objects and pages of one pool of frames.
 #[derive(Debug)]
@@ -98,6 +101,7 @@ pub struct Memory {
     /// Pinned pages unmapped in this batch.
     pub(crate) balanced: u32,
     pub(crate) refaults: Refaults,
+    pub(crate) read_ahead: ReadAhead,
     /// The task whose fault is being handled, to which evictions are counted.
     pub(crate) acting: TaskIndex,
     #[cfg(feature = "canary")]
@@ -152,6 +156,7 @@ impl Memory {
             pinned: PinnedPools::with_limits(&limits)?,
             balanced: 0,
             refaults: Refaults::NEW,
+            read_ahead: ReadAhead::NONE,
             acting: TaskIndex::NONE,
             #[cfg(feature = "canary")]
             planted: false,
@@ -181,9 +186,9 @@ impl Memory {
     }
 
     /// Effects of one step before batches are counted, at most: each task's fault ends once, each reservation fails a
-    /// lock and passes a page on once.
+    /// lock and passes a page on once; a page that has just gone is read back, and others ahead with it.
     fn step_effects(limits: &Limits) -> usize {
-        usize::from(limits.tasks) + 2 * usize::from(limits.reservations) + 16
+        usize::from(limits.tasks) + 2 * usize::from(limits.reservations) + 16 + ReadAhead::MOST as usize
     }
 
     /// Whether a fact can be taken in. It always can where the engine drains the effects of one before the next.

@@ -22,7 +22,8 @@ impl Memory {
             // Its own pages, not all frames: reservations may have left it few.
             let account = self.account_of(holder);
             let pages = account.active.len() + account.unused();
-            return (pages / BATCH_SHARE).clamp(1, POOL_EVICTION_BATCH);
+            let batch = (pages / BATCH_SHARE).clamp(1, POOL_EVICTION_BATCH);
+            return batch.max(self.read_ahead_batch(pages)).min(POOL_EVICTION_BATCH);
         }
         (self.account_of(holder).capacity / BATCH_SHARE).clamp(1, EVICTION_BATCH)
     }

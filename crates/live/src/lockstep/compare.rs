@@ -45,13 +45,14 @@ pub(crate) fn differences(scenario: &Scenario, simulated: &RunResult, live: &Cou
     found
 }
 
-fn task_counts(sim: &TaskResult, live: &TaskCounts) -> [(&'static str, u64, u64); 6] {
+fn task_counts(sim: &TaskResult, live: &TaskCounts) -> [(&'static str, u64, u64); 7] {
     [
         ("soft faults", sim.soft_faults, live.soft_faults),
         ("zero fills", sim.zero_fills, live.zero_fills),
         ("swap-ins", sim.swap_ins, live.swap_ins),
         ("shared swap-ins", sim.shared_swap_ins, live.shared_swap_ins),
         ("write faults", sim.write_faults, live.write_faults),
+        ("read ahead", sim.read_ahead, live.read_ahead),
         ("evictions", sim.evictions, live.evictions),
     ]
 }

@@ -485,6 +485,7 @@ fn task_counts(counts: &ClientCounts) -> TaskCounts {
         shared_swap_ins: counts.shared_swap_ins,
         file_reads: counts.file_reads,
         write_faults: counts.write_faults,
+        read_ahead: counts.read_ahead,
         evictions: counts.evictions,
         waited: units::Duration::new(nanos),
         ..TaskCounts::default()

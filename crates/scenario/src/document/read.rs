@@ -60,6 +60,9 @@ fn store(swap: &Section<'_>, memory: &mut MemorySpec) -> Result<(), Fault> {
     let waits = [StoreWait::Sleep, StoreWait::Spin].map(|wait| (wait.name(), wait));
     memory.wait = swap.choice("wait", &waits, &[])?;
     memory.parallel = swap.small("parallel", "1 to 256")?.unwrap_or(memory.parallel);
+    memory.read_ahead = swap
+        .small("read_ahead", "a power of two, 1 to 64")?
+        .unwrap_or(memory.read_ahead);
     memory.capacity = swap.size("capacity")?;
     memory.directory = swap.text("directory")?;
     Ok(())

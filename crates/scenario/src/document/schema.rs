@@ -44,6 +44,7 @@ pub(crate) const SWAP: Fields = &[
     ("latency", Leaf),
     ("wait", Leaf),
     ("parallel", Leaf),
+    ("read_ahead", Leaf),
     ("capacity", Leaf),
     ("directory", Leaf),
 ];

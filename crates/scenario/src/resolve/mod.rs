@@ -12,6 +12,7 @@ use crate::model::{Costs, Faults, Scenario, StoreConfig, StoreKind};
 use crate::spec::{MemorySpec, ScenarioSpec};
 use crate::wait::StoreWait;
 use checks::{Names, pages, refuse, span};
+use freehold_core::ReadAhead;
 use freehold_core::units::Duration;
 use std::path::PathBuf;
 
@@ -147,6 +148,10 @@ fn store(spec: &ScenarioSpec) -> Result<StoreConfig, Fault> {
             format!("is {}: must be 1 to 256", memory.parallel),
         );
     }
+    let read_ahead = ReadAhead::of(memory.read_ahead).ok_or_else(|| {
+        let message = format!("is {}: must be a power of two, 1 to 64", memory.read_ahead);
+        Fault::new("memory.swap.read_ahead", message)
+    })?;
     let capacity = memory
         .capacity
         .map(|size| pages("memory.swap.capacity", size, u32::MAX))
@@ -156,6 +161,7 @@ fn store(spec: &ScenarioSpec) -> Result<StoreConfig, Fault> {
         latency: memory.latency,
         wait: memory.wait.unwrap_or(StoreWait::of(memory.latency)),
         parallel: memory.parallel,
+        read_ahead,
         capacity,
         directory: directory(memory)?,
     })

@@ -81,6 +81,8 @@ pub struct TaskResult {
     pub swap_ins: u64,
     /// Of these, pages the task still held when another's eviction took them.
     pub shared_swap_ins: u64,
+    /// Pages read back beside one that it faulted on.
+    pub read_ahead: u64,
     /// Own pages taken from its lists.
     pub evictions: u64,
     /// CPU time used.

@@ -148,6 +148,7 @@ fn tally(counts: &TaskCounts) -> Answer<'static> {
         shared_swap_ins: counts.shared_swap_ins,
         file_reads: counts.file_reads,
         write_faults: counts.write_faults,
+        read_ahead: counts.read_ahead,
         evictions: counts.evictions,
         waited: counts.waited.get(),
     }

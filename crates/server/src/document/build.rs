@@ -154,6 +154,7 @@ fn task(view: &EngineView, task: &TaskView) -> TaskStatus {
         shared_swap_ins: counts.shared_swap_ins,
         file_reads: counts.file_reads,
         write_faults: counts.write_faults,
+        read_ahead: counts.read_ahead,
         evictions: counts.evictions,
         waited_ns: counts.waited.get(),
         jobs: task.jobs,

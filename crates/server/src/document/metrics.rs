@@ -232,7 +232,7 @@ fn clients(page: &mut Page, clients: &[ClientStatus]) {
 
 fn tasks(page: &mut Page, clients: &[ClientStatus]) {
     use super::status::TaskStatus;
-    let rows: [Of<TaskStatus>; 9] = [
+    let rows: [Of<TaskStatus>; 10] = [
         ("soft_faults_total", "Faults on resident pages.", |row| row.soft_faults),
         ("zero_fills_total", "First touches.", |row| row.zero_fills),
         ("swap_ins_total", "Pages read back from the store.", |row| row.swap_ins),
@@ -243,6 +243,11 @@ fn tasks(page: &mut Page, clients: &[ClientStatus]) {
         ),
         ("file_reads_total", "Pages read from files.", |row| row.file_reads),
         ("write_faults_total", "Write-permission faults.", |row| row.write_faults),
+        (
+            "read_ahead_total",
+            "Pages read back beside one that was faulted on.",
+            |row| row.read_ahead,
+        ),
         ("evictions_total", "Pages taken from its own lists.", |row| {
             row.evictions
         }),

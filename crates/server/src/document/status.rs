@@ -194,6 +194,8 @@ pub struct TaskStatus {
     pub file_reads: u64,
     /// Write-permission faults.
     pub write_faults: u64,
+    /// Pages read back beside one that was faulted on.
+    pub read_ahead: u64,
     /// Pages taken from its own lists.
     pub evictions: u64,
     /// Between fault and resolution, all together.

@@ -244,7 +244,7 @@ impl Engine {
         let (cpus, pages) = (cpus(settings), settings.pages.get());
         let ends = Arc::new(Ends::new(cpus.len(), pages).map_err(EngineError::system("a bell could not be made"))?);
         let engine = Self {
-            core: limits(settings).seal()?,
+            core: core(settings)?,
             store: make_store(&settings.store, pages, settings.priority, &ends)?,
             readers: Readers::start(&ends, settings.priority)?,
             ends,
@@ -389,6 +389,12 @@ fn cpus(settings: &Settings) -> Vec<usize> {
         [] => freehold_linux::sched::allowed_cpus().unwrap_or_else(|_| vec![0]),
         cpus => cpus.to_vec(),
     }
+}
+
+fn core(settings: &Settings) -> Result<Memory, EngineError> {
+    let mut core = limits(settings).seal()?;
+    core.set_read_ahead(settings.read_ahead);
+    Ok(core)
 }
 
 fn limits(settings: &Settings) -> Limits {

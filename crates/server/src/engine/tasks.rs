@@ -329,6 +329,7 @@ impl Engine {
             sum.copies += counts.copies;
             sum.write_faults += counts.write_faults;
             sum.ahead += counts.ahead;
+            sum.read_ahead += counts.read_ahead;
             sum.evictions += counts.evictions;
             sum.waited = sum.waited.saturating_add(counts.waited);
         }

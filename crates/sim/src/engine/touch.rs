@@ -175,7 +175,8 @@ impl Engine<'_> {
         }
     }
 
-    /// CPU time that a fault costs, its evictions included.
+    /// CPU time that a fault costs, with its evictions and what is read ahead: of such a page all but the soft fault
+    /// that it costs when it is touched.
     pub(super) fn cost_of(&self, wake: &Wake) -> u64 {
         let costs = &self.world.scenario.costs;
         let cost = match wake.end {
@@ -187,6 +188,8 @@ impl Engine<'_> {
             FaultEnd::Retry => freehold_core::units::Duration::ZERO,
         };
         let evictions = costs.eviction.get().saturating_mul(wake.evictions);
-        cost.get().saturating_add(evictions)
+        let reading = costs.swap_in.get().saturating_sub(costs.soft_fault.get());
+        let ahead = reading.saturating_mul(wake.read_ahead);
+        cost.get().saturating_add(evictions).saturating_add(ahead)
     }
 }

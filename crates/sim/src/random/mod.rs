@@ -140,6 +140,7 @@ fn random_spec(seed: u64, attempt: u64, mix: Mix) -> ScenarioSpec {
     task::tasks(&mut rng, &swarm, &mut spec);
     store(&mut rng, &swarm, &mut spec);
     pool(&mut rng, &mut spec);
+    spec.memory.read_ahead = rng.pick(&[1, 1, 2, 4, 8]);
     spec
 }
 

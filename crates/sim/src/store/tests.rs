@@ -8,6 +8,7 @@ fn store(latency: u64, parallel: u32, faults: Option<Faults>) -> Store {
         latency: freehold_core::units::Duration::new(latency),
         wait: freehold_scenario::StoreWait::Spin,
         parallel,
+        read_ahead: freehold_core::ReadAhead::NONE,
         capacity: None::<PageCount>,
         directory: std::path::PathBuf::new(),
     };

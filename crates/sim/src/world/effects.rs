@@ -145,8 +145,13 @@ impl World<'_> {
         };
         self.note_end(task, pending, end);
         self.log.fault_ended(now, task, (pending.region, pending.page), end);
-        let evictions = self.evictions(task).saturating_sub(pending.evictions);
-        self.wakes.push_back(Wake { task, end, evictions });
+        let (evictions, read_ahead) = self.evictions(task);
+        self.wakes.push_back(Wake {
+            task,
+            end,
+            evictions: evictions.saturating_sub(pending.evictions),
+            read_ahead: read_ahead.saturating_sub(pending.read_ahead),
+        });
     }
 
     fn unmap(&mut self, now: u64, page: PageRef, from: Scope, reason: UnmapReason) {

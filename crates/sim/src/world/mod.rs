@@ -85,6 +85,8 @@ pub(crate) struct Wake {
     pub(crate) end: FaultEnd,
     /// Pages that were evicted for it.
     pub(crate) evictions: u64,
+    /// Pages that were read ahead beside it.
+    pub(crate) read_ahead: u64,
 }
 
 /// A fault that has not ended.
@@ -94,6 +96,8 @@ struct Pending {
     page: u32,
     /// The task's evictions before it.
     evictions: u64,
+    /// The pages that the task had read ahead before it.
+    read_ahead: u64,
 }
 
 /// Names of the core's things, by the scenario's positions and back.
@@ -169,13 +173,14 @@ impl World<'_> {
             (true, false) => Access::Write,
             (false, _) => Access::Read,
         };
-        let evictions = self.evictions(task);
+        let (evictions, read_ahead) = self.evictions(task);
         self.log.fault(now, task);
         if self.pending[task]
             .replace(Pending {
                 region,
                 page,
                 evictions,
+                read_ahead,
             })
             .is_some()
         {
@@ -247,10 +252,10 @@ impl World<'_> {
         }
     }
 
-    /// Evictions of the task so far.
-    fn evictions(&self, task: usize) -> u64 {
+    /// Evictions of the task so far, and pages that it had read ahead.
+    fn evictions(&self, task: usize) -> (u64, u64) {
         let counts = self.names.tasks[task].and_then(|id| self.memory.task(id));
-        counts.map_or(0, |counts| counts.evictions)
+        counts.map_or((0, 0), |counts| (counts.evictions, counts.read_ahead))
     }
 
     /// Checks every law that the core knows.

@@ -23,9 +23,11 @@ impl<'a> World<'a> {
     pub(crate) fn new(scenario: &'a Scenario, options: &Options) -> Result<Self, SimError> {
         let actors = scenario.tasks.len() + plan::restorers(scenario).count();
         let injector = scenario.faults.map(|faults| Injector::new(faults, scenario.seed));
+        let mut memory = plan::limits(scenario).seal().map_err(SimError::Seal)?;
+        memory.set_read_ahead(scenario.store.read_ahead);
         let mut world = Self {
             scenario,
-            memory: plan::limits(scenario).seal().map_err(SimError::Seal)?,
+            memory,
             names: Names::default(),
             tables: PageTables::new(scenario),
             physical: Physical::new(scenario),
