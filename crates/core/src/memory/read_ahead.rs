@@ -48,6 +48,12 @@ impl Memory {
         self.read_ahead = read_ahead;
     }
 
+    /// How many they read back together.
+    #[must_use]
+    pub fn read_ahead(&self) -> ReadAhead {
+        self.read_ahead
+    }
+
     /// The task waits for this page to be read back: those around it that are in the store come along. O(pages read
     /// together × sharers).
     pub(crate) fn read_around(&mut self, task: TaskIndex, page: PageNumber) {

@@ -2,6 +2,7 @@
 //!
 //! Only for programs: what the library's clients touch is theirs to say, page by page. One system call for a run.
 
+mod around;
 mod streams;
 
 use crate::engine::Engine;
@@ -32,6 +33,8 @@ pub(super) struct Neighbours {
     page: u32,
     address: u64,
     write: bool,
+    /// They are in the transfer memory, read ahead. Else they are in no frame yet, or of a file.
+    read: bool,
 }
 
 impl Neighbours {
@@ -59,11 +62,13 @@ impl Engine {
         let Some(object) = self.object(page.object()) else {
             return;
         };
-        let wanted = matches!(
+        let read = self.reads_around(object, resolution);
+        let new = matches!(
             (&object.content, resolution),
             (Content::Private { .. }, Resolution::ZeroFill)
                 | (Content::File { .. }, Resolution::Soft | Resolution::FileRead)
         );
+        let wanted = new || read;
         let Some((client, address, write)) = self.along.last_claim.filter(|_| wanted) else {
             return;
         };
@@ -78,12 +83,16 @@ impl Engine {
                 page: page.page().get(),
                 address,
                 write,
+                read,
             });
         }
     }
 
     /// Brings the neighbours of a fault along.
     pub(super) fn take_neighbours(&mut self, near: Neighbours) {
+        if near.read {
+            return self.map_around(&near);
+        }
         let Some((pages, private)) = self.window(&near) else {
             return;
         };
