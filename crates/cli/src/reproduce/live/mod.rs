@@ -13,6 +13,7 @@ mod workshop;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use freehold_core::ReadAhead;
 use freehold_scenario::results::ReproduceRow;
 use freehold_scenario::{parse_size, parse_time};
 
@@ -47,6 +48,9 @@ pub(super) struct Options {
     /// Of app-live: where the server puts evicted pages: memory that takes TIME for a page, or a file on the disk
     #[arg(long, value_name = "TIME|file", default_value = "4us", value_parser = parse_store)]
     store: Store,
+    /// Of app-live: pages that the server reads back together, a power of two up to 64 (Linux: 8)
+    #[arg(long, value_name = "PAGES", default_value = "1", value_parser = crate::serve::read_ahead)]
+    read_ahead: ReadAhead,
     /// Of app-live: run the programs without a server too
     #[arg(long, value_enum)]
     baseline: Option<Baseline>,
@@ -260,7 +264,8 @@ impl<'a> Bench<'a> {
             Store::Memory(latency) => ["--store-latency".to_owned(), format!("{}ns", latency.as_nanos())],
             Store::File => ["--store".to_owned(), "file".to_owned()],
         };
-        words.to_vec()
+        let read_ahead = ["--read-ahead".to_owned(), self.options.read_ahead.pages().to_string()];
+        words.into_iter().chain(read_ahead).collect()
     }
 
     /// Whether each run with this seed has written what a native one writes.
