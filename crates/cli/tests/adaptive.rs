@@ -175,6 +175,46 @@ fn a_periodic_program_beside_a_hog_gets_pages_by_its_jobs() {
     );
 }
 
+#[test]
+fn pages_are_brought_back_before_releases_where_that_is_asked_for() {
+    let server = Server::start("adaptive-restore", &["--pool", "40MiB"]);
+    if !allowed(&server) {
+        return;
+    }
+    let (steady, hog) = (compiled("steady"), compiled("hog"));
+    let _hog = server.exec(None, &hog, &["60", "1"]);
+    let rows = file("restored-rows");
+    let options = [
+        "--capacity",
+        "16KiB",
+        "--highest-capacity",
+        "16KiB",
+        "--restore",
+        "200",
+        "--report-jobs",
+    ];
+    let options = [&options[..], &[rows.to_str().expect("a path")]].concat();
+    let mut program = start(&server, &options, &steady, &["8", "100", "40000"]);
+    program.expect_line("done");
+    let pool = pools(&server).pop().expect("the pool");
+    check(&pool);
+    assert_eq!(number(&pool, "restore"), 200, "{pool}");
+    let restored = number(&pool, "restored");
+    assert!(restored > 0 && restored <= 200 * number(&pool, "jobs"), "{pool}");
+    assert!(metrics(&server).contains("freehold_pinned_pool_restored_total{pool=\"steady"));
+    let (status, _, errors) = program.rest();
+    assert!(
+        status.success() && errors.contains("brought back before releases"),
+        "{errors}"
+    );
+    let (rows, _) = report(&rows);
+    let counts = rows
+        .iter()
+        .filter_map(|row| row["judgement"]["restored_pages"].as_u64());
+    assert!(counts.max().expect("judgements") > 0);
+    expect_nothing_left(&server);
+}
+
 fn explain(server: &Server, client: &Value) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_freehold"));
     command.args(["explain", &number(client, "pid").to_string(), "--socket"]);
