@@ -19,8 +19,8 @@ const APART: u64 = 200_000;
 impl Engine {
     pub(super) fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::Map { task, .. } | Effect::Retry { task } | Effect::Fail { task, .. } if self.is_restored(task) => {
-            }
+            Effect::Map { task, .. } | Effect::Retry { task } | Effect::Fail { task, .. }
+                if self.restorer_goes_on(task) => {}
             Effect::Map {
                 page,
                 protection,

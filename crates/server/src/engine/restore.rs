@@ -141,7 +141,7 @@ impl Engine {
     }
 
     /// What a restorer waited for has come, or will not. False where the task is none. O(pools).
-    pub(super) fn is_restored(&mut self, task: TaskId) -> bool {
+    pub(super) fn restorer_goes_on(&mut self, task: TaskId) -> bool {
         let mut restorers = self.pinned.restorers.iter_mut();
         let found = restorers.find(|restorer| restorer.task == task);
         found
@@ -180,7 +180,7 @@ impl Engine {
             access: Access::Read,
         };
         if self.core.handle_fault_for(self.now, fault, task).is_err() {
-            self.is_restored(task);
+            self.restorer_goes_on(task);
         }
         self.settle();
     }

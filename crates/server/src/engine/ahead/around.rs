@@ -1,7 +1,7 @@
 //! Pages that were read back ahead, mapped with one that is wanted: a fault by message is too dear for each of them.
 //!
-//! To the core they are as new pages are, whose first touch counts for nothing: they leave unless they are touched again
-//! after their reference bit was cleared.
+//! To the core they are as new pages are, whose first touch counts for nothing: they leave unless they are touched
+//! again after their reference bit was cleared.
 
 use super::Neighbours;
 use crate::engine::Engine;
