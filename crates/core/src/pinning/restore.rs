@@ -5,12 +5,14 @@
 //! named is not wanted any more until a job faults on it again: what is brought back in vain is not brought back once
 //! more.
 
-use crate::id::{ObjectId, PinnedPoolId};
-use crate::index::{PageNumber, PinnedIndex, TaskIndex};
+use crate::entry::Marks;
+use crate::error::FaultError;
+use crate::id::{MappingId, ObjectId, PinnedPoolId};
+use crate::index::{EntryIndex, PageNumber, PinnedIndex, TaskIndex};
 use crate::memory::Memory;
 use crate::page::PageMarks;
 use crate::pinning::successors::Successors;
-use crate::units::PageIndex;
+use crate::units::{Instant, PageIndex};
 use crate::view::PageState;
 
 /// Pages remembered that have left.
@@ -163,6 +165,46 @@ impl Memory {
         self.pages[page].marks.clear(PageMarks::WANTED);
         let page = self.page_ref(page);
         (page.object(), page.page())
+    }
+
+    /// The page of the same object that jobs of a pool that restores went on to from this one the last time. O(1).
+    #[must_use]
+    pub fn onwards(&self, mapping: MappingId, page: PageIndex) -> Option<PageIndex> {
+        let (found, object) = self.look_up(mapping).ok()?;
+        let pool = self.pinned.slots.at(self.tasks.at(found.task.slot())?.pinner.slot())?;
+        if !pool.settings.restore || page.get() >= object.pages {
+            return None;
+        }
+        let after = self.pinned.successors.after(PageNumber(object.first + page.get()))?;
+        let after = after.0.checked_sub(object.first)?;
+        (after < object.pages).then_some(PageIndex::new(after))
+    }
+
+    /// Takes a page that is in memory as touched by the mapping's task, although no fault came: where the task goes the
+    /// way that it went the last time ([`onwards`](Self::onwards)), and faults are dear. A `Map` comes out whose task
+    /// waits for nothing. Returns whether the page is there. O(sharers).
+    ///
+    /// # Errors
+    /// [`FaultError::Stale`], [`FaultError::OutOfRange`], [`FaultError::Undrained`].
+    pub fn touch_onwards(&mut self, now: Instant, mapping: MappingId, page: PageIndex) -> Result<bool, FaultError> {
+        let (found, object) = self.look_up(mapping)?;
+        if page.get() >= object.pages {
+            return Err(FaultError::OutOfRange);
+        }
+        let number = PageNumber(object.first + page.get());
+        let settled = |index: &EntryIndex| self.entries[*index].marks.has(Marks::SETTLED);
+        let holder = self.task_holder(found.task);
+        let Some(index) = self.find_entry(holder, number).filter(settled) else {
+            return Ok(false);
+        };
+        if !self.room_for_fact() {
+            return Err(FaultError::Undrained);
+        }
+        self.begin(Some(now));
+        self.remember(found.task, number);
+        self.reference(index);
+        self.end();
+        self.map_ahead(now, mapping, page, false)
     }
 
     fn next_ahead(&mut self, pinner: PinnedIndex) -> Option<PageNumber> {

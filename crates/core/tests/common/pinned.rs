@@ -83,8 +83,33 @@ impl Pinned {
         }
     }
 
+    /// The task's mapping of its pages.
+    pub(crate) fn mapping(&self) -> MappingId {
+        self.mappings[0]
+    }
+
     pub(crate) fn touch_task(&mut self, page: u32) {
         self.touch(0, page);
+    }
+
+    /// A restorer brings pages of the task's back.
+    pub(crate) fn restore(&mut self, pages: std::ops::Range<u32>) {
+        let restorer = self.memory.add_restorer(self.pool).expect("room for a task");
+        self.drain();
+        for page in pages.map(PageIndex::new) {
+            let fault = Fault {
+                mapping: self.mappings[0],
+                page,
+                access: Access::Read,
+            };
+            let told = self.memory.handle_fault_for(Instant::new(self.now), fault, restorer);
+            told.expect("a sound fault");
+            self.drain();
+        }
+        self.memory.remove_task(restorer).expect("a live task");
+        self.drain();
+        // It is mapped for nobody.
+        self.mapped.clear();
     }
 
     pub(crate) fn touch_hog(&mut self, page: u32) {

@@ -129,6 +129,11 @@ impl Engine {
         }
     }
 
+    /// Whether the pool has pages brought back.
+    pub(super) fn restores(&self, pool: PinnedPoolId) -> bool {
+        self.pinned.restorers.iter().any(|restorer| restorer.pool == pool)
+    }
+
     /// Pages that the pool has had brought back, and how many it may have before each release.
     pub(super) fn restored(&self, pool: PinnedPoolId) -> (u64, u32) {
         let mut restorers = self.pinned.restorers.iter();

@@ -1,34 +1,66 @@
-//! Pages that were read back ahead, mapped with one that is wanted: a fault by message is too dear for each of them.
+//! Pages in the transfer memory that are mapped with one that is wanted: a fault by message is too dear for each.
 //!
-//! To the core they are as new pages are, whose first touch counts for nothing: they leave unless they are touched
-//! again after their reference bit was cleared.
+//! Those of a pool that restores are the ones that were touched next the last time, and count as touched. All others
+//! were read back ahead. To the core these are as new pages are, whose first touch counts for nothing: they leave
+//! unless they are touched again after their reference bit was cleared.
 
-use super::Neighbours;
+use super::{Kind, Neighbours};
 use crate::engine::Engine;
 use crate::engine::keys::ClientId;
-use crate::engine::rows::{Content, Object, Where, Which};
+use crate::engine::rows::{Where, Which};
 use freehold_core::ReadAhead;
-use freehold_core::effect::{Protection, Resolution};
+use freehold_core::effect::Protection;
 use freehold_core::units::PageIndex;
 use freehold_linux::PageRange;
 
+/// Pages that are looked at onwards, at most.
+const ONWARDS: u32 = 16;
+
 impl Engine {
-    /// Whether pages around one of this object that is mapped now may have been read ahead. A pool that restores is to
-    /// hear of every touch.
-    pub(super) fn reads_around(&self, object: &Object, resolution: Resolution) -> bool {
-        let read = matches!(resolution, Resolution::Soft | Resolution::SwapIn { .. });
-        match object.content {
-            Content::Private { client, .. } if read && self.core.read_ahead() != ReadAhead::NONE => {
-                !self.has_restorer(client)
-            }
-            _ => false,
+    /// What comes along with a page of a client's private memory that was there, or was read back. A pool that restores
+    /// is to hear of what is touched: of its pages only those come that were touched next the last time.
+    pub(super) fn around(&self, client: ClientId) -> Option<Kind> {
+        if self.has_restorer(client) {
+            Some(Kind::Onwards)
+        } else if self.core.read_ahead() != ReadAhead::NONE {
+            Some(Kind::Read)
+        } else {
+            None
         }
     }
 
     fn has_restorer(&self, client: ClientId) -> bool {
         let tasks = self.client(client).map_or(&[][..], |client| &client.tasks);
         let mut pools = tasks.iter().filter_map(|key| self.tasks.at(key.index())?.pinned);
-        pools.any(|pool| self.restored(pool).1 > 0)
+        pools.any(|pool| self.restores(pool))
+    }
+
+    /// Maps the pages that jobs went on to from this one the last time, as far as they are in the transfer memory.
+    pub(super) fn map_onwards(&mut self, near: &Neighbours) {
+        let mut page = PageIndex::new(near.page);
+        for _ in 0..ONWARDS {
+            let Some(next) = self
+                .core
+                .onwards(near.mapping, page)
+                .filter(|next| next.get() != near.page)
+            else {
+                return;
+            };
+            match self.place_at(near.object, next.get()) {
+                Some(Where::Slot(slot)) => {
+                    self.along.run.clear();
+                    let there = self.core.touch_onwards(self.now, near.mapping, next);
+                    self.drain();
+                    if there != Ok(true) || !self.map_granted(near, next.get(), slot) {
+                        return;
+                    }
+                }
+                // It is touched without a fault.
+                Some(Where::Client) => {}
+                _ => return,
+            }
+            page = next;
+        }
     }
 
     /// Maps the pages of the same cluster that are in the transfer memory and that the core counts as used.
@@ -46,17 +78,23 @@ impl Engine {
             let at = PageIndex::new(page);
             let granted = self.core.map_ahead(self.now, near.mapping, at, false);
             self.drain();
-            if granted != Ok(true) {
-                continue;
-            }
-            let Some(&(_, protection)) = self.along.run.first() else {
-                continue;
-            };
-            self.give_before(near.client, near.object, page);
-            if self.map_slot(near, page, slot, protection) {
-                self.set_place(near.object, page, Where::Client);
+            if granted == Ok(true) {
+                self.map_granted(near, page, slot);
             }
         }
+    }
+
+    /// Maps a page that the core has just granted; false where that cannot be.
+    fn map_granted(&mut self, near: &Neighbours, page: u32, slot: u32) -> bool {
+        let Some(&(_, protection)) = self.along.run.first() else {
+            return false;
+        };
+        self.give_before(near.client, near.object, page);
+        let mapped = self.map_slot(near, page, slot, protection);
+        if mapped {
+            self.set_place(near.object, page, Where::Client);
+        }
+        mapped
     }
 
     /// Where it cannot be mapped it stays where it is, and is faulted on.

@@ -33,8 +33,18 @@ pub(super) struct Neighbours {
     page: u32,
     address: u64,
     write: bool,
-    /// They are in the transfer memory, read ahead. Else they are in no frame yet, or of a file.
-    read: bool,
+    kind: Kind,
+}
+
+/// What the neighbours are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// In no frame yet, or of a file.
+    New,
+    /// Of private memory, read ahead: in the transfer memory.
+    Read,
+    /// Of private memory, in the transfer memory, and wanted next the last time.
+    Onwards,
 }
 
 impl Neighbours {
@@ -62,14 +72,13 @@ impl Engine {
         let Some(object) = self.object(page.object()) else {
             return;
         };
-        let read = self.reads_around(object, resolution);
-        let new = matches!(
-            (&object.content, resolution),
+        let kind = match (&object.content, resolution) {
             (Content::Private { .. }, Resolution::ZeroFill)
-                | (Content::File { .. }, Resolution::Soft | Resolution::FileRead)
-        );
-        let wanted = new || read;
-        let Some((client, address, write)) = self.along.last_claim.filter(|_| wanted) else {
+            | (Content::File { .. }, Resolution::Soft | Resolution::FileRead) => Some(Kind::New),
+            (Content::Private { client, .. }, Resolution::Soft | Resolution::SwapIn { .. }) => self.around(*client),
+            _ => None,
+        };
+        let Some((kind, (client, address, write))) = kind.zip(self.along.last_claim) else {
             return;
         };
         if self
@@ -83,26 +92,31 @@ impl Engine {
                 page: page.page().get(),
                 address,
                 write,
-                read,
+                kind,
             });
         }
     }
 
     /// Brings the neighbours of a fault along.
     pub(super) fn take_neighbours(&mut self, near: Neighbours) {
-        if near.read {
-            return self.map_around(&near);
+        match near.kind {
+            Kind::New => self.take_new(&near),
+            Kind::Read => self.map_around(&near),
+            Kind::Onwards => self.map_onwards(&near),
         }
-        let Some((pages, private)) = self.window(&near) else {
+    }
+
+    fn take_new(&mut self, near: &Neighbours) {
+        let Some((pages, private)) = self.window(near) else {
             return;
         };
         self.along.run.clear();
         for part in [pages.start..near.page, near.page + 1..pages.end] {
-            if !part.is_empty() && self.take_up(&near, part, private).is_none() {
+            if !part.is_empty() && self.take_up(near, part, private).is_none() {
                 break;
             }
         }
-        self.map_run(&near, private);
+        self.map_run(near, private);
     }
 
     /// Has the core take up pages and grant those that may be mapped; `None` where it has no more.
