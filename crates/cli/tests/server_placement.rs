@@ -373,10 +373,17 @@ fn pinned_page_pools_are_the_servers_and_jobs_are_judged_there() {
         assert!(pinning == "app" || count(soft, "swap_budget_ns") == 0, "{soft}");
     }
     let restore = ["task.soft.pinning=app", "task.soft.app.restore=10"];
-    let output = served(&["--json", file.path(), "--set", restore[0], "--set", restore[1]]);
+    let options = ["--json", file.path(), "--set", restore[0], "--set", restore[1]];
+    let output = served(&options);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let found = document(&output);
+    assert_sound(&found);
+    let soft = &found["tasks"][0];
+    assert!(count(soft, "restored") <= 10 * count(soft, "jobs"), "{soft}");
+    let output = served(&[&["--lockstep"], &options[..]].concat());
     assert_eq!(status(&output), 2, "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("soft: app.restore does not run with a server"),
+        stderr(&output).contains("soft: app.restore does not run in lockstep with a server"),
         "{}",
         stderr(&output)
     );
