@@ -276,7 +276,10 @@ impl Pinned {
         } else {
             (0, 0)
         };
-        let periods = u32::try_from(job.periods).unwrap_or(u32::MAX);
+        let (release, periods) = (
+            Duration::from_nanos(job.release),
+            u32::try_from(job.periods).unwrap_or(u32::MAX),
+        );
         EndedJob {
             missed: job.late,
             running,
@@ -289,7 +292,7 @@ impl Pinned {
             slack: self.period.saturating_sub(Duration::from_nanos(job.response())),
             next_release: job
                 .finish
-                .map(|_| Duration::from_nanos(job.release) + self.period.saturating_mul(periods)),
+                .map(|_| release.saturating_add(self.period.saturating_mul(periods))),
         }
     }
 
