@@ -311,13 +311,13 @@ impl Reserve {
         self.shortfall.lock().clone()
     }
 
-    /// What it is now; `due` as the engine counts it.
-    pub(crate) fn view(&self, due: usize) -> ReserveView {
+    /// What it is now; `due` as the engine counts it, `resident` as [`resident`](Self::resident) found it.
+    pub(crate) fn view(&self, due: usize, resident: u64) -> ReserveView {
         let headroom = self.stocks.as_ref().map(|(_, headroom)| headroom.resident());
         let counts = &self.counts;
         ReserveView {
             due: due as u64,
-            resident: self.resident().unwrap_or(0),
+            resident,
             headroom: headroom.and_then(Result::ok).unwrap_or(0),
             taken: counts.taken.load(Ordering::Relaxed),
             released: counts.released.load(Ordering::Relaxed),
@@ -330,7 +330,11 @@ impl Reserve {
 
 #[cfg(test)]
 mod tests {
-    use super::{BATCH, HEADROOM, Reserve};
+    use super::{BATCH, HEADROOM, Reserve, ReserveView};
+
+    fn seen(reserve: &Reserve, due: usize) -> ReserveView {
+        reserve.view(due, reserve.resident().unwrap())
+    }
 
     fn settle(reserve: &Reserve, due: usize) -> usize {
         std::iter::repeat_with(|| reserve.step(due))
@@ -342,13 +346,13 @@ mod tests {
     fn the_stock_follows_what_is_due_in_batches_and_is_bounded() {
         let reserve = Reserve::new(100).unwrap();
         assert_eq!(settle(&reserve, 70), 3);
-        let view = reserve.view(70);
+        let view = seen(&reserve, 70);
         assert_eq!((view.resident, view.headroom), (70, HEADROOM as u64));
         assert_eq!(settle(&reserve, 70), 0);
         settle(&reserve, 5);
-        assert_eq!(reserve.view(5).resident, 5);
+        assert_eq!(seen(&reserve, 5).resident, 5);
         settle(&reserve, 1_000);
-        let view = reserve.view(1_000);
+        let view = seen(&reserve, 1_000);
         assert_eq!((view.resident, view.taken, view.released), (100, 165, 65));
         assert_eq!(view.shortfall, None);
     }
@@ -360,10 +364,10 @@ mod tests {
         assert!(!reserve.note(BATCH));
         assert!(reserve.note(HEADROOM - BATCH));
         reserve.trim(36);
-        let view = reserve.view(36);
+        let view = seen(&reserve, 36);
         assert_eq!((view.resident, view.released_by_pagers), (36, 64));
         reserve.trim(90);
-        assert_eq!(reserve.view(90).resident, 36);
+        assert_eq!(seen(&reserve, 90).resident, 36);
     }
 
     #[test]
@@ -391,9 +395,9 @@ mod tests {
         settle(&reserve, 0);
         assert!(reserve.give_headroom());
         assert!(!reserve.give_headroom());
-        let view = reserve.view(0);
+        let view = seen(&reserve, 0);
         assert_eq!((view.headroom, view.headroom_used), (0, 1));
         settle(&reserve, 0);
-        assert_eq!(reserve.view(0).headroom, HEADROOM as u64);
+        assert_eq!(seen(&reserve, 0).headroom, HEADROOM as u64);
     }
 }

@@ -21,10 +21,11 @@
 //! equals), above best-effort tasks (turns of [`QUANTUM`]). Switches and migrations cost nothing.
 //!
 //! **Jobs.** Releases never skip, a late job delays the next. A job makes the accesses of the scenario's generator,
-//! each at `costs.access` plus its share of the computation. An access faults if the task's own page table says so; the
-//! core learns of nothing else. A fault costs CPU time of its own: `soft_fault` (also for write permission, and for a
-//! fault that fails), `zero_fill` (also for a copy), `swap_in` (also for a file), and `eviction` for each page evicted
-//! for it. A fault that does not wait is over at once, its cost paid after; one that waits pays when the task runs
+//! each at `costs.access` plus its share of the computation. An access faults if the task's own page table says so;
+//! the core learns of nothing else. A fault costs CPU time of its own: `soft_fault` (also for write permission, and
+//! for a fault that fails), `zero_fill` (also for a copy), `swap_in` (also for a file), `eviction` for each page
+//! evicted for it, and for each that is read ahead `swap_in` less the `soft_fault` that it costs when it is
+//! touched. A fault that does not wait is over at once, its cost paid after; one that waits pays when the task runs
 //! again.
 //!
 //! **The store.** Requests queue for `parallel` channels of one `latency` per page: those of deadline tasks first,

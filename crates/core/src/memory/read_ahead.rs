@@ -1,10 +1,10 @@
 //! Swap read-ahead, as Linux has it (`vm.page-cluster`, proc(5)): pages around one that a task without a reservation
 //! reads back from the store are read back with it.
 //!
-//! They take frames that are free, which batches of evictions leave, and cause no eviction of their own. Nobody waits
-//! for them, they are mapped nowhere, and the task that touches one later has a soft fault. Reservations read nothing
-//! ahead: what is evicted from them depends on their own accesses alone (law 0). Pages of files are not meant: the
-//! kernel reads those ahead.
+//! They take frames that are free and begin no eviction; batches of evictions, which a fault that finds no frame
+//! begins as ever, are larger instead, so that some are left. Nobody waits for them, they are mapped nowhere, and the
+//! task that touches one later has a soft fault. Reservations read nothing ahead: what is evicted from them depends
+//! on their own accesses alone (law 0). Pages of files are not meant: the kernel reads those ahead.
 
 use crate::index::{HolderIndex, PageNumber, TaskIndex};
 use crate::limits::ObjectKind;

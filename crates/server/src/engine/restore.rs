@@ -1,7 +1,7 @@
 //! Restore before release, beyond the paper: pages of pinned page pools are brought back between two jobs.
 //!
 //! A pool that restores has a task of the core that belongs to no thread. Between the end of a job and the next release
-//! the first pager thread has it fault on what the core names, a page at a time. What comes is in a frame then and in
+//! a pager thread has it fault on what the core names, a page at a time. What comes is in a frame then and in
 //! nobody's page table: the job that touches it is served without the store, and the core learns that it was wanted.
 //! Such reads are the last in the store's queue until a job waits for the same page.
 

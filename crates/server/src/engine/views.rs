@@ -27,11 +27,13 @@ impl Engine {
     /// # Errors
     /// [`EngineError::System`] where the kernel does not count resident pages.
     pub fn begin_picture(&self) -> Result<Picture, EngineError> {
+        // Once: it takes time for each page of the pool.
         let resident = self.reserve.resident();
+        let resident = resident.map_err(EngineError::system("the reserve could not be counted"))?;
         Ok(Picture::new(EngineView {
             pool: self.core.pool_view(),
-            resident_measured: resident.map_err(EngineError::system("the reserve could not be counted"))?,
-            reserve: self.reserve.view(self.reserve_due()),
+            resident_measured: resident,
+            reserve: self.reserve.view(self.reserve_due(), resident),
             reservations: Vec::new(),
             pinned_pools: self.pinned_rows(),
             pinning: self.pinning_totals(),

@@ -145,7 +145,7 @@ impl World<'_> {
         };
         self.note_end(task, pending, end);
         self.log.fault_ended(now, task, (pending.region, pending.page), end);
-        let (evictions, read_ahead) = self.evictions(task);
+        let (evictions, read_ahead) = self.evicted_and_read(task);
         self.wakes.push_back(Wake {
             task,
             end,

@@ -173,7 +173,7 @@ impl World<'_> {
             (true, false) => Access::Write,
             (false, _) => Access::Read,
         };
-        let (evictions, read_ahead) = self.evictions(task);
+        let (evictions, read_ahead) = self.evicted_and_read(task);
         self.log.fault(now, task);
         if self.pending[task]
             .replace(Pending {
@@ -253,7 +253,7 @@ impl World<'_> {
     }
 
     /// Evictions of the task so far, and pages that it had read ahead.
-    fn evictions(&self, task: usize) -> (u64, u64) {
+    fn evicted_and_read(&self, task: usize) -> (u64, u64) {
         let counts = self.names.tasks[task].and_then(|id| self.memory.task(id));
         counts.map_or((0, 0), |counts| (counts.evictions, counts.read_ahead))
     }
