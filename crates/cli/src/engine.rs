@@ -1,6 +1,7 @@
 //! The engines behind one door. An engine takes a scenario and a stop flag, and gives the result document and whether
 //! it was stopped; plugging one in is one function here.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -290,16 +291,16 @@ fn live(
         outcome.said = said(scenario);
         return Ok(outcome);
     }
+    let options = freehold_live::Options {
+        recording: recording.then(Capacity::default),
+    };
     let outcome = if arguments.placement == Placement::Server && arguments.lockstep {
-        freehold_live::run_in_lockstep_on_server(scenario, &launch(scenario, true)?, stop)
+        freehold_live::run_in_lockstep_on_server(scenario, &launch(serve_run::paced(scenario))?, stop)
     } else if arguments.placement == Placement::Server {
-        freehold_live::run_on_server(scenario, &server(scenario, arguments)?, stop)
+        freehold_live::run_on_server(scenario, &server(scenario, arguments, &options)?, &options, stop)
     } else if arguments.lockstep {
         freehold_live::run_in_lockstep(scenario, stop)
     } else {
-        let options = freehold_live::Options {
-            recording: recording.then(Capacity::default),
-        };
         freehold_live::run_with(scenario, &options, stop)
     };
     let mut outcome = outcome.map_err(|error| live_failure(scenario, &error))?;
@@ -314,19 +315,25 @@ fn live(
 }
 
 /// The server that a run uses: one of its own, unless one is named.
-fn server(scenario: &Scenario, arguments: &EngineArguments) -> Result<Server, Failure> {
+fn server(
+    scenario: &Scenario,
+    arguments: &EngineArguments,
+    options: &freehold_live::Options,
+) -> Result<Server, Failure> {
     if let Some(socket) = &arguments.socket {
         return Ok(Server::At(socket.clone()));
     }
-    launch(scenario, false).map(Server::Own)
+    let started = match &options.recording {
+        Some(capacity) => serve_run::recorded(scenario, capacity),
+        None => serve_run::arguments(scenario),
+    };
+    launch(started).map(Server::Own)
 }
 
-/// How a server of the run's own is started, which lets the run set its pace or does not.
-fn launch(scenario: &Scenario, paced: bool) -> Result<Launch, Failure> {
+/// How a server of the run's own is started.
+fn launch(arguments: Vec<OsString>) -> Result<Launch, Failure> {
     let program = std::env::current_exe();
     let program = program.map_err(|error| Failure::Run(format!("this program's own file is not known: {error}")))?;
-    let mut arguments = serve_run::arguments(scenario);
-    arguments.extend(paced.then(|| "--paced".into()));
     Ok(Launch { program, arguments })
 }
 

@@ -9,7 +9,7 @@ use freehold_picture::Run;
 use freehold_scenario::Scenario;
 use freehold_scenario::recording::Recording;
 
-use crate::engine::{EngineArguments, Outcome, Placement};
+use crate::engine::{EngineArguments, Outcome};
 use crate::output;
 use crate::status::Failure;
 
@@ -50,9 +50,9 @@ impl Pictures {
                     .to_owned(),
             ));
         }
-        if arguments.wanted() && engine.placement == Placement::Server {
+        if arguments.wanted() && engine.socket.is_some() {
             return Err(Failure::Input(
-                "--report and --trace draw what the pager in this process records: take them with --placement embedded"
+                "--report and --trace draw what a server that is started for the run records: leave out --socket"
                     .to_owned(),
             ));
         }

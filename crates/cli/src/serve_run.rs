@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use freehold_core::ReadAhead;
 use freehold_core::units::{FrameCount, PageCount};
+use freehold_scenario::recording::Capacity;
 use freehold_scenario::{Class, Scenario, plan};
 use freehold_server::log::{self, Format};
 use freehold_server::serve::{self, Options};
-use freehold_server::{Backing, Limits, Quotas, Settings};
+use freehold_server::{Backing, Limits, Quotas, RecordingRoom, Settings};
 
 use crate::serve::read_ahead;
 use crate::status::{Failure, Status};
@@ -20,6 +21,10 @@ use crate::status::{Failure, Status};
 const PRIORITY: u32 = 60;
 /// The highest there is.
 const HIGHEST: u32 = 99;
+/// Faults recorded of all tasks together.
+const MOST_FAULTS: usize = 400_000;
+/// Nanoseconds: samples are no closer than this.
+const LEAST_STEP: u64 = 2_000_000;
 
 /// Options of `freehold serve-run`, made by [`arguments`].
 #[derive(Debug, clap::Args)]
@@ -60,6 +65,18 @@ pub(crate) struct Arguments {
     /// The run sets its pace
     #[arg(long)]
     paced: bool,
+    /// Record what happens: so many faults at most, 0 for nothing
+    #[arg(long, default_value_t = 0)]
+    record_faults: usize,
+    /// So many evictions, transfers and holds of the engine, each
+    #[arg(long, default_value_t = 0)]
+    record_others: usize,
+    /// So many samples
+    #[arg(long, default_value_t = 0)]
+    record_samples: usize,
+    /// Nanoseconds between two samples
+    #[arg(long, default_value_t = 0)]
+    record_step: u64,
     /// Where to listen
     socket: PathBuf,
 }
@@ -86,6 +103,29 @@ pub(crate) fn arguments(scenario: &Scenario) -> Vec<OsString> {
     arguments
 }
 
+/// The same for a server whose pace the run sets.
+pub(crate) fn paced(scenario: &Scenario) -> Vec<OsString> {
+    let mut arguments = arguments(scenario);
+    arguments.push("--paced".into());
+    arguments
+}
+
+/// The same for a server that records the run.
+pub(crate) fn recorded(scenario: &Scenario, capacity: &Capacity) -> Vec<OsString> {
+    let faults = capacity.per_task_faults.saturating_mul(scenario.tasks.len());
+    let others = capacity.evictions.max(capacity.transfers).max(capacity.lock_holds);
+    let steps = u64::try_from(capacity.samples.saturating_sub(1).max(1)).unwrap_or(u64::MAX);
+    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    let mut arguments = arguments(scenario);
+    arguments.extend(options(&[
+        ("--record-faults", number(faults.min(MOST_FAULTS))),
+        ("--record-others", number(others)),
+        ("--record-samples", number(capacity.samples)),
+        ("--record-step", (scenario.duration.get() / steps).max(LEAST_STEP)),
+    ]));
+    arguments
+}
+
 /// The same for a server with so many frames and pages, and a store in memory without latency.
 pub(crate) fn plain(frames: u32, pages: u32) -> Vec<OsString> {
     let mut arguments = words(&[
@@ -103,9 +143,11 @@ pub(crate) fn plain(frames: u32, pages: u32) -> Vec<OsString> {
 }
 
 fn words(numbers: &[(&str, u64)]) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec!["serve-run".into()];
-    words.extend(numbers.iter().map(|(name, number)| format!("{name}={number}").into()));
-    words
+    std::iter::once("serve-run".into()).chain(options(numbers)).collect()
+}
+
+fn options(numbers: &[(&str, u64)]) -> impl Iterator<Item = OsString> {
+    numbers.iter().map(|(name, number)| format!("{name}={number}").into())
 }
 
 /// Above every fixed priority of the run, as far as there is room: a fault is not to wait behind a task.
@@ -159,6 +201,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     }
 }
 
+fn recording(arguments: &Arguments) -> Option<RecordingRoom> {
+    let others = arguments.record_others;
+    let room = RecordingRoom {
+        faults: arguments.record_faults,
+        evictions: others,
+        transfers: others,
+        holds: others,
+        samples: arguments.record_samples,
+        sample_step: Duration::from_nanos(arguments.record_step),
+    };
+    (room.faults > 0).then_some(room)
+}
+
 fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
     let mut settings = Settings::new(FrameCount::new(arguments.frames));
     settings.pages = PageCount::new(arguments.pages.max(1));
@@ -166,6 +221,7 @@ fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
     settings.shared_locks = PageCount::new(arguments.shared_locks);
     settings.priority = arguments.priority;
     settings.paced = arguments.paced;
+    settings.recording = recording(arguments);
     settings.read_ahead = arguments.read_ahead;
     settings.store = match arguments.store.as_str() {
         "memory" => Backing::Memory {

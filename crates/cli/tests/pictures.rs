@@ -163,30 +163,52 @@ fn a_file_past_the_limit_on_files_is_said_and_leaves_nothing_behind() {
     assert!(folder.names().is_empty(), "{:?}", folder.names());
 }
 
-/// Real pages: the page says what the document says.
+/// Real pages: the page says what the document says, wherever the pager is.
 #[test]
 fn a_live_run_is_drawn() {
     if status(&run(&["doctor"])) != 0 {
         eprintln!("skipped: `freehold doctor` says that live runs are not possible here");
         return;
     }
-    let folder = Folder::new("live");
-    let (report, trace) = (folder.file("x.html"), folder.file("x.pftrace"));
-    let live = ["run", NONE, "--engine", "live", "--set", "duration=600ms", "--json"];
-    let output = run(&[&live[..], &["--report", &report, "--trace", &trace]].concat());
-    assert_eq!(status(&output), 0, "{}", stderr(&output));
-    let page = std::fs::read_to_string(&report).expect("a page");
-    assert!(page.contains("live, embedded") && !page.contains("nothing was recorded"));
-    for task in document(&output)["tasks"].as_array().expect("tasks") {
-        for count in ["zero_fills", "soft_faults", "cpu_ns"] {
-            assert!(
-                page.contains(&format!("<data value=\"{}\">", task[count])),
-                "{count}: {task}"
-            );
+    for placement in ["embedded", "server"] {
+        let folder = Folder::new(placement);
+        let (report, trace) = (folder.file("x.html"), folder.file("x.pftrace"));
+        let live = ["run", NONE, "--engine", "live", "--set", "duration=600ms", "--json"];
+        let placed = ["--placement", placement, "--report", &report, "--trace", &trace];
+        let output = run(&[&live[..], &placed].concat());
+        assert_eq!(status(&output), 0, "{}", stderr(&output));
+        let page = std::fs::read_to_string(&report).expect("a page");
+        assert!(page.contains(&format!("live, {placement}")) && !page.contains("nothing was recorded"));
+        for task in document(&output)["tasks"].as_array().expect("tasks") {
+            for count in ["zero_fills", "soft_faults", "cpu_ns"] {
+                let shown = format!("<data value=\"{}\">", task[count]);
+                assert!(page.contains(&shown), "{placement}, {count}: {task}");
+            }
+        }
+        let bytes = std::fs::read(&trace).expect("a trace");
+        for word in ["two-tasks-none: live", "zero fill", "r1: held"] {
+            let found = bytes.windows(word.len()).any(|part| part == word.as_bytes());
+            assert!(found, "{placement}: {word}");
         }
     }
-    let bytes = std::fs::read(&trace).expect("a trace");
-    for word in ["two-tasks-none: live", "zero fill", "r1: held"] {
-        assert!(bytes.windows(word.len()).any(|part| part == word.as_bytes()), "{word}");
-    }
+}
+
+/// A server that runs already records nothing for one of its clients.
+#[test]
+fn a_server_that_runs_already_is_not_asked_to_record() {
+    let folder = Folder::new("elsewhere");
+    let report = folder.file("x.html");
+    let live = [
+        "run",
+        NONE,
+        "--engine",
+        "live",
+        "--placement",
+        "server",
+        "--socket",
+        "/nowhere",
+    ];
+    let output = run(&[&live[..], &["--report", &report]].concat());
+    assert_eq!(status(&output), 2);
+    assert!(stderr(&output).contains("leave out --socket"), "{}", stderr(&output));
 }

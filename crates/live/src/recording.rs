@@ -5,22 +5,19 @@
 //! while the task computes ([`Computation`](crate::compute::Computation)), and only there. Time without a CPU that is
 //! not seen counts as running, and is in the job's delays all the same.
 
-use freehold_core::effect::{Holder, Resolution, UnmapReason};
-use freehold_core::fact::Request;
+pub(crate) mod embedded;
+
 use freehold_core::units::Instant;
 use freehold_linux::clock::MonotonicTime;
-use freehold_pager::{EventCapacity, Events, FaultEnd, FaultEvent, TaskEvents};
+use freehold_pager::{EventCapacity, WaitEvent};
 use freehold_rt::job::Job;
-use freehold_scenario::Scenario;
 use freehold_scenario::recording::{
-    Capacity, Eviction, EvictionReason, FaultKind, FaultSpan, JobSpan, LockHold, Recording, TaskRecording, Transfer,
-    TransferKind, keep,
+    Capacity, Eviction, FaultSpan, JobSpan, LockHold, Recording, Sample, TaskRecording, Transfer, keep,
 };
+use freehold_scenario::{Scenario, Task};
 
 use crate::collect;
-use crate::machine::Machine;
 use crate::run::Finished;
-use crate::sampler::Sampled;
 use crate::spans;
 
 /// Holds of the core's lock shorter than this, for which nobody had waited, are not recorded.
@@ -43,6 +40,26 @@ pub(crate) fn event_capacity(scenario: &Scenario, capacity: &Capacity) -> EventC
     }
 }
 
+/// What the pager tells of a run, wherever it is.
+#[derive(Debug, Default)]
+pub(crate) struct Happened {
+    /// In the scenario's order.
+    pub(crate) tasks: Vec<TaskHappened>,
+    pub(crate) evictions: Vec<Eviction>,
+    pub(crate) transfers: Vec<Transfer>,
+    pub(crate) lock_holds: Vec<LockHold>,
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) lost: u64,
+}
+
+/// What it tells of one task.
+#[derive(Debug, Default)]
+pub(crate) struct TaskHappened {
+    pub(crate) faults: Vec<FaultSpan>,
+    /// By the monotonic clock, where it is not the thread itself that noted them.
+    pub(crate) waits: Vec<WaitEvent>,
+}
+
 /// Nanoseconds since time 0, from the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunClock {
@@ -63,7 +80,12 @@ impl RunClock {
         nanos.saturating_sub(self.origin).min(self.duration)
     }
 
-    fn instant(self, instant: Instant) -> u64 {
+    /// Whether time 0 has been.
+    pub(crate) fn has_begun(self, nanos: u64) -> bool {
+        nanos >= self.origin
+    }
+
+    pub(crate) fn instant(self, instant: Instant) -> u64 {
         self.at(instant.get())
     }
 
@@ -75,40 +97,39 @@ impl RunClock {
 /// Everything that was recorded.
 pub(crate) fn recording(
     scenario: &Scenario,
-    machine: &Machine,
     finished: &[Finished],
-    events: Events,
-    sampled: Sampled,
+    happened: Happened,
+    clock: RunClock,
+    room: &Capacity,
 ) -> Recording {
-    let names = Names::of(machine);
-    let (clock, room) = (sampled.clock, sampled.capacity);
     let mut recording = Recording::new(scenario.tasks.len());
-    recording.lost = events.lost + sampled.lost;
-    for (position, finished) in finished.iter().enumerate() {
-        let slot = machine.tasks[position].handle.id().index();
-        let nothing = TaskEvents::default();
-        let task = TaskSources {
-            deadline: scenario.tasks[position].deadline.map(|deadline| deadline.get()),
-            periodic: scenario.tasks[position].period.is_some(),
+    recording.lost = happened.lost;
+    let tasks = scenario.tasks.iter().zip(finished).zip(happened.tasks);
+    for (((spec, finished), happened), task) in tasks.zip(&mut recording.tasks) {
+        let sources = TaskSources {
+            spec,
             finished,
-            events: events.tasks.get(slot).unwrap_or(&nothing),
+            happened,
         };
-        recording.tasks[position] = task.recording(clock, &room, &names, &mut recording.lost);
+        *task = sources.recording(clock, room, &mut recording.lost);
     }
-    let evictions = events.evictions.iter().map(|eviction| names.eviction(eviction, clock));
-    bounded(evictions, &mut recording.evictions, room.evictions, &mut recording.lost);
-    let transfers = events.transfers.iter().map(|transfer| names.transfer(transfer, clock));
-    bounded(transfers, &mut recording.transfers, room.transfers, &mut recording.lost);
-    let holds = events.lock_holds.iter().map(|hold| names.lock_hold(hold, clock));
-    let mut holds: Vec<LockHold> = holds.chain(sampled.holds).collect();
-    holds.sort_by_key(|hold| hold.from_ns);
+    let lost = &mut recording.lost;
     bounded(
-        holds.into_iter(),
-        &mut recording.lock_holds,
-        room.lock_holds,
-        &mut recording.lost,
+        happened.evictions.into_iter(),
+        &mut recording.evictions,
+        room.evictions,
+        lost,
     );
-    recording.samples = sampled.samples;
+    bounded(
+        happened.transfers.into_iter(),
+        &mut recording.transfers,
+        room.transfers,
+        lost,
+    );
+    let mut holds = happened.lock_holds;
+    holds.sort_by_key(|hold| hold.from_ns);
+    bounded(holds.into_iter(), &mut recording.lock_holds, room.lock_holds, lost);
+    bounded(happened.samples.into_iter(), &mut recording.samples, room.samples, lost);
     recording
 }
 
@@ -120,21 +141,23 @@ fn bounded<T>(items: impl Iterator<Item = T>, list: &mut Vec<T>, room: usize, lo
 
 /// What is known of one task.
 struct TaskSources<'a> {
-    deadline: Option<u64>,
-    periodic: bool,
+    spec: &'a Task,
     finished: &'a Finished,
-    events: &'a TaskEvents,
+    happened: TaskHappened,
 }
 
 impl TaskSources<'_> {
-    fn recording(&self, clock: RunClock, room: &Capacity, names: &Names, lost: &mut u64) -> TaskRecording {
+    fn recording(mut self, clock: RunClock, room: &Capacity, lost: &mut u64) -> TaskRecording {
         let mut recording = TaskRecording::default();
         let record = &self.finished.record;
         let jobs = record.jobs().iter().map(|job| self.job(job, clock));
         bounded(jobs, &mut recording.jobs, room.per_task_jobs, lost);
-        let interruptions = spans::interruptions(&self.events.waits, &self.finished.harvest.preempted);
+        let harvest = &self.finished.harvest;
+        let noted = in_faults(&harvest.waits, &self.happened.faults, clock);
+        self.happened.waits.extend(noted);
+        let interruptions = spans::interruptions(&self.happened.waits, &harvest.preempted);
         let all_jobs = record.jobs().iter().chain(&record.open);
-        let spans = spans::of(all_jobs, &interruptions, self.periodic);
+        let spans = spans::of(all_jobs, &interruptions, self.spec.period.is_some());
         let spans = spans
             .into_iter()
             .filter(|span| !clock.is_over(span.from_ns))
@@ -144,15 +167,15 @@ impl TaskSources<'_> {
                 span
             });
         bounded(spans, &mut recording.spans, room.per_task_spans, lost);
-        let faults = faults(&self.events.faults, names, clock);
+        let faults = self.happened.faults.into_iter();
         bounded(faults, &mut recording.faults, room.per_task_faults, lost);
-        if let Some(told) = &self.finished.harvest.told {
+        if let Some(told) = &harvest.told {
             let (judgements, unkept) = told.judgements.kept();
             recording.pinning = judgements.to_vec();
             recording.pinning_lost = unkept;
             *lost += unkept;
         }
-        *lost += record.unkept + self.finished.harvest.preemptions_lost;
+        *lost += record.unkept + harvest.preemptions_lost + harvest.waits_lost;
         recording
     }
 
@@ -164,7 +187,10 @@ impl TaskSources<'_> {
             release_ns: clock.at(job.release),
             begin_ns: clock.at(if began { job.start } else { job.finish }),
             end_ns: clock.at(job.finish),
-            deadline_ns: self.deadline.map(|deadline| clock.at(job.release) + deadline),
+            deadline_ns: self
+                .spec
+                .deadline
+                .map(|deadline| clock.at(job.release) + deadline.get()),
             missed: job.late,
             finished: job.finished,
             delays: collect::delays(job),
@@ -172,115 +198,16 @@ impl TaskSources<'_> {
     }
 }
 
-/// A fault that was let go to fault afresh is one with the next.
-fn faults<'a>(events: &'a [FaultEvent], names: &'a Names, clock: RunClock) -> impl Iterator<Item = FaultSpan> + 'a {
-    let mut again: Option<&FaultEvent> = None;
-    events.iter().filter_map(move |event| {
-        let kind = match event.end {
-            FaultEnd::Again => {
-                again.get_or_insert(event);
-                return None;
-            }
-            FaultEnd::Failed => FaultKind::Failed,
-            FaultEnd::Resolved(resolution) => kind_of(resolution),
-        };
-        let page = (event.object, event.page);
-        let first = again.take().filter(|first| (first.object, first.page) == page);
-        Some(FaultSpan {
-            from_ns: clock.instant(first.unwrap_or(event).from),
-            to_ns: clock.instant(event.to),
-            region: names.region(event.object),
-            page: event.page.get(),
-            kind,
-        })
+/// The long accesses that were faults: any other is one whose thread lost its CPU. Both lists are ascending.
+fn in_faults<'a>(
+    waits: &'a [WaitEvent],
+    faults: &'a [FaultSpan],
+    clock: RunClock,
+) -> impl Iterator<Item = WaitEvent> + use<'a> {
+    let mut faults = faults.iter().peekable();
+    waits.iter().copied().filter(move |wait| {
+        let (from, to) = (clock.instant(wait.from), clock.instant(wait.to));
+        while faults.next_if(|fault| fault.to_ns < from).is_some() {}
+        faults.peek().is_some_and(|fault| fault.from_ns <= to)
     })
-}
-
-fn kind_of(resolution: Resolution) -> FaultKind {
-    match resolution {
-        // Embedded, nothing is mapped ahead of a fault.
-        Resolution::Soft | Resolution::Ahead => FaultKind::Soft,
-        Resolution::ZeroFill => FaultKind::ZeroFill,
-        Resolution::SwapIn { shared: false } => FaultKind::SwapIn,
-        Resolution::SwapIn { shared: true } => FaultKind::SharedSwapIn,
-        Resolution::FileRead => FaultKind::FileRead,
-        Resolution::Copy => FaultKind::Copy,
-        Resolution::Upgrade => FaultKind::Upgrade,
-    }
-}
-
-/// The scenario's positions of what the pager names by its slots.
-struct Names {
-    tasks: Vec<usize>,
-    regions: Vec<usize>,
-    reservations: Vec<usize>,
-}
-
-impl Names {
-    fn of(machine: &Machine) -> Self {
-        Self {
-            tasks: machine.tasks.iter().map(|task| task.handle.id().index()).collect(),
-            regions: machine.objects.iter().map(|object| object.index()).collect(),
-            reservations: machine.reservations.iter().map(|id| id.index()).collect(),
-        }
-    }
-
-    /// Of the scenario's tasks; those that only keep regions mapped have none.
-    fn task(&self, slot: Option<u16>) -> Option<u16> {
-        position(&self.tasks, usize::from(slot?))
-    }
-
-    fn region(&self, object: u16) -> u16 {
-        // All objects are regions.
-        position(&self.regions, usize::from(object)).unwrap_or(object)
-    }
-
-    fn eviction(&self, event: &freehold_pager::EvictionEvent, clock: RunClock) -> Eviction {
-        Eviction {
-            at_ns: clock.instant(event.at),
-            region: self.region(event.object),
-            page: event.page.get(),
-            reservation: match event.holder {
-                Some(Holder::Reservation(id)) => position(&self.reservations, id.index()),
-                Some(Holder::Pool) | None => None,
-            },
-            reason: match event.reason {
-                UnmapReason::Demotion => EvictionReason::Demotion,
-                UnmapReason::Eviction => EvictionReason::Eviction,
-                UnmapReason::TakenBack => EvictionReason::TakenBack,
-                UnmapReason::Left => EvictionReason::Left,
-                UnmapReason::Copied => EvictionReason::Copied,
-            },
-            write_back: event.write_back,
-        }
-    }
-
-    fn transfer(&self, event: &freehold_pager::TransferEvent, clock: RunClock) -> Transfer {
-        Transfer {
-            from_ns: clock.instant(event.from),
-            to_ns: clock.instant(event.to),
-            region: self.region(event.object),
-            page: event.page.get(),
-            kind: match event.kind {
-                Request::Fill => TransferKind::Read,
-                Request::Evict => TransferKind::Write,
-            },
-            failed: event.failed,
-            task: self.task(event.task),
-        }
-    }
-
-    fn lock_hold(&self, event: &freehold_pager::LockHoldEvent, clock: RunClock) -> LockHold {
-        LockHold {
-            from_ns: clock.instant(event.from),
-            to_ns: clock.instant(event.to),
-            waited_ns: event.waited.get(),
-            task: self.task(event.task),
-        }
-    }
-}
-
-fn position(slots: &[usize], slot: usize) -> Option<u16> {
-    let position = slots.iter().position(|&other| other == slot)?;
-    u16::try_from(position).ok()
 }

@@ -21,7 +21,7 @@ use crate::collect::{self, Counts};
 use crate::error::LiveError;
 use crate::lead;
 use crate::machine::{Machine, choose_cpus};
-use crate::recording;
+use crate::recording::{self, embedded};
 use crate::reporter::{Duties, Reporter};
 use crate::restorer::{Gate, Opener, Restorer};
 use crate::sampler::{Sampled, Sampler};
@@ -109,8 +109,11 @@ fn run_decided(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Res
     };
     machine.pager.settle()?;
     let recorded = machine.pager.take_events().zip(started.sampled);
-    let recording =
-        recorded.map(|(events, sampled)| recording::recording(scenario, &machine, &started.finished, events, sampled));
+    let recording = recorded.map(|(events, sampled)| {
+        let (clock, room) = (sampled.clock, sampled.capacity);
+        let happened = embedded::happened(&machine, events, sampled);
+        recording::recording(scenario, &started.finished, happened, clock, &room)
+    });
     let mut result = collect::result(scenario, &machine, counts, started.finished, started.origin)?;
     result.warnings.extend(lead::warning(scenario));
     result.warnings.extend(collect::stolen_warning(&result.tasks, stolen));
@@ -278,7 +281,7 @@ impl TaskThread<'_> {
         };
         let mut worker = Worker::new(self.scenario, self.position, taken.pages(), self.flag);
         if let Some(capacity) = self.recording {
-            worker.note_preemptions(capacity.per_task_spans);
+            worker.note_interruptions(capacity.per_task_spans);
         }
         let judgements = self.recording.map(|capacity| capacity.per_task_jobs);
         let reporter = Reporter::new(self.scenario, self.position, judgements);

@@ -2,9 +2,9 @@
 
 use freehold_client::Mapping;
 use freehold_core::pinning::JobReport;
-use freehold_core::units::Duration;
+use freehold_core::units::{Duration, Instant};
 use freehold_linux::clock::{self, MonotonicTime};
-use freehold_pager::{Bound, EnterError, MappedRegion, TaskTimes, Verdict};
+use freehold_pager::{Bound, EnterError, MappedRegion, TaskTimes, Verdict, WaitEvent};
 use freehold_rt::job::Job;
 
 use crate::machine::LiveTask;
@@ -81,7 +81,7 @@ pub(crate) enum Pages<'a> {
 }
 
 /// Accesses of one thread that waited for the server. Times are in nanoseconds.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Waits {
     number: u64,
     elapsed: u64,
@@ -89,6 +89,9 @@ pub(crate) struct Waits {
     cpu: u64,
     /// The monotonic clock and the thread's CPU time when it was last seen to run.
     seen: Option<(u64, u64)>,
+    /// One by one, of a recorded run: as many as there is room for.
+    kept: Vec<WaitEvent>,
+    lost: u64,
 }
 
 impl Waits {
@@ -102,6 +105,7 @@ impl Waits {
     fn add(&mut self, begun: u64, took: u64) {
         self.number += 1;
         self.elapsed += took;
+        self.keep(begun, took);
         if let Some((at, cpu)) = self.seen {
             self.see();
             let used = self.seen.map_or(0, |(_, now)| now.saturating_sub(cpu));
@@ -110,7 +114,38 @@ impl Waits {
     }
 }
 
+impl Waits {
+    fn keep(&mut self, begun: u64, took: u64) {
+        if self.kept.len() == self.kept.capacity() {
+            self.lost += u64::from(self.kept.capacity() > 0);
+            return;
+        }
+        let to = Instant::new(begun + took);
+        self.kept.push(WaitEvent {
+            from: Instant::new(begun),
+            to,
+            resumed: to,
+            spun: false,
+        });
+    }
+}
+
 impl Pages<'_> {
+    /// Keeps waits one by one, so many at most, where only the thread itself can tell of them. Allocates.
+    pub(crate) fn note_waits(&mut self, room: usize) {
+        if let Self::Served { waits, .. } = self {
+            waits.kept = Vec::with_capacity(room);
+        }
+    }
+
+    /// The waits that were kept, and how many found no room.
+    pub(crate) fn into_waits(self) -> (Vec<WaitEvent>, u64) {
+        match self {
+            Self::Embedded { .. } => (Vec::new(), 0),
+            Self::Served { waits, .. } => (waits.kept, waits.lost),
+        }
+    }
+
     /// The length of a region; 0 where the task does not map it.
     pub(crate) fn words(&self, region: usize) -> usize {
         match self {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use freehold_linux::clock::{self, MonotonicTime};
-use freehold_pager::TaskTimes;
+use freehold_pager::{TaskTimes, WaitEvent};
 use freehold_rt::job::{Delays, Job};
 use freehold_rt::pacer::Pacer;
 use freehold_rt::runner::Work;
@@ -50,6 +50,10 @@ pub(crate) struct Harvest {
     pub(crate) preempted: Vec<Preemption>,
     /// Preemptions that found no room.
     pub(crate) preemptions_lost: u64,
+    /// When it waited for a server; of a recorded run.
+    pub(crate) waits: Vec<WaitEvent>,
+    /// Waits that found no room.
+    pub(crate) waits_lost: u64,
     /// What became of its reports, if it has a pinned page pool.
     pub(crate) told: Option<Told>,
 }
@@ -91,6 +95,8 @@ impl<'a> Worker<'a> {
                 first_wrong: None,
                 preempted: Vec::new(),
                 preemptions_lost: 0,
+                waits: Vec::new(),
+                waits_lost: 0,
                 told: None,
             },
         }
@@ -109,9 +115,10 @@ impl<'a> Worker<'a> {
         self.duties = duties;
     }
 
-    /// Notes when the task has no CPU, so many times at most. Allocates.
-    pub(crate) fn note_preemptions(&mut self, room: usize) {
+    /// Notes when the task has no CPU or waits for a server, so many times at most. Allocates.
+    pub(crate) fn note_interruptions(&mut self, room: usize) {
         self.computation.note_preemptions(room);
+        self.pages.note_waits(room);
     }
 
     pub(crate) fn begin_job(&mut self) {
@@ -139,9 +146,12 @@ impl<'a> Worker<'a> {
 
     pub(crate) fn harvest(self) -> Harvest {
         let (preempted, preemptions_lost) = self.computation.into_preemptions();
+        let (waits, waits_lost) = self.pages.into_waits();
         Harvest {
             preempted,
             preemptions_lost,
+            waits,
+            waits_lost,
             told: self.duties.map(Duties::into_told),
             ..self.harvest
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use freehold_live::{LiveError, Server, ServerError, run, run_on_server};
+use freehold_live::{LiveError, Options, Server, ServerError, run, run_on_server};
 use freehold_scenario::Scenario;
 
 #[test]
@@ -51,7 +51,8 @@ fn writes_to_a_file_are_refused_where_a_trace_makes_them_too() {
              [[task.access]]\nregion = \"image\"\n{access}\n"
         );
         let scenario = Scenario::parse(&text, "writes").unwrap_or_else(|error| panic!("{error}"));
-        let error = run_on_server(&scenario, &nowhere, &AtomicBool::new(false)).expect_err("it writes");
+        let error =
+            run_on_server(&scenario, &nowhere, &Options::default(), &AtomicBool::new(false)).expect_err("it writes");
         assert!(
             matches!(error, LiveError::Server(ServerError::WritesFile { .. })),
             "{access}: {error}"

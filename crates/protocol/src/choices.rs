@@ -141,6 +141,8 @@ choice! {
         WhatIf = 4,
         /// Max(S_i) and Avg(S_i) of the shared objects of the processes named (`PID PID…`), as sampled so far.
         Advise = 5,
+        /// What was recorded of the run that the server was started for: given out once, and by no other server.
+        Recording = 6,
     }
 }
 

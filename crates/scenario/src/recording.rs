@@ -263,6 +263,15 @@ pub enum EvictionReason {
 }
 
 impl EvictionReason {
+    /// Every reason.
+    pub const ALL: [Self; 5] = [
+        Self::Demotion,
+        Self::Eviction,
+        Self::TakenBack,
+        Self::Left,
+        Self::Copied,
+    ];
+
     /// Its name for a reader.
     #[must_use]
     pub fn name(self) -> &'static str {

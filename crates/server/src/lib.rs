@@ -29,8 +29,8 @@ pub use engine::{
 pub use error::EngineError;
 pub use quota::{Quotas, Rights};
 pub use reserve::ReserveView;
-pub use settings::{Backing, Reaction, Settings, Unresponsive};
-pub use shared::{Pagers, Shared};
+pub use settings::{Backing, Reaction, RecordingRoom, Settings, Unresponsive};
+pub use shared::{EngineGuard, Pagers, Shared};
 pub use view::{
     ClientView, EngineView, JobCounts, JudgedJob, KeptView, MapperView, MemberView, ObjectView, OrdersView, PagerView,
     PinnedPoolRow, PinningTotals, ReservationRow, ServiceTimes, ShareView, TaskView,

@@ -41,6 +41,25 @@ pub struct Settings {
     pub cpus: Vec<usize>,
     /// A client may say when transfers end and threads go on: for one run in lockstep, and nobody else.
     pub paced: bool,
+    /// What happens is recorded, for one run; see [`RecordingRoom`].
+    pub recording: Option<RecordingRoom>,
+}
+
+/// How many events of each kind are recorded: the first ones. An event takes some 50 bytes of locked memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordingRoom {
+    /// Faults of all tasks.
+    pub faults: usize,
+    /// Pages that leave.
+    pub evictions: usize,
+    /// Pages from and to the store.
+    pub transfers: usize,
+    /// Holds of the engine.
+    pub holds: usize,
+    /// Samples of all lists.
+    pub samples: usize,
+    /// The time between two of these.
+    pub sample_step: Duration,
 }
 
 /// Pages of objects under the regime `none` together: 2 GiB, for which the table takes 2 MiB.
@@ -75,6 +94,7 @@ impl Settings {
             priority: 60,
             cpus: Vec::new(),
             paced: false,
+            recording: None,
         }
     }
 }

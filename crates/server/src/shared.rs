@@ -9,6 +9,7 @@ use freehold_linux::{ThreadId, clock};
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec};
 use rustix::fd::OwnedFd;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -22,6 +23,37 @@ const ENDING: u64 = 0xff;
 #[derive(Debug)]
 pub struct Shared {
     engine: PiMutex<Engine>,
+    recorded: bool,
+}
+
+/// Holds the engine.
+#[derive(Debug)]
+pub struct EngineGuard<'a> {
+    engine: PiGuard<'a, Engine>,
+    /// When it was wanted and when it was had, in nanoseconds, where holds are recorded.
+    since: Option<(u64, u64)>,
+}
+
+impl Deref for EngineGuard<'_> {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl DerefMut for EngineGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+}
+
+impl Drop for EngineGuard<'_> {
+    fn drop(&mut self) {
+        if let Some((wanted, from)) = self.since {
+            self.engine.record_hold(wanted, from);
+        }
+    }
 }
 
 impl Shared {
@@ -29,13 +61,17 @@ impl Shared {
     #[must_use]
     pub fn new(engine: Engine) -> Arc<Self> {
         Arc::new(Self {
+            recorded: engine.is_recorded(),
             engine: PiMutex::new(engine),
         })
     }
 
     /// The engine. Hold it for a short step only: faults wait meanwhile. Whoever waits lends its priority.
-    pub fn engine(&self) -> PiGuard<'_, Engine> {
-        self.engine.lock()
+    pub fn engine(&self) -> EngineGuard<'_> {
+        let wanted = self.recorded.then(clock::now);
+        let engine = self.engine.lock();
+        let since = wanted.map(|wanted| (wanted.as_nanos(), clock::now().as_nanos()));
+        EngineGuard { engine, since }
     }
 
     /// A picture of everything, in holds of the engine that are short however much there is: faults are served between

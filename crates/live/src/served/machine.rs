@@ -13,18 +13,22 @@ use freehold_core::view::TaskCounts;
 use freehold_linux::PAGE_SIZE;
 use freehold_linux::clock;
 use freehold_pager::{Pace, TaskHandle};
+use freehold_scenario::recording::Recording;
 use freehold_scenario::results::Laws;
 use freehold_scenario::{self as scenario, ReservationIndex, Scenario, Sharing, plan};
 
 use super::pool::{self, ServedPool};
 use super::process::{self, OwnServer};
+use super::recorded::{Called, Recorded};
 use super::refused;
 use super::status::{Status, Store};
 use super::{Server, ServerError};
 use crate::collect::{self, Counts};
 use crate::error::LiveError;
 use crate::machine::{Machine, pool_settings};
+use crate::recording;
 use crate::run::Finished;
+use crate::sampler::Sampled;
 use crate::seat::Seat;
 use crate::store;
 use crate::watch::Paging;
@@ -340,6 +344,26 @@ impl ServedMachine {
             std::thread::sleep(SETTLE_PAUSE);
         }
         Ok(())
+    }
+
+    /// What the server recorded of the run, once nothing is under way.
+    pub(crate) fn recording(
+        &self,
+        scenario: &Scenario,
+        finished: &[Finished],
+        sampled: &Sampled,
+    ) -> Result<Recording, LiveError> {
+        let text = self.connection.ask(Question::Recording, "");
+        let recorded = Recorded::parse(&text.map_err(asked("the server's recording"))?)?;
+        let tasks: Vec<String> = scenario.tasks.iter().map(|task| task.name.clone()).collect();
+        let called = Called {
+            tasks: &tasks,
+            regions: &self.names,
+            reservations: &self.reservation_names,
+        };
+        let (clock, room) = (sampled.clock, &sampled.capacity);
+        let happened = recorded.happened(called, clock);
+        Ok(recording::recording(scenario, finished, happened, clock, room))
     }
 
     /// Everything that can be checked of a run that is over.

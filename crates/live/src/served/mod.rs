@@ -7,6 +7,7 @@
 mod machine;
 mod pool;
 mod process;
+mod recorded;
 mod refused;
 mod status;
 
@@ -27,7 +28,7 @@ use crate::collect::{self, Remainder};
 use crate::error::LiveError;
 use crate::lead;
 use crate::machine::choose_cpus;
-use crate::run::{self, Outcome};
+use crate::run::{self, Options, Outcome};
 use crate::stolen::stolen;
 use crate::watch::{Paging, Watch};
 
@@ -99,6 +100,9 @@ pub enum ServerError {
     /// The status document is not what it must be.
     #[error("the server's status makes no sense: {0}: use programs of one release")]
     Status(serde_json::Error),
+    /// The recording is not what it must be.
+    #[error("the server's recording makes no sense: {0}: use programs of one release")]
+    Recording(serde_json::Error),
     /// Something of the run is missing in the status document.
     #[error("the server's status does not name {0}")]
     Unnamed(String),
@@ -127,18 +131,29 @@ impl ServerError {
 }
 
 /// Runs a scenario with its pages brought by a server, in as much time as it says. Raising `stop` ends it early,
-/// cleanly. Where a region asks for `auto`, [`freehold_sim::decide`] decides first. Nothing is recorded.
+/// cleanly. Where a region asks for `auto`, [`freehold_sim::decide`] decides first. Only a server that was started
+/// to record has a recording to give.
 ///
 /// # Errors
 /// [`LiveError`]: what is missing, or refused and by whom.
-pub fn run_on_server(scenario: &Scenario, server: &Server, stop: &AtomicBool) -> Result<Outcome, LiveError> {
+pub fn run_on_server(
+    scenario: &Scenario,
+    server: &Server,
+    options: &Options,
+    stop: &AtomicBool,
+) -> Result<Outcome, LiveError> {
     let decision = freehold_sim::decide(scenario).map_err(LiveError::Decision)?;
-    let mut outcome = run_decided(&decision.scenario, server, stop)?;
+    let mut outcome = run_decided(&decision.scenario, server, options, stop)?;
     decision.annotate(&mut outcome.result);
     Ok(outcome)
 }
 
-fn run_decided(scenario: &Scenario, server: &Server, stop: &AtomicBool) -> Result<Outcome, LiveError> {
+fn run_decided(
+    scenario: &Scenario,
+    server: &Server,
+    options: &Options,
+    stop: &AtomicBool,
+) -> Result<Outcome, LiveError> {
     let cpus = choose_cpus(scenario)?;
     let machine = ServedMachine::new(scenario, server, Pace::Clock)?;
     let flag = StopFlag::new();
@@ -149,11 +164,15 @@ fn run_decided(scenario: &Scenario, server: &Server, stop: &AtomicBool) -> Resul
         stop,
     };
     let stolen_before = stolen(&cpus);
-    let started = run::threads(watch, &cpus, None)?;
+    let started = run::threads(watch, &cpus, options.recording)?;
     let stolen = stolen(&cpus)
         .zip(stolen_before)
         .map(|(after, before)| after.saturating_sub(before));
     machine.settle()?;
+    let recording = match &started.sampled {
+        Some(sampled) => Some(machine.recording(scenario, &started.finished, sampled)?),
+        None => None,
+    };
     let counts = match started.counts {
         Some(counts) => counts,
         None => machine.counts(scenario, true)?,
@@ -172,6 +191,6 @@ fn run_decided(scenario: &Scenario, server: &Server, stop: &AtomicBool) -> Resul
     Ok(Outcome {
         result,
         stopped: flag.is_raised(),
-        recording: None,
+        recording,
     })
 }

@@ -11,6 +11,7 @@ mod metrics;
 mod page;
 mod pools;
 mod ranges;
+mod recording;
 mod status;
 mod what_if;
 
@@ -158,6 +159,11 @@ pub(crate) fn answer(world: &World, peer: &Peer, question: Question, target: &st
             json(&explain::explain(&snapshot, &look, target)?)
         }
         Question::WhatIf => json(&what_if::judge(&snapshot.view, peer, target)?),
+        Question::Recording if partial => Err(Refused::new(
+            Refusal::Forbidden,
+            "what was recorded is for root and the server's own user",
+        )),
+        Question::Recording => recording::take(world),
         Question::Advise => {
             // A hold of the engine for each: what they have in common is found out without it.
             let touched: &advise::Touched<'_> = &|object, of| world.shared.engine().sampled_pages(object, of);

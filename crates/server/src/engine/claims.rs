@@ -135,18 +135,19 @@ impl Engine {
         let Some(task) = self.tasks.at_mut(name.task.index()) else {
             return;
         };
-        if let Some(lane) = task.lanes.get_mut(usize::from(name.lane)) {
-            lane.pending = None;
-        }
+        let lane = task.lanes.get_mut(usize::from(name.lane));
+        let over = lane.and_then(|lane| Some((lane.core, lane.pending.take()?)));
         if installed == Installed::Later {
             self.defer(claim);
             return;
         }
         self.hold_back(name.task, claim);
+        let now = clock::now().as_nanos();
+        if let Some((core, Pending { object, page, .. })) = over {
+            self.record_fault(name.task, core, (object, page), (claim.since.get(), now));
+        }
         if let Some(client) = self.client_mut(claim.client) {
-            client
-                .times
-                .record(clock::now().as_nanos().saturating_sub(claim.since.get()));
+            client.times.record(now.saturating_sub(claim.since.get()));
         }
     }
 

@@ -18,6 +18,7 @@ const APART: u64 = 200_000;
 
 impl Engine {
     pub(super) fn carry_out(&mut self, effect: Effect) {
+        self.record_effect(&effect);
         match effect {
             Effect::Map { task, .. } | Effect::Retry { task } | Effect::Fail { task, .. }
                 if self.restorer_goes_on(task) => {}

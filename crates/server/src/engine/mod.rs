@@ -34,6 +34,7 @@ mod picture;
 mod pinned;
 mod private;
 mod readers;
+mod recorder;
 mod reservations;
 mod restore;
 mod rows;
@@ -55,6 +56,7 @@ pub use keys::{
 };
 pub(crate) use kits::Kit;
 pub use picture::Picture;
+pub(crate) use recorder::Events;
 pub(crate) use turns::Turn;
 
 use crate::error::EngineError;
@@ -80,6 +82,7 @@ use leaving::Leaving;
 use pace::Pace;
 use pinned::PinnedRows;
 use readers::Readers;
+use recorder::Recorder;
 use rows::{Claim, Client, Identity, LaneName, Object, Reservation, Task};
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
@@ -231,6 +234,7 @@ pub struct Engine {
     pace: Pace,
     /// Children that are being given their pages.
     heirs: Heirs,
+    recorder: Option<Box<Recorder>>,
     notices: Vec<String>,
     tally: Tally,
 }
@@ -295,6 +299,7 @@ impl Engine {
             gathering: false,
             pace: Pace::new(settings.paced),
             heirs: Heirs::default(),
+            recorder: (settings.recording.as_ref()).map(|room| Recorder::new(room, settings.tasks)),
             notices: Vec::new(),
             tally: Tally::default(),
         };
@@ -331,6 +336,7 @@ impl Engine {
         }
         self.drop_frames();
         self.send_zaps();
+        self.record_sample();
         self.wake_those_that_go();
         self.tell_reserve();
         if std::mem::take(&mut self.submitted) {
@@ -345,6 +351,7 @@ impl Engine {
 
     fn tell(&mut self, Ended { page, request, end }: Ended) {
         self.moved += 1;
+        self.record_end(page, request, (end != End::Kept).then_some(end == End::Failed));
         let told = match end {
             End::Done => self.core.handle_done(self.now, page, request),
             End::Failed => self.core.handle_failed(self.now, page, request),
