@@ -5,10 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use freehold_client::{
-    Connection, Counts as ClientCounts, Mapping, Observer, Question, Regime, Region, RegionKind, RegionSpec,
-    Reservation, ReservationType, Task,
+    Connection, Mapping, Observer, Question, Regime, Region, RegionKind, RegionSpec, Reservation, ReservationType, Task,
 };
-use freehold_core::units;
 use freehold_core::view::TaskCounts;
 use freehold_linux::PAGE_SIZE;
 use freehold_linux::clock;
@@ -21,7 +19,7 @@ use super::pool::{self, ServedPool};
 use super::process::{self, OwnServer};
 use super::recorded::{Called, Recorded};
 use super::refused;
-use super::status::{Status, Store};
+use super::status::{Status, Store, task_counts};
 use super::{Server, ServerError};
 use crate::collect::{self, Counts};
 use crate::error::LiveError;
@@ -497,21 +495,5 @@ fn asked(what: &str) -> impl Fn(freehold_client::RequestError) -> ServerError + 
     move |reason| ServerError::Request {
         what: what.clone(),
         reason,
-    }
-}
-
-fn task_counts(counts: &ClientCounts) -> TaskCounts {
-    let nanos = u64::try_from(counts.waited.as_nanos()).unwrap_or(u64::MAX);
-    TaskCounts {
-        soft_faults: counts.soft_faults,
-        zero_fills: counts.zero_fills,
-        swap_ins: counts.swap_ins,
-        shared_swap_ins: counts.shared_swap_ins,
-        file_reads: counts.file_reads,
-        write_faults: counts.write_faults,
-        read_ahead: counts.read_ahead,
-        evictions: counts.evictions,
-        waited: units::Duration::new(nanos),
-        ..TaskCounts::default()
     }
 }

@@ -1,7 +1,9 @@
 //! What the server says of itself, as far as a result needs it.
 
+use freehold_client::Counts as ClientCounts;
 use freehold_core::pinning::PinnedPoolView;
 use freehold_core::units::{Duration, PageCount};
+use freehold_core::view::TaskCounts;
 use freehold_scenario::results::{MemoryResult, ReservationResult, StoreResult};
 use serde::Deserialize;
 
@@ -120,5 +122,22 @@ impl Store {
             retried: self.retried.saturating_sub(before.retried),
             stored_bytes: self.stored_bytes,
         }
+    }
+}
+
+/// What the server counted of a task.
+pub(crate) fn task_counts(counts: &ClientCounts) -> TaskCounts {
+    let nanos = u64::try_from(counts.waited.as_nanos()).unwrap_or(u64::MAX);
+    TaskCounts {
+        soft_faults: counts.soft_faults,
+        zero_fills: counts.zero_fills,
+        swap_ins: counts.swap_ins,
+        shared_swap_ins: counts.shared_swap_ins,
+        file_reads: counts.file_reads,
+        write_faults: counts.write_faults,
+        read_ahead: counts.read_ahead,
+        evictions: counts.evictions,
+        waited: Duration::new(nanos),
+        ..TaskCounts::default()
     }
 }

@@ -17,17 +17,29 @@ struct Document {
     tasks: Vec<Option<String>>,
     objects: Vec<Option<String>>,
     reservations: Vec<Option<String>>,
-    /// Task, from, to, object, page, how it ended.
-    faults: Vec<(usize, u64, u64, usize, u32, &'static str)>,
-    /// When, object, page, reservation (null: the pool's, or everybody's), why, whether it is written.
-    evictions: Vec<(u64, usize, u32, Option<usize>, &'static str, bool)>,
-    /// From, to, object, page, whether it is written, whether it failed, the task that waited.
-    transfers: Vec<(u64, u64, usize, u32, bool, bool, Option<usize>)>,
-    /// From, to, the wait before.
-    holds: Vec<(u64, u64, u64)>,
+    faults: Vec<Fault>,
+    evictions: Vec<Eviction>,
+    transfers: Vec<Transfer>,
+    holds: Vec<Hold>,
     samples: Vec<Sample>,
     lost: u64,
 }
+
+/// Task, from, to, object, page, how it ended.
+#[derive(Debug, Serialize)]
+struct Fault(usize, u64, u64, usize, u32, &'static str);
+
+/// When, object, page, reservation (null: the pool's, or everybody's), why, whether it is written.
+#[derive(Debug, Serialize)]
+struct Eviction(u64, usize, u32, Option<usize>, &'static str, bool);
+
+/// From, to, object, page, whether it is written, whether it failed, the task that waited.
+#[derive(Debug, Serialize)]
+struct Transfer(u64, u64, usize, u32, bool, bool, Option<usize>);
+
+/// From, to, the wait before.
+#[derive(Debug, Serialize)]
+struct Hold(u64, u64, u64);
 
 #[derive(Debug, Serialize)]
 struct Sample {
@@ -83,7 +95,7 @@ fn document(events: &Events, [tasks, objects, reservations]: Names) -> Document 
     let faults = events.faults.iter().map(|fault| {
         let (task, object) = (fault.task.index(), fault.object.index());
         let how = fault.resolution.map_or("failed fault", resolution);
-        (task, fault.from, fault.to, object, fault.page.get(), how)
+        Fault(task, fault.from, fault.to, object, fault.page.get(), how)
     });
     let evictions = events.evictions.iter().map(|eviction| {
         let (object, page) = (eviction.page.object().index(), eviction.page.page().get());
@@ -91,7 +103,7 @@ fn document(events: &Events, [tasks, objects, reservations]: Names) -> Document 
             Some(Holder::Reservation(id)) => Some(id.index()),
             Some(Holder::Pool) | None => None,
         };
-        (
+        Eviction(
             eviction.at,
             object,
             page,
@@ -104,7 +116,7 @@ fn document(events: &Events, [tasks, objects, reservations]: Names) -> Document 
         let (object, page) = (transfer.page.object().index(), transfer.page.page().get());
         let written = transfer.kind == Request::Evict;
         let task = transfer.task.map(|task| task.index());
-        (transfer.from, transfer.to, object, page, written, transfer.failed, task)
+        Transfer(transfer.from, transfer.to, object, page, written, transfer.failed, task)
     });
     let samples = events.samples.iter().map(|sample| Sample {
         at: sample.at,
@@ -131,7 +143,7 @@ fn document(events: &Events, [tasks, objects, reservations]: Names) -> Document 
         holds: events
             .holds
             .iter()
-            .map(|hold| (hold.from, hold.to, hold.waited))
+            .map(|hold| Hold(hold.from, hold.to, hold.waited))
             .collect(),
         samples: samples.collect(),
         lost: events.lost,

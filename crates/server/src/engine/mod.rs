@@ -247,7 +247,13 @@ impl Engine {
     pub fn new(settings: &Settings) -> Result<Self, EngineError> {
         let (cpus, pages) = (cpus(settings), settings.pages.get());
         let ends = Arc::new(Ends::new(cpus.len(), pages).map_err(EngineError::system("a bell could not be made"))?);
-        let engine = Self {
+        let engine = Self::make(settings, cpus, ends)?;
+        engine.listen_to_bells().map(|()| engine)
+    }
+
+    fn make(settings: &Settings, cpus: Vec<usize>, ends: Arc<Ends>) -> Result<Self, EngineError> {
+        let pages = settings.pages.get();
+        Ok(Self {
             core: core(settings)?,
             store: make_store(&settings.store, pages, settings.priority, &ends)?,
             readers: Readers::start(&ends, settings.priority)?,
@@ -299,11 +305,10 @@ impl Engine {
             gathering: false,
             pace: Pace::new(settings.paced),
             heirs: Heirs::default(),
-            recorder: (settings.recording.as_ref()).map(|room| Recorder::new(room, settings.tasks)),
+            recorder: Recorder::new(settings),
             notices: Vec::new(),
             tally: Tally::default(),
-        };
-        engine.listen_to_bells().map(|()| engine)
+        })
     }
 
     /// Begins a step: reads the clock once.

@@ -6,7 +6,7 @@
 
 use crate::engine::Engine;
 use crate::engine::keys::TaskKey;
-use crate::settings::RecordingRoom;
+use crate::settings::Settings;
 use freehold_core::effect::{Effect, Holder, Resolution, Scope, Source, UnmapReason};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::{ObjectId, ReservationId, TaskId};
@@ -103,9 +103,10 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Empty buffers, for so many tasks of the core.
-    pub(super) fn new(room: &RecordingRoom, tasks: u16) -> Box<Self> {
-        Box::new(Self {
+    /// Empty buffers, where something is to be recorded.
+    pub(super) fn new(settings: &Settings) -> Option<Box<Self>> {
+        let room = settings.recording.as_ref()?;
+        Some(Box::new(Self {
             events: Events {
                 faults: touched(room.faults),
                 evictions: touched(room.evictions),
@@ -115,10 +116,10 @@ impl Recorder {
                 lost: 0,
             },
             under_way: BTreeMap::new(),
-            resolved: vec![None; usize::from(tasks)],
+            resolved: vec![None; usize::from(settings.tasks)],
             sample_step: u64::try_from(room.sample_step.as_nanos()).unwrap_or(u64::MAX),
             next_sample: 0,
-        })
+        }))
     }
 
     fn expelled(&mut self, page: PageRef, holder: Holder, write_back: bool) {
