@@ -76,7 +76,7 @@ impl Memory {
             .map(|(slot, _)| slot)
     }
 
-    /// Lets a task use an object. O(mappings).
+    /// Lets a task use an object. O(mappings), and O(1) of an object that nobody uses yet.
     ///
     /// # Errors
     /// See [`CreateError`].
@@ -99,11 +99,7 @@ impl Memory {
             task: task_index,
             object: slot,
         };
-        if self
-            .mappings
-            .iter()
-            .any(|(_, other)| other.task == task_index && other.object == slot)
-        {
+        if self.mappings_of(slot).any(|other| other.task == task_index) {
             return Err(CreateError::AlreadyMapped);
         }
         let (slot, generation) = self.mappings.insert(mapping).ok_or(CreateError::TableFull)?;
@@ -138,7 +134,7 @@ impl Memory {
             return Err(RemoveError::Busy);
         }
         let holder = task.holder;
-        if self.maps(holder, found.object) == 1 && self.locks_object(holder, found.object) {
+        if self.locks_object(holder, found.object) && self.maps(holder, found.object) == 1 {
             return Err(RemoveError::Busy);
         }
         if !self.room_for_fact() {
@@ -205,16 +201,30 @@ impl Memory {
             .map(|(index, _)| index)
     }
 
+    /// Mappings of an object. No row past the last of them is looked at.
+    fn mappings_of(&self, object: u16) -> impl Iterator<Item = &Mapping> {
+        let count = self.objects.at(usize::from(object)).map_or(0, |found| found.mappings);
+        let mappings = self.mappings.iter().map(|(_, mapping)| mapping);
+        mappings
+            .filter(move |mapping| mapping.object == object)
+            .take(count as usize)
+    }
+
     /// Mappings of an object by the tasks of one holder.
     fn maps(&self, holder: HolderIndex, object: u16) -> usize {
-        self.mappings
-            .iter()
-            .filter(|(_, mapping)| mapping.object == object && self.task_holder(mapping.task) == holder)
-            .count()
+        let held = |mapping: &&Mapping| self.task_holder(mapping.task) == holder;
+        self.mappings_of(object).filter(held).count()
     }
 
     /// Mappings of an object, or of views of it, by the tasks of one holder.
     fn reads(&self, holder: HolderIndex, object: u16) -> usize {
+        if self
+            .objects
+            .at(usize::from(object))
+            .is_none_or(|found| found.views == 0)
+        {
+            return self.maps(holder, object);
+        }
         let reads = |slot: u16| {
             let base = self.objects.at(usize::from(slot)).and_then(|found| found.base);
             slot == object || base.is_some_and(|base| base.object == object)
