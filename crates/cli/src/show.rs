@@ -97,10 +97,10 @@ fn head(status: &StatusDocument) -> String {
 }
 
 fn foot(status: &StatusDocument) -> String {
-    let (store, orders) = (&status.store, &status.orders);
+    let (store, orders, steps) = (&status.store, &status.orders, &status.steps_ns);
     format!(
         "store {} ({}): {} read back, {} written, {} failed\norders: {} sent, {} under way, {} pages held by the \
-         kernel, {} clients stopped\n",
+         kernel, {} clients stopped\nsteps of the server: {}, p50 {:.3} ms, p99 {:.3} ms, longest {:.3} ms\n",
         store.kind,
         store.backend,
         store.reads,
@@ -109,8 +109,17 @@ fn foot(status: &StatusDocument) -> String {
         orders.sent,
         orders.outstanding,
         orders.busy,
-        orders.stopped
+        orders.stopped,
+        steps.count,
+        milliseconds(steps.p50),
+        milliseconds(steps.p99),
+        milliseconds(steps.max),
     )
+}
+
+#[allow(clippy::cast_precision_loss, reason = "shown with three decimals")]
+fn milliseconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e6
 }
 
 fn reservations(rows: &[ReservationStatus]) -> TextTable {

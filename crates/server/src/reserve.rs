@@ -311,13 +311,13 @@ impl Reserve {
         self.shortfall.lock().clone()
     }
 
-    /// What it is now; `due` as the engine counts it, `resident` as [`resident`](Self::resident) found it.
-    pub(crate) fn view(&self, due: usize, resident: u64) -> ReserveView {
+    /// What it is now; `due` as the engine counts it. What is there is counted apart: [`resident`](Self::resident).
+    pub(crate) fn view(&self, due: usize) -> ReserveView {
         let headroom = self.stocks.as_ref().map(|(_, headroom)| headroom.resident());
         let counts = &self.counts;
         ReserveView {
             due: due as u64,
-            resident,
+            resident: 0,
             headroom: headroom.and_then(Result::ok).unwrap_or(0),
             taken: counts.taken.load(Ordering::Relaxed),
             released: counts.released.load(Ordering::Relaxed),
@@ -333,7 +333,10 @@ mod tests {
     use super::{BATCH, HEADROOM, Reserve, ReserveView};
 
     fn seen(reserve: &Reserve, due: usize) -> ReserveView {
-        reserve.view(due, reserve.resident().unwrap())
+        ReserveView {
+            resident: reserve.resident().unwrap(),
+            ..reserve.view(due)
+        }
     }
 
     fn settle(reserve: &Reserve, due: usize) -> usize {

@@ -80,12 +80,17 @@ impl Shared {
     /// # Errors
     /// [`EngineError::System`] where the kernel does not count resident pages, or has no descriptor to count with.
     pub fn view(&self) -> Result<EngineView, EngineError> {
-        let mut picture = self.engine().begin_picture()?;
+        let mut picture = self.engine().begin_picture();
         while !picture.is_complete() {
             self.engine().advance(&mut picture)?;
             picture.count()?;
         }
         Ok(picture.into_view())
+    }
+
+    /// Takes back what clients have given up, piece by piece.
+    pub(crate) fn vacate(&self) {
+        while self.engine().vacate_some() {}
     }
 
     /// Starts a pager thread on each CPU that the settings name.
@@ -148,6 +153,7 @@ impl Shared {
             let _ = sched::set_policy(ThreadId::current(), Policy::Other { nice: KEEPER_NICE });
             let reserve = shared.engine().reserve();
             let due = |flow| {
+                shared.vacate();
                 let (due, remains, missing) = {
                     let mut engine = shared.engine();
                     (engine.settle_due(flow), engine.take_remains(), engine.kits_missing())

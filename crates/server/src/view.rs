@@ -37,6 +37,8 @@ pub struct EngineView {
     pub orders: OrdersView,
     /// The pager threads.
     pub pagers: Vec<PagerView>,
+    /// How long the engine's steps took: so long at most a fault waits for somebody else's.
+    pub steps: ServiceTimes,
 }
 
 /// One reservation.

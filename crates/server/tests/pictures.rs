@@ -38,7 +38,7 @@ fn no_hold_looks_at_more_than_the_bound_and_faults_are_served_between_them() {
     let server = Server::with(&Settings::new(FrameCount::new(1024)));
     let clients = crowded(&server);
     let whole = server.shared.engine().view().unwrap();
-    let mut picture = server.shared.engine().begin_picture().unwrap();
+    let mut picture = server.shared.engine().begin_picture();
     let (mut holds, mut longest, mut all) = (0_u64, 0, 0);
     while !picture.is_complete() {
         let looked = server.shared.engine().advance(&mut picture).unwrap();

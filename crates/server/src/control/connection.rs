@@ -293,6 +293,8 @@ fn admit(
         world.give_back(session.peer().user, Kind::Frames, u64::from(frames));
         Some(Err(refused))
     };
+    // Frames of those who have just ended are as good as free.
+    world.shared.vacate();
     let admitted = world.shared.engine().admit(name, spec);
     let id = match admitted {
         Ok(id) => id,

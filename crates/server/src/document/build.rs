@@ -6,7 +6,7 @@ use super::status::{
     RangeStatus, ReservationStatus, ShareStatus, StatusDocument, StoreStatus, TaskStatus, TimesStatus,
 };
 use crate::engine::ClientRole;
-use crate::view::{ClientView, EngineView, ObjectView, ReservationRow, TaskView};
+use crate::view::{ClientView, EngineView, ObjectView, ReservationRow, ServiceTimes, TaskView};
 use freehold_core::id::ReservationId;
 use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
 use freehold_core::units::{FrameCount, PageCount};
@@ -60,6 +60,7 @@ pub(super) fn status(snapshot: &Snapshot) -> StatusDocument {
         store: store(view),
         orders: orders(view),
         pagers: pagers(view),
+        steps_ns: times(&view.steps),
         partial: false,
     }
 }
@@ -132,12 +133,16 @@ fn client(view: &EngineView, client: &ClientView) -> ClientStatus {
         faults: client.faults,
         strange_faults: client.strange_faults,
         orders: u64::from(client.orders),
-        service_ns: TimesStatus {
-            count: client.service.count,
-            p50: client.service.p50,
-            p99: client.service.p99,
-            max: client.service.max,
-        },
+        service_ns: times(&client.service),
+    }
+}
+
+const fn times(times: &ServiceTimes) -> TimesStatus {
+    TimesStatus {
+        count: times.count,
+        p50: times.p50,
+        p99: times.p99,
+        max: times.max,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The status document in Prometheus' text format.
 
-use super::status::{ClientStatus, ReservationStatus, StatusDocument};
+use super::status::{ClientStatus, ReservationStatus, StatusDocument, TimesStatus};
 use std::fmt::Write;
 
 /// Writes families of metrics one after the other.
@@ -138,6 +138,19 @@ fn pagers(page: &mut Page, status: &StatusDocument) {
         let value = u8::from(pager.priority.is_some());
         page.sample("pager_real_time", &[("cpu", &pager.cpu.to_string())], value);
     }
+    let name = "step_seconds";
+    page.family(
+        name,
+        "gauge",
+        "How long the engine's steps took, one of which at most a fault waits for.",
+    );
+    for (quantile, value) in quantiles(&status.steps_ns) {
+        page.sample(name, &[("quantile", quantile)], seconds(value));
+    }
+}
+
+fn quantiles(times: &TimesStatus) -> [(&'static str, u64); 3] {
+    [("0.5", times.p50), ("0.99", times.p99), ("1", times.max)]
 }
 
 type Of<T> = (&'static str, &'static str, fn(&T) -> u64);
@@ -219,8 +232,8 @@ fn clients(page: &mut Page, clients: &[ClientStatus]) {
         "From a fault's message to its resolution, waits for the store included.",
     );
     for row in clients {
-        let (pid, times) = (row.pid.to_string(), row.service_ns);
-        for (quantile, value) in [("0.5", times.p50), ("0.99", times.p99), ("1", times.max)] {
+        let pid = row.pid.to_string();
+        for (quantile, value) in quantiles(&row.service_ns) {
             page.sample(
                 name,
                 &[("pid", &pid), ("name", &row.name), ("quantile", quantile)],

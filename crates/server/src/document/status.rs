@@ -29,6 +29,9 @@ pub struct StatusDocument {
     pub orders: OrdersStatus,
     /// Pager threads.
     pub pagers: Vec<PagerStatus>,
+    /// How long the engine's steps took, one of which at most a fault waits for.
+    #[serde(default)]
+    pub steps_ns: TimesStatus,
     /// Only what is the asking user's own is shown; of other reservations only the sizes.
     pub partial: bool,
 }
@@ -216,7 +219,7 @@ pub struct RangeStatus {
 }
 
 /// Times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimesStatus {
     /// How many.
     pub count: u64,

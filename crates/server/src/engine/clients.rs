@@ -151,26 +151,18 @@ impl Engine {
         for Outstanding { about, .. } in client.outbox.abandon() {
             self.answered_by_nobody(about);
         }
-        for task in std::mem::take(&mut client.tasks) {
-            self.end_task(task);
-        }
-        let mut private = Vec::new();
         for (start, segment) in std::mem::take(&mut client.space) {
             let Some(object) = self.object_mut(segment.object) else {
                 continue;
             };
             object.segments.retain(|found| *found != (id, start));
-            if matches!(object.content, Content::Private { .. }) {
-                private.push(segment.object);
-            } else {
+            if !matches!(object.content, Content::Private { .. }) {
                 self.forget_if_unused(segment.object);
+            } else if object.segments.is_empty() {
+                self.give_up_object(id, &segment);
             }
         }
-        private.sort_unstable();
-        private.dedup();
-        for object in private {
-            self.doom(object);
-        }
+        self.give_up_tasks(std::mem::take(&mut client.tasks));
         if self.remains.len() < REMAINS {
             self.remains.push(client);
             self.reserve.ring();

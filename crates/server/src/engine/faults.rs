@@ -57,6 +57,13 @@ impl Engine {
         if client.frozen {
             return;
         }
+        if self.waits_for_memory(claim.client) {
+            self.defer(claim);
+            return;
+        }
+        let Some(client) = self.client(claim.client) else {
+            return;
+        };
         let family = &client.family;
         let owed = family.heirs > 0 || !family.bequests.is_empty();
         if owed && claim.which == Which::Private {

@@ -48,6 +48,7 @@ mod transfers;
 mod turns;
 mod under_way;
 mod urgency;
+mod vacate;
 mod views;
 
 pub use keys::{
@@ -62,6 +63,7 @@ pub(crate) use turns::Turn;
 use crate::error::EngineError;
 use crate::reserve::Reserve;
 use crate::settings::{Backing, Settings, Unresponsive};
+use crate::times::Times;
 use ahead::Along;
 use bequests::Heirs;
 use ends::Ends;
@@ -93,6 +95,7 @@ use std::sync::Arc;
 use table::Table;
 use transfers::Waiting;
 use under_way::Transfers;
+use vacate::Vacating;
 
 /// Pages of the memory of zeros that pages are filled from, and so the most filled with one system call.
 const ZEROS: usize = 64;
@@ -205,6 +208,8 @@ pub struct Engine {
     doomed: Vec<ObjectId>,
     /// Files that nobody uses.
     idle_files: IdleFiles,
+    /// Private memory that is taken back piece by piece.
+    vacating: Vacating,
     /// Mappings that the core would not end yet.
     closing: Vec<MappingId>,
     /// Clients with faults to look at again soon.
@@ -237,6 +242,8 @@ pub struct Engine {
     recorder: Option<Box<Recorder>>,
     notices: Vec<String>,
     tally: Tally,
+    /// How long steps took.
+    steps: Times,
 }
 
 impl Engine {
@@ -252,10 +259,9 @@ impl Engine {
     }
 
     fn make(settings: &Settings, cpus: Vec<usize>, ends: Arc<Ends>) -> Result<Self, EngineError> {
-        let pages = settings.pages.get();
         Ok(Self {
             core: core(settings)?,
-            store: make_store(&settings.store, pages, settings.priority, &ends)?,
+            store: make_store(settings, &ends)?,
             readers: Readers::start(&ends, settings.priority)?,
             ends,
             clients: Table::new(usize::from(settings.clients)),
@@ -264,7 +270,7 @@ impl Engine {
             objects: (0..settings.objects).map(|_| None).collect(),
             reservations: (0..settings.reservations).map(|_| None).collect(),
             pinned: PinnedRows::default(),
-            records: Extents::new(pages),
+            records: Extents::new(settings.pages.get()),
             regions: BTreeMap::new(),
             files: BTreeMap::new(),
             transfers: Transfers::default(),
@@ -284,8 +290,9 @@ impl Engine {
             spare: frames::Spare::default(),
             remains: Vec::with_capacity(clients::REMAINS),
             moved: 0,
-            idle_files: IdleFiles::new(pages),
+            idle_files: IdleFiles::new(settings.pages.get()),
             doomed: Vec::new(),
+            vacating: Vacating::default(),
             closing: Vec::new(),
             deferred: Vec::new(),
             announce: Vec::new(),
@@ -308,6 +315,7 @@ impl Engine {
             recorder: Recorder::new(settings),
             notices: Vec::new(),
             tally: Tally::default(),
+            steps: Times::new(),
         })
     }
 
@@ -318,6 +326,7 @@ impl Engine {
 
     /// Carries out everything that follows from what was told to the core, until nothing is left to do at once.
     fn settle(&mut self) {
+        self.vacate_first();
         loop {
             while let Some(effect) = self.core.poll_effect() {
                 self.carry_out(effect);
@@ -344,14 +353,26 @@ impl Engine {
         self.record_sample();
         self.wake_those_that_go();
         self.tell_reserve();
+        if !self.vacating.is_empty() {
+            self.reserve.ring();
+        }
         if std::mem::take(&mut self.submitted) {
             self.store.flush();
+        }
+        if !self.in_round {
+            self.end_step();
         }
         while let Some(id) = self.announce.pop() {
             if let Some(client) = self.clients.get_mut(id.index(), id.generation()) {
                 client.outbox.announce();
             }
         }
+    }
+
+    /// Notes how long the step took.
+    fn end_step(&mut self) {
+        let took = clock::now().as_nanos().saturating_sub(self.now.get());
+        self.steps.record(took);
     }
 
     fn tell(&mut self, Ended { page, request, end }: Ended) {
@@ -438,8 +459,9 @@ fn make_zeros() -> Result<Backed, EngineError> {
     Ok(zeros)
 }
 
-fn make_store(backing: &Backing, slots: u32, priority: u32, ends: &Arc<Ends>) -> Result<Box<dyn Store>, SetupError> {
-    Ok(match backing {
+fn make_store(settings: &Settings, ends: &Arc<Ends>) -> Result<Box<dyn Store>, SetupError> {
+    let slots = settings.pages.get();
+    Ok(match &settings.store {
         Backing::Memory { latency, parallel } => Box::new(MemoryStore::new(StoreConfig {
             slots,
             latency: Duration::new(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX)),
@@ -453,7 +475,7 @@ fn make_store(backing: &Backing, slots: u32, priority: u32, ends: &Arc<Ends>) ->
         Backing::File { directory, parallel } => {
             let config = FileConfig {
                 parallel: *parallel,
-                priority: Some(priority),
+                priority: Some(settings.priority),
                 ..FileConfig::new(slots, directory.clone())
             };
             let ends = Arc::clone(ends);

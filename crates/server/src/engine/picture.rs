@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::engine::keys::ClientId;
 use crate::engine::rows::{Client, Content, Object, Where};
 use crate::error::EngineError;
+use crate::reserve::Reserve;
 use crate::view::{EngineView, MapperView, MemberView, ObjectView, ReservationRow, ShareView};
 use freehold_core::id::{ObjectId, ReservationId};
 use freehold_core::units::PageIndex;
@@ -15,6 +16,7 @@ use freehold_core::view::PageState;
 use freehold_linux::memory::{Backed, Memfd};
 use freehold_linux::{Errno, PageRange};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Pages looked at in one hold of the engine; a row counts as some.
 const STEP: usize = 4_096;
@@ -33,6 +35,7 @@ pub struct Picture {
     oldest: Option<u64>,
     /// What the kernel is to count.
     uncounted: Vec<Memfd>,
+    uncounted_reserve: Option<Arc<Reserve>>,
 }
 
 /// How far it has come.
@@ -61,7 +64,7 @@ struct Part {
 
 impl Picture {
     /// What is outside all tables; the rest comes by [`Engine::advance`].
-    pub(super) fn new(view: EngineView) -> Self {
+    pub(super) fn new(view: EngineView, reserve: Arc<Reserve>) -> Self {
         Self {
             view,
             at: Place::Reservations(0),
@@ -69,6 +72,7 @@ impl Picture {
             clients: BTreeMap::new(),
             oldest: None,
             uncounted: Vec::new(),
+            uncounted_reserve: Some(reserve),
         }
     }
 
@@ -90,6 +94,13 @@ impl Picture {
     /// # Errors
     /// [`EngineError::System`] where it does not.
     pub fn count(&mut self) -> Result<(), EngineError> {
+        if let Some(reserve) = self.uncounted_reserve.take() {
+            // It takes time for each page of the pool.
+            let found = reserve.resident();
+            let found = found.map_err(EngineError::system("the reserve could not be counted"))?;
+            self.view.reserve.resident = found;
+            self.view.resident_measured += found;
+        }
         for memory in self.uncounted.drain(..) {
             let whole = PageRange::new(0, memory.pages());
             let found = memory.resident(whole).map_err(|_| EngineError::System {

@@ -274,16 +274,18 @@ impl Engine {
     /// look for what it held.
     fn evict_left_behind(&mut self, page: PageRef) -> bool {
         let left = self.is_left_behind(page);
-        if left {
+        if left && matches!(self.whereabouts(page), Some((id, Where::Leaving)) if self.client(id).is_some()) {
+            self.change_follow(page, |follow| *follow = Follow::Forget { asked: true });
+        } else if left {
             self.set_private(page, Where::Nowhere);
             self.end(page, Request::Evict, End::Done);
         }
         left
     }
 
-    /// Whether a page is one of a client that has gone.
+    /// Whether a page is one of a client that has gone, or that the client has given up.
     pub(super) fn is_left_behind(&self, page: PageRef) -> bool {
-        self.private_client(page).is_some_and(|id| self.client(id).is_none())
+        self.private_client(page).is_some_and(|id| self.client(id).is_none()) || self.is_given_up(page.object())
     }
 
     fn order_eviction(&mut self, id: ClientId, page: PageRef, follow: Follow) {

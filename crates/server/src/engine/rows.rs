@@ -75,7 +75,7 @@ pub(crate) struct Task {
     pub(crate) urgency: u8,
     /// The first has the mappings.
     pub(crate) lanes: Vec<Lane>,
-    pub(crate) mappings: Vec<Mapped>,
+    pub(crate) mappings: BTreeMap<ObjectId, Mapped>,
     /// Faults that found every lane waiting.
     pub(crate) queued: Crowd,
     pub(crate) jobs: u64,
@@ -93,7 +93,6 @@ impl Task {
 /// A task's use of an object, by so many segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mapped {
-    pub(crate) object: ObjectId,
     pub(crate) mapping: MappingId,
     pub(crate) segments: u32,
 }

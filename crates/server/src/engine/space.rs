@@ -137,11 +137,15 @@ impl Engine {
     /// Takes a range out of one segment.
     fn cut(&mut self, id: ClientId, first: u64, segment: Segment, start: u64, end: u64) {
         let (from, to) = (start.max(first), end.min(segment.end));
-        if segment.kind == SegmentKind::Private {
+        let private = segment.kind == SegmentKind::Private;
+        if private && (from, to) == (first, segment.end) && self.give_up(id, first, &segment) {
+            return;
+        }
+        if private {
             self.forget_pages(&segment, first, from, to);
         }
         self.split(id, first, segment, from, to);
-        if segment.kind == SegmentKind::Private {
+        if private {
             let gone = self
                 .object(segment.object)
                 .is_some_and(|object| object.segments.is_empty());
@@ -261,8 +265,14 @@ impl Engine {
     pub(super) fn removed(&mut self, id: ClientId, start: u64, end: u64) {
         self.cut_bequests(id, start, end);
         for (first, segment) in self.overlapping(id, start, end) {
-            if segment.kind == SegmentKind::Private {
-                self.forget_pages(&segment, first, start.max(first), end.min(segment.end));
+            if segment.kind != SegmentKind::Private {
+                continue;
+            }
+            let (from, to) = (start.max(first), end.min(segment.end));
+            let whole = (from, to) == (first, segment.end);
+            // What is touched there next becomes an object of its own.
+            if !(whole && self.give_up(id, first, &segment)) {
+                self.forget_pages(&segment, first, from, to);
             }
         }
     }

@@ -13,6 +13,7 @@ use freehold_core::error::CreateError;
 use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId};
 use freehold_core::units::Instant;
 use freehold_core::view::TaskCounts;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Lanes of a task, at most.
@@ -93,7 +94,7 @@ impl Engine {
             pinned,
             urgency,
             lanes: vec![Lane { core, pending: None }],
-            mappings: Vec::new(),
+            mappings: BTreeMap::new(),
             queued: Crowd::default(),
             jobs: 0,
             misses: 0,
@@ -265,36 +266,32 @@ impl Engine {
     pub(super) fn use_object(&mut self, key: TaskKey, object: ObjectId) -> Result<MappingId, EngineError> {
         let missing = EngineError::NoSuchTask;
         let task = self.tasks.get_mut(key.index(), key.generation()).ok_or(missing)?;
-        if let Some(mapped) = task.mappings.iter_mut().find(|mapped| mapped.object == object) {
+        if let Some(mapped) = task.mappings.get_mut(&object) {
             mapped.segments += 1;
             return Ok(mapped.mapping);
         }
         let lane = task.lanes.first().ok_or(EngineError::NoSuchTask)?.core;
         let mapping = self.core.map(lane, object)?;
-        task.mappings.push(Mapped {
-            object,
-            mapping,
-            segments: 1,
-        });
+        task.mappings.insert(object, Mapped { mapping, segments: 1 });
         Ok(mapping)
     }
 
     /// A segment less: with the last, the core's mapping goes.
     pub(super) fn disuse_object(&mut self, key: TaskKey, object: ObjectId) {
-        let Some(task) = self.tasks.get_mut(key.index(), key.generation()) else {
-            return;
-        };
-        let Some(at) = task.mappings.iter().position(|mapped| mapped.object == object) else {
-            return;
-        };
-        let Some(mapped) = task.mappings.get_mut(at) else {
-            return;
-        };
+        let mapping = self.take_mapping(key, object);
+        self.closing.extend(mapping);
+    }
+
+    /// A segment less; with the last, the core's mapping, which is to go.
+    pub(super) fn take_mapping(&mut self, key: TaskKey, object: ObjectId) -> Option<MappingId> {
+        let task = self.tasks.get_mut(key.index(), key.generation())?;
+        let mapped = task.mappings.get_mut(&object)?;
         mapped.segments -= 1;
-        if mapped.segments == 0 {
-            let mapping = task.mappings.swap_remove(at).mapping;
-            self.closing.push(mapping);
+        let (last, mapping) = (mapped.segments == 0, mapped.mapping);
+        if last {
+            task.mappings.remove(&object);
         }
+        last.then_some(mapping)
     }
 
     /// What happened to a task so far.

@@ -180,6 +180,11 @@ impl Engine {
             None => self.look_again(),
         }
         self.settle();
+        // Once faults that wait for it have been looked at again.
+        if self.is_memory_waited_for() {
+            self.vacate();
+            self.settle();
+        }
         if let Some(thread) = self.held.take() {
             thread.release();
         }
@@ -188,10 +193,15 @@ impl Engine {
         let period = self.end_periods();
         self.tell_immovable();
         self.restore();
-        let due = if more { Some(0) } else { self.next_due(pager) };
+        let due = if more || self.is_memory_waited_for() {
+            Some(0)
+        } else {
+            self.next_due(pager)
+        };
         let put_off = std::mem::take(&mut self.heirs.stopped) || !self.deferred.is_empty();
         let again = put_off.then(|| self.now.get() + LOOK_AGAIN);
         let watch = self.watch();
+        self.end_step();
         self.pager = 0;
         self.in_round = false;
         let restore = self.restore_due(pager);

@@ -5,6 +5,7 @@ use crate::engine::picture::Picture;
 use crate::engine::rows::Client;
 use crate::error::EngineError;
 use crate::view::{ClientView, EngineView, KeptView, OrdersView, PagerView, TaskView};
+use std::sync::Arc;
 
 impl Engine {
     /// Everything at this moment, in one hold. O(everything): for tests, and before there are clients. Else
@@ -13,7 +14,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::System`] where the kernel does not count resident pages.
     pub fn view(&self) -> Result<EngineView, EngineError> {
-        let mut picture = self.begin_picture()?;
+        let mut picture = self.begin_picture();
         while !picture.is_complete() {
             self.advance(&mut picture)?;
             picture.count()?;
@@ -23,17 +24,12 @@ impl Engine {
 
     /// Begins a picture; the rows come by [`advance`](Self::advance). O(reservations + clients + transfers), a few
     /// steps for each.
-    ///
-    /// # Errors
-    /// [`EngineError::System`] where the kernel does not count resident pages.
-    pub fn begin_picture(&self) -> Result<Picture, EngineError> {
-        // Once: it takes time for each page of the pool.
-        let resident = self.reserve.resident();
-        let resident = resident.map_err(EngineError::system("the reserve could not be counted"))?;
-        Ok(Picture::new(EngineView {
+    #[must_use]
+    pub fn begin_picture(&self) -> Picture {
+        let view = EngineView {
             pool: self.core.pool_view(),
-            resident_measured: resident,
-            reserve: self.reserve.view(self.reserve_due(), resident),
+            resident_measured: 0,
+            reserve: self.reserve.view(self.reserve_due()),
             reservations: Vec::new(),
             pinned_pools: self.pinned_rows(),
             pinning: self.pinning_totals(),
@@ -48,7 +44,9 @@ impl Engine {
                 ..OrdersView::default()
             },
             pagers: self.pager_views(),
-        }))
+            steps: self.steps.view(),
+        };
+        Picture::new(view, Arc::clone(&self.reserve))
     }
 
     /// All that is known of a client but its pages in the store.

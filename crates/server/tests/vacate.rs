@@ -1,0 +1,87 @@
+//! Memory that a program gives up comes back piece by piece, and nobody can tell when.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use support::{Client, Server, client};
+
+/// Private memory becomes objects of so many pages.
+const OBJECT: u64 = 1024;
+/// Objects that one step takes back, and those that the first step of all may find at its ends.
+const STEP: usize = 4;
+
+/// Touches so many pages in each of so many objects.
+fn touch(program: &Client, memory: u64, (objects, pages): (u64, u64), value: u64) {
+    for object in 0..objects {
+        program.fill(memory, object * OBJECT, pages, value);
+    }
+}
+
+#[test]
+fn what_a_program_leaves_is_taken_back_a_few_objects_at_a_time() {
+    let server = Server::start(512);
+    let program = Client::program(&server);
+    program.task(Some(server.reserve(256)));
+    let memory = program.anonymous(40 * OBJECT);
+    touch(&program, memory, (40, 1), 1);
+    let (before, after) = {
+        // Nobody else has the engine meanwhile.
+        let mut engine = server.shared.engine();
+        let before = engine.objects_in_use();
+        engine.remove_client(program.id);
+        assert!(!engine.has_client(program.id));
+        (before, engine.objects_in_use())
+    };
+    assert!(before >= 40, "{before} objects");
+    assert!(
+        after < before && before - after <= STEP,
+        "{before} objects, then {after}"
+    );
+    server.until("all of it is back", |engine| engine.objects_in_use() == 0);
+    server.check();
+}
+
+#[test]
+fn a_reservation_that_is_released_meanwhile_ends_with_the_last_piece() {
+    let server = Server::start(512);
+    let program = Client::program(&server);
+    let reservation = server.reserve(256);
+    program.task(Some(reservation));
+    let memory = program.anonymous(40 * OBJECT);
+    touch(&program, memory, (40, 1), 1);
+    let mut engine = server.shared.engine();
+    engine.remove_client(program.id);
+    engine.release(reservation);
+    assert_eq!(
+        engine.view().unwrap().pool.committed.get(),
+        256,
+        "its frames are not back yet"
+    );
+    drop(engine);
+    server.until("it has ended", |engine| {
+        engine.view().unwrap().pool.committed.get() == 0
+    });
+    server.check();
+}
+
+#[test]
+fn a_reservation_is_whole_again_before_it_is_used_again() {
+    let server = Server::start(1300);
+    let program = Client::program(&server);
+    let task = program.task(Some(server.reserve(1200)));
+    for round in 1..20 {
+        let memory = program.anonymous(250 * OBJECT);
+        touch(&program, memory, (250, 1), round);
+        let given_up = if round % 2 == 0 { client::UNMAP } else { client::DROP };
+        assert_eq!(program.ask(&[given_up, memory, 0, 250 * OBJECT]), 0);
+        if given_up == client::DROP {
+            touch(&program, memory, (250, 1), round);
+            assert_eq!(program.ask(&[client::UNMAP, memory, 0, 250 * OBJECT]), 0);
+        }
+    }
+    // A round fits: of a reservation's last quarter only what is touched is taken. Two together would not.
+    let counts = program.counts(task);
+    assert_eq!((counts.evictions, counts.swap_ins), (0, 0), "{counts:?}");
+    assert!(counts.zero_fills + counts.ahead >= 19 * 250, "{counts:?}");
+    server.check();
+}
