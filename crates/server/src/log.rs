@@ -36,6 +36,12 @@ struct Queue {
     lost: Arc<AtomicU64>,
 }
 
+/// Lines in the queue, or being written.
+static UNWRITTEN: AtomicU64 = AtomicU64::new(0);
+/// How long lines that wait are waited for when the process ends, and how often is looked.
+const PATIENCE: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_micros(100);
+
 /// One line.
 #[derive(Debug)]
 struct Line {
@@ -69,14 +75,18 @@ pub fn start(format: Format, level: Level) -> io::Result<()> {
 
 /// Gives lines that wait a moment to be written, before the process ends.
 pub fn flush() {
-    // The writer takes lines in order; there is no more to wait for than a slow reader, who is not waited for.
-    std::thread::sleep(Duration::from_millis(20));
+    let until = Instant::now() + PATIENCE;
+    // A slow reader is not waited for.
+    while UNWRITTEN.load(Ordering::Acquire) > 0 && Instant::now() < until {
+        std::thread::sleep(LOOK);
+    }
 }
 
 fn write_lines(receiver: &Receiver<Vec<u8>>, lost: &AtomicU64, to: &mut impl Write) {
     while let Ok(line) = receiver.recv() {
         // Where standard error is gone there is nobody to be told.
         let _ = to.write_all(&line);
+        UNWRITTEN.fetch_sub(1, Ordering::Release);
         let count = lost.swap(0, Ordering::Relaxed);
         if count > 0 {
             let _ = writeln!(
@@ -112,8 +122,11 @@ impl Write for Line {
 impl Drop for Line {
     fn drop(&mut self) {
         let line = std::mem::take(&mut self.bytes);
-        if let Err(TrySendError::Full(_)) = self.queue.sender.try_send(line) {
-            self.queue.lost.fetch_add(1, Ordering::Relaxed);
+        UNWRITTEN.fetch_add(1, Ordering::Relaxed);
+        if let Err(refused) = self.queue.sender.try_send(line) {
+            UNWRITTEN.fetch_sub(1, Ordering::Relaxed);
+            let full = matches!(refused, TrySendError::Full(_));
+            self.queue.lost.fetch_add(u64::from(full), Ordering::Relaxed);
         }
     }
 }

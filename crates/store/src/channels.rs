@@ -37,6 +37,8 @@ struct State {
 
 impl Channels {
     pub(crate) fn new(latency: Duration, parallel: u16, slots: u32) -> Self {
+        // Where all is done at once nothing waits.
+        let slots = if latency.is_zero() { 0 } else { slots };
         Self {
             latency,
             state: PiMutex::new(State {
@@ -74,6 +76,12 @@ impl Channels {
 
     /// Where a transfer stands that waited when it was made.
     pub(crate) fn standing(&self, now: Instant, slot: Slot) -> Standing {
+        if self.latency.is_zero() {
+            return Standing {
+                due: now,
+                queued: false,
+            };
+        }
         let mut state = self.state.lock();
         state.advance(now);
         state.standing(slot)
@@ -81,6 +89,9 @@ impl Channels {
 
     /// Makes a transfer that waits more urgent; its new standing, if that changed it.
     pub(crate) fn raise(&self, now: Instant, slot: Slot, urgency: Urgency) -> Option<Standing> {
+        if self.latency.is_zero() {
+            return None;
+        }
         let mut state = self.state.lock();
         state.advance(now);
         let raised = state.queue.raise(slot, urgency);

@@ -2,7 +2,7 @@
 
 use crate::error::{Damage, StoreError};
 use crate::{Record, checksum};
-use freehold_linux::memory::{LoanCell, PageLoan};
+use freehold_linux::memory::{LoanCell, PageLoan, zeroed};
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -69,9 +69,9 @@ pub(crate) struct SlotTable {
 impl SlotTable {
     pub(crate) fn new(slots: u32) -> Self {
         Self {
-            marks: (0..slots).map(|_| AtomicU8::new(0)).collect(),
-            sums: (0..slots).map(|_| AtomicU64::new(0)).collect(),
-            loans: (0..slots).map(|_| LoanCell::default()).collect(),
+            marks: zeroed(slots as usize),
+            sums: zeroed(slots as usize),
+            loans: zeroed(slots as usize),
         }
     }
 

@@ -10,6 +10,7 @@ mod mapping;
 mod memfd;
 mod served;
 mod vault;
+mod zeroed;
 
 pub use backed::{Backed, BackedError};
 pub use ballast::{Ballast, BallastError};
@@ -22,3 +23,4 @@ use memfd::reopen_read_only;
 pub use memfd::{Memfd, MemfdError, Residency, ResidencyError, ResidencySource};
 pub use served::{ServeError, ServedMapping};
 pub use vault::{Vault, VaultError};
+pub use zeroed::{Zeroed, zeroed};

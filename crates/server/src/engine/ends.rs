@@ -2,6 +2,7 @@
 
 use freehold_core::fact::PageRef;
 use freehold_linux::Errno;
+use freehold_linux::memory::zeroed;
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_store::{Completion, PageLoan, Slot};
 use rustix::event::EventfdFlags;
@@ -41,7 +42,7 @@ impl Ends {
         };
         Ok(Self {
             trays: (0..pagers.max(1)).map(tray).collect::<Result<_, Errno>>()?,
-            owners: (0..records).map(|_| AtomicU8::new(0)).collect(),
+            owners: zeroed(records as usize),
         })
     }
 

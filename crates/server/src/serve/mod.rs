@@ -105,6 +105,8 @@ pub fn serve(options: &Options, stop: &OwnedFd) -> Result<(), ServeError> {
     drop(pagers);
     info!("ended");
     crate::log::flush();
+    // The process ends: to take the tables down piece by piece first would take as long as to set them up.
+    std::mem::forget(world);
     Ok(ran?)
 }
 

@@ -19,7 +19,7 @@ use crate::tally::{StoreStats, Tally};
 use crate::{RECORD_SIZE, Record, checksum};
 use freehold_core::units::{Duration, FrameCount, Instant};
 use freehold_linux::Errno;
-use freehold_linux::memory::PageLoan;
+use freehold_linux::memory::{PageLoan, zeroed};
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 use std::fmt;
@@ -278,8 +278,8 @@ impl Store for CompressedStore {
 impl Records {
     fn new(slots: u32) -> Self {
         Self {
-            places: (0..slots).map(|_| AtomicU32::new(0)).collect(),
-            lengths: (0..slots).map(|_| AtomicU16::new(0)).collect(),
+            places: zeroed(slots as usize),
+            lengths: zeroed(slots as usize),
             stored: AtomicU64::new(0),
         }
     }
