@@ -133,3 +133,33 @@ fn an_agent_that_faults_while_its_program_forks_is_served() {
     assert!(program.counts(task).swap_ins > 300);
     server.check();
 }
+
+#[test]
+fn new_memory_that_is_looked_at_first_is_not_faulted_on_twice() {
+    let server = Server::start(256);
+    let program = Client::program(&server);
+    let task = program.task(Some(server.reserve(200)));
+    let memory = program.anonymous(100);
+    for page in 0..100 {
+        assert_eq!(program.read_at(memory, page), 0);
+    }
+    program.fill(memory, 0, 100, 1);
+    assert_eq!(program.wrong(memory, 0, 100, 1), 0);
+    let counts = program.counts(task);
+    assert_eq!((counts.write_faults, counts.swap_ins), (0, 0), "{counts:?}");
+    server.check();
+}
+
+#[test]
+fn new_memory_that_is_only_looked_at_is_never_written_to_the_store() {
+    let server = Server::start(256);
+    let program = Client::program(&server);
+    let task = program.task(Some(server.reserve(64)));
+    let memory = program.anonymous(300);
+    for page in (0..300).chain(0..300) {
+        assert_eq!(program.read_at(memory, page), 0);
+    }
+    assert!(program.counts(task).evictions > 300, "{:?}", program.counts(task));
+    assert_eq!(server.shared.engine().store().stats().writes, 0);
+    server.check();
+}

@@ -82,7 +82,8 @@ impl Engine {
             return;
         };
         let claim = pending.claim;
-        self.along.last_claim = Some((claim.client, claim.address, claim.write));
+        let write = protection == Protection::Writable;
+        self.along.last_claim = Some((claim.client, claim.address, write));
         match self.objects.get(page.object().index()).and_then(Option::as_ref) {
             Some(object) if matches!(object.content, Content::Private { .. }) => {
                 self.map_private(name, pending, page, protection);

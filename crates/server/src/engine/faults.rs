@@ -2,10 +2,11 @@
 
 use crate::engine::Engine;
 use crate::engine::keys::{ClientId, TaskKey};
-use crate::engine::rows::{Claim, Pending, Segment, SegmentKind, Which};
+use crate::engine::rows::{Claim, Pending, Segment, SegmentKind, Where, Which};
 use freehold_core::error::FaultError;
 use freehold_core::fact::{Access, Fault};
 use freehold_core::units::PageIndex;
+use freehold_core::view::PageState;
 use freehold_linux::userfault::Message;
 
 /// Faults at unknown addresses that are kept for a mapping that may be announced, for each client.
@@ -130,7 +131,7 @@ impl Engine {
             // Writes through such a mapping are the client's own affair: the kernel copies.
             SegmentKind::Shared { writable: false, .. } => Access::Read,
             _ if claim.protected => Access::Upgrade,
-            _ if claim.write => Access::Write,
+            _ if claim.write || self.is_new_memory(segment, page) => Access::Write,
             _ => Access::Read,
         };
         let fault = Fault {
@@ -153,6 +154,16 @@ impl Engine {
             Ok(()) => self.hurry(segment.task, segment.object, page),
             Err(error) => self.refused(segment, at, claim, error),
         }
+    }
+
+    /// Whether nothing has been put into a page of a program's private memory yet. Whoever looks at new memory is
+    /// about to write it, and would fault again to do so; what stays zeros is found to be when it is evicted.
+    fn is_new_memory(&self, segment: &Segment, page: PageIndex) -> bool {
+        let empty = || {
+            let state = self.core.page(segment.object, page).map(|view| view.state);
+            state == Some(PageState::Empty) || self.place_at(segment.object, page.get()) == Some(Where::Blank)
+        };
+        segment.kind == SegmentKind::Private && empty()
     }
 
     /// Every lane of a task waits: the fault waits for one.
