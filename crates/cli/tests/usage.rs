@@ -49,13 +49,10 @@ fn what_this_version_lacks_is_refused_by_name() {
             ],
             "--lockstep",
         ),
-        (
-            &["--engine", "live", "--placement", "server", "--report", "x.html"],
-            "--report",
-        ),
+        (&["--engine", "live", "--lockstep", "--report", "x.html"], "--report"),
     ] {
         let output = run(&[&["run", SPC][..], arguments].concat());
-        assert_eq!(status(&output), 2);
+        assert_eq!(status(&output), 2, "{arguments:?}");
         assert!(stderr(&output).contains(word), "{}", stderr(&output));
     }
 }
