@@ -3,6 +3,9 @@
 
 mod support;
 
+use freehold_core::limits::Regime;
+use freehold_core::units::FrameCount;
+use freehold_server::{RegionRequest, Settings};
 use support::{Client, Server, client};
 
 /// Private memory becomes objects of so many pages.
@@ -61,6 +64,58 @@ fn a_reservation_that_is_released_meanwhile_ends_with_the_last_piece() {
     server.until("it has ended", |engine| {
         engine.view().unwrap().pool.committed.get() == 0
     });
+    server.check();
+}
+
+#[test]
+fn a_small_program_does_not_wait_until_a_large_one_is_taken_back() {
+    let server = Server::start(1024);
+    let programs = [Client::program(&server), Client::program(&server)];
+    let reservations = [server.reserve(256), server.reserve(128)];
+    for ((program, reservation), objects) in programs.iter().zip(reservations).zip([40, 1]) {
+        program.task(Some(reservation));
+        let memory = program.anonymous(objects * OBJECT);
+        touch(program, memory, (objects, 1), 1);
+    }
+    let mut engine = server.shared.engine();
+    for (program, reservation) in programs.iter().zip(reservations) {
+        engine.remove_client(program.id);
+        engine.release(reservation);
+    }
+    // The small one's has ended, though the large one went before it and is not back.
+    assert_eq!(engine.view().unwrap().pool.committed.get(), 256);
+    drop(engine);
+    server.until("both have ended", |engine| {
+        engine.view().unwrap().pool.committed.get() == 0
+    });
+    server.check();
+}
+
+#[test]
+fn a_full_table_takes_back_what_was_given_up() {
+    let mut settings = Settings::new(FrameCount::new(512));
+    settings.objects = 64;
+    let server = Server::with(&settings);
+    let large = Client::program(&server);
+    large.task(Some(server.reserve(128)));
+    let memory = large.anonymous(50 * OBJECT);
+    touch(&large, memory, (50, 1), 1);
+    let mut engine = server.shared.engine();
+    engine.remove_client(large.id);
+    // No more than a few rows are free until the others are taken back, for which nobody else has the engine.
+    assert!(engine.objects_in_use() > 40, "{}", engine.objects_in_use());
+    for number in 0..40 {
+        let request = RegionRequest {
+            name: &format!("region {number}"),
+            pages: 4,
+            regime: Regime::Conserve,
+            shared: true,
+            uid: 0,
+        };
+        engine.open_region(&request).unwrap();
+    }
+    drop(engine);
+    server.until("the rest is back", |engine| engine.objects_in_use() == 40);
     server.check();
 }
 

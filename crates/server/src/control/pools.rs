@@ -62,6 +62,8 @@ impl Session {
             );
             return Err(Refused::new(Refusal::Exhausted, text));
         }
+        // What those pinned who have just ended may be promised again.
+        world.shared.vacate();
         let opened = world.shared.engine().open_pool(name, settings, restore);
         let id = opened.inspect_err(|_| give_back())?;
         let ticket = Ticket::draw().map_err(|errno| {

@@ -261,6 +261,8 @@ impl Session {
             private,
             shared,
         };
+        // Rows of those who have just ended are as good as free.
+        world.shared.vacate();
         let (client, handover) = world.shared.engine().add_client(new)?;
         self.client = Some(client);
         world.enter(self.peer.pid);

@@ -162,7 +162,7 @@ impl Engine {
                 self.give_up_object(id, &segment);
             }
         }
-        self.give_up_tasks(std::mem::take(&mut client.tasks));
+        self.give_up_tasks(id, std::mem::take(&mut client.tasks));
         if self.remains.len() < REMAINS {
             self.remains.push(client);
             self.reserve.ring();

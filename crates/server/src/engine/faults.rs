@@ -62,9 +62,6 @@ impl Engine {
             self.defer(claim);
             return;
         }
-        let Some(client) = self.client(claim.client) else {
-            return;
-        };
         let family = &client.family;
         let owed = family.heirs > 0 || !family.bequests.is_empty();
         if owed && claim.which == Which::Private {

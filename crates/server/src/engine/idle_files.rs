@@ -114,9 +114,12 @@ impl Engine {
         }
     }
 
-    /// A table is full, or no more memory may be locked: ends the object that is idle longest; false where there is
-    /// none, and what was tried cannot be had.
+    /// A table is full, or no more memory may be locked: takes back what somebody has given up, or ends the object that
+    /// is idle longest; false where there is neither, and what was tried cannot be had.
     pub(super) fn make_room(&mut self) -> bool {
+        if self.vacate_any() {
+            return true;
+        }
         let ended = self.end_oldest_idle();
         if ended {
             self.retire();

@@ -375,9 +375,10 @@ impl Engine {
         self.steps.record(took);
     }
 
-    fn tell(&mut self, Ended { page, request, end }: Ended) {
+    fn tell(&mut self, ended: Ended) {
         self.moved += 1;
-        self.record_end(page, request, (end != End::Kept).then_some(end == End::Failed));
+        self.record_end(ended);
+        let Ended { page, request, end } = ended;
         let told = match end {
             End::Done => self.core.handle_done(self.now, page, request),
             End::Failed => self.core.handle_failed(self.now, page, request),

@@ -4,8 +4,8 @@
 //! Where nothing is recorded each of the places below costs one branch. Times are those of the monotonic clock, which
 //! is the client's too.
 
-use crate::engine::Engine;
 use crate::engine::keys::TaskKey;
+use crate::engine::{End, Ended, Engine};
 use crate::settings::Settings;
 use freehold_core::effect::{Effect, Holder, Resolution, Scope, Source, UnmapReason};
 use freehold_core::fact::{PageRef, Request};
@@ -209,6 +209,11 @@ impl Engine {
         };
         let since = self.now;
         match *effect {
+            // Nobody faulted on it; the task may wait for another page.
+            Effect::Map {
+                resolution: Resolution::Ahead,
+                ..
+            } => {}
             Effect::Map { task, resolution, .. } => recorder.resolve(task, Some(resolution)),
             Effect::Fail { task, .. } => recorder.resolve(task, None),
             Effect::Unmap { page, from, reason } => recorder.unmapped(since.get(), page, from, reason),
@@ -230,20 +235,20 @@ impl Engine {
         }
     }
 
-    /// The core is told of an end; `failed` of one that is no end, because the page stays, is `None`.
-    pub(super) fn record_end(&mut self, page: PageRef, kind: Request, failed: Option<bool>) {
+    /// The core is told of an end. A page that stays was not transferred.
+    pub(super) fn record_end(&mut self, Ended { page, request, end }: Ended) {
         let to = self.now.get();
         let Some(recorder) = self.recorder.as_deref_mut() else {
             return;
         };
-        let begun = recorder.under_way.remove(&key(page, kind));
-        if let Some((Begun { since, task }, failed)) = begun.zip(failed) {
+        let begun = recorder.under_way.remove(&key(page, request));
+        if let Some(Begun { since, task }) = begun.filter(|_| end != End::Kept) {
             let transfer = TransferEvent {
                 from: since.get(),
                 to,
                 page,
-                kind,
-                failed,
+                kind: request,
+                failed: end == End::Failed,
                 task,
             };
             keep(&mut recorder.events.transfers, &mut recorder.events.lost, transfer);

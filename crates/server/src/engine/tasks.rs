@@ -264,14 +264,20 @@ impl Engine {
 
     /// The task's mapping of an object, for one segment more.
     pub(super) fn use_object(&mut self, key: TaskKey, object: ObjectId) -> Result<MappingId, EngineError> {
-        let missing = EngineError::NoSuchTask;
-        let task = self.tasks.get_mut(key.index(), key.generation()).ok_or(missing)?;
+        let missing = || EngineError::NoSuchTask;
+        let task = self.tasks.get_mut(key.index(), key.generation()).ok_or_else(missing)?;
         if let Some(mapped) = task.mappings.get_mut(&object) {
             mapped.segments += 1;
             return Ok(mapped.mapping);
         }
-        let lane = task.lanes.first().ok_or(EngineError::NoSuchTask)?.core;
-        let mapping = self.core.map(lane, object)?;
+        let lane = task.lanes.first().ok_or_else(missing)?.core;
+        let mapping = loop {
+            match self.core.map(lane, object) {
+                Err(CreateError::TableFull) if self.vacate_any() => {}
+                made => break made?,
+            }
+        };
+        let task = self.tasks.get_mut(key.index(), key.generation()).ok_or_else(missing)?;
         task.mappings.insert(object, Mapped { mapping, segments: 1 });
         Ok(mapping)
     }

@@ -181,8 +181,8 @@ impl Engine {
         }
         self.settle();
         // Once faults that wait for it have been looked at again.
-        if self.is_memory_waited_for() {
-            self.vacate();
+        let vacated = self.vacate_awaited();
+        if vacated {
             self.settle();
         }
         if let Some(thread) = self.held.take() {
@@ -193,11 +193,7 @@ impl Engine {
         let period = self.end_periods();
         self.tell_immovable();
         self.restore();
-        let due = if more || self.is_memory_waited_for() {
-            Some(0)
-        } else {
-            self.next_due(pager)
-        };
+        let due = if more || vacated { Some(0) } else { self.next_due(pager) };
         let put_off = std::mem::take(&mut self.heirs.stopped) || !self.deferred.is_empty();
         let again = put_off.then(|| self.now.get() + LOOK_AGAIN);
         let watch = self.watch();

@@ -5,8 +5,9 @@
 //! and the objects behind them wait in a queue of which each step takes a few.
 //!
 //! What a reservation faults on and evicts must not depend on when that happens (law 0): until all of a reservation's
-//! objects are back, faults of its tasks wait, and pager threads go on with the queue for them. For tasks of the pool
-//! only the client itself waits. For nobody in particular the reserve's thread goes on with it, which is nice.
+//! objects are back, faults of its tasks wait, and pager threads go on with its queue for them, the most urgent first.
+//! For tasks of the pool only the client itself waits. For nobody in particular the reserve's thread goes on with it,
+//! which is nice; and where a table is full, whoever wants a row.
 
 use crate::engine::Engine;
 use crate::engine::keys::{ClientId, TaskKey};
@@ -17,9 +18,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// Objects, of 4 MiB at most, that one step takes back.
 const PIECE: usize = 4;
 
-/// Whose faults wait until an object is back.
+/// Whose faults wait until something is back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Waiter {
+pub(super) enum Waiter {
     Reservation(ReservationId),
     Client(ClientId),
 }
@@ -28,51 +29,38 @@ enum Waiter {
 #[derive(Debug)]
 enum Piece {
     /// An object that nobody can reach any more, and its mapping.
-    Object {
-        object: ObjectId,
-        mapping: Option<MappingId>,
-        waiter: Waiter,
-    },
+    Object(ObjectId, Option<MappingId>),
     /// The tasks of a client that has ended, once its objects are back.
     Tasks(Vec<TaskKey>),
 }
 
-/// What waits to be taken back, in the order in which it was given up.
+/// What waits to be taken back, for each who waits for it in the order in which it was given up. No queue is empty.
 #[derive(Debug, Default)]
 pub(super) struct Vacating {
-    queue: VecDeque<Piece>,
-    /// For how many objects each waits.
-    waiters: BTreeMap<Waiter, usize>,
-    /// Something has been given up in this step.
-    fresh: bool,
+    queues: BTreeMap<Waiter, VecDeque<Piece>>,
+    /// Who has given up something in this step.
+    fresh: Option<Waiter>,
 }
 
 impl Vacating {
     pub(super) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.queues.is_empty()
     }
 
-    fn push(&mut self, object: ObjectId, mapping: Option<MappingId>, waiter: Waiter) {
-        self.fresh = true;
-        *self.waiters.entry(waiter).or_default() += 1;
-        self.queue.push_back(Piece::Object {
-            object,
-            mapping,
-            waiter,
-        });
+    fn push(&mut self, waiter: Waiter, piece: Piece) {
+        self.fresh = Some(waiter);
+        self.queues.entry(waiter).or_default().push_back(piece);
     }
 
-    /// An object is back; whether the waiter waits for no other.
-    fn is_done(&mut self, waiter: Waiter) -> bool {
-        let Some(count) = self.waiters.get_mut(&waiter) else {
-            return true;
-        };
-        *count -= 1;
-        let done = *count == 0;
-        if done {
-            self.waiters.remove(&waiter);
+    /// The next piece of a queue, and whether it was the last.
+    fn pop(&mut self, waiter: Waiter) -> Option<(Piece, bool)> {
+        let queue = self.queues.get_mut(&waiter)?;
+        let piece = queue.pop_front()?;
+        let last = queue.is_empty();
+        if last {
+            self.queues.remove(&waiter);
         }
-        done
+        Some((piece, last))
     }
 }
 
@@ -80,14 +68,11 @@ impl Engine {
     /// Gives up the whole of a private object, whose only segment begins at `start`; false where a part of it stays, or
     /// where a child may still want pages of it: then they are forgotten one by one.
     pub(super) fn give_up(&mut self, id: ClientId, start: u64, segment: &Segment) -> bool {
-        let childless = |heirs: u32, bequests: usize| heirs == 0 && bequests == 0;
-        let may = self
-            .client(id)
-            .is_some_and(|client| childless(client.family.heirs, client.family.bequests.len()));
+        let wanted = self.client(id).is_none_or(|client| client.family.heirs > 0);
         let alone = self
             .object(segment.object)
             .is_some_and(|row| row.segments == [(id, start)]);
-        if !may || !alone {
+        if wanted || !alone {
             return false;
         }
         if let Some(client) = self.client_mut(id) {
@@ -104,15 +89,20 @@ impl Engine {
             row.segments.clear();
         }
         let mapping = self.take_mapping(segment.task, segment.object);
-        let reservation = self.tasks.at(segment.task.index()).and_then(|task| task.reservation);
-        let waiter = reservation.map_or(Waiter::Client(id), Waiter::Reservation);
-        self.vacating.push(segment.object, mapping, waiter);
+        let waiter = self.waiter(id, Some(segment.task));
+        self.vacating.push(waiter, Piece::Object(segment.object, mapping));
     }
 
     /// The tasks of a client that has ended go when all that it has given up is back.
-    pub(super) fn give_up_tasks(&mut self, tasks: Vec<TaskKey>) {
-        self.vacating.fresh = true;
-        self.vacating.queue.push_back(Piece::Tasks(tasks));
+    pub(super) fn give_up_tasks(&mut self, id: ClientId, tasks: Vec<TaskKey>) {
+        let waiter = self.waiter(id, tasks.first().copied());
+        self.vacating.push(waiter, Piece::Tasks(tasks));
+    }
+
+    /// Who waits for what a task of a client had.
+    fn waiter(&self, id: ClientId, task: Option<TaskKey>) -> Waiter {
+        let reservation = task.and_then(|key| self.tasks.at(key.index())?.reservation);
+        reservation.map_or(Waiter::Client(id), Waiter::Reservation)
     }
 
     /// What was granted of an object before its pages had come back from the client is looked at again.
@@ -133,60 +123,86 @@ impl Engine {
 
     /// Whether a client's faults wait until something is back.
     pub(super) fn waits_for_memory(&self, id: ClientId) -> bool {
-        if self.vacating.waiters.is_empty() {
-            return false;
-        }
-        let tasks = self.client(id).map_or(&[][..], |client| &client.tasks);
-        let reserved = tasks.iter().filter_map(|key| self.tasks.at(key.index())?.reservation);
-        let mut waiters = reserved.map(Waiter::Reservation).chain([Waiter::Client(id)]);
-        waiters.any(|waiter| self.vacating.waiters.contains_key(&waiter))
+        !self.vacating.is_empty() && self.awaits(id).is_some()
     }
 
-    /// Whether a fault waits until something is back.
-    pub(super) fn is_memory_waited_for(&self) -> bool {
-        !self.vacating.is_empty() && self.deferred.iter().any(|id| self.waits_for_memory(*id))
+    fn awaits(&self, id: ClientId) -> Option<Waiter> {
+        let tasks = self.client(id).map_or(&[][..], |client| &client.tasks);
+        let mut waiters = tasks.iter().map(|key| self.waiter(id, Some(*key)));
+        waiters.find(|waiter| self.vacating.queues.contains_key(waiter))
+    }
+
+    /// What the most urgent client waits for whose faults wait.
+    fn awaited(&self) -> Option<Waiter> {
+        let urgency = |id: &ClientId| self.client(*id).map_or(0, |client| client.urgency);
+        let waiting = self
+            .deferred
+            .iter()
+            .filter_map(|id| Some((urgency(id), self.awaits(*id)?)));
+        waiting.max_by_key(|(urgency, _)| *urgency).map(|(_, waiter)| waiter)
     }
 
     /// The first of what has been given up in this step.
     pub(super) fn vacate_first(&mut self) {
-        if std::mem::take(&mut self.vacating.fresh) {
-            self.vacate();
+        if let Some(waiter) = self.vacating.fresh.take() {
+            self.vacate(waiter);
         }
     }
 
+    /// A few objects of those that somebody waits for; whether there is anybody.
+    pub(super) fn vacate_awaited(&mut self) -> bool {
+        let awaited = if self.vacating.is_empty() { None } else { self.awaited() };
+        if let Some(waiter) = awaited {
+            self.vacate(waiter);
+        }
+        awaited.is_some()
+    }
+
+    /// A few objects of those that somebody waits for, or else of any; whether there were any.
+    pub(super) fn vacate_any(&mut self) -> bool {
+        let any = || self.vacating.queues.keys().next().copied();
+        let found = if self.vacating.is_empty() {
+            None
+        } else {
+            self.awaited().or_else(any)
+        };
+        if let Some(waiter) = found {
+            self.vacate(waiter);
+        }
+        found.is_some()
+    }
+
     /// Takes back a few objects. What follows is the caller's step to carry out.
-    pub(super) fn vacate(&mut self) {
+    fn vacate(&mut self, waiter: Waiter) {
         for _ in 0..PIECE {
-            match self.vacating.queue.pop_front() {
-                Some(Piece::Object {
-                    object,
-                    mapping,
-                    waiter,
-                }) => {
+            let Some((piece, last)) = self.vacating.pop(waiter) else {
+                return;
+            };
+            match piece {
+                Piece::Object(object, mapping) => {
                     self.closing.extend(mapping);
                     self.doom(object);
                     self.retire();
-                    if self.vacating.is_done(waiter) {
-                        self.look_again();
-                    }
                 }
-                Some(Piece::Tasks(tasks)) => {
+                Piece::Tasks(tasks) => {
                     for task in tasks {
                         self.end_task(task);
                     }
                 }
-                None => return,
+            }
+            if last {
+                self.look_again();
             }
         }
     }
 
-    /// One step of that by whoever has time for it, or waits for it; whether there is more.
+    /// One step of that by whoever has time for it, or cannot go on before; whether there is more.
     pub(crate) fn vacate_some(&mut self) -> bool {
         if self.vacating.is_empty() {
             return false;
         }
         self.begin();
-        self.vacate();
+        self.vacate_any();
         self.settle();
         !self.vacating.is_empty()
     }
