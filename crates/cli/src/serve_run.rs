@@ -23,8 +23,6 @@ const PRIORITY: u32 = 60;
 const HIGHEST: u32 = 99;
 /// Faults recorded of all tasks together.
 const MOST_FAULTS: usize = 400_000;
-/// Nanoseconds: samples are no closer than this.
-const LEAST_STEP: u64 = 2_000_000;
 
 /// Options of `freehold serve-run`, made by [`arguments`].
 #[derive(Debug, clap::Args)]
@@ -114,14 +112,13 @@ pub(crate) fn paced(scenario: &Scenario) -> Vec<OsString> {
 pub(crate) fn recorded(scenario: &Scenario, capacity: &Capacity) -> Vec<OsString> {
     let faults = capacity.per_task_faults.saturating_mul(scenario.tasks.len());
     let others = capacity.evictions.max(capacity.transfers).max(capacity.lock_holds);
-    let steps = u64::try_from(capacity.samples.saturating_sub(1).max(1)).unwrap_or(u64::MAX);
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     let mut arguments = arguments(scenario);
     arguments.extend(options(&[
         ("--record-faults", number(faults.min(MOST_FAULTS))),
         ("--record-others", number(others)),
         ("--record-samples", number(capacity.samples)),
-        ("--record-step", (scenario.duration.get() / steps).max(LEAST_STEP)),
+        ("--record-step", capacity.sample_step_ns(scenario.duration.get())),
     ]));
     arguments
 }

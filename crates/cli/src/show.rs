@@ -100,7 +100,7 @@ fn foot(status: &StatusDocument) -> String {
     let (store, orders, steps) = (&status.store, &status.orders, &status.steps_ns);
     format!(
         "store {} ({}): {} read back, {} written, {} failed\norders: {} sent, {} under way, {} pages held by the \
-         kernel, {} clients stopped\nsteps of the server: {}, p50 {:.3} ms, p99 {:.3} ms, longest {:.3} ms\n",
+         kernel, {} clients stopped\nsteps of the server: {}, p50 {}, p99 {}, longest {}\n",
         store.kind,
         store.backend,
         store.reads,
@@ -111,15 +111,10 @@ fn foot(status: &StatusDocument) -> String {
         orders.busy,
         orders.stopped,
         steps.count,
-        milliseconds(steps.p50),
-        milliseconds(steps.p99),
-        milliseconds(steps.max),
+        output::human_time(steps.p50),
+        output::human_time(steps.p99),
+        output::human_time(steps.max),
     )
-}
-
-#[allow(clippy::cast_precision_loss, reason = "shown with three decimals")]
-fn milliseconds(nanos: u64) -> f64 {
-    nanos as f64 / 1e6
 }
 
 fn reservations(rows: &[ReservationStatus]) -> TextTable {

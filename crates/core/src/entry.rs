@@ -103,13 +103,10 @@ const VACANT: Entry = Entry {
     marks: Marks::NONE,
 };
 
-/// All entries; those that were in use and are vacant again are chained through `next`.
+/// All entries, the vacant ones chained through `next`.
 #[derive(Debug)]
 pub(crate) struct Entries {
-    /// As far as any was ever in use. There is room for all: a table of millions, of which a short run uses thousands,
-    /// costs nothing until then.
     slots: Vec<Entry>,
-    count: u32,
     vacant: EntryIndex,
 }
 
@@ -118,22 +115,24 @@ impl Entries {
     pub(crate) fn with_capacity(count: u32) -> Option<Self> {
         let mut slots = Vec::new();
         slots.try_reserve_exact(count as usize).ok()?;
-        let vacant = EntryIndex::NONE;
-        Some(Self { slots, count, vacant })
+        for raw in 0..count {
+            let next = if raw + 1 == count {
+                EntryIndex::NONE
+            } else {
+                EntryIndex(raw + 1)
+            };
+            slots.push(Entry { next, ..VACANT });
+        }
+        let vacant = if count == 0 { EntryIndex::NONE } else { EntryIndex(0) };
+        Some(Self { slots, vacant })
     }
 
     /// A new entry, on no list.
     pub(crate) fn make(&mut self, holder: HolderIndex, page: PageNumber) -> Option<EntryIndex> {
-        let entry = Entry { page, holder, ..VACANT };
-        if let Some(index) = self.vacant.some() {
-            self.vacant = self[index].next;
-            self[index] = entry;
-            return Some(index);
-        }
-        let fresh = u32::try_from(self.slots.len()).ok().filter(|raw| *raw < self.count)?;
-        // Within the capacity: nothing is allocated.
-        self.slots.push(entry);
-        Some(EntryIndex(fresh))
+        let index = self.vacant.some()?;
+        self.vacant = self[index].next;
+        self[index] = Entry { page, holder, ..VACANT };
+        Some(index)
     }
 
     /// Gives an entry back. It is on no list and no ownership list.

@@ -12,9 +12,6 @@ use freehold_scenario::{Scenario, plan};
 use crate::machine::Machine;
 use crate::recording::RunClock;
 
-/// Samples are no closer than this.
-const LEAST_STEP: Duration = Duration::from_millis(2);
-
 /// Takes samples.
 #[derive(Debug)]
 pub(crate) struct Sampler {
@@ -37,11 +34,10 @@ pub(crate) struct Sampled {
 impl Sampler {
     pub(crate) fn new(scenario: &Scenario, origin: MonotonicTime, capacity: Capacity) -> Self {
         let duration = Duration::from_nanos(scenario.duration.get());
-        let steps = u32::try_from(capacity.samples.saturating_sub(1).max(1)).unwrap_or(u32::MAX);
         Self {
             next: origin,
             end: origin.saturating_add(duration),
-            step: (duration / steps).max(LEAST_STEP),
+            step: Duration::from_nanos(capacity.sample_step_ns(scenario.duration.get())),
             sampled: Sampled {
                 clock: RunClock::new(scenario, origin),
                 capacity,

@@ -6,6 +6,7 @@ use freehold_core::units::{Duration, Instant};
 use freehold_linux::clock::{self, MonotonicTime};
 use freehold_pager::{Bound, EnterError, MappedRegion, TaskTimes, Verdict, WaitEvent};
 use freehold_rt::job::Job;
+use freehold_scenario::recording::keep;
 
 use crate::machine::LiveTask;
 use crate::served::ServedTask;
@@ -89,8 +90,9 @@ pub(crate) struct Waits {
     cpu: u64,
     /// The monotonic clock and the thread's CPU time when it was last seen to run.
     seen: Option<(u64, u64)>,
-    /// One by one, of a recorded run: as many as there is room for.
+    /// One by one, of a recorded run.
     kept: Vec<WaitEvent>,
+    room: usize,
     lost: u64,
 }
 
@@ -105,7 +107,10 @@ impl Waits {
     fn add(&mut self, begun: u64, took: u64) {
         self.number += 1;
         self.elapsed += took;
-        self.keep(begun, took);
+        if self.room > 0 {
+            let wait = wait(begun, begun + took);
+            keep(&mut self.kept, self.room, &mut self.lost, wait);
+        }
         if let Some((at, cpu)) = self.seen {
             self.see();
             let used = self.seen.map_or(0, |(_, now)| now.saturating_sub(cpu));
@@ -114,27 +119,14 @@ impl Waits {
     }
 }
 
-impl Waits {
-    fn keep(&mut self, begun: u64, took: u64) {
-        if self.kept.len() == self.kept.capacity() {
-            self.lost += u64::from(self.kept.capacity() > 0);
-            return;
-        }
-        let to = Instant::new(begun + took);
-        self.kept.push(WaitEvent {
-            from: Instant::new(begun),
-            to,
-            resumed: to,
-            spun: false,
-        });
-    }
-}
-
 impl Pages<'_> {
     /// Keeps waits one by one, so many at most, where only the thread itself can tell of them. Allocates.
     pub(crate) fn note_waits(&mut self, room: usize) {
         if let Self::Served { waits, .. } = self {
-            waits.kept = Vec::with_capacity(room);
+            // Touched: the kernel would otherwise give it page by page, while the task runs.
+            waits.kept = vec![wait(0, 0); room];
+            waits.kept.clear();
+            waits.room = room;
         }
     }
 
@@ -253,6 +245,16 @@ impl Pages<'_> {
             Self::Embedded { bound, .. } => bound.job_end(),
             Self::Served { task, .. } => task.task.job_end(job.response(), job.late),
         }
+    }
+}
+
+/// A wait, in nanoseconds, whose thread ran again at once.
+fn wait(from: u64, to: u64) -> WaitEvent {
+    WaitEvent {
+        from: Instant::new(from),
+        to: Instant::new(to),
+        resumed: Instant::new(to),
+        spun: false,
     }
 }
 

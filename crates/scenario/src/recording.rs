@@ -14,6 +14,7 @@
 //! ```
 
 use freehold_core::pinning::{CapacityRule, SwapBudgetRule};
+use serde::Deserialize;
 
 use crate::results::Delays;
 
@@ -222,7 +223,7 @@ pub struct Sample {
 
 /// One reservation at one instant, in frames; the fields mean what those of
 /// [`ReservationResult`](crate::results::ReservationResult) mean.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct ReservationSample {
     /// Pages on the active list.
     pub active: u64,
@@ -374,6 +375,18 @@ impl Default for Capacity {
             transfers: 100_000,
             lock_holds: 100_000,
         }
+    }
+}
+
+/// Samples of the lists of a live run are no closer than this, ns.
+const LEAST_STEP_NS: u64 = 2_000_000;
+
+impl Capacity {
+    /// The time between two samples of a live run of this length, so that they are spread over all of it, ns.
+    #[must_use]
+    pub fn sample_step_ns(&self, duration_ns: u64) -> u64 {
+        let steps = u64::try_from(self.samples.saturating_sub(1).max(1)).unwrap_or(u64::MAX);
+        (duration_ns / steps).max(LEAST_STEP_NS)
     }
 }
 

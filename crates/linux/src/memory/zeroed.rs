@@ -1,7 +1,8 @@
 //! Tables of zeros, whose memory comes when it is first used.
 //!
-//! Tables that are sized for the most there may be are mostly never looked at. Where a value is zeros, the kernel's own
-//! zeros do: to write them takes half of a short-lived server's time, and so does giving them back.
+//! For what only those use who evict, and are about to wait for a transfer anyway: of a store for gigabytes a short run
+//! in an ample reservation touches nothing, and to write such tables takes as long as all else of a server's start.
+//! What a task needs that stays inside its reservation is to be there from the beginning.
 
 use super::LoanCell;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
@@ -30,14 +31,11 @@ unsafe impl Zeroed for LoanCell {}
 /// As `vec!`, where there is no such length or no memory.
 #[must_use]
 pub fn zeroed<T: Zeroed>(count: usize) -> Box<[T]> {
-    if count == 0 || size_of::<T>() == 0 {
+    let Some(layout) = Layout::array::<T>(count).ok().filter(|layout| layout.size() > 0) else {
+        // Nothing, or a length that cannot be, of which this tells.
         return (0..count).map(|_| T::default()).collect();
-    }
-    let Ok(layout) = Layout::array::<T>(count) else {
-        // It tells of the length that cannot be.
-        return Vec::with_capacity(count).into_boxed_slice();
     };
-    // SAFETY: the layout is not of size 0: there is a value, and it has a size.
+    // SAFETY: the layout is not of size 0.
     let first = unsafe { alloc_zeroed(layout) }.cast::<T>();
     if first.is_null() {
         handle_alloc_error(layout);

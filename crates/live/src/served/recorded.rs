@@ -39,22 +39,8 @@ struct Sampled {
     at: u64,
     pool_free: u64,
     pool_used: u64,
-    reservations: Vec<(usize, Lists)>,
+    reservations: Vec<(usize, ReservationSample)>,
     objects: Vec<(usize, u64)>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-struct Lists {
-    active: u64,
-    inactive: u64,
-    locked: u64,
-    free: u64,
-    in_flight: u64,
-    owed: u64,
-    borrowed: u64,
-    owned: u64,
-    conserved: u64,
-    held: u64,
 }
 
 /// What the server calls the scenario's tasks, regions and reservations, each in the scenario's order.
@@ -199,7 +185,7 @@ impl Names {
         for (slot, lists) in &row.reservations {
             let position = self.reservations.at(*slot).map(usize::from);
             if let Some(place) = position.and_then(|at| sample.reservations.get_mut(at)) {
-                *place = lists.sample();
+                *place = *lists;
             }
         }
         for (slot, resident) in &row.objects {
@@ -209,22 +195,5 @@ impl Names {
             }
         }
         Some(sample)
-    }
-}
-
-impl Lists {
-    fn sample(self) -> ReservationSample {
-        ReservationSample {
-            active: self.active,
-            inactive: self.inactive,
-            locked: self.locked,
-            free: self.free,
-            in_flight: self.in_flight,
-            owed: self.owed,
-            borrowed: self.borrowed,
-            owned: self.owned,
-            conserved: self.conserved,
-            held: self.held,
-        }
     }
 }
