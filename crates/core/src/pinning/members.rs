@@ -22,6 +22,7 @@ impl Memory {
         }
         let opened = self.pinned.slots.insert(PinnedPool::new(settings));
         let (slot, generation) = opened.ok_or(PinningError::TableFull)?;
+        self.pinned.restoring += u16::from(settings.restore);
         Ok(PinnedPoolId::new(slot, generation))
     }
 
@@ -31,14 +32,17 @@ impl Memory {
     /// [`RemoveError::Stale`]; [`RemoveError::Busy`] while it has tasks.
     pub fn close_pinned_pool(&mut self, id: PinnedPoolId) -> Result<(), RemoveError> {
         let found = self.pinned.slots.get(id.index(), id.generation());
-        if found.ok_or(RemoveError::Stale)?.tasks > 0 {
+        let found = found.ok_or(RemoveError::Stale)?;
+        if found.tasks > 0 {
             return Err(RemoveError::Busy);
         }
+        let restores = found.settings.restore;
         let pinner = PinnedIndex(u16::try_from(id.index()).unwrap_or(u16::MAX));
         self.begin(None);
         for slot in 0..self.objects.len() {
             self.leave_object(pinner, slot);
         }
+        self.pinned.restoring -= u16::from(restores);
         self.pinned.slots.remove(id.index());
         self.call_for_service(HolderIndex::POOL);
         self.end();

@@ -98,7 +98,9 @@ pub(crate) struct PinnedPools {
     pub(crate) next: u16,
     /// Frames that may be pinned in this batch; looked up once for each.
     pub(crate) room: u32,
-    /// For pools that restore.
+    /// Pools that restore.
+    pub(crate) restoring: u16,
+    /// For them.
     pub(crate) successors: Successors,
 }
 
@@ -110,6 +112,7 @@ impl PinnedPools {
             all: 0,
             next: 0,
             room: 0,
+            restoring: 0,
             successors: Successors::for_pages(limits.pages.get())?,
         })
     }

@@ -1,9 +1,9 @@
 //! Restore before release, beyond the paper: what the next job is likely to want.
 //!
-//! First, what was faulted on after the latest page when a job last came by it, and after that, and so on: about as
-//! many as the last job faulted on. Then what has left though jobs had faulted on it, the latest first. A page that was
-//! named is not wanted any more until a job faults on it again: what is brought back in vain is not brought back once
-//! more.
+//! First, what was faulted on after the latest page when a job last came by it, and after that, and so on, and where
+//! none has come by the page behind it: about as many as the last job faulted on. Then what has left though jobs had
+//! faulted on it, the latest first. A page that was named is not wanted any more until a job faults on it again: what
+//! is brought back in vain is not brought back once more.
 
 use crate::entry::Marks;
 use crate::error::FaultError;
@@ -79,9 +79,12 @@ impl Recent {
     }
 
     /// The next page on the way onwards, once round at most.
-    fn go_on(&mut self, successors: &Successors) -> Option<PageNumber> {
+    fn go_on(&mut self, successors: &Successors, pages: u32) -> Option<PageNumber> {
         self.steps = self.steps.checked_sub(1)?;
-        let next = successors.after(self.ahead.some()?);
+        let here = self.ahead.some()?;
+        // Where nobody has come by, the page behind it; whether it is the pool's is asked of every page.
+        let behind = || Some(PageNumber(here.0 + 1)).filter(|page| page.0 < pages);
+        let next = successors.after(here).or_else(behind);
         self.ahead = next.filter(|page| *page != self.latest).unwrap_or(PageNumber::NONE);
         self.ahead.some()
     }
@@ -208,9 +211,9 @@ impl Memory {
     }
 
     fn next_ahead(&mut self, pinner: PinnedIndex) -> Option<PageNumber> {
-        let pools = &mut self.pinned;
+        let (pools, pages) = (&mut self.pinned, self.pages.len());
         let pool = pools.slots.at_mut(pinner.slot())?;
-        pool.recent.go_on(&pools.successors)
+        pool.recent.go_on(&pools.successors, pages)
     }
 
     /// Whether a page is one of the pool's that is in its store now.

@@ -15,7 +15,11 @@ impl Memory {
     /// A reservation's victims depend only on its own lists: not on when a write-back ends (frames leaving count as
     /// there) and not on whether a neighbour keeps the page (a shared victim costs the lists the same), which is law 0.
     pub(crate) fn make_room(&mut self, holder: HolderIndex, wanted: i64) {
-        if self.account_of(holder).uncommitted_supply() >= wanted {
+        let supply = self.account_of(holder).uncommitted_supply();
+        if supply >= wanted {
+            if holder == HolderIndex::POOL {
+                self.clear_before_need(supply);
+            }
             return;
         }
         if holder == HolderIndex::POOL && (self.gathering > 0 || self.take_back(1) > 0) {

@@ -13,11 +13,15 @@ use crate::effect::{Holder, Scope, UnmapReason};
 use crate::entry::{Marks, Place};
 use crate::index::{EntryIndex, HolderIndex};
 use crate::memory::{DEMOTION_BATCH, Memory};
+use crate::page::PageMarks;
 use crate::pinning::PinningPolicy;
 
 /// One inactive page in so many has its reference bit cleared. In Linux a page passes through the list twice, once with
 /// the bit of its first touch and once without; here the two halves lie behind each other.
 const CLEARED_SHARE: u32 = 2;
+/// Frames that may be free for each reference bit that is still to be cleared before none is: then one bit, about, is
+/// cleared for each frame that is taken, from when half of them are.
+const FREE_PER_CLEARED: i64 = 2;
 /// Pages of a GiB, the unit of Linux's ratio of active to inactive pages (`inactive_is_low`).
 const GIB_PAGES: u32 = 1 << 18;
 
@@ -44,20 +48,48 @@ impl Taken {
 }
 
 impl Memory {
-    /// A page of the pool has arrived: of a task whose pages are all pinned it is so at once.
+    /// A page of the pool has arrived: of a task whose pages are all pinned it is so at once. Beyond the paper, also
+    /// one that comes back to a pool that restores, as long as its capacity lasts: somebody waits for it, or is about
+    /// to.
     pub(crate) fn pin_on_arrival(&mut self, index: EntryIndex) {
-        let pinner = self.pinner(self.entries[index].page);
-        let pins_all = |policy| policy == PinningPolicy::All;
-        let pool = self.pinned.slots.at(pinner.slot());
-        if pool.is_some_and(|pool| pins_all(pool.settings.policy)) {
+        let page = self.entries[index].page;
+        let Some(pool) = self.pinned.slots.at(self.pinner(page).slot()) else {
+            return;
+        };
+        let at_once = match pool.settings.policy {
+            PinningPolicy::All => true,
+            PinningPolicy::Adaptive => {
+                let comes_back = self.pages[page].marks.has(PageMarks::STORED);
+                comes_back && pool.settings.restore && pool.len() < pool.capacity.get()
+            }
+        };
+        let adapts = pool.is_adaptive();
+        if at_once {
             self.find_room_to_pin();
-            self.pin(index);
+            // Nothing is unpinned for it.
+            if !adapts || self.pinned.len() < self.pinned.room {
+                self.pin(index);
+            }
         }
     }
 
     /// How many pages of the inactive list ought to have their reference bit cleared.
     fn cleared_wanted(&self) -> u32 {
         (self.pool().unused() / CLEARED_SHARE).max(self.eviction_batch(HolderIndex::POOL))
+    }
+
+    /// Beyond the paper, where a pool restores: frames become few, so many, and bits are cleared before a page has to
+    /// leave. Otherwise the first pages to lose theirs leave at once, in use or not, and which ones nobody can know who
+    /// restores. At most one batch for each fault, and where no frames are taken nothing is cleared.
+    pub(crate) fn clear_before_need(&mut self, free: i64) {
+        if self.pinned.restoring == 0 {
+            return;
+        }
+        let lacking = i64::from(self.cleared_wanted()) - i64::from(self.pool().inactive.len());
+        let due = lacking - free.max(0) / FREE_PER_CLEARED;
+        if due >= i64::from(DEMOTION_BATCH) && self.room_for_batch() {
+            self.scan_global_lists();
+        }
     }
 
     /// How many pages leave in this batch. While too few bits are cleared only half as many as a scan clears at most:

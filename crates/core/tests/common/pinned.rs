@@ -245,6 +245,9 @@ pub(crate) struct Model {
     /// Pages that came back soon after their eviction.
     pub(crate) returned: u64,
     returned_since_scan: bool,
+    /// Scans before the last frame was taken, and pages pinned as they came back: of a pool that restores.
+    pub(crate) early_scans: u64,
+    pub(crate) pinned_on_return: u64,
 }
 
 impl Model {
@@ -269,6 +272,8 @@ impl Model {
             evicted_after: BTreeMap::new(),
             returned: 0,
             returned_since_scan: false,
+            early_scans: 0,
+            pinned_on_return: 0,
         }
     }
 
@@ -310,14 +315,37 @@ impl Model {
             self.young.push_back(page);
         }
         self.incoming = Some(page);
+        if self.chosen.restore && self.free > 0 {
+            let lacking = self.wanted().saturating_sub(self.inactive.len() as u32);
+            if lacking >= (self.free - 1) / 2 + DEMOTION_BATCH {
+                self.clear();
+                self.early_scans += 1;
+            }
+        }
         while self.free == 0 {
             self.reclaim();
         }
         self.free -= 1;
         self.incoming = None;
+        if self.chosen.restore && self.evicted_after.contains_key(&page) {
+            self.pin_on_return(page);
+        }
     }
 
-    fn reclaim(&mut self) {
+    fn pin_on_return(&mut self, page: u32) {
+        if page < self.task_pages && self.pinned_len() < self.capacity.min(self.room()) {
+            self.young.retain(|&other| other != page);
+            self.active.retain(|&other| other != page);
+            self.pinned_active.push_back(page);
+            self.pinned_on_return += 1;
+        }
+    }
+
+    fn room(&self) -> u32 {
+        self.total - 64.min(self.total / 4)
+    }
+
+    fn clear(&mut self) {
         self.balanced = 0;
         self.trim();
         if self.active.len() + self.young.len() - 1 + self.inactive.len() == 0 {
@@ -328,6 +356,10 @@ impl Model {
             }
         }
         self.scan();
+    }
+
+    fn reclaim(&mut self) {
+        self.clear();
         let short = (self.inactive.len() as u32) < self.wanted();
         let victims = if short {
             self.batch().min(DEMOTION_BATCH / 2)
@@ -404,8 +436,7 @@ impl Model {
         if page >= self.task_pages {
             return false;
         }
-        let room = self.total - 64.min(self.total / 4);
-        if self.pinned_len() >= self.capacity.min(room) {
+        if self.pinned_len() >= self.capacity.min(self.room()) {
             if self.pinned_len() == 0 || self.capacity == 0 {
                 return false;
             }
