@@ -61,6 +61,13 @@ pub enum Unpinned {
 }
 
 impl Unpinned {
+    /// Where they go if nothing is said: as the text says, but not where pages are restored, which would have to be
+    /// brought back at once.
+    #[must_use]
+    pub const fn beside(restore: u32) -> Self {
+        if restore == 0 { Self::Text } else { Self::Listing }
+    }
+
     /// The word of the scenario file.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{BASE, replaced};
-use freehold_scenario::{Document, Scenario};
+use freehold_scenario::{Document, Scenario, Unpinned};
 
 fn refused(text: &str) -> String {
     match Scenario::parse(text, "s.toml") {
@@ -186,6 +186,20 @@ fn overrides_apply() {
         (&[1][..], 1, true)
     );
     assert_eq!(Scenario::parse(&scenario.to_toml(), "t.toml").unwrap(), scenario);
+}
+
+#[test]
+fn where_pages_are_restored_unpinned_ones_go_as_the_listing_says() {
+    let unpinned = |app: &str| {
+        let text = replaced("reservation = \"r1\"", &format!("pinning = \"app\"\napp = {{ {app} }}"));
+        let scenario = Scenario::parse(&text, "s.toml").unwrap_or_else(|error| panic!("{app}: {error}"));
+        scenario.tasks[0].app.map(|app| app.unpinned)
+    };
+    assert_eq!(unpinned(""), Some(Unpinned::Text));
+    assert_eq!(unpinned("restore = 0"), Some(Unpinned::Text));
+    assert_eq!(unpinned("restore = 9"), Some(Unpinned::Listing));
+    assert_eq!(unpinned("restore = 9, unpinned = \"text\""), Some(Unpinned::Text));
+    assert_eq!(unpinned("unpinned = \"listing\""), Some(Unpinned::Listing));
 }
 
 #[test]

@@ -46,9 +46,9 @@ pub(super) struct Options {
     /// By what an unused swap budget shrinks
     #[arg(long, value_name = "0-1", default_value = "0.8", value_parser = parse_ratio, requires = "adaptive")]
     lambda: u32,
-    /// Where unpinned pages go, which the paper says twice
-    #[arg(long, value_enum, default_value_t = GoTo::Text, requires = "adaptive")]
-    unpinned: GoTo,
+    /// Where unpinned pages go, which the paper says twice [default: text, with --restore listing]
+    #[arg(long, value_enum, requires = "adaptive")]
+    unpinned: Option<GoTo>,
     /// Only memory's share of a late job's delay grows the pool (beyond the paper)
     #[arg(long, requires = "adaptive")]
     memory_share: bool,
@@ -128,8 +128,9 @@ pub(super) fn settings(arguments: &Arguments) -> Result<Option<PoolSettings>, Fa
         gamma: options.gamma,
         lambda: options.lambda,
         unpinned: match options.unpinned {
-            GoTo::Text => Unpinned::Text,
-            GoTo::Listing => Unpinned::Listing,
+            Some(GoTo::Text) => Unpinned::Text,
+            None if options.restore == 0 => Unpinned::Text,
+            Some(GoTo::Listing) | None => Unpinned::Listing,
         },
         memory_share: options.memory_share,
         steady: options.steady,

@@ -177,18 +177,21 @@ fn task(section: &Section<'_>, traces: &Traces<'_>) -> Result<TaskSpec, Fault> {
 fn app(section: &Section<'_>) -> Result<AppSpec, Fault> {
     let default = AppSpec::default();
     let words = [Unpinned::Text, Unpinned::Listing].map(|place| (place.name(), place));
+    let restore = section
+        .small("restore", "at most 4294967295")?
+        .unwrap_or(default.restore);
     Ok(AppSpec {
         capacity: section.size("capacity")?.unwrap_or(default.capacity),
         alpha: section.number("alpha")?.unwrap_or(default.alpha),
         beta: section.number("beta")?.unwrap_or(default.beta),
         gamma: section.small("gamma", "1 to 4294967295")?.unwrap_or(default.gamma),
         lambda: section.number("lambda")?.unwrap_or(default.lambda),
-        unpinned: section.choice("unpinned", &words, &[])?.unwrap_or(default.unpinned),
+        unpinned: section
+            .choice("unpinned", &words, &[])?
+            .unwrap_or(Unpinned::beside(restore)),
         memory_share: section.flag("memory-share")?.unwrap_or(default.memory_share),
         steady: section.flag("steady")?.unwrap_or(default.steady),
-        restore: section
-            .small("restore", "at most 4294967295")?
-            .unwrap_or(default.restore),
+        restore,
     })
 }
 
