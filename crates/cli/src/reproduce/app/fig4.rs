@@ -5,16 +5,22 @@ use freehold_scenario::results::ReproduceRow;
 use super::{ALL, APP, APP_NO_BUDGET, Bench, Bound, Laboratory, Measured, NONE, Policy, STEADY, row};
 use crate::status::Failure;
 
-/// A model runs nine times for each.
+/// A model runs ten times for each.
 const SEEDS: u32 = 10;
 
 const SHARE: Policy = Policy {
     name: "app, memory-share and steady",
     sets: &["pinning=app", "app.memory-share=true", "app.steady=true"],
 };
+/// Unpinned pages go where the paper's listing of Algorithm 2 says; its text says otherwise.
+const LISTING: Policy = Policy {
+    name: "app, listing",
+    sets: &["pinning=app", "app.unpinned=\"listing\""],
+};
+/// The pool begins with a tenth of the paper's pages: what it lacks is brought back.
 const RESTORE: Policy = Policy {
     name: "app and restore",
-    sets: &["pinning=app", "app.restore=2000"],
+    sets: &["pinning=app", "app.restore=2000", "app.capacity=\"2800KiB\""],
 };
 const STEADY_RESTORE: Policy = Policy {
     name: "app, steady and restore",
@@ -75,6 +81,7 @@ pub(in crate::reproduce) fn run(laboratory: &Laboratory) -> Result<Vec<Reproduce
             all: of(&ALL)?,
             app: of(&APP)?,
             no_budget: of(&APP_NO_BUDGET)?,
+            listing: of(&LISTING)?,
             steady: of(&STEADY)?,
             share: of(&SHARE)?,
             restore: of(&RESTORE)?,
@@ -92,6 +99,7 @@ struct Runs {
     all: Measured,
     app: Measured,
     no_budget: Measured,
+    listing: Measured,
     steady: Measured,
     share: Measured,
     restore: Measured,
@@ -99,12 +107,13 @@ struct Runs {
 }
 
 impl Runs {
-    fn named(&self) -> [(&'static str, &Measured); 8] {
+    fn named(&self) -> [(&'static str, &Measured); 9] {
         [
             (NONE.name, &self.none),
             (ALL.name, &self.all),
             (APP.name, &self.app),
             (APP_NO_BUDGET.name, &self.no_budget),
+            (LISTING.name, &self.listing),
             (STEADY.name, &self.steady),
             (SHARE.name, &self.share),
             (RESTORE.name, &self.restore),
@@ -122,7 +131,7 @@ fn misses(paper: &Paper, runs: &Runs) -> Vec<ReproduceRow> {
         .map(|(policy, run)| {
             let (figure, bound) = match policy {
                 "all" => (Some(paper.all), Bound::Shown),
-                policy if [APP.name, STEADY.name, STEADY_RESTORE.name].contains(&policy) => {
+                policy if [APP.name, LISTING.name, STEADY.name, STEADY_RESTORE.name].contains(&policy) => {
                     (None, Bound::AtMost(all + NEAR_ALL))
                 }
                 policy if policy == RESTORE.name => (None, Bound::AtMost(all)),

@@ -6,11 +6,16 @@ use serde::Deserialize;
 
 use crate::status::Failure;
 
+/// Until then a pool finds its size. Nanoseconds.
+const SETTLING: u64 = 10_000_000_000;
+
 /// The jobs of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Jobs {
     pub(super) count: usize,
     pub(super) late: usize,
+    /// Late jobs and jobs of those released ten seconds after the begin or later.
+    pub(super) settled: (usize, usize),
     /// From release to finish, in milliseconds.
     pub(super) p50: f64,
     pub(super) p99: f64,
@@ -72,6 +77,9 @@ fn summary(text: &str, begin: u64, end: u64) -> Result<Jobs, serde_json::Error> 
     responses.sort_unstable();
     let mut cpu: Vec<u64> = rows.iter().map(|row| row.cpu_ns).collect();
     cpu.sort_unstable();
+    let is_late = |row: &&&Line| row.late == true;
+    let after = begin.saturating_add(SETTLING);
+    let settled = rows.iter().filter(|row| row.release_ns >= Some(after));
     let judgements: Vec<&Judgement> = rows.iter().filter_map(|row| row.judgement.as_ref()).collect();
     let mean = |of: fn(&Judgement) -> u64| {
         let sum: u64 = judgements.iter().map(|judgement| of(judgement)).sum();
@@ -81,7 +89,8 @@ fn summary(text: &str, begin: u64, end: u64) -> Result<Jobs, serde_json::Error> 
     let counted = rows.iter().any(|row| row.swap_ins.is_some());
     Ok(Jobs {
         count: rows.len(),
-        late: rows.iter().filter(|row| row.late == true).count(),
+        late: rows.iter().filter(is_late).count(),
+        settled: (settled.clone().filter(is_late).count(), settled.count()),
         p50: quantile(&responses, 0.5),
         p99: quantile(&responses, 0.99),
         cpu: quantile(&cpu, 0.5),
@@ -139,6 +148,7 @@ mod tests {
         let expected = Jobs {
             count: 2,
             late: 1,
+            settled: (0, 0),
             p50: 1.0,
             p99: 3.0,
             cpu: 0.5,
@@ -149,6 +159,12 @@ mod tests {
             lost_records: 3,
         };
         assert_eq!(jobs, expected);
+        let rows = [
+            row(0, 1, true, 0),
+            row(SETTLING, 1, false, 0),
+            row(SETTLING + 1, 1, true, 0),
+        ];
+        assert_eq!(summary(&rows.join("\n"), 0, 2 * SETTLING).unwrap().settled, (1, 2));
         let none = summary("{}\n", 0, 9).unwrap();
         assert_eq!((none.count, none.swap_ins, none.pinned), (0, None, None));
         assert!(none.p50.is_nan());

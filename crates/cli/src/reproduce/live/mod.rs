@@ -100,11 +100,12 @@ const NONE: &str = "none";
 const ALL: &str = "all";
 const APP: &str = "app";
 const APP_NO_BUDGET: &str = "app-no-budget";
+const LISTING: &str = "app, listing";
 const STEADY: &str = "app, steady";
 const RESTORE: &str = "app and restore";
 const STEADY_RESTORE: &str = "app, steady and restore";
 
-const RUNS: [(&str, Run); 11] = [
+const RUNS: [(&str, Run); 12] = [
     ("alone", Run::Alone),
     (NONE, Run::Served(&[])),
     (ALL, Run::Served(&["--adaptive", "--pinning", "all"])),
@@ -113,6 +114,7 @@ const RUNS: [(&str, Run); 11] = [
         APP_NO_BUDGET,
         Run::Served(&["--adaptive", "--pinning", "app-no-budget"]),
     ),
+    (LISTING, Run::Served(&["--adaptive", "--unpinned", "listing"])),
     (STEADY, Run::Served(&["--adaptive", "--steady"])),
     (RESTORE, Run::Served(&["--adaptive", "--restore", "2000"])),
     (

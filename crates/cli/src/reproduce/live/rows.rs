@@ -4,7 +4,7 @@ use freehold_scenario::results::ReproduceRow;
 
 use super::jobs::Jobs;
 use super::workload::Program;
-use super::{ALL, APP, APP_NO_BUDGET, HogAlone, NONE, RESTORE, Run, STEADY, STEADY_RESTORE, Series};
+use super::{ALL, APP, APP_NO_BUDGET, HogAlone, LISTING, NONE, RESTORE, Run, STEADY, STEADY_RESTORE, Series};
 use crate::reproduce::app::{Bound, Sample, row};
 use crate::reproduce::claim::{Claim, row as claim};
 
@@ -27,6 +27,18 @@ impl Series {
     #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
     fn misses(&self) -> Sample {
         self.sample(|jobs| 100.0 * jobs.late as f64 / jobs.count as f64)
+    }
+
+    /// Of the jobs after the pools have found their sizes; nothing where a run is too short for that.
+    #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
+    fn settled_misses(&self) -> Sample {
+        let jobs = self.trials.iter().filter_map(|trial| trial.jobs.as_ref());
+        let settled = jobs.map(|jobs| jobs.settled).filter(|(_, count)| *count > 0);
+        Sample::new(
+            settled
+                .map(|(late, count)| 100.0 * late as f64 / count as f64)
+                .collect(),
+        )
     }
 
     /// How much longer an iteration of GraphChi takes than in `base`, in per cent, seed by seed.
@@ -71,7 +83,7 @@ fn misses(program: Program, series: &[Series]) -> Vec<ReproduceRow> {
         .map(|one| {
             let (figure, bound) = match one.name {
                 ALL => (Some(paper.all), Bound::Shown),
-                APP | STEADY | RESTORE | STEADY_RESTORE => (None, Bound::AtMost(all + NEAR_ALL)),
+                APP | LISTING | STEADY | RESTORE | STEADY_RESTORE => (None, Bound::AtMost(all + NEAR_ALL)),
                 _ => (None, Bound::Shown),
             };
             row(
@@ -83,6 +95,13 @@ fn misses(program: Program, series: &[Series]) -> Vec<ReproduceRow> {
             )
         })
         .collect();
+    for one in series {
+        let misses = one.settled_misses();
+        if !misses.values().is_empty() {
+            let what = format!("{name}, {}: misses after 10 s", one.name);
+            rows.push(row(what, "%", None, &misses, Bound::Shown));
+        }
+    }
     let Some(((cut, part), app)) = paper.cut.zip(named(series, APP)) else {
         return rows;
     };
@@ -160,7 +179,7 @@ fn slow_downs(program: Program, series: &[Series], alone: &HogAlone) -> Vec<Repr
         rows.push(row(what, "%", figure, &one.slow_down(base), Bound::Shown));
         if matches!(one.run, Run::Served(policy) if !policy.is_empty()) {
             let bound = match one.name {
-                APP | STEADY | RESTORE | STEADY_RESTORE => Bound::AtMost(NEAR_NONE),
+                APP | LISTING | STEADY | RESTORE | STEADY_RESTORE => Bound::AtMost(NEAR_NONE),
                 _ => Bound::Shown,
             };
             let what = format!("GraphChi beside {name}, {}: slower than with none by", one.name);
