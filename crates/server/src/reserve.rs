@@ -124,8 +124,11 @@ pub struct ReserveView {
 /// What the reserve is to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
+    /// At least.
     pub(crate) frames: usize,
-    /// Some of these are spare, and go when their time is over.
+    /// At most, and no fewer.
+    pub(crate) kept: usize,
+    /// What is kept beyond what is due goes when its time is over.
     pub(crate) lingers: bool,
 }
 
@@ -178,16 +181,28 @@ impl Reserve {
         self.stocks.as_ref().map_or(0, |(stock, _)| stock.held())
     }
 
-    /// So many pages have come or gone; true where a pager thread is to [`trim`](Self::trim).
+    /// So many pages have come or gone; true where it is to [`follow`](Self::follow).
     pub(crate) fn note(&self, moved: usize) -> bool {
         if self.stocks.is_none() {
             return false;
         }
-        let all = self.moved.fetch_add(moved, Ordering::SeqCst) + moved;
-        if all >= BATCH || self.sleeps.load(Ordering::SeqCst) {
+        if self.sleeps.load(Ordering::SeqCst) {
             self.ring();
         }
-        all >= HEADROOM
+        self.moved.fetch_add(moved, Ordering::SeqCst) + moved >= BATCH
+    }
+
+    /// On the fault path: where what is there is not what is to be, the thread is woken; where that has fallen behind,
+    /// a part of what is too much is released here. Never waits.
+    pub(crate) fn follow(&self, due: Due) {
+        if (due.frames..=due.kept).contains(&self.held()) {
+            self.moved.store(0, Ordering::SeqCst);
+            return;
+        }
+        self.ring();
+        if self.moved.load(Ordering::SeqCst) >= HEADROOM {
+            self.trim(due.kept);
+        }
     }
 
     /// Wakes the thread.
@@ -198,8 +213,8 @@ impl Reserve {
         }
     }
 
-    /// On the fault path: releases a part of what is there beyond `due`. Never waits.
-    pub(crate) fn trim(&self, due: usize) {
+    /// Releases a part of what is there beyond `due`. Never waits.
+    fn trim(&self, due: usize) {
         let Some((stock, _)) = &self.stocks else { return };
         // What cannot be released now is released by the thread, which also reports it; or by the next page that moves,
         // where the thread has lost its CPU just while it changes the stock.
@@ -210,18 +225,23 @@ impl Reserve {
         }
     }
 
-    /// The stock has followed so many of the pages that moved.
-    fn follow(&self, count: usize) {
+    /// The stock has come so many of the pages that moved nearer.
+    fn has_followed(&self, count: usize) {
         // A pager thread may have set it to 0 meanwhile.
         let less = |moved: usize| Some(moved.saturating_sub(count));
         let _ = self.moved.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
     }
 
-    /// The machine has no frame for a page: gives up the headroom; whether there was any.
-    pub(crate) fn give_headroom(&self) -> bool {
-        let Some((_, headroom)) = &self.stocks else {
+    /// The machine has no frame for a page: gives up some of what is there beyond `due`, or the headroom; whether there
+    /// was any.
+    pub(crate) fn give_headroom(&self, due: usize) -> bool {
+        let Some((stock, headroom)) = &self.stocks else {
             return false;
         };
+        if let Ok(Some(count @ 1..)) = stock.shrink(due, HEADROOM) {
+            self.counts.released.fetch_add(count as u64, Ordering::Relaxed);
+            return true;
+        }
         let given = headroom.shrink(0, HEADROOM).is_ok_and(|count| count > Some(0));
         self.counts.headroom.fetch_add(u64::from(given), Ordering::Relaxed);
         given
@@ -246,9 +266,9 @@ impl Reserve {
                 let seen = self.moved.load(Ordering::SeqCst);
                 let due = due(before > 0);
                 lingers = due.lingers;
-                let count = self.step(due.frames);
+                let count = self.step(due);
                 moved += count;
-                self.follow(if count == 0 { seen } else { count });
+                self.has_followed(if count == 0 { seen } else { count });
                 if count == 0 {
                     break;
                 }
@@ -268,14 +288,15 @@ impl Reserve {
     }
 
     /// One batch; how many frames have moved. 0 also where the kernel refuses, which is noted.
-    fn step(&self, due: usize) -> usize {
+    fn step(&self, due: Due) -> usize {
         let Some((stock, headroom)) = &self.stocks else {
             return 0;
         };
         let before = stock.held();
+        let wanted = before.min(due.kept).max(due.frames);
         let moved = headroom
             .approach(HEADROOM, HEADROOM)
-            .and_then(|count| Ok(count + stock.approach(due, BATCH)?));
+            .and_then(|count| Ok(count + stock.approach(wanted, BATCH)?));
         let after = stock.held();
         let counts = &self.counts;
         counts
@@ -285,7 +306,7 @@ impl Reserve {
             .released
             .fetch_add(before.saturating_sub(after) as u64, Ordering::Relaxed);
         let refused = |errno: &Errno| {
-            format!("free frames are not all backed by locked memory: {after} of {due} are there: {errno}")
+            format!("free frames are not all backed by locked memory: {after} of {wanted} are there: {errno}")
         };
         let mut shortfall = self.shortfall.lock();
         let before = shortfall.is_some();
@@ -330,7 +351,7 @@ impl Reserve {
 
 #[cfg(test)]
 mod tests {
-    use super::{BATCH, HEADROOM, Reserve, ReserveView};
+    use super::{BATCH, Due, HEADROOM, Reserve, ReserveView};
 
     fn seen(reserve: &Reserve, due: usize) -> ReserveView {
         ReserveView {
@@ -339,8 +360,16 @@ mod tests {
         }
     }
 
+    fn exactly(frames: usize) -> Due {
+        Due {
+            frames,
+            kept: frames,
+            lingers: false,
+        }
+    }
+
     fn settle(reserve: &Reserve, due: usize) -> usize {
-        std::iter::repeat_with(|| reserve.step(due))
+        std::iter::repeat_with(|| reserve.step(exactly(due)))
             .take_while(|moved| *moved > 0)
             .count()
     }
@@ -364,12 +393,20 @@ mod tests {
     fn a_pager_releases_what_the_thread_did_not_and_never_takes() {
         let reserve = Reserve::new(100).unwrap();
         settle(&reserve, 100);
-        assert!(!reserve.note(BATCH));
+        assert!(!reserve.note(BATCH - 1));
+        assert!(reserve.note(1));
+        reserve.follow(exactly(36));
+        assert_eq!(
+            seen(&reserve, 36).resident,
+            100,
+            "the thread's work, until it falls behind"
+        );
         assert!(reserve.note(HEADROOM - BATCH));
-        reserve.trim(36);
+        reserve.follow(exactly(36));
         let view = seen(&reserve, 36);
         assert_eq!((view.resident, view.released_by_pagers), (36, 64));
-        reserve.trim(90);
+        assert!(reserve.note(HEADROOM));
+        reserve.follow(exactly(90));
         assert_eq!(seen(&reserve, 90).resident, 36);
     }
 
@@ -380,24 +417,45 @@ mod tests {
         assert!(reserve.note(HEADROOM));
         let (stock, _) = reserve.stocks.as_ref().unwrap();
         let changing = stock.changing.lock();
-        reserve.trim(36);
+        reserve.follow(exactly(36));
         drop(changing);
         assert_eq!(reserve.held(), 100);
         assert!(reserve.note(1));
-        reserve.trim(35);
+        reserve.follow(exactly(35));
         assert_eq!(reserve.held(), 36);
-        assert!(!reserve.note(BATCH));
-        reserve.follow(BATCH + 1);
-        assert!(!reserve.note(HEADROOM - 1));
+        assert!(!reserve.note(BATCH - 1));
+        reserve.has_followed(BATCH);
+        assert!(!reserve.note(BATCH - 1));
+    }
+
+    #[test]
+    fn what_may_be_kept_stays_and_nothing_is_taken_for_it() {
+        let reserve = Reserve::new(100).unwrap();
+        let due = |frames, kept| Due {
+            frames,
+            kept,
+            lingers: true,
+        };
+        settle(&reserve, 80);
+        assert!(reserve.note(HEADROOM));
+        reserve.follow(due(10, 90));
+        assert!(!reserve.note(BATCH - 1), "there is nothing to follow");
+        assert_eq!((reserve.step(due(10, 90)), reserve.held()), (0, 80));
+        assert_eq!((reserve.step(due(10, 60)), reserve.held()), (20, 60));
+        // What is beyond what is due goes before the headroom does.
+        assert!(reserve.give_headroom(50));
+        assert_eq!((reserve.held(), seen(&reserve, 50).headroom_used), (50, 0));
+        assert!(reserve.give_headroom(50));
+        assert_eq!(seen(&reserve, 50).headroom_used, 1);
     }
 
     #[test]
     fn the_headroom_is_given_once_and_taken_again() {
         let reserve = Reserve::new(1).unwrap();
-        assert!(!reserve.give_headroom());
+        assert!(!reserve.give_headroom(0));
         settle(&reserve, 0);
-        assert!(reserve.give_headroom());
-        assert!(!reserve.give_headroom());
+        assert!(reserve.give_headroom(0));
+        assert!(!reserve.give_headroom(0));
         let view = seen(&reserve, 0);
         assert_eq!((view.headroom, view.headroom_used), (0, 1));
         settle(&reserve, 0);

@@ -63,6 +63,34 @@ fn the_next_reservation_finds_the_frames_of_the_last() {
 }
 
 #[test]
+fn frames_are_not_released_for_pages_that_go_again() {
+    let server = Server::start(1_024);
+    let reservation = server.reserve(300);
+    wait_until_exact(&server, "the reservation's frames are there");
+    let moves = || {
+        let view = server.shared.engine().view().unwrap().reserve;
+        (view.taken, view.released)
+    };
+    // They stay for a second. Where the machine stops for so long, another program is looked at.
+    let stayed = (0..5).any(|_| {
+        let before = moves();
+        let program = Client::program(&server);
+        program.task(Some(reservation));
+        let memory = program.anonymous(250);
+        program.fill(memory, 0, 250, 4);
+        assert_eq!(program.wrong(memory, 0, 250, 4), 0);
+        let id = program.id;
+        drop(program);
+        server.until("the server knows", |engine| !engine.has_client(id));
+        let after = moves();
+        wait_until_exact(&server, "the program's end");
+        before == after
+    });
+    assert!(stayed, "every program's frames were released and taken again");
+    assert_eq!(server.shared.engine().view().unwrap().reserve.resident, 300);
+}
+
+#[test]
 fn frames_of_an_ended_reservation_give_way_to_pages() {
     // What has moved since the stock last followed is a headroom's worth, and what one fault brings. Where a thread
     // loses its CPU while it changes the stock it is more for that long, so another try is looked at.

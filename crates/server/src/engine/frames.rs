@@ -15,11 +15,12 @@ pub(super) fn make(settings: &Settings) -> Result<Arc<Reserve>, EngineError> {
     reserve.map(Arc::new).map_err(EngineError::system(what))
 }
 
-/// How long the frames of a reservation that has ended stay where they are: programs follow each other, and each one's
-/// reservation would be filled from nothing while the program starts.
+/// How long they stay where they are: programs follow each other, and each one's reservation would be filled from
+/// nothing while the program starts.
 const LINGERING: Duration = Duration::from_secs(1);
 
-/// Frames of reservations that have ended, for those that come next.
+/// Frames of reservations that have ended, for those that come next, and frames in whose place pages have come, for
+/// when those go.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spare {
     frames: usize,
@@ -34,26 +35,29 @@ impl Engine {
         due.saturating_sub(warm)
     }
 
-    /// What it may hold: that and what is spare, as far as nobody else has those frames.
-    fn reserve_kept(&self) -> usize {
-        self.with_spare(self.reserve_due())
-    }
-
-    fn with_spare(&self, due: usize) -> usize {
+    /// What the reserve is to hold, and what it may: that and what is spare, as far as nobody else has those frames.
+    fn due_with_spare(&self, due: usize) -> Due {
         let unused = self.core.pool_view().free.get() as usize;
-        due + self.spare.frames.min(unused)
+        Due {
+            frames: due,
+            kept: due + self.spare.frames.min(unused),
+            lingers: self.spare.frames > 0,
+        }
     }
 
     /// A reservation has ended: what the reserve has beyond what is due now is spare for a while.
     pub(super) fn begin_spare(&mut self) {
-        let frames = self.reserve.held().saturating_sub(self.reserve_due());
-        let until = self
-            .now
-            .get()
-            .saturating_add(u64::try_from(LINGERING.as_nanos()).unwrap_or(u64::MAX));
-        self.spare = Spare { frames, until };
+        self.keep_spare(self.now.get(), self.reserve_due());
         // It may sleep, and is to see when they go.
         self.reserve.ring();
+    }
+
+    fn keep_spare(&mut self, now: u64, due: usize) {
+        let lingering = u64::try_from(LINGERING.as_nanos()).unwrap_or(u64::MAX);
+        self.spare = Spare {
+            frames: self.reserve.held().saturating_sub(due),
+            until: now.saturating_add(lingering),
+        };
     }
 
     /// A reservation has been admitted: what was spare is due again, and the rest is to be taken.
@@ -66,10 +70,13 @@ impl Engine {
     /// As [`reserve_due`](Self::reserve_due); where free slots have more frames than are due, takes theirs, a batch at
     /// a time. While pages `flow`, slots may keep as many: the next page that comes needs one.
     pub(crate) fn settle_due(&mut self, flow: bool) -> Due {
-        if clock::now().as_nanos() >= self.spare.until {
+        let now = clock::now().as_nanos();
+        let (due, warm) = self.frames_due();
+        if flow {
+            self.keep_spare(now, due.saturating_sub(warm));
+        } else if now >= self.spare.until {
             self.spare = Spare::default();
         }
-        let (due, warm) = self.frames_due();
         let mut excess = warm.saturating_sub(due).min(BATCH);
         if excess == BATCH || !flow {
             for (_, client) in self.clients.iter_mut() {
@@ -77,10 +84,7 @@ impl Engine {
                 excess -= client.slots.cool(excess).unwrap_or(0).min(excess);
             }
         }
-        Due {
-            frames: self.with_spare(due.saturating_sub(warm)),
-            lingers: self.spare.frames > 0,
-        }
+        self.due_with_spare(due.saturating_sub(warm))
     }
 
     /// Frames that the core counts as free, conserved or being filled, or has in pages of zeros that are in no frame
@@ -109,18 +113,23 @@ impl Engine {
         let moved = std::mem::take(&mut self.moved);
         if !self.in_round {
             // A reservation may have come or gone.
-            if self.reserve_kept() != self.reserve.held() {
+            let due = self.due_with_spare(self.reserve_due());
+            if !(due.frames..=due.kept).contains(&self.reserve.held()) {
                 self.reserve.ring();
             }
         } else if moved > 0 && self.reserve.note(moved) {
-            self.reserve.trim(self.reserve_kept());
+            // What pages have taken is spare for a while: they come and go, and a frame that is released here and taken
+            // again costs as much as the page itself.
+            let due = self.reserve_due();
+            self.keep_spare(self.now.get(), due);
+            self.reserve.follow(self.due_with_spare(due));
         }
     }
 
     /// Tries what may need a frame, and once more with the headroom where the machine has none.
     pub(super) fn with_headroom<T>(&self, attempt: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
         match attempt() {
-            Err(Errno::NOMEM) if self.reserve.give_headroom() => attempt(),
+            Err(Errno::NOMEM) if self.reserve.give_headroom(self.reserve_due()) => attempt(),
             result => result,
         }
     }

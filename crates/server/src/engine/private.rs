@@ -160,7 +160,8 @@ impl Engine {
         };
         let copy = || userfault.copy_pages(address, source.alias(), PageRange::single(page), !writable);
         let mut result = copy();
-        if result.is_err_and(|stopped| stopped.errno == Errno::NOMEM) && self.reserve.give_headroom() {
+        if result.is_err_and(|stopped| stopped.errno == Errno::NOMEM) && self.reserve.give_headroom(self.reserve_due())
+        {
             result = copy();
         }
         judge(userfault, claim.address, writable, result)
