@@ -278,7 +278,7 @@ fn the_swing_of_a_capacity_is_told() {
     let output = run(&[&["reproduce", "app-stationary"], &options[..]].concat());
     let report = document(&output);
     let rows = report["rows"].as_array().expect("rows");
-    for policy in ["app", "app, steady"] {
+    for policy in ["app", "app, steady", "app, steady and restore"] {
         let of = |what: &str| {
             let name = format!("{policy}: {what}");
             let row = rows

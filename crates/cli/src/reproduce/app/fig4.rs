@@ -2,7 +2,7 @@
 
 use freehold_scenario::results::ReproduceRow;
 
-use super::{ALL, APP, APP_NO_BUDGET, Bench, Bound, Laboratory, Measured, NONE, Policy, STEADY, row};
+use super::{ALL, APP, APP_NO_BUDGET, Bench, Bound, Laboratory, Measured, NONE, Policy, STEADY, STEADY_RESTORE, row};
 use crate::status::Failure;
 
 /// A model runs ten times for each.
@@ -21,10 +21,6 @@ const LISTING: Policy = Policy {
 const RESTORE: Policy = Policy {
     name: "app and restore",
     sets: &["pinning=app", "app.restore=2000", "app.capacity=\"2800KiB\""],
-};
-const STEADY_RESTORE: Policy = Policy {
-    name: "app, steady and restore",
-    sets: &["pinning=app", "app.steady=true", "app.restore=2000"],
 };
 
 /// A model and what the paper has of it.

@@ -57,6 +57,10 @@ const STEADY: Policy = Policy {
     name: "app, steady",
     sets: &["pinning=app", "app.steady=true"],
 };
+const STEADY_RESTORE: Policy = Policy {
+    name: "app, steady and restore",
+    sets: &["pinning=app", "app.steady=true", "app.restore=2000"],
+};
 const APP_NO_BUDGET: Policy = Policy {
     name: "app-no-budget",
     sets: &["pinning=app-no-budget"],

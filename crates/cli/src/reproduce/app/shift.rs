@@ -4,7 +4,7 @@ use freehold_scenario::recording::PinningSpan;
 use freehold_scenario::results::ReproduceRow;
 
 use super::sample::Sample;
-use super::{ALL, APP, Bench, Bound, Laboratory, NONE, STEADY, percent, row};
+use super::{ALL, APP, Bench, Bound, Laboratory, NONE, STEADY, STEADY_RESTORE, percent, row};
 use crate::status::Failure;
 
 const SEEDS: u32 = 10;
@@ -21,7 +21,7 @@ pub(in crate::reproduce) fn run(laboratory: &Laboratory) -> Result<Vec<Reproduce
         let what = format!("{}: misses", policy.name);
         rows.push(row(what, "%", None, &run.misses[0], Bound::Shown));
     }
-    for policy in [APP, STEADY] {
+    for policy in [APP, STEADY, STEADY_RESTORE] {
         let judged = bench.judgements(&policy)?;
         let of = |late: bool| Sample::new(judged.runs.iter().map(|jobs| misses(jobs, late)).collect());
         let name = policy.name;
