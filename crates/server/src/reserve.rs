@@ -126,7 +126,7 @@ pub struct ReserveView {
 pub(crate) struct Due {
     /// At least.
     pub(crate) frames: usize,
-    /// At most, and no fewer.
+    /// At most; not less than that.
     pub(crate) kept: usize,
     /// What is kept beyond what is due goes when its time is over.
     pub(crate) lingers: bool,
