@@ -5,6 +5,7 @@
 mod common;
 
 use common::pinned::{Pinned, settings};
+use freehold_core::limits::ObjectKind;
 use freehold_core::pinning::{JobReport, PinningSettings};
 use freehold_core::units::PageCount;
 
@@ -84,6 +85,13 @@ fn what_comes_back_is_pinned_at_once_while_there_is_capacity() {
     (0..15).for_each(|page| world.touch_task(page));
     assert_eq!(world.pinned().1, (0..10).collect::<Vec<u32>>());
     assert_eq!(world.view().unpinned, 0, "nothing gave way");
+}
+
+#[test]
+fn what_is_read_from_a_file_for_the_first_time_does_not_come_back() {
+    let mut world = Pinned::of(ObjectKind::File, 120, [60, 900], with_capacity(10));
+    (0..15).for_each(|page| world.touch_task(page));
+    assert_eq!(world.pinned(), (vec![], vec![]));
 }
 
 /// Nobody has come by the page behind the last one, so the way goes on in the order of pages.

@@ -232,19 +232,20 @@ impl Reserve {
         let _ = self.moved.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
     }
 
-    /// The machine has no frame for a page: gives up some of what is there beyond `due`, or the headroom; whether there
-    /// was any.
+    /// The machine has no frame for a page: gives up a headroom's worth of what is there beyond `due`, or where there is
+    /// less, the headroom too; whether there was any.
     pub(crate) fn give_headroom(&self, due: usize) -> bool {
         let Some((stock, headroom)) = &self.stocks else {
             return false;
         };
-        if let Ok(Some(count @ 1..)) = stock.shrink(due, HEADROOM) {
-            self.counts.released.fetch_add(count as u64, Ordering::Relaxed);
+        let spare = stock.shrink(due, HEADROOM).ok().flatten().unwrap_or(0);
+        self.counts.released.fetch_add(spare as u64, Ordering::Relaxed);
+        if spare == HEADROOM {
             return true;
         }
         let given = headroom.shrink(0, HEADROOM).is_ok_and(|count| count > Some(0));
         self.counts.headroom.fetch_add(u64::from(given), Ordering::Relaxed);
-        given
+        given || spare > 0
     }
 
     /// The work of its thread, until `ending`, which `end` announces: keeps the stock at what `due` says,
@@ -441,12 +442,13 @@ mod tests {
         reserve.follow(due(10, 90));
         assert!(!reserve.note(BATCH - 1), "there is nothing to follow");
         assert_eq!((reserve.step(due(10, 90)), reserve.held()), (0, 80));
-        assert_eq!((reserve.step(due(10, 60)), reserve.held()), (20, 60));
-        // What is beyond what is due goes before the headroom does.
-        assert!(reserve.give_headroom(50));
-        assert_eq!((reserve.held(), seen(&reserve, 50).headroom_used), (50, 0));
-        assert!(reserve.give_headroom(50));
-        assert_eq!(seen(&reserve, 50).headroom_used, 1);
+        assert_eq!((reserve.step(due(10, 76)), reserve.held()), (4, 76));
+        // What is beyond what is due goes before the headroom does, and with it where it is less.
+        assert!(reserve.give_headroom(10));
+        assert_eq!((reserve.held(), seen(&reserve, 10).headroom_used), (12, 0));
+        assert!(reserve.give_headroom(10));
+        assert_eq!((reserve.held(), seen(&reserve, 10).headroom_used), (10, 1));
+        assert!(!reserve.give_headroom(10));
     }
 
     #[test]

@@ -81,6 +81,16 @@ enum GoTo {
     Listing,
 }
 
+impl GoTo {
+    /// As in scenarios.
+    fn beside(restore: u32) -> Self {
+        match freehold_scenario::Unpinned::beside(restore) {
+            freehold_scenario::Unpinned::Text => Self::Text,
+            freehold_scenario::Unpinned::Listing => Self::Listing,
+        }
+    }
+}
+
 fn parse_ratio(text: &str) -> Result<u32, String> {
     let number: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
     let millionths = (number * 1e6).round();
@@ -127,10 +137,9 @@ pub(super) fn settings(arguments: &Arguments) -> Result<Option<PoolSettings>, Fa
         beta: options.beta,
         gamma: options.gamma,
         lambda: options.lambda,
-        unpinned: match options.unpinned {
-            Some(GoTo::Text) => Unpinned::Text,
-            None if options.restore == 0 => Unpinned::Text,
-            Some(GoTo::Listing) | None => Unpinned::Listing,
+        unpinned: match options.unpinned.unwrap_or_else(|| GoTo::beside(options.restore)) {
+            GoTo::Text => Unpinned::Text,
+            GoTo::Listing => Unpinned::Listing,
         },
         memory_share: options.memory_share,
         steady: options.steady,

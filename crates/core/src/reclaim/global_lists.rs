@@ -12,6 +12,7 @@
 use crate::effect::{Holder, Scope, UnmapReason};
 use crate::entry::{Marks, Place};
 use crate::index::{EntryIndex, HolderIndex};
+use crate::limits::ObjectKind;
 use crate::memory::{DEMOTION_BATCH, Memory};
 use crate::page::PageMarks;
 use crate::pinning::PinningPolicy;
@@ -59,7 +60,9 @@ impl Memory {
         let at_once = match pool.settings.policy {
             PinningPolicy::All => true,
             PinningPolicy::Adaptive => {
-                let comes_back = self.pages[page].marks.has(PageMarks::STORED);
+                // Of a file every page has content somewhere, also one that nobody has read yet.
+                let comes_back =
+                    self.pages[page].marks.has(PageMarks::STORED) && self.object_of(page).kind != ObjectKind::File;
                 comes_back && pool.settings.restore && pool.len() < pool.capacity.get()
             }
         };

@@ -41,6 +41,16 @@ pub(crate) struct Pinned {
 
 impl Pinned {
     pub(crate) fn new(frames: u32, task_pages: u32, hog_pages: u32, chosen: PinningSettings) -> Self {
+        Self::of(ObjectKind::Private, frames, [task_pages, hog_pages], chosen)
+    }
+
+    /// As [`new`](Self::new), with pages of this kind.
+    pub(crate) fn of(
+        kind: ObjectKind,
+        frames: u32,
+        [task_pages, hog_pages]: [u32; 2],
+        chosen: PinningSettings,
+    ) -> Self {
         let limits = Limits {
             frames: FrameCount::new(frames),
             pages: PageCount::new(task_pages + hog_pages),
@@ -54,7 +64,7 @@ impl Pinned {
         let mut memory = limits.seal().expect("limits of a test world");
         let objects = [task_pages, hog_pages].map(|pages| {
             let spec = ObjectSpec {
-                kind: ObjectKind::Private,
+                kind,
                 pages: PageCount::new(pages),
                 regime: Regime::Conserve,
             };

@@ -111,8 +111,7 @@ impl Engine {
         };
         let copy = || userfault.copy_pages(address, owner.slots.memory().alias(), from, false);
         let mut result = copy();
-        if result.is_err_and(|stopped| stopped.errno == Errno::NOMEM) && self.reserve.give_headroom(self.reserve_due())
-        {
+        if result.is_err_and(|stopped| stopped.errno == Errno::NOMEM) && self.give_way() {
             result = copy();
         }
         let given = self.is_given(heir, result);

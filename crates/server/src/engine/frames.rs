@@ -129,8 +129,13 @@ impl Engine {
     /// Tries what may need a frame, and once more with the headroom where the machine has none.
     pub(super) fn with_headroom<T>(&self, attempt: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
         match attempt() {
-            Err(Errno::NOMEM) if self.reserve.give_headroom(self.reserve_due()) => attempt(),
+            Err(Errno::NOMEM) if self.give_way() => attempt(),
             result => result,
         }
+    }
+
+    /// The machine has no frame: gives up some that nobody was promised; whether there were any.
+    pub(super) fn give_way(&self) -> bool {
+        self.reserve.give_headroom(self.reserve_due())
     }
 }

@@ -160,8 +160,7 @@ impl Engine {
         };
         let copy = || userfault.copy_pages(address, source.alias(), PageRange::single(page), !writable);
         let mut result = copy();
-        if result.is_err_and(|stopped| stopped.errno == Errno::NOMEM) && self.reserve.give_headroom(self.reserve_due())
-        {
+        if result.is_err_and(|stopped| stopped.errno == Errno::NOMEM) && self.give_way() {
             result = copy();
         }
         judge(userfault, claim.address, writable, result)
