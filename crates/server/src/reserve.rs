@@ -232,8 +232,8 @@ impl Reserve {
         let _ = self.moved.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
     }
 
-    /// The machine has no frame for a page: gives up a headroom's worth of what is there beyond `due`, or where there is
-    /// less, the headroom too; whether there was any.
+    /// The machine has no frame for a page: gives up a headroom's worth of what is there beyond `due`, or where there
+    /// is less, the headroom too; whether there was any.
     pub(crate) fn give_headroom(&self, due: usize) -> bool {
         let Some((stock, headroom)) = &self.stocks else {
             return false;

@@ -44,13 +44,8 @@ impl Pinned {
         Self::of(ObjectKind::Private, frames, [task_pages, hog_pages], chosen)
     }
 
-    /// As [`new`](Self::new), with pages of this kind.
-    pub(crate) fn of(
-        kind: ObjectKind,
-        frames: u32,
-        [task_pages, hog_pages]: [u32; 2],
-        chosen: PinningSettings,
-    ) -> Self {
+    pub(crate) fn of(kind: ObjectKind, frames: u32, pages: [u32; 2], chosen: PinningSettings) -> Self {
+        let [task_pages, hog_pages] = pages;
         let limits = Limits {
             frames: FrameCount::new(frames),
             pages: PageCount::new(task_pages + hog_pages),
@@ -337,13 +332,12 @@ impl Model {
         }
         self.free -= 1;
         self.incoming = None;
-        if self.chosen.restore && self.evicted_after.contains_key(&page) {
-            self.pin_on_return(page);
-        }
+        self.pin_on_return(page);
     }
 
     fn pin_on_return(&mut self, page: u32) {
-        if page < self.task_pages && self.pinned_len() < self.capacity.min(self.room()) {
+        let returns = self.chosen.restore && self.evicted_after.contains_key(&page);
+        if returns && page < self.task_pages && self.pinned_len() < self.capacity.min(self.room()) {
             self.young.retain(|&other| other != page);
             self.active.retain(|&other| other != page);
             self.pinned_active.push_back(page);
