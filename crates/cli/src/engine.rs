@@ -174,12 +174,20 @@ impl Session {
     /// # Errors
     /// An engine that cannot run it.
     pub(crate) fn run(&self, scenario: &Scenario) -> Result<Outcome, Failure> {
+        self.run_recorded(scenario, self.recording)
+    }
+
+    /// Runs a scenario, recorded or not, whatever the session's other runs are.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(crate) fn run_recorded(&self, scenario: &Scenario, recording: bool) -> Result<Outcome, Failure> {
         let engine = self.arguments.engine;
         let expected = (engine == Engine::Live).then(|| Duration::from_nanos(scenario.duration.get()));
         let _progress = Progress::start(&format!("running {} ({engine})", scenario.name), expected);
         match engine {
-            Engine::Sim => simulate_with(scenario, simulated(self.recording), &self.stop),
-            Engine::Live => live(scenario, &self.arguments, self.recording, &self.stop),
+            Engine::Sim => simulate_with(scenario, simulated(recording), &self.stop),
+            Engine::Live => live(scenario, &self.arguments, recording, &self.stop),
         }
     }
 

@@ -137,6 +137,32 @@ fn shipped_scenarios_in_lockstep_break_no_law() {
 }
 
 #[test]
+fn a_figure_of_pinning_is_run_on_real_pages() {
+    let output = run(&[
+        "reproduce",
+        "app-stationary",
+        "--engine",
+        "live",
+        "--duration",
+        "3s",
+        "--json",
+    ]);
+    let report = document(&output);
+    assert_eq!(report["engine"], "live", "{report}");
+    let rows = report["rows"].as_array().expect("rows");
+    let named = |what: &str| rows.iter().find(|row| row["what"].as_str() == Some(what));
+    for policy in ["app", "app, steady", "app, steady and restore"] {
+        // A figure is there only if the jobs' judgements were recorded.
+        let mean = named(&format!("{policy}: mean capacity")).and_then(|row| row["ours"].as_f64());
+        assert!(mean.is_some_and(|mean| mean >= 0.0), "{policy}: {report}");
+        let unseen = named(&format!("{policy}: jobs that were not looked at"));
+        assert!(unseen.is_none(), "{report}");
+    }
+    let holds = rows.iter().all(|row| row["holds"] == true);
+    assert_eq!(status(&output), i32::from(!holds), "{}", stderr(&output));
+}
+
+#[test]
 fn what_cannot_run_live_is_an_input_error() {
     let small = Scratch::new("live-small", SMALL);
     for (arguments, words) in [

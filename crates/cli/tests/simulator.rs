@@ -262,14 +262,6 @@ fn a_figure_of_pinning_is_drawn_from_the_models() {
     );
     let holds = rows.iter().all(|row| row["holds"] == true);
     assert_eq!(status(&output), i32::from(!holds), "{}", stderr(&output));
-
-    let live = run(&["reproduce", "app-fig6", "--engine", "live"]);
-    assert_eq!(status(&live), 2, "{}", stderr(&live));
-    assert!(
-        stderr(&live).contains("app-* but app-fig4 are simulated"),
-        "{}",
-        stderr(&live)
-    );
 }
 
 #[test]

@@ -274,6 +274,19 @@ impl Laboratory {
         lawful(self.session.run(scenario)?, shown)
     }
 
+    /// As [`run_scenario`](Self::run_scenario), with a recording if asked for.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(crate) fn run_recorded(
+        &self,
+        scenario: &freehold_scenario::Scenario,
+        shown: &str,
+        recording: bool,
+    ) -> Result<Outcome, Failure> {
+        lawful(self.session.run_recorded(scenario, recording)?, shown)
+    }
+
     /// Simulates scenarios, several at a time, each with a recording if asked for; every law must hold in all of them.
     ///
     /// # Errors

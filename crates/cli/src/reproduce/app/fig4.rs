@@ -69,7 +69,7 @@ const PINNED_SHARE: f64 = 0.75;
 pub(in crate::reproduce) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let mut rows = Vec::new();
     for paper in &MODELS {
-        let bench = Bench::on_any(laboratory, paper.file, paper.tasks, SEEDS)?;
+        let bench = Bench::new(laboratory, paper.file, paper.tasks, SEEDS)?;
         let alone = bench.alone(&[])?;
         let of = |policy: &Policy| bench.measure(policy, &[]);
         let runs = Runs {

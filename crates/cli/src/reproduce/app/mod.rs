@@ -123,29 +123,11 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// A bench for one model.
-    ///
-    /// # Errors
-    /// Another engine than the simulator.
-    fn new(
-        laboratory: &'a Laboratory,
-        file: &'static str,
-        tasks: &'static [&'static str],
-        seeds: u32,
-    ) -> Result<Self, Failure> {
-        if laboratory.session().engine() == Engine::Live {
-            let why = "app-* but app-fig4 are simulated only: they vary what a machine has, or look at every job; use \
-                       --engine sim";
-            return Err(Failure::Input(why.to_owned()));
-        }
-        Self::on_any(laboratory, file, tasks, seeds)
-    }
-
-    /// A bench for one model, also live: with one seed, unless told, because a run takes as long as it says.
+    /// A bench for one model. Live it has one seed, unless told, because a run takes as long as it says.
     ///
     /// # Errors
     /// A model that is wrong.
-    fn on_any(
+    fn new(
         laboratory: &'a Laboratory,
         file: &'static str,
         tasks: &'static [&'static str],
@@ -270,7 +252,7 @@ impl<'a> Bench<'a> {
         let scenarios = (1..=self.seeds).map(scenario).collect::<Result<Vec<_>, _>>()?;
         let shown = format!("{} {}", self.file, sets.join(" "));
         if self.is_live() {
-            let run = |scenario| self.laboratory.run_scenario(scenario, &shown);
+            let run = |scenario| self.laboratory.run_recorded(scenario, &shown, recording);
             return scenarios.iter().map(run).collect();
         }
         self.laboratory.simulate_all(&scenarios, &shown, recording)
