@@ -79,6 +79,23 @@ fn a_forked_child_has_its_parents_memory_as_it_was() {
 }
 
 #[test]
+fn a_child_of_a_parent_that_takes_several_steps_to_look_through_has_its_memory_too() {
+    // More than twice what is looked at in a step.
+    const PAGES: u64 = 5000;
+    let server = Server::start(512);
+    let program = Client::program(&server);
+    program.task(Some(server.reserve(64)));
+    let memory = program.anonymous(PAGES);
+    program.fill(memory, 0, PAGES, 1);
+    assert_eq!(program.ask(&[client::FORK, memory, 0, PAGES, 1]), 0);
+    assert_eq!(program.ask(&[client::UNMAP, memory, 0, PAGES]), 0);
+    server.until("its frames are free", |engine| {
+        engine.view().unwrap().reservations[0].lists.free.get() == 64
+    });
+    server.check();
+}
+
+#[test]
 fn a_program_uses_no_more_frames_than_it_reserved() {
     let server = Server::start(512);
     let program = Client::program(&server);

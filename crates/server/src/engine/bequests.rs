@@ -6,13 +6,15 @@
 
 use crate::engine::Engine;
 use crate::engine::claims::page_range;
-use crate::engine::forks::Bequest;
+use crate::engine::forks::LOOKED_AT;
 use crate::engine::keys::ClientId;
+use crate::engine::legacy::Bequest;
 use crate::engine::rows::{Client, Where, Which};
 use freehold_core::id::ObjectId;
 use freehold_linux::userfault::{Stopped, Userfault};
 use freehold_linux::{Errno, PageRange};
 use freehold_store::PageLoan;
+use std::collections::BTreeSet;
 
 /// Pages copied to a child in one round.
 const COPIES: usize = 32;
@@ -32,46 +34,45 @@ pub(super) struct Heirs {
 }
 
 impl Engine {
-    /// Copies some pages to children; whether there are more that could be copied at once.
+    /// Copies some pages to children; whether there are more that could be copied at once. One child that has more is
+    /// enough for a step.
     pub(super) fn bequeath(&mut self) -> bool {
         let (mut more, mut stopped) = (false, false);
         for heir in self.heirs.owed.clone() {
-            more |= self.bequeath_to(heir);
+            more = self.bequeath_to(heir);
             stopped |= std::mem::take(&mut self.heirs.stopped);
+            if more {
+                // The others come first next time.
+                self.heirs.owed.retain(|other| *other != heir);
+                self.heirs.owed.push(heir);
+                break;
+            }
         }
         self.heirs.stopped = stopped;
         more
     }
 
     fn bequeath_to(&mut self, heir: ClientId) -> bool {
+        self.look_through(heir, LOOKED_AT);
         let Some(client) = self.client_mut(heir) else {
             return false;
         };
-        let mut bequests = std::mem::take(&mut client.family.bequests);
-        let mut left = COPIES;
-        let mut kept = Vec::with_capacity(bequests.len());
-        while let Some(mut bequest) = bequests.pop() {
-            if left == 0 || self.heirs.stopped {
-                kept.push(bequest);
+        client.family.legacy.retry();
+        for _ in 0..COPIES {
+            let next = self.client_mut(heir).and_then(|client| client.family.legacy.next());
+            let Some(mut bequest) = next else { break };
+            if !self.give(heir, &mut bequest)
+                && let Some(client) = self.client_mut(heir)
+            {
+                client.family.legacy.put_off(&bequest);
+            }
+            if self.heirs.stopped {
                 break;
             }
-            if !self.give(heir, &mut bequest) {
-                kept.push(bequest);
-            }
-            left -= 1;
         }
-        let more = !bequests.is_empty() && !self.heirs.stopped;
-        kept.append(&mut bequests);
-        let done = kept.is_empty();
-        if let Some(client) = self.client_mut(heir) {
-            // Those that wait for something come last.
-            kept.sort_by_key(|bequest| !bequest.reading);
-            client.family.bequests = kept;
-        }
-        if done {
-            self.bequeathed(heir);
-        }
-        more
+        self.look_if_done(heir);
+        let more = |client: &Client| client.family.legacy.has_more();
+        self.client(heir).is_some_and(more) && !self.heirs.stopped
     }
 
     /// Gives one page to a child; false where it is not to be had yet.
@@ -163,7 +164,7 @@ impl Engine {
     /// A page was read from the store for a child.
     pub(super) fn read_for_heir(&mut self, (heir, object, page): (ClientId, ObjectId, u32), read: Option<PageLoan>) {
         let Some(client) = self.client_mut(heir) else { return };
-        let Some(mut bequest) = take_bequest(client, object, page) else {
+        let Some(mut bequest) = client.family.legacy.take(object, page) else {
             return;
         };
         let mut given = true;
@@ -180,14 +181,14 @@ impl Engine {
         if !given && let Some(client) = self.client_mut(heir) {
             // It is read once more.
             bequest.reading = false;
-            client.family.bequests.push(bequest);
+            client.family.legacy.put_off(&bequest);
         }
         self.look_if_done(heir);
     }
 
     fn look_if_done(&mut self, heir: ClientId) {
         let client = self.client(heir);
-        if client.is_some_and(|client| client.family.bequests.is_empty()) && self.heirs.owed.contains(&heir) {
+        if client.is_some_and(|client| client.family.legacy.is_over()) && self.heirs.owed.contains(&heir) {
             self.bequeathed(heir);
         }
     }
@@ -195,33 +196,33 @@ impl Engine {
     /// A page of a parent that was to be given to its children is lost with it.
     pub(super) fn lose(&mut self, parent: ClientId, object: ObjectId, page: u32) {
         for heir in self.heirs_of(parent) {
+            self.look_through_before(heir, object, page, 1);
             let Some(client) = self.client_mut(heir) else { continue };
-            let Some(bequest) = take_bequest(client, object, page) else {
+            let Some(bequest) = client.family.legacy.take(object, page) else {
                 continue;
             };
             // What is being read comes from the store.
             if (bequest.reading || !self.poison_for(heir, &bequest))
                 && let Some(client) = self.client_mut(heir)
             {
-                client.family.bequests.push(bequest);
+                client.family.legacy.put_off(&bequest);
             }
             self.look_if_done(heir);
         }
     }
 
-    /// The pages of a client that its children are yet to have.
-    pub(super) fn bequests_of(&self, parent: ClientId) -> Vec<(ObjectId, u32)> {
+    /// The private objects of a client of which its children may want pages.
+    pub(super) fn objects_bequeathed(&self, parent: ClientId) -> BTreeSet<ObjectId> {
         let heirs = self.heirs_of(parent);
         let clients = heirs.iter().filter_map(|heir| self.client(*heir));
-        let bequests = clients.flat_map(|client| &client.family.bequests);
-        bequests.map(|bequest| (bequest.object, bequest.page)).collect()
+        clients.flat_map(|client| client.family.legacy.objects()).collect()
     }
 
     /// A child has dropped a range before it was given what it inherits there.
     pub(super) fn cut_bequests(&mut self, id: ClientId, start: u64, end: u64) {
+        self.look_through(id, u32::MAX);
         let Some(client) = self.client_mut(id) else { return };
-        let bequests = &mut client.family.bequests;
-        bequests.retain(|bequest| !(start..end).contains(&bequest.address));
+        client.family.legacy.cut(start, end);
         self.look_if_done(id);
     }
 
@@ -230,20 +231,31 @@ impl Engine {
         self.heirs.owed.iter().copied().filter(its).collect()
     }
 
+    /// Pages of the parent are about to be forgotten: what they were at a fork is found out first.
+    pub(super) fn look_before(&mut self, parent: ClientId, object: ObjectId, first: u32, count: u32) {
+        if self.client(parent).is_none_or(|client| client.family.heirs == 0) {
+            return;
+        }
+        for heir in self.heirs_of(parent) {
+            self.look_through_before(heir, object, first, count);
+        }
+    }
+
     /// The parent is about to see a page, and may change it, or it is about to go: the children get it first.
     pub(super) fn give_before(&mut self, parent: ClientId, object: ObjectId, page: u32) {
         if self.client(parent).is_none_or(|client| client.family.heirs == 0) {
             return;
         }
         for heir in self.heirs_of(parent) {
+            self.look_through_before(heir, object, page, 1);
             let Some(client) = self.client_mut(heir) else { continue };
-            let Some(mut bequest) = take_bequest(client, object, page) else {
+            let Some(mut bequest) = client.family.legacy.take(object, page) else {
                 continue;
             };
             if !self.give(heir, &mut bequest)
                 && let Some(client) = self.client_mut(heir)
             {
-                client.family.bequests.push(bequest);
+                client.family.legacy.put_off(&bequest);
             }
             self.look_if_done(heir);
         }
@@ -253,7 +265,7 @@ impl Engine {
     pub(super) fn give_late(&mut self, parent: ClientId, object: ObjectId, page: u32, slot: Option<u32>) {
         for heir in self.heirs_of(parent) {
             let Some(client) = self.client_mut(heir) else { continue };
-            let Some(bequest) = take_bequest(client, object, page) else {
+            let Some(bequest) = client.family.legacy.take(object, page) else {
                 continue;
             };
             if let Some(slot) = slot
@@ -261,7 +273,7 @@ impl Engine {
                 && let Some(client) = self.client_mut(heir)
             {
                 // The slot is free in a moment: what comes of it is an error.
-                client.family.bequests.push(bequest);
+                client.family.legacy.put_off(&bequest);
             }
             self.look_if_done(heir);
         }
@@ -293,11 +305,4 @@ impl Engine {
             }
         }
     }
-}
-
-fn take_bequest(client: &mut Client, object: ObjectId, page: u32) -> Option<Bequest> {
-    let bequests = &mut client.family.bequests;
-    let same = |bequest: &Bequest| bequest.object == object && bequest.page == page;
-    let at = bequests.iter().position(same)?;
-    Some(bequests.swap_remove(at))
 }

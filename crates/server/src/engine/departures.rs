@@ -1,15 +1,13 @@
 //! Clients that end while their children are still being given their pages.
 //!
 //! A process may fork and end at once, or be killed. What its children are to have and what is not in their page tables
-//! is in its transfer memory or in the store, so its row, its private objects and its slots stay until the last child
-//! has everything. All else of it is forgotten at once.
+//! is in its transfer memory or in the store, so its row, the private objects of which a child may want pages and its
+//! slots stay until the last child has everything. All else of it is given up at once.
 
 use crate::engine::Engine;
 use crate::engine::keys::ClientId;
 use crate::engine::outbox::About;
 use crate::engine::rows::{Segment, SegmentKind, Where};
-use freehold_core::id::ObjectId;
-use std::collections::BTreeSet;
 
 impl Engine {
     /// A client ends: at once, or when its children have what they inherit. Idempotent.
@@ -41,7 +39,7 @@ impl Engine {
             self.listen_no_more(client);
         }
         self.lose_orders(id);
-        self.forget_all_but_bequests(id);
+        self.give_up_all_but_bequests(id);
         self.abandon_orders(id);
         if self.client(id).is_some_and(|client| client.family.heirs == 0) {
             self.heirs.departed.push(id);
@@ -61,21 +59,23 @@ impl Engine {
         }
     }
 
-    fn forget_all_but_bequests(&mut self, id: ClientId) {
-        let kept: BTreeSet<(ObjectId, u32)> = self.bequests_of(id).into_iter().collect();
+    /// Gives up all private objects of which no child may want a page.
+    fn give_up_all_but_bequests(&mut self, id: ClientId) {
+        let kept = self.objects_bequeathed(id);
         let Some(client) = self.client(id) else { return };
-        let segments = client.space.iter().filter(|(_, row)| row.kind == SegmentKind::Private);
-        let segments: Vec<(u64, Segment)> = segments.map(|(start, row)| (*start, *row)).collect();
-        for (start, segment) in segments {
-            let end = segment.page_at(start, segment.end);
-            let mut first = segment.first;
-            for page in segment.first..=end {
-                if page == end || kept.contains(&(segment.object, page)) {
-                    if page > first {
-                        self.forget_private(segment.object, first, page - first);
-                    }
-                    first = page + 1;
-                }
+        let private = client.space.iter().filter(|(_, row)| row.kind == SegmentKind::Private);
+        let unwanted = private.filter(|(_, row)| !kept.contains(&row.object));
+        let unwanted: Vec<(u64, Segment)> = unwanted.map(|(start, row)| (*start, *row)).collect();
+        for (start, segment) in unwanted {
+            if let Some(client) = self.client_mut(id) {
+                client.space.remove(&start);
+            }
+            let Some(row) = self.object_mut(segment.object) else {
+                continue;
+            };
+            row.segments.retain(|place| *place != (id, start));
+            if row.segments.is_empty() {
+                self.give_up_object(id, &segment);
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::engine::claims::{Installed, judge, unprotect};
 use crate::engine::crowd::Crowd;
 use crate::engine::keys::{ClientId, ClientRole};
+use crate::engine::legacy::{Bequest, Legacy, Part};
 use crate::engine::rows::{Claim, Client, SegmentKind, Where, Which};
 use crate::engine::turns::listen;
 use freehold_core::id::ObjectId;
@@ -20,16 +21,8 @@ use rustix::fd::{AsFd, OwnedFd};
 
 /// Threads of a child that are remembered, to know it by when it connects.
 const THREADS: usize = 8;
-
-/// A page that a child is to have.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bequest {
-    pub(crate) object: ObjectId,
-    pub(crate) page: u32,
-    pub(crate) address: u64,
-    /// It is being read from the store.
-    pub(crate) reading: bool,
-}
+/// Pages of a parent looked at for a child in one step.
+pub(super) const LOOKED_AT: u32 = 2_048;
 
 /// What a client has to do with forks.
 #[derive(Debug, Default)]
@@ -46,8 +39,8 @@ pub(crate) struct Family {
     pub(crate) gone: bool,
     /// Its events are read before it has everything: nothing can be copied to it until then.
     pub(crate) heard: bool,
-    /// Pages yet to be copied from the parent.
-    pub(crate) bequests: Vec<Bequest>,
+    /// What it is yet to be given.
+    pub(crate) legacy: Legacy,
     /// Private memory that it inherited: start and end.
     pub(crate) inherited: Vec<(u64, u64)>,
     /// Pages of it that the server has filled.
@@ -92,9 +85,7 @@ impl Engine {
             Which::Shared => self.inherit_shared(id, heir),
             Which::Private => self.inherit_private(id, heir),
         }
-        let done = self
-            .client(heir)
-            .is_some_and(|client| client.family.bequests.is_empty());
+        let done = self.client(heir).is_some_and(|client| client.family.legacy.is_over());
         if done || which == Which::Shared {
             self.listen_to_userfault(heir, which, true);
         }
@@ -149,53 +140,67 @@ impl Engine {
         }
     }
 
-    /// The child has its parent's private memory; what is not in the parent's page table is to be copied.
+    /// The child has its parent's private memory; what is not in the parent's page table is to be found and copied.
     fn inherit_private(&mut self, parent: ClientId, heir: ClientId) {
+        // What is its own it has only when it has everything.
+        self.look_through(parent, u32::MAX);
         let Some(client) = self.client(parent) else { return };
         let mut inherited = client.family.inherited.clone();
         // What the parent itself has not been given yet, its child gets from where the parent does.
-        let owed = client.family.bequests.iter();
-        let mut bequests: Vec<_> = owed
-            .map(|owed| Bequest {
-                reading: false,
-                ..*owed
-            })
-            .collect();
-        let from = client.family.from.filter(|_| !bequests.is_empty()).unwrap_or(parent);
+        let mut legacy = client.family.legacy.for_its_child();
+        let from = client.family.from.filter(|_| !legacy.is_over()).unwrap_or(parent);
         let private = client
             .space
             .iter()
             .filter(|(_, segment)| segment.kind == SegmentKind::Private);
-        let private: Vec<_> = private.map(|(start, segment)| (*start, *segment)).collect();
         for (start, segment) in private {
-            inherited.push((start, segment.end));
-            for (address, page) in (start..segment.end).step_by(4096).zip(segment.first..) {
-                let elsewhere = match self.place_at(segment.object, page) {
-                    Some(Where::Slot(_) | Where::Leaving) => true,
-                    Some(Where::Nowhere) => self.has_content(segment.object, page),
-                    Some(Where::Client | Where::Blank) | None => false,
-                };
-                if elsewhere {
-                    bequests.push(Bequest {
-                        object: segment.object,
-                        page,
-                        address,
-                        reading: false,
-                    });
-                }
-            }
+            inherited.push((*start, segment.end));
+            legacy.extend([Part::of(*start, segment)]);
         }
-        let waits = !bequests.is_empty();
         if let Some(client) = self.client_mut(heir) {
             client.family.inherited = inherited;
-            client.family.bequests = bequests;
+            client.family.legacy = legacy;
             client.family.from = Some(from);
         }
-        if waits {
+        self.look_through(heir, LOOKED_AT);
+        if self.client(heir).is_some_and(|client| !client.family.legacy.is_over()) {
             if let Some(client) = self.client_mut(from) {
                 client.family.heirs += 1;
             }
             self.heirs.owed.push(heir);
+        }
+    }
+
+    /// Looks at so many more pages for a child: those that are not in its parent's page table are to be given to it.
+    pub(super) fn look_through(&mut self, heir: ClientId, most: u32) {
+        let Some(client) = self.client_mut(heir) else { return };
+        let parts = client.family.legacy.take_unseen(most);
+        self.look_at(heir, parts);
+    }
+
+    /// As [`look_through`](Self::look_through), at pages that may not stay what they were at the fork.
+    pub(super) fn look_through_before(&mut self, heir: ClientId, object: ObjectId, first: u32, count: u32) {
+        let Some(client) = self.client_mut(heir) else { return };
+        let parts = client.family.legacy.take_unseen_of(object, first, count);
+        self.look_at(heir, parts);
+    }
+
+    fn look_at(&mut self, heir: ClientId, parts: Vec<Part>) {
+        let pages = parts.into_iter().flat_map(Part::bequests);
+        let found: Vec<Bequest> = pages.filter(|page| self.is_elsewhere(page.object, page.page)).collect();
+        if let Some(client) = self.client_mut(heir) {
+            for page in &found {
+                client.family.legacy.put(page);
+            }
+        }
+    }
+
+    /// Whether a page has a content that a fork does not copy.
+    fn is_elsewhere(&self, object: ObjectId, page: u32) -> bool {
+        match self.place_at(object, page) {
+            Some(Where::Slot(_) | Where::Leaving) => true,
+            Some(Where::Nowhere) => self.has_content(object, page),
+            Some(Where::Client | Where::Blank) | None => false,
         }
     }
 

@@ -25,6 +25,7 @@ mod keys;
 mod kits;
 mod laws;
 mod leaving;
+mod legacy;
 mod near;
 mod objects;
 mod orphans;

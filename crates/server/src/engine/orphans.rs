@@ -38,7 +38,7 @@ impl Engine {
         let orphan = found.ok_or(EngineError::WouldWait)?;
         let ready = self
             .client(orphan)
-            .is_some_and(|row| row.shared.is_some() && row.private.is_some() && row.family.bequests.is_empty());
+            .is_some_and(|row| row.shared.is_some() && row.private.is_some() && row.family.legacy.is_over());
         if !ready {
             return Err(EngineError::WouldWait);
         }

@@ -416,6 +416,7 @@ impl Engine {
             Some(Content::Private { client, .. }) => *client,
             _ => return,
         };
+        self.look_before(client, object, first, count);
         for at in first..first.saturating_add(count) {
             self.give_before(client, object, at);
             match self.place_at(object, at) {

@@ -299,11 +299,7 @@ impl Engine {
         let moved = self.cut_inherited(id, from, end);
         self.cut_bequests(id, to, to + length);
         if let Some(client) = self.client_mut(id) {
-            for bequest in &mut client.family.bequests {
-                if (from..end).contains(&bequest.address) {
-                    bequest.address = bequest.address - from + to;
-                }
-            }
+            client.family.legacy.shift(from, end, to);
             let elsewhere = moved
                 .into_iter()
                 .map(|(start, end)| (start - from + to, end - from + to));

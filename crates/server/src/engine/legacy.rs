@@ -1,0 +1,336 @@
+//! What a child is yet to be given of its parent's private memory.
+//!
+//! A fork copies what is in the parent's page table. What is elsewhere has to be found, page by page, and copied by the
+//! server: to do that at once for gigabytes would hold up everybody. So a step looks at so many pages, and copies a few.
+//! Until a page has been looked at it must stay what it was at the fork: whoever is about to map it for the parent, or
+//! to forget it, looks at it first.
+
+use crate::engine::rows::Segment;
+use freehold_core::id::ObjectId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A page that a child is to have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bequest {
+    pub(crate) object: ObjectId,
+    pub(crate) page: u32,
+    /// Where the child has it.
+    pub(crate) address: u64,
+    /// It is being read from the store.
+    pub(crate) reading: bool,
+}
+
+/// Pages of one object, one behind the other, as the parent had them mapped at the fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    object: ObjectId,
+    first: u32,
+    pages: u32,
+    address: u64,
+}
+
+impl Part {
+    /// All of a segment that begins at `start`.
+    pub(crate) fn of(start: u64, segment: &Segment) -> Self {
+        Self {
+            object: segment.object,
+            first: segment.first,
+            pages: segment.page_at(start, segment.end) - segment.first,
+            address: start,
+        }
+    }
+
+    /// Its pages.
+    pub(crate) fn bequests(self) -> impl Iterator<Item = Bequest> {
+        (0..self.pages).map(move |at| Bequest {
+            object: self.object,
+            page: self.first + at,
+            address: self.address + u64::from(at) * crate::PAGE,
+            reading: false,
+        })
+    }
+
+    /// What of it is before `page`, and what is from there on.
+    fn split(self, page: u32) -> (Option<Self>, Option<Self>) {
+        let before = page.saturating_sub(self.first).min(self.pages);
+        let (head, tail) = (
+            Self { pages: before, ..self },
+            Self {
+                first: self.first + before,
+                pages: self.pages - before,
+                address: self.address + u64::from(before) * crate::PAGE,
+                ..self
+            },
+        );
+        let some = |part: Self| (part.pages > 0).then_some(part);
+        (some(head), some(tail))
+    }
+}
+
+/// Pages, and where the child has each.
+type Pages = BTreeMap<(ObjectId, u32), u64>;
+
+/// What one child is yet to be given.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Legacy {
+    /// Nobody has looked at these yet.
+    unseen: Vec<Part>,
+    /// To be given next.
+    due: Pages,
+    /// Not to be had yet when that was tried.
+    late: Pages,
+    /// Being read from the store.
+    reading: Pages,
+}
+
+impl Legacy {
+    /// Whether the child has everything.
+    pub(crate) fn is_over(&self) -> bool {
+        !self.has_more() && self.late.is_empty() && self.reading.is_empty()
+    }
+
+    /// Whether there is something that can be looked at or given at once.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.unseen.is_empty() || !self.due.is_empty()
+    }
+
+    /// The same for a child of the child; what is being read is read for it too.
+    pub(crate) fn for_its_child(&self) -> Self {
+        let mut legacy = self.clone();
+        legacy.due.append(&mut legacy.reading);
+        legacy
+    }
+
+    /// More that is to be looked at.
+    pub(crate) fn extend(&mut self, parts: impl IntoIterator<Item = Part>) {
+        self.unseen.extend(parts);
+    }
+
+    /// At most so many pages that nobody has looked at; the caller looks at them now.
+    pub(crate) fn take_unseen(&mut self, most: u32) -> Vec<Part> {
+        let (mut taken, mut left) = (Vec::new(), most);
+        while left > 0
+            && let Some(part) = self.unseen.pop()
+        {
+            let (head, tail) = part.split(part.first.saturating_add(left));
+            self.unseen.extend(tail);
+            left -= head.map_or(0, |head| head.pages);
+            taken.extend(head);
+        }
+        taken
+    }
+
+    /// As [`take_unseen`](Self::take_unseen), of one object's pages from `first` on.
+    pub(crate) fn take_unseen_of(&mut self, object: ObjectId, first: u32, count: u32) -> Vec<Part> {
+        let (mut taken, mut left) = (Vec::new(), Vec::with_capacity(self.unseen.len()));
+        for part in self.unseen.drain(..) {
+            if part.object != object {
+                left.push(part);
+                continue;
+            }
+            let (before, rest) = part.split(first);
+            let (inside, behind) = rest.map_or((None, None), |rest| rest.split(first.saturating_add(count)));
+            left.extend(before.into_iter().chain(behind));
+            taken.extend(inside);
+        }
+        self.unseen = left;
+        taken
+    }
+
+    /// A page to be given next; those that were not to be had are tried again when nothing else is left.
+    pub(crate) fn next(&mut self) -> Option<Bequest> {
+        let ((object, page), address) = self.due.pop_last()?;
+        Some(Bequest {
+            object,
+            page,
+            address,
+            reading: false,
+        })
+    }
+
+    /// Has the pages that were not to be had tried again, where nothing else is left.
+    pub(crate) fn retry(&mut self) {
+        if !self.has_more() {
+            std::mem::swap(&mut self.due, &mut self.late);
+        }
+    }
+
+    /// Takes one page out, wherever it is.
+    pub(crate) fn take(&mut self, object: ObjectId, page: u32) -> Option<Bequest> {
+        let key = (object, page);
+        let found = |address: u64, reading: bool| Bequest {
+            object,
+            page,
+            address,
+            reading,
+        };
+        if let Some(address) = self.reading.remove(&key) {
+            return Some(found(address, true));
+        }
+        let address = self.due.remove(&key).or_else(|| self.late.remove(&key))?;
+        Some(found(address, false))
+    }
+
+    /// A page that is to be given.
+    pub(crate) fn put(&mut self, bequest: &Bequest) {
+        self.due.insert((bequest.object, bequest.page), bequest.address);
+    }
+
+    /// A page that could not be given when that was tried.
+    pub(crate) fn put_off(&mut self, bequest: &Bequest) {
+        let pages = if bequest.reading {
+            &mut self.reading
+        } else {
+            &mut self.late
+        };
+        pages.insert((bequest.object, bequest.page), bequest.address);
+    }
+
+    /// The objects of which the child may want pages.
+    pub(crate) fn objects(&self) -> BTreeSet<ObjectId> {
+        let known = [&self.due, &self.late, &self.reading].into_iter().flat_map(Pages::keys);
+        // Neighbours are of one object more often than not.
+        let mut all: Vec<ObjectId> = known.map(|(object, _)| *object).collect();
+        all.extend(self.unseen.iter().map(|part| part.object));
+        all.dedup();
+        all.into_iter().collect()
+    }
+
+    /// The child has dropped what it had in a range of addresses. Nothing may be unseen.
+    pub(crate) fn cut(&mut self, start: u64, end: u64) {
+        for pages in [&mut self.due, &mut self.late, &mut self.reading] {
+            pages.retain(|_, address| !(start..end).contains(address));
+        }
+    }
+
+    /// The child has moved a range of addresses. Nothing may be unseen.
+    pub(crate) fn shift(&mut self, from: u64, end: u64, to: u64) {
+        let all = [&mut self.due, &mut self.late, &mut self.reading];
+        for address in all.into_iter().flat_map(Pages::values_mut) {
+            if (from..end).contains(address) {
+                *address = *address - from + to;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Settings;
+    use freehold_core::limits::{ObjectKind, ObjectSpec, Regime};
+    use freehold_core::units::{FrameCount, PageCount};
+    use std::iter;
+
+    /// Three objects: only a core makes them.
+    fn objects() -> [ObjectId; 3] {
+        let mut core = crate::engine::limits(&Settings::new(FrameCount::new(64)))
+            .seal()
+            .unwrap();
+        [(); 3].map(|()| {
+            let spec = ObjectSpec {
+                kind: ObjectKind::Private,
+                pages: PageCount::new(8),
+                regime: Regime::Conserve,
+            };
+            core.create_object(spec).unwrap()
+        })
+    }
+
+    fn part(object: ObjectId, first: u32, pages: u32, address: u64) -> Part {
+        Part {
+            object,
+            first,
+            pages,
+            address,
+        }
+    }
+
+    fn pages(parts: Vec<Part>) -> Vec<(ObjectId, u32, u64)> {
+        let pages = parts.into_iter().flat_map(Part::bequests);
+        pages.map(|page| (page.object, page.page, page.address)).collect()
+    }
+
+    fn some([one, two, _]: [ObjectId; 3]) -> Legacy {
+        let mut legacy = Legacy::default();
+        legacy.extend([
+            part(one, 0, 1000, 0x10_0000),
+            part(two, 24, 1000, 0x80_0000),
+            part(one, 2000, 500, 0x200_0000),
+        ]);
+        legacy
+    }
+
+    #[test]
+    fn every_page_is_looked_at_once_and_no_more_than_asked_for_at_a_time() {
+        let objects = objects();
+        let all = pages(some(objects).unseen);
+        for most in [1, 7, 999, 1000, 2048, u32::MAX] {
+            let mut legacy = some(objects);
+            let mut seen: Vec<_> = iter::from_fn(|| {
+                let taken = pages(legacy.take_unseen(most));
+                assert!(taken.len() <= most as usize);
+                (!taken.is_empty()).then_some(taken)
+            })
+            .flatten()
+            .collect();
+            assert!(legacy.is_over());
+            seen.sort_unstable();
+            let mut all = all.clone();
+            all.sort_unstable();
+            assert_eq!(seen, all, "{most} at a time");
+        }
+    }
+
+    #[test]
+    fn pages_looked_at_before_their_turn_are_not_met_again() {
+        let objects = objects();
+        let [one, _, three] = objects;
+        let mut legacy = some(objects);
+        let mapped = |page: u32, first: u32, start: u64| (one, page, start + u64::from(page - first) * crate::PAGE);
+        let behind = (990..1000).map(|page| mapped(page, 0, 0x10_0000));
+        let ahead = (2000..2010).map(|page| mapped(page, 2000, 0x200_0000));
+        let asked_for: Vec<_> = behind.chain(ahead).collect();
+        assert_eq!(pages(legacy.take_unseen_of(one, 990, 1020)), asked_for);
+        assert!(legacy.take_unseen_of(one, 990, 1020).is_empty());
+        assert!(legacy.take_unseen_of(three, 0, u32::MAX).is_empty());
+        assert_eq!(pages(legacy.take_unseen(u32::MAX)).len(), 2500 - 20);
+    }
+
+    #[test]
+    fn a_page_is_given_tried_again_or_awaited() {
+        let [object, ..] = objects();
+        let mut legacy = Legacy::default();
+        for bequest in part(object, 0, 3, 0x1000).bequests() {
+            legacy.put(&bequest);
+        }
+        let late = legacy.next().unwrap();
+        legacy.put_off(&late);
+        let mut read = legacy.next().unwrap();
+        read.reading = true;
+        legacy.put_off(&read);
+        legacy.retry();
+        let given = legacy.next().unwrap();
+        assert_eq!(given.page, 0, "what is new comes before what was not to be had");
+        assert!(legacy.next().is_none() && !legacy.has_more() && !legacy.is_over());
+        legacy.retry();
+        assert_eq!(legacy.next().map(|bequest| bequest.page), Some(late.page));
+        assert!(legacy.take(object, read.page).is_some_and(|bequest| bequest.reading));
+        assert!(legacy.is_over());
+    }
+
+    #[test]
+    fn addresses_follow_what_the_child_does() {
+        let [object, ..] = objects();
+        let mut legacy = Legacy::default();
+        for bequest in part(object, 0, 4, 0x1000).bequests() {
+            legacy.put(&bequest);
+        }
+        legacy.cut(0x2000, 0x3000);
+        legacy.shift(0x3000, 0x4000, 0x9000);
+        let left: Vec<_> = iter::from_fn(|| legacy.next())
+            .map(|bequest| (bequest.page, bequest.address))
+            .collect();
+        assert_eq!(left, [(3, 0x4000), (2, 0x9000), (0, 0x1000)]);
+    }
+}
