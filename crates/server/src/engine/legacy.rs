@@ -1,9 +1,9 @@
 //! What a child is yet to be given of its parent's private memory.
 //!
 //! A fork copies what is in the parent's page table. What is elsewhere has to be found, page by page, and copied by the
-//! server: to do that at once for gigabytes would hold up everybody. So a step looks at so many pages, and copies a few.
-//! Until a page has been looked at it must stay what it was at the fork: whoever is about to map it for the parent, or
-//! to forget it, looks at it first.
+//! server: to do that at once for gigabytes would hold up everybody. So a step looks at so many pages, and copies a
+//! few. Until a page has been looked at it must stay what it was at the fork: whoever is about to map it for the
+//! parent, or to forget it, looks at it first.
 
 use crate::engine::rows::Segment;
 use freehold_core::id::ObjectId;
