@@ -79,9 +79,8 @@ fn a_forked_child_has_its_parents_memory_as_it_was() {
 }
 
 #[test]
-fn a_child_of_a_parent_that_takes_several_steps_to_look_through_has_its_memory_too() {
-    // More than twice what is looked at in a step.
-    const PAGES: u64 = 5000;
+fn a_child_of_a_parent_that_takes_many_steps_to_look_through_has_its_memory_too() {
+    const PAGES: u64 = 3000;
     let server = Server::start(512);
     let program = Client::program(&server);
     program.task(Some(server.reserve(64)));

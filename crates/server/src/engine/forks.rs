@@ -21,8 +21,8 @@ use rustix::fd::{AsFd, OwnedFd};
 
 /// Threads of a child that are remembered, to know it by when it connects.
 const THREADS: usize = 8;
-/// Pages of a parent looked at for a child in one step.
-pub(super) const LOOKED_AT: u32 = 2_048;
+/// Pages of a parent looked at for a child in one step. Few in debug builds: there every fork of a test takes many.
+pub(super) const LOOKED_AT: u32 = if cfg!(debug_assertions) { 16 } else { 2_048 };
 
 /// What a client has to do with forks.
 #[derive(Debug, Default)]
