@@ -243,11 +243,16 @@ impl Engine {
 
     /// The parent is about to see a page, and may change it, or it is about to go: the children get it first.
     pub(super) fn give_before(&mut self, parent: ClientId, object: ObjectId, page: u32) {
+        self.look_before(parent, object, page, 1);
+        self.give_owed(parent, object, page);
+    }
+
+    /// As [`give_before`](Self::give_before), of a page that was looked at.
+    pub(super) fn give_owed(&mut self, parent: ClientId, object: ObjectId, page: u32) {
         if self.client(parent).is_none_or(|client| client.family.heirs == 0) {
             return;
         }
         for heir in self.heirs_of(parent) {
-            self.look_through_before(heir, object, page, 1);
             let Some(client) = self.client_mut(heir) else { continue };
             let Some(mut bequest) = client.family.legacy.take(object, page) else {
                 continue;

@@ -8,6 +8,7 @@
 use crate::engine::rows::Segment;
 use freehold_core::id::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 /// A page that a child is to have.
 #[derive(Clone, Copy, Debug)]
@@ -186,14 +187,17 @@ impl Legacy {
         pages.insert((bequest.object, bequest.page), bequest.address);
     }
 
-    /// The objects of which the child may want pages.
+    /// The objects of which the child may want pages. O(objects), however many pages.
     pub(crate) fn objects(&self) -> BTreeSet<ObjectId> {
-        let known = [&self.due, &self.late, &self.reading].into_iter().flat_map(Pages::keys);
-        // Neighbours are of one object more often than not.
-        let mut all: Vec<ObjectId> = known.map(|(object, _)| *object).collect();
-        all.extend(self.unseen.iter().map(|part| part.object));
-        all.dedup();
-        all.into_iter().collect()
+        let mut objects: BTreeSet<ObjectId> = self.unseen.iter().map(|part| part.object).collect();
+        for pages in [&self.due, &self.late, &self.reading] {
+            let mut from = Bound::Unbounded;
+            while let Some(((object, _), _)) = pages.range((from, Bound::Unbounded)).next() {
+                objects.insert(*object);
+                from = Bound::Excluded((*object, u32::MAX));
+            }
+        }
+        objects
     }
 
     /// The child has dropped what it had in a range of addresses. Nothing may be unseen.
@@ -295,6 +299,24 @@ mod tests {
         assert!(legacy.take_unseen_of(one, 990, 1020).is_empty());
         assert!(legacy.take_unseen_of(three, 0, u32::MAX).is_empty());
         assert_eq!(pages(legacy.take_unseen(u32::MAX)).len(), 2500 - 20);
+    }
+
+    #[test]
+    fn objects_are_told_wherever_their_pages_are() {
+        let [one, two, three] = objects();
+        let mut legacy = Legacy::default();
+        assert!(legacy.objects().is_empty());
+        legacy.extend([part(three, 0, 10, 0x1000)]);
+        for bequest in part(one, 0, 10, 0x10_0000).bequests() {
+            legacy.put(&bequest);
+        }
+        for mut bequest in part(two, 5, 2, 0x20_0000).bequests() {
+            bequest.reading = bequest.page == 6;
+            legacy.put_off(&bequest);
+        }
+        assert_eq!(legacy.objects(), [one, two, three].into());
+        while legacy.next().is_some() {}
+        assert_eq!(legacy.objects(), [two, three].into());
     }
 
     #[test]

@@ -418,7 +418,7 @@ impl Engine {
         };
         self.look_before(client, object, first, count);
         for at in first..first.saturating_add(count) {
-            self.give_before(client, object, at);
+            self.give_owed(client, object, at);
             match self.place_at(object, at) {
                 Some(Where::Leaving) => self.change_follow_at(object, at, |follow| {
                     let asked = matches!(
