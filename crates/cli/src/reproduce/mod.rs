@@ -47,10 +47,10 @@ pub(crate) struct Arguments {
     /// Of the three movie players, instead of the smallest ones, which takes minutes to find
     #[arg(long, value_name = "SIZE,SIZE,SIZE", value_delimiter = ',', num_args = 1)]
     reservations: Option<Vec<String>>,
-    /// Of app-*: with how many seeds, from 1 on, everything runs [default: 10, or fewer where that takes long]
+    /// Of app-*: with how many seeds, from 1 on, everything runs [default: 10; live 1; app-live 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: Option<u32>,
-    /// Of app-*: how long each run is, in virtual time, instead of what the model says; of app-live by the clock (30s)
+    /// Of app-*: how long each run is, simulated or by the clock, instead of what the model says [app-live: 30s]
     #[arg(long, value_name = "TIME")]
     duration: Option<String>,
     #[command(flatten)]
@@ -271,7 +271,7 @@ impl Laboratory {
     /// # Errors
     /// As [`run`](Self::run).
     pub(crate) fn run_scenario(&self, scenario: &freehold_scenario::Scenario, shown: &str) -> Result<Outcome, Failure> {
-        lawful(self.session.run(scenario)?, shown)
+        self.run_recorded(scenario, shown, false)
     }
 
     /// As [`run_scenario`](Self::run_scenario), with a recording if asked for.

@@ -42,6 +42,9 @@ pub(super) struct Options {
         default_value = "ranger,opencv,mplayer"
     )]
     programs: Vec<Program>,
+    /// Of app-live: in which ways each runs, as in none,all,app+steady+restore [default: in all of them]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_way)]
+    policies: Vec<&'static str>,
     /// Of app-live: the memory that programs and GraphChi share
     #[arg(long, value_name = "SIZE", default_value = "300MiB", value_parser = parse_bytes)]
     memory: u64,
@@ -57,6 +60,17 @@ pub(super) struct Options {
     /// Of app-live: the graph has two to the power of this many vertices
     #[arg(long, value_name = "N", default_value_t = 18, value_parser = clap::value_parser!(u32).range(10..=24))]
     scale: u32,
+}
+
+/// The name of a way to run a program.
+fn parse_way(text: &str) -> Result<&'static str, String> {
+    let served = || RUNS.iter().filter(|(_, run)| !matches!(run, Run::Kernel { .. }));
+    let way = |name: &str| name.replace(", ", "+").replace(" and ", "+");
+    let found = served().find(|(name, _)| way(name) == text).map(|(name, _)| *name);
+    found.ok_or_else(|| {
+        let ways: Vec<String> = served().map(|(name, _)| way(name)).collect();
+        format!("not one of {}", ways.join(", "))
+    })
 }
 
 /// What the server is compared with.
@@ -162,9 +176,11 @@ pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure>
     let bench = Bench::open(laboratory)?;
     let mut alone = HogAlone::default();
     let baseline = bench.options.baseline.is_some();
-    let runs = RUNS
-        .into_iter()
-        .filter(|(_, run)| baseline || !matches!(run, Run::Kernel { .. }));
+    let chosen = &bench.options.policies;
+    let runs = RUNS.into_iter().filter(|(name, run)| match run {
+        Run::Kernel { .. } => baseline,
+        _ => chosen.is_empty() || chosen.contains(name),
+    });
     let new = |(name, run)| Series {
         name,
         run,
@@ -313,5 +329,21 @@ impl Trial {
             .iteration
             .map(|seconds| format!("GraphChi: {seconds:.2} s for an iteration"));
         text + &iteration.unwrap_or_else(|| "no iteration of GraphChi".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_with_a_server_has_a_name_without_blanks_and_no_other_is_known() {
+        for name in ["alone", NONE, ALL, APP, APP_NO_BUDGET] {
+            assert_eq!(parse_way(name), Ok(name));
+        }
+        assert_eq!(parse_way("app+listing"), Ok(LISTING));
+        assert_eq!(parse_way("app+restore"), Ok(RESTORE));
+        assert_eq!(parse_way("app+steady+restore"), Ok(STEADY_RESTORE));
+        assert!(parse_way("kernel").unwrap_err().contains("app+steady+restore"));
     }
 }

@@ -77,13 +77,13 @@ fn named<'a>(series: &'a [Series], name: &str) -> Option<&'a Series> {
 
 fn misses(program: Program, series: &[Series]) -> Vec<ReproduceRow> {
     let (paper, name) = (program.paper(), program.name());
-    let all = named(series, ALL).map_or(f64::NAN, |all| all.misses().mean());
+    let near_all = named(series, ALL).map_or(Bound::Shown, |all| Bound::AtMost(all.misses().mean() + NEAR_ALL));
     let mut rows: Vec<ReproduceRow> = series
         .iter()
         .map(|one| {
             let (figure, bound) = match one.name {
                 ALL => (Some(paper.all), Bound::Shown),
-                APP | LISTING | STEADY | RESTORE | STEADY_RESTORE => (None, Bound::AtMost(all + NEAR_ALL)),
+                APP | LISTING | STEADY | RESTORE | STEADY_RESTORE => (None, near_all),
                 _ => (None, Bound::Shown),
             };
             row(
@@ -167,7 +167,7 @@ fn pages(program: Program, series: &[Series]) -> Vec<ReproduceRow> {
 
 fn slow_downs(program: Program, series: &[Series], alone: &HogAlone) -> Vec<ReproduceRow> {
     let (paper, name) = (program.paper(), program.name());
-    let none = named(series, NONE).map(Series::hog_times).unwrap_or_default();
+    let none = named(series, NONE).map(Series::hog_times);
     let mut rows = Vec::new();
     for one in series {
         let (base, figure) = match one.run {
@@ -177,13 +177,13 @@ fn slow_downs(program: Program, series: &[Series], alone: &HogAlone) -> Vec<Repr
         };
         let what = format!("GraphChi beside {name}, {}: slower than alone by", one.name);
         rows.push(row(what, "%", figure, &one.slow_down(base), Bound::Shown));
-        if matches!(one.run, Run::Served(policy) if !policy.is_empty()) {
+        if let (Run::Served([_, ..]), Some(none)) = (one.run, &none) {
             let bound = match one.name {
                 APP | LISTING | STEADY | RESTORE | STEADY_RESTORE => Bound::AtMost(NEAR_NONE),
                 _ => Bound::Shown,
             };
             let what = format!("GraphChi beside {name}, {}: slower than with none by", one.name);
-            rows.push(row(what, "%", None, &one.slow_down(&none), bound));
+            rows.push(row(what, "%", None, &one.slow_down(none), bound));
         }
     }
     rows
