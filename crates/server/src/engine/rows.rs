@@ -1,6 +1,6 @@
 //! What the engine knows of each client, task, object and reservation.
 
-use crate::engine::ahead::Streams;
+use crate::engine::ahead::{Streams, Used};
 use crate::engine::crowd::Crowd;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, Membership, TaskKey};
@@ -243,6 +243,8 @@ pub(crate) enum Content {
         identity: Identity,
         /// It was seen with another size or change time.
         changed: bool,
+        /// What programs have used of it.
+        used: Used,
     },
     /// Private memory of one client.
     Private { client: ClientId, pages: Vec<Where> },

@@ -4,6 +4,7 @@
 
 mod around;
 mod streams;
+mod used;
 
 use crate::engine::Engine;
 use crate::engine::claims::page_range;
@@ -20,6 +21,7 @@ use std::ops::Range;
 
 pub(super) use streams::Streams;
 use streams::Stretch;
+pub(super) use used::Used;
 
 /// Pages that are found mapped already before a run is given up.
 const FOUND: u32 = 4;
@@ -110,6 +112,7 @@ impl Engine {
         let Some((pages, private)) = self.window(near) else {
             return;
         };
+        self.note_used(near.object, near.page);
         self.along.run.clear();
         for part in [pages.start..near.page, near.page + 1..pages.end] {
             if !part.is_empty() && self.take_up(near, part, private).is_none() {
