@@ -5,13 +5,15 @@
 //! address is known to anybody. What takes memory away needs no hook: the kernel tells the server.
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::process::{self, PAGE, Process};
 use crate::sys::{self, Errno};
-use crate::{mailbox, start};
+use crate::{heap, mailbox, start};
 
 const MAP_TYPE: usize = 0x0F;
+/// `MAP_FIXED` and `MAP_FIXED_NOREPLACE`.
+const MAP_FIXED: usize = 0x10_0010;
 const MAP_GROWSDOWN: usize = 0x100;
 const MAP_LOCKED: usize = 0x2000;
 const MAP_POPULATE: usize = 0x8000;
@@ -22,10 +24,8 @@ unsafe extern "C" {
     fn __errno_location() -> *mut c_int;
 }
 
-/// The C library's `__curbrk`, which `sbrk` reads.
-pub(crate) static CURRENT_BREAK: AtomicPtr<usize> = AtomicPtr::new(core::ptr::null_mut());
-
-fn fail<T>(errno: Errno, answer: T) -> T {
+/// Leaves an error for the program.
+pub(crate) fn fail<T>(errno: Errno, answer: T) -> T {
     // SAFETY: the calling thread is the program's, whose `errno` this is.
     unsafe { *__errno_location() = errno.0 };
     answer
@@ -46,6 +46,9 @@ pub(crate) extern "C" fn mmap(
     let offset = usize::try_from(offset).unwrap_or(usize::MAX);
     let wanted = manages(flags);
     let raw_flags = if wanted { flags & !MAP_POPULATE } else { flags };
+    if flags & MAP_FIXED != 0 {
+        heap::make_way(address as usize, length);
+    }
     let arguments = [address as usize, length, protection, raw_flags, sys::arg(fd), offset];
     // SAFETY: the program's own call.
     let made = match unsafe { sys::call(sys::MMAP, arguments) } {
@@ -61,25 +64,6 @@ pub(crate) extern "C" fn mmap(
         wait_for_moves();
     }
     core::ptr::with_exposed_provenance_mut(made)
-}
-
-/// In place of `brk`.
-pub(crate) extern "C" fn brk(address: *mut c_void) -> c_int {
-    let place = CURRENT_BREAK.load(Ordering::Relaxed);
-    // SAFETY: the C library's own variable, which its `brk` writes without a lock too.
-    let before = unsafe { *place };
-    // SAFETY: the program's own call.
-    let now = unsafe { sys::call5(sys::BRK, address as usize, 0, 0, 0, 0) }.unwrap_or(0);
-    // SAFETY: as above.
-    unsafe { *place = now };
-    if now < address as usize {
-        return fail(Errno(12), -1);
-    }
-    let (start, end) = (before.next_multiple_of(PAGE), now.next_multiple_of(PAGE));
-    if before != 0 && start < end {
-        manage(start, end - start);
-    }
-    0
 }
 
 /// In place of `_dl_debug_state`, which the dynamic linker calls before and after its list of objects changes.
@@ -115,11 +99,22 @@ fn is_client(process: &Process) -> bool {
     }
 }
 
+/// Whether the program has set up a filter of system calls: this library makes none of its own then.
+pub(crate) fn is_filtered() -> bool {
+    process::FILTERED.load(Ordering::Relaxed) != 0
+}
+
+/// Whether new memory of this process is managed.
+pub(crate) fn is_managed() -> bool {
+    let ready = |process: &Process| process.phase.load(Ordering::Acquire) == process::READY;
+    !is_filtered() && process::process().is_some_and(ready)
+}
+
 /// Has the server manage new memory, of whole pages. Where that cannot be, it stays the kernel's, and is counted.
-fn manage(start: usize, length: usize) {
+pub(crate) fn manage(start: usize, length: usize) {
     const NO_HUGE_PAGE: usize = 15;
     let Some(process) = process::process() else { return };
-    if process::FILTERED.load(Ordering::Relaxed) != 0 || !is_client(process) {
+    if is_filtered() || !is_client(process) {
         wait_for_moves();
         return;
     }
@@ -141,7 +136,7 @@ fn wait_for_moves() {
     let mut spins = 0_u32;
     while process.moving.load(Ordering::SeqCst) != 0 {
         spins = spins.saturating_add(1);
-        if spins < SPINS || process::FILTERED.load(Ordering::Relaxed) != 0 {
+        if spins < SPINS || is_filtered() {
             core::hint::spin_loop();
         } else {
             // A millisecond: the agent thread may need this CPU.

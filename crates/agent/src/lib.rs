@@ -25,6 +25,7 @@
 compile_error!("freehold-agent supports Linux on x86-64 only: it makes system calls by hand");
 
 mod client;
+mod heap;
 pub mod hooks;
 mod mailbox;
 mod maps;

@@ -6,9 +6,8 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::Ordering;
 
-use crate::hooks;
 use crate::process::PAGE;
-use crate::sys;
+use crate::{heap, hooks, sys};
 
 /// `jmp *0(%rip)` and the address.
 const JUMP: usize = 14;
@@ -57,7 +56,7 @@ pub(crate) fn install(changed: usize) -> Result<[usize; 4], PatchError> {
     if current == 0 {
         return Err(PatchError(b"the C library has no symbol __curbrk"));
     }
-    hooks::CURRENT_BREAK.store(core::ptr::with_exposed_provenance_mut(current), Ordering::Relaxed);
+    heap::CURRENT_BREAK.store(core::ptr::with_exposed_provenance_mut(current), Ordering::Relaxed);
     let map = find(c"mmap64");
     let brk = find(c"brk");
     // Everything is looked at before anything is changed.
@@ -75,7 +74,7 @@ pub(crate) fn install(changed: usize) -> Result<[usize; 4], PatchError> {
     let mut pages = [0; 4];
     let entries = [
         (map, hooks::mmap as *const () as usize),
-        (brk, hooks::brk as *const () as usize),
+        (brk, heap::brk as *const () as usize),
         (changed, hooks::objects_changed as *const () as usize),
     ];
     for ((entry, replacement), page) in entries.into_iter().zip(&mut pages) {

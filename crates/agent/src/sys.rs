@@ -16,6 +16,7 @@ impl Errno {
     pub(crate) const AGAIN: Self = Self(11);
     pub(crate) const BUSY: Self = Self(16);
     pub(crate) const EXIST: Self = Self(17);
+    pub(crate) const NOMEM: Self = Self(12);
     pub(crate) const INVAL: Self = Self(22);
 }
 

@@ -104,6 +104,55 @@ static void breaks(void) {
     puts("breaks");
 }
 
+/* In steps of no whole number of pages, as allocators do not take them, until a good deal of it is there. */
+static unsigned char *grow(size_t steps, size_t step) {
+    unsigned char *low = sbrk(0), *at = low;
+    for (size_t done = 0; done < steps; done++, at += step) {
+        CHECK(sbrk(0) == at && sbrk((intptr_t)step) == at);
+        CHECK(is_zero(at, step));
+        memset(at, (int)(done % 255 + 1), step);
+    }
+    for (size_t byte = 0; byte < steps * step; byte += 97) CHECK(low[byte] == byte / step % 255 + 1);
+    return low;
+}
+
+static void growing_breaks(void) {
+    const size_t step = 5 * PAGE + 123;
+    CHECK(!brk((void *)(((uintptr_t)sbrk(0) + PAGE - 1) / PAGE * PAGE)));
+    unsigned char *low = grow(200, step), *end = sbrk(0);
+    usleep(2000);
+    for (int kind = 0; kind < 2; kind++) {
+        /* Who maps something behind the break keeps it, and the break stays below. */
+        int flags = MAP_PRIVATE | MAP_ANONYMOUS | (kind ? MAP_FIXED : MAP_FIXED_NOREPLACE);
+        unsigned char *behind = (unsigned char *)(((uintptr_t)end + PAGE - 1) / PAGE * PAGE) + 3 * PAGE;
+        CHECK(mmap(behind, 4 * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0) == behind);
+        fill(behind, 4, 77);
+        CHECK(sbrk(8 * PAGE) == (void *)-1 && errno == ENOMEM && sbrk(0) == end);
+        VERIFY(behind, 4, 77);
+        CHECK(!munmap(behind, 4 * PAGE));
+        CHECK(sbrk(8 * PAGE) == end && is_zero(end, 8 * PAGE));
+        /* The rest of a page stays as it is when the break goes back into it. */
+        memset(end + PAGE, 1, 7 * PAGE);
+        CHECK(sbrk(-8 * PAGE) == end + 8 * PAGE);
+    }
+    CHECK(brk(NULL) == 0 && sbrk(0) == end);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        for (size_t byte = 0; byte < 200 * step; byte += 97) CHECK(low[byte] == byte / step % 255 + 1);
+        grow(100, step);
+        _exit(0);
+    }
+    int status;
+    CHECK(sbrk((intptr_t)step) == end && is_zero(end, step));
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(is_zero(end, step));
+    CHECK(!brk(low) && sbrk(0) == low);
+    grow(50, step);
+    CHECK(!brk(low));
+    puts("growing breaks");
+}
+
 static void sparse(void) {
     size_t length = (size_t)1 << 30;
     unsigned char *at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -350,6 +399,7 @@ static void confined(void) {
 int main(void) {
     maps();
     breaks();
+    growing_breaks();
     sparse();
     just_in_time();
     threads();

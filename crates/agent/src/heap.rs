@@ -1,0 +1,103 @@
+//! The break: the heap's memory is made a little ahead, so that not every step of an allocator waits for the agent thread.
+//!
+//! The kernel's break then lies past the program's, which is what the C library keeps and the program sees. What is
+//! between the two is untouched, and is given back before a mapping takes its place.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use crate::hooks;
+use crate::process::PAGE;
+use crate::sys::{self, Errno};
+
+/// Bytes that are made ahead, at most; and never more than the heap has grown by.
+const MOST: usize = 1 << 20;
+
+/// The C library's `__curbrk`, which `sbrk` reads: the program's break.
+pub(crate) static CURRENT_BREAK: AtomicPtr<usize> = AtomicPtr::new(core::ptr::null_mut());
+/// The kernel's break, where it lies past the program's; else 0.
+static AHEAD: AtomicUsize = AtomicUsize::new(0);
+/// Bytes by which the heap has grown so far.
+static GROWN: AtomicUsize = AtomicUsize::new(0);
+
+/// In place of `brk`.
+pub(crate) extern "C" fn brk(address: *mut c_void) -> c_int {
+    let (wanted, before, ahead) = (address as usize, current(), ahead());
+    if before != 0 && (before..=ahead).contains(&wanted) {
+        set_current(wanted);
+        GROWN.fetch_add(wanted - before, Ordering::Relaxed);
+        return 0;
+    }
+    if before != 0 && wanted > before {
+        return grow(wanted, before, ahead);
+    }
+    let now = set_kernel_break(wanted);
+    // Where the kernel refuses, its break is what it was, and so is the program's.
+    if now == wanted || ahead == 0 {
+        set_current(now);
+        AHEAD.store(0, Ordering::Relaxed);
+    }
+    if now < wanted { hooks::fail(Errno::NOMEM, -1) } else { 0 }
+}
+
+fn grow(wanted: usize, before: usize, ahead: usize) -> c_int {
+    let grown = GROWN.load(Ordering::Relaxed);
+    let more = if hooks::is_managed() { grown.min(MOST) } else { 0 };
+    let target = wanted.saturating_add(more) / PAGE * PAGE;
+    let mut now = if target > wanted { set_kernel_break(target) } else { 0 };
+    if now != target {
+        // The program's own limits leave no room for more than it asks for.
+        now = set_kernel_break(wanted);
+    }
+    if now < wanted {
+        return hooks::fail(Errno::NOMEM, -1);
+    }
+    let (start, end) = (before.max(ahead).next_multiple_of(PAGE), now.next_multiple_of(PAGE));
+    set_current(wanted);
+    AHEAD.store(if now > wanted { now } else { 0 }, Ordering::Relaxed);
+    GROWN.store(grown.saturating_add(wanted - before), Ordering::Relaxed);
+    if start < end {
+        hooks::manage(start, end - start);
+    }
+    0
+}
+
+/// A mapping is about to be made at a fixed place: what was made ahead there goes, as if it had never been.
+pub(crate) fn make_way(start: usize, length: usize) {
+    let ahead = AHEAD.load(Ordering::Relaxed);
+    if ahead == 0 {
+        return;
+    }
+    let free = current().next_multiple_of(PAGE)..ahead.next_multiple_of(PAGE);
+    if start < free.end && start.saturating_add(length) > free.start {
+        AHEAD.store(0, Ordering::Relaxed);
+        set_kernel_break(current());
+    }
+}
+
+/// The kernel's break if it still is where this library has set it, past the program's; else 0. A program may move it
+/// by system calls of its own.
+fn ahead() -> usize {
+    let ahead = AHEAD.load(Ordering::Relaxed);
+    if ahead != 0 && !hooks::is_filtered() && set_kernel_break(0) != ahead {
+        AHEAD.store(0, Ordering::Relaxed);
+        return 0;
+    }
+    ahead
+}
+
+fn current() -> usize {
+    // SAFETY: the C library's own variable, which its `brk` reads without a lock too.
+    unsafe { *CURRENT_BREAK.load(Ordering::Relaxed) }
+}
+
+fn set_current(to: usize) {
+    // SAFETY: as above; only whoever sets the break writes it.
+    unsafe { *CURRENT_BREAK.load(Ordering::Relaxed) = to };
+}
+
+/// Asks the kernel for a break: where it is afterwards. An address that cannot be one, such as 0, changes nothing.
+fn set_kernel_break(to: usize) -> usize {
+    // SAFETY: memory past the program's break is nobody's; what is below it goes only where the program itself asks.
+    unsafe { sys::call5(sys::BRK, to, 0, 0, 0, 0) }.unwrap_or(0)
+}
