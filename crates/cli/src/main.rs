@@ -39,9 +39,17 @@ Exit status: 0 done; 1 the run failed (for `run`: stopped before its end; for `r
 /// Memory reservations for real-time tasks on stock Linux.
 #[derive(Debug, Parser)]
 #[command(name = "freehold", version, about, after_help = AFTER_HELP)]
-struct Arguments {
+struct Arguments<C: Subcommand = Command> {
     #[command(subcommand)]
-    command: Command,
+    command: C,
+}
+
+/// `exec` and nothing else: it runs before every program, and telling clap of all the others takes longer than the rest
+/// of what it does.
+#[derive(Debug, Subcommand)]
+enum Exec {
+    #[command(about = exec::ABOUT)]
+    Exec(exec::Arguments),
 }
 
 #[derive(Debug, Subcommand)]
@@ -56,7 +64,7 @@ enum Command {
     Reproduce(reproduce::Arguments),
     /// Count private and shared pages of living processes
     Pages(pages::Arguments),
-    /// Run a program under a memory server, which it knows nothing of
+    #[command(about = exec::ABOUT)]
     Exec(exec::Arguments),
     /// Say which rights and kernel features live runs need, and how to get those that are missing
     Doctor(doctor::Arguments),
@@ -82,8 +90,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let outcome = match &arguments.command {
+    let outcome = match &parse() {
         Command::Run(arguments) => run::run(arguments),
         Command::Size(arguments) => size::run(arguments),
         Command::Advise(arguments) => advise::run(arguments),
@@ -103,7 +110,43 @@ fn main() -> ExitCode {
     outcome.unwrap_or_else(report).into()
 }
 
+fn parse() -> Command {
+    if std::env::args_os().nth(1).is_some_and(|first| first == "exec") {
+        let Exec::Exec(arguments) = Arguments::parse().command;
+        return Command::Exec(arguments);
+    }
+    Arguments::parse().command
+}
+
 fn report(failure: Failure) -> Status {
     output::note(&format!("freehold: {failure}"));
     failure.status()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arguments, Command, Exec};
+    use clap::{Parser, Subcommand};
+
+    fn said<C: Subcommand>(words: &[&str]) -> String {
+        let parsed = Arguments::<C>::try_parse_from(words);
+        parsed.map_or_else(|error| error.to_string(), |_| "understood".to_owned())
+    }
+
+    #[test]
+    fn exec_by_itself_says_what_exec_among_the_others_says() {
+        for words in [
+            "freehold exec",
+            "freehold exec --help",
+            "freehold exec -h",
+            "freehold exec --reserve 5 parsecs -- true",
+            "freehold exec --resrve 5MiB true",
+            "freehold exec --type firm true",
+            "freehold exec --reserve 5MiB --period 3ms -- true --help",
+            "freehold exec true --reserve 5MiB",
+        ] {
+            let words: Vec<&str> = words.split(' ').collect();
+            assert_eq!(said::<Exec>(&words), said::<Command>(&words));
+        }
+    }
 }

@@ -25,6 +25,9 @@ use crate::output;
 use crate::status::{Failure, Status};
 use server::Own;
 
+/// What it does, for people.
+pub(crate) const ABOUT: &str = "Run a program under a memory server, which it knows nothing of";
+
 /// Options of `freehold exec`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
