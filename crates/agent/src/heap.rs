@@ -1,4 +1,4 @@
-//! The break: the heap's memory is made a little ahead, so that not every step of an allocator waits for the agent thread.
+//! The break: memory of the heap is made a little ahead, so that not every step of an allocator waits for the agent.
 //!
 //! The kernel's break then lies past the program's, which is what the C library keeps and the program sees. What is
 //! between the two is untouched, and is given back before a mapping takes its place.

@@ -60,6 +60,14 @@ impl Memory {
         Some(PageCount::new(self.objects.get(id.index(), id.generation())?.resident))
     }
 
+    /// Whether a page of an object is in a frame. O(1).
+    #[must_use]
+    pub fn is_resident(&self, object: ObjectId, page: PageIndex) -> bool {
+        let found = self.objects.get(object.index(), object.generation());
+        let inside = found.filter(|found| page.get() < found.pages);
+        inside.is_some_and(|found| self.pages[PageNumber(found.first + page.get())].state == PageState::Resident)
+    }
+
     /// One page of an object; of a view, its own page, which is empty as long as it has not been written.
     #[must_use]
     pub fn page(&self, object: ObjectId, page: PageIndex) -> Option<PageView> {

@@ -47,6 +47,7 @@ impl Client {
             managed: (0, 0),
             refusing: 0,
             frozen: false,
+            program: None,
             streams: Streams::default(),
             family: Family::default(),
         }

@@ -96,6 +96,7 @@ impl Engine {
     fn beget(&mut self, parent: ClientId) -> Option<ClientId> {
         let row = self.client(parent)?;
         let (uid, name, pager, urgency) = (row.uid, row.name.clone(), row.pager, row.urgency);
+        let program = row.program;
         let membership = self.tasks.at(row.tasks.first()?.index())?.membership();
         if row.frozen || !self.may_join(uid) {
             return None;
@@ -105,6 +106,7 @@ impl Engine {
             let id = ClientId::new(index, generation);
             let mut client = Client::new(id, ClientRole::Program, name, kit, pager);
             (client.uid, client.urgency, client.family.parent) = (uid, urgency, Some(parent));
+            client.program = program;
             client
         });
         let (index, generation) = made?;

@@ -221,25 +221,8 @@ impl Legacy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Settings;
-    use freehold_core::limits::{ObjectKind, ObjectSpec, Regime};
-    use freehold_core::units::{FrameCount, PageCount};
+    use crate::engine::objects::some_objects as objects;
     use std::iter;
-
-    /// Three objects: only a core makes them.
-    fn objects() -> [ObjectId; 3] {
-        let mut core = crate::engine::limits(&Settings::new(FrameCount::new(64)))
-            .seal()
-            .unwrap();
-        [(); 3].map(|()| {
-            let spec = ObjectSpec {
-                kind: ObjectKind::Private,
-                pages: PageCount::new(8),
-                regime: Regime::Conserve,
-            };
-            core.create_object(spec).unwrap()
-        })
-    }
 
     fn part(object: ObjectId, first: u32, pages: u32, address: u64) -> Part {
         Part {
@@ -321,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_page_is_given_tried_again_or_awaited() {
-        let [object, ..] = objects();
+        let [object] = objects();
         let mut legacy = Legacy::default();
         for bequest in part(object, 0, 3, 0x1000).bequests() {
             legacy.put(&bequest);
@@ -343,7 +326,7 @@ mod tests {
 
     #[test]
     fn addresses_follow_what_the_child_does() {
-        let [object, ..] = objects();
+        let [object] = objects();
         let mut legacy = Legacy::default();
         for bequest in part(object, 0, 4, 0x1000).bequests() {
             legacy.put(&bequest);

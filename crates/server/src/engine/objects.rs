@@ -373,3 +373,20 @@ fn identify(file: &OwnedFd) -> Result<Identity, EngineError> {
         changed: (stat.st_ctime, u32::try_from(stat.st_ctime_nsec).unwrap_or(0)),
     })
 }
+
+/// Some objects, for tests: only a core makes them.
+#[cfg(test)]
+pub(super) fn some_objects<const COUNT: usize>() -> [ObjectId; COUNT] {
+    use freehold_core::limits::ObjectSpec;
+    use freehold_core::units::{FrameCount, PageCount};
+    let limits = super::limits(&crate::Settings::new(FrameCount::new(64)));
+    let mut core = limits.seal().expect("a small core");
+    [(); COUNT].map(|()| {
+        let spec = ObjectSpec {
+            kind: ObjectKind::Private,
+            pages: PageCount::new(8),
+            regime: Regime::Conserve,
+        };
+        core.create_object(spec).expect("room for it")
+    })
+}

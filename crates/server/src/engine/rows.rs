@@ -168,6 +168,8 @@ pub(crate) struct Client {
     pub(crate) refusing: u64,
     /// It was stopped for good.
     pub(crate) frozen: bool,
+    /// The object of the first file that it announced: the program that it runs.
+    pub(crate) program: Option<ObjectId>,
     /// What it faults on in order.
     pub(crate) streams: Streams,
     pub(crate) family: Family,

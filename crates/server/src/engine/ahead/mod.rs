@@ -112,7 +112,7 @@ impl Engine {
         let Some((pages, private)) = self.window(near) else {
             return;
         };
-        self.note_used(near.object, near.page);
+        self.note_used(near);
         self.along.run.clear();
         for part in [pages.start..near.page, near.page + 1..pages.end] {
             if !part.is_empty() && self.take_up(near, part, private).is_none() {
