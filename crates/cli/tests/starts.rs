@@ -6,6 +6,7 @@ mod server;
 
 use serde_json::Value;
 use server::Server;
+use std::io::{BufRead, BufReader};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -73,5 +74,43 @@ fn text_stays_after_its_last_program_and_gives_way_to_a_reservation_of_everythin
             "{}",
             common::stderr(&again)
         );
+    }
+}
+
+/// Runs a shell until it waits for input: the fault messages that it has sent by then.
+fn faults_of_a_start(server: &Server) -> Option<u64> {
+    let mut shell = common::freehold(&["exec", "--reserve", "16MiB", "--socket"])
+        .arg(&server.socket)
+        .args(["--", "sh", "-c", "echo ready; read line; :"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    let mut output = BufReader::new(shell.stdout.take().expect("a pipe"));
+    output.read_line(&mut line).expect("its output");
+    let status = status(server);
+    drop(shell.stdin.take());
+    let ended = shell.wait_with_output().expect("it ends");
+    if line != "ready\n" {
+        println!("not tested: {}", common::stderr(&ended));
+        return None;
+    }
+    let clients = status["clients"].as_array().expect("clients");
+    let shell = clients.iter().find(|client| client["name"] == "sh").expect("the shell");
+    shell["faults"].as_u64()
+}
+
+#[test]
+fn a_program_that_ran_before_finds_what_it_used_mapped() {
+    let server = Server::start(&["--log-level", "error", "--pool", "64MiB"]);
+    let Some(first) = faults_of_a_start(&server) else {
+        return;
+    };
+    for _ in 0..3 {
+        when_all_have_gone(&server);
+        let again = faults_of_a_start(&server).expect("it ran before");
+        assert!(4 * again < 3 * first, "{first} faults, and {again} when it ran again");
     }
 }
