@@ -173,10 +173,6 @@ impl Session {
         };
         let made = world.shared.engine().map(client, &request);
         let key = made.inspect_err(|_| world.give_back(self.peer.user, Kind::Mappings, 1))?;
-        let mut next = Some(first);
-        while let Some(from) = next {
-            next = world.shared.engine().map_used(client, address, from);
-        }
         // There is room: it was looked at above.
         self.mappings
             .insert(key)

@@ -1,6 +1,6 @@
 //! Clients come and go.
 
-use crate::engine::ahead::Streams;
+use crate::engine::ahead::{Brought, Streams};
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
 use crate::engine::kits::Kit;
@@ -48,6 +48,7 @@ impl Client {
             refusing: 0,
             frozen: false,
             program: None,
+            brought: Brought::default(),
             streams: Streams::default(),
             family: Family::default(),
         }

@@ -1,6 +1,6 @@
 //! What the engine knows of each client, task, object and reservation.
 
-use crate::engine::ahead::{Streams, Used};
+use crate::engine::ahead::{Brought, Streams, Used};
 use crate::engine::crowd::Crowd;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, Membership, TaskKey};
@@ -170,6 +170,8 @@ pub(crate) struct Client {
     pub(crate) frozen: bool,
     /// The object of the first file that it announced: the program that it runs.
     pub(crate) program: Option<ObjectId>,
+    /// Pieces of files that came along with its faults.
+    pub(crate) brought: Brought,
     /// What it faults on in order.
     pub(crate) streams: Streams,
     pub(crate) family: Family,

@@ -21,7 +21,7 @@ use std::ops::Range;
 
 pub(super) use streams::Streams;
 use streams::Stretch;
-pub(super) use used::Used;
+pub(super) use used::{Brought, Used};
 
 /// Pages that are found mapped already before a run is given up.
 const FOUND: u32 = 4;
@@ -112,7 +112,6 @@ impl Engine {
         let Some((pages, private)) = self.window(near) else {
             return;
         };
-        self.note_used(near);
         self.along.run.clear();
         for part in [pages.start..near.page, near.page + 1..pages.end] {
             if !part.is_empty() && self.take_up(near, part, private).is_none() {
@@ -120,6 +119,9 @@ impl Engine {
             }
         }
         self.map_run(near, private);
+        if !private {
+            self.map_used(near, &pages);
+        }
     }
 
     /// Has the core take up pages and grant those that may be mapped; `None` where it has no more.

@@ -9,7 +9,7 @@ const STREAMS: usize = 4;
 /// Pages taken up beside the first fault of a stream.
 const FEWEST: u64 = 16;
 /// Pages taken up with one fault, at most: all of them are one step of a pager thread.
-const MOST: u64 = 64;
+pub(super) const MOST: u64 = 64;
 
 /// A piece of memory that was taken up fault by fault, by addresses.
 #[derive(Clone, Copy, Debug, Default)]

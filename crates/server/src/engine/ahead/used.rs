@@ -1,20 +1,20 @@
-//! Text that a program used before, mapped at once when it runs again and announces its files: a fault by message for
-//! each piece of it is too dear, and what starts does much the same as the last time.
+//! Text that a program used before, mapped with the first faults when it runs again: a fault by message for each piece
+//! of it is too dear, and what starts does much the same as the last time.
 //!
 //! Only pages that are in frames come along, and only while the holder has frames to spare.
 
-use super::{Kind, Neighbours};
+use super::Neighbours;
+use super::streams::MOST;
 use crate::engine::Engine;
 use crate::engine::keys::{ClientId, ClientRole};
 use crate::engine::rows::Content;
 use freehold_core::id::ObjectId;
 use freehold_core::units::PageIndex;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Pages of one piece: what a fault on text brings along.
 const PIECE: u32 = 16;
-/// Pieces that are mapped in one step.
-const AT_ONCE: usize = 4;
 /// Programs of which it is known what they use of a file.
 const PROGRAMS: usize = 8;
 
@@ -34,25 +34,27 @@ impl Used {
             front.rotate_right(1);
         }
         if let Some((_, pieces)) = self.0.first_mut() {
-            pieces.note(page);
+            pieces.note(page / PIECE);
         }
     }
 
     fn by(&self, program: ObjectId) -> Option<&Pieces> {
-        self.0
-            .iter()
-            .find(|(other, _)| *other == program)
-            .map(|(_, pieces)| pieces)
+        let found = self.0.iter().find(|(other, _)| *other == program);
+        found.map(|(_, pieces)| pieces)
     }
 }
 
-/// A bit for each piece of a file, as far as one was used.
+/// Pieces of files that one client was brought, and is not brought again.
+#[derive(Debug, Default)]
+pub(crate) struct Brought(BTreeMap<ObjectId, Pieces>);
+
+/// A bit for each piece of a file, up to the last that counts.
 #[derive(Debug, Default)]
 struct Pieces(Vec<u64>);
 
 impl Pieces {
-    fn note(&mut self, page: u32) {
-        let (word, bit) = place(page / PIECE);
+    fn note(&mut self, piece: u32) {
+        let (word, bit) = place(piece);
         if self.0.len() <= word {
             self.0.resize(word + 1, 0);
         }
@@ -61,15 +63,9 @@ impl Pieces {
         }
     }
 
-    /// The pages of the first used piece from `page` on, which may lie inside it.
-    fn next(&self, page: u32) -> Option<Range<u32>> {
-        let last = u32::try_from(self.0.len()).ok()?.saturating_mul(u64::BITS);
-        let used = |piece: &u32| {
-            let (word, bit) = place(*piece);
-            self.0.get(word).is_some_and(|word| word & bit != 0)
-        };
-        let piece = (page / PIECE..last).find(used)?;
-        Some(page.max(piece * PIECE)..(piece + 1) * PIECE)
+    fn has(&self, piece: u32) -> bool {
+        let (word, bit) = place(piece);
+        self.0.get(word).is_some_and(|word| word & bit != 0)
     }
 }
 
@@ -77,54 +73,66 @@ fn place(piece: u32) -> (usize, u64) {
     ((piece / u64::BITS) as usize, 1 << (piece % u64::BITS))
 }
 
+/// The pieces of a range that are used and not brought yet, those from `from` on first.
+fn wanted(used: &Pieces, brought: &Pieces, range: Range<u32>, from: u32, most: usize) -> Vec<u32> {
+    let from = from.clamp(range.start, range.end);
+    let all = (from..range.end).chain(range.start..from);
+    all.filter(|piece| used.has(*piece) && !brought.has(*piece))
+        .take(most)
+        .collect()
+}
+
 impl Engine {
-    /// Notes that a program has faulted on a page of a file.
-    pub(super) fn note_used(&mut self, near: &Neighbours) {
-        let program = self.client(near.client).and_then(|client| client.program);
-        if let Some(program) = program
-            && let Some(Content::File { used, .. }) = self.object_mut(near.object).map(|row| &mut row.content)
-        {
-            used.note(program, near.page);
-        }
-    }
-
-    /// Maps, for a program that has announced a file at `address`, what it used of that when it ran before: from page
-    /// `from` of the object on, some pieces in one step. Where to go on; nothing where all is done.
-    pub fn map_used(&mut self, client: ClientId, address: u64, from: u32) -> Option<u32> {
-        self.begin();
-        let mut next = Some(from);
-        for _ in 0..AT_ONCE {
-            next = next.and_then(|from| self.map_piece(client, address, from));
-        }
-        self.settle();
-        next
-    }
-
-    fn map_piece(&mut self, id: ClientId, address: u64, from: u32) -> Option<u32> {
-        let client = self
+    /// A client has announced an object: the first file is the program that it runs.
+    pub(in crate::engine) fn note_program(&mut self, id: ClientId, object: ObjectId) {
+        let file = matches!(self.object(object).map(|row| &row.content), Some(Content::File { .. }));
+        if let Some(client) = self
             .client_mut(id)
-            .filter(|client| client.role == ClientRole::Program)?;
-        let (start, segment) = client.segment(address)?;
-        let program = *client.program.get_or_insert(segment.object);
-        let Content::File { used, .. } = &self.object(segment.object)?.content else {
-            return None;
-        };
-        let piece = used.by(program)?.next(from.max(segment.first))?;
-        let pages = u32::try_from((segment.end - start) / crate::PAGE).ok()?;
-        let piece = piece.start..piece.end.min(segment.first + pages);
-        if piece.is_empty() {
-            return None;
+            .filter(|client| file && client.role == ClientRole::Program)
+        {
+            client.program.get_or_insert(object);
         }
-        let near = Neighbours {
-            client: id,
-            mapping: segment.mapping,
-            object: segment.object,
-            page: piece.start,
-            address: start + u64::from(piece.start - segment.first) * crate::PAGE,
-            write: false,
-            kind: Kind::New,
+    }
+
+    /// With a fault on a file, for which a window of pages has come: maps what the program used of it before, as much as
+    /// one step may.
+    pub(super) fn map_used(&mut self, near: &Neighbours, window: &Range<u32>) {
+        let most = (MOST.saturating_sub(u64::from(window.end - window.start)) / u64::from(PIECE)) as usize;
+        let Some((range, pieces)) = self.used_pieces(near, window, most) else {
+            return;
         };
-        self.map_resident(&near, piece.clone()).map(|()| piece.end)
+        for piece in pieces {
+            let pages = (piece * PIECE).max(range.start)..((piece + 1) * PIECE).min(range.end);
+            if self.map_resident(near, pages).is_none() {
+                return;
+            }
+        }
+    }
+
+    /// The pages of the file that are mapped where the fault was, and the pieces of them that are to come along.
+    fn used_pieces(&mut self, near: &Neighbours, window: &Range<u32>, most: usize) -> Option<(Range<u32>, Vec<u32>)> {
+        let client = self.client_mut(near.client)?;
+        let program = client.program?;
+        let (start, segment) = client.segment(near.address)?;
+        let count = u32::try_from((segment.end - start) / crate::PAGE).ok()?;
+        let range = segment.first..segment.first + count;
+        let mut brought = client.brought.0.remove(&near.object).unwrap_or_default();
+        for piece in window.start / PIECE..window.end.div_ceil(PIECE) {
+            brought.note(piece);
+        }
+        let mut found = Vec::new();
+        if let Some(Content::File { used, .. }) = self.object_mut(near.object).map(|row| &mut row.content) {
+            used.note(program, near.page);
+            if let Some(used) = used.by(program) {
+                let all = range.start / PIECE..range.end.div_ceil(PIECE);
+                found = wanted(used, &brought, all, near.page / PIECE, most);
+            }
+        }
+        for piece in &found {
+            brought.note(*piece);
+        }
+        self.client_mut(near.client)?.brought.0.insert(near.object, brought);
+        Some((range, found))
     }
 
     /// Maps those of the pages that are in frames; `None` where the core has no more.
@@ -146,43 +154,44 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::{PIECE, PROGRAMS, Pieces, Used};
+    use super::{PIECE, PROGRAMS, Pieces, Used, wanted};
     use crate::engine::objects::some_objects;
 
+    fn pieces(all: &[u32]) -> Pieces {
+        let mut pieces = Pieces::default();
+        for piece in all {
+            pieces.note(*piece);
+        }
+        pieces
+    }
+
     #[test]
-    fn used_pieces_are_found_in_order_and_no_others() {
-        let mut used = Pieces::default();
-        assert_eq!(used.next(0), None);
-        for page in [1_100, 35, 40, 1_099, 100_000] {
-            used.note(page);
-        }
-        let mut found = Vec::new();
-        let mut from = 0;
-        while let Some(piece) = used.next(from) {
-            from = piece.end;
-            found.push(piece);
-        }
-        assert_eq!(found, [32..48, 1_088..1_104, 100_000..100_016]);
-        assert_eq!(used.next(40), Some(40..48), "a mapping may begin within a piece");
-        assert_eq!(used.next(u32::MAX - PIECE), None);
+    fn what_is_used_and_was_not_brought_comes_from_the_fault_on() {
+        let (used, brought) = (pieces(&[2, 5, 63, 64, 70, 500]), pieces(&[63, 70]));
+        assert_eq!(wanted(&used, &brought, 0..1_000, 60, 8), [64, 500, 2, 5]);
+        assert_eq!(wanted(&used, &brought, 0..1_000, 5, 2), [5, 64]);
+        assert_eq!(wanted(&used, &brought, 3..65, 1_000, 8), [5, 64], "no other mapping's");
+        assert!(wanted(&used, &brought, 0..1_000, 60, 0).is_empty());
     }
 
     #[test]
     fn each_program_has_its_own_and_those_that_ran_last_are_remembered() {
         let programs = some_objects::<{ PROGRAMS + 1 }>();
         let mut used = Used::default();
-        for (page, program) in (0..).step_by(16).zip(&programs) {
-            used.note(*program, page);
+        for (piece, program) in (0..).zip(&programs) {
+            used.note(*program, piece * PIECE);
             used.note(programs[1], 1_000);
         }
         assert!(used.by(programs[0]).is_none(), "the one that ran longest ago");
-        assert_eq!(
-            used.by(programs[1]).and_then(|pieces| pieces.next(32)),
-            Some(992..1_008)
-        );
-        for (page, program) in (0..).step_by(16).zip(&programs).skip(2) {
-            let pieces = used.by(*program).expect("remembered");
-            assert_eq!((pieces.next(0), pieces.next(page + 16)), (Some(page..page + 16), None));
+        for (piece, program) in (0..).zip(&programs).skip(1) {
+            let own = used.by(*program).expect("remembered");
+            let all = (0..100).filter(|piece| own.has(*piece)).collect::<Vec<u32>>();
+            let more = if *program == programs[1] {
+                &[1_000 / PIECE][..]
+            } else {
+                &[]
+            };
+            assert_eq!(all, [&[piece], more].concat());
         }
     }
 }
