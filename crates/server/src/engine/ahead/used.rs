@@ -94,10 +94,11 @@ impl Engine {
         }
     }
 
-    /// With a fault on a file, for which a window of pages has come: maps what the program used of it before, as much as
-    /// one step may.
+    /// With a fault on a file, for which a window of pages has come: maps what the program used of it before.
     pub(super) fn map_used(&mut self, near: &Neighbours, window: &Range<u32>) {
-        let most = (MOST.saturating_sub(u64::from(window.end - window.start)) / u64::from(PIECE)) as usize;
+        // All of it is one step.
+        let left = MOST.saturating_sub(u64::from(window.end - window.start));
+        let most = usize::try_from(left / u64::from(PIECE)).unwrap_or(0);
         let Some((range, pieces)) = self.used_pieces(near, window, most) else {
             return;
         };
