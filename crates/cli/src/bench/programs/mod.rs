@@ -5,7 +5,7 @@ mod inputs;
 mod place;
 mod workload;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::pairs::Paired;
 use super::rounds::{Effort, Found, Samples, refused};
@@ -19,6 +19,10 @@ use workload::{Compared, WORKLOADS, Workload};
 const GOAL: f64 = 1.15;
 /// Runs of each program in a round, each natively and with an ample reservation.
 const PAIRS: u32 = 2;
+/// More follow until the interval of the ratio is no wider than this, so often and so long at most.
+const NARROW: f64 = 0.08;
+const MOST_PAIRS: u32 = 40;
+const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Runs the benchmark.
 ///
@@ -73,8 +77,26 @@ fn compare(
     if !workload.timed {
         return Ok(());
     }
+    let ratio = pairs(place, workload, native, effort, found)?;
+    let what = format!("{}, ample", workload.name);
+    found.goal_row(&what, ratio.median, "x native, median of pairs", GOAL);
+    found.row(&format!("{what}: the interval from"), ratio.low, "x native");
+    found.row(&format!("{what}: to"), ratio.high, "x native");
+    Ok(())
+}
+
+/// Runs a program natively and with an ample reservation by turns, until the ratio is known well enough.
+fn pairs(
+    place: &Place,
+    workload: &Workload,
+    native: &Outcome,
+    effort: Effort,
+    found: &mut Found,
+) -> Result<Paired, Failure> {
     let (mut floor, mut ours) = (Vec::new(), Vec::new());
-    for pair in 0..effort.rounds * PAIRS {
+    let (least, begun) = (effort.rounds * PAIRS, Instant::now());
+    let most = if effort.quick { least } else { MOST_PAIRS.max(least) };
+    for pair in 0..most {
         let managed = || place.managed(workload, native, Size::Ample).map(|outcome| outcome.wall);
         // Each of the two is the first in every other pair.
         let (plain, other) = if pair % 2 == 0 {
@@ -88,14 +110,13 @@ fn compare(
         record(&mut found.ours, other);
         floor.push(seconds(plain));
         ours.push(seconds(other));
+        let enough =
+            |ratio: &Paired| ratio.high - ratio.low <= NARROW || pair + 1 == most || begun.elapsed() > PATIENCE;
+        if let Some(ratio) = Paired::of(&ours, &floor).filter(|ratio| pair + 1 >= least && enough(ratio)) {
+            return Ok(ratio);
+        }
     }
-    if let Some(ratio) = Paired::of(&ours, &floor) {
-        let what = format!("{}, ample", workload.name);
-        found.goal_row(&what, ratio.median, "x native, median of pairs", GOAL);
-        found.row(&format!("{what}: the interval from"), ratio.low, "x native");
-        found.row(&format!("{what}: to"), ratio.high, "x native");
-    }
-    Ok(())
+    Err(refused("no pair of runs"))
 }
 
 fn record(samples: &mut Samples, wall: Duration) {
