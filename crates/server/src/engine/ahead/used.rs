@@ -63,9 +63,18 @@ impl Pieces {
         }
     }
 
-    fn has(&self, piece: u32) -> bool {
-        let (word, bit) = place(piece);
-        self.0.get(word).is_some_and(|word| word & bit != 0)
+    /// The first piece from `from` on that is in here and not in `others`. O(words up to it).
+    fn next_beside(&self, others: &Self, from: u32) -> Option<u32> {
+        let (first, bit) = place(from);
+        let words = (0..).zip(&self.0).skip(first);
+        words
+            .map(|(at, word): (u32, _)| {
+                let rest = if at as usize == first { !(bit - 1) } else { u64::MAX };
+                let other = others.0.get(at as usize).copied().unwrap_or(0);
+                (at, word & !other & rest)
+            })
+            .find(|(_, left)| *left != 0)
+            .map(|(at, left)| at * u64::BITS + left.trailing_zeros())
     }
 }
 
@@ -73,13 +82,19 @@ fn place(piece: u32) -> (usize, u64) {
     ((piece / u64::BITS) as usize, 1 << (piece % u64::BITS))
 }
 
-/// The pieces of a range that are used and not brought yet, those from `from` on first.
-fn wanted(used: &Pieces, brought: &Pieces, range: Range<u32>, from: u32, most: usize) -> Vec<u32> {
-    let from = from.clamp(range.start, range.end);
-    let all = (from..range.end).chain(range.start..from);
-    all.filter(|piece| used.has(*piece) && !brought.has(*piece))
-        .take(most)
-        .collect()
+/// Takes note of pieces in a range that are used and were not brought yet, those from `from` on first, and gives them.
+fn bring(used: &Pieces, brought: &mut Pieces, range: &Range<u32>, from: u32, most: usize) -> Vec<u32> {
+    let mut found = Vec::new();
+    while found.len() < most {
+        let inside = |piece: &u32| *piece < range.end;
+        let behind = used.next_beside(brought, from.max(range.start)).filter(inside);
+        let Some(piece) = behind.or_else(|| used.next_beside(brought, range.start).filter(inside)) else {
+            break;
+        };
+        brought.note(piece);
+        found.push(piece);
+    }
+    found
 }
 
 impl Engine {
@@ -126,11 +141,8 @@ impl Engine {
             used.note(program, near.page);
             if let Some(used) = used.by(program) {
                 let all = range.start / PIECE..range.end.div_ceil(PIECE);
-                found = wanted(used, &brought, all, near.page / PIECE, most);
+                found = bring(used, &mut brought, &all, near.page / PIECE, most);
             }
-        }
-        for piece in &found {
-            brought.note(*piece);
         }
         self.client_mut(near.client)?.brought.0.insert(near.object, brought);
         Some((range, found))
@@ -155,7 +167,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::{PIECE, PROGRAMS, Pieces, Used, wanted};
+    use super::{PIECE, PROGRAMS, Pieces, Used, bring};
     use crate::engine::objects::some_objects;
 
     fn pieces(all: &[u32]) -> Pieces {
@@ -167,12 +179,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_and_was_not_brought_comes_from_the_fault_on() {
-        let (used, brought) = (pieces(&[2, 5, 63, 64, 70, 500]), pieces(&[63, 70]));
-        assert_eq!(wanted(&used, &brought, 0..1_000, 60, 8), [64, 500, 2, 5]);
-        assert_eq!(wanted(&used, &brought, 0..1_000, 5, 2), [5, 64]);
-        assert_eq!(wanted(&used, &brought, 3..65, 1_000, 8), [5, 64], "no other mapping's");
-        assert!(wanted(&used, &brought, 0..1_000, 60, 0).is_empty());
+    fn what_is_used_and_was_not_brought_comes_once_from_the_fault_on() {
+        let (used, mut brought) = (pieces(&[2, 5, 63, 64, 70, 127, 128, 500]), pieces(&[63, 70]));
+        assert!(bring(&used, &mut brought, &(0..1_000), 60, 0).is_empty());
+        assert_eq!(
+            bring(&used, &mut brought, &(3..128), 1_000, 1),
+            [5],
+            "no other mapping's"
+        );
+        assert_eq!(bring(&used, &mut brought, &(0..1_000), 64, 2), [64, 127]);
+        assert_eq!(bring(&used, &mut brought, &(0..1_000), 64, 8), [128, 500, 2]);
+        assert!(bring(&used, &mut brought, &(0..1_000), 64, 8).is_empty());
     }
 
     #[test]
@@ -186,7 +203,7 @@ mod tests {
         assert!(used.by(programs[0]).is_none(), "the one that ran longest ago");
         for (piece, program) in (0..).zip(&programs).skip(1) {
             let own = used.by(*program).expect("remembered");
-            let all = (0..100).filter(|piece| own.has(*piece)).collect::<Vec<u32>>();
+            let all = bring(own, &mut Pieces::default(), &(0..100), 0, 100);
             let more = if *program == programs[1] {
                 &[1_000 / PIECE][..]
             } else {
