@@ -65,7 +65,14 @@ impl Memory {
         let frames: u32 = self.accounts.iter().map(Account::held).sum();
         equal(1, "every frame has one holder", 0, frames, self.total)?;
         for (slot, account) in self.accounts.iter().enumerate().skip(1) {
-            if account.id.is_some() && !account.closing {
+            if account.closing {
+                holds(
+                    1,
+                    "a reservation that has ended is kept by frames in flight alone",
+                    slot,
+                    !account.in_flight.is_empty() || account.in_service,
+                )?;
+            } else if account.id.is_some() {
                 Self::check_reservation(slot, account)?;
             }
         }

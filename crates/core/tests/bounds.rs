@@ -276,6 +276,33 @@ fn a_new_reservation_lost_nothing_yet() {
     assert_eq!((counts.swap_ins, counts.shared_swap_ins), (1, 0));
 }
 
+/// A reservation that ends while its last frame is on its way leaves its slot when that arrives.
+#[test]
+fn a_reservation_that_ends_with_a_fill_under_way_is_forgotten_when_it_arrives() {
+    let mut world = World::new(&Shape {
+        frames: 16,
+        reservations: vec![(2, ReservationKind::Hard)],
+        objects: vec![(ObjectKind::Shared, 8, Regime::Conserve)],
+        views: Vec::new(),
+        tasks: vec![Some(0)],
+    });
+    let spec = ReservationSpec {
+        capacity: FrameCount::new(2),
+        kind: ReservationKind::Hard,
+    };
+    for round in 0..1_000 {
+        let last = world.tasks.len() - 1;
+        world.touch(last, 0, PageIndex::new(round % 8), true);
+        world.remove_task(last);
+        world.memory.release(world.reservations[0]).expect("its task is gone");
+        world.drain();
+        world.complete_all();
+        world.reservations[0] = world.memory.admit(spec).expect("as large as the one before");
+        world.add_task(Some(world.reservations[0]));
+    }
+    world.memory.check_laws().expect("all laws hold");
+}
+
 /// Evictions are counted to the task whose fault asked for the frame, also where it had to wait before.
 #[test]
 fn evictions_are_counted_to_whom_they_serve() {

@@ -41,6 +41,8 @@ impl Memory {
         }
         if self.account_of(entry.holder).closing {
             self.depart(index);
+            // It may have been the last: the page is no longer this holder's, and nothing else calls it.
+            self.call_for_service(entry.holder);
         }
     }
 
