@@ -19,7 +19,7 @@ pub(super) struct Workload {
     /// For `sh -c`, in an empty folder; `$I` is the folder of inputs, `$T` the seconds of film.
     pub(super) script: &'static str,
     pub(super) compared: Compared,
-    /// Left out of the comparison of times: much of it waits.
+    /// Left out of the comparison of times: much of it sleeps.
     pub(super) timed: bool,
 }
 
@@ -114,7 +114,6 @@ pub(super) const WORKLOADS: &[Workload] = &[
         name: "threaded server",
         needs: &["python3"],
         script: "python3 $I/server.py",
-        timed: false,
         ..DEFAULT
     },
 ];
