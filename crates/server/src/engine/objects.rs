@@ -384,7 +384,7 @@ pub(super) fn some_objects<const COUNT: usize>() -> [ObjectId; COUNT] {
     [(); COUNT].map(|()| {
         let spec = ObjectSpec {
             kind: ObjectKind::Private,
-            pages: PageCount::new(8),
+            pages: PageCount::new(1),
             regime: Regime::Conserve,
         };
         core.create_object(spec).expect("room for it")

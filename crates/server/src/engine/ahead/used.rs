@@ -17,6 +17,8 @@ use std::ops::Range;
 const PIECE: u32 = 16;
 /// Programs of which it is known what they use of a file.
 const PROGRAMS: usize = 8;
+/// Files of which it is known what a client was brought: it may open and close as many as it likes.
+const FILES: usize = 512;
 
 /// Which pieces of a file programs have faulted on: those that did last, in front.
 #[derive(Debug, Default)]
@@ -47,6 +49,16 @@ impl Used {
 /// Pieces of files that one client was brought, and is not brought again.
 #[derive(Debug, Default)]
 pub(crate) struct Brought(BTreeMap<ObjectId, Pieces>);
+
+impl Brought {
+    /// Of one file. With too many files, what was brought of the others is forgotten, and may be tried again.
+    fn of(&mut self, object: ObjectId) -> &mut Pieces {
+        if self.0.len() >= FILES && !self.0.contains_key(&object) {
+            self.0.clear();
+        }
+        self.0.entry(object).or_default()
+    }
+}
 
 /// A bit for each piece of a file, up to the last that counts.
 #[derive(Debug, Default)]
@@ -132,7 +144,8 @@ impl Engine {
         let (start, segment) = client.segment(near.address)?;
         let count = u32::try_from((segment.end - start) / crate::PAGE).ok()?;
         let range = segment.first..segment.first + count;
-        let mut brought = client.brought.0.remove(&near.object).unwrap_or_default();
+        let mut all_brought = std::mem::take(&mut client.brought);
+        let brought = all_brought.of(near.object);
         for piece in window.start / PIECE..window.end.div_ceil(PIECE) {
             brought.note(piece);
         }
@@ -141,10 +154,10 @@ impl Engine {
             used.note(program, near.page);
             if let Some(used) = used.by(program) {
                 let all = range.start / PIECE..range.end.div_ceil(PIECE);
-                found = bring(used, &mut brought, &all, near.page / PIECE, most);
+                found = bring(used, brought, &all, near.page / PIECE, most);
             }
         }
-        self.client_mut(near.client)?.brought.0.insert(near.object, brought);
+        self.client_mut(near.client)?.brought = all_brought;
         Some((range, found))
     }
 
@@ -167,7 +180,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::{PIECE, PROGRAMS, Pieces, Used, bring};
+    use super::{Brought, FILES, PIECE, PROGRAMS, Pieces, Used, bring};
     use crate::engine::objects::some_objects;
 
     fn pieces(all: &[u32]) -> Pieces {
@@ -190,6 +203,17 @@ mod tests {
         assert_eq!(bring(&used, &mut brought, &(0..1_000), 64, 2), [64, 127]);
         assert_eq!(bring(&used, &mut brought, &(0..1_000), 64, 8), [128, 500, 2]);
         assert!(bring(&used, &mut brought, &(0..1_000), 64, 8).is_empty());
+    }
+
+    #[test]
+    fn a_client_that_goes_through_files_is_forgotten_in_time() {
+        let mut brought = Brought::default();
+        for object in some_objects::<{ FILES + 1 }>() {
+            brought.of(object).note(3);
+            assert!(brought.0.len() <= FILES);
+            assert_eq!(brought.of(object).next_beside(&Pieces::default(), 0), Some(3));
+        }
+        assert_eq!(brought.0.len(), 1);
     }
 
     #[test]
