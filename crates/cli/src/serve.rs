@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use freehold_core::ReadAhead;
 use freehold_core::units::FrameCount;
-use freehold_live::memory_available;
+use freehold_linux::available::memory_available;
 use freehold_scenario::{parse_size, parse_time};
 use freehold_server::log::{self, Format};
 use freehold_server::serve::{self, Options, ServeError, SocketError};

@@ -15,7 +15,6 @@
 //! [`run_in_lockstep`] replays the order in which the simulator did everything, so that every count is equal.
 #![deny(unsafe_code)]
 
-mod available;
 mod collect;
 mod compute;
 mod error;
@@ -36,7 +35,6 @@ mod usage;
 mod watch;
 mod worker;
 
-pub use available::{MemoryLimit, memory_available};
 pub use error::LiveError;
 pub use lockstep::{run_in_lockstep, run_in_lockstep_on_server};
 pub use run::{Options, Outcome, profile, run, run_with};

@@ -1,6 +1,5 @@
 //! Setting up: a scenario's reservations, regions and tasks in a pager.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use freehold_core::id::{ObjectId, PinnedPoolId, ReservationId};
@@ -13,9 +12,9 @@ use freehold_pager::{Config, EventCapacity, Locking, MappedRegion, Pace, Pager, 
 use freehold_rt::budget;
 use freehold_scenario::{Class, Pinning, ReservationIndex, Scenario, StoreWait, Task, plan};
 
-use crate::available::available;
 use crate::error::LiveError;
 use crate::store;
+use freehold_linux::available::memory_available;
 
 /// One task, ready to be entered by its thread.
 #[derive(Debug)]
@@ -313,7 +312,7 @@ pub(crate) fn check_wait(scenario: &Scenario) -> Result<(), LiveError> {
 /// nothing is refused.
 pub(crate) fn check_memory(scenario: &Scenario) -> Result<(), LiveError> {
     let pool = scenario.pool.to_bytes().get();
-    match available(Path::new("/")) {
+    match memory_available() {
         Some((bytes, limit)) if pool > bytes => Err(LiveError::Memory {
             pool: pool >> 20,
             available: bytes >> 20,

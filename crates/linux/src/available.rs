@@ -52,7 +52,7 @@ pub fn memory_available() -> Option<(u64, MemoryLimit)> {
 }
 
 /// The bytes that are available and what limits them; `root` is the directory `/`. None where nothing is said.
-pub(crate) fn available(root: &Path) -> Option<(u64, MemoryLimit)> {
+fn available(root: &Path) -> Option<(u64, MemoryLimit)> {
     let machine = machine(root).map(|bytes| (bytes, MemoryLimit::Machine));
     machine.into_iter().chain(cgroups(root)).min_by_key(|(bytes, _)| *bytes)
 }
