@@ -265,6 +265,29 @@ fn a_figure_of_pinning_is_drawn_from_the_models() {
 }
 
 #[test]
+fn misses_are_told_against_beta() {
+    let options = ["--seeds", "1", "--duration", "3500ms", "--json"];
+    let output = run(&[&["reproduce", "app-beta"], &options[..]].concat());
+    let report = document(&output);
+    let rows = report["rows"].as_array().expect("rows");
+    for policy in ["app", "app, listing"] {
+        let of = |beta: &str, what: &str| {
+            let name = format!("{policy}, beta {beta}: {what}");
+            let row = rows
+                .iter()
+                .find(|row| row["what"].as_str().is_some_and(|what| what.starts_with(&name)));
+            row.and_then(|row| row["ours"].as_f64())
+                .unwrap_or_else(|| panic!("{name}: {rows:?}"))
+        };
+        assert!((0.0..=100.0).contains(&of("0.98", "misses")), "{rows:?}");
+        assert!(
+            of("0.9", "pinned") <= of("1", "pinned"),
+            "a pool that does not shrink has no fewer pages: {rows:?}"
+        );
+    }
+}
+
+#[test]
 fn the_swing_of_a_capacity_is_told() {
     let options = ["--seeds", "2", "--duration", "3500ms", "--json"];
     let output = run(&[&["reproduce", "app-stationary"], &options[..]].concat());

@@ -82,7 +82,7 @@ struct Experiment {
     run: fn(&Laboratory) -> Result<Vec<ReproduceRow>, Failure>,
 }
 
-const EXPERIMENTS: [Experiment; 16] = [
+const EXPERIMENTS: [Experiment; 17] = [
     Experiment {
         name: "spc-fig3",
         about: "execution and completion time of a task alone, and beside one that is short of frames",
@@ -173,6 +173,13 @@ const EXPERIMENTS: [Experiment; 16] = [
         files: &["app/three.toml"],
         kind: Kind::Models,
         run: app::fig6,
+    },
+    Experiment {
+        name: "app-beta",
+        about: "misses of Ranger against beta, to which the paper gives no value",
+        files: &["app/ranger.toml"],
+        kind: Kind::Models,
+        run: app::beta,
     },
     Experiment {
         name: "app-shift",
