@@ -103,35 +103,50 @@ const VACANT: Entry = Entry {
     marks: Marks::NONE,
 };
 
-/// All entries, the vacant ones chained through `next`.
+/// All entries, the vacant ones chained through `next`. Behind them is room for more, whose memory nobody has touched.
 #[derive(Debug)]
 pub(crate) struct Entries {
     slots: Vec<Entry>,
+    /// How many there can be.
+    limit: usize,
     vacant: EntryIndex,
 }
 
 impl Entries {
-    /// A table of `count` vacant entries; `None` where memory is not to be had.
-    pub(crate) fn with_capacity(count: u32) -> Option<Self> {
+    /// A table of `ready` vacant entries with room for `more`; `None` where memory is not to be had.
+    pub(crate) fn with_capacity(ready: u32, more: u32) -> Option<Self> {
+        let limit = ready.checked_add(more)? as usize;
         let mut slots = Vec::new();
-        slots.try_reserve_exact(count as usize).ok()?;
-        for raw in 0..count {
-            let next = if raw + 1 == count {
+        slots.try_reserve_exact(limit).ok()?;
+        for raw in 0..ready {
+            let next = if raw + 1 == ready {
                 EntryIndex::NONE
             } else {
                 EntryIndex(raw + 1)
             };
             slots.push(Entry { next, ..VACANT });
         }
-        let vacant = if count == 0 { EntryIndex::NONE } else { EntryIndex(0) };
-        Some(Self { slots, vacant })
+        let vacant = if ready == 0 { EntryIndex::NONE } else { EntryIndex(0) };
+        Some(Self { slots, limit, vacant })
     }
 
     /// A new entry, on no list.
     pub(crate) fn make(&mut self, holder: HolderIndex, page: PageNumber) -> Option<EntryIndex> {
-        let index = self.vacant.some()?;
+        let Some(index) = self.vacant.some() else {
+            return self.begin(Entry { page, holder, ..VACANT });
+        };
         self.vacant = self[index].next;
         self[index] = Entry { page, holder, ..VACANT };
+        Some(index)
+    }
+
+    /// Takes the first of the room behind the entries. It never allocates: the room is there.
+    fn begin(&mut self, entry: Entry) -> Option<EntryIndex> {
+        if self.slots.len() >= self.limit {
+            return None;
+        }
+        let index = EntryIndex(u32::try_from(self.slots.len()).ok()?);
+        self.slots.push(entry);
         Some(index)
     }
 
@@ -166,5 +181,25 @@ impl core::ops::Index<EntryIndex> for Entries {
 impl core::ops::IndexMut<EntryIndex> for Entries {
     fn index_mut(&mut self, index: EntryIndex) -> &mut Entry {
         &mut self.slots[index.slot()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_behind_those_at_hand_are_taken_when_needed_and_no_more() {
+        let mut entries = Entries::with_capacity(2, 1).unwrap();
+        let bytes = entries.bytes();
+        let mut make = || entries.make(HolderIndex::NONE, PageNumber::NONE).map(|index| index.0);
+        assert_eq!([make(), make(), make(), make()], [Some(0), Some(1), Some(2), None]);
+        entries.discard(EntryIndex(1));
+        let again = entries.make(HolderIndex::NONE, PageNumber::NONE);
+        assert_eq!(again, Some(EntryIndex(1)), "what was given back comes first");
+        assert_eq!(entries.bytes(), bytes, "nothing was allocated");
+        let mut none = Entries::with_capacity(0, 1).unwrap();
+        assert!(none.make(HolderIndex::NONE, PageNumber::NONE).is_some());
+        assert!(none.make(HolderIndex::NONE, PageNumber::NONE).is_none());
     }
 }

@@ -132,7 +132,7 @@ impl Memory {
             tasks: Slots::with_capacity(limits.tasks)?,
             mappings: Slots::with_capacity(limits.mappings)?,
             pages: Pages::with_capacity(limits.pages.get())?,
-            entries: Entries::with_capacity(Self::entry_limit(&limits)?)?,
+            entries: Self::make_entries(&limits)?,
             taken,
             waiters,
             behind_last: 0,
@@ -164,20 +164,18 @@ impl Memory {
     }
 
     /// Entries ever needed at once: one for each frame (owned, in flight or conserved), one for each claim without a
-    /// frame, one for each page mapped without a frame (under `none`, or locked and paid by another).
-    fn entry_limit(limits: &Limits) -> Option<u32> {
+    /// frame, one for each page that is locked and paid by another, all of them at hand; and one for each page mapped
+    /// without a frame under `none`, whose memory is touched when they are needed: there may be thirty for each frame.
+    fn make_entries(limits: &Limits) -> Option<Entries> {
         // A resident page under `none` is mapped without a frame by every holder but its owner. A firm reservation can
         // borrow the frame that such a mapping returned and map the next page with it, so frames are no bound here.
         let sharers = u32::from(limits.reservations).min(COMPARED_SLOTS) - 1;
         let resident = limits.compared_pages.get().min(limits.frames.get());
         let returned = resident.checked_mul(sharers)?;
-        limits
-            .frames
-            .get()
-            .checked_add(u32::from(limits.tasks))?
-            .checked_add(returned)?
-            .checked_add(limits.shared_locks.get())
-            .filter(|&count| count <= Page::ENTRIES)
+        let ready = limits.frames.get().checked_add(u32::from(limits.tasks))?;
+        let ready = ready.checked_add(limits.shared_locks.get())?;
+        let fits = ready.checked_add(returned)? <= Page::ENTRIES;
+        fits.then(|| Entries::with_capacity(ready, returned)).flatten()
     }
 
     fn effect_limit(limits: &Limits) -> usize {
