@@ -65,7 +65,8 @@ pub struct Memory {
     pub(crate) mappings: Slots<Mapping>,
     pub(crate) pages: Pages,
     pub(crate) entries: Entries,
-    /// For each page of an object under `none`, a bit for each reservation whose page another's eviction took.
+    /// For each page of an object under `none`, a bit for each reservation whose page another's eviction took. As long
+    /// as such objects need it, up to the limit for which there is room.
     pub(crate) taken: Vec<u32>,
     /// Waiting tasks, chained by the page they wait for.
     pub(crate) waiters: Vec<TaskIndex>,
@@ -118,7 +119,6 @@ impl Memory {
         accounts[0].free = Frames::pool(limits.frames);
         let mut taken = Vec::new();
         taken.try_reserve_exact(limits.compared_pages.get() as usize).ok()?;
-        taken.resize(limits.compared_pages.get() as usize, 0);
         let buckets = usize::from(limits.tasks).next_power_of_two();
         let mut waiters = Vec::new();
         waiters.try_reserve_exact(buckets).ok()?;

@@ -98,10 +98,12 @@ impl Memory {
                 };
                 (other.first_taken, pages)
             };
-            let limit = u32::try_from(self.taken.len()).unwrap_or(u32::MAX);
+            let limit = self.limits.compared_pages.get();
             object.first_taken = room(&rows, limit).ok_or(CreateError::PagesFull { wanted })?;
             let first = object.first_taken as usize;
-            self.taken[first..first + object.pages as usize].fill(0);
+            let end = first + object.pages as usize;
+            self.taken.resize(self.taken.len().max(end), 0);
+            self.taken[first..end].fill(0);
         }
         let (slot, generation) = self.objects.insert(object).ok_or(CreateError::TableFull)?;
         let (state, marks) = match object.kind {
