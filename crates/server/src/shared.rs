@@ -138,7 +138,7 @@ impl Shared {
         Ok(pagers)
     }
 
-    /// Starts the thread that keeps the reserve: of normal class and nice, off the fault path.
+    /// Starts the thread that keeps the reserve: of normal class, off the fault path.
     fn spawn_keeper(self: &Arc<Self>, pagers: &Pagers) -> Result<JoinHandle<()>, EngineError> {
         let what = "the reserve's thread could not be started";
         let bell = pagers.bell.try_clone().map_err(|_| EngineError::System {
@@ -149,8 +149,6 @@ impl Shared {
         let builder = std::thread::Builder::new().name("freehold-reserve".to_owned());
         let thread = builder.spawn(move || {
             let _abort = AbortOnPanic;
-            // Lowering one's own claim to a CPU is not refused.
-            let _ = sched::set_policy(ThreadId::current(), Policy::Other { nice: KEEPER_NICE });
             let reserve = shared.engine().reserve();
             let due = |flow| {
                 shared.vacate();
@@ -201,10 +199,6 @@ impl Shared {
         }
     }
 }
-
-/// The reserve's thread gets a tenth of a CPU that a program of normal class wants too: a reservation of gigabytes
-/// takes a second to fill, and programs that are starting just then want the CPUs.
-const KEEPER_NICE: i32 = 10;
 
 /// Ends the process where a pager thread panics: no client runs on with pages that nobody knows of any more.
 struct AbortOnPanic;

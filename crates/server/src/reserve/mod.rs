@@ -8,11 +8,16 @@
 //!
 //! The *headroom* is a second one: given up when the machine has no frame for a fill, and taken again later.
 //!
+//! How quickly frames are taken is the business of [`gentle`].
+//!
 //! Between the release of a frame here and its allocation there, somebody else may take it.
+
+mod gentle;
 
 use freehold_linux::memory::{Ballast, BallastError};
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_linux::{Errno, PageRange};
+use gentle::Gentle;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -251,6 +256,7 @@ impl Reserve {
     /// The work of its thread, until `ending`, which `end` announces: keeps the stock at what `due` says,
     /// which is told whether pages have moved since it was asked. What could not be done `report` gets, once.
     pub(crate) fn keep(&self, due: impl Fn(bool) -> Due, report: impl Fn(String), end: &OwnedFd, ending: &AtomicBool) {
+        let mut gentle = Gentle::new(std::thread::available_parallelism().map_or(1, usize::from));
         let mut calm = false;
         while !ending.load(Ordering::Acquire) {
             self.sleeps.store(calm, Ordering::SeqCst);
@@ -273,6 +279,7 @@ impl Reserve {
                 if count == 0 {
                     break;
                 }
+                gentle.go_on(due.frames.saturating_sub(self.held()));
             }
             calm = before == 0 && moved == 0 && !lingers;
             if let Some(shortfall) = self.shortfall().filter(|_| self.fresh.swap(false, Ordering::Relaxed)) {

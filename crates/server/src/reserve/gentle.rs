@@ -1,0 +1,114 @@
+//! How quickly frames are taken: while the machine has plenty, a tenth of a CPU is enough, so that programs that run
+//! meanwhile notice little of it. Frames of a reservation that ends soon are then not taken at all, which is what a
+//! command of a tenth of a second would otherwise pay most for.
+//!
+//! Plenty is so much that the rest could still be taken if every CPU began to take memory as fast as it can. Where
+//! there is less, the thread does not rest, and wants a CPU as much as any other of normal class.
+
+use freehold_linux::ThreadId;
+use freehold_linux::available::memory_available;
+use freehold_linux::sched::{self, Policy};
+use std::time::{Duration, Instant};
+
+/// So few frames are taken at once, in a millisecond.
+const FEW: usize = 1024;
+/// Between two batches.
+const REST: Duration = Duration::from_micros(400);
+/// From one look at what the machine has to the next.
+const LOOK: Duration = Duration::from_millis(50);
+/// More than a CPU can take of memory from one look to the next.
+const BETWEEN_LOOKS: u64 = 512 << 20;
+const FRAME: u64 = freehold_linux::PAGE_SIZE as u64;
+/// A tenth of a CPU that a program of normal class wants too: programs that are starting just then want the CPUs.
+const GENTLY: i32 = 10;
+const IN_A_HURRY: i32 = 0;
+
+/// The thread that takes frames, and how it goes about it.
+#[derive(Debug)]
+pub(super) struct Gentle {
+    cpus: u64,
+    looked: Option<Instant>,
+    plenty: bool,
+    nice: Option<i32>,
+}
+
+impl Gentle {
+    /// The calling thread, where so many CPUs can take memory.
+    pub(super) fn new(cpus: usize) -> Self {
+        let mut gentle = Self {
+            cpus: cpus as u64,
+            looked: None,
+            plenty: true,
+            nice: None,
+        };
+        gentle.want_cpu();
+        gentle
+    }
+
+    /// A batch has been taken, and so many frames are still to be.
+    pub(super) fn go_on(&mut self, missing: usize) {
+        if missing <= FEW {
+            return;
+        }
+        if self.is_time_to_look(Instant::now()) {
+            self.look(missing, memory_available().map(|(bytes, _)| bytes));
+            self.want_cpu();
+        }
+        if self.plenty {
+            std::thread::sleep(REST);
+        }
+    }
+
+    fn is_time_to_look(&mut self, now: Instant) -> bool {
+        let time = self.looked.is_none_or(|looked| now.duration_since(looked) >= LOOK);
+        if time {
+            self.looked = Some(now);
+        }
+        time
+    }
+
+    /// Judges what is `available`; who does not say has no plenty.
+    fn look(&mut self, missing: usize, available: Option<u64>) {
+        let others = (missing as u64 * FRAME).saturating_add(BETWEEN_LOOKS);
+        let all = others.saturating_mul(self.cpus).saturating_add(missing as u64 * FRAME);
+        self.plenty = available.is_some_and(|bytes| bytes >= all);
+    }
+
+    fn want_cpu(&mut self) {
+        let nice = if self.plenty { GENTLY } else { IN_A_HURRY };
+        if self.nice != Some(nice) {
+            // Who may not want more again has wanted less: it takes a tenth of a CPU that others want, as before.
+            let _ = sched::set_policy(ThreadId::current(), Policy::Other { nice });
+            self.nice = Some(nice);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BETWEEN_LOOKS, FEW, FRAME, Gentle, LOOK};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn it_rests_while_the_rest_could_still_be_taken() {
+        let mut gentle = Gentle::new(2);
+        let enough = 2 * (1000 * FRAME + BETWEEN_LOOKS) + 1000 * FRAME;
+        for (available, plenty) in [(Some(enough), true), (Some(enough - 1), false), (None, false)] {
+            gentle.look(1000, available);
+            assert_eq!(gentle.plenty, plenty, "{available:?}");
+        }
+        gentle.look(usize::MAX >> 12, Some(u64::MAX - 1));
+        assert!(!gentle.plenty);
+    }
+
+    #[test]
+    fn it_looks_from_time_to_time_and_first_of_all() {
+        let (mut gentle, begin) = (Gentle::new(1), Instant::now());
+        let after = |time: Duration| begin + time;
+        assert!(gentle.is_time_to_look(begin));
+        assert!(!gentle.is_time_to_look(after(LOOK / 2)));
+        assert!(gentle.is_time_to_look(after(LOOK)));
+        gentle.go_on(FEW);
+        assert_eq!(gentle.looked, Some(after(LOOK)), "for a few it does not look");
+    }
+}
