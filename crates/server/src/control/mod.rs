@@ -32,7 +32,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tracing::warn;
 use users::Users;
 
@@ -77,10 +77,7 @@ pub(crate) fn run(world: &Arc<World>, listener: Listener, stop: &OwnedFd, ending
     world.end();
     drop(listener);
     users.wake();
-    let deadline = Instant::now() + FAREWELL;
-    while !users.are_gone() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    users.wait_until_gone(FAREWELL);
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tracing::error;
 
@@ -43,6 +43,8 @@ struct Mailbox {
 pub(super) struct Users {
     world: Arc<World>,
     boxes: Mutex<BTreeMap<u32, Arc<Mailbox>>>,
+    /// A thread is gone.
+    gone: Condvar,
     graves: SyncSender<(PacketSocket, Refused)>,
 }
 
@@ -72,6 +74,7 @@ impl Users {
         Ok(Arc::new(Self {
             world,
             boxes: Mutex::new(BTreeMap::new()),
+            gone: Condvar::new(),
             graves,
         }))
     }
@@ -137,9 +140,11 @@ impl Users {
         }
     }
 
-    /// Whether no thread is left.
-    pub(super) fn are_gone(&self) -> bool {
-        self.boxes().is_empty()
+    /// Waits until no thread is left, and no longer than that.
+    pub(super) fn wait_until_gone(&self, patience: Duration) {
+        let some = |boxes: &mut BTreeMap<u32, Arc<Mailbox>>| !boxes.is_empty();
+        // Whoever is left then is not waited for: the process ends.
+        let _ = self.gone.wait_timeout_while(self.boxes(), patience, some);
     }
 
     /// Forgets a thread without connections; false where it has just got one.
@@ -149,6 +154,7 @@ impl Users {
             return false;
         }
         boxes.remove(&user);
+        self.gone.notify_all();
         true
     }
 }
