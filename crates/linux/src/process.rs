@@ -1,8 +1,10 @@
 //! Other processes, and rights of this one.
 
 use crate::Errno;
-use rustix::process::{Pid, Resource, Rlimit, Signal};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, pidfd_open};
 use std::path::Path;
+use std::time::Duration;
 
 /// The user that this process acts as.
 #[must_use]
@@ -37,6 +39,18 @@ pub fn send_signal(process: u32, signal: i32) -> Result<(), Errno> {
     rustix::process::kill_process(process, signal)
 }
 
+/// Waits until a child of this process has ended, `patience` at most; whether it has. It is still to be reaped.
+#[must_use]
+pub fn ends_within(child: u32, patience: Duration) -> bool {
+    let pid = i32::try_from(child).ok().and_then(Pid::from_raw);
+    let Some(Ok(process)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
+        return false;
+    };
+    let timeout = Timespec::try_from(patience).ok();
+    let poll = || rustix::event::poll(&mut [PollFd::new(&process, PollFlags::IN)], timeout.as_ref());
+    rustix::io::retry_on_intr(poll).is_ok_and(|count| count > 0)
+}
+
 /// Has this process leave no core file.
 ///
 /// # Errors
@@ -51,14 +65,18 @@ pub fn forbid_core_file() -> Result<(), Errno> {
 
 #[cfg(test)]
 mod tests {
-    use super::{has_file_capabilities, send_signal};
+    use super::{ends_within, has_file_capabilities, send_signal};
     use std::os::unix::process::ExitStatusExt;
+    use std::time::Duration;
 
     #[test]
     fn a_signal_ends_a_child() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(!ends_within(child.id(), Duration::ZERO));
         send_signal(child.id(), 15).unwrap();
+        assert!(ends_within(child.id(), Duration::from_secs(60)));
         assert_eq!(child.wait().unwrap().signal(), Some(15));
+        assert!(!ends_within(0, Duration::ZERO));
         assert!(send_signal(0, 15).is_err());
         assert!(send_signal(child.id(), 0).is_err());
     }

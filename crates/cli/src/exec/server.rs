@@ -1,5 +1,6 @@
 //! A memory server for the lifetime of one command.
 
+use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,7 +17,9 @@ use crate::status::Failure;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long others than the program may go on after its end.
 const OTHERS_MAY_TAKE: Duration = Duration::from_millis(500);
-/// From one look at what is waited for to the next.
+/// From one look whether the server that begins has ended to the next.
+const GLANCE: Duration = Duration::from_millis(20);
+/// From one look whether others are left to the next.
 const LOOK: Duration = Duration::from_millis(1);
 /// What the pool has beyond the reservation: an eighth, and at least 16 MiB.
 const LEAST_ROOM: u32 = 4096;
@@ -39,6 +42,10 @@ impl Own {
         let folder = std::env::temp_dir().join(format!("freehold-exec-{}", std::process::id()));
         std::fs::create_dir(&folder).map_err(failed)?;
         let socket = folder.join("socket");
+        // It says that it is ready as it would to systemd.
+        let said = folder.join("ready");
+        let ready = UnixDatagram::bind(&said).map_err(failed)?;
+        ready.set_read_timeout(Some(GLANCE)).map_err(failed)?;
         let executable = std::env::current_exe().map_err(failed)?;
         let mut command = Command::new(executable);
         command
@@ -46,7 +53,8 @@ impl Own {
             .arg("--log-level")
             .arg("error")
             .arg("--socket")
-            .arg(&socket);
+            .arg(&socket)
+            .env("NOTIFY_SOCKET", &said);
         if let Some(frames) = reserve {
             let room = (frames.get() / 8).max(LEAST_ROOM);
             let pool = u64::from(frames.get().saturating_add(room)) * 4;
@@ -57,7 +65,7 @@ impl Own {
         command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
         let child = command.spawn().map_err(failed)?;
         let mut own = Self { child, folder, socket };
-        own.wait_until_ready()?;
+        own.wait_until_ready(&ready)?;
         Ok(own)
     }
 
@@ -75,9 +83,10 @@ impl Own {
         }
     }
 
-    fn wait_until_ready(&mut self) -> Result<(), Failure> {
+    fn wait_until_ready(&mut self, ready: &UnixDatagram) -> Result<(), Failure> {
         let begun = Instant::now();
-        while !self.socket.exists() {
+        // What has no answer yet has ended perhaps.
+        while ready.recv(&mut [0; 64]).is_err() {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(Failure::Run(format!(
                     "the memory server of this command ended at once: {status}"
@@ -88,7 +97,6 @@ impl Own {
                     "the memory server of this command does not begin to answer".to_owned(),
                 ));
             }
-            std::thread::sleep(LOOK);
         }
         Ok(())
     }
@@ -104,14 +112,10 @@ fn has_clients(observer: &Observer) -> bool {
 impl Drop for Own {
     fn drop(&mut self) {
         let _ = freehold_linux::process::send_signal(self.child.id(), SIGTERM);
-        let begun = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if begun.elapsed() > PATIENCE {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-            }
-            std::thread::sleep(LOOK);
+        if !freehold_linux::process::ends_within(self.child.id(), PATIENCE) {
+            let _ = self.child.kill();
         }
+        let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
