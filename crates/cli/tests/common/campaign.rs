@@ -90,13 +90,19 @@ impl Server {
         clients.iter().filter(named).cloned().collect()
     }
 
-    /// Waits until no client of this program is left.
+    /// Waits until no client of this program is left, and no reservation: that ends when all its frames are back.
     pub(crate) fn wait_without(&self, program: &str) {
         let begun = Instant::now();
-        while !self.clients(program).is_empty() {
-            assert!(begun.elapsed() < PATIENCE, "{program} is still a client");
+        while !self.clients(program).is_empty() || self.has_reservation(program) {
+            assert!(begun.elapsed() < PATIENCE, "{program} is still there");
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    fn has_reservation(&self, program: &str) -> bool {
+        let status = self.status();
+        let reservations = status["reservations"].as_array().expect("a list");
+        reservations.iter().any(|row| row["name"] == program)
     }
 }
 
