@@ -1,8 +1,9 @@
 //! A memory object that one process fills and empties for others, through a locked mapping of its own.
 
 use super::{Access, LockError, MapError, Memfd, MemfdError, Residency, ResidencyError, SharedMapping};
+use crate::sys::check;
 use crate::{Errno, PAGE_SIZE, PageRange};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ffi::CStr;
 
 /// A backed object could not be made.
@@ -75,6 +76,28 @@ impl Backed {
         Ok(())
     }
 
+    /// Reads a part of a file into `range`, whose pages get frames if they have none, as far as the page cache has it
+    /// one after the other (preadv2(2), `RWF_NOWAIT`): how many bytes. What lies behind them is undefined.
+    ///
+    /// # Errors
+    /// `INVAL` if the range is empty or there is no such page; `AGAIN` if the page cache has nothing of it; the file
+    /// system's.
+    pub fn read_cached(&self, range: PageRange, file: impl AsFd, offset: u64) -> Result<usize, Errno> {
+        let start = self.alias.page(range.first()).ok_or(Errno::INVAL)?;
+        if range.count() == 0 || !range.fits(self.pages()) {
+            return Err(Errno::INVAL);
+        }
+        let part = libc::iovec {
+            iov_base: start.cast(),
+            iov_len: range.count() * PAGE_SIZE,
+        };
+        let offset = libc::off_t::try_from(offset).map_err(|_| Errno::INVAL)?;
+        let file = file.as_fd().as_raw_fd();
+        // SAFETY: the range is mapped writable as long as `self` lives, and no reference into it is ever made; the
+        // kernel reads the one part that is there.
+        check(unsafe { libc::preadv2(file, &raw const part, 1, offset, libc::RWF_NOWAIT) } as libc::c_long)
+    }
+
     /// Copies a page out. An absent page gets a frame by it: ask only for those that are there.
     ///
     /// # Errors
@@ -138,7 +161,7 @@ impl AsFd for Backed {
 #[cfg(test)]
 mod tests {
     use super::Backed;
-    use crate::{PAGE_SIZE, PageRange};
+    use crate::{Errno, PAGE_SIZE, PageRange};
 
     #[test]
     fn pages_come_and_go_through_the_alias_and_the_size_stays() {
@@ -157,6 +180,30 @@ mod tests {
         assert!(object.write(3, &[0; PAGE_SIZE]).is_err());
         let other = object.descriptor().unwrap();
         assert!(rustix::fs::ftruncate(&other, 0).is_err());
+    }
+
+    #[test]
+    fn pages_of_a_file_come_as_far_as_it_goes() {
+        let object = Backed::create(c"backed", 4, true).unwrap();
+        let path = std::env::temp_dir().join(format!("freehold-backed-{}", std::process::id()));
+        std::fs::write(&path, [[7; PAGE_SIZE], [8; PAGE_SIZE]].concat()).unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let read = |first, count, offset| object.read_cached(PageRange::new(first, count), &file, offset);
+        if read(1, 3, 0) == Err(Errno::OPNOTSUPP) {
+            return println!(
+                "not tested: the file system of the temporary directory cannot say what is in the page cache"
+            );
+        }
+        assert_eq!(read(1, 3, 0), Ok(2 * PAGE_SIZE));
+        let mut content = [1; PAGE_SIZE];
+        for (page, byte) in [(1, 7), (2, 8), (3, 0)] {
+            object.read(page, &mut content).unwrap();
+            assert_eq!(content, [byte; PAGE_SIZE], "page {page}");
+        }
+        assert_eq!(read(0, 1, 2 * PAGE_SIZE as u64), Ok(0));
+        assert!(read(0, 0, 0).is_err() && read(3, 2, 0).is_err() && read(4, 1, 0).is_err());
+        assert!(read(0, 1, u64::MAX).is_err());
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod effects;
 mod ends;
 mod extents;
 mod faults;
+mod file_reads;
 mod forks;
 mod frames;
 mod idle_files;
@@ -69,6 +70,7 @@ use ahead::Along;
 use bequests::Heirs;
 use ends::Ends;
 use extents::Extents;
+use file_reads::Gathered;
 use freehold_core::Memory;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::{MappingId, ObjectId};
@@ -196,6 +198,7 @@ pub struct Engine {
     shares: Shares,
     leaving: Leaving,
     along: Along,
+    gathered: Gathered,
     samples: Samples,
     loans: Vec<PageLoan>,
     zeros: Backed,
@@ -284,6 +287,7 @@ impl Engine {
             shares: Shares::new(settings),
             leaving: Leaving::default(),
             along: Along::default(),
+            gathered: Gathered::default(),
             samples: Samples::default(),
             loans: Vec::new(),
             zeros: make_zeros()?,

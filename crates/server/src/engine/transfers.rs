@@ -3,9 +3,7 @@
 //! The store never gets a page that a client could reach: it reads and writes pages of the server's own, which are
 //! copied from and to where the content belongs.
 
-use crate::engine::ends::FileEnd;
 use crate::engine::keys::ClientId;
-use crate::engine::readers::Job;
 use crate::engine::rows::{Content, Where};
 use crate::engine::under_way::Transfer;
 use crate::engine::{End, Engine};
@@ -13,13 +11,10 @@ use freehold_core::effect::Holder;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::units::Instant;
-use freehold_linux::{Errno, PAGE_SIZE};
+use freehold_linux::Errno;
 use freehold_store::{Due, PageLoan, Slot, StoreError, Urgency};
-use rustix::fd::OwnedFd;
-use rustix::io::ReadWriteFlags;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::io::IoSliceMut;
 use std::sync::Arc;
 
 /// Pages kept for transfers to come.
@@ -65,7 +60,9 @@ impl Engine {
                 if self.pace.is_held() {
                     return self.pace.hold_read(page, file);
                 }
-                self.read_file(page, file, size, urgency);
+                if urgency > 0 || !self.gathers(page) {
+                    self.read_file(page, file, size, urgency);
+                }
             }
             Some(Content::File { file: None, .. }) => self.end(page, Request::Fill, End::Failed),
             Some(_) => self.read_record(page, urgency),
@@ -281,49 +278,8 @@ impl Engine {
             self.drop_soon(page);
         }
     }
-
-    fn read_file(&mut self, page: PageRef, file: Arc<OwnedFd>, size: u64, urgency: u8) {
-        let mut loan = self.loan();
-        let offset = u64::from(page.page().get()) * crate::PAGE;
-        let wanted = usize::try_from(size.saturating_sub(offset))
-            .unwrap_or(PAGE_SIZE)
-            .min(PAGE_SIZE);
-        let bytes = loan.bytes_mut();
-        let mut parts = [IoSliceMut::new(bytes.get_mut(..wanted).unwrap_or_default())];
-        match rustix::io::preadv2(&file, &mut parts, offset, ReadWriteFlags::NOWAIT) {
-            Ok(count) if count == wanted => {
-                bytes.get_mut(wanted..).unwrap_or_default().fill(0);
-                let placed = self.place(page, &loan);
-                self.give_back(loan);
-                self.end(page, Request::Fill, if placed { End::Done } else { End::Failed });
-            }
-            // Not in the page cache, or a file system that cannot say.
-            _ => self.readers.submit(Job {
-                urgency,
-                file,
-                page,
-                pager: self.pager,
-                loan,
-            }),
-        }
-    }
-
-    fn file_ended(&mut self, FileEnd { page, result }: FileEnd) {
-        let done = match result {
-            Ok(loan) => {
-                let placed = self.place(page, &loan);
-                self.give_back(loan);
-                placed
-            }
-            Err(errno) => {
-                self.notice(format!("a file could not be read: {}", describe(errno)));
-                false
-            }
-        };
-        self.end(page, Request::Fill, if done { End::Done } else { End::Failed });
-    }
 }
 
-fn describe(errno: Errno) -> String {
+pub(super) fn describe(errno: Errno) -> String {
     errno.to_string()
 }

@@ -131,7 +131,9 @@ impl Engine {
             count: PageCount::new(pages.end - pages.start),
         };
         self.core.fill_ahead(self.now, near.mapping, range).ok()?;
+        self.gather_reads();
         self.drain();
+        self.read_gathered();
         while let Some(ended) = self.ended.pop_front() {
             self.tell(ended);
             self.drain();
