@@ -25,21 +25,21 @@ pub(super) struct Gathered {
 impl Engine {
     /// From now on pages of files are gathered.
     pub(super) fn gather_reads(&mut self) {
-        self.gathered.gathers = true;
+        self.along.gathered.gathers = true;
     }
 
     /// Whether a page is gathered; else it is to be read now.
     pub(super) fn gathers(&mut self, page: PageRef) -> bool {
-        if self.gathered.gathers {
-            self.gathered.pages.push(page);
+        if self.along.gathered.gathers {
+            self.along.gathered.pages.push(page);
         }
-        self.gathered.gathers
+        self.along.gathered.gathers
     }
 
     /// Reads what was gathered, neighbours together.
     pub(super) fn read_gathered(&mut self) {
-        self.gathered.gathers = false;
-        let mut pages = std::mem::take(&mut self.gathered.pages);
+        self.along.gathered.gathers = false;
+        let mut pages = std::mem::take(&mut self.along.gathered.pages);
         let mut rest = &pages[..];
         while let Some(first) = rest.first() {
             let follows = |(at, page): &(u32, &PageRef)| {
@@ -51,7 +51,7 @@ impl Engine {
             rest = others;
         }
         pages.clear();
-        self.gathered.pages = pages;
+        self.along.gathered.pages = pages;
     }
 
     /// Reads neighbouring pages of one file.

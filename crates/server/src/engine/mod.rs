@@ -70,7 +70,6 @@ use ahead::Along;
 use bequests::Heirs;
 use ends::Ends;
 use extents::Extents;
-use file_reads::Gathered;
 use freehold_core::Memory;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::{MappingId, ObjectId};
@@ -198,7 +197,6 @@ pub struct Engine {
     shares: Shares,
     leaving: Leaving,
     along: Along,
-    gathered: Gathered,
     samples: Samples,
     loans: Vec<PageLoan>,
     zeros: Backed,
@@ -287,7 +285,6 @@ impl Engine {
             shares: Shares::new(settings),
             leaving: Leaving::default(),
             along: Along::default(),
-            gathered: Gathered::default(),
             samples: Samples::default(),
             loans: Vec::new(),
             zeros: make_zeros()?,

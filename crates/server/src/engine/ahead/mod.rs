@@ -8,6 +8,7 @@ mod used;
 
 use crate::engine::Engine;
 use crate::engine::claims::page_range;
+use crate::engine::file_reads::Gathered;
 use crate::engine::keys::{ClientId, ClientRole};
 use crate::engine::rows::{Content, Where, Which};
 use freehold_core::effect::{Protection, Resolution};
@@ -66,6 +67,8 @@ pub(super) struct Along {
     pub(super) neighbours: Vec<Neighbours>,
     /// Pages that may be mapped ahead, in order.
     pub(super) run: Vec<(u32, Protection)>,
+    /// Pages of files that are on their way.
+    pub(super) gathered: Gathered,
 }
 
 impl Engine {
