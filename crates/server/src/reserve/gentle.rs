@@ -1,5 +1,5 @@
-//! How quickly frames are taken: while the machine has plenty, a tenth of a CPU is enough, so that programs that run
-//! meanwhile notice little of it. Frames of a reservation that ends soon are then not taken at all, which is what a
+//! How quickly frames are taken: while the machine has plenty, a tenth of a CPU is enough, at first less, so that
+//! programs that start meanwhile notice little of it. Frames of a reservation that ends soon are then not taken at all, which is what a
 //! command of a tenth of a second would otherwise pay most for.
 //!
 //! Plenty is so much that the rest could still be taken if every CPU began to take memory as fast as it can. Where
@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 const FEW: usize = 1024;
 /// Between two batches.
 const REST: Duration = Duration::from_micros(400);
+/// The same while programs start for which frames are taken, so long.
+const REST_AT_FIRST: Duration = Duration::from_millis(2);
+const AT_FIRST: Duration = Duration::from_millis(500);
 /// From one look at what the machine has to the next.
 const LOOK: Duration = Duration::from_millis(50);
 /// More than a CPU can take of memory from one look to the next.
@@ -27,6 +30,8 @@ const IN_A_HURRY: i32 = 0;
 #[derive(Debug)]
 pub(super) struct Gentle {
     cpus: u64,
+    /// When more than a few were missing first.
+    begun: Option<Instant>,
     looked: Option<Instant>,
     plenty: bool,
     nice: Option<i32>,
@@ -37,6 +42,7 @@ impl Gentle {
     pub(super) fn new(cpus: usize) -> Self {
         let mut gentle = Self {
             cpus: cpus as u64,
+            begun: None,
             looked: None,
             plenty: true,
             nice: None,
@@ -48,14 +54,25 @@ impl Gentle {
     /// A batch has been taken, and so many frames are still to be.
     pub(super) fn go_on(&mut self, missing: usize) {
         if missing <= FEW {
+            self.begun = None;
             return;
         }
-        if self.is_time_to_look(Instant::now()) {
+        let now = Instant::now();
+        if self.is_time_to_look(now) {
             self.look(missing, memory_available().map(|(bytes, _)| bytes));
             self.want_cpu();
         }
         if self.plenty {
-            std::thread::sleep(REST);
+            std::thread::sleep(self.rest(now));
+        }
+    }
+
+    fn rest(&mut self, now: Instant) -> Duration {
+        let begun = *self.begun.get_or_insert(now);
+        if now.duration_since(begun) < AT_FIRST {
+            REST_AT_FIRST
+        } else {
+            REST
         }
     }
 
@@ -86,7 +103,7 @@ impl Gentle {
 
 #[cfg(test)]
 mod tests {
-    use super::{BETWEEN_LOOKS, FEW, FRAME, Gentle, LOOK};
+    use super::{AT_FIRST, BETWEEN_LOOKS, FEW, FRAME, Gentle, LOOK, REST, REST_AT_FIRST};
     use std::time::{Duration, Instant};
 
     #[test]
@@ -99,6 +116,19 @@ mod tests {
         }
         gentle.look(usize::MAX >> 12, Some(u64::MAX - 1));
         assert!(!gentle.plenty);
+    }
+
+    #[test]
+    fn it_rests_longer_at_first() {
+        let (mut gentle, begin) = (Gentle::new(1), Instant::now());
+        assert_eq!(gentle.rest(begin), REST_AT_FIRST);
+        assert_eq!(gentle.rest(begin + AT_FIRST), REST);
+        gentle.go_on(FEW);
+        assert_eq!(
+            gentle.rest(begin + AT_FIRST),
+            REST_AT_FIRST,
+            "what is next is another's"
+        );
     }
 
     #[test]
