@@ -5,7 +5,7 @@
 //! tenth of a second would otherwise pay most for.
 //!
 //! Plenty is so much that the rest could still be taken if every CPU began to take memory as fast as it can. Where
-//! there is less, the thread does not rest, and wants a CPU as much as any other of normal class.
+//! there is less, the thread does not rest, and goes before others of normal class if it may.
 
 use freehold_linux::ThreadId;
 use freehold_linux::available::memory_available;
@@ -26,7 +26,8 @@ const BETWEEN_LOOKS: u64 = 512 << 20;
 const FRAME: u64 = freehold_linux::PAGE_SIZE as u64;
 /// A tenth of a CPU that a program of normal class wants too: programs that are starting just then want the CPUs.
 const GENTLY: i32 = 10;
-const IN_A_HURRY: i32 = 0;
+/// Three quarters of such a CPU: who takes the memory meanwhile wants it as well.
+const IN_A_HURRY: i32 = -5;
 
 /// The thread that takes frames, and how it goes about it.
 #[derive(Debug)]
@@ -36,6 +37,7 @@ pub(super) struct Gentle {
     begun: Option<Instant>,
     looked: Option<Instant>,
     plenty: bool,
+    /// How nice it is; nothing where it may not hurry, and so must not be nice: there is no way back.
     nice: Option<i32>,
 }
 
@@ -47,7 +49,7 @@ impl Gentle {
             begun: None,
             looked: None,
             plenty: true,
-            nice: None,
+            nice: be(IN_A_HURRY).then_some(IN_A_HURRY),
         };
         gentle.want_cpu();
         gentle
@@ -95,17 +97,21 @@ impl Gentle {
 
     fn want_cpu(&mut self) {
         let nice = if self.plenty { GENTLY } else { IN_A_HURRY };
-        if self.nice != Some(nice) {
-            // Who may not want more again has wanted less: it takes a tenth of a CPU that others want, as before.
-            let _ = sched::set_policy(ThreadId::current(), Policy::Other { nice });
+        if self.nice.is_some_and(|before| before != nice && be(nice)) {
             self.nice = Some(nice);
         }
     }
 }
 
+fn be(nice: i32) -> bool {
+    sched::set_policy(ThreadId::current(), Policy::Other { nice }).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{AT_FIRST, BETWEEN_LOOKS, FEW, FRAME, Gentle, LOOK, REST, REST_AT_FIRST};
+    use super::{AT_FIRST, BETWEEN_LOOKS, FEW, FRAME, GENTLY, Gentle, IN_A_HURRY, LOOK, REST, REST_AT_FIRST};
+    use freehold_linux::ThreadId;
+    use freehold_linux::sched::{self, Policy};
     use std::time::{Duration, Instant};
 
     #[test]
@@ -118,6 +124,19 @@ mod tests {
         }
         gentle.look(usize::MAX >> 12, Some(u64::MAX - 1));
         assert!(!gentle.plenty);
+    }
+
+    #[test]
+    fn it_goes_before_others_where_there_is_little_if_it_may() {
+        let mut gentle = Gentle::new(1);
+        if gentle.nice.is_none() {
+            return println!("not tested: this process may not raise the priority of its threads (CAP_SYS_NICE)");
+        }
+        for (available, nice) in [(None, IN_A_HURRY), (Some(u64::MAX), GENTLY)] {
+            gentle.look(1, available);
+            gentle.want_cpu();
+            assert_eq!(sched::policy(ThreadId::current()), Ok(Policy::Other { nice }));
+        }
     }
 
     #[test]
