@@ -14,10 +14,9 @@ use std::time::{Duration, Instant};
 
 /// So few frames are taken at once, in a millisecond.
 const FEW: usize = 1024;
-/// Between two batches.
+/// Between two batches, and while programs start for which frames are taken several times.
 const REST: Duration = Duration::from_micros(400);
-/// The same while programs start for which frames are taken, so long.
-const REST_AT_FIRST: Duration = Duration::from_millis(2);
+const RESTS_AT_FIRST: u32 = 5;
 const AT_FIRST: Duration = Duration::from_millis(500);
 /// From one look at what the machine has to the next.
 const LOOK: Duration = Duration::from_millis(50);
@@ -55,8 +54,9 @@ impl Gentle {
         gentle
     }
 
-    /// A batch has been taken, and so many frames are still to be.
-    pub(super) fn go_on(&mut self, missing: usize) {
+    /// A batch has been taken, and so many frames are still to be. `meanwhile` is called between rests: what else there
+    /// is to do does not wait for all of them.
+    pub(super) fn go_on(&mut self, missing: usize, meanwhile: impl Fn()) {
         if missing <= FEW {
             self.begun = None;
             return;
@@ -66,18 +66,18 @@ impl Gentle {
             self.look(missing, memory_available().map(|(bytes, _)| bytes));
             self.want_cpu();
         }
-        if self.plenty {
-            std::thread::sleep(self.rest(now));
+        for rest in 0..self.rests(now) {
+            if rest > 0 {
+                meanwhile();
+            }
+            std::thread::sleep(REST);
         }
     }
 
-    fn rest(&mut self, now: Instant) -> Duration {
+    fn rests(&mut self, now: Instant) -> u32 {
         let begun = *self.begun.get_or_insert(now);
-        if now.duration_since(begun) < AT_FIRST {
-            REST_AT_FIRST
-        } else {
-            REST
-        }
+        let first = now.duration_since(begun) < AT_FIRST;
+        u32::from(self.plenty) * if first { RESTS_AT_FIRST } else { 1 }
     }
 
     fn is_time_to_look(&mut self, now: Instant) -> bool {
@@ -109,7 +109,7 @@ fn be(nice: i32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{AT_FIRST, BETWEEN_LOOKS, FEW, FRAME, GENTLY, Gentle, IN_A_HURRY, LOOK, REST, REST_AT_FIRST};
+    use super::{AT_FIRST, BETWEEN_LOOKS, FEW, FRAME, GENTLY, Gentle, IN_A_HURRY, LOOK, RESTS_AT_FIRST};
     use freehold_linux::ThreadId;
     use freehold_linux::sched::{self, Policy};
     use std::time::{Duration, Instant};
@@ -142,14 +142,13 @@ mod tests {
     #[test]
     fn it_rests_longer_at_first() {
         let (mut gentle, begin) = (Gentle::new(1), Instant::now());
-        assert_eq!(gentle.rest(begin), REST_AT_FIRST);
-        assert_eq!(gentle.rest(begin + AT_FIRST), REST);
-        gentle.go_on(FEW);
-        assert_eq!(
-            gentle.rest(begin + AT_FIRST),
-            REST_AT_FIRST,
-            "what is next is another's"
-        );
+        assert_eq!(gentle.rests(begin), RESTS_AT_FIRST);
+        assert_eq!(gentle.rests(begin + AT_FIRST), 1);
+        gentle.go_on(FEW, || {});
+        let next = gentle.rests(begin + AT_FIRST);
+        assert_eq!(next, RESTS_AT_FIRST, "what is next is another's");
+        gentle.look(1, None);
+        assert_eq!(gentle.rests(begin + AT_FIRST), 0);
     }
 
     #[test]
@@ -159,7 +158,7 @@ mod tests {
         assert!(gentle.is_time_to_look(begin));
         assert!(!gentle.is_time_to_look(after(LOOK / 2)));
         assert!(gentle.is_time_to_look(after(LOOK)));
-        gentle.go_on(FEW);
+        gentle.go_on(FEW, || {});
         assert_eq!(gentle.looked, Some(after(LOOK)), "for a few it does not look");
     }
 }

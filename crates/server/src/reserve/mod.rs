@@ -253,9 +253,9 @@ impl Reserve {
         given || spare > 0
     }
 
-    /// The work of its thread, until `ending`, which `end` announces: keeps the stock at what `due` says,
+    /// The work of its thread, until `ending`, which `end` announces: keeps the stock at what `ask` says,
     /// which is told whether pages have moved since it was asked. What could not be done `report` gets, once.
-    pub(crate) fn keep(&self, due: impl Fn(bool) -> Due, report: impl Fn(String), end: &OwnedFd, ending: &AtomicBool) {
+    pub(crate) fn keep(&self, ask: impl Fn(bool) -> Due, report: impl Fn(String), end: &OwnedFd, ending: &AtomicBool) {
         let mut gentle = Gentle::new(std::thread::available_parallelism().map_or(1, usize::from));
         let mut calm = false;
         while !ending.load(Ordering::Acquire) {
@@ -271,7 +271,7 @@ impl Reserve {
             let (mut moved, mut lingers) = (0, false);
             while !ending.load(Ordering::Acquire) {
                 let seen = self.moved.load(Ordering::SeqCst);
-                let due = due(before > 0);
+                let due = ask(before > 0);
                 lingers = due.lingers;
                 let count = self.step(due);
                 moved += count;
@@ -279,7 +279,8 @@ impl Reserve {
                 if count == 0 {
                     break;
                 }
-                gentle.go_on(due.frames.saturating_sub(self.held()));
+                let missing = due.frames.saturating_sub(self.held());
+                gentle.go_on(missing, || _ = ask(before > 0));
             }
             calm = before == 0 && moved == 0 && !lingers;
             if let Some(shortfall) = self.shortfall().filter(|_| self.fresh.swap(false, Ordering::Relaxed)) {
