@@ -86,9 +86,14 @@ impl Engine {
     /// Reads pages straight into their frames, as far as the page cache has them one after the other: how many.
     fn read_cached(&mut self, run: &[PageRef], file: &OwnedFd, size: u64) -> usize {
         let [first, _, ..] = run else { return 0 };
-        self.drop_frames();
         let page = first.page().get() as usize;
         let (range, offset) = (PageRange::new(page, run.len()), page as u64 * crate::PAGE);
+        let mut byte = [0];
+        if rustix::io::preadv2(file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) != Ok(1) {
+            // Not in the page cache, or a file system that cannot say: no frames for nothing.
+            return 0;
+        }
+        self.drop_frames();
         let Some(memory) = self.object(first.object()).and_then(|object| object.memory()) else {
             return 0;
         };
