@@ -1,5 +1,6 @@
 //! A memory server for the lifetime of one command.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ impl Own {
     pub(super) fn start(reserve: Option<FrameCount>) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| Failure::Run(format!("cannot start a memory server: {error}"));
         let folder = std::env::temp_dir().join(format!("freehold-exec-{}", std::process::id()));
-        std::fs::create_dir(&folder).map_err(failed)?;
+        std::fs::DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
         let socket = folder.join("socket");
         // It says that it is ready as it would to systemd.
         let said = folder.join("ready");
@@ -60,7 +61,6 @@ impl Own {
             let pool = u64::from(frames.get().saturating_add(room)) * 4;
             command.arg("--pool").arg(format!("{pool}KiB"));
         }
-        let _ = std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700));
         // Not in the terminal's foreground group: an interrupt there is the program's alone.
         command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
         let child = command.spawn().map_err(failed)?;
