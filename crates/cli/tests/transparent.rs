@@ -22,7 +22,7 @@ const AMPLE: u64 = 512 << 20;
 const LEAST: u64 = 1 << 20;
 
 /// How long a run may take until it is taken for one that never ends. Each takes seconds at most.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A program, and what it leaves behind besides its output.
 struct Case {
