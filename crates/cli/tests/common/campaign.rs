@@ -84,25 +84,26 @@ impl Server {
 
     /// The clients of a program, by its file name.
     pub(crate) fn clients(&self, program: &str) -> Vec<Value> {
+        self.named("clients", program)
+    }
+
+    fn named(&self, rows: &str, program: &str) -> Vec<Value> {
         let status = self.status();
-        let clients = status["clients"].as_array().expect("a list");
-        let named = |client: &&Value| client["name"].as_str().is_some_and(|name| name.starts_with(program));
-        clients.iter().filter(named).cloned().collect()
+        let all = status[rows].as_array().expect("a list");
+        let named = |row: &&Value| row["name"].as_str().is_some_and(|name| name.starts_with(program));
+        all.iter().filter(named).cloned().collect()
     }
 
     /// Waits until no client of this program is left, and no reservation: that ends when all its frames are back.
     pub(crate) fn wait_without(&self, program: &str) {
         let begun = Instant::now();
-        while !self.clients(program).is_empty() || self.has_reservation(program) {
+        while ["clients", "reservations"]
+            .iter()
+            .any(|rows| !self.named(rows, program).is_empty())
+        {
             assert!(begun.elapsed() < PATIENCE, "{program} is still there");
             std::thread::sleep(Duration::from_millis(5));
         }
-    }
-
-    fn has_reservation(&self, program: &str) -> bool {
-        let status = self.status();
-        let reservations = status["reservations"].as_array().expect("a list");
-        reservations.iter().any(|row| row["name"] == program)
     }
 }
 
