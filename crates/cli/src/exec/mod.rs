@@ -203,9 +203,9 @@ fn connect(arguments: &Arguments) -> Result<(Observer, PathBuf, Option<Own>), Fa
         Err(error) => return Err(Failure::Run(error.to_string())),
     }
     let own = Own::start(arguments.reserve)?;
-    options.socket = Some(own.socket().to_owned());
+    options.socket = Some(own.socket());
     let observer = Observer::connect(&options).map_err(|error| Failure::Run(error.to_string()))?;
-    Ok((observer, own.socket().to_owned(), Some(own)))
+    Ok((observer, own.socket(), Some(own)))
 }
 
 fn parse_frames(text: &str) -> Result<FrameCount, String> {

@@ -3,7 +3,7 @@
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -29,8 +29,25 @@ const LEAST_ROOM: u32 = 4096;
 #[derive(Debug)]
 pub(super) struct Own {
     child: Child,
-    folder: PathBuf,
-    socket: PathBuf,
+    folder: Folder,
+}
+
+/// A folder of this command's own, removed when it is dropped.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Folder {
+    fn make() -> std::io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("freehold-exec-{}", std::process::id()));
+        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 impl Own {
@@ -40,11 +57,9 @@ impl Own {
     /// It cannot be started, or ends at once; its messages are on standard error.
     pub(super) fn start(reserve: Option<FrameCount>) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| Failure::Run(format!("cannot start a memory server: {error}"));
-        let folder = std::env::temp_dir().join(format!("freehold-exec-{}", std::process::id()));
-        std::fs::DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
-        let socket = folder.join("socket");
+        let folder = Folder::make().map_err(failed)?;
         // It says that it is ready as it would to systemd.
-        let said = folder.join("ready");
+        let said = folder.0.join("ready");
         let ready = UnixDatagram::bind(&said).map_err(failed)?;
         ready.set_read_timeout(Some(GLANCE)).map_err(failed)?;
         let executable = std::env::current_exe().map_err(failed)?;
@@ -54,7 +69,7 @@ impl Own {
             .arg("--log-level")
             .arg("error")
             .arg("--socket")
-            .arg(&socket)
+            .arg(folder.0.join("socket"))
             .env("NOTIFY_SOCKET", &said);
         if let Some(frames) = reserve {
             let room = (frames.get() / 8).max(LEAST_ROOM);
@@ -64,14 +79,14 @@ impl Own {
         // Not in the terminal's foreground group: an interrupt there is the program's alone.
         command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
         let child = command.spawn().map_err(failed)?;
-        let mut own = Self { child, folder, socket };
+        let mut own = Self { child, folder };
         own.wait_until_ready(&ready)?;
         Ok(own)
     }
 
     /// Where it listens.
-    pub(super) fn socket(&self) -> &Path {
-        &self.socket
+    pub(super) fn socket(&self) -> PathBuf {
+        self.folder.0.join("socket")
     }
 
     /// Waits a little for the processes that the program has left behind: helpers that end when they see it gone would
@@ -111,11 +126,14 @@ fn has_clients(observer: &Observer) -> bool {
 
 impl Drop for Own {
     fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            // It has ended before, and its number may be another's.
+            return;
+        }
         let _ = freehold_linux::process::send_signal(self.child.id(), SIGTERM);
         if !freehold_linux::process::ends_within(self.child.id(), PATIENCE) {
             let _ = self.child.kill();
         }
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
