@@ -28,8 +28,8 @@ impl Engine {
         self.along.gathered.gathers = true;
     }
 
-    /// Whether a page is gathered; else it is to be read now.
-    pub(super) fn gathers(&mut self, page: PageRef) -> bool {
+    /// Gathers a page, if that is what is done now; else it is to be read at once.
+    pub(super) fn gather(&mut self, page: PageRef) -> bool {
         if self.along.gathered.gathers {
             self.along.gathered.pages.push(page);
         }

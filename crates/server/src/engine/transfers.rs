@@ -60,7 +60,7 @@ impl Engine {
                 if self.pace.is_held() {
                     return self.pace.hold_read(page, file);
                 }
-                if urgency > 0 || !self.gathers(page) {
+                if urgency > 0 || !self.gather(page) {
                     self.read_file(page, file, size, urgency);
                 }
             }
