@@ -62,6 +62,8 @@ pub(crate) struct Client {
     pub(crate) channel: usize,
     pub(crate) transfer_pages: u32,
     pub(crate) task: u32,
+    /// The agent thread's number.
+    pub(crate) thread: u32,
     pub(crate) reservation: u32,
     /// Where pages are moved to: readable and writable.
     pub(crate) staging: usize,

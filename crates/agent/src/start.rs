@@ -254,6 +254,7 @@ const CLONE_FILES: usize = 0x400;
 
 fn introduce(client: &mut Client, address: usize, thread: u32, private: Option<i32>) -> Result<(), Failure> {
     client.descriptors = crate::client::Descriptors::NONE;
+    client.thread = thread;
     client.descriptors.mover =
         userfault::open(userfault::MOVER).map_err(kernel(b"UFFDIO_MOVE, which Linux has from 6.8 on"))?;
     client.staging = Client::staging_of(address);

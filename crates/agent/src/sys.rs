@@ -43,8 +43,10 @@ pub(crate) const KILL: usize = 62;
 pub(crate) const CAPSET: usize = 126;
 pub(crate) const PRCTL: usize = 157;
 pub(crate) const FUTEX: usize = 202;
+pub(crate) const SETAFFINITY: usize = 203;
 pub(crate) const OPENAT: usize = 257;
 pub(crate) const NEWFSTATAT: usize = 262;
+pub(crate) const GETCPU: usize = 309;
 pub(crate) const USERFAULTFD: usize = 323;
 pub(crate) const CLOSE_RANGE: usize = 436;
 
@@ -148,6 +150,14 @@ pub(crate) fn nap(nanoseconds: usize) {
     let span = [0, nanoseconds];
     // SAFETY: reads a `struct timespec`, two words, and nobody wants to know what was left of it.
     let _ = unsafe { call5(NANOSLEEP, span.as_ptr() as usize, 0, 0, 0, 0) };
+}
+
+/// The CPU that the calling thread runs on, which may be another a moment later.
+pub(crate) fn cpu() -> Option<u32> {
+    let mut cpu = 0_u32;
+    // SAFETY: writes the one number.
+    unsafe { call5(GETCPU, core::ptr::from_mut(&mut cpu) as usize, 0, 0, 0, 0) }.ok()?;
+    Some(cpu)
 }
 
 /// Ends this process at once.
