@@ -1,6 +1,9 @@
 //! Which neighbours of a fault are taken up: faults that follow each other upwards or downwards are a stream, and the
 //! more of it has been taken up without a gap, the more comes along. Several streams may take turns, because programs
 //! read one thing while they write another.
+//!
+//! An allocator that cuts a block from the top of its heap writes behind it first, before anybody writes the block. So
+//! new memory that a stream skips comes along with what it goes on to.
 
 use crate::PAGE;
 
@@ -26,13 +29,38 @@ struct Stream {
 impl Stream {
     /// Which way it goes on with a fault at `address`, if it does; one that skips a little still does.
     fn goes_on(&self, address: u64) -> Option<Way> {
-        let gap = self.window.max(FEWEST) * PAGE;
+        let gap = (2 * self.window).clamp(FEWEST, MOST) * PAGE;
         if (self.high..self.high + gap).contains(&address) {
             return Some(Way::Up);
         }
         (self.low.saturating_sub(gap)..self.low)
             .contains(&address)
             .then_some(Way::Down)
+    }
+
+    /// What a fault at `address` brings along, `way` from here, with what it skips if that is to be `filled`.
+    fn onwards(&self, address: u64, way: Way, window: u64, filled: bool) -> Stretch {
+        let past = address + PAGE;
+        match way {
+            Way::Up => {
+                let hole = if self.hole > address { self.hole } else { u64::MAX };
+                let low = if filled { self.high } else { address };
+                let high = past + window * PAGE;
+                let most = low + (MOST + 1) * PAGE;
+                Stretch {
+                    low,
+                    high: hole.min(high).min(most),
+                }
+            }
+            Way::Down => {
+                let high = if filled { self.low } else { past };
+                let least = high.saturating_sub((MOST + 1) * PAGE);
+                Stretch {
+                    low: address.saturating_sub(window * PAGE).max(least),
+                    high,
+                }
+            }
+        }
     }
 }
 
@@ -67,21 +95,12 @@ impl Streams {
         self.0[..=at].rotate_right(1);
         let stream = &mut self.0[0];
         let window = way.map_or(FEWEST, |_| (stream.window * 2).clamp(FEWEST, MOST));
-        let past = address + PAGE;
-        let hole = if stream.hole > address { stream.hole } else { u64::MAX };
         let wanted = match way {
-            Some(Way::Up) => Stretch {
-                low: address,
-                high: hole.min(past + window * PAGE),
-            },
-            Some(Way::Down) => Stretch {
-                low: address.saturating_sub(window * PAGE),
-                high: past,
-            },
+            Some(way) => stream.onwards(address, way, window, !around),
             None if around => aligned(address),
             None => Stretch {
                 low: address,
-                high: past + window * PAGE,
+                high: address + (1 + window) * PAGE,
             },
         };
         let taken = Stretch {
@@ -156,6 +175,26 @@ mod tests {
         }
         assert!(down < 900_000 - 900, "{down}");
         assert!(faults < 20, "{faults}");
+    }
+
+    #[test]
+    fn what_is_skipped_comes_along_both_ways_but_not_of_text() {
+        // A heap, then what is behind a block cut from it, and behind the next.
+        let mut heap = Streams::default();
+        assert_eq!(pages(heap.follow(100 * PAGE, ALL, false)), 100..117);
+        assert_eq!(pages(heap.follow(134 * PAGE, ALL, false)), 117..167);
+        assert_eq!(
+            pages(heap.follow(230 * PAGE, ALL, false)),
+            167..232,
+            "no more than one step takes"
+        );
+        // Down, and up again towards what is there.
+        assert_eq!(pages(heap.follow(90 * PAGE, ALL, false)), 35..100);
+        heap.follow(1_050 * PAGE, ALL, false);
+        assert_eq!(pages(heap.follow(1_030 * PAGE, ALL, false)), 998..1_050);
+        let mut text = Streams::default();
+        text.follow(100 * PAGE, ALL, true);
+        assert_eq!(pages(text.follow(120 * PAGE, ALL, true)), 120..153);
     }
 
     #[test]
