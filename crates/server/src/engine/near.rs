@@ -8,6 +8,9 @@
 //! Woken from the CPU on which it ran, a thread goes to another that is idle, where both share a cache: the scheduler
 //! sees the pager thread run and not that it is about to sleep. Each fault would then be served across CPUs, whatever
 //! pager thread serves it. So the thread is held where it is while it waits (`keep.rs`).
+//!
+//! What a program does to its address space it waits for as well, but the kernel does not say which thread, and wakes it
+//! when the message is read. So the thread of a program that has one is held before that.
 
 use crate::engine::Engine;
 use crate::engine::keep::HeldThread;
@@ -23,6 +26,8 @@ const FIRST: u64 = 4;
 const EVERY: u64 = 64;
 /// And, of a thread that the scheduler may move, whatever comes so many nanoseconds after it was looked at.
 const LOOK_AFTER: u64 = 1_000_000;
+/// Threads of the agent's library in each client: the one that carries orders out, and the one that sees the server go.
+const OF_THE_AGENT: usize = 2;
 /// Longer than what `/proc` says of a thread.
 const LONGEST: usize = 1024;
 
@@ -33,9 +38,30 @@ pub(crate) struct Seen {
     at: u64,
     /// It ran on the CPU of the client's pager thread, and can be held there.
     holds: bool,
+    /// The program had no other.
+    alone: bool,
+}
+
+/// What `/proc` says of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Whereabouts {
+    /// The CPU on which it ran last.
+    cpu: usize,
+    /// Threads of its process.
+    threads: usize,
 }
 
 impl Engine {
+    /// A message of a client is about to be read, by which the kernel perhaps wakes who waits for that: the only thread
+    /// of a program is held meanwhile. It waits, because nobody else has anything to tell.
+    pub(super) fn hold_alone(&mut self, id: ClientId) {
+        let Some(client) = self.client(id) else { return };
+        let Seen { thread, alone, .. } = client.seen;
+        if alone {
+            self.hold_there(id, thread);
+        }
+    }
+
     /// A thread of a client has faulted: now and then, looks where it runs, and has that CPU's pager thread serve it.
     /// While it is served, it is held there.
     pub(super) fn stay_near(&mut self, id: ClientId, thread: u32) {
@@ -69,14 +95,21 @@ impl Engine {
     fn look_where(&mut self, id: ClientId, thread: u32) {
         let Some(client) = self.client(id) else { return };
         let (pid, before) = (client.pid, client.pager);
-        let found = self.pager_near(pid, thread);
+        let seen = whereabouts(pid, thread);
+        let found = seen.and_then(|seen| self.pager_on(seen.cpu));
         if let Some(pager) = found.filter(|pager| *pager != before) {
             self.hand_over(id, pager);
         }
         let at = self.now.get();
         if let Some(client) = self.client_mut(id) {
             let holds = found == Some(client.pager);
-            client.seen = Seen { thread, at, holds };
+            let alone = seen.is_some_and(|seen| seen.threads == 1 + OF_THE_AGENT);
+            client.seen = Seen {
+                thread,
+                at,
+                holds,
+                alone,
+            };
         }
     }
 
@@ -113,7 +146,7 @@ impl Engine {
             return;
         };
         // Only a thread of that process: the number is the client's word.
-        if cpu_of(client.pid, agent).is_none() {
+        if whereabouts(client.pid, agent).is_none() {
             return;
         }
         let thread = i32::try_from(agent).ok().and_then(ThreadId::from_raw);
@@ -121,50 +154,54 @@ impl Engine {
         let _ = thread.is_some_and(|thread| sched::pin(thread, cpu).is_ok());
     }
 
-    /// The pager thread on whose CPU a thread of a process runs, as far as that can be told.
-    fn pager_near(&self, pid: u32, thread: u32) -> Option<usize> {
-        let cpu = cpu_of(pid, thread)?;
+    fn pager_on(&self, cpu: usize) -> Option<usize> {
         self.cpus.iter().position(|own| *own == cpu)
     }
 
     /// The pager thread for a process of which nothing is known yet: the one on whose CPU its first thread runs, else
     /// the first.
     pub(super) fn pager_for(&self, pid: u32) -> usize {
-        self.pager_near(pid, pid).unwrap_or(0)
+        whereabouts(pid, pid)
+            .and_then(|seen| self.pager_on(seen.cpu))
+            .unwrap_or(0)
     }
 }
 
-/// The CPU on which a thread of a process ran last.
-fn cpu_of(pid: u32, thread: u32) -> Option<usize> {
+/// What is known of a thread of a process.
+fn whereabouts(pid: u32, thread: u32) -> Option<Whereabouts> {
     let mut text = [0; LONGEST];
     let mut file = File::open(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
     let length = file.read(&mut text).ok()?;
-    processor(text.get(..length)?)
+    understand(text.get(..length)?)
 }
 
-/// The 39th field of what `/proc` says of a thread, whose second may hold anything.
-fn processor(stat: &[u8]) -> Option<usize> {
+/// The 20th and the 39th field of what `/proc` says of a thread, whose second may hold anything.
+fn understand(stat: &[u8]) -> Option<Whereabouts> {
     let rest = stat.rsplit(|byte| *byte == b')').next()?;
-    let rest = std::str::from_utf8(rest).ok()?;
-    rest.split_ascii_whitespace().nth(36)?.parse().ok()
+    let mut fields = std::str::from_utf8(rest).ok()?.split_ascii_whitespace();
+    let threads = fields.nth(17)?.parse().ok()?;
+    let cpu = fields.nth(18)?.parse().ok()?;
+    Some(Whereabouts { cpu, threads })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{cpu_of, processor};
+    use super::{Whereabouts, understand, whereabouts};
 
     #[test]
     fn a_name_may_hold_anything() {
         let fields: Vec<String> = (3..53).map(|at: u32| at.to_string()).collect();
         let stat = format!("7 (a) b 1 2 (3)) {}\n", fields.join(" "));
-        assert_eq!(processor(stat.as_bytes()), Some(39));
-        assert_eq!(processor(b"7 (cut off) S 1"), None);
+        let expected = Whereabouts { cpu: 39, threads: 20 };
+        assert_eq!(understand(stat.as_bytes()), Some(expected));
+        assert_eq!(understand(b"7 (cut off) S 1"), None);
     }
 
     #[test]
     fn only_threads_of_the_process_are_found() {
         let me = std::process::id();
-        assert!(cpu_of(me, me).is_some(), "the first thread runs somewhere");
-        assert_eq!(cpu_of(me, 1), None, "the first process is no thread of this one");
+        let seen = whereabouts(me, me).expect("the first thread runs somewhere");
+        assert!(seen.threads >= 1, "{seen:?}");
+        assert_eq!(whereabouts(me, 1), None, "the first process is no thread of this one");
     }
 }

@@ -225,6 +225,7 @@ impl Engine {
     }
 
     fn read_one(&mut self, id: ClientId, which: Which) {
+        self.hold_alone(id);
         let mut message = None;
         let Some(userfault) = self.client(id).and_then(|client| client.userfault(which)) else {
             return;
