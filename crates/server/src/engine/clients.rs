@@ -1,6 +1,6 @@
 //! Clients come and go.
 
-use crate::engine::ahead::{Brought, Streams};
+use crate::engine::ahead::{Brought, Present, Streams};
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
 use crate::engine::kits::Kit;
@@ -49,6 +49,7 @@ impl Client {
             frozen: false,
             program: None,
             brought: Brought::default(),
+            present: Present::default(),
             streams: Streams::default(),
             family: Family::default(),
         }

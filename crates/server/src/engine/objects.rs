@@ -377,16 +377,34 @@ fn identify(file: &OwnedFd) -> Result<Identity, EngineError> {
 /// Some objects, for tests: only a core makes them.
 #[cfg(test)]
 pub(super) fn some_objects<const COUNT: usize>() -> [ObjectId; COUNT] {
-    use freehold_core::limits::ObjectSpec;
-    use freehold_core::units::{FrameCount, PageCount};
-    let limits = super::limits(&crate::Settings::new(FrameCount::new(64)));
-    let mut core = limits.seal().expect("a small core");
+    let mut core = small_core();
+    [(); COUNT].map(|()| new_object(&mut core))
+}
+
+/// Some mappings, for tests.
+#[cfg(test)]
+pub(super) fn some_mappings<const COUNT: usize>() -> [freehold_core::id::MappingId; COUNT] {
+    let mut core = small_core();
+    let task = core.add_task(None).expect("a task of the pool");
     [(); COUNT].map(|()| {
-        let spec = ObjectSpec {
-            kind: ObjectKind::Private,
-            pages: PageCount::new(1),
-            regime: Regime::Conserve,
-        };
-        core.create_object(spec).expect("room for it")
+        let object = new_object(&mut core);
+        core.map(task, object).expect("room for its mapping")
     })
+}
+
+#[cfg(test)]
+fn small_core() -> freehold_core::Memory {
+    use freehold_core::units::FrameCount;
+    let limits = super::limits(&crate::Settings::new(FrameCount::new(64)));
+    limits.seal().expect("a small core")
+}
+
+#[cfg(test)]
+fn new_object(core: &mut freehold_core::Memory) -> ObjectId {
+    let spec = ObjectSpec {
+        kind: ObjectKind::Private,
+        pages: PageCount::new(1),
+        regime: Regime::Conserve,
+    };
+    core.create_object(spec).expect("room for it")
 }

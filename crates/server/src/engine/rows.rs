@@ -1,6 +1,6 @@
 //! What the engine knows of each client, task, object and reservation.
 
-use crate::engine::ahead::{Brought, Streams, Used};
+use crate::engine::ahead::{Brought, Present, Streams, Used};
 use crate::engine::crowd::Crowd;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, Membership, TaskKey};
@@ -172,6 +172,8 @@ pub(crate) struct Client {
     pub(crate) program: Option<ObjectId>,
     /// Pieces of files that came along with its faults.
     pub(crate) brought: Brought,
+    /// Pages of files that are in its page table.
+    pub(crate) present: Present,
     /// What it faults on in order.
     pub(crate) streams: Streams,
     pub(crate) family: Family,

@@ -3,6 +3,9 @@
 //! Only for programs: what the library's clients touch is theirs to say, page by page. One system call for a run.
 
 mod around;
+mod bits;
+mod present;
+
 mod streams;
 mod used;
 
@@ -20,6 +23,7 @@ use freehold_linux::userfault::{Stopped, Userfault};
 use freehold_linux::{AddressRange, Errno, PAGE_SIZE, PageRange};
 use std::ops::Range;
 
+pub(super) use present::Present;
 pub(super) use streams::Streams;
 use streams::Stretch;
 pub(super) use used::{Brought, Used};
@@ -116,15 +120,26 @@ impl Engine {
             return;
         };
         self.along.run.clear();
-        for part in [pages.start..near.page, near.page + 1..pages.end] {
-            if !part.is_empty() && self.take_up(near, part, private).is_none() {
-                break;
-            }
-        }
-        self.map_run(near, private);
-        if !private {
+        let parts = [pages.start..near.page, near.page + 1..pages.end];
+        if private {
+            let mut parts = parts.into_iter().filter(|part| !part.is_empty());
+            let _ = parts.try_for_each(|part| self.take_up(near, part, true));
+            self.map_run(near, true);
+        } else {
+            self.note_fault(near);
+            let _ = parts.into_iter().try_for_each(|part| self.take_up_absent(near, part));
+            self.map_run(near, false);
             self.map_used(near, &pages);
         }
+    }
+
+    /// The same of a file, of which some pages may be mapped already.
+    fn take_up_absent(&mut self, near: &Neighbours, mut pages: Range<u32>) -> Option<()> {
+        while let Some(run) = self.next_absent(near, &pages) {
+            pages.start = run.end;
+            self.take_up(near, run, false)?;
+        }
+        Some(())
     }
 
     /// Has the core take up pages and grant those that may be mapped; `None` where it has no more.
@@ -201,11 +216,14 @@ impl Engine {
             };
             // A page that is there already counts as mapped.
             let there = mapped + usize::from(errno == Some(Errno::EXIST));
+            let page = |past: usize| first + u32::try_from(past).unwrap_or(0);
+            let pages = page(done)..page(done + there);
             if private {
-                let page = |past: usize| first + u32::try_from(past).unwrap_or(0);
-                for page in page(done)..page(done + there) {
+                for page in pages {
                     self.set_place(near.object, page, Where::Client);
                 }
+            } else {
+                self.note_present(near, pages);
             }
             done += there;
             match errno {

@@ -4,6 +4,7 @@
 //! Only pages that are in frames come along, and only while the holder has frames to spare.
 
 use super::Neighbours;
+use super::bits::Bits;
 use super::streams::MOST;
 use crate::engine::Engine;
 use crate::engine::keys::{ClientId, ClientRole};
@@ -22,14 +23,14 @@ const FILES: usize = 512;
 
 /// Which pieces of a file programs have faulted on: those that did last, in front.
 #[derive(Debug, Default)]
-pub(crate) struct Used(Vec<(ObjectId, Pieces)>);
+pub(crate) struct Used(Vec<(ObjectId, Bits)>);
 
 impl Used {
     fn note(&mut self, program: ObjectId, page: u32) {
         let known = self.0.iter().position(|(other, _)| *other == program);
         let at = known.unwrap_or_else(|| {
             self.0.truncate(PROGRAMS - 1);
-            self.0.push((program, Pieces::default()));
+            self.0.push((program, Bits::default()));
             self.0.len() - 1
         });
         if let Some(front) = self.0.get_mut(..=at) {
@@ -40,19 +41,19 @@ impl Used {
         }
     }
 
-    fn by(&self, program: ObjectId) -> Option<&Pieces> {
+    fn by(&self, program: ObjectId) -> Option<&Bits> {
         let found = self.0.iter().find(|(other, _)| *other == program);
         found.map(|(_, pieces)| pieces)
     }
 }
 
-/// Pieces of files that one client was brought, and is not brought again.
+/// Bits of files that one client was brought, and is not brought again.
 #[derive(Debug, Default)]
-pub(crate) struct Brought(BTreeMap<ObjectId, Pieces>);
+pub(crate) struct Brought(BTreeMap<ObjectId, Bits>);
 
 impl Brought {
     /// Of one file. With too many files, what was brought of the others is forgotten, and may be tried again.
-    fn of(&mut self, object: ObjectId) -> &mut Pieces {
+    fn of(&mut self, object: ObjectId) -> &mut Bits {
         if self.0.len() >= FILES && !self.0.contains_key(&object) {
             self.0.clear();
         }
@@ -60,42 +61,8 @@ impl Brought {
     }
 }
 
-/// A bit for each piece of a file, up to the last that counts.
-#[derive(Debug, Default)]
-struct Pieces(Vec<u64>);
-
-impl Pieces {
-    fn note(&mut self, piece: u32) {
-        let (word, bit) = place(piece);
-        if self.0.len() <= word {
-            self.0.resize(word + 1, 0);
-        }
-        if let Some(word) = self.0.get_mut(word) {
-            *word |= bit;
-        }
-    }
-
-    /// The first piece from `from` on that is in here and not in `others`. O(words up to it).
-    fn next_beside(&self, others: &Self, from: u32) -> Option<u32> {
-        let (first, bit) = place(from);
-        let words = (0..).zip(&self.0).skip(first);
-        words
-            .map(|(at, word): (u32, _)| {
-                let rest = if at as usize == first { !(bit - 1) } else { u64::MAX };
-                let other = others.0.get(at as usize).copied().unwrap_or(0);
-                (at, word & !other & rest)
-            })
-            .find(|(_, left)| *left != 0)
-            .map(|(at, left)| at * u64::BITS + left.trailing_zeros())
-    }
-}
-
-fn place(piece: u32) -> (usize, u64) {
-    ((piece / u64::BITS) as usize, 1 << (piece % u64::BITS))
-}
-
 /// Takes note of pieces in a range that are used and were not brought yet, those from `from` on first, and gives them.
-fn bring(used: &Pieces, brought: &mut Pieces, range: &Range<u32>, from: u32, most: usize) -> Vec<u32> {
+fn bring(used: &Bits, brought: &mut Bits, range: &Range<u32>, from: u32, most: usize) -> Vec<u32> {
     let mut found = Vec::new();
     while found.len() < most {
         let inside = |piece: &u32| *piece < range.end;
@@ -167,7 +134,8 @@ impl Engine {
         let (mut at, mut more) = (pages.start, Some(()));
         while at < pages.end && more.is_some() {
             let resident = |page: &u32| self.core.is_resident(near.object, PageIndex::new(*page));
-            let end = (at..pages.end).take_while(resident).last().map_or(at, |last| last + 1);
+            let wanted = |page: &u32| resident(page) && !self.is_present(near, *page);
+            let end = (at..pages.end).take_while(wanted).last().map_or(at, |last| last + 1);
             if end > at {
                 more = self.take_up(near, at..end, false);
             }
@@ -180,11 +148,11 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::{Brought, FILES, PIECE, PROGRAMS, Pieces, Used, bring};
+    use super::{Bits, Brought, FILES, PIECE, PROGRAMS, Used, bring};
     use crate::engine::objects::some_objects;
 
-    fn pieces(all: &[u32]) -> Pieces {
-        let mut pieces = Pieces::default();
+    fn pieces(all: &[u32]) -> Bits {
+        let mut pieces = Bits::default();
         for piece in all {
             pieces.note(*piece);
         }
@@ -211,7 +179,7 @@ mod tests {
         for object in some_objects::<{ FILES + 1 }>() {
             brought.of(object).note(3);
             assert!(brought.0.len() <= FILES);
-            assert_eq!(brought.of(object).next_beside(&Pieces::default(), 0), Some(3));
+            assert_eq!(brought.of(object).next_beside(&Bits::default(), 0), Some(3));
         }
         assert_eq!(brought.0.len(), 1);
     }
@@ -227,7 +195,7 @@ mod tests {
         assert!(used.by(programs[0]).is_none(), "the one that ran longest ago");
         for (piece, program) in (0..).zip(&programs).skip(1) {
             let own = used.by(*program).expect("remembered");
-            let all = bring(own, &mut Pieces::default(), &(0..100), 0, 100);
+            let all = bring(own, &mut Bits::default(), &(0..100), 0, 100);
             let more = if *program == programs[1] {
                 &[1_000 / PIECE][..]
             } else {
