@@ -41,6 +41,11 @@ impl Bucket {
         }
         Err(Duration::from_secs_f64((cost - self.level) / self.rate))
     }
+
+    /// Gives back what was taken for nothing.
+    pub(crate) fn put_back(&mut self, cost: u32) {
+        self.level = (self.level + f64::from(cost)).min(self.burst);
+    }
 }
 
 #[cfg(test)]
@@ -54,6 +59,8 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(bucket.take(1, start), Ok(()));
         }
+        bucket.put_back(1);
+        assert_eq!(bucket.take(1, start), Ok(()));
         let wait = bucket.take(1, start).unwrap_err();
         assert!(
             wait > Duration::from_millis(99) && wait < Duration::from_millis(101),

@@ -81,18 +81,36 @@ impl Connection {
         [greeting, look, self.paused].into_iter().flatten().min()
     }
 
-    /// The socket can be read: takes one packet.
-    pub(super) fn on_readable(&mut self, world: &World, now: Instant) -> Left {
+    /// The socket can be read: takes the packets that are there, `most` at most.
+    pub(super) fn on_readable(&mut self, world: &World, most: usize) -> Left {
+        for _ in 0..most {
+            if !self.reads() {
+                break;
+            }
+            match self.take_packet(world, Instant::now()) {
+                Some(Left::Open) => {}
+                Some(Left::Closed) => return Left::Closed,
+                None => break,
+            }
+        }
+        Left::Open
+    }
+
+    /// Takes one packet; `None` where none is there, or none may be taken now.
+    fn take_packet(&mut self, world: &World, now: Instant) -> Option<Left> {
         if let Err(pause) = self.bucket.take(1, now) {
             self.paused = Some(now + pause);
             self.complain(world, "asks faster than it may: it waits");
-            return Left::Open;
+            return None;
         }
         let mut buffer = [0; LIMIT];
         match self.socket.receive(&mut buffer) {
-            Ok(Some(packet)) => self.on_packet(world, &buffer, packet, now),
-            Err(Errno::AGAIN) => Left::Open,
-            Ok(None) | Err(_) => Left::Closed,
+            Ok(Some(packet)) => Some(self.on_packet(world, &buffer, packet, now)),
+            Err(Errno::AGAIN) => {
+                self.bucket.put_back(1);
+                None
+            }
+            Ok(None) | Err(_) => Some(Left::Closed),
         }
     }
 

@@ -25,6 +25,8 @@ use tracing::error;
 const GRAVES: usize = 256;
 /// Events taken at once.
 const EVENTS: usize = 64;
+/// Packets of one connection that are taken in turn before others are looked at.
+const TURN: usize = 8;
 /// The event of the mailbox; a connection's are twice its number, and one more for its process.
 const BELL: u64 = 0;
 
@@ -55,8 +57,15 @@ struct UserLoop {
     user: u32,
     mailbox: Arc<Mailbox>,
     epoll: OwnedFd,
-    connections: BTreeMap<u64, Connection>,
+    connections: BTreeMap<u64, Watched>,
     last: u64,
+}
+
+/// A connection, and whether more of it is heard.
+#[derive(Debug)]
+struct Watched {
+    connection: Connection,
+    heard: bool,
 }
 
 impl Users {
@@ -174,6 +183,7 @@ impl Mailbox {
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
+    /// After the bell was heard; what is put here later rings again.
     fn take(&self) -> Vec<Letter> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.bell, &mut count);
@@ -185,9 +195,6 @@ impl UserLoop {
     fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS);
         loop {
-            for (socket, peer) in self.mailbox.take() {
-                self.add(socket, peer);
-            }
             if self.users.world.is_ending() {
                 self.say_goodbye();
             }
@@ -206,15 +213,25 @@ impl UserLoop {
                 }
             }
             for event in &events {
-                self.on_event(event.data.u64(), event.flags);
+                match event.data.u64() {
+                    BELL => self.take_letters(),
+                    data => self.on_event(data, event.flags),
+                }
             }
             self.on_time();
             self.users.world.log_notices();
         }
     }
 
+    fn take_letters(&mut self) {
+        for (socket, peer) in self.mailbox.take() {
+            self.add(socket, peer);
+        }
+    }
+
     fn timeout(&self) -> Option<Timespec> {
-        let next = self.connections.values().filter_map(Connection::next).min()?;
+        let connections = self.connections.values().map(|watched| &watched.connection);
+        let next = connections.filter_map(Connection::next).min()?;
         let wait = next.saturating_duration_since(Instant::now());
         // Rounded up, so that the time has come when it is looked at.
         let wait = wait + Duration::from_micros(1);
@@ -234,7 +251,11 @@ impl UserLoop {
             .and_then(|()| watch(2 * number + 1, connection.peer().pidfd.as_fd()));
         match watched {
             Ok(()) => {
-                self.connections.insert(number, connection);
+                let watched = Watched {
+                    connection,
+                    heard: true,
+                };
+                self.connections.insert(number, watched);
             }
             Err(errno) => {
                 error!(user = self.user, %errno, "a connection cannot be watched");
@@ -246,13 +267,13 @@ impl UserLoop {
     fn on_event(&mut self, data: u64, flags: epoll::EventFlags) {
         let number = data / 2;
         let world = Arc::clone(&self.users.world);
-        let Some(connection) = self.connections.get_mut(&number) else {
+        let Some(Watched { connection, .. }) = self.connections.get_mut(&number) else {
             return;
         };
         let left = if data % 2 == 1 {
             Left::Closed
         } else if flags.contains(epoll::EventFlags::IN) && connection.reads() {
-            connection.on_readable(&world, Instant::now())
+            connection.on_readable(&world, TURN)
         } else if flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
             Left::Closed
         } else {
@@ -265,12 +286,12 @@ impl UserLoop {
         let now = Instant::now();
         let due = self.connections.iter();
         let due: Vec<u64> = due
-            .filter(|(_, connection)| connection.next().is_some_and(|next| next <= now))
+            .filter(|(_, watched)| watched.connection.next().is_some_and(|next| next <= now))
             .map(|(number, _)| *number)
             .collect();
         let world = Arc::clone(&self.users.world);
         for number in due {
-            if let Some(connection) = self.connections.get_mut(&number) {
+            if let Some(Watched { connection, .. }) = self.connections.get_mut(&number) {
                 let left = connection.on_time(&world, now);
                 self.settle(number, left);
             }
@@ -279,29 +300,37 @@ impl UserLoop {
 
     /// Closes a connection, or says what is to be heard of it.
     fn settle(&mut self, number: u64, left: Left) {
-        if left == Left::Open {
-            let Some(connection) = self.connections.get(&number) else {
-                return;
-            };
-            let mut flags = epoll::EventFlags::empty();
-            flags.set(epoll::EventFlags::IN, connection.reads());
-            let data = epoll::EventData::new_u64(2 * number);
-            if epoll::modify(&self.epoll, &connection.socket, data, flags).is_ok() {
-                return;
-            }
+        if left == Left::Open && self.hear(number) {
+            return;
         }
-        if let Some(connection) = self.connections.remove(&number) {
+        if let Some(Watched { connection, .. }) = self.connections.remove(&number) {
             let _ = epoll::delete(&self.epoll, &connection.socket);
             let _ = epoll::delete(&self.epoll, &connection.peer().pidfd);
             connection.close(&self.users.world);
         }
     }
 
+    /// Has a connection heard as long as it reads; false where that cannot be.
+    fn hear(&mut self, number: u64) -> bool {
+        let Some(watched) = self.connections.get_mut(&number) else {
+            return true;
+        };
+        let reads = watched.connection.reads();
+        if reads == watched.heard {
+            return true;
+        }
+        watched.heard = reads;
+        let mut flags = epoll::EventFlags::empty();
+        flags.set(epoll::EventFlags::IN, reads);
+        let data = epoll::EventData::new_u64(2 * number);
+        epoll::modify(&self.epoll, &watched.connection.socket, data, flags).is_ok()
+    }
+
     fn say_goodbye(&mut self) {
-        for connection in self.connections.values() {
+        for Watched { connection, .. } in self.connections.values() {
             connection.say_goodbye();
         }
-        for (_, connection) in std::mem::take(&mut self.connections) {
+        for (_, Watched { connection, .. }) in std::mem::take(&mut self.connections) {
             connection.close(&self.users.world);
         }
     }
