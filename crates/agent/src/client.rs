@@ -73,6 +73,10 @@ pub(crate) struct Client {
     pub(crate) go: AtomicU32,
     /// 1 when the agent has a table of descriptors of its own.
     pub(crate) detached: AtomicU32,
+    /// The process is a forked child.
+    pub(crate) forked: bool,
+    /// 1 when the agent thread has its class, and no capabilities any more.
+    pub(crate) risen: AtomicU32,
     /// Where the dynamic linker's objects have their dynamic sections.
     pub(crate) links: [AtomicUsize; LINKS],
     pub(crate) link_count: AtomicUsize,

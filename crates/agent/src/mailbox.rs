@@ -75,6 +75,7 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
         }
         TEXT => {
             text::serve(client, process, session, meanwhile);
+            orders::rise(client);
             true
         }
         _ => false,

@@ -37,16 +37,18 @@ pub(crate) extern "C" fn begin(address: usize) -> ! {
         }
     }
     detach(client);
+    if client.forked {
+        rise(client);
+    }
     client.detached.store(1, Ordering::Release);
     sys::futex_wake(&client.detached);
-    watch::start(address);
     let mut agent = Agent {
         client,
         channel: client.channel(),
         orders: Position::default(),
         replies: Position::default(),
     };
-    agent.run(Session::over(client.descriptors.socket))
+    agent.run(address, Session::over(client.descriptors.socket))
 }
 
 fn end_thread() -> ! {
@@ -57,16 +59,30 @@ fn end_thread() -> ! {
     }
 }
 
-/// Takes a table of descriptors of its own, closes in it all that is the program's, and gives up all capabilities:
-/// whatever the program does with its own, this thread must not be a way around it. Others may wait for frames that
-/// this thread is to give, so it comes before the program's, where that is allowed.
-fn detach(client: &Client) {
+/// Before anything of the program runs: this thread comes before the program's from now on, where that is allowed,
+/// because others may wait for frames that it is to give; and gives up all capabilities, so that it is no way around
+/// what the program gives up.
+///
+/// Not before a program's text is announced: woken by each answer of the server, this thread would take the CPU from
+/// it, instead of reading all answers at once.
+pub(crate) fn rise(client: &Client) {
     const SET_SCHEDULER: usize = 144;
     const FIFO_RESET_ON_FORK: usize = 1 | 0x4000_0000;
+    if client.risen.swap(1, Ordering::Relaxed) != 0 {
+        return;
+    }
     let priority = 60_u32;
     let place = core::ptr::from_ref(&priority) as usize;
     // SAFETY: reads the one number; where it is refused, nothing changes.
     let _ = unsafe { sys::call5(SET_SCHEDULER, 0, FIFO_RESET_ON_FORK, place, 0, 0) };
+    let header: [u32; 2] = [0x2008_0522, 0];
+    let none = [0_u32; 6];
+    // SAFETY: the two structures of this call. Where it is refused, nothing changes.
+    let _ = unsafe { sys::call5(sys::CAPSET, header.as_ptr() as usize, none.as_ptr() as usize, 0, 0, 0) };
+}
+
+/// Takes a table of descriptors of its own, and closes in it all that is the program's.
+fn detach(client: &Client) {
     const UNSHARE: usize = 272;
     const CLONE_FILES: usize = 0x400;
     // SAFETY: touches no memory.
@@ -84,10 +100,6 @@ fn detach(client: &Client) {
         from = fd + 1;
     }
     close_between(from, u32::MAX as usize);
-    let header: [u32; 2] = [0x2008_0522, 0];
-    let none = [0_u32; 6];
-    // SAFETY: the two structures of this call. Where it is refused, nothing changes.
-    let _ = unsafe { sys::call5(sys::CAPSET, header.as_ptr() as usize, none.as_ptr() as usize, 0, 0, 0) };
 }
 
 fn close_between(first: usize, last: usize) {
@@ -96,8 +108,13 @@ fn close_between(first: usize, last: usize) {
 }
 
 impl Agent {
-    fn run(&mut self, mut session: Session) -> ! {
+    fn run(&mut self, address: usize, mut session: Session) -> ! {
+        let mut watched = false;
         loop {
+            if !watched && self.client.risen.load(Ordering::Relaxed) != 0 {
+                watch::start(address);
+                watched = true;
+            }
             let seen = self.channel.bell.load(Ordering::SeqCst);
             let worked = self.carry_out();
             let asked = mailbox::answer(self.client, &mut session, &mut || {

@@ -183,16 +183,6 @@ impl Session {
         }
     }
 
-    /// Asks and waits for the answer.
-    pub(crate) fn ask(
-        &mut self,
-        request: &Request<'_>,
-        descriptors: &[i32],
-    ) -> Result<(Answer<'_>, Descriptors), SessionError> {
-        self.send(request, descriptors)?;
-        self.receive()
-    }
-
     /// Asks for something that has only `Done` for an answer, which may take long to come: `meanwhile` is called until
     /// then, again and again.
     pub(crate) fn order(&mut self, request: &Request<'_>, meanwhile: &mut dyn FnMut()) -> Result<(), SessionError> {
@@ -215,9 +205,9 @@ impl Session {
         }
     }
 
-    /// Asks for something that is made.
-    pub(crate) fn make(&mut self, request: &Request<'_>) -> Result<u32, SessionError> {
-        match self.ask(request, &[])? {
+    /// The next answer, to a request for something that is made.
+    pub(crate) fn made(&mut self) -> Result<u32, SessionError> {
+        match self.receive()? {
             (Answer::Made { handle }, _) => Ok(handle),
             _ => Err(SessionError::Nonsense),
         }

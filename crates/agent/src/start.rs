@@ -255,6 +255,7 @@ const CLONE_FILES: usize = 0x400;
 fn introduce(client: &mut Client, address: usize, thread: u32, private: Option<i32>) -> Result<(), Failure> {
     client.descriptors = crate::client::Descriptors::NONE;
     client.thread = thread;
+    client.forked = private.is_none();
     client.descriptors.mover =
         userfault::open(userfault::MOVER).map_err(kernel(b"UFFDIO_MOVE, which Linux has from 6.8 on"))?;
     client.staging = Client::staging_of(address);
@@ -334,21 +335,26 @@ fn talk(client: &mut Client, session: &mut Session, thread: u32, name: &str, for
         };
         client.reservation = reservation;
     }
+    let parent = ANCESTOR.load(Ordering::Relaxed);
     if forked {
         touch_markers();
-        let parent = ANCESTOR.load(Ordering::Relaxed);
-        let (answer, [shared, private, ..]) = session.ask(&Request::Forked { parent }, &[])?;
+        session.send(&Request::Forked { parent }, &[])?;
+    }
+    let task = Request::AddTask {
+        reservation: client.reservation,
+        urgency: SETTINGS.urgency(),
+        name,
+    };
+    session.send(&task, &[])?;
+    if forked {
+        let (answer, [shared, private, ..]) = session.receive()?;
         if answer != (Answer::Done {}) || shared < 0 || private < 0 {
             return Err(SessionError::Nonsense);
         }
         client.descriptors.shared = shared;
         client.descriptors.private = private;
     }
-    client.task = session.make(&Request::AddTask {
-        reservation: client.reservation,
-        urgency: SETTINGS.urgency(),
-        name,
-    })?;
+    client.task = session.made()?;
     Ok(())
 }
 
