@@ -61,6 +61,8 @@ pub(super) struct Place {
     folder: PathBuf,
     /// Seconds of film.
     film: u32,
+    /// Python itself.
+    python: String,
     /// A signal has asked for the end.
     stop: Arc<AtomicBool>,
     server: Child,
@@ -78,6 +80,7 @@ impl Place {
         let place = Self {
             folder,
             film: inputs::seconds(quick),
+            python: python(),
             stop,
             server,
         };
@@ -146,6 +149,7 @@ impl Place {
             .current_dir(&folder)
             .env("I", self.folder.join("inputs"))
             .env("T", self.film.to_string())
+            .env("PYTHON", &self.python)
             .env("LC_ALL", "C");
         command.stdin(Stdio::null());
         let begun = Instant::now();
@@ -173,6 +177,18 @@ impl Drop for Place {
         let _ = self.server.wait();
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// What `python3` runs in the end: the name may be a version manager's script, which starts dozens of shells first, and
+/// the time would be theirs.
+fn python() -> String {
+    let asked = Command::new("python3")
+        .args(["-c", "import sys; print(sys.executable)"])
+        .output();
+    let said = asked.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    said.ok()
+        .filter(|path| !path.is_empty())
+        .unwrap_or_else(|| "python3".to_owned())
 }
 
 fn server(folder: &Path) -> Result<Child, Failure> {
