@@ -9,8 +9,8 @@
 //! sees the pager thread run and not that it is about to sleep. Each fault would then be served across CPUs, whatever
 //! pager thread serves it. So the thread is held where it is while it waits (`keep.rs`).
 //!
-//! What a program does to its address space it waits for as well, but the kernel does not say which thread, and wakes it
-//! when the message is read. So the thread of a program that has one is held before that.
+//! What a program does to its address space it waits for as well, but the kernel does not say which thread does, and
+//! wakes it when the message is read. So the thread of a program that has one is held before that.
 
 use crate::engine::Engine;
 use crate::engine::keep::HeldThread;
