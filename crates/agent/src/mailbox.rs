@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering;
 use crate::client::Client;
 use crate::process::{self, Process};
 use crate::session::Session;
+use crate::sys::CpuSet;
 use crate::{hooks, orders, start, sys, text, userfault};
 
 /// Register the private memory at the two arguments, address and length.
@@ -23,14 +24,16 @@ pub(crate) fn ask(process: &Process, request: u32, arguments: [usize; 2], prepar
     for (place, argument) in process.arguments.iter().zip(arguments) {
         place.store(argument, Ordering::Relaxed);
     }
-    if let Some(client) = start::client_of(process).filter(|_| !hooks::is_filtered()) {
-        bring_near(process, client);
-    }
+    let client = start::client_of(process).filter(|_| !hooks::is_filtered());
+    let home = client.and_then(|client| Some((client, bring_near(client)?)));
     let before = process.met.load(Ordering::Acquire);
     process.request.store(request, Ordering::Release);
     orders::ring(process);
     while process.met.load(Ordering::Acquire) == before {
         sys::futex_wait_for_agent(&process.met, before);
+    }
+    if let Some((client, home)) = home {
+        sys::set_affinity(client.thread as usize, &home);
     }
     let [answer, _] = &process.arguments;
     let done = answer.load(Ordering::Relaxed) == 1;
@@ -40,19 +43,17 @@ pub(crate) fn ask(process: &Process, request: u32, arguments: [usize; 2], prepar
 }
 
 /// Has the agent thread run on the caller's CPU, where it comes before the caller: woken from another, either takes
-/// several times as long. Where the kernel refuses, it comes from where it is.
-fn bring_near(process: &Process, client: &Client) {
+/// several times as long. Where it was, if it is to go back there: the server has put it beside its own thread.
+///
+/// Where the kernel refuses, it comes from where it is.
+fn bring_near(client: &Client) -> Option<CpuSet> {
     const BITS: usize = u64::BITS as usize;
-    let Some(cpu) = sys::cpu().filter(|cpu| process.agent_on.load(Ordering::Relaxed) != cpu + 1) else {
-        return;
-    };
-    let cpu = cpu as usize;
-    let mut set = [0_u64; 16];
-    let Some(word) = set.get_mut(cpu / BITS) else { return };
-    *word = 1 << (cpu % BITS);
     let thread = client.thread as usize;
-    // SAFETY: reads the set.
-    let _ = unsafe { sys::call5(sys::SETAFFINITY, thread, size_of_val(&set), set.as_ptr() as usize, 0, 0) };
+    let cpu = sys::cpu()? as usize;
+    let mut here = CpuSet::default();
+    *here.get_mut(cpu / BITS)? = 1 << (cpu % BITS);
+    let before = sys::affinity(thread)?;
+    (before != here && sys::set_affinity(thread, &here)).then_some(before)
 }
 
 /// The agent thread's side: meets a request if there is one. `meanwhile` is called where it has to wait.
@@ -64,8 +65,6 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
     if request == 0 {
         return false;
     }
-    let on = sys::cpu().map_or(0, |cpu| cpu + 1);
-    process.agent_on.store(on, Ordering::Relaxed);
     let [first, second] = &process.arguments;
     let done = match request {
         REGISTER => {

@@ -37,8 +37,6 @@ pub(crate) struct Process {
     pub(crate) filtered: AtomicU32,
     /// 1 while the agent thread finds out whether memory is still managed and moves pages out of it.
     pub(crate) moving: AtomicU32,
-    /// The CPU on which the agent thread met a request last, and one; 0 where that is not known.
-    pub(crate) agent_on: AtomicU32,
     /// Bytes of mappings left unmanaged after the start, by reason.
     pub(crate) unmanaged: [AtomicU64; 3],
 }

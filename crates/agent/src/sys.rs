@@ -44,6 +44,7 @@ pub(crate) const CAPSET: usize = 126;
 pub(crate) const PRCTL: usize = 157;
 pub(crate) const FUTEX: usize = 202;
 pub(crate) const SETAFFINITY: usize = 203;
+pub(crate) const GETAFFINITY: usize = 204;
 pub(crate) const OPENAT: usize = 257;
 pub(crate) const NEWFSTATAT: usize = 262;
 pub(crate) const GETCPU: usize = 309;
@@ -150,6 +151,24 @@ pub(crate) fn nap(nanoseconds: usize) {
     let span = [0, nanoseconds];
     // SAFETY: reads a `struct timespec`, two words, and nobody wants to know what was left of it.
     let _ = unsafe { call5(NANOSLEEP, span.as_ptr() as usize, 0, 0, 0, 0) };
+}
+
+/// A set of CPUs: a bit for each of the first 1024.
+pub(crate) type CpuSet = [u64; 16];
+
+/// On which CPUs a thread may run; `None` where there are more than a set holds.
+pub(crate) fn affinity(thread: usize) -> Option<CpuSet> {
+    let mut cpus = CpuSet::default();
+    let place = cpus.as_mut_ptr() as usize;
+    // SAFETY: writes inside the set.
+    unsafe { call5(GETAFFINITY, thread, size_of::<CpuSet>(), place, 0, 0) }.ok()?;
+    Some(cpus)
+}
+
+/// Says on which CPUs a thread of this process may run; whether it does now.
+pub(crate) fn set_affinity(thread: usize, cpus: &CpuSet) -> bool {
+    // SAFETY: reads the set.
+    unsafe { call5(SETAFFINITY, thread, size_of::<CpuSet>(), cpus.as_ptr() as usize, 0, 0) }.is_ok()
 }
 
 /// The CPU that the calling thread runs on, which may be another a moment later.
