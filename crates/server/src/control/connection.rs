@@ -83,11 +83,13 @@ impl Connection {
 
     /// The socket can be read: takes the packets that are there, `most` at most.
     pub(super) fn on_readable(&mut self, world: &World, most: usize) -> Left {
-        for _ in 0..most {
-            if !self.reads() {
+        for at in 0..most {
+            let now = Instant::now();
+            // Whether there is another is not known: nobody is made to wait for having asked for it.
+            if at > 0 && !(self.reads() && self.bucket.has_one(now)) {
                 break;
             }
-            match self.take_packet(world, Instant::now()) {
+            match self.take_packet(world, now) {
                 Some(Left::Open) => {}
                 Some(Left::Closed) => return Left::Closed,
                 None => break,
