@@ -5,7 +5,6 @@
 mod around;
 mod bits;
 mod present;
-
 mod streams;
 mod used;
 

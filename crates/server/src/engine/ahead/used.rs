@@ -47,7 +47,7 @@ impl Used {
     }
 }
 
-/// Bits of files that one client was brought, and is not brought again.
+/// Pieces of files that one client was brought, and is not brought again.
 #[derive(Debug, Default)]
 pub(crate) struct Brought(BTreeMap<ObjectId, Bits>);
 
