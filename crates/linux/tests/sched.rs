@@ -42,7 +42,6 @@ fn policies_are_set_and_read_back() {
     };
     for policy in [
         Policy::Other { nice: 3 },
-        Policy::Batch { nice: 4 },
         Policy::Fifo { priority: 7 },
         deadline(2, 100),
         Policy::Deadline(flagged),

@@ -4,8 +4,7 @@
 //! the server, and what does not fit the queue is counted and said later. What clients can cause is said only so often.
 
 use crate::control::Bucket;
-use freehold_linux::sched::{self, Policy};
-use freehold_linux::{ThreadId, service};
+use freehold_linux::service;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -84,8 +83,6 @@ pub fn flush() {
 }
 
 fn write_lines(receiver: &Receiver<Vec<u8>>, lost: &AtomicU64, to: &mut impl Write) {
-    // Whoever logs goes on before the line is written. Without it the lines are the same.
-    let _ = sched::set_policy(ThreadId::current(), Policy::Batch { nice: 0 });
     while let Ok(line) = receiver.recv() {
         // Where standard error is gone there is nobody to be told.
         let _ = to.write_all(&line);

@@ -351,7 +351,6 @@ impl Pinned {
 pub(super) fn class_name(policy: Policy) -> String {
     match policy {
         Policy::Other { .. } => "SCHED_OTHER".to_owned(),
-        Policy::Batch { .. } => "SCHED_BATCH".to_owned(),
         Policy::Fifo { priority } => format!("SCHED_FIFO, priority {priority}"),
         Policy::Deadline(_) => "SCHED_DEADLINE".to_owned(),
         Policy::Unused(number) => format!("scheduling policy {number}"),

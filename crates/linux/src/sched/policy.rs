@@ -6,7 +6,6 @@ use std::time::Duration;
 
 const SCHED_OTHER: u32 = 0;
 const SCHED_FIFO: u32 = 1;
-const SCHED_BATCH: u32 = 3;
 const SCHED_DEADLINE: u32 = 6;
 const RESET_ON_FORK: u64 = 1;
 
@@ -34,11 +33,6 @@ const _: () = assert!(size_of::<Attributes>() == SIZE as usize);
 pub enum Policy {
     /// SCHED_OTHER, time sharing.
     Other {
-        /// -20 (most favoured) to 19.
-        nice: i32,
-    },
-    /// SCHED_BATCH, time sharing too, but woken it takes no CPU from anybody.
-    Batch {
         /// -20 (most favoured) to 19.
         nice: i32,
     },
@@ -178,11 +172,6 @@ fn encode(policy: Policy) -> Option<Attributes> {
             nice,
             ..empty
         }),
-        Policy::Batch { nice } => Some(Attributes {
-            policy: SCHED_BATCH,
-            nice,
-            ..empty
-        }),
         Policy::Fifo { priority } => Some(Attributes {
             policy: SCHED_FIFO,
             priority,
@@ -203,7 +192,6 @@ fn encode(policy: Policy) -> Option<Attributes> {
 fn decode(attributes: &Attributes) -> Policy {
     match attributes.policy {
         SCHED_OTHER => Policy::Other { nice: attributes.nice },
-        SCHED_BATCH => Policy::Batch { nice: attributes.nice },
         SCHED_FIFO => Policy::Fifo {
             priority: attributes.priority,
         },

@@ -5,8 +5,7 @@
 //! tenth of a second would otherwise pay most for.
 //!
 //! Plenty is so much that the rest could still be taken if every CPU began to take memory as fast as it can. Where
-//! there is less, the thread does not rest, and goes before others of normal class if it may. While there is plenty it
-//! takes no CPU from anybody when its rest is over.
+//! there is less, the thread does not rest, and goes before others of normal class if it may.
 
 use freehold_linux::ThreadId;
 use freehold_linux::available::memory_available;
@@ -37,10 +36,8 @@ pub(super) struct Gentle {
     begun: Option<Instant>,
     looked: Option<Instant>,
     plenty: bool,
-    /// It may go before others. Where it may not, it must not be nice either: there is no way back.
-    may_hurry: bool,
-    /// As which it runs.
-    policy: Option<Policy>,
+    /// How nice it is; nothing where it may not hurry, and so must not be nice: there is no way back.
+    nice: Option<i32>,
 }
 
 impl Gentle {
@@ -51,8 +48,7 @@ impl Gentle {
             begun: None,
             looked: None,
             plenty: true,
-            may_hurry: be(Policy::Other { nice: IN_A_HURRY }),
-            policy: None,
+            nice: be(IN_A_HURRY).then_some(IN_A_HURRY),
         };
         gentle.want_cpu();
         gentle
@@ -100,20 +96,15 @@ impl Gentle {
     }
 
     fn want_cpu(&mut self) {
-        let nice = |nice| if self.may_hurry { nice } else { 0 };
-        let wanted = if self.plenty {
-            Policy::Batch { nice: nice(GENTLY) }
-        } else {
-            Policy::Other { nice: nice(IN_A_HURRY) }
-        };
-        if self.policy != Some(wanted) && be(wanted) {
-            self.policy = Some(wanted);
+        let nice = if self.plenty { GENTLY } else { IN_A_HURRY };
+        if self.nice.is_some_and(|before| before != nice && be(nice)) {
+            self.nice = Some(nice);
         }
     }
 }
 
-fn be(policy: Policy) -> bool {
-    sched::set_policy(ThreadId::current(), policy).is_ok()
+fn be(nice: i32) -> bool {
+    sched::set_policy(ThreadId::current(), Policy::Other { nice }).is_ok()
 }
 
 #[cfg(test)]
@@ -138,14 +129,13 @@ mod tests {
     #[test]
     fn it_goes_before_others_where_there_is_little_if_it_may() {
         let mut gentle = Gentle::new(1);
-        if !gentle.may_hurry {
+        if gentle.nice.is_none() {
             return println!("not tested: this process may not raise the priority of its threads (CAP_SYS_NICE)");
         }
-        let (hurry, gently) = (Policy::Other { nice: IN_A_HURRY }, Policy::Batch { nice: GENTLY });
-        for (available, policy) in [(None, hurry), (Some(u64::MAX), gently)] {
+        for (available, nice) in [(None, IN_A_HURRY), (Some(u64::MAX), GENTLY)] {
             gentle.look(1, available);
             gentle.want_cpu();
-            assert_eq!(sched::policy(ThreadId::current()), Ok(policy));
+            assert_eq!(sched::policy(ThreadId::current()), Ok(Policy::Other { nice }));
         }
     }
 
