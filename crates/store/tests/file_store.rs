@@ -7,11 +7,11 @@ use common::{NOW, directory, file, file_configs, page, read, record, write};
 use freehold_linux::Errno;
 use freehold_linux::sched::SetPolicyError;
 use freehold_store::{
-    Backend, Due, FileConfig, FileStore, PageLoan, SetupError, Shortfall, Slot, Store, StoreError, Urgency,
+    Backend, Completion, Due, FileConfig, FileStore, PageLoan, SetupError, Shortfall, Slot, Store, StoreError, Urgency,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 
 /// A small tmpfs, unmounted when dropped.
 struct Mount(PathBuf);
@@ -110,8 +110,64 @@ fn boosted() -> usize {
     fifo.count()
 }
 
-/// The threads are above the tasks while somebody hurries, and only then. Nothing begins before `flush`, so the moments
-/// between are the test's.
+/// Keeps each thread of a store where it tells that a transfer of the first slots has ended, while it is closed.
+#[derive(Debug, Default)]
+struct Gate {
+    /// Whether it is closed, and how many threads stand before it.
+    state: Mutex<(bool, usize)>,
+    changed: Condvar,
+}
+
+/// The slots that are written for the gate's sake.
+const FIRST: u32 = 2;
+
+impl Completion for Gate {
+    fn ended(&self, slot: Slot) {
+        let mut state = self.state.lock().unwrap();
+        // A thread may still be about to tell of an earlier transfer whose end is known.
+        if state.0 && slot.get() < FIRST {
+            state.1 += 1;
+            self.changed.notify_all();
+            drop(self.changed.wait_while(state, |state| state.0).unwrap());
+        }
+    }
+}
+
+/// A store whose threads all stand before the gate, which opens when this is dropped: nothing begins in between.
+struct Held<'a>(&'a Gate);
+
+impl<'a> Held<'a> {
+    /// Each of at most [`FIRST`] threads has written one of the first slots.
+    fn new(gate: &'a Gate, store: &FileStore, threads: u32) -> Self {
+        *gate.state.lock().unwrap() = (true, 0);
+        let held = Self(gate);
+        for slot in 0..threads {
+            enter(store, slot, Urgency::BACKGROUND);
+        }
+        store.flush();
+        let all = threads as usize;
+        let state = gate.state.lock().unwrap();
+        drop(gate.changed.wait_while(state, |state| state.1 < all).unwrap());
+        for slot in 0..threads {
+            store.finish_write(Slot::new(slot)).unwrap();
+        }
+        held
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().unwrap().0 = false;
+        self.0.changed.notify_all();
+    }
+}
+
+fn enter(store: &FileStore, slot: u32, urgency: Urgency) {
+    let page = PageLoan::allocated();
+    store.submit_write(NOW, Slot::new(slot), urgency, page).unwrap();
+}
+
+/// The threads are above the tasks while somebody hurries, and only then.
 #[test]
 fn threads_hurry_with_whoever_hurries() {
     for (io_uring, threads) in [(true, 1), (false, 2)] {
@@ -119,45 +175,37 @@ fn threads_hurry_with_whoever_hurries() {
             io_uring,
             parallel: 2,
             priority: Some(3),
-            ..FileConfig::new(4, directory())
+            ..FileConfig::new(8, directory())
         };
-        let (store, _) = file(&config);
+        let gate = Arc::new(Gate::default());
+        let store = FileStore::new(&config, Arc::clone(&gate) as _).unwrap();
         let missed = |shortfall: &Shortfall| matches!(shortfall, Shortfall::Priority(_));
         if store.describe().shortfalls.iter().any(missed) {
             eprintln!("SCHED_FIFO is not permitted: nothing to see");
             return;
         }
-        let write = |slot: u32, urgency| {
-            let now = NOW;
-            store
-                .submit_write(now, Slot::new(slot), urgency, PageLoan::allocated())
-                .unwrap();
-        };
+        let all = threads as usize;
+        let held = Held::new(&gate, &store, threads);
         assert_eq!(boosted(), 0);
-        write(0, Urgency::BACKGROUND);
+        enter(&store, 4, Urgency::BACKGROUND);
         assert_eq!(boosted(), 0, "nobody hurries");
-        write(1, Urgency::new(7));
-        write(2, Urgency::new(9));
-        assert_eq!(boosted(), threads, "somebody does");
+        enter(&store, 5, Urgency::new(7));
+        enter(&store, 6, Urgency::new(9));
+        assert_eq!(boosted(), all, "somebody does");
         store.flush();
-        for slot in 0..3 {
+        drop(held);
+        for slot in 4..7 {
             store.finish_write(Slot::new(slot)).unwrap();
         }
-        assert!(settles_at(0), "nobody hurries any more");
-        write(3, Urgency::BACKGROUND);
-        store.raise(NOW, Slot::new(3), Urgency::new(5));
-        assert_eq!(boosted(), threads, "a request is lifted");
-        store.cancel(Slot::new(3));
+        let held = Held::new(&gate, &store, threads);
+        assert_eq!(boosted(), 0, "nobody hurries any more");
+        enter(&store, 4, Urgency::BACKGROUND);
+        store.raise(NOW, Slot::new(4), Urgency::new(5));
+        assert_eq!(boosted(), all, "a request is lifted");
+        store.cancel(Slot::new(4));
         assert_eq!(boosted(), 0, "and taken back");
+        drop(held);
     }
-}
-
-/// Whether as many threads are boosted in the end: an end is told before the boost is taken away.
-fn settles_at(wanted: usize) -> bool {
-    (0..1000).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-        boosted() == wanted
-    })
 }
 
 #[test]
