@@ -31,30 +31,15 @@ impl Bucket {
     /// How long it takes until they are there; nothing is taken. A cost above the burst is never there and costs the
     /// whole bucket.
     pub(crate) fn take(&mut self, cost: u32, now: Instant) -> Result<(), Duration> {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.level = (self.level + passed * self.rate).min(self.burst);
+        self.at = self.at.max(now);
         let cost = f64::from(cost).min(self.burst);
-        if self.fill(now) >= cost {
+        if self.level >= cost {
             self.level -= cost;
             return Ok(());
         }
         Err(Duration::from_secs_f64((cost - self.level) / self.rate))
-    }
-
-    /// Whether one token could be taken.
-    pub(crate) fn has_one(&mut self, now: Instant) -> bool {
-        self.fill(now) >= 1.0
-    }
-
-    /// Gives back what was taken for nothing.
-    pub(crate) fn put_back(&mut self, cost: u32) {
-        self.level = (self.level + f64::from(cost)).min(self.burst);
-    }
-
-    /// Adds what has come since the last time; the level then.
-    fn fill(&mut self, now: Instant) -> f64 {
-        let passed = now.saturating_duration_since(self.at).as_secs_f64();
-        self.level = (self.level + passed * self.rate).min(self.burst);
-        self.at = self.at.max(now);
-        self.level
     }
 }
 
@@ -69,10 +54,6 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(bucket.take(1, start), Ok(()));
         }
-        assert!(!bucket.has_one(start));
-        bucket.put_back(1);
-        assert!(bucket.has_one(start));
-        assert_eq!(bucket.take(1, start), Ok(()));
         let wait = bucket.take(1, start).unwrap_err();
         assert!(
             wait > Duration::from_millis(99) && wait < Duration::from_millis(101),

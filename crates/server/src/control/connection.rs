@@ -85,8 +85,9 @@ impl Connection {
     pub(super) fn on_readable(&mut self, world: &World, most: usize) -> Left {
         for at in 0..most {
             let now = Instant::now();
-            // Whether there is another is not known: nobody is made to wait for having asked for it.
-            if at > 0 && !(self.reads() && self.bucket.has_one(now)) {
+            // Whether there is another is not known: nobody is paused for one that may not be there.
+            let mut bucket = self.bucket;
+            if at > 0 && !(self.reads() && bucket.take(1, now).is_ok()) {
                 break;
             }
             match self.take_packet(world, now) {
@@ -100,6 +101,7 @@ impl Connection {
 
     /// Takes one packet; `None` where none is there, or none may be taken now.
     fn take_packet(&mut self, world: &World, now: Instant) -> Option<Left> {
+        let before = self.bucket;
         if let Err(pause) = self.bucket.take(1, now) {
             self.paused = Some(now + pause);
             self.complain(world, "asks faster than it may: it waits");
@@ -109,7 +111,7 @@ impl Connection {
         match self.socket.receive(&mut buffer) {
             Ok(Some(packet)) => Some(self.on_packet(world, &buffer, packet, now)),
             Err(Errno::AGAIN) => {
-                self.bucket.put_back(1);
+                self.bucket = before;
                 None
             }
             Ok(None) | Err(_) => Some(Left::Closed),
