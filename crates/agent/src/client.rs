@@ -75,7 +75,7 @@ pub(crate) struct Client {
     pub(crate) detached: AtomicU32,
     /// The process is a forked child.
     pub(crate) forked: bool,
-    /// 1 when the agent thread has its class, and no capabilities any more.
+    /// 1 when the agent thread has its class, and no capabilities any more, and the watcher has been started.
     pub(crate) risen: AtomicU32,
     /// Where the dynamic linker's objects have their dynamic sections.
     pub(crate) links: [AtomicUsize; LINKS],

@@ -48,7 +48,7 @@ pub(crate) extern "C" fn begin(address: usize) -> ! {
         orders: Position::default(),
         replies: Position::default(),
     };
-    agent.run(address, Session::over(client.descriptors.socket))
+    agent.run(Session::over(client.descriptors.socket))
 }
 
 fn end_thread() -> ! {
@@ -61,7 +61,7 @@ fn end_thread() -> ! {
 
 /// Before anything of the program runs: this thread comes before the program's from now on, where that is allowed,
 /// because others may wait for frames that it is to give; and gives up all capabilities, so that it is no way around
-/// what the program gives up.
+/// what the program gives up. Then there is somebody to see the server go.
 ///
 /// Not before a program's text is announced: woken by each answer of the server, this thread would take the CPU from
 /// it, instead of reading all answers at once.
@@ -79,6 +79,7 @@ pub(crate) fn rise(client: &Client) {
     let none = [0_u32; 6];
     // SAFETY: the two structures of this call. Where it is refused, nothing changes.
     let _ = unsafe { sys::call5(sys::CAPSET, header.as_ptr() as usize, none.as_ptr() as usize, 0, 0, 0) };
+    watch::start(core::ptr::from_ref(client) as usize);
 }
 
 /// Takes a table of descriptors of its own, and closes in it all that is the program's.
@@ -108,13 +109,8 @@ fn close_between(first: usize, last: usize) {
 }
 
 impl Agent {
-    fn run(&mut self, address: usize, mut session: Session) -> ! {
-        let mut watched = false;
+    fn run(&mut self, mut session: Session) -> ! {
         loop {
-            if !watched && self.client.risen.load(Ordering::Relaxed) != 0 {
-                watch::start(address);
-                watched = true;
-            }
             let seen = self.channel.bell.load(Ordering::SeqCst);
             let worked = self.carry_out();
             let asked = mailbox::answer(self.client, &mut session, &mut || {
