@@ -64,11 +64,6 @@ impl Engine {
         }
     }
 
-    pub(super) fn is_present(&self, near: &Neighbours, page: u32) -> bool {
-        let client = self.client(near.client);
-        client.is_some_and(|client| client.present.has(near.mapping, page))
-    }
-
     pub(super) fn next_absent(&self, near: &Neighbours, pages: &Range<u32>) -> Option<Range<u32>> {
         self.client(near.client)?.present.next_missing(near.mapping, pages)
     }

@@ -134,8 +134,7 @@ impl Engine {
         let (mut at, mut more) = (pages.start, Some(()));
         while at < pages.end && more.is_some() {
             let resident = |page: &u32| self.core.is_resident(near.object, PageIndex::new(*page));
-            let wanted = |page: &u32| resident(page) && !self.is_present(near, *page);
-            let end = (at..pages.end).take_while(wanted).last().map_or(at, |last| last + 1);
+            let end = (at..pages.end).take_while(resident).last().map_or(at, |last| last + 1);
             if end > at {
                 more = self.take_up(near, at..end, false);
             }
