@@ -42,13 +42,13 @@ pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "python3",
         needs: &["python3"],
-        script: "$PYTHON $I/work.py",
+        script: "\"$PYTHON\" $I/work.py",
         ..DEFAULT
     },
     Workload {
         name: "python3 tests",
         needs: &["python3"],
-        script: "$PYTHON -m test -q test_list test_dict test_set test_mmap test_array test_bytes test_fork1 \
+        script: "\"$PYTHON\" -m test -q test_list test_dict test_set test_mmap test_array test_bytes test_fork1 \
                  test_posix > log 2>&1 || { tail -n 40 log >&2; exit 1; }",
         compared: Compared::Status,
         timed: false,
@@ -113,7 +113,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "threaded server",
         needs: &["python3"],
-        script: "$PYTHON $I/server.py",
+        script: "\"$PYTHON\" $I/server.py",
         ..DEFAULT
     },
 ];
