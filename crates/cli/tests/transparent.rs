@@ -318,39 +318,12 @@ fn python3() {
     };
     let case = Case {
         program: Box::leak(python.into_boxed_str()),
-        ..Case::new("python3", &["program.py"])
+        ..Case::new("python3", &["work.py"])
     };
     compare("python3", &case, &|folder| {
-        fs::write(folder.join("program.py"), PROGRAM).expect("a file")
+        fs::write(folder.join("work.py"), include_str!("programs/work.py")).expect("a file")
     });
 }
-
-/// Dictionaries, threads, children, temporary files, memory maps.
-const PROGRAM: &str = r#"
-import hashlib, json, mmap, multiprocessing, os, subprocess, sys, tempfile, threading
-table = {i: str(i * i) * 3 for i in range(100_000)}
-print(hashlib.sha256(json.dumps(table).encode()).hexdigest())
-sums = [0] * 4
-def work(n):
-    sums[n] = sum(len(v) for k, v in table.items() if k % 4 == n)
-threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-[t.start() for t in threads]; [t.join() for t in threads]; print(sums)
-pid = os.fork()
-if pid == 0: os._exit(sum(len(v) for v in table.values()) % 251)
-print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-print(subprocess.run(["sort", "-r"], input=b"a\nc\nb\n", capture_output=True).stdout)
-with tempfile.TemporaryFile() as f:
-    f.truncate(1 << 22)
-    with mmap.mmap(f.fileno(), 0) as m:
-        m[4096 * 7:4096 * 7 + 5] = b"hello"; print(m.find(b"hello"))
-anonymous = mmap.mmap(-1, 32 << 20)
-for page in range(0, 32 << 20, 4096 * 3):
-    anonymous[page] = page % 251
-print(sum(anonymous[page] for page in range(0, 32 << 20, 4096 * 3)))
-with multiprocessing.get_context("fork").Pool(2) as pool:
-    print(pool.map(abs, range(-5, 5)))
-sys.exit(7)
-"#;
 
 #[test]
 fn python3_tests_of_its_own() {
@@ -466,35 +439,6 @@ fn a_server_with_threads() {
         ..Case::new("python3", &["server.py"])
     };
     compare("threads", &case, &|folder| {
-        fs::write(folder.join("server.py"), SERVER).expect("a file")
+        fs::write(folder.join("server.py"), include_str!("programs/server.py")).expect("a file")
     });
 }
-
-/// A server with a thread for each connection, and eight clients that ask it at once.
-const SERVER: &str = r#"
-import hashlib, http.client, http.server, threading
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        answer = (hashlib.sha256(body).hexdigest() * 512).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-    def log_message(self, *a): pass
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-threading.Thread(target=server.serve_forever, daemon=True).start()
-results = [None] * 8
-def client(n):
-    total = hashlib.sha256()
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
-    for i in range(10):
-        connection.request("POST", "/", bytes([n, i]) * 40000)
-        total.update(connection.getresponse().read())
-    results[n] = total.hexdigest()
-clients = [threading.Thread(target=client, args=(n,)) for n in range(8)]
-[c.start() for c in clients]; [c.join() for c in clients]
-server.shutdown()
-print("\n".join(results))
-"#;
