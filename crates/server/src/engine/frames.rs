@@ -114,9 +114,7 @@ impl Engine {
         if !self.in_round {
             // A reservation may have come or gone.
             let due = self.due_with_spare(self.reserve_due());
-            if !(due.frames..=due.kept).contains(&self.reserve.held()) {
-                self.reserve.ring();
-            }
+            self.reserve.turn_to(due);
         } else if moved > 0 && self.reserve.note(moved) {
             // What pages have taken is spare for a while: they come and go, and a frame that is released here and taken
             // again costs as much as the page itself.

@@ -1,8 +1,8 @@
 //! How quickly frames are taken.
 //!
-//! While the machine has plenty, a tenth of a CPU is enough, at first less, so that programs that start meanwhile
-//! notice little of it. Frames of a reservation that ends soon are then not taken at all, which is what a command of a
-//! tenth of a second would otherwise pay most for.
+//! While the machine has plenty, a tenth of a CPU is enough, at first a hundredth, so that programs that start
+//! meanwhile notice little of it. Frames of a reservation that ends soon are then hardly taken at all, which is what a
+//! command of a tenth of a second would otherwise pay most for.
 //!
 //! Plenty is so much that the rest could still be taken if every CPU began to take memory as fast as it can. Where
 //! there is less, the thread does not rest, and goes before others of normal class if it may.
@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 /// So few frames are taken at once, in a millisecond.
 const FEW: usize = 1024;
-/// Between two batches, and while programs start for which frames are taken several times.
+/// Between two batches.
 const REST: Duration = Duration::from_micros(400);
-const RESTS_AT_FIRST: u32 = 5;
+/// The same while programs start for which frames are taken, so long.
+const REST_AT_FIRST: Duration = Duration::from_millis(8);
 const AT_FIRST: Duration = Duration::from_millis(500);
 /// From one look at what the machine has to the next.
 const LOOK: Duration = Duration::from_millis(50);
@@ -54,30 +55,27 @@ impl Gentle {
         gentle
     }
 
-    /// A batch has been taken, and so many frames are still to be. `meanwhile` is called between rests: what else there
-    /// is to do does not wait for all of them.
-    pub(super) fn go_on(&mut self, missing: usize, meanwhile: impl Fn()) {
+    /// A batch has been taken, and so many frames are still to be: how long to rest before the next.
+    pub(super) fn go_on(&mut self, missing: usize) -> Duration {
         if missing <= FEW {
             self.begun = None;
-            return;
+            return Duration::ZERO;
         }
         let now = Instant::now();
         if self.is_time_to_look(now) {
             self.look(missing, memory_available().map(|(bytes, _)| bytes));
             self.want_cpu();
         }
-        for rest in 0..self.rests(now) {
-            if rest > 0 {
-                meanwhile();
-            }
-            std::thread::sleep(REST);
-        }
+        self.rest(now)
     }
 
-    fn rests(&mut self, now: Instant) -> u32 {
+    fn rest(&mut self, now: Instant) -> Duration {
         let begun = *self.begun.get_or_insert(now);
-        let first = now.duration_since(begun) < AT_FIRST;
-        u32::from(self.plenty) * if first { RESTS_AT_FIRST } else { 1 }
+        match now.duration_since(begun) {
+            _ if !self.plenty => Duration::ZERO,
+            first if first < AT_FIRST => REST_AT_FIRST,
+            _ => REST,
+        }
     }
 
     fn is_time_to_look(&mut self, now: Instant) -> bool {
@@ -109,7 +107,7 @@ fn be(nice: i32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{AT_FIRST, BETWEEN_LOOKS, FEW, FRAME, GENTLY, Gentle, IN_A_HURRY, LOOK, RESTS_AT_FIRST};
+    use super::{AT_FIRST, BETWEEN_LOOKS, FEW, FRAME, GENTLY, Gentle, IN_A_HURRY, LOOK, REST, REST_AT_FIRST};
     use freehold_linux::ThreadId;
     use freehold_linux::sched::{self, Policy};
     use std::time::{Duration, Instant};
@@ -142,13 +140,13 @@ mod tests {
     #[test]
     fn it_rests_longer_at_first() {
         let (mut gentle, begin) = (Gentle::new(1), Instant::now());
-        assert_eq!(gentle.rests(begin), RESTS_AT_FIRST);
-        assert_eq!(gentle.rests(begin + AT_FIRST), 1);
-        gentle.go_on(FEW, || {});
-        let next = gentle.rests(begin + AT_FIRST);
-        assert_eq!(next, RESTS_AT_FIRST, "what is next is another's");
+        assert_eq!(gentle.rest(begin), REST_AT_FIRST);
+        assert_eq!(gentle.rest(begin + AT_FIRST), REST);
+        assert_eq!(gentle.go_on(FEW), Duration::ZERO);
+        let next = gentle.rest(begin + AT_FIRST);
+        assert_eq!(next, REST_AT_FIRST, "what is next is another's");
         gentle.look(1, None);
-        assert_eq!(gentle.rests(begin + AT_FIRST), 0);
+        assert_eq!(gentle.rest(begin + AT_FIRST), Duration::ZERO);
     }
 
     #[test]
@@ -158,7 +156,7 @@ mod tests {
         assert!(gentle.is_time_to_look(begin));
         assert!(!gentle.is_time_to_look(after(LOOK / 2)));
         assert!(gentle.is_time_to_look(after(LOOK)));
-        gentle.go_on(FEW, || {});
+        gentle.go_on(FEW);
         assert_eq!(gentle.looked, Some(after(LOOK)), "for a few it does not look");
     }
 }

@@ -13,14 +13,16 @@
 //! Between the release of a frame here and its allocation there, somebody else may take it.
 
 mod gentle;
+mod stock;
 
-use freehold_linux::memory::{Ballast, BallastError};
+use freehold_linux::Errno;
 use freehold_linux::pi_mutex::PiMutex;
-use freehold_linux::{Errno, PageRange};
 use gentle::Gentle;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use stock::Stock;
 
 /// Pages taken or released with one system call, and pages that may move before the thread is woken.
 pub(crate) const BATCH: usize = 32;
@@ -31,70 +33,7 @@ const LOOK_AGAIN: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
-
-/// Locked frames, the first pages of a ballast of their own.
-#[derive(Debug)]
-struct Stock {
-    memory: Ballast,
-    /// Who changes it.
-    changing: PiMutex<()>,
-    /// How many of the first pages are resident.
-    held: AtomicUsize,
-}
-
-impl Stock {
-    fn new(pages: usize) -> Result<Self, BallastError> {
-        Ok(Self {
-            memory: Ballast::create(pages.max(1))?,
-            changing: PiMutex::new(()),
-            held: AtomicUsize::new(0),
-        })
-    }
-
-    fn held(&self) -> usize {
-        self.held.load(Ordering::SeqCst)
-    }
-
-    /// Comes nearer to `wanted` by at most `most` frames; the frames that have moved.
-    fn approach(&self, wanted: usize, most: usize) -> Result<usize, Errno> {
-        let _changing = self.changing.lock();
-        let (held, wanted) = (self.held(), wanted.min(self.memory.pages()));
-        let count = held.abs_diff(wanted).min(most);
-        if count == 0 {
-            return Ok(0);
-        }
-        if wanted > held {
-            self.memory.fill(PageRange::new(held, count))?;
-            self.held.store(held + count, Ordering::SeqCst);
-        } else {
-            self.release(held, count)?;
-        }
-        Ok(count)
-    }
-
-    /// Releases up to `most` of what is beyond `wanted`; `None` where somebody else is about to change it.
-    fn shrink(&self, wanted: usize, most: usize) -> Result<Option<usize>, Errno> {
-        let Some(_changing) = self.changing.try_lock() else {
-            return Ok(None);
-        };
-        let held = self.held();
-        let count = held.saturating_sub(wanted).min(most);
-        if count > 0 {
-            self.release(held, count)?;
-        }
-        Ok(Some(count))
-    }
-
-    fn release(&self, held: usize, count: usize) -> Result<(), Errno> {
-        self.memory.release(PageRange::new(held - count, count))?;
-        self.held.store(held - count, Ordering::SeqCst);
-        Ok(())
-    }
-
-    fn resident(&self) -> Result<u64, Errno> {
-        self.memory.resident().map(|pages| pages as u64)
-    }
-}
+const BREATH: Duration = Duration::from_micros(400);
 
 /// Counts of what the reserve did.
 #[derive(Debug, Default)]
@@ -151,6 +90,8 @@ pub(crate) struct Reserve {
     rung: AtomicBool,
     /// The thread sleeps until the first page moves.
     sleeps: AtomicBool,
+    /// The thread rests between two batches that it takes.
+    takes: AtomicBool,
     bell: OwnedFd,
     counts: Counts,
 }
@@ -176,6 +117,7 @@ impl Reserve {
             moved: AtomicUsize::new(0),
             rung: AtomicBool::new(false),
             sleeps: AtomicBool::new(false),
+            takes: AtomicBool::new(false),
             bell: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             counts: Counts::default(),
         })
@@ -200,14 +142,24 @@ impl Reserve {
     /// On the fault path: where what is there is not what is to be, the thread is woken; where that has fallen behind,
     /// a part of what is too much is released here. Never waits.
     pub(crate) fn follow(&self, due: Due) {
-        if (due.frames..=due.kept).contains(&self.held()) {
+        if !self.turn_to(due) {
             self.moved.store(0, Ordering::SeqCst);
             return;
         }
-        self.ring();
         if self.moved.load(Ordering::SeqCst) >= HEADROOM {
             self.trim(due.kept);
         }
+    }
+
+    /// Wakes the thread where what is there is not what is to be, unless it is about to take more anyway; whether that
+    /// is so.
+    pub(crate) fn turn_to(&self, due: Due) -> bool {
+        let held = self.held();
+        let is_off = !(due.frames..=due.kept).contains(&held);
+        if is_off && !(held < due.frames && self.takes.load(Ordering::SeqCst)) {
+            self.ring();
+        }
+        is_off
     }
 
     /// Wakes the thread.
@@ -276,17 +228,39 @@ impl Reserve {
                 let count = self.step(due);
                 moved += count;
                 self.has_followed(if count == 0 { seen } else { count });
+                let missing = due.frames.saturating_sub(self.held());
+                let rest = gentle.go_on(missing);
                 if count == 0 {
                     break;
                 }
-                let missing = due.frames.saturating_sub(self.held());
-                gentle.go_on(missing, || _ = ask(before > 0));
+                self.rest(rest, || ask(before > 0), end, ending);
             }
             calm = before == 0 && moved == 0 && !lingers;
             if let Some(shortfall) = self.shortfall().filter(|_| self.fresh.swap(false, Ordering::Relaxed)) {
                 report(shortfall);
             }
         }
+    }
+
+    /// Rests so long before more is taken, as long as more is to be: who rings is asked at once, but no more often than
+    /// once a [`BREATH`].
+    fn rest(&self, length: Duration, ask: impl Fn() -> Due, end: &OwnedFd, ending: &AtomicBool) {
+        let until = Instant::now() + length;
+        self.takes.store(true, Ordering::SeqCst);
+        while !ending.load(Ordering::Acquire) {
+            let left = until.saturating_duration_since(Instant::now());
+            let Some(timeout) = Timespec::try_from(left).ok().filter(|_| !left.is_zero()) else {
+                break;
+            };
+            self.wait(end, Some(&timeout));
+            if self.rung.swap(false, Ordering::SeqCst) {
+                if self.held() >= ask().frames {
+                    break;
+                }
+                std::thread::sleep(BREATH.min(left));
+            }
+        }
+        self.takes.store(false, Ordering::SeqCst);
     }
 
     fn wait(&self, end: &OwnedFd, timeout: Option<&Timespec>) {
@@ -361,6 +335,9 @@ impl Reserve {
 #[cfg(test)]
 mod tests {
     use super::{BATCH, Due, HEADROOM, Reserve, ReserveView};
+    use rustix::event::{EventfdFlags, eventfd};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::time::Duration;
 
     fn seen(reserve: &Reserve, due: usize) -> ReserveView {
         ReserveView {
@@ -457,6 +434,29 @@ mod tests {
         assert!(reserve.give_headroom(10));
         assert_eq!((reserve.held(), seen(&reserve, 10).headroom_used), (10, 1));
         assert!(!reserve.give_headroom(10));
+    }
+
+    #[test]
+    fn a_rest_ends_when_no_more_is_to_be_taken() {
+        let (reserve, end) = (Reserve::new(100).unwrap(), eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+        let (ending, asked, hours) = (AtomicBool::new(false), AtomicUsize::new(0), Duration::from_secs(36_000));
+        let count = || asked.fetch_add(1, Ordering::SeqCst);
+        // Asked twice; what is there is less than what is due the first time only.
+        let less = || exactly(1 - count().min(1));
+        std::thread::scope(|scope| {
+            let rests = scope.spawn(|| reserve.rest(hours, less, &end, &ending));
+            while !rests.is_finished() {
+                assert!(reserve.turn_to(exactly(1)), "it is about to take it");
+                reserve.ring();
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(asked.load(Ordering::SeqCst), 2);
+        assert!(!reserve.takes.load(Ordering::SeqCst));
+        // Nobody rings.
+        reserve.rung.store(false, Ordering::SeqCst);
+        reserve.rest(Duration::from_millis(1), || exactly(count()), &end, &ending);
+        assert_eq!(asked.load(Ordering::SeqCst), 2);
     }
 
     #[test]
