@@ -111,6 +111,6 @@ fn a_program_that_ran_before_finds_what_it_used_mapped() {
     for _ in 0..3 {
         when_all_have_gone(&server);
         let again = faults_of_a_start(&server).expect("it ran before");
-        assert!(again < first, "{first} faults, and {again} when it ran again");
+        assert!(3 * again < 2 * first, "{first} faults, and {again} when it ran again");
     }
 }

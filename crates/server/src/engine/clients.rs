@@ -49,6 +49,7 @@ impl Client {
             frozen: false,
             program: None,
             brought: Brought::default(),
+            beyond: 0,
             present: Present::default(),
             streams: Streams::default(),
             family: Family::default(),

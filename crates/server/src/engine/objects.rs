@@ -1,7 +1,7 @@
 //! Objects: regions, files, and the private memory of clients.
 
 use crate::engine::Engine;
-use crate::engine::ahead::Used;
+use crate::engine::ahead::{Borders, Used};
 use crate::engine::keys::{ObjectKey, Opened, RegionRequest};
 use crate::engine::rows::{Content, Identity, Object};
 use crate::error::EngineError;
@@ -85,6 +85,7 @@ impl Engine {
             identity,
             changed: false,
             used: Used::default(),
+            borders: Borders::default(),
         };
         let object = self.make_object(ObjectKind::File, pages, regime, content)?;
         self.note_changed(&identity);

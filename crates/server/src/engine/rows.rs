@@ -1,6 +1,6 @@
 //! What the engine knows of each client, task, object and reservation.
 
-use crate::engine::ahead::{Brought, Present, Streams, Used};
+use crate::engine::ahead::{Borders, Brought, Present, Streams, Used};
 use crate::engine::crowd::Crowd;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, Membership, TaskKey};
@@ -172,6 +172,8 @@ pub(crate) struct Client {
     pub(crate) program: Option<ObjectId>,
     /// Pieces of files that came along with its faults.
     pub(crate) brought: Brought,
+    /// The address from which its files have not been looked through for such pieces.
+    pub(crate) beyond: u64,
     /// Pages of files that are in its page table.
     pub(crate) present: Present,
     /// What it faults on in order.
@@ -251,6 +253,8 @@ pub(crate) enum Content {
         changed: bool,
         /// What programs have used of it.
         used: Used,
+        /// Where one mapping of it ends and another begins.
+        borders: Borders,
     },
     /// Private memory of one client.
     Private { client: ClientId, pages: Vec<Where> },

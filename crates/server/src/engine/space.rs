@@ -71,7 +71,7 @@ impl Engine {
             kind,
         };
         self.enter_segment(id, request.address, segment);
-        self.note_program(id, request.object);
+        self.note_program(id, request.object, request.address);
         Ok(key)
     }
 

@@ -4,6 +4,7 @@
 
 mod around;
 mod bits;
+mod borders;
 mod present;
 mod streams;
 mod used;
@@ -12,7 +13,7 @@ use crate::engine::Engine;
 use crate::engine::claims::page_range;
 use crate::engine::file_reads::Gathered;
 use crate::engine::keys::{ClientId, ClientRole};
-use crate::engine::rows::{Content, Where, Which};
+use crate::engine::rows::{Content, Segment, Where, Which};
 use freehold_core::effect::{Protection, Resolution};
 use freehold_core::fact::PageRef;
 use freehold_core::id::{MappingId, ObjectId};
@@ -22,6 +23,8 @@ use freehold_linux::userfault::{Stopped, Userfault};
 use freehold_linux::{AddressRange, Errno, PAGE_SIZE, PageRange};
 use std::ops::Range;
 
+pub(super) use borders::Borders;
+use borders::Search;
 pub(super) use present::Present;
 pub(super) use streams::Streams;
 use streams::Stretch;
@@ -54,6 +57,19 @@ enum Kind {
 }
 
 impl Neighbours {
+    /// What is not about a fault, but about a segment of a file.
+    fn at_start_of(client: ClientId, start: u64, segment: &Segment) -> Self {
+        Self {
+            client,
+            mapping: segment.mapping,
+            object: segment.object,
+            page: segment.first,
+            address: start,
+            write: false,
+            kind: Kind::New,
+        }
+    }
+
     /// Where another page of the same object is, in the same segment.
     fn address_of(&self, page: u32) -> u64 {
         let page_at = |page: u32| u64::from(page) * crate::PAGE;
@@ -202,10 +218,12 @@ impl Engine {
 
     fn map_pages(&mut self, near: &Neighbours, first: u32, count: usize, protection: Protection, private: bool) {
         let address = near.address_of(first);
+        let page = |past: usize| first + u32::try_from(past).unwrap_or(0);
         let (mut done, mut found, mut most) = (0, 0, count);
+        let mut search = Search::default();
         while done < count && found < FOUND {
             let start = address + done as u64 * crate::PAGE;
-            let wanted = most.min(count - done);
+            let wanted = most.min(self.in_one_mapping(near, page(done), count - done));
             let Some((wanted, result)) = self.map_some(near, start, wanted, protection, private) else {
                 return;
             };
@@ -215,21 +233,19 @@ impl Engine {
             };
             // A page that is there already counts as mapped.
             let there = mapped + usize::from(errno == Some(Errno::EXIST));
-            let page = |past: usize| first + u32::try_from(past).unwrap_or(0);
-            let pages = page(done)..page(done + there);
-            if private {
-                for page in pages {
-                    self.set_place(near.object, page, Where::Client);
-                }
-            } else {
-                self.note_present(near, pages);
+            self.note_mapped(near, page(done)..page(done + there), private);
+            if let Some(border) = search.taken(done, there) {
+                self.note_border(near, page(border));
             }
             done += there;
             match errno {
                 None => most = most.saturating_mul(2),
                 Some(Errno::EXIST) => found += 1,
                 // The kernel takes nothing of a range that reaches past an end of a mapping.
-                Some(Errno::NOENT) if wanted > 1 && first > near.page => most = wanted / 2,
+                Some(Errno::NOENT) if wanted > 1 && (!private || first > near.page) => {
+                    search.refused(done, wanted);
+                    most = wanted / 2;
+                }
                 Some(Errno::NOENT) if wanted > 1 => {
                     // What is nearer to the fault may be there.
                     let half = done + wanted / 2;
@@ -237,13 +253,37 @@ impl Engine {
                     done = half;
                 }
                 Some(errno) => {
-                    if errno == Errno::NOENT {
+                    if errno == Errno::NOENT && private {
                         self.note_hole(near, address + done as u64 * crate::PAGE);
                     }
                     self.take_back(near, first, done, count);
                     return;
                 }
             }
+        }
+    }
+
+    /// Of so many pages, those up to where another mapping of their file begins, as far as that is known.
+    fn in_one_mapping(&self, near: &Neighbours, first: u32, count: usize) -> usize {
+        match self.object(near.object).map(|row| &row.content) {
+            Some(Content::File { borders, .. }) => borders.before(first, count),
+            _ => count,
+        }
+    }
+
+    fn note_border(&mut self, near: &Neighbours, page: u32) {
+        if let Some(Content::File { borders, .. }) = self.object_mut(near.object).map(|row| &mut row.content) {
+            borders.note(page);
+        }
+    }
+
+    fn note_mapped(&mut self, near: &Neighbours, pages: Range<u32>, private: bool) {
+        if private {
+            for page in pages {
+                self.set_place(near.object, page, Where::Client);
+            }
+        } else {
+            self.note_present(near, pages);
         }
     }
 

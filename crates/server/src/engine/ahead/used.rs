@@ -8,7 +8,7 @@ use super::bits::Bits;
 use super::streams::MOST;
 use crate::engine::Engine;
 use crate::engine::keys::{ClientId, ClientRole};
-use crate::engine::rows::Content;
+use crate::engine::rows::{Content, Segment, SegmentKind};
 use freehold_core::id::ObjectId;
 use freehold_core::units::PageIndex;
 use std::collections::BTreeMap;
@@ -18,6 +18,8 @@ use std::ops::Range;
 const PIECE: u32 = 16;
 /// Programs of which it is known what they use of a file.
 const PROGRAMS: usize = 8;
+/// Segments of a client that are looked through with one fault.
+const SEGMENTS: u32 = 64;
 /// Files of which it is known what a client was brought: it may open and close as many as it likes.
 const FILES: usize = 512;
 
@@ -76,56 +78,107 @@ fn bring(used: &Bits, brought: &mut Bits, range: &Range<u32>, from: u32, most: u
     found
 }
 
+/// The pages of its object that are mapped in a segment.
+fn pages_of(start: u64, segment: &Segment) -> Range<u32> {
+    segment.first..segment.page_at(start, segment.end)
+}
+
 impl Engine {
-    /// A client has announced an object: the first file is the program that it runs.
-    pub(in crate::engine) fn note_program(&mut self, id: ClientId, object: ObjectId) {
+    /// A client has announced an object, from an address on: the first file is the program that it runs.
+    pub(in crate::engine) fn note_program(&mut self, id: ClientId, object: ObjectId, start: u64) {
         let file = matches!(self.object(object).map(|row| &row.content), Some(Content::File { .. }));
         if let Some(client) = self
             .client_mut(id)
             .filter(|client| file && client.role == ClientRole::Program)
         {
             client.program.get_or_insert(object);
+            client.beyond = client.beyond.min(start);
         }
     }
 
-    /// With a fault on a file, for which a window of pages has come: maps what the program used of it before.
+    /// With a fault on a file, for which a window of pages has come: maps what the program used of it before, and of
+    /// its other files. All of it is one step.
     pub(super) fn map_used(&mut self, near: &Neighbours, window: &Range<u32>) {
-        // All of it is one step.
-        let left = MOST.saturating_sub(u64::from(window.end - window.start));
-        let most = usize::try_from(left / u64::from(PIECE)).unwrap_or(0);
-        let Some((range, pieces)) = self.used_pieces(near, window, most) else {
-            return;
-        };
-        for piece in pieces {
-            let pages = (piece * PIECE).max(range.start)..((piece + 1) * PIECE).min(range.end);
-            if self.map_resident(near, pages).is_none() {
+        self.note_used(near, window);
+        let mut left = MOST.saturating_sub(u64::from(window.end - window.start)) / u64::from(PIECE);
+        let here = self.client(near.client).and_then(|client| client.segment(near.address));
+        if let Some((start, segment)) = here {
+            self.map_pieces(near, &pages_of(start, &segment), near.page / PIECE, &mut left);
+        }
+        self.map_used_elsewhere(near.client);
+    }
+
+    /// Of the files behind the last that it looked at: a program that starts goes through all of its libraries.
+    fn map_used_elsewhere(&mut self, id: ClientId) {
+        let mut left = MOST / u64::from(PIECE);
+        for _ in 0..SEGMENTS {
+            let Some(client) = self.client(id).filter(|_| left > 0) else {
                 return;
+            };
+            let Some((&start, segment)) = client.space.range(client.beyond..).next() else {
+                return;
+            };
+            let (end, file) = (segment.end, Neighbours::at_start_of(id, start, segment));
+            let pages = pages_of(start, segment);
+            let all = segment.kind == SegmentKind::Private || self.map_pieces(&file, &pages, 0, &mut left);
+            if let Some(client) = self.client_mut(id).filter(|_| all) {
+                client.beyond = end;
             }
         }
     }
 
-    /// The pages of the file that are mapped where the fault was, and the pieces of them that are to come along.
-    fn used_pieces(&mut self, near: &Neighbours, window: &Range<u32>, most: usize) -> Option<(Range<u32>, Vec<u32>)> {
-        let client = self.client_mut(near.client)?;
-        let program = client.program?;
-        let (start, segment) = client.segment(near.address)?;
-        let count = u32::try_from((segment.end - start) / crate::PAGE).ok()?;
-        let range = segment.first..segment.first + count;
-        let mut all_brought = std::mem::take(&mut client.brought);
-        let brought = all_brought.of(near.object);
+    /// Maps pieces of a file that are to come along, of those pages and from a piece on, while some are `left` to be;
+    /// whether these were all.
+    fn map_pieces(&mut self, near: &Neighbours, pages: &Range<u32>, from: u32, left: &mut u64) -> bool {
+        let most = usize::try_from(*left).unwrap_or(0);
+        let pieces = self.used_pieces(near, pages, from, most);
+        for piece in &pieces {
+            *left -= 1;
+            let part = (piece * PIECE).max(pages.start)..((piece + 1) * PIECE).min(pages.end);
+            if self.map_resident(near, part).is_none() {
+                *left = 0;
+            }
+        }
+        pieces.len() < most
+    }
+
+    /// The program has used this page of a file, and has been brought the window.
+    fn note_used(&mut self, near: &Neighbours, window: &Range<u32>) {
+        let Some((program, client)) = self
+            .client_mut(near.client)
+            .and_then(|client| client.program.zip(Some(client)))
+        else {
+            return;
+        };
+        let brought = client.brought.of(near.object);
         for piece in window.start / PIECE..window.end.div_ceil(PIECE) {
             brought.note(piece);
         }
-        let mut found = Vec::new();
         if let Some(Content::File { used, .. }) = self.object_mut(near.object).map(|row| &mut row.content) {
             used.note(program, near.page);
-            if let Some(used) = used.by(program) {
-                let all = range.start / PIECE..range.end.div_ceil(PIECE);
-                found = bring(used, brought, &all, near.page / PIECE, most);
-            }
         }
-        self.client_mut(near.client)?.brought = all_brought;
-        Some((range, found))
+    }
+
+    /// The pieces of some pages that are to come along.
+    fn used_pieces(&mut self, near: &Neighbours, pages: &Range<u32>, from: u32, most: usize) -> Vec<u32> {
+        let Some((program, client)) = self
+            .client_mut(near.client)
+            .and_then(|client| client.program.zip(Some(client)))
+        else {
+            return Vec::new();
+        };
+        let mut all_brought = std::mem::take(&mut client.brought);
+        let mut found = Vec::new();
+        if let Some(Content::File { used, .. }) = self.object(near.object).map(|row| &row.content)
+            && let Some(used) = used.by(program)
+        {
+            let pieces = pages.start / PIECE..pages.end.div_ceil(PIECE);
+            found = bring(used, all_brought.of(near.object), &pieces, from, most);
+        }
+        if let Some(client) = self.client_mut(near.client) {
+            client.brought = all_brought;
+        }
+        found
     }
 
     /// Maps those of the pages that are in frames; `None` where the core has no more.
