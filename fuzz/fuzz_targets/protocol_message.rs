@@ -2,8 +2,17 @@
 #![no_main]
 
 use freehold_protocol::message::{Answer, LIMIT, Request};
+use freehold_protocol::packet::split;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let (mut rest, mut length) = (bytes, 0);
+    while !rest.is_empty() {
+        let (message, others) = split(rest);
+        assert!(!message.is_empty());
+        length += message.len();
+        rest = others;
+    }
+    assert_eq!(length, bytes.len(), "a packet comes apart without loss");
     let mut buffer = [0; LIMIT];
     if let Ok((serial, request)) = Request::decode(bytes) {
         let length = request.encode(serial, &mut buffer).expect("what was read can be written");

@@ -1,6 +1,9 @@
 //! The connection to the server: packets with descriptors, by hand.
 
+use core::ops::Range;
+
 use freehold_protocol::message::{Answer, DESCRIPTORS, LIMIT, Request};
+use freehold_protocol::packet;
 
 use crate::sys::{self, Errno};
 
@@ -68,12 +71,42 @@ pub(crate) struct Session {
     /// The socket, in the table of whichever thread uses this.
     pub(crate) socket: i32,
     serial: u32,
+    /// The packet that came last.
     buffer: [u8; LIMIT],
-    text_length: usize,
+    /// Its messages that have not been read, and the descriptors that came with it and are nobody's yet.
+    unread: Range<usize>,
+    descriptors: Descriptors,
+    /// The text of the refusal that was read last.
+    text: Range<usize>,
+}
+
+/// Questions that go together. Only those that may ([`Request::in_company`]) are gathered.
+pub(crate) struct Outgoing {
+    bytes: [u8; LIMIT],
+    length: usize,
+    control: Control,
+    count: usize,
+}
+
+impl Outgoing {
+    pub(crate) const fn new() -> Self {
+        Self {
+            bytes: [0; LIMIT],
+            length: 0,
+            control: Control {
+                length: 0,
+                level: SOL_SOCKET,
+                kind: SCM_RIGHTS,
+                descriptors: NONE,
+            },
+            count: 0,
+        }
+    }
 }
 
 /// Descriptors that came with an answer; -1 where none did.
 pub(crate) type Descriptors = [i32; DESCRIPTORS];
+const NONE: Descriptors = [-1; DESCRIPTORS];
 
 impl Session {
     /// A connection over a socket that is there.
@@ -82,7 +115,9 @@ impl Session {
             socket,
             serial: 0,
             buffer: [0; LIMIT],
-            text_length: 0,
+            unread: 0..0,
+            descriptors: NONE,
+            text: 0..0,
         }
     }
 
@@ -116,25 +151,53 @@ impl Session {
 
     /// Asks, without waiting; answers come in the order of the questions. At most [`DESCRIPTORS`] descriptors go along.
     pub(crate) fn send(&mut self, request: &Request<'_>, descriptors: &[i32]) -> Result<(), SessionError> {
-        let mut bytes = [0_u8; LIMIT];
-        self.serial = self.serial.wrapping_add(1);
-        let length = request
-            .encode(self.serial, &mut bytes)
-            .map_err(|_| SessionError::Nonsense)?;
-        let mut control = Control {
-            length: CONTROL_HEADER + 4 * descriptors.len().min(DESCRIPTORS),
-            level: SOL_SOCKET,
-            kind: SCM_RIGHTS,
-            descriptors: [-1; DESCRIPTORS],
-        };
-        for (to, from) in control.descriptors.iter_mut().zip(descriptors) {
+        let mut packet = Outgoing::new();
+        self.put(&mut packet, request, descriptors)?;
+        self.flush(&mut packet)
+    }
+
+    /// Asks with the next packet; if there is no room in this one, it goes first.
+    pub(crate) fn gather(
+        &mut self,
+        packet: &mut Outgoing,
+        request: &Request<'_>,
+        descriptors: &[i32],
+    ) -> Result<(), SessionError> {
+        if self.put(packet, request, descriptors).is_ok() {
+            return Ok(());
+        }
+        self.flush(packet)?;
+        self.put(packet, request, descriptors)
+    }
+
+    fn put(&mut self, packet: &mut Outgoing, request: &Request<'_>, descriptors: &[i32]) -> Result<(), SessionError> {
+        let free = packet.bytes.get_mut(packet.length..).unwrap_or_default();
+        let places = packet.control.descriptors.get_mut(packet.count..).unwrap_or_default();
+        if descriptors.len() > places.len() {
+            return Err(SessionError::Nonsense);
+        }
+        let serial = self.serial.wrapping_add(1);
+        let length = request.encode(serial, free).map_err(|_| SessionError::Nonsense)?;
+        self.serial = serial;
+        packet.length += length;
+        packet.count += descriptors.len();
+        for (to, from) in places.iter_mut().zip(descriptors) {
             *to = *from;
         }
+        Ok(())
+    }
+
+    /// Sends what was gathered.
+    pub(crate) fn flush(&self, packet: &mut Outgoing) -> Result<(), SessionError> {
+        if packet.length == 0 {
+            return Ok(());
+        }
+        packet.control.length = CONTROL_HEADER + 4 * packet.count;
         let part = Part {
-            base: bytes.as_ptr() as usize,
-            length,
+            base: packet.bytes.as_ptr() as usize,
+            length: packet.length,
         };
-        let none = descriptors.is_empty();
+        let none = packet.count == 0;
         let header = Header {
             name: 0,
             name_length: 0,
@@ -143,11 +206,16 @@ impl Session {
             control: if none {
                 0
             } else {
-                core::ptr::from_ref(&control) as usize
+                core::ptr::from_ref(&packet.control) as usize
             },
-            control_length: if none { 0 } else { control.length.next_multiple_of(8) },
+            control_length: if none {
+                0
+            } else {
+                packet.control.length.next_multiple_of(8)
+            },
             flags: 0,
         };
+        (packet.length, packet.count) = (0, 0);
         let place = core::ptr::from_ref(&header) as usize;
         loop {
             // SAFETY: the kernel reads the structures above, which live until it has answered.
@@ -161,25 +229,29 @@ impl Session {
 
     /// The next answer, and what came with it. A refusal is an error, its text kept.
     pub(crate) fn receive(&mut self) -> Result<(Answer<'_>, Descriptors), SessionError> {
-        self.text_length = 0;
-        let (length, descriptors) = self.receive_packet()?;
-        let refused = match Answer::decode(self.buffer.get(..length).unwrap_or_default()) {
-            Ok((_, Answer::Refused { text, .. })) => Some(text.len()),
-            _ => None,
-        };
-        if let Some(text) = refused {
-            // The text is the last field of the message.
-            self.text_length = text;
-            self.buffer.copy_within(length.saturating_sub(text)..length, 0);
-            close_all(&descriptors);
-            return Err(SessionError::Refused);
+        self.text = 0..0;
+        let alone = self.unread.is_empty();
+        if alone {
+            close_all(&core::mem::replace(&mut self.descriptors, NONE));
+            let length = self.receive_packet()?;
+            self.unread = 0..length;
         }
-        match Answer::decode(self.buffer.get(..length).unwrap_or_default()) {
-            Ok((_, answer)) => Ok((answer, descriptors)),
-            Err(_) => {
-                close_all(&descriptors);
-                Err(SessionError::Nonsense)
+        let (first, others) = packet::split(self.buffer.get(self.unread.clone()).unwrap_or_default());
+        let alone = alone && others.is_empty();
+        let message = self.unread.start..self.unread.start + first.len();
+        self.unread.start = message.end;
+        match Answer::decode(self.buffer.get(message.clone()).unwrap_or_default()) {
+            Ok((_, Answer::Refused { text, .. })) => {
+                // The text is the last field of the message.
+                self.text = message.end.saturating_sub(text.len())..message.end;
+                Err(SessionError::Refused)
             }
+            Ok((_, answer)) => {
+                let count = if alone { DESCRIPTORS } else { answer.in_company() };
+                let descriptors = take(&mut self.descriptors, count);
+                Ok((answer, descriptors))
+            }
+            Err(_) => Err(SessionError::Nonsense),
         }
     }
 
@@ -215,13 +287,13 @@ impl Session {
 
     /// What the server said to the last refusal.
     pub(crate) fn text(&self) -> &[u8] {
-        self.buffer.get(..self.text_length).unwrap_or_default()
+        self.buffer.get(self.text.clone()).unwrap_or_default()
     }
 
     /// The same, or in words why there is no answer.
     pub(crate) fn reason(&self, error: SessionError) -> &[u8] {
         match error {
-            SessionError::Refused if self.text_length > 0 => self.text(),
+            SessionError::Refused if !self.text.is_empty() => self.text(),
             SessionError::Refused => b"the server refuses and gives no reason",
             SessionError::Kernel(_) => b"the kernel refuses",
             SessionError::Gone => b"the server has closed the connection",
@@ -229,12 +301,13 @@ impl Session {
         }
     }
 
-    fn receive_packet(&mut self) -> Result<(usize, Descriptors), SessionError> {
+    /// The next packet: its length.
+    fn receive_packet(&mut self) -> Result<usize, SessionError> {
         let mut control = Control {
             length: 0,
             level: 0,
             kind: 0,
-            descriptors: [-1; DESCRIPTORS],
+            descriptors: NONE,
         };
         let part = Part {
             base: self.buffer.as_mut_ptr() as usize,
@@ -264,16 +337,24 @@ impl Session {
         } else {
             0
         };
-        let mut descriptors = [-1; DESCRIPTORS];
-        for (to, from) in descriptors.iter_mut().zip(control.descriptors).take(count) {
+        for (to, from) in self.descriptors.iter_mut().zip(control.descriptors).take(count) {
             *to = from;
         }
         if header.flags & TRUNCATED != 0 {
-            close_all(&descriptors);
             return Err(SessionError::Nonsense);
         }
-        Ok((length, descriptors))
+        Ok(length)
     }
+}
+
+/// The first so many of these that are there.
+fn take(all: &mut Descriptors, count: usize) -> Descriptors {
+    let mut taken = NONE;
+    let there = all.iter_mut().filter(|fd| **fd >= 0).take(count);
+    for (to, from) in taken.iter_mut().zip(there) {
+        *to = core::mem::replace(from, -1);
+    }
+    taken
 }
 
 /// Closes what came with an answer that is of no use.

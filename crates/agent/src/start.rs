@@ -360,7 +360,7 @@ fn talk(client: &mut Client, session: &mut Session, thread: u32, name: &str, for
 
 fn welcome(client: &mut Client, session: &mut Session) -> Result<(), SessionError> {
     const DONT_FORK: usize = 10;
-    let (Answer::Welcome { transfer_pages, .. }, [channel, transfer, event, _]) = session.receive()? else {
+    let (Answer::Welcome { transfer_pages, .. }, [channel, transfer, event, ..]) = session.receive()? else {
         return Err(SessionError::Nonsense);
     };
     client.transfer_pages = transfer_pages;

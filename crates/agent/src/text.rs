@@ -11,7 +11,7 @@ use freehold_protocol::message::{Answer, Regime, Request};
 use crate::client::Client;
 use crate::maps::{self, Line};
 use crate::process::{PAGE, Process};
-use crate::session::{Session, SessionError};
+use crate::session::{Outgoing, Session, SessionError};
 use crate::settings::SETTINGS;
 use crate::sys::{self, FileId};
 use crate::{report, userfault};
@@ -191,6 +191,7 @@ fn open(files: &mut [File], session: &mut Session) {
     } else {
         Regime::Conserve
     };
+    let mut packet = Outgoing::new();
     for file in files.iter_mut() {
         let length = file.path_length;
         let Ok(fd) = sys::open(file.path.get(..=length).unwrap_or_default(), false) else {
@@ -199,12 +200,15 @@ fn open(files: &mut [File], session: &mut Session) {
         let path = core::str::from_utf8(file.path.get(..length).unwrap_or_default()).unwrap_or("(not UTF-8)");
         // Another file may have taken the path meanwhile; the one that is mapped cannot be had any more then.
         let same = sys::identity(fd) == Ok(file.id);
-        if same && session.send(&Request::OpenFile { regime, path }, &[fd]).is_ok() {
+        let request = Request::OpenFile { regime, path };
+        if same && session.gather(&mut packet, &request, &[fd]).is_ok() {
             file.fd = fd;
         } else {
             sys::close(fd);
         }
     }
+    // Where it cannot be sent there are no answers.
+    let _ = session.flush(&mut packet);
     for file in files.iter_mut().filter(|file| file.fd >= 0) {
         if let Ok((Answer::Opened { object, .. }, [memory, ..])) = session.receive() {
             file.object = object;
@@ -215,6 +219,7 @@ fn open(files: &mut [File], session: &mut Session) {
 
 /// Replaces and registers the ranges and announces them, all before the first answer.
 fn map(client: &Client, files: &mut [File], session: &mut Session) {
+    let mut packet = Outgoing::new();
     for file in files.iter_mut().filter(|file| file.memory >= 0) {
         let mut from = 0;
         while let Some(range) = file.ranges.get(from..file.count).and_then(<[Range]>::first).copied() {
@@ -230,14 +235,21 @@ fn map(client: &Client, files: &mut [File], session: &mut Session) {
             }
             let whole = Range { end, ..range };
             let parts = file.ranges.get(from..upto).unwrap_or_default();
-            file.mapped += pieces(client, file, whole, parts, session);
+            file.mapped += pieces(client, file, (whole, parts), session, &mut packet);
             from = upto;
         }
     }
+    let _ = session.flush(&mut packet);
 }
 
-/// Replaces a run of ranges but for the pages that this library has changed; how many announcements were sent.
-fn pieces(client: &Client, file: &File, whole: Range, parts: &[Range], session: &mut Session) -> u32 {
+/// Replaces a run of ranges but for the pages that this library has changed; how many announcements go out.
+fn pieces(
+    client: &Client,
+    file: &File,
+    (whole, parts): (Range, &[Range]),
+    session: &mut Session,
+    packet: &mut Outgoing,
+) -> u32 {
     let mut sent = 0;
     let mut start = whole.start;
     while start < whole.end {
@@ -249,7 +261,10 @@ fn pieces(client: &Client, file: &File, whole: Range, parts: &[Range], session: 
         let patched = client.patched.iter().map(|own| own.load(Ordering::Relaxed));
         let end = patched.filter(|own| *own > start).fold(whole.end, usize::min);
         let offset = whole.offset + (start - whole.start);
-        if replace(client, file, (start, end), parts) && announce(client, file, (start, end, offset), session) {
+        if replace(client, file, (start, end), parts)
+            && let Some(request) = announcement(client, file, (start, end, offset))
+            && session.gather(packet, &request, &[]).is_ok()
+        {
             sent += 1;
         }
         start = end;
@@ -297,19 +312,15 @@ fn restore(file: &File, parts: &[Range], start: usize, end: usize) {
     }
 }
 
-fn announce(client: &Client, file: &File, (start, end, offset): (usize, usize, usize), session: &mut Session) -> bool {
-    let (Ok(first), Ok(pages)) = (u32::try_from(offset / PAGE), u32::try_from((end - start) / PAGE)) else {
-        return false;
-    };
-    let request = Request::Map {
+fn announcement(client: &Client, file: &File, (start, end, offset): (usize, usize, usize)) -> Option<Request<'static>> {
+    Some(Request::Map {
         task: client.task,
         object: file.object,
         address: start as u64,
-        first,
-        pages,
+        first: u32::try_from(offset / PAGE).ok()?,
+        pages: u32::try_from((end - start) / PAGE).ok()?,
         writable: false,
-    };
-    session.send(&request, &[]).is_ok()
+    })
 }
 
 /// Reads the answers; a file of which anything was refused is put back as a whole, and what was refused is said.

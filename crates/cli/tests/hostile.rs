@@ -14,7 +14,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use freehold_linux::Errno;
-use freehold_protocol::message::{HEADER, LIMIT, Question, Refusal, Request, ReservationType, Role};
+use freehold_protocol::VERSION;
+use freehold_protocol::message::{Answer, HEADER, LIMIT, Question, Refusal, Regime, Request, ReservationType, Role};
+use freehold_protocol::packet::split;
 use requests::requests;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::Shutdown;
@@ -113,10 +115,83 @@ fn another_version_is_told_which_is_spoken() {
     let peer = server.connect();
     peer.send(&hello, &[]).unwrap();
     match peer.hear() {
-        Some((3, Said::Refused(Refusal::Version, text))) => assert!(text.contains("version 1"), "{text}"),
+        Some((3, Said::Refused(Refusal::Version, text))) => {
+            assert!(text.contains(&format!("version {VERSION}")), "{text}");
+        }
         other => panic!("{other:?}"),
     }
     assert!(peer.is_closed());
+}
+
+/// Why each request of a packet is refused.
+fn refusals(peer: &Peer) -> Vec<(u32, Refusal)> {
+    let mut buffer = [0; LIMIT];
+    let packet = peer.socket.receive(&mut buffer).unwrap().expect("an answer");
+    let (mut rest, mut found) = (&buffer[..packet.length], Vec::new());
+    while !rest.is_empty() {
+        let (message, others) = split(rest);
+        match Answer::decode(message) {
+            Ok((serial, Answer::Refused { why, .. })) => found.push((serial, why)),
+            other => panic!("{other:?}"),
+        }
+        rest = others;
+    }
+    found
+}
+
+#[test]
+fn requests_that_share_a_packet_are_met_one_by_one_and_only_those_that_may() {
+    let server = Server::start(&SMALL);
+    let (mut honest, mut peer) = (server.observe(), server.observe());
+    let open_before = descriptors_of(&server);
+    let map = Request::Map {
+        task: 1,
+        object: 1,
+        address: 0,
+        first: 0,
+        pages: 1,
+        writable: false,
+    };
+    let open = Request::OpenFile {
+        regime: Regime::Conserve,
+        path: "x",
+    };
+    let packet = |requests: &[Request<'_>]| {
+        let numbered = (1..).zip(requests);
+        numbered
+            .flat_map(|(serial, request)| bytes(request, serial))
+            .collect::<Vec<u8>>()
+    };
+    // As many as there is room for; too few descriptors, and too many.
+    let maps = vec![map; LIMIT / bytes(&map, 1).len()];
+    let (state, last) = (Refusal::State, Refusal::Descriptor);
+    for (requests, descriptors, last) in [
+        (&maps[..], 0, state),
+        (&[map, open, map], 3, last),
+        (&[open, open], 1, state),
+    ] {
+        peer.send(&packet(requests), &vec![peer.as_fd(); descriptors]).unwrap();
+        let mut found = Vec::new();
+        while found.len() < requests.len() {
+            found.extend(refusals(&peer));
+        }
+        let mut expected: Vec<_> = (1..).zip(requests).map(|(serial, _)| (serial, state)).collect();
+        expected.last_mut().unwrap().1 = last;
+        assert_eq!(found, expected, "an observer has no memory");
+        peer.must_be_served();
+    }
+    // The first is met, the second may not be there, and the third is not looked at any more.
+    for second in [bytes(&Request::Release { reservation: 1 }, 2), vec![1; HEADER], vec![7]] {
+        let peer = server.observe();
+        peer.send(&[bytes(&map, 1), second, bytes(&map, 3)].concat(), &[])
+            .unwrap();
+        let found = refusals(&peer);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!((found[0], found[1].1), ((1, Refusal::State), Refusal::Malformed));
+        assert!(peer.is_closed());
+    }
+    honest.must_be_served();
+    assert_closed(&server, open_before);
 }
 
 #[test]

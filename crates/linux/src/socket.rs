@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 
 /// The most descriptors taken or sent with one packet.
-pub const MOST_DESCRIPTORS: usize = 4;
+pub const MOST_DESCRIPTORS: usize = 16;
 const SPACE: usize = rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS));
 const SO_PEERPIDFD: libc::c_int = 77;
 

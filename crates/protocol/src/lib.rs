@@ -18,11 +18,12 @@ mod choices;
 mod doorbell;
 pub mod field;
 pub mod message;
+pub mod packet;
 mod ring;
 mod sync;
 
 /// The version of both ways. A server answers a `Hello` of another version with a refusal that names its own.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Bytes of a page, which both sides must agree on.
 pub const PAGE_SIZE: usize = 4096;
 /// The environment variable that names the server's socket.

@@ -1,8 +1,8 @@
 //! Requests, answers and how they look on the socket.
 //!
 //! A message is a header of 16 bytes (magic `FRHD`, version, kind, serial number, length of what follows) and the
-//! fields of its kind, at most [`LIMIT`] bytes in all. One message is one packet. An answer carries the serial number
-//! of its request. Handles (`u32`) are the server's and per connection; 0 is none.
+//! fields of its kind, at most [`LIMIT`] bytes in all. A packet is a message, or several ([`crate::packet`]). An answer
+//! carries the serial number of its request. Handles (`u32`) are the server's and per connection; 0 is none.
 
 pub use crate::choices::{
     CapacityRule, PinningPolicy, Question, Refusal, Regime, RegionKind, ReservationType, Role, Standing,
@@ -10,12 +10,12 @@ pub use crate::choices::{
 };
 use crate::field::{Field, Malformed, Reader, Writer};
 
-/// The longest message, in bytes.
+/// The longest message, and the longest packet, in bytes.
 pub const LIMIT: usize = 4096;
 /// Bytes of the header.
 pub const HEADER: usize = 16;
-/// The most descriptors that one message carries.
-pub const DESCRIPTORS: usize = 4;
+/// The most descriptors that one packet carries.
+pub const DESCRIPTORS: usize = 16;
 
 const MAGIC: [u8; 4] = *b"FRHD";
 

@@ -31,15 +31,25 @@ impl Bucket {
     /// How long it takes until they are there; nothing is taken. A cost above the burst is never there and costs the
     /// whole bucket.
     pub(crate) fn take(&mut self, cost: u32, now: Instant) -> Result<(), Duration> {
-        let passed = now.saturating_duration_since(self.at).as_secs_f64();
-        self.level = (self.level + passed * self.rate).min(self.burst);
-        self.at = self.at.max(now);
+        self.fill(now);
         let cost = f64::from(cost).min(self.burst);
         if self.level >= cost {
             self.level -= cost;
             return Ok(());
         }
         Err(Duration::from_secs_f64((cost - self.level) / self.rate))
+    }
+
+    /// Takes tokens, also those that are still to come.
+    pub(crate) fn charge(&mut self, cost: u32, now: Instant) {
+        self.fill(now);
+        self.level -= f64::from(cost);
+    }
+
+    fn fill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.level = (self.level + passed * self.rate).min(self.burst);
+        self.at = self.at.max(now);
     }
 }
 
@@ -54,6 +64,13 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(bucket.take(1, start), Ok(()));
         }
+        let mut owing = Bucket::new(10, 3, start);
+        owing.charge(10, start);
+        let wait = owing.take(1, start).unwrap_err();
+        assert!(
+            wait > Duration::from_millis(799) && wait < Duration::from_millis(801),
+            "{wait:?}"
+        );
         let wait = bucket.take(1, start).unwrap_err();
         assert!(
             wait > Duration::from_millis(99) && wait < Duration::from_millis(101),

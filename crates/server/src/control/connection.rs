@@ -2,7 +2,7 @@
 
 use super::bucket::Bucket;
 use super::refused::Refused;
-use super::reply::{self, Reply, Waiting};
+use super::reply::{self, Outcome, Reply, Waiting};
 use super::session::{Peer, Session};
 use super::tickets::Ticket;
 use super::world::{Kind, World};
@@ -13,7 +13,10 @@ use freehold_core::limits::ReservationSpec;
 use freehold_linux::Errno;
 use freehold_linux::socket::{Packet, PacketSocket};
 use freehold_protocol::message::{LIMIT, Refusal, Request};
+use freehold_protocol::packet::split;
+use rustix::fd::OwnedFd;
 use std::time::{Duration, Instant};
+use std::vec;
 use tracing::{debug, info, warn};
 
 /// How often what a request waits for is looked at.
@@ -125,18 +128,23 @@ impl Connection {
                 Refusal::Malformed,
                 "the message is too long, has too many descriptors, or the server has none left",
             );
-            return self.answer(world, serial(bytes), &Err(refused));
+            return self.answer(world, serial(bytes), Err(refused));
         }
-        let (serial, request) = match Request::decode(bytes) {
+        let (first, others) = split(bytes);
+        if others.is_empty() {
+            self.on_request(world, first, packet.descriptors, now)
+        } else {
+            self.on_several(world, bytes, packet.descriptors, now)
+        }
+    }
+
+    fn on_request(&mut self, world: &World, bytes: &[u8], descriptors: Vec<OwnedFd>, now: Instant) -> Left {
+        let (serial, request) = match decode(world, bytes) {
             Ok(decoded) => decoded,
-            Err(error) => return self.answer(world, serial(bytes), &Err(error.into())),
+            Err((serial, refused)) => return self.answer(world, serial, Err(refused)),
         };
-        if world.is_ending() {
-            let refused = Refused::closing(Refusal::Ending, "the server is ending");
-            return self.answer(world, serial, &Err(refused));
-        }
         let greeting = matches!(request, Request::Hello { .. });
-        let outcome = self.session.handle(world, &request, packet.descriptors);
+        let outcome = self.session.handle(world, &request, descriptors);
         if !matches!(request, Request::Ask { .. }) {
             world.snapshots.spoil();
         }
@@ -153,8 +161,43 @@ impl Connection {
                 });
                 self.look(world, now)
             }
-            outcome => self.answer(world, serial, &outcome),
+            outcome => self.answer(world, serial, outcome),
         }
+    }
+
+    /// Several requests in a packet, none of which waits. One that ends the connection is the last.
+    fn on_several(&mut self, world: &World, bytes: &[u8], descriptors: Vec<OwnedFd>, now: Instant) -> Left {
+        let (mut rest, mut descriptors, mut outcomes) = (bytes, descriptors.into_iter(), Vec::new());
+        while !rest.is_empty() && !outcomes.last().is_some_and(closes) {
+            let (first, others) = split(rest);
+            outcomes.push(self.on_one_of_several(world, first, others.is_empty(), &mut descriptors));
+            rest = others;
+        }
+        world.snapshots.spoil();
+        // One was paid for with the packet.
+        let others = u32::try_from(outcomes.len()).unwrap_or(u32::MAX).saturating_sub(1);
+        self.bucket.charge(others, now);
+        self.answer_all(world, &outcomes)
+    }
+
+    fn on_one_of_several(
+        &mut self,
+        world: &World,
+        bytes: &[u8],
+        is_last: bool,
+        all: &mut vec::IntoIter<OwnedFd>,
+    ) -> Outcome {
+        let (serial, request) = match decode(world, bytes) {
+            Ok(decoded) => decoded,
+            Err((serial, refused)) => return (serial, Err(refused)),
+        };
+        let Some(count) = request.in_company() else {
+            let text = "this request comes alone in its packet";
+            return (serial, Err(Refused::closing(Refusal::Malformed, text)));
+        };
+        // What is too much is the last one's, which refuses it.
+        let descriptors = all.take(if is_last { usize::MAX } else { count }).collect();
+        (serial, self.session.handle(world, &request, descriptors))
     }
 
     fn say_hello(&self) {
@@ -197,22 +240,27 @@ impl Connection {
             }
             Some(outcome) => {
                 world.snapshots.spoil();
-                self.answer(world, wait.serial, &outcome)
+                self.answer(world, wait.serial, outcome)
             }
         }
     }
 
-    /// Answers a request. Whoever does not read answers is not waited for.
-    fn answer(&self, world: &World, serial: u32, outcome: &Result<Reply, Refused>) -> Left {
-        if let Err(refused) = outcome {
-            let (peer, text) = (self.session.peer(), &refused.text);
-            if let Some(unsaid) = world.frugal.allows() {
-                let why = refused.why;
+    fn answer(&self, world: &World, serial: u32, outcome: Result<Reply, Refused>) -> Left {
+        self.answer_all(world, &[(serial, outcome)])
+    }
+
+    /// Answers requests. Whoever does not read answers is not waited for.
+    fn answer_all(&self, world: &World, outcomes: &[Outcome]) -> Left {
+        for (_, outcome) in outcomes {
+            if let Err(Refused { why, text, .. }) = outcome
+                && let Some(unsaid) = world.frugal.allows()
+            {
+                let peer = self.session.peer();
                 warn!(pid = peer.pid, user = peer.user, ?why, ?text, unsaid, "request refused");
             }
         }
-        match reply::send(&self.socket, serial, outcome.as_ref()) {
-            Ok(()) if outcome.as_ref().is_err_and(|refused| refused.close) => Left::Closed,
+        match reply::send(&self.socket, outcomes) {
+            Ok(()) if outcomes.iter().any(closes) => Left::Closed,
             Ok(()) => Left::Open,
             Err(Errno::AGAIN) => {
                 self.complain(world, "does not read its answers: its connection is closed");
@@ -233,7 +281,7 @@ impl Connection {
     pub(super) fn say_goodbye(&self) {
         let refused = Refused::closing(Refusal::Ending, "the server is ending");
         // Whoever cannot be told sees the connection end.
-        let _ = reply::send(&self.socket, 0, Err(&refused));
+        let _ = reply::send(&self.socket, &[(0, Err(refused))]);
     }
 
     /// The connection is over.
@@ -256,6 +304,20 @@ impl Connection {
         world.snapshots.spoil();
         world.disconnect(self.session.peer().user);
     }
+}
+
+/// The request that a message is, while requests are met.
+fn decode<'a>(world: &World, bytes: &'a [u8]) -> Result<(u32, Request<'a>), (u32, Refused)> {
+    let (serial, request) = Request::decode(bytes).map_err(|error| (serial(bytes), error.into()))?;
+    if world.is_ending() {
+        return Err((serial, Refused::closing(Refusal::Ending, "the server is ending")));
+    }
+    Ok((serial, request))
+}
+
+/// Whether the connection ends with this.
+fn closes((_, outcome): &Outcome) -> bool {
+    outcome.as_ref().is_err_and(|refused| refused.close)
 }
 
 /// The serial number in bytes that are no message, as far as there is one.

@@ -7,7 +7,7 @@ use crate::view::JudgedJob;
 use freehold_core::limits::ReservationSpec;
 use freehold_core::view::TaskCounts;
 use freehold_linux::Errno;
-use freehold_linux::socket::PacketSocket;
+use freehold_linux::socket::{MOST_DESCRIPTORS, PacketSocket};
 use freehold_protocol::message::{Answer, LIMIT, Standing};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -61,22 +61,33 @@ pub(crate) enum Waiting {
     Fork { client: ClientId, parent: u32 },
 }
 
-/// Sends the answer to request `serial`. The socket does not block: a peer that does not read loses its connection.
+/// What a request with this serial number comes to.
+pub(crate) type Outcome = (u32, Result<Reply, Refused>);
+
+/// Sends answers, several in a packet where there are several. The socket does not block: a peer that does not read
+/// loses its connection.
 ///
 /// # Errors
 /// The kernel's refusal; `AGAIN` where the peer does not read.
-pub(crate) fn send(socket: &PacketSocket, serial: u32, reply: Result<&Reply, &Refused>) -> Result<(), Errno> {
-    let (answer, descriptors) = match reply {
-        Ok(reply) => shape(reply),
-        Err(refused) => {
-            let (why, text) = (refused.why, refused.text.as_str());
-            (Answer::Refused { why, text }, Vec::new())
+pub(crate) fn send(socket: &PacketSocket, outcomes: &[Outcome]) -> Result<(), Errno> {
+    let (mut packet, mut length, mut descriptors) = ([0; LIMIT], 0, Vec::new());
+    for (serial, outcome) in outcomes {
+        let (answer, more) = match outcome {
+            Ok(reply) => shape(reply),
+            Err(Refused { why, text, .. }) => (Answer::Refused { why: *why, text }, Vec::new()),
+        };
+        let mut put = answer.encode(*serial, packet.get_mut(length..).unwrap_or_default());
+        if length > 0 && (put.is_err() || descriptors.len() + more.len() > MOST_DESCRIPTORS) {
+            socket.send(packet.get(..length).unwrap_or_default(), &descriptors)?;
+            length = 0;
+            descriptors.clear();
+            put = answer.encode(*serial, &mut packet);
         }
-    };
-    let mut buffer = [0; LIMIT];
-    // An answer always fits: its texts are cut, its descriptors are at most four.
-    let length = answer.encode(serial, &mut buffer).map_err(|_| Errno::MSGSIZE)?;
-    socket.send(buffer.get(..length).unwrap_or_default(), &descriptors)
+        // An answer alone always fits: its texts are cut, its descriptors are few.
+        length += put.map_err(|_| Errno::MSGSIZE)?;
+        descriptors.extend(more);
+    }
+    socket.send(packet.get(..length).unwrap_or_default(), &descriptors)
 }
 
 fn shape(reply: &Reply) -> (Answer<'static>, Vec<BorrowedFd<'_>>) {

@@ -77,7 +77,7 @@ impl Users {
         let (graves, dead) = sync_channel::<(PacketSocket, Refused)>(GRAVES);
         service::spawn("refusals", move || {
             while let Ok((socket, refused)) = dead.recv() {
-                let _ = reply::send(&socket, 0, Err(&refused));
+                let _ = reply::send(&socket, &[(0, Err(refused))]);
             }
         })?;
         Ok(Arc::new(Self {
