@@ -132,13 +132,10 @@ impl Engine {
     fn map_pieces(&mut self, near: &Neighbours, pages: &Range<u32>, from: u32, left: &mut u64) -> bool {
         let most = usize::try_from(*left).unwrap_or(0);
         let pieces = self.used_pieces(near, pages, from, most);
-        for piece in &pieces {
-            *left -= 1;
-            let part = (piece * PIECE).max(pages.start)..((piece + 1) * PIECE).min(pages.end);
-            if self.map_resident(near, part).is_none() {
-                *left = 0;
-            }
-        }
+        let part = |piece: &u32| (piece * PIECE).max(pages.start)..((piece + 1) * PIECE).min(pages.end);
+        let taken = pieces.iter().map_while(|piece| self.map_resident(near, part(piece)));
+        let all = taken.count() == pieces.len();
+        *left = if all { *left - pieces.len() as u64 } else { 0 };
         pieces.len() < most
     }
 
