@@ -4,6 +4,7 @@ use super::space::{Mapping, SLOTS};
 use super::{Client, Object, Shared, Space, kernel};
 use freehold_linux::socket::{Listener, PacketSocket};
 use freehold_protocol::message::{Answer, LIMIT, Refusal, Request};
+use freehold_protocol::packet::split;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,11 +30,22 @@ fn converse(shared: &Shared, socket: &PacketSocket) {
     socket.set_blocking(true).expect("a socket");
     let mut bytes = vec![0; LIMIT];
     while let Ok(Some(packet)) = socket.receive(&mut bytes) {
-        let (serial, request) = Request::decode(&bytes[..packet.length]).expect("a request");
-        let (answer, descriptors) = answer(shared, process, request, packet.descriptors);
-        let borrowed: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
-        let mut out = [0; LIMIT];
-        let length = answer.encode(serial, &mut out).expect("an answer");
+        let (mut rest, mut passed) = (&bytes[..packet.length], packet.descriptors);
+        let (mut out, mut length, mut given) = ([0; LIMIT], 0, Vec::new());
+        while !rest.is_empty() {
+            let (message, others) = split(rest);
+            let (serial, request) = Request::decode(message).expect("a request");
+            let own = if others.is_empty() {
+                passed.len()
+            } else {
+                request.in_company().expect("one that may share a packet")
+            };
+            let (answer, descriptors) = answer(shared, process, request, passed.drain(..own).collect());
+            length += answer.encode(serial, &mut out[length..]).expect("an answer");
+            given.extend(descriptors);
+            rest = others;
+        }
+        let borrowed: Vec<_> = given.iter().map(OwnedFd::as_fd).collect();
         if socket.send(&out[..length], &borrowed).is_err() {
             break;
         }
