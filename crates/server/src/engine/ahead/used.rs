@@ -8,7 +8,7 @@ use super::bits::Bits;
 use super::streams::MOST;
 use crate::engine::Engine;
 use crate::engine::keys::{ClientId, ClientRole};
-use crate::engine::rows::{Content, Segment, SegmentKind};
+use crate::engine::rows::{Client, Content, Segment, SegmentKind};
 use freehold_core::id::ObjectId;
 use freehold_core::units::PageIndex;
 use std::collections::BTreeMap;
@@ -83,6 +83,11 @@ fn pages_of(start: u64, segment: &Segment) -> Range<u32> {
     segment.first..segment.page_at(start, segment.end)
 }
 
+/// Whole pieces of so many pages.
+fn pieces_in(pages: u64) -> usize {
+    usize::try_from(pages / u64::from(PIECE)).unwrap_or(0)
+}
+
 impl Engine {
     /// A client has announced an object, from an address on: the first file is the program that it runs.
     pub(in crate::engine) fn note_program(&mut self, id: ClientId, object: ObjectId, start: u64) {
@@ -100,7 +105,7 @@ impl Engine {
     /// its other files. All of it is one step.
     pub(super) fn map_used(&mut self, near: &Neighbours, window: &Range<u32>) {
         self.note_used(near, window);
-        let mut left = MOST.saturating_sub(u64::from(window.end - window.start)) / u64::from(PIECE);
+        let mut left = pieces_in(MOST.saturating_sub(u64::from(window.end - window.start)));
         let here = self.client(near.client).and_then(|client| client.segment(near.address));
         if let Some((start, segment)) = here {
             self.map_pieces(near, &pages_of(start, &segment), near.page / PIECE, &mut left);
@@ -110,41 +115,43 @@ impl Engine {
 
     /// Of the files behind the last that it looked at: a program that starts goes through all of its libraries.
     fn map_used_elsewhere(&mut self, id: ClientId) {
-        let mut left = MOST / u64::from(PIECE);
+        let mut left = pieces_in(MOST);
         for _ in 0..SEGMENTS {
             let Some(client) = self.client(id).filter(|_| left > 0) else {
                 return;
             };
-            let Some((&start, segment)) = client.space.range(client.beyond..).next() else {
+            let Some((&start, &segment)) = client.space.range(client.beyond..).next() else {
                 return;
             };
-            let (end, file) = (segment.end, Neighbours::at_start_of(id, start, segment));
-            let pages = pages_of(start, segment);
-            let all = segment.kind == SegmentKind::Private || self.map_pieces(&file, &pages, 0, &mut left);
+            let file = Neighbours::at_start_of(id, start, &segment);
+            let all = segment.kind == SegmentKind::Private
+                || self.map_pieces(&file, &pages_of(start, &segment), 0, &mut left);
             if let Some(client) = self.client_mut(id).filter(|_| all) {
-                client.beyond = end;
+                client.beyond = segment.end;
             }
         }
     }
 
     /// Maps pieces of a file that are to come along, of those pages and from a piece on, while some are `left` to be;
     /// whether these were all.
-    fn map_pieces(&mut self, near: &Neighbours, pages: &Range<u32>, from: u32, left: &mut u64) -> bool {
-        let most = usize::try_from(*left).unwrap_or(0);
+    fn map_pieces(&mut self, near: &Neighbours, pages: &Range<u32>, from: u32, left: &mut usize) -> bool {
+        let most = *left;
         let pieces = self.used_pieces(near, pages, from, most);
         let part = |piece: &u32| (piece * PIECE).max(pages.start)..((piece + 1) * PIECE).min(pages.end);
         let taken = pieces.iter().map_while(|piece| self.map_resident(near, part(piece)));
         let all = taken.count() == pieces.len();
-        *left = if all { *left - pieces.len() as u64 } else { 0 };
+        *left = if all { most - pieces.len() } else { 0 };
         pieces.len() < most
+    }
+
+    fn program_of(&mut self, id: ClientId) -> Option<(ObjectId, &mut Client)> {
+        let client = self.client_mut(id)?;
+        Some((client.program?, client))
     }
 
     /// The program has used this page of a file, and has been brought the window.
     fn note_used(&mut self, near: &Neighbours, window: &Range<u32>) {
-        let Some((program, client)) = self
-            .client_mut(near.client)
-            .and_then(|client| client.program.zip(Some(client)))
-        else {
+        let Some((program, client)) = self.program_of(near.client) else {
             return;
         };
         let brought = client.brought.of(near.object);
@@ -158,10 +165,7 @@ impl Engine {
 
     /// The pieces of some pages that are to come along.
     fn used_pieces(&mut self, near: &Neighbours, pages: &Range<u32>, from: u32, most: usize) -> Vec<u32> {
-        let Some((program, client)) = self
-            .client_mut(near.client)
-            .and_then(|client| client.program.zip(Some(client)))
-        else {
+        let Some((program, client)) = self.program_of(near.client) else {
             return Vec::new();
         };
         let mut all_brought = std::mem::take(&mut client.brought);
