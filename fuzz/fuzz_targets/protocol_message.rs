@@ -2,16 +2,10 @@
 #![no_main]
 
 use freehold_protocol::message::{Answer, LIMIT, Request};
-use freehold_protocol::packet::split;
+use freehold_protocol::packet::messages;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let (mut rest, mut length) = (bytes, 0);
-    while !rest.is_empty() {
-        let (message, others) = split(rest);
-        assert!(!message.is_empty());
-        length += message.len();
-        rest = others;
-    }
+    let length: usize = messages(bytes).map(<[u8]>::len).sum();
     assert_eq!(length, bytes.len(), "a packet comes apart without loss");
     let mut buffer = [0; LIMIT];
     if let Ok((serial, request)) = Request::decode(bytes) {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use freehold_linux::Errno;
 use freehold_protocol::VERSION;
 use freehold_protocol::message::{Answer, HEADER, LIMIT, Question, Refusal, Regime, Request, ReservationType, Role};
-use freehold_protocol::packet::split;
+use freehold_protocol::packet::messages;
 use requests::requests;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::Shutdown;
@@ -127,16 +127,11 @@ fn another_version_is_told_which_is_spoken() {
 fn refusals(peer: &Peer) -> Vec<(u32, Refusal)> {
     let mut buffer = [0; LIMIT];
     let packet = peer.socket.receive(&mut buffer).unwrap().expect("an answer");
-    let (mut rest, mut found) = (&buffer[..packet.length], Vec::new());
-    while !rest.is_empty() {
-        let (message, others) = split(rest);
-        match Answer::decode(message) {
-            Ok((serial, Answer::Refused { why, .. })) => found.push((serial, why)),
-            other => panic!("{other:?}"),
-        }
-        rest = others;
-    }
-    found
+    let refused = |message| match Answer::decode(message) {
+        Ok((serial, Answer::Refused { why, .. })) => (serial, why),
+        other => panic!("{other:?}"),
+    };
+    messages(&buffer[..packet.length]).map(refused).collect()
 }
 
 #[test]

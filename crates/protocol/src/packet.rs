@@ -18,6 +18,16 @@ pub fn split(packet: &[u8]) -> (&[u8], &[u8]) {
         .unwrap_or((packet, &[]))
 }
 
+/// The messages of a packet, in order.
+pub fn messages(packet: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = packet;
+    core::iter::from_fn(move || {
+        let (message, others) = split(rest);
+        rest = others;
+        (!message.is_empty()).then_some(message)
+    })
+}
+
 impl Request<'_> {
     /// Whether it may share a packet with others: then how many of the packet's descriptors are its own.
     #[must_use]
@@ -43,7 +53,7 @@ impl Answer<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::split;
+    use super::{messages, split};
     use crate::message::{HEADER, LIMIT, Request};
 
     #[test]
@@ -53,13 +63,8 @@ mod tests {
         for request in &requests {
             length += request.encode(9, &mut packet[length..]).unwrap();
         }
-        let mut rest = &packet[..length];
-        for request in requests {
-            let (message, others) = split(rest);
-            assert_eq!(Request::decode(message), Ok((9, request)));
-            rest = others;
-        }
-        assert!(rest.is_empty());
+        let found = messages(&packet[..length]).map(Request::decode);
+        assert!(found.eq(requests.map(|request| Ok((9, request)))));
         // The last is cut off.
         let (_, others) = split(&packet[..length - 1]);
         let (_, last) = split(others);
@@ -75,13 +80,7 @@ mod tests {
             &[0; 3 * HEADER + 1],
             &[0xff; 99],
         ] {
-            let (mut rest, mut all) = (bytes, 0);
-            while !rest.is_empty() {
-                let (message, others) = split(rest);
-                assert!(!message.is_empty());
-                all += message.len();
-                rest = others;
-            }
+            let all: usize = messages(bytes).map(<[u8]>::len).sum();
             assert_eq!(all, bytes.len());
         }
     }

@@ -4,7 +4,7 @@ use super::space::{Mapping, SLOTS};
 use super::{Client, Object, Shared, Space, kernel};
 use freehold_linux::socket::{Listener, PacketSocket};
 use freehold_protocol::message::{Answer, LIMIT, Refusal, Request};
-use freehold_protocol::packet::split;
+use freehold_protocol::packet::messages;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -30,12 +30,12 @@ fn converse(shared: &Shared, socket: &PacketSocket) {
     socket.set_blocking(true).expect("a socket");
     let mut bytes = vec![0; LIMIT];
     while let Ok(Some(packet)) = socket.receive(&mut bytes) {
-        let (mut rest, mut passed) = (&bytes[..packet.length], packet.descriptors);
-        let (mut out, mut length, mut given) = ([0; LIMIT], 0, Vec::new());
-        while !rest.is_empty() {
-            let (message, others) = split(rest);
+        let (mut passed, mut given) = (packet.descriptors, Vec::new());
+        let (mut out, mut length) = ([0; LIMIT], 0);
+        let mut messages = messages(&bytes[..packet.length]).peekable();
+        while let Some(message) = messages.next() {
             let (serial, request) = Request::decode(message).expect("a request");
-            let own = if others.is_empty() {
+            let own = if messages.peek().is_none() {
                 passed.len()
             } else {
                 request.in_company().expect("one that may share a packet")
@@ -43,7 +43,6 @@ fn converse(shared: &Shared, socket: &PacketSocket) {
             let (answer, descriptors) = answer(shared, process, request, passed.drain(..own).collect());
             length += answer.encode(serial, &mut out[length..]).expect("an answer");
             given.extend(descriptors);
-            rest = others;
         }
         let borrowed: Vec<_> = given.iter().map(OwnedFd::as_fd).collect();
         if socket.send(&out[..length], &borrowed).is_err() {

@@ -13,7 +13,7 @@ use freehold_core::limits::ReservationSpec;
 use freehold_linux::Errno;
 use freehold_linux::socket::{Packet, PacketSocket};
 use freehold_protocol::message::{LIMIT, Refusal, Request};
-use freehold_protocol::packet::split;
+use freehold_protocol::packet::messages;
 use rustix::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use std::vec;
@@ -84,26 +84,27 @@ impl Connection {
         [greeting, look, self.paused].into_iter().flatten().min()
     }
 
-    /// The socket can be read: takes the packets that are there, `most` at most.
+    /// The socket can be read: takes the packets that are there, until they held `most` requests.
     pub(super) fn on_readable(&mut self, world: &World, most: usize) -> Left {
-        for at in 0..most {
+        let mut taken = 0;
+        while taken < most {
             let now = Instant::now();
             // Whether there is another is not known: nobody is paused for one that may not be there.
             let mut bucket = self.bucket;
-            if at > 0 && !(self.reads() && bucket.take(1, now).is_ok()) {
+            if taken > 0 && !(self.reads() && bucket.take(1, now).is_ok()) {
                 break;
             }
             match self.take_packet(world, now) {
-                Some(Left::Open) => {}
-                Some(Left::Closed) => return Left::Closed,
+                Some((requests, Left::Open)) => taken += requests,
+                Some((_, Left::Closed)) => return Left::Closed,
                 None => break,
             }
         }
         Left::Open
     }
 
-    /// Takes one packet; `None` where none is there, or none may be taken now.
-    fn take_packet(&mut self, world: &World, now: Instant) -> Option<Left> {
+    /// Takes one packet, and how many requests it held; `None` where none is there, or none may be taken now.
+    fn take_packet(&mut self, world: &World, now: Instant) -> Option<(usize, Left)> {
         let before = self.bucket;
         if let Err(pause) = self.bucket.take(1, now) {
             self.paused = Some(now + pause);
@@ -117,22 +118,21 @@ impl Connection {
                 self.bucket = before;
                 None
             }
-            Ok(None) | Err(_) => Some(Left::Closed),
+            Ok(None) | Err(_) => Some((0, Left::Closed)),
         }
     }
 
-    fn on_packet(&mut self, world: &World, buffer: &[u8; LIMIT], packet: Packet, now: Instant) -> Left {
+    fn on_packet(&mut self, world: &World, buffer: &[u8; LIMIT], packet: Packet, now: Instant) -> (usize, Left) {
         let bytes = buffer.get(..packet.length).unwrap_or_default();
         if packet.cut_off {
             let refused = Refused::closing(
                 Refusal::Malformed,
                 "the message is too long, has too many descriptors, or the server has none left",
             );
-            return self.answer(world, serial(bytes), Err(refused));
+            return (1, self.answer(world, serial(bytes), Err(refused)));
         }
-        let (first, others) = split(bytes);
-        if others.is_empty() {
-            self.on_request(world, first, packet.descriptors, now)
+        if messages(bytes).nth(1).is_none() {
+            (1, self.on_request(world, bytes, packet.descriptors, now))
         } else {
             self.on_several(world, bytes, packet.descriptors, now)
         }
@@ -166,18 +166,18 @@ impl Connection {
     }
 
     /// Several requests in a packet, none of which waits. One that ends the connection is the last.
-    fn on_several(&mut self, world: &World, bytes: &[u8], descriptors: Vec<OwnedFd>, now: Instant) -> Left {
-        let (mut rest, mut descriptors, mut outcomes) = (bytes, descriptors.into_iter(), Vec::new());
-        while !rest.is_empty() && !outcomes.last().is_some_and(closes) {
-            let (first, others) = split(rest);
-            outcomes.push(self.on_one_of_several(world, first, others.is_empty(), &mut descriptors));
-            rest = others;
+    fn on_several(&mut self, world: &World, bytes: &[u8], descriptors: Vec<OwnedFd>, now: Instant) -> (usize, Left) {
+        let (mut descriptors, mut outcomes) = (descriptors.into_iter(), Vec::new());
+        let mut messages = messages(bytes).peekable();
+        while let Some(message) = messages.next().filter(|_| !outcomes.last().is_some_and(closes)) {
+            let is_last = messages.peek().is_none();
+            outcomes.push(self.on_one_of_several(world, message, is_last, &mut descriptors));
         }
         world.snapshots.spoil();
         // One was paid for with the packet.
         let others = u32::try_from(outcomes.len()).unwrap_or(u32::MAX).saturating_sub(1);
         self.bucket.charge(others, now);
-        self.answer_all(world, &outcomes)
+        (outcomes.len(), self.answer_all(world, &outcomes))
     }
 
     fn on_one_of_several(

@@ -25,7 +25,7 @@ use tracing::error;
 const GRAVES: usize = 256;
 /// Events taken at once.
 const EVENTS: usize = 64;
-/// Packets of one connection that are taken in turn before others are looked at.
+/// Requests of one connection after which others are looked at; all of one packet are met.
 const TURN: usize = 8;
 /// The event of the mailbox; a connection's are twice its number, and one more for its process.
 const BELL: u64 = 0;
