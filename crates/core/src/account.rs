@@ -65,6 +65,8 @@ pub(crate) struct Account {
     pub(crate) lock: Option<LockProgress>,
     /// The reservation has ended; frames in flight go to the pool as they come back.
     pub(crate) closing: bool,
+    /// It has ended, and pages are still to be taken off its lists.
+    pub(crate) parting: bool,
     /// Links of the queue of holders whose claims are to be looked at again.
     pub(crate) next_in_service: HolderIndex,
     pub(crate) in_service: bool,
@@ -109,6 +111,7 @@ impl Account {
             claims: 0,
             lock: None,
             closing: false,
+            parting: false,
             next_in_service: HolderIndex::NONE,
             in_service: false,
             next_owed: HolderIndex::NONE,

@@ -68,9 +68,9 @@ impl Memory {
             if account.closing {
                 holds(
                     1,
-                    "a reservation that has ended is kept by frames in flight alone",
+                    "a reservation that has ended is kept by frames in flight alone, or by pages to be taken off it",
                     slot,
-                    !account.in_flight.is_empty() || account.in_service,
+                    !account.in_flight.is_empty() || account.in_service || account.parting,
                 )?;
             } else if account.id.is_some() {
                 Self::check_reservation(slot, account)?;

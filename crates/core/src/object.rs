@@ -19,6 +19,8 @@ pub(crate) struct Object {
     /// Copy-on-write views of it; it cannot be written while it has any.
     pub(crate) views: u32,
     pub(crate) resident: u32,
+    /// Pages, from its first on, that are forgotten, because it is being removed.
+    pub(crate) removed: u32,
     /// The pinned page pool that its pages enter.
     pub(crate) pinner: PinnedIndex,
 }

@@ -41,4 +41,6 @@ pub(crate) struct Task {
 pub(crate) struct Mapping {
     pub(crate) task: TaskIndex,
     pub(crate) object: u16,
+    /// Pages of the object, from its first on, that have not been left yet; the others have, because it is being ended.
+    pub(crate) unleft: u32,
 }

@@ -4,10 +4,11 @@ use crate::account::Account;
 use crate::entry::Marks;
 use crate::error::{AdmitError, RemoveError};
 use crate::id::ReservationId;
-use crate::index::HolderIndex;
+use crate::index::{EntryIndex, HolderIndex};
 use crate::limits::ReservationSpec;
+use crate::list::List;
 use crate::memory::Memory;
-use crate::units::FrameCount;
+use crate::units::{FrameCount, PageCount};
 
 impl Memory {
     /// Admits a reservation: its frames are set aside at once, and nobody else can have them. O(1) where the pool has
@@ -75,40 +76,70 @@ impl Memory {
     }
 
     /// Ends a reservation whose tasks are gone. Its locks end, sharers keep their pages, pages that nobody shares
-    /// belong to the pool, and every frame returns there; those in flight as soon as they come back. O(its frames).
+    /// belong to the pool, and every frame returns there; those in flight as soon as they come back. O(pages on its
+    /// lists).
     ///
     /// # Errors
     /// [`RemoveError::Busy`] while it has tasks, [`RemoveError::Stale`].
     pub fn release(&mut self, reservation: ReservationId) -> Result<(), RemoveError> {
-        let holder = self.holder_of_reservation(reservation).ok_or(RemoveError::Stale)?;
-        if self.tasks.iter().any(|(_, task)| task.holder == holder) {
-            return Err(RemoveError::Busy);
-        }
+        self.release_partly(reservation, PageCount::new(u32::MAX)).map(drop)
+    }
+
+    /// Does what [`release`](Self::release) does for at most `most` pages of its lists. Returns whether none is left
+    /// there, and all is done; until then it is to be called again, and the reservation is gone for everybody else.
+    /// O(`most` + pages on their way in).
+    ///
+    /// # Errors
+    /// As for that.
+    pub fn release_partly(&mut self, reservation: ReservationId, most: PageCount) -> Result<bool, RemoveError> {
+        let holder = self.releasable(reservation)?;
         self.begin(None);
         if self.account(holder).lock.take().is_some() {
             self.locks_in_progress -= 1;
         }
         self.account(holder).closing = true;
         self.cancel_debt(holder);
+        let over = self.depart_settled(holder, most.get());
+        self.account(holder).parting = !over;
         self.call_for_service(holder);
         self.end();
-        Ok(())
+        Ok(over)
     }
 
-    /// Takes every page that is there off a reservation that ends: the locked ones first, whose payment may pass on.
-    fn depart_settled(&mut self, holder: HolderIndex) {
-        while let Some(index) = self.first_settled(self.account_of(holder).locked) {
-            self.depart(index);
+    fn releasable(&self, reservation: ReservationId) -> Result<HolderIndex, RemoveError> {
+        let found = self.reservations.get(reservation.index(), reservation.generation());
+        found.ok_or(RemoveError::Stale)?;
+        let holder = HolderIndex::reservation(reservation.index());
+        let account = self.account_of(holder);
+        if account.closing && !account.parting {
+            return Err(RemoveError::Stale);
         }
-        while let Some(index) = self.first_settled(self.account_of(holder).active) {
-            self.depart(index);
+        if self.tasks.iter().any(|(_, task)| task.holder == holder) {
+            return Err(RemoveError::Busy);
         }
-        while let Some(index) = self.account_of(holder).inactive.first() {
-            self.depart(index);
-        }
+        Ok(holder)
     }
 
-    fn first_settled(&self, list: crate::list::List) -> Option<crate::index::EntryIndex> {
+    /// Takes at most `most` pages that are there off a reservation that ends: the locked ones first, whose payment may
+    /// pass on. Whether none is left.
+    fn depart_settled(&mut self, holder: HolderIndex, most: u32) -> bool {
+        for _ in 0..most {
+            let Some(index) = self.next_to_depart(holder) else {
+                return true;
+            };
+            self.depart(index);
+        }
+        self.next_to_depart(holder).is_none()
+    }
+
+    fn next_to_depart(&self, holder: HolderIndex) -> Option<EntryIndex> {
+        let account = self.account_of(holder);
+        let settled = self.first_settled(account.locked);
+        let settled = settled.or_else(|| self.first_settled(account.active));
+        settled.or_else(|| account.inactive.first())
+    }
+
+    fn first_settled(&self, list: List) -> Option<EntryIndex> {
         let mut next = list.first();
         core::iter::from_fn(move || {
             let index = next?;
@@ -121,10 +152,13 @@ impl Memory {
     /// Returns what an ended reservation still holds, and forgets it once nothing is in flight. Only called while it
     /// is served, so that it is in no queue when its slot is given up.
     pub(crate) fn close(&mut self, holder: HolderIndex) {
-        self.depart_settled(holder);
+        let whole = !self.account_of(holder).parting;
+        if whole {
+            self.depart_settled(holder, u32::MAX);
+        }
         let account = self.account(holder);
         let mut frames = account.free.take_all();
-        if account.in_flight.is_empty() {
+        if whole && account.in_flight.is_empty() {
             frames.put(account.conserved.take_all());
             frames.put(account.owned.take_all());
             let borrowed = account.borrowed;

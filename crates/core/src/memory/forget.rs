@@ -45,11 +45,6 @@ impl Memory {
         Ok(())
     }
 
-    fn is_locked(&self, page: PageNumber) -> bool {
-        self.sharers(page)
-            .any(|index| self.entries[index].place == Place::Locked)
-    }
-
     fn forget_content(&mut self, page: PageNumber) {
         match self.pages[page].state {
             PageState::Empty | PageState::Stored => self.empty(page),

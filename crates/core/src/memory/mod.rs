@@ -13,6 +13,7 @@ mod fault;
 mod forget;
 mod objects;
 mod read_ahead;
+mod removal;
 mod service;
 mod tasks;
 mod views;

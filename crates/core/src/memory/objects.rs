@@ -2,9 +2,7 @@
 
 use core::ops::Range;
 
-use crate::account::Account;
-use crate::entry::Place;
-use crate::error::{CreateError, RemoveError};
+use crate::error::CreateError;
 use crate::id::ObjectId;
 use crate::index::{PageNumber, PinnedIndex};
 use crate::limits::{ObjectKind, ObjectSpec, PageRange, Regime};
@@ -31,6 +29,7 @@ impl Memory {
             mappings: 0,
             views: 0,
             resident: 0,
+            removed: 0,
             pinner: PinnedIndex::NONE,
         };
         self.place_object(object)
@@ -47,6 +46,9 @@ impl Memory {
             .objects
             .get(base.index(), base.generation())
             .ok_or(CreateError::Stale)?;
+        if found.removed > 0 {
+            return Err(CreateError::Stale);
+        }
         if found.kind != ObjectKind::File || found.base.is_some() || found.regime != Regime::Conserve {
             return Err(CreateError::BadBase);
         }
@@ -66,6 +68,7 @@ impl Memory {
             mappings: 0,
             views: 0,
             resident: 0,
+            removed: 0,
             pinner: PinnedIndex::NONE,
             ..found
         };
@@ -140,69 +143,6 @@ impl Memory {
                 None => return Some(start),
             }
         }
-    }
-
-    /// Forgets an object that nobody maps, and its pages; their frames are the pool's at once. The engine drops the
-    /// memory itself. O(pages of the object).
-    ///
-    /// # Errors
-    /// [`RemoveError::Busy`] while it is mapped, locked, has views, or a page is on its way; [`RemoveError::Stale`].
-    pub fn remove_object(&mut self, object: ObjectId) -> Result<(), RemoveError> {
-        let found = *self
-            .objects
-            .get(object.index(), object.generation())
-            .ok_or(RemoveError::Stale)?;
-        let pages = || (found.first..found.first + found.pages).map(PageNumber);
-        let moving = |page: PageNumber| matches!(self.pages[page].state, PageState::Filling | PageState::Leaving);
-        let locked = |page: PageNumber| {
-            self.sharers(page)
-                .any(|index| self.entries[index].place == Place::Locked)
-        };
-        let being_locked = |account: &Account| account.lock.is_some_and(|lock| found.owns(lock.end - 1));
-        if self.accounts.iter().any(being_locked) {
-            return Err(RemoveError::Busy);
-        }
-        if found.mappings > 0 || found.views > 0 || pages().any(|page| moving(page) || locked(page)) {
-            return Err(RemoveError::Busy);
-        }
-        self.begin(None);
-        for page in pages() {
-            self.forget_page(page);
-        }
-        if let Some(base) = found
-            .base
-            .and_then(|base| self.objects.at_mut(usize::from(base.object)))
-        {
-            base.views -= 1;
-        }
-        self.objects.remove(object.index());
-        self.end();
-        Ok(())
-    }
-
-    /// Drops a resident page that nobody maps. What a holder bears for it comes back to it as a free frame, or as a
-    /// debt under `none`.
-    fn forget_page(&mut self, page: PageNumber) {
-        let owner = self.owner(page);
-        if self.pages[page].state != PageState::Resident {
-            return;
-        }
-        if self.regime(page) == Regime::Unmanaged {
-            self.take_from_all(owner);
-        }
-        while let Some(index) = self.pages[page].first_sharer().some() {
-            let entry = self.entries[index];
-            let account = self.account(entry.holder);
-            let frame = if index == owner {
-                account.owned.take_one()
-            } else {
-                account.conserved.take_one()
-            };
-            account.free.put(frame);
-            self.drop_entry(index);
-            self.call_for_service(entry.holder);
-        }
-        self.pages[page].state = PageState::Empty;
     }
 
     /// A range of an object as positions in the page table.

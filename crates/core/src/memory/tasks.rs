@@ -1,5 +1,7 @@
 //! Tasks and mappings come and go.
 
+use core::ops::Range;
+
 use crate::effect::Effect;
 use crate::entry::{Marks, Place};
 use crate::error::{CreateError, RemoveError};
@@ -7,8 +9,8 @@ use crate::id::{MappingId, ObjectId, ReservationId, TaskId};
 use crate::index::{HolderIndex, PageNumber, PinnedIndex, TaskIndex};
 use crate::limits::Regime;
 use crate::memory::{COMPARED_SLOTS, Memory};
-use crate::object::Object;
 use crate::task::{Mapping, Task};
+use crate::units::PageCount;
 use crate::view::TaskCounts;
 
 impl Memory {
@@ -36,29 +38,19 @@ impl Memory {
     }
 
     /// Removes a task, wherever it is: a fault it waits with is forgotten, its mappings go. O(mappings + pages of the
-    /// objects that it alone of its reservation mapped).
+    /// objects that it alone of its reservation mapped and that are not left yet).
     ///
     /// # Errors
     /// [`RemoveError::Stale`], [`RemoveError::Undrained`]. A task that is removed is gone: where it was the last of its
     /// reservation to map locked pages, these stay locked until they are unlocked or the reservation ends.
     pub fn remove_task(&mut self, task: TaskId) -> Result<(), RemoveError> {
-        self.tasks
-            .get(task.index(), task.generation())
-            .ok_or(RemoveError::Stale)?;
-        if !self.room_for_fact() {
-            return Err(RemoveError::Undrained);
-        }
+        let index = self.removable_task(task)?;
         self.begin(None);
-        let index = TaskIndex(u16::try_from(task.index()).unwrap_or(u16::MAX));
         self.withdraw_claim(index);
         if let Some(waiting) = self.stop_waiting(index) {
             self.wake(waiting.page);
         }
-        let holder = self.task_holder(index);
-        let last = !self
-            .tasks
-            .iter()
-            .any(|(slot, task)| slot != index.slot() && task.holder == holder);
+        let last = self.is_last(index);
         while let Some(mapping) = self.first_mapping(index) {
             self.drop_mapping(mapping, last);
         }
@@ -67,6 +59,41 @@ impl Memory {
         }
         self.end();
         Ok(())
+    }
+
+    /// A part of what [`remove_task`](Self::remove_task) does: of the objects that the task alone of its reservation
+    /// maps, at most `most` pages are left. Returns whether nothing of that remains, so that the rest is O(mappings).
+    /// The task is still there: its engine sees to it that it does not fault any more. O(mappings² + `most`).
+    ///
+    /// # Errors
+    /// As for that.
+    pub fn remove_task_partly(&mut self, task: TaskId, most: PageCount) -> Result<bool, RemoveError> {
+        let index = self.removable_task(task)?;
+        self.begin(None);
+        let last = self.is_last(index);
+        let (mut left, mut over) = (most.get(), true);
+        for slot in 0..self.mappings.len() {
+            let own = self.mappings.at(slot).is_some_and(|mapping| mapping.task == index);
+            over = over && (!own || self.leave_partly(slot, last, &mut left));
+        }
+        self.end();
+        Ok(over)
+    }
+
+    fn removable_task(&self, task: TaskId) -> Result<TaskIndex, RemoveError> {
+        let found = self.tasks.get(task.index(), task.generation());
+        found.ok_or(RemoveError::Stale)?;
+        if !self.room_for_fact() {
+            return Err(RemoveError::Undrained);
+        }
+        Ok(TaskIndex(u16::try_from(task.index()).unwrap_or(u16::MAX)))
+    }
+
+    /// Whether a task is the last of its holder.
+    fn is_last(&self, index: TaskIndex) -> bool {
+        let holder = self.task_holder(index);
+        let other = |(slot, task): (usize, &Task)| slot != index.slot() && task.holder == holder;
+        !self.tasks.iter().any(other)
     }
 
     fn first_mapping(&self, task: TaskIndex) -> Option<usize> {
@@ -85,12 +112,9 @@ impl Memory {
             .tasks
             .get(task.index(), task.generation())
             .ok_or(CreateError::Stale)?;
-        let regime = self
-            .objects
-            .get(object.index(), object.generation())
-            .ok_or(CreateError::Stale)?
-            .regime;
-        if regime == Regime::Unmanaged && u32::from(found.holder.0) > COMPARED_SLOTS {
+        let used = self.objects.get(object.index(), object.generation());
+        let used = *used.filter(|object| object.removed == 0).ok_or(CreateError::Stale)?;
+        if used.regime == Regime::Unmanaged && u32::from(found.holder.0) > COMPARED_SLOTS {
             return Err(CreateError::TooManySharers);
         }
         let task_index = TaskIndex(u16::try_from(task.index()).unwrap_or(u16::MAX));
@@ -98,6 +122,7 @@ impl Memory {
         let mapping = Mapping {
             task: task_index,
             object: slot,
+            unleft: used.pages,
         };
         if self.mappings_of(slot).any(|other| other.task == task_index) {
             return Err(CreateError::AlreadyMapped);
@@ -118,13 +143,37 @@ impl Memory {
     /// Ends a task's use of an object. Where it was the last of its reservation, the object's pages are the next that
     /// the reservation evicts. They stay on its lists until then: to give them away at once would take a frame of the
     /// pool for each that nobody shares, and what is evicted next would depend on whether the pool has it (law 0).
-    /// Under `none` they are given away as far as the pool has frames. O(mappings + pages of the object).
+    /// Under `none` they are given away as far as the pool has frames. O(mappings + pages of the object that are not
+    /// left yet).
     ///
     /// # Errors
     /// [`RemoveError::Busy`] while the task waits for a page, or where it was the last and the reservation locks pages
     /// of the object or is about to; [`RemoveError::Stale`], [`RemoveError::Undrained`]. Another task that waits
     /// through this mapping is told to look again.
     pub fn unmap(&mut self, mapping: MappingId) -> Result<(), RemoveError> {
+        self.check_unmap(mapping)?;
+        self.begin(None);
+        self.drop_mapping(mapping.index(), false);
+        self.end();
+        Ok(())
+    }
+
+    /// A part of what [`unmap`](Self::unmap) does: at most `most` pages are left, the last of the object first. Returns
+    /// whether nothing of that remains, so that the rest is O(mappings). The mapping is still there: its engine sees to
+    /// it that nobody faults through it any more. O(mappings + `most`).
+    ///
+    /// # Errors
+    /// As for that.
+    pub fn unmap_partly(&mut self, mapping: MappingId, most: PageCount) -> Result<bool, RemoveError> {
+        self.check_unmap(mapping)?;
+        self.begin(None);
+        let mut most = most.get();
+        let over = self.leave_partly(mapping.index(), false, &mut most);
+        self.end();
+        Ok(over)
+    }
+
+    fn check_unmap(&self, mapping: MappingId) -> Result<(), RemoveError> {
         let found = *self
             .mappings
             .get(mapping.index(), mapping.generation())
@@ -137,18 +186,18 @@ impl Memory {
         if self.locks_object(holder, found.object) && self.maps(holder, found.object) == 1 {
             return Err(RemoveError::Busy);
         }
-        if !self.room_for_fact() {
-            return Err(RemoveError::Undrained);
+        if self.room_for_fact() {
+            Ok(())
+        } else {
+            Err(RemoveError::Undrained)
         }
-        self.begin(None);
-        self.drop_mapping(mapping.index(), false);
-        self.end();
-        Ok(())
     }
 
     /// `last`: with the last task of its holder.
     fn drop_mapping(&mut self, slot: usize, last: bool) {
         self.stop_waits_through(slot);
+        let mut all = u32::MAX;
+        self.leave_partly(slot, last, &mut all);
         let Some(mapping) = self.mappings.remove(slot) else {
             return;
         };
@@ -162,21 +211,38 @@ impl Memory {
             return;
         };
         object.mappings -= 1;
-        let object = *object;
-        if holder == HolderIndex::POOL {
-            if !pinner.is_none() {
-                self.leave_if_last(pinner, mapping.object);
-            }
-            return;
+        if holder == HolderIndex::POOL && !pinner.is_none() {
+            self.leave_if_last(pinner, mapping.object);
         }
-        if self.reads(holder, mapping.object) == 0 {
-            self.leave_pages(holder, &object, object.first, last);
+    }
+
+    /// Of the pages that nobody of its holder will map when this mapping has ended, leaves at most `most`, which counts
+    /// down; whether none remains. `last` as above.
+    fn leave_partly(&mut self, slot: usize, last: bool, most: &mut u32) -> bool {
+        let Some(mapping) = self.mappings.at(slot).copied().filter(|mapping| mapping.unleft > 0) else {
+            return true;
+        };
+        let Some(object) = self.objects.at(usize::from(mapping.object)).copied() else {
+            return true;
+        };
+        let holder = self.task_holder(mapping.task);
+        // With its last task all it has is left, and stays in the order in which it leaves anyway.
+        let stays = holder == HolderIndex::POOL || last && object.regime != Regime::Unmanaged;
+        let only = |object: u16| self.reads(holder, object) == 1;
+        let own = (!stays && object.resident > 0 && only(mapping.object)).then_some(object.first);
+        let read = object.base.filter(|base| !stays && only(base.object));
+        if own.is_none() && read.is_none() {
+            return true;
         }
-        if let Some(base) = object.base
-            && self.reads(holder, base.object) == 0
-        {
-            self.leave_pages(holder, &object, base.first, last);
+        let from = mapping.unleft.saturating_sub(*most);
+        *most -= mapping.unleft - from;
+        for first in own.into_iter().chain(read.map(|base| base.first)) {
+            self.leave_pages(holder, object.regime, first, from..mapping.unleft);
         }
+        if let Some(mapping) = self.mappings.at_mut(slot) {
+            mapping.unleft = from;
+        }
+        from == 0
     }
 
     /// Tasks that wait for a page through this mapping, which goes, are told to look again. O(tasks).
@@ -258,16 +324,11 @@ impl Memory {
         false
     }
 
-    /// What the holder has of an object, or of its base, which none of its tasks maps any more: as many pages as the
-    /// object has, from `first` on. They are its next victims. With its last task all it has is left, and stays in the
-    /// order in which it leaves anyway.
-    fn leave_pages(&mut self, holder: HolderIndex, object: &Object, first: u32, last: bool) {
-        let returns = object.regime == Regime::Unmanaged;
-        if last && !returns {
-            return;
-        }
+    /// What the holder has of an object, or of its base, which none of its tasks will map any more: `pages` of it, which
+    /// begins at `first`. They are its next victims.
+    fn leave_pages(&mut self, holder: HolderIndex, regime: Regime, first: u32, pages: Range<u32>) {
         // Backwards, so that the first page is the first victim.
-        for page in (first..first + object.pages).rev().map(PageNumber) {
+        for page in pages.rev().map(|page| PageNumber(first + page)) {
             let Some(index) = self.find_entry(holder, page) else {
                 continue;
             };
@@ -275,7 +336,7 @@ impl Memory {
             if !entry.marks.has(Marks::SETTLED) || entry.place == Place::Locked {
                 continue;
             }
-            if returns && !self.pool().free.is_empty() && self.room_for_batch() {
+            if regime == Regime::Unmanaged && !self.pool().free.is_empty() && self.room_for_batch() {
                 // What the holder has no frame for any more the pool makes up for.
                 self.depart(index);
                 let frame = self.accounts[0].free.take_one();

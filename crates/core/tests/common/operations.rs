@@ -273,9 +273,29 @@ fn lock(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>, operation: 
     }
 }
 
+/// A part of the end of something, which may come to its end later, or go on being used.
+fn remove_partly(memory: &mut Memory, names: &Names, bytes: &mut Bytes<'_>) {
+    let most = PageCount::new(bytes.number());
+    let _refused_or_not = match bytes.below(4) {
+        0 => bytes
+            .one_of(&names.tasks)
+            .map(|task| memory.remove_task_partly(task, most)),
+        1 => bytes
+            .one_of(&names.mappings)
+            .map(|mapping| memory.unmap_partly(mapping, most)),
+        2 => bytes
+            .one_of(&names.objects)
+            .map(|object| memory.remove_object_partly(object, most)),
+        _ => bytes
+            .one_of(&names.reservations)
+            .map(|reservation| memory.release_partly(reservation, most)),
+    };
+}
+
 fn remove(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>, now: Instant) {
     let memory = &mut machine.memory;
-    let _refused_or_not = match bytes.below(12) {
+    let _refused_or_not = match bytes.below(16) {
+        12.. => return remove_partly(memory, names, bytes),
         0 => bytes.one_of(&names.tasks).map(|task| memory.remove_task(task)),
         1 => bytes.one_of(&names.mappings).map(|mapping| memory.unmap(mapping)),
         2 => bytes.one_of(&names.objects).map(|object| memory.remove_object(object)),
