@@ -265,3 +265,34 @@ fn payers_leave_in_every_order() {
         }
     }
 }
+
+/// A lock goes on for as many pages as it is allowed, whether they are there or have to come.
+#[test]
+fn a_lock_goes_on_as_far_as_it_is_allowed() {
+    let mut world = World::new(&shape(&[64], 0, vec![(ObjectKind::Shared, 40, Regime::Conserve)]));
+    for page in 0..10 {
+        touch(&mut world, 0, 0, page);
+    }
+    world.memory.allow_locking(PageCount::ZERO);
+    assert_eq!(lock(&mut world, 0, 0, 0, 30), Ok(()));
+    let locked = |world: &World| {
+        world
+            .memory
+            .reservation(world.reservations[0])
+            .expect("admitted")
+            .locked
+    };
+    for step in 0..6 {
+        assert!(world.memory.wants_locking(), "step {step}");
+        assert_eq!(locked(&world), PageCount::new(5 * step));
+        world.memory.allow_locking(PageCount::new(5));
+        world.drain();
+        world.complete_all();
+    }
+    assert_eq!(locked(&world), PageCount::new(30));
+    // All pages are locked; that it has ended may be told with the next.
+    world.memory.allow_locking(PageCount::new(5));
+    world.drain();
+    assert!(!world.memory.wants_locking());
+    assert_eq!(world.locked, world.reservations);
+}

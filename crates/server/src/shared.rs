@@ -93,6 +93,21 @@ impl Shared {
         while self.engine().vacate_some() {}
     }
 
+    /// Brings in what is to be locked, piece by piece.
+    fn lock(&self) {
+        while self.engine().lock_some() {}
+    }
+
+    /// Gives back the memory of objects that are gone, while nobody waits for the engine.
+    fn clear_rubble(&self) {
+        loop {
+            let next = self.engine().next_rubble();
+            let Some(rubble) = next else { return };
+            rubble.clear();
+            self.engine().forget_rubble(&rubble);
+        }
+    }
+
     /// Starts a pager thread on each CPU that the settings name.
     ///
     /// # Errors
@@ -152,6 +167,8 @@ impl Shared {
             let reserve = shared.engine().reserve();
             let due = |flow| {
                 shared.vacate();
+                shared.clear_rubble();
+                shared.lock();
                 let (due, remains, missing) = {
                     let mut engine = shared.engine();
                     (engine.settle_due(flow), engine.take_remains(), engine.kits_missing())

@@ -130,6 +130,7 @@ fn pages_come_and_go_against_the_reserve() {
     program.task(Some(server.reserve(200)));
     let library = Client::start(&server, "client_main");
     let task = library.task(Some(server.reserve(100)));
+    wait_until_exact(&server, "the frames of both reservations are there");
     let memory = program.anonymous(400);
     for (count, seed) in [(90, 1), (150, 2), (400, 3)] {
         program.fill(memory, 0, count, seed);

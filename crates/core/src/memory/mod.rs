@@ -97,6 +97,8 @@ pub struct Memory {
     pub(crate) gathers_nothing: bool,
     /// Reservations with a lock that is bringing pages in.
     pub(crate) locks_in_progress: u32,
+    /// Pages for which they may go on.
+    pub(crate) lock_room: u64,
     pub(crate) unpaid_total: u32,
     pub(crate) peak: u32,
     pub(crate) pinned: PinnedPools,
@@ -152,6 +154,7 @@ impl Memory {
             store_failed: false,
             gathers_nothing: false,
             locks_in_progress: 0,
+            lock_room: u64::MAX,
             unpaid_total: 0,
             peak: 0,
             pinned: PinnedPools::with_limits(&limits)?,

@@ -32,8 +32,9 @@ impl Memory {
         Ok(())
     }
 
-    /// A part of what [`remove_object`](Self::remove_object) does: forgets at most `most` pages. Returns whether nothing
-    /// of it is left, so that the rest is O(1). From the first call on nobody can map the object any more. O(`most`).
+    /// A part of what [`remove_object`](Self::remove_object) does: forgets at most `most` pages. Returns whether
+    /// nothing of it is left, so that the rest is O(1). From the first call on nobody can map the object any more.
+    /// O(`most`).
     ///
     /// # Errors
     /// As for that; of pages on their way, those of this part count.

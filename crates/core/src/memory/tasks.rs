@@ -324,8 +324,8 @@ impl Memory {
         false
     }
 
-    /// What the holder has of an object, or of its base, which none of its tasks will map any more: `pages` of it, which
-    /// begins at `first`. They are its next victims.
+    /// What the holder has of an object, or of its base, which none of its tasks will map any more: `pages` of it,
+    /// which begins at `first`. They are its next victims.
     fn leave_pages(&mut self, holder: HolderIndex, regime: Regime, first: u32, pages: Range<u32>) {
         // Backwards, so that the first page is the first victim.
         for page in pages.rev().map(|page| PageNumber(first + page)) {

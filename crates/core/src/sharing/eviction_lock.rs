@@ -9,7 +9,7 @@ use crate::id::{ObjectId, ReservationId};
 use crate::index::{EntryIndex, HolderIndex, PageNumber};
 use crate::limits::{PageRange, Regime};
 use crate::memory::{LOCK_WINDOW, Memory};
-use crate::units::FrameCount;
+use crate::units::{FrameCount, PageCount};
 use crate::view::PageState;
 
 /// Frames of its capacity that a reservation's locks leave unlocked: one store instruction may need two pages at
@@ -94,13 +94,26 @@ impl Memory {
     pub(crate) fn continue_locks(&mut self) {
         for slot in 1..self.accounts.len() {
             let holder = HolderIndex(u16::try_from(slot).unwrap_or(u16::MAX));
-            while self.effects.len() == 0 && self.account_of(holder).lock.is_some() {
+            while self.effects.len() == 0 && self.lock_room > 0 && self.account_of(holder).lock.is_some() {
                 if !self.continue_lock(holder) {
                     break;
                 }
+                self.lock_room -= 1;
             }
         }
         self.end();
+    }
+
+    /// From now on locks in progress go on for at most so many pages, until this is called again: an engine that others
+    /// wait for does not lock a gigabyte in one step. Where it is never called there is no limit.
+    pub fn allow_locking(&mut self, pages: PageCount) {
+        self.lock_room = pages.get().into();
+    }
+
+    /// Whether a lock in progress may be waiting to be [allowed](Self::allow_locking) more pages.
+    #[must_use]
+    pub fn wants_locking(&self) -> bool {
+        self.locks_in_progress > 0 && self.lock_room == 0
     }
 
     /// One page further; whether anything moved.

@@ -6,7 +6,7 @@ use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
 use crate::engine::kits::Kit;
 use crate::engine::near::Seen;
 use crate::engine::outbox::{About, Follow, Outstanding};
-use crate::engine::rows::{Client, Content, Which};
+use crate::engine::rows::{Client, Content, Segment, Which};
 use crate::engine::{End, Engine};
 use crate::error::EngineError;
 use crate::times::Times;
@@ -155,11 +155,14 @@ impl Engine {
         for Outstanding { about, .. } in client.outbox.abandon() {
             self.answered_by_nobody(about);
         }
-        for (start, segment) in std::mem::take(&mut client.space) {
+        let mut left: Vec<Segment> = std::mem::take(&mut client.space).into_values().collect();
+        left.sort_unstable_by_key(|segment| segment.object);
+        left.dedup_by_key(|segment| segment.object);
+        for segment in left {
             let Some(object) = self.object_mut(segment.object) else {
                 continue;
             };
-            object.segments.retain(|found| *found != (id, start));
+            object.segments.retain(|(client, _)| *client != id);
             if !matches!(object.content, Content::Private { .. }) {
                 self.forget_if_unused(segment.object);
             } else if object.segments.is_empty() {

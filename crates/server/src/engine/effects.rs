@@ -52,6 +52,9 @@ impl Engine {
             Effect::WriteBack { page, holder } => {
                 if self.is_private(page) {
                     self.write_private(page, holder);
+                } else if self.is_doomed(page.object()) {
+                    self.drop_soon(page);
+                    self.end(page, Request::Evict, End::Done);
                 } else {
                     self.write_soon(page, holder);
                 }

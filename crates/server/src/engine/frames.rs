@@ -29,14 +29,15 @@ pub(super) struct Spare {
 }
 
 impl Engine {
-    /// What the reserve is to hold: frames that are to be there, less those that free slots of transfer memories have.
+    /// What the reserve is to hold: frames that are to be there, less those that are there elsewhere: in free slots of
+    /// transfer memories, and in the memory of objects that are gone.
     pub(crate) fn reserve_due(&self) -> usize {
         let (due, warm) = self.frames_due();
-        due.saturating_sub(warm)
+        due.saturating_sub(warm + self.rubble.frames())
     }
 
     /// What the reserve is to hold, and what it may: that and what is spare, as far as nobody else has those frames.
-    fn due_with_spare(&self, due: usize) -> Due {
+    pub(super) fn due_with_spare(&self, due: usize) -> Due {
         let unused = self.core.pool_view().free.get() as usize;
         Due {
             frames: due,
@@ -72,8 +73,9 @@ impl Engine {
     pub(crate) fn settle_due(&mut self, flow: bool) -> Due {
         let now = clock::now().as_nanos();
         let (due, warm) = self.frames_due();
+        let rubble = self.rubble.frames();
         if flow {
-            self.keep_spare(now, due.saturating_sub(warm));
+            self.keep_spare(now, due.saturating_sub(warm + rubble));
         } else if now >= self.spare.until {
             self.spare = Spare::default();
         }
@@ -84,7 +86,7 @@ impl Engine {
                 excess -= client.slots.cool(excess).unwrap_or(0).min(excess);
             }
         }
-        self.due_with_spare(due.saturating_sub(warm))
+        self.due_with_spare(due.saturating_sub(warm + rubble))
     }
 
     /// Frames that the core counts as free, conserved or being filled, or has in pages of zeros that are in no frame
@@ -134,6 +136,6 @@ impl Engine {
 
     /// The machine has no frame: gives up some that nobody was promised; whether there were any.
     pub(super) fn give_way(&self) -> bool {
-        self.reserve.give_headroom(self.reserve_due())
+        self.rubble.give_way() || self.reserve.give_headroom(self.reserve_due())
     }
 }

@@ -39,7 +39,9 @@ mod readers;
 mod recorder;
 mod reservations;
 mod restore;
+mod retire;
 mod rows;
+mod rubble;
 mod sampling;
 mod shares;
 mod slots;
@@ -74,7 +76,7 @@ use freehold_core::Memory;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::{MappingId, ObjectId};
 use freehold_core::limits::Limits;
-use freehold_core::units::{Duration, FrameCount, Instant};
+use freehold_core::units::{Duration, FrameCount, Instant, PageCount};
 use freehold_linux::clock;
 use freehold_linux::memory::Backed;
 use freehold_store::{
@@ -87,7 +89,9 @@ use pace::Pace;
 use pinned::PinnedRows;
 use readers::Readers;
 use recorder::Recorder;
+use retire::Retiring;
 use rows::{Claim, Client, Identity, LaneName, Object, Reservation, Task};
+use rubble::RubbleHeap;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 use sampling::Samples;
@@ -202,18 +206,18 @@ pub struct Engine {
     zeros: Backed,
     reserve: Arc<Reserve>,
     spare: frames::Spare,
+    /// Memory of objects that are gone.
+    rubble: RubbleHeap,
     /// Clients that have ended, to be dropped by another thread.
     remains: Vec<Client>,
     /// Pages that have come or gone in this step.
     moved: usize,
-    /// Objects that nobody uses, some of whose pages are still under way.
-    doomed: Vec<ObjectId>,
     /// Files that nobody uses.
     idle_files: IdleFiles,
     /// Private memory that is taken back piece by piece.
     vacating: Vacating,
-    /// Mappings that the core would not end yet.
-    closing: Vec<MappingId>,
+    /// What the core would not end yet.
+    retiring: Retiring,
     /// Clients with faults to look at again soon.
     deferred: Vec<ClientId>,
     /// Clients whose agents may have to be woken.
@@ -290,12 +294,12 @@ impl Engine {
             zeros: make_zeros()?,
             reserve: frames::make(settings)?,
             spare: frames::Spare::default(),
+            rubble: RubbleHeap::default(),
             remains: Vec::with_capacity(clients::REMAINS),
             moved: 0,
             idle_files: IdleFiles::new(settings.pages.get()),
-            doomed: Vec::new(),
+            retiring: Retiring::default(),
             vacating: Vacating::default(),
-            closing: Vec::new(),
             deferred: Vec::new(),
             announce: Vec::new(),
             submitted: false,
@@ -324,6 +328,8 @@ impl Engine {
     /// Begins a step: reads the clock once.
     fn begin(&mut self) {
         self.now = Instant::new(clock::now().as_nanos());
+        self.vacating.begin();
+        self.core.allow_locking(PageCount::ZERO);
     }
 
     /// Carries out everything that follows from what was told to the core, until nothing is left to do at once.
@@ -355,7 +361,7 @@ impl Engine {
         self.record_sample();
         self.wake_those_that_go();
         self.tell_reserve();
-        if !self.vacating.is_empty() {
+        if !self.vacating.is_empty() || self.core.wants_locking() {
             self.reserve.ring();
         }
         if std::mem::take(&mut self.submitted) {

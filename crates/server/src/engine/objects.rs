@@ -5,7 +5,6 @@ use crate::engine::ahead::{Borders, Used};
 use crate::engine::keys::{ObjectKey, Opened, RegionRequest};
 use crate::engine::rows::{Content, Identity, Object};
 use crate::error::EngineError;
-use freehold_core::error::RemoveError;
 use freehold_core::id::ObjectId;
 use freehold_core::limits::{ObjectKind, ObjectSpec, Regime};
 use freehold_core::units::{ByteLen, PageCount};
@@ -190,6 +189,7 @@ impl Engine {
                 content,
                 openings: 0,
                 idle: None,
+                doomed: None,
                 segments: Vec::new(),
             });
         }
@@ -271,83 +271,6 @@ impl Engine {
             row.openings = row.openings.saturating_sub(1);
         }
         self.forget_if_unused(object);
-    }
-
-    /// Somebody needs an object no more. Whether anybody else does is looked at when the step ends: a range that is
-    /// moved, or split, is nowhere for a moment.
-    pub(super) fn forget_if_unused(&mut self, object: ObjectId) {
-        self.idle_files.left.push(object);
-    }
-
-    /// Looks at the objects that somebody has left in this step.
-    pub(super) fn end_unused(&mut self) {
-        while let Some(id) = self.idle_files.left.pop() {
-            let unused = |row: &Object| row.openings == 0 && row.segments.is_empty() && row.idle.is_none();
-            if self.object(id).is_some_and(unused) && !self.keep_file(id) {
-                self.doom(id);
-            }
-        }
-    }
-
-    /// The object is forgotten as soon as nothing of it is under way.
-    pub(super) fn doom(&mut self, object: ObjectId) {
-        self.no_longer_idle(object);
-        let Some(row) = self.object(object) else { return };
-        if let Content::Region { named: true, .. } = &row.content {
-            let name = row.name.clone();
-            self.regions.remove(&name);
-        }
-        if let Some(Content::File { identity, .. }) = self.object(object).map(|row| &row.content) {
-            let identity = *identity;
-            self.files.remove(&identity);
-        }
-        if !self.doomed.contains(&object) {
-            self.doomed.push(object);
-        }
-    }
-
-    /// Ends mappings and objects that could not be ended before; whether the core has anything to do by that.
-    pub(super) fn retire(&mut self) -> bool {
-        self.drop_frames();
-        self.end_unused();
-        let mut progress = false;
-        let mut at = 0;
-        while let Some(&mapping) = self.closing.get(at) {
-            match self.core.unmap(mapping) {
-                Err(RemoveError::Busy | RemoveError::Undrained) => at += 1,
-                Ok(()) | Err(RemoveError::Stale) => {
-                    self.closing.swap_remove(at);
-                    progress = true;
-                }
-            }
-            self.drain();
-        }
-        let mut at = 0;
-        while let Some(&object) = self.doomed.get(at) {
-            match self.core.remove_object(object) {
-                Err(RemoveError::Busy | RemoveError::Undrained) => at += 1,
-                Ok(()) | Err(RemoveError::Stale) => {
-                    self.doomed.swap_remove(at);
-                    self.drop_object(object);
-                    progress = true;
-                }
-            }
-            self.drain();
-        }
-        progress
-    }
-
-    fn drop_object(&mut self, id: ObjectId) {
-        // Its frames are back with whoever holds them.
-        self.moved += crate::reserve::BATCH;
-        let Some(row) = self.objects.get_mut(id.index()) else {
-            return;
-        };
-        if let Some(object) = row.take_if(|object| object.id == id) {
-            self.records.give_back(object.record, object.pages);
-            self.drop_private(&object);
-            self.forget_samples(id);
-        }
     }
 }
 

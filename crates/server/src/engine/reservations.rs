@@ -7,6 +7,10 @@ use crate::error::EngineError;
 use freehold_core::error::AdmitError;
 use freehold_core::id::ReservationId;
 use freehold_core::limits::{PageRange, ReservationSpec};
+use freehold_core::units::PageCount;
+
+/// Pages that a lock brings in with one step: each may have to be copied from the page cache.
+const LOCKED: PageCount = PageCount::new(16);
 
 impl Engine {
     pub(super) fn reservation(&self, id: ReservationId) -> Option<&Reservation> {
@@ -78,18 +82,6 @@ impl Engine {
         self.settle();
     }
 
-    /// Ends a reservation if nobody holds it and no task uses it.
-    pub(super) fn end_reservation(&mut self, id: ReservationId) {
-        let over = self.reservation(id).is_some_and(|row| row.released && row.tasks == 0);
-        if over && self.core.release(id).is_ok() {
-            if let Some(row) = self.reservations.get_mut(id.index()) {
-                *row = None;
-            }
-            self.drain();
-            self.begin_spare();
-        }
-    }
-
     /// Begins to lock pages; ask [`is_locked`](Self::is_locked) when that has happened.
     ///
     /// # Errors
@@ -99,6 +91,7 @@ impl Engine {
         if self.reservation(reservation).is_none() {
             return Err(EngineError::NoSuchReservation);
         }
+        self.core.allow_locking(LOCKED);
         self.core.lock(reservation, object, range)?;
         if let Some(row) = self.reservation_mut(reservation) {
             row.locking = Locking::UnderWay;
@@ -107,12 +100,28 @@ impl Engine {
         Ok(())
     }
 
+    /// One step of the locks in progress, by whoever has time for it; whether there is more to do.
+    pub(crate) fn lock_some(&mut self) -> bool {
+        if self.core.wants_locking() {
+            self.begin();
+            self.core.allow_locking(LOCKED);
+            self.settle();
+            // What has come in has taken frames, and the reserve has as many too much.
+            if self.reserve.note(LOCKED.get() as usize) {
+                let due = self.reserve_due();
+                self.reserve.follow(self.due_with_spare(due));
+            }
+        }
+        self.core.wants_locking()
+    }
+
     /// Whether the reservation's last lock is complete.
     ///
     /// # Errors
     /// [`EngineError::LockFailed`], [`EngineError::NoSuchReservation`].
     pub fn is_locked(&mut self, reservation: ReservationId) -> Result<bool, EngineError> {
         self.begin();
+        self.core.allow_locking(LOCKED);
         self.settle();
         let row = self
             .reservation_mut(reservation)

@@ -78,6 +78,8 @@ pub(crate) struct Task {
     pub(crate) mappings: BTreeMap<ObjectId, Mapped>,
     /// Faults that found every lane waiting.
     pub(crate) queued: Crowd,
+    /// It is to go, and cannot be used any more.
+    pub(crate) ending: bool,
     pub(crate) jobs: u64,
     pub(crate) misses: u64,
 }
@@ -275,6 +277,8 @@ pub(crate) struct Object {
     pub(crate) openings: u32,
     /// Its turn among those that nobody uses.
     pub(crate) idle: Option<u64>,
+    /// It goes as soon as that can be; its frames when that was decided.
+    pub(crate) doomed: Option<u32>,
     /// Where it is mapped: client and first address of each segment.
     pub(crate) segments: Vec<(ClientId, u64)>,
 }

@@ -23,7 +23,7 @@ impl Engine {
     pub(super) fn task(&self, client: ClientId, key: TaskKey) -> Result<&Task, EngineError> {
         let found = self.tasks.get(key.index(), key.generation());
         found
-            .filter(|task| task.client == client)
+            .filter(|task| task.client == client && !task.ending)
             .ok_or(EngineError::NoSuchTask)
     }
 
@@ -96,6 +96,7 @@ impl Engine {
             lanes: vec![Lane { core, pending: None }],
             mappings: BTreeMap::new(),
             queued: Crowd::default(),
+            ending: false,
             jobs: 0,
             misses: 0,
         });
@@ -171,44 +172,14 @@ impl Engine {
         for (start, end) in starts.unwrap_or_default() {
             self.carve(client, start, end);
         }
-        self.end_task(task);
         if let Some(row) = self.clients.get_mut(client.index(), client.generation()) {
             row.tasks.retain(|found| *found != task);
             let urgencies = row.tasks.iter().filter_map(|key| self.tasks.at(key.index()));
             row.urgency = urgencies.map(|task| task.urgency).max().unwrap_or(0);
         }
+        self.give_up_tasks(client, vec![task]);
         self.settle();
         Ok(())
-    }
-
-    /// Takes a task out of the core. Its segments are the caller's business.
-    pub(super) fn end_task(&mut self, key: TaskKey) {
-        let Some(task) = self.tasks.remove(key.index(), key.generation()) else {
-            return;
-        };
-        // Those that only wait go first: the last holds the mappings.
-        for lane in task.lanes.iter().rev() {
-            self.drain();
-            if let Some(name) = self.lanes.get_mut(lane.core.index()) {
-                *name = None;
-            }
-            if self.core.remove_task(lane.core).is_err() {
-                self.notice("the core would not end a task");
-            }
-        }
-        self.drain();
-        if let Some(id) = task.reservation {
-            if let Some(row) = self.reservation_mut(id) {
-                row.tasks = row.tasks.saturating_sub(1);
-            }
-            self.end_reservation(id);
-        }
-        if let Some(id) = task.pinned {
-            if let Some(row) = self.pinned_pool_mut(id) {
-                row.tasks = row.tasks.saturating_sub(1);
-            }
-            self.end_pool(id);
-        }
     }
 
     /// Carries out what the core wants now, so that another command can be given.
@@ -285,7 +256,7 @@ impl Engine {
     /// A segment less: with the last, the core's mapping goes.
     pub(super) fn disuse_object(&mut self, key: TaskKey, object: ObjectId) {
         let mapping = self.take_mapping(key, object);
-        self.closing.extend(mapping);
+        self.retiring.mappings.extend(mapping);
     }
 
     /// A segment less; with the last, the core's mapping, which is to go.

@@ -1,8 +1,9 @@
-//! Private memory that a client has given up, taken back piece by piece.
+//! What a client has given up, taken back piece by piece.
 //!
 //! A program may unmap gigabytes at once, or end with them. To take all of it back in one step would keep everybody
 //! else's faults waiting for tens of milliseconds. So its segments go at once, whatever is mapped there next is new,
-//! and the objects behind them wait in a queue of which each step takes a few.
+//! and the private objects behind them wait in a queue of which each step takes a few. Large objects of other kinds,
+//! their mappings, and reservations with many pages wait there too, while they [end](super::retire) part by part.
 //!
 //! What a reservation faults on and evicts must not depend on when that happens (law 0): until all of a reservation's
 //! objects are back, faults of its tasks wait, and pager threads go on with its queue for them, the most urgent first.
@@ -11,27 +12,38 @@
 
 use crate::engine::Engine;
 use crate::engine::keys::{ClientId, TaskKey};
+use crate::engine::retire::Progress;
 use crate::engine::rows::{Content, Object, Pending, Segment};
 use freehold_core::id::{MappingId, ObjectId, ReservationId};
+use freehold_core::units::PageCount;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Objects, of 4 MiB at most, that one step takes back.
-const PIECE: usize = 4;
+/// Pieces that one step takes: of private objects, 4 MiB each.
+const PIECES: usize = 4;
+/// Pages that one step visits to end things: each of a private object twice, to unmap it and to remove it.
+const VISITS: u32 = 8_192;
 
 /// Whose faults wait until something is back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Waiter {
     Reservation(ReservationId),
     Client(ClientId),
+    Nobody,
 }
 
 /// What is taken back.
 #[derive(Debug)]
-enum Piece {
-    /// An object that nobody can reach any more, and its mapping.
+pub(super) enum Piece {
+    /// A private object that nobody can reach any more, and its mapping.
     Object(ObjectId, Option<MappingId>),
-    /// The tasks of a client that has ended, once its objects are back.
+    /// Tasks that have ended, the first last, once the private objects of their client are back.
     Tasks(Vec<TaskKey>),
+    /// A mapping of a large object.
+    Mapping(MappingId),
+    /// What is left of a large object.
+    Pages(ObjectId),
+    /// A reservation that nobody holds or uses any more.
+    Reservation(ReservationId),
 }
 
 /// What waits to be taken back, for each who waits for it in the order in which it was given up. No queue is empty.
@@ -40,6 +52,8 @@ pub(super) struct Vacating {
     queues: BTreeMap<Waiter, VecDeque<Piece>>,
     /// Who has given up something in this step.
     fresh: Option<Waiter>,
+    /// Pages visited in this step.
+    visited: u32,
 }
 
 impl Vacating {
@@ -47,9 +61,27 @@ impl Vacating {
         self.queues.is_empty()
     }
 
-    fn push(&mut self, waiter: Waiter, piece: Piece) {
-        self.fresh = Some(waiter);
+    /// Begins a step.
+    pub(super) fn begin(&mut self) {
+        self.visited = 0;
+    }
+
+    /// Counts pages that are to be visited: how many of them may be in this step; none where it has visited enough.
+    pub(super) fn visit(&mut self, pages: u32) -> Option<PageCount> {
+        let left = VISITS.saturating_sub(self.visited);
+        self.visited = self.visited.saturating_add(pages);
+        (left > 0).then(|| PageCount::new(left))
+    }
+
+    /// Something goes on being ended in a later step.
+    pub(super) fn push(&mut self, waiter: Waiter, piece: Piece) {
         self.queues.entry(waiter).or_default().push_back(piece);
+    }
+
+    /// Something is given up in this step.
+    fn give_up(&mut self, waiter: Waiter, piece: Piece) {
+        self.fresh = Some(waiter);
+        self.push(waiter, piece);
     }
 
     /// The next piece of a queue, and whether it was the last.
@@ -90,13 +122,19 @@ impl Engine {
         }
         let mapping = self.take_mapping(segment.task, segment.object);
         let waiter = self.waiter(id, Some(segment.task));
-        self.vacating.push(waiter, Piece::Object(segment.object, mapping));
+        self.vacating.give_up(waiter, Piece::Object(segment.object, mapping));
     }
 
-    /// The tasks of a client that has ended go when all that it has given up is back.
-    pub(super) fn give_up_tasks(&mut self, id: ClientId, tasks: Vec<TaskKey>) {
+    /// Tasks of a client go when all private memory is back that it has given up.
+    pub(super) fn give_up_tasks(&mut self, id: ClientId, mut tasks: Vec<TaskKey>) {
+        for key in &tasks {
+            if let Some(task) = self.tasks.at_mut(key.index()) {
+                task.ending = true;
+            }
+        }
         let waiter = self.waiter(id, tasks.first().copied());
-        self.vacating.push(waiter, Piece::Tasks(tasks));
+        tasks.reverse();
+        self.vacating.give_up(waiter, Piece::Tasks(tasks));
     }
 
     /// Who waits for what a task of a client had.
@@ -158,8 +196,10 @@ impl Engine {
         awaited.is_some()
     }
 
-    /// A few objects of those that somebody waits for, or else of any; whether there were any.
+    /// A few objects of those that somebody waits for, or else of any; whether there were any. Counts as a step of its
+    /// own: whoever cannot go on before asks until there is room.
     pub(super) fn vacate_any(&mut self) -> bool {
+        self.vacating.begin();
         let any = || self.vacating.queues.keys().next().copied();
         let found = if self.vacating.is_empty() {
             None
@@ -172,26 +212,38 @@ impl Engine {
         found.is_some()
     }
 
-    /// Takes back a few objects. What follows is the caller's step to carry out.
+    /// Takes back a few pieces. What follows is the caller's step to carry out.
     fn vacate(&mut self, waiter: Waiter) {
-        for _ in 0..PIECE {
+        for _ in 0..PIECES {
             let Some((piece, last)) = self.vacating.pop(waiter) else {
                 return;
             };
-            match piece {
-                Piece::Object(object, mapping) => {
-                    self.closing.extend(mapping);
-                    self.doom(object);
-                    self.retire();
-                }
-                Piece::Tasks(tasks) => {
-                    for task in tasks {
-                        self.end_task(task);
-                    }
-                }
-            }
+            self.take_piece(waiter, piece);
             if last {
                 self.look_again();
+            }
+        }
+    }
+
+    fn take_piece(&mut self, waiter: Waiter, piece: Piece) {
+        match piece {
+            Piece::Object(object, mapping) => {
+                self.retiring.mappings.extend(mapping);
+                self.doom(object);
+            }
+            Piece::Mapping(mapping) => self.retiring.mappings.push(mapping),
+            Piece::Pages(object) => self.retiring.objects.push(object),
+            Piece::Reservation(id) => return self.end_reservation(id),
+            Piece::Tasks(tasks) => return self.take_tasks(waiter, tasks),
+        }
+        self.retire();
+    }
+
+    fn take_tasks(&mut self, waiter: Waiter, mut tasks: Vec<TaskKey>) {
+        while let Some(task) = tasks.pop() {
+            if self.end_task(task) == Progress::Partly {
+                tasks.push(task);
+                return self.vacating.push(waiter, Piece::Tasks(tasks));
             }
         }
     }

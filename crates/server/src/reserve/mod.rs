@@ -133,17 +133,20 @@ impl Reserve {
         if self.stocks.is_none() {
             return false;
         }
+        // In this order: a thread that goes to sleep says so, and then looks whether anything has moved.
+        let before = self.moved.fetch_add(moved, Ordering::SeqCst);
         if self.sleeps.load(Ordering::SeqCst) {
             self.ring();
         }
-        self.moved.fetch_add(moved, Ordering::SeqCst) + moved >= BATCH
+        before + moved >= BATCH
     }
 
     /// On the fault path: where what is there is not what is to be, the thread is woken; where that has fallen behind,
     /// a part of what is too much is released here. Never waits.
     pub(crate) fn follow(&self, due: Due) {
         if !self.turn_to(due) {
-            self.moved.store(0, Ordering::SeqCst);
+            // Not none where something lingers: a thread that is about to sleep would not know.
+            self.moved.store(usize::from(due.lingers), Ordering::SeqCst);
             return;
         }
         if self.moved.load(Ordering::SeqCst) >= HEADROOM {
@@ -425,7 +428,8 @@ mod tests {
         settle(&reserve, 80);
         assert!(reserve.note(HEADROOM));
         reserve.follow(due(10, 90));
-        assert!(!reserve.note(BATCH - 1), "there is nothing to follow");
+        // There is nothing to follow; but the thread, if it is about to sleep, is to see what lingers.
+        assert_eq!(reserve.moved.load(Ordering::SeqCst), 1);
         assert_eq!((reserve.step(due(10, 90)), reserve.held()), (0, 80));
         assert_eq!((reserve.step(due(10, 76)), reserve.held()), (4, 76));
         // What is beyond what is due goes before the headroom does, and with it where it is less.

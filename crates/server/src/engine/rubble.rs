@@ -1,0 +1,90 @@
+//! Memory of objects that are gone, given back to the machine while nobody waits.
+//!
+//! The kernel takes the better part of a microsecond to free a page of a memory object: a gigabyte at once would keep
+//! everybody's faults waiting for a fifth of a second. So what was behind a large object goes here when the core has
+//! forgotten it, and the reserve's thread gives its frames back without the engine, piece by piece. Until then they
+//! count as frames that are there; where the machine has none, whoever needs one gives some of these back himself.
+
+use crate::engine::Engine;
+use crate::engine::rows::Content;
+use freehold_linux::PageRange;
+use freehold_linux::memory::Backed;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Frames that the step gives back itself in which an object goes.
+const AT_ONCE: usize = 64;
+/// Pages that are given back with one system call.
+const PIECE: usize = 256;
+
+/// What was behind one object.
+#[derive(Debug)]
+pub(crate) struct Rubble {
+    memory: Backed,
+    /// The first page that nobody has begun to give back.
+    next: AtomicUsize,
+    /// Its frames, when it was left, at most.
+    frames: usize,
+}
+
+impl Rubble {
+    /// Gives back the frames of the next pages; false where there were none any more.
+    fn clear_some(&self) -> bool {
+        let first = self.next.fetch_add(PIECE, Ordering::Relaxed);
+        let count = self.memory.pages().saturating_sub(first).min(PIECE);
+        // What cannot be given back now is when all of it is unmapped and closed.
+        count > 0 && self.memory.punch(PageRange::new(first, count)).is_ok()
+    }
+
+    /// Gives back all that nobody else gives back.
+    pub(crate) fn clear(&self) {
+        while self.clear_some() {}
+    }
+
+    /// Frames that are still there, at most.
+    fn left(&self) -> usize {
+        let pages = self.memory.pages();
+        pages.saturating_sub(self.next.load(Ordering::Relaxed)).min(self.frames)
+    }
+}
+
+/// All of it, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct RubbleHeap(VecDeque<Arc<Rubble>>);
+
+impl RubbleHeap {
+    /// Frames that are still there, at most.
+    pub(super) fn frames(&self) -> usize {
+        self.0.iter().map(|rubble| rubble.left()).sum()
+    }
+
+    /// The machine has no frame: gives some of these back; whether there were any.
+    pub(super) fn give_way(&self) -> bool {
+        self.0.iter().any(|rubble| rubble.clear_some())
+    }
+}
+
+impl Engine {
+    /// The memory of an object that is gone, which had so many frames.
+    pub(super) fn leave_rubble(&mut self, content: Content, frames: usize) {
+        let (Content::Region { memory, .. } | Content::File { memory, .. }) = content else {
+            return;
+        };
+        if frames > AT_ONCE {
+            let next = AtomicUsize::new(0);
+            self.rubble.0.push_back(Arc::new(Rubble { memory, next, frames }));
+            self.reserve.ring();
+        }
+    }
+
+    /// What is to be given back next.
+    pub(crate) fn next_rubble(&self) -> Option<Arc<Rubble>> {
+        self.rubble.0.front().cloned()
+    }
+
+    /// This has been given back.
+    pub(crate) fn forget_rubble(&mut self, given_back: &Arc<Rubble>) {
+        self.rubble.0.retain(|rubble| !Arc::ptr_eq(rubble, given_back));
+    }
+}
