@@ -74,7 +74,7 @@ use ends::Ends;
 use extents::Extents;
 use freehold_core::Memory;
 use freehold_core::fact::{PageRef, Request};
-use freehold_core::id::{MappingId, ObjectId};
+use freehold_core::id::ObjectId;
 use freehold_core::limits::Limits;
 use freehold_core::units::{Duration, FrameCount, Instant, PageCount};
 use freehold_linux::clock;
