@@ -140,3 +140,23 @@ fn a_reservation_is_whole_again_before_it_is_used_again() {
     assert!(counts.zero_fills + counts.ahead >= 19 * 250, "{counts:?}");
     server.check();
 }
+
+#[test]
+fn what_is_in_many_pieces_is_given_up_as_a_whole() {
+    let server = Server::start(512);
+    let program = Client::program(&server);
+    program.task(Some(server.reserve(256)));
+    let memory = program.anonymous(40 * OBJECT);
+    touch(&program, memory, (40, 1), 1);
+    let before = server.shared.engine().objects_in_use();
+    assert!(before >= 40, "{before} objects");
+    // Holes, behind which each object goes on.
+    for hole in 0..40 {
+        assert_eq!(program.ask(&[client::UNMAP, memory, hole * OBJECT + 100, 1]), 0);
+    }
+    touch(&program, memory, (40, 1), 2);
+    assert_eq!(program.ask(&[client::UNMAP, memory, 0, 40 * OBJECT]), 0);
+    server.until("all of it is back", |engine| engine.objects_in_use() <= before - 40);
+    assert!(server.shared.engine().has_client(program.id));
+    server.check();
+}

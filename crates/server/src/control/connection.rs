@@ -29,6 +29,24 @@ struct Wait {
     what: Waiting,
     look: Instant,
     until: Instant,
+    /// Pages of a lock that had come when its time was last over.
+    come: u32,
+}
+
+impl Wait {
+    /// The time is over: whether there is more, because a lock has gone on in it.
+    fn goes_on(&mut self, world: &World, now: Instant) -> bool {
+        let Waiting::Lock(locked) = &self.what else {
+            return false;
+        };
+        let lists = world.shared.engine().core().reservation(locked.reservation);
+        let before = std::mem::replace(&mut self.come, lists.map_or(0, |lists| lists.locked.get()));
+        let goes_on = self.come != before;
+        if goes_on {
+            self.until = now + world.limits.patience;
+        }
+        goes_on
+    }
 }
 
 /// What a step leaves of a connection.
@@ -158,6 +176,7 @@ impl Connection {
                     what,
                     look: now,
                     until: now + world.limits.patience,
+                    come: 0,
                 });
                 self.look(world, now)
             }
@@ -232,7 +251,8 @@ impl Connection {
         let Some(mut wait) = self.wait.take_if(|wait| now >= wait.look || now >= wait.until) else {
             return Left::Open;
         };
-        match advance(&mut self.session, world, &wait.what, now >= wait.until) {
+        let late = now >= wait.until && !wait.goes_on(world, now);
+        match advance(&mut self.session, world, &wait.what, late) {
             None => {
                 wait.look = now + LOOK;
                 self.wait = Some(wait);

@@ -88,3 +88,40 @@ impl Engine {
         self.rubble.0.retain(|rubble| !Arc::ptr_eq(rubble, given_back));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{PIECE, Rubble, RubbleHeap};
+    use freehold_linux::PageRange;
+    use freehold_linux::memory::Backed;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    fn rubble(pages: usize, frames: usize) -> Arc<Rubble> {
+        let memory = Backed::create(c"rubble", pages, false).unwrap();
+        memory.populate(PageRange::new(0, frames)).unwrap();
+        let next = AtomicUsize::new(0);
+        Arc::new(Rubble { memory, next, frames })
+    }
+
+    #[test]
+    fn whoever_needs_frames_takes_them_from_what_is_being_given_back() {
+        let (first, second) = (rubble(3 * PIECE + 1, 3 * PIECE + 1), rubble(2 * PIECE, 10));
+        let heap = RubbleHeap([Arc::clone(&first), Arc::clone(&second)].into());
+        assert_eq!(heap.frames(), 3 * PIECE + 11);
+        assert!(heap.give_way());
+        assert_eq!(first.memory.resident().unwrap().pages, 2 * PIECE + 1);
+        assert_eq!(heap.frames(), 2 * PIECE + 11);
+        // From two sides at once.
+        std::thread::scope(|scope| {
+            scope.spawn(|| first.clear());
+            while heap.frames() > 10 {
+                heap.give_way();
+            }
+        });
+        assert_eq!(first.memory.resident().unwrap().pages, 0);
+        while heap.give_way() {}
+        assert_eq!(second.memory.resident().unwrap().pages, 0);
+        assert_eq!(heap.frames(), 0);
+    }
+}

@@ -120,6 +120,10 @@ impl Engine {
             .collect()
     }
 
+    fn has_segment(&self, id: ClientId, start: u64) -> bool {
+        self.client(id).is_some_and(|client| client.space.contains_key(&start))
+    }
+
     fn carve_private(&mut self, id: ClientId, start: u64, end: u64) {
         for (first, segment) in self.overlapping(id, start, end) {
             if segment.kind == SegmentKind::Private {
@@ -135,11 +139,14 @@ impl Engine {
         }
     }
 
-    /// Takes a range out of one segment.
+    /// Takes a range out of one segment, if that is still there: it may have gone with another of its object.
     fn cut(&mut self, id: ClientId, first: u64, segment: Segment, start: u64, end: u64) {
+        if !self.has_segment(id, first) {
+            return;
+        }
         let (from, to) = (start.max(first), end.min(segment.end));
         let private = segment.kind == SegmentKind::Private;
-        if private && (from, to) == (first, segment.end) && self.give_up(id, first, &segment) {
+        if private && self.give_up(id, start..end, &segment) {
             return;
         }
         if private {
@@ -266,13 +273,12 @@ impl Engine {
     pub(super) fn removed(&mut self, id: ClientId, start: u64, end: u64) {
         self.cut_bequests(id, start, end);
         for (first, segment) in self.overlapping(id, start, end) {
-            if segment.kind != SegmentKind::Private {
+            if segment.kind != SegmentKind::Private || !self.has_segment(id, first) {
                 continue;
             }
             let (from, to) = (start.max(first), end.min(segment.end));
-            let whole = (from, to) == (first, segment.end);
             // What is touched there next becomes an object of its own.
-            if !(whole && self.give_up(id, first, &segment)) {
+            if !self.give_up(id, start..end, &segment) {
                 self.forget_pages(&segment, first, from, to);
             }
         }

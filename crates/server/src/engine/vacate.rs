@@ -17,6 +17,7 @@ use crate::engine::rows::{Content, Object, Pending, Segment};
 use freehold_core::id::{MappingId, ObjectId, ReservationId};
 use freehold_core::units::PageCount;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 /// Pieces that one step takes: of private objects, 4 MiB each.
 const PIECES: usize = 4;
@@ -97,18 +98,24 @@ impl Vacating {
 }
 
 impl Engine {
-    /// Gives up the whole of a private object, whose only segment begins at `start`; false where a part of it stays, or
-    /// where a child may still want pages of it: then they are forgotten one by one.
-    pub(super) fn give_up(&mut self, id: ClientId, start: u64, segment: &Segment) -> bool {
-        let wanted = self.client(id).is_none_or(|client| client.family.heirs > 0);
-        let alone = self
-            .object(segment.object)
-            .is_some_and(|row| row.segments == [(id, start)]);
-        if wanted || !alone {
+    /// Gives up the whole of the private object that a segment shows, where all its segments are within this range of
+    /// addresses; false where a part of it stays, or where a child may still want pages of it: then they are forgotten
+    /// one by one.
+    pub(super) fn give_up(&mut self, id: ClientId, range: Range<u64>, segment: &Segment) -> bool {
+        let Some(client) = self.client(id).filter(|client| client.family.heirs == 0) else {
             return false;
-        }
+        };
+        let within =
+            |start: &u64| range.contains(start) && client.space.get(start).is_some_and(|row| row.end <= range.end);
+        let starts = self.object(segment.object).map(|row| &row.segments);
+        let Some(starts) = starts.filter(|all| all.iter().all(|(owner, start)| *owner == id && within(start))) else {
+            return false;
+        };
+        let starts = starts.clone();
         if let Some(client) = self.client_mut(id) {
-            client.space.remove(&start);
+            for (_, start) in starts {
+                client.space.remove(&start);
+            }
         }
         self.regrant(id, segment.object);
         self.give_up_object(id, segment);
@@ -120,7 +127,8 @@ impl Engine {
         if let Some(row) = self.object_mut(segment.object) {
             row.segments.clear();
         }
-        let mapping = self.take_mapping(segment.task, segment.object);
+        let task = self.tasks.get_mut(segment.task.index(), segment.task.generation());
+        let mapping = task.and_then(|task| Some(task.mappings.remove(&segment.object)?.mapping));
         let waiter = self.waiter(id, Some(segment.task));
         self.vacating.give_up(waiter, Piece::Object(segment.object, mapping));
     }
