@@ -2,7 +2,9 @@
 
 mod support;
 
+use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::time::Duration;
 use support::Torture;
 
 fn compare(name: &str, program: &str, arguments: &[&str]) {
@@ -29,6 +31,25 @@ fn compare(name: &str, program: &str, arguments: &[&str]) {
         assert!(counts.shared_faults > 0, "text was served");
         assert_eq!(counts.lost, 0, "pages lost");
     }
+}
+
+/// A C program of these tests; none where there is no compiler.
+fn compiled(name: &str) -> Option<PathBuf> {
+    let source = format!("{}/tests/programs/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let program = std::env::temp_dir().join(format!("freehold-{name}-{}", std::process::id()));
+    let compiled = Command::new("cc")
+        .args(["-O1", "-pthread", "-o"])
+        .arg(&program)
+        .args([&source, "-ldl"])
+        .status();
+    match compiled {
+        Ok(status) => assert!(status.success(), "the program compiles"),
+        Err(error) => {
+            println!("passed over: no C compiler ({error})");
+            return None;
+        }
+    }
+    Some(program)
 }
 
 fn text(output: &Output) -> (String, String) {
@@ -60,24 +81,30 @@ fn compressors() {
     compare("compressors", "sh", &["-c", script]);
 }
 
+/// The kernel moves no page of a process while a thread of it unmaps memory, however long that takes: its pages are given
+/// up late, not kept.
+#[test]
+fn a_thread_that_is_long_in_unmapping_memory() {
+    if !support::has_rights() {
+        return;
+    }
+    let Some(program) = compiled("unmaps") else { return };
+    let torture = Torture::dawdling("unmaps", Duration::from_millis(5));
+    let output = torture.command(program.to_str().expect("a path")).output();
+    std::fs::remove_file(&program).expect("the program");
+    let output = output.expect("the program runs");
+    assert!(output.status.success(), "{output:?}");
+    let counts = torture.counts();
+    println!("{counts:?}");
+    assert!(counts.dawdled >= 5 && counts.surrendered >= 200, "{counts:?}");
+    assert_eq!((counts.busy, counts.refused, counts.lost), (0, 0, 0), "{counts:?}");
+}
+
 /// Mappings of every kind, the break, threads, forks, other programs, signals, input and output, libraries, limits,
 /// filters of system calls, and descriptors that are all closed.
 #[test]
 fn everything_that_programs_do_with_memory() {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/everything.c");
-    let program = std::env::temp_dir().join(format!("freehold-everything-{}", std::process::id()));
-    let compiled = Command::new("cc")
-        .args(["-O1", "-pthread", "-o"])
-        .arg(&program)
-        .args([source, "-ldl"])
-        .status();
-    match compiled {
-        Ok(status) => assert!(status.success(), "the program compiles"),
-        Err(error) => {
-            println!("passed over: no C compiler ({error})");
-            return;
-        }
-    }
+    let Some(program) = compiled("everything") else { return };
     compare("everything", program.to_str().expect("a path"), &[]);
     std::fs::remove_file(&program).expect("the program");
 }

@@ -22,16 +22,38 @@ pub(crate) fn serve(shared: &Shared) {
             .collect();
         kernel::poll(&raw, 1);
         kernel::quiet(&shared.bell);
+        dawdle(shared);
         let mut world = shared.lock();
         for at in 0..world.spaces.len() {
             turn(&mut world, at);
         }
         world.spaces.retain(|space| !space.ended);
-        if last.elapsed() > Duration::from_millis(1) {
+        if world.dawdles.is_none() && last.elapsed() > Duration::from_millis(1) {
             torment::round(&mut world);
             last = Instant::now();
         }
     }
+}
+
+/// Where a process is unmapping memory, orders pages of it and lets some time pass: until the kernel's message has been
+/// read, it moves no page.
+fn dawdle(shared: &Shared) {
+    let mut world = shared.lock();
+    let Some(time) = world.dawdles else { return };
+    if world.spaces.iter().any(unmaps) {
+        world.counts.dawdled += 1;
+        torment::take_all(&mut world);
+        drop(world);
+        std::thread::sleep(time);
+    }
+}
+
+/// Whether the main thread of a process is in `munmap`.
+fn unmaps(space: &Space) -> bool {
+    let process = space.process.filter(|_| space.client.is_some());
+    let call = process.map(|process| std::fs::read_to_string(format!("/proc/{process}/syscall")));
+    call.and_then(Result::ok)
+        .is_some_and(|call| call.split(' ').next() == Some(&libc::SYS_munmap.to_string()))
 }
 
 fn descriptors(world: &World, _shared: &Shared) -> Vec<Arc<OwnedFd>> {

@@ -16,6 +16,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 pub(crate) use space::{Client, Object, Place, Space};
 
@@ -32,6 +33,8 @@ pub(crate) struct World {
     pub(crate) sequence: u32,
     pub(crate) random: u64,
     pub(crate) rate: u32,
+    /// For how long a process that unmaps memory is not told that this is known, while pages of it are taken away.
+    pub(crate) dawdles: Option<Duration>,
     pub(crate) counts: Counts,
 }
 
@@ -49,6 +52,8 @@ pub(crate) struct Counts {
     pub(crate) forks: u64,
     pub(crate) clients: u64,
     pub(crate) children: u64,
+    /// How often a process had to wait while it unmapped memory.
+    pub(crate) dawdled: u64,
     /// Pages that a program should have had and had not.
     pub(crate) lost: u64,
 }
@@ -80,13 +85,28 @@ pub(crate) struct Torture {
 impl Torture {
     /// Starts a server that takes away up to `rate` pages of each program every millisecond.
     pub(crate) fn start(name: &str, rate: u32, seed: u64) -> Self {
-        let path = std::env::temp_dir().join(format!("freehold-torture-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_file(&path);
         let world = World {
             random: seed | 1,
             rate,
             ..World::default()
         };
+        Self::with(name, world)
+    }
+
+    /// Starts a server that takes away pages of a program only, and then all it can, while that unmaps memory, for so
+    /// long.
+    pub(crate) fn dawdling(name: &str, dawdles: Duration) -> Self {
+        let world = World {
+            random: 1,
+            dawdles: Some(dawdles),
+            ..World::default()
+        };
+        Self::with(name, world)
+    }
+
+    fn with(name: &str, world: World) -> Self {
+        let path = std::env::temp_dir().join(format!("freehold-torture-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
         let shared = Arc::new(Shared {
             world: Mutex::new(world),
             ending: AtomicBool::new(false),

@@ -34,6 +34,22 @@ pub(crate) fn round(world: &mut World) {
     }
 }
 
+/// Orders surrenders of as many pages as may be ordered of every process that has an agent.
+pub(crate) fn take_all(world: &mut World) {
+    let World {
+        spaces,
+        random,
+        sequence,
+        ..
+    } = world;
+    for space in spaces.iter_mut().filter(|space| space.client.is_some()) {
+        surrenders(space, random, sequence, 256);
+        if let Some(client) = &space.client {
+            client.wake();
+        }
+    }
+}
+
 fn surrenders(space: &mut Space, random: &mut u64, sequence: &mut u32, count: u32) {
     let here = space.pages.iter().filter(|(_, place)| **place == Place::Client);
     let present: Vec<u64> = here.map(|(at, _)| *at).collect();
