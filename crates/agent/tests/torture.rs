@@ -81,8 +81,8 @@ fn compressors() {
     compare("compressors", "sh", &["-c", script]);
 }
 
-/// The kernel moves no page of a process while a thread of it unmaps memory, however long that takes: its pages are given
-/// up late, not kept.
+/// The kernel moves no page of a process while a thread of it unmaps memory, however long that takes: its pages are
+/// given up late, not kept.
 #[test]
 fn a_thread_that_is_long_in_unmapping_memory() {
     if !support::has_rights() {
