@@ -94,7 +94,7 @@ impl Shared {
     }
 
     /// Brings in what is to be locked, piece by piece.
-    fn lock(&self) {
+    fn go_on_locking(&self) {
         while self.engine().lock_some() {}
     }
 
@@ -168,7 +168,7 @@ impl Shared {
             let due = |flow| {
                 shared.vacate();
                 shared.clear_rubble();
-                shared.lock();
+                shared.go_on_locking();
                 let (due, remains, missing) = {
                     let mut engine = shared.engine();
                     (engine.settle_due(flow), engine.take_remains(), engine.kits_missing())

@@ -208,7 +208,7 @@ impl Memory {
     /// is also where it goes on, a page at a time.
     #[inline]
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        if self.effects.len() == 0 && (!self.first_in_service.is_none() || self.locks_in_progress > 0) {
+        if self.effects.len() == 0 && (!self.first_in_service.is_none() || self.locks_can_go_on()) {
             self.go_on();
         }
         self.effects.pop()
@@ -220,7 +220,7 @@ impl Memory {
         if !self.first_in_service.is_none() {
             self.end();
         }
-        if self.locks_in_progress > 0 {
+        if self.locks_can_go_on() {
             self.continue_locks();
         }
     }

@@ -34,6 +34,12 @@ impl Memory {
         }
     }
 
+    /// Frames that nobody holds, without the rest of [`pool_view`](Self::pool_view), which looks at every reservation.
+    #[must_use]
+    pub fn pool_free(&self) -> FrameCount {
+        self.pool().free.count()
+    }
+
     /// What happened to a task so far.
     #[must_use]
     pub fn task(&self, id: TaskId) -> Option<TaskCounts> {

@@ -110,6 +110,10 @@ impl Memory {
         self.lock_room = pages.get().into();
     }
 
+    pub(crate) fn locks_can_go_on(&self) -> bool {
+        self.locks_in_progress > 0 && self.lock_room > 0
+    }
+
     /// Whether a lock in progress may be waiting to be [allowed](Self::allow_locking) more pages.
     #[must_use]
     pub fn wants_locking(&self) -> bool {

@@ -38,7 +38,7 @@ impl Engine {
 
     /// What the reserve is to hold, and what it may: that and what is spare, as far as nobody else has those frames.
     pub(super) fn due_with_spare(&self, due: usize) -> Due {
-        let unused = self.core.pool_view().free.get() as usize;
+        let unused = self.core.pool_free().get() as usize;
         Due {
             frames: due,
             kept: due + self.spare.frames.min(unused),

@@ -1,6 +1,6 @@
 //! How quickly frames are taken.
 //!
-//! While the machine has plenty, a tenth of a CPU is enough, at first a hundredth, so that programs that start
+//! While the machine has plenty, a tenth of a CPU is enough, at first a third of a hundredth, so that programs that start
 //! meanwhile notice little of it. Frames of a reservation that ends soon are then hardly taken at all, which is what a
 //! command of a tenth of a second would otherwise pay most for.
 //!
@@ -17,7 +17,7 @@ const FEW: usize = 1024;
 /// Between two batches.
 const REST: Duration = Duration::from_micros(400);
 /// The same while programs start for which frames are taken, so long.
-const REST_AT_FIRST: Duration = Duration::from_millis(8);
+const REST_AT_FIRST: Duration = Duration::from_millis(25);
 const AT_FIRST: Duration = Duration::from_millis(500);
 /// From one look at what the machine has to the next.
 const LOOK: Duration = Duration::from_millis(50);
