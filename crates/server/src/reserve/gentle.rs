@@ -1,8 +1,8 @@
 //! How quickly frames are taken.
 //!
-//! While the machine has plenty, a tenth of a CPU is enough, at first a third of a hundredth, so that programs that start
-//! meanwhile notice little of it. Frames of a reservation that ends soon are then hardly taken at all, which is what a
-//! command of a tenth of a second would otherwise pay most for.
+//! While the machine has plenty, a tenth of a CPU is enough, at first a third of a hundredth, so that programs that
+//! start meanwhile notice little of it. Frames of a reservation that ends soon are then hardly taken at all, which is
+//! what a command of a tenth of a second would otherwise pay most for.
 //!
 //! Plenty is so much that the rest could still be taken if every CPU began to take memory as fast as it can. Where
 //! there is less, the thread does not rest, and goes before others of normal class if it may.
