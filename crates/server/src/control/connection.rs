@@ -254,7 +254,9 @@ impl Connection {
         let late = now >= wait.until && !wait.goes_on(world, now);
         match advance(&mut self.session, world, &wait.what, late) {
             None => {
-                wait.look = now + LOOK;
+                // Each look at a lock brings some pages in: the reserve's thread, which does that too, is nice.
+                let goes_on = matches!(wait.what, Waiting::Lock(_)) && world.shared.engine().core().wants_locking();
+                wait.look = if goes_on { now } else { now + LOOK };
                 self.wait = Some(wait);
                 Left::Open
             }
