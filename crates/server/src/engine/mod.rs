@@ -214,7 +214,7 @@ pub struct Engine {
     moved: usize,
     /// Files that nobody uses.
     idle_files: IdleFiles,
-    /// Private memory that is taken back piece by piece.
+    /// What is taken back piece by piece.
     vacating: Vacating,
     /// What the core would not end yet.
     retiring: Retiring,
