@@ -296,3 +296,26 @@ fn a_lock_goes_on_as_far_as_it_is_allowed() {
     assert!(!world.memory.wants_locking());
     assert_eq!(world.locked, world.reservations);
 }
+
+/// Whether a small object has a locked page is not asked of the long list of another's.
+#[test]
+fn a_small_object_goes_beside_a_large_one_that_is_locked() {
+    for locks in [false, true] {
+        let kind = ObjectKind::Shared;
+        let objects = vec![(kind, 40, Regime::Conserve), (kind, 4, Regime::Conserve)];
+        let mut world = World::new(&shape(&[64], 0, objects));
+        assert_eq!(lock(&mut world, 0, 0, 0, 30), Ok(()));
+        world.complete_all();
+        touch(&mut world, 0, 1, 2);
+        if locks {
+            assert_eq!(lock(&mut world, 0, 1, 3, 1), Ok(()));
+            world.complete_all();
+        }
+        let expected = if locks { Err(RemoveError::Busy) } else { Ok(()) };
+        let mapping = world.tasks[0].mappings[1].0;
+        assert_eq!(world.memory.unmap(mapping), expected);
+        world.drain();
+        let large = world.tasks[0].mappings[0].0;
+        assert_eq!(world.memory.unmap(large), Err(RemoveError::Busy));
+    }
+}

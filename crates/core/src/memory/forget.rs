@@ -73,19 +73,11 @@ impl Memory {
         let owner = self.owner(page);
         while let Some(index) = self.settled_sharer(page) {
             let entry = self.entries[index];
-            let account = self.account(entry.holder);
-            let frame = if index == owner {
-                account.owned.take_one()
-            } else {
-                account.conserved.take_one()
-            };
-            account.free.put(frame);
-            self.drop_entry(index);
+            self.free_entry(index, owner);
             if entry.place == Place::Locked {
                 // It was locked while it was on its way out.
                 self.fail_lock(entry.holder);
             }
-            self.call_for_service(entry.holder);
         }
         self.count_resident(page, -1);
         self.empty(page);

@@ -6,7 +6,7 @@ use crate::account::Account;
 use crate::entry::Place;
 use crate::error::RemoveError;
 use crate::id::ObjectId;
-use crate::index::PageNumber;
+use crate::index::{EntryIndex, PageNumber};
 use crate::limits::Regime;
 use crate::memory::Memory;
 use crate::object::Object;
@@ -92,19 +92,24 @@ impl Memory {
             self.take_from_all(owner);
         }
         while let Some(index) = self.pages[page].first_sharer().some() {
-            let entry = self.entries[index];
-            let account = self.account(entry.holder);
-            let frame = if index == owner {
-                account.owned.take_one()
-            } else {
-                account.conserved.take_one()
-            };
-            account.free.put(frame);
-            self.drop_entry(index);
-            self.call_for_service(entry.holder);
+            self.free_entry(index, owner);
         }
         self.count_resident(page, -1);
         self.empty(page);
+    }
+
+    /// Drops a settled entry of a page that goes: what its holder bears for it is free there.
+    pub(crate) fn free_entry(&mut self, index: EntryIndex, owner: EntryIndex) {
+        let holder = self.entries[index].holder;
+        let account = self.account(holder);
+        let frame = if index == owner {
+            account.owned.take_one()
+        } else {
+            account.conserved.take_one()
+        };
+        account.free.put(frame);
+        self.drop_entry(index);
+        self.call_for_service(holder);
     }
 
     /// Whether a holder keeps the page resident.

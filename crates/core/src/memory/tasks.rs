@@ -6,7 +6,7 @@ use crate::effect::Effect;
 use crate::entry::{Marks, Place};
 use crate::error::{CreateError, RemoveError};
 use crate::id::{MappingId, ObjectId, ReservationId, TaskId};
-use crate::index::{HolderIndex, PageNumber, PinnedIndex, TaskIndex};
+use crate::index::{EntryIndex, HolderIndex, PageNumber, PinnedIndex, TaskIndex};
 use crate::limits::Regime;
 use crate::memory::{COMPARED_SLOTS, Memory};
 use crate::task::{Mapping, Task};
@@ -183,7 +183,7 @@ impl Memory {
             return Err(RemoveError::Busy);
         }
         let holder = task.holder;
-        if self.locks_object(holder, found.object) && self.maps(holder, found.object) == 1 {
+        if self.maps(holder, found.object) == 1 && self.locks_object(holder, found.object) {
             return Err(RemoveError::Busy);
         }
         if self.room_for_fact() {
@@ -305,16 +305,23 @@ impl Memory {
         u16::try_from(object).is_ok_and(|object| self.maps(holder, object) > 0)
     }
 
-    /// Whether the reservation locks pages of an object, or a lock of it is still bringing some in.
+    /// Whether the reservation locks pages of an object, or a lock of it is still bringing some in. O(pages of the
+    /// object, or pages locked, where these are fewer).
     fn locks_object(&self, holder: HolderIndex, object: u16) -> bool {
-        if self
-            .account_of(holder)
+        let account = self.account_of(holder);
+        if account
             .lock
             .is_some_and(|lock| self.pages[PageNumber(lock.end - 1)].object == object)
         {
             return true;
         }
-        let mut next = self.account_of(holder).locked.first();
+        let found = self.objects.at(usize::from(object));
+        if let Some(found) = found.filter(|found| found.pages < account.locked.len()) {
+            let locked = |index: EntryIndex| self.entries[index].place == Place::Locked;
+            let pages = (found.first..found.first + found.pages).map(PageNumber);
+            return pages.filter_map(|page| self.find_entry(holder, page)).any(locked);
+        }
+        let mut next = account.locked.first();
         while let Some(index) = next {
             if self.pages[self.entries[index].page].object == object {
                 return true;
