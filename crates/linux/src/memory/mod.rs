@@ -1,4 +1,4 @@
-//! Memory objects (memfds), their shared mappings, and pages lent for a transfer.
+//! Memory objects (memfds), their shared mappings, pages lent for a transfer, and pages of zeros.
 
 mod backed;
 mod ballast;
@@ -11,6 +11,7 @@ mod memfd;
 mod served;
 mod vault;
 mod zeroed;
+mod zeros;
 
 pub use backed::{Backed, BackedError};
 pub use ballast::{Ballast, BallastError};
@@ -24,3 +25,4 @@ pub use memfd::{Memfd, MemfdError, Residency, ResidencyError, ResidencySource};
 pub use served::{ServeError, ServedMapping};
 pub use vault::{Vault, VaultError};
 pub use zeroed::{Zeroed, zeroed};
+pub use zeros::Zeros;

@@ -1,13 +1,18 @@
 //! Serving another process's faults: its userfaultfd, taken over, and the messages read from it.
 
 use super::{Features, Scope, Stopped, Userfault, abi};
-use crate::memory::SharedMapping;
-use crate::{AddressRange, Errno, PAGE_SIZE, PageRange};
+use crate::memory::{SharedMapping, Zeros};
+use crate::{AddressRange, Errno, PageRange};
 use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
 use rustix::fs::OFlags;
 use rustix::io::ReadWriteFlags;
 use std::io::IoSliceMut;
 
+/// Nothing is done, because there is no such range.
+const REFUSED: Stopped = Stopped {
+    done: 0,
+    errno: Errno::INVAL,
+};
 /// Bytes of `struct uffd_msg`.
 const MESSAGE: usize = 32;
 /// Messages read with one system call, at most.
@@ -161,12 +166,21 @@ impl Userfault {
         pages: PageRange,
         write_protect: bool,
     ) -> Result<(), Stopped> {
-        let stopped = Stopped {
-            done: 0,
-            errno: Errno::INVAL,
-        };
-        let from = source.addresses(pages).ok_or(stopped)?;
-        let to = AddressRange::new(start, pages.count() * PAGE_SIZE).ok_or(stopped)?;
+        let from = source.addresses(pages).ok_or(REFUSED)?;
+        self.copy_from(start, from, write_protect)
+    }
+
+    /// Fills so many missing pages from `start` on, of the process it belongs to, with frames of zeros of their own.
+    ///
+    /// # Errors
+    /// See [`Stopped`]; `INVAL` for no pages, and for more than there are `zeros`.
+    pub fn copy_zeros(&self, start: usize, zeros: &Zeros, pages: usize, write_protect: bool) -> Result<(), Stopped> {
+        let from = zeros.addresses(pages).ok_or(REFUSED)?;
+        self.copy_from(start, from, write_protect)
+    }
+
+    fn copy_from(&self, start: usize, from: AddressRange, write_protect: bool) -> Result<(), Stopped> {
+        let to = AddressRange::new(start, from.length()).ok_or(REFUSED)?;
         let mode = if write_protect { abi::COPY_MODE_WP } else { 0 };
         self.transfer(to, from.start(), abi::COPY, mode)
     }
@@ -207,7 +221,7 @@ const fn low(word: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::{AdoptError, Message};
-    use crate::memory::{Access, Memfd, SharedMapping};
+    use crate::memory::{Access, Memfd, SharedMapping, Zeros};
     use crate::userfault::{Features, Modes, OpenError, Userfault};
     use crate::{PAGE_SIZE, PageRange};
     use rustix::fd::AsFd;
@@ -279,5 +293,10 @@ mod tests {
             assert_eq!(reader.join().unwrap(), Some(0x0909_0909_0909_0909));
         });
         assert!(served.copy_pages(0, &source, PageRange::new(2, 2), false).is_err());
+        let zeros = Zeros::create(4).unwrap();
+        let start = registered.base().addr();
+        assert_eq!(served.copy_zeros(start, &zeros, 5, false).err(), Some(super::REFUSED));
+        served.copy_zeros(start, &zeros, 1, false).unwrap();
+        assert_eq!(registered.read_word(0), Some(0));
     }
 }

@@ -14,7 +14,6 @@ use crate::engine::rows::{Claim, Client, SegmentKind, Where, Which};
 use crate::engine::turns::listen;
 use freehold_core::id::ObjectId;
 use freehold_core::view::PageState;
-use freehold_linux::PageRange;
 use freehold_linux::userfault::{Features, Userfault};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
@@ -264,7 +263,7 @@ impl Engine {
         if claim.protected {
             return unprotect(userfault, claim.address);
         }
-        let result = userfault.copy_pages(address, self.zeros.alias(), PageRange::single(0), false);
+        let result = userfault.copy_zeros(address, &self.zeros, 1, false);
         judge(userfault, claim.address, true, result)
     }
 

@@ -78,7 +78,7 @@ use freehold_core::id::ObjectId;
 use freehold_core::limits::Limits;
 use freehold_core::units::{Duration, FrameCount, Instant, PageCount};
 use freehold_linux::clock;
-use freehold_linux::memory::Backed;
+use freehold_linux::memory::Zeros;
 use freehold_store::{
     CompressedConfig, CompressedStore, FileConfig, FileStore, MemoryStore, PageLoan, SetupError, Store, StoreConfig,
 };
@@ -203,7 +203,7 @@ pub struct Engine {
     along: Along,
     samples: Samples,
     loans: Vec<PageLoan>,
-    zeros: Backed,
+    zeros: Zeros,
     reserve: Arc<Reserve>,
     spare: frames::Spare,
     /// Memory of objects that are gone.
@@ -291,7 +291,7 @@ impl Engine {
             along: Along::default(),
             samples: Samples::default(),
             loans: Vec::new(),
-            zeros: make_zeros()?,
+            zeros: Zeros::create(ZEROS).map_err(|_| EngineError::Limit { what: "memory" })?,
             reserve: frames::make(settings)?,
             spare: frames::Spare::default(),
             rubble: RubbleHeap::default(),
@@ -457,15 +457,6 @@ fn limits(settings: &Settings) -> Limits {
 fn make_polls(pagers: usize) -> rustix::io::Result<Vec<OwnedFd>> {
     let make = |_| epoll::create(epoll::CreateFlags::CLOEXEC);
     (0..pagers).map(make).collect()
-}
-
-fn make_zeros() -> Result<Backed, EngineError> {
-    let refused = |_| EngineError::Limit { what: "locked memory" };
-    let zeros = Backed::create(c"freehold-zeros", ZEROS, false).map_err(refused)?;
-    zeros
-        .populate(freehold_linux::PageRange::new(0, ZEROS))
-        .map_err(EngineError::system("no memory for pages of zeros"))?;
-    Ok(zeros)
 }
 
 fn make_store(settings: &Settings, ends: &Arc<Ends>) -> Result<Box<dyn Store>, SetupError> {

@@ -152,13 +152,17 @@ impl Engine {
             wake(userfault, claim.address);
             return Installed::Yes;
         }
-        let (source, page) = match place {
-            Where::Slot(slot) => (client.slots.memory(), slot as usize),
+        let copy = || match place {
+            Where::Slot(slot) => {
+                let slot = PageRange::single(slot as usize);
+                userfault.copy_pages(address, client.slots.memory().alias(), slot, !writable)
+            }
             // In the page table by the books, but missing: the program has dropped it, and the kernel will tell or has
             // told. What it finds there is zeros.
-            Where::Client | Where::Blank | Where::Nowhere | Where::Leaving => (&self.zeros, 0),
+            Where::Client | Where::Blank | Where::Nowhere | Where::Leaving => {
+                userfault.copy_zeros(address, &self.zeros, 1, !writable)
+            }
         };
-        let copy = || userfault.copy_pages(address, source.alias(), PageRange::single(page), !writable);
         let mut result = copy();
         if result.is_err_and(|stopped| stopped.errno == Errno::NOMEM) && self.give_way() {
             result = copy();

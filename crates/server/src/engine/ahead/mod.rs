@@ -20,7 +20,7 @@ use freehold_core::id::{MappingId, ObjectId};
 use freehold_core::limits::PageRange as CoreRange;
 use freehold_core::units::{PageCount, PageIndex};
 use freehold_linux::userfault::{Stopped, Userfault};
-use freehold_linux::{AddressRange, Errno, PAGE_SIZE, PageRange};
+use freehold_linux::{AddressRange, Errno, PAGE_SIZE};
 use std::ops::Range;
 
 pub(super) use borders::Borders;
@@ -326,9 +326,8 @@ impl Engine {
     }
 
     fn copy_zeros(&self, userfault: &Userfault, start: u64, count: usize, protect: bool) -> Result<(), Stopped> {
-        let zeros = PageRange::new(0, count.min(super::ZEROS));
         let start = usize::try_from(start).unwrap_or(0);
-        userfault.copy_pages(start, self.zeros.alias(), zeros, protect)
+        userfault.copy_zeros(start, &self.zeros, count.min(self.zeros.pages()), protect)
     }
 }
 
