@@ -52,6 +52,7 @@ impl Client {
             beyond: 0,
             present: Present::default(),
             streams: Streams::default(),
+            text: Streams::default(),
             family: Family::default(),
         }
     }

@@ -178,8 +178,10 @@ pub(crate) struct Client {
     pub(crate) beyond: u64,
     /// Pages of files that are in its page table.
     pub(crate) present: Present,
-    /// What it faults on in order.
+    /// What it faults on in order of private memory.
     pub(crate) streams: Streams,
+    /// The same of files.
+    pub(crate) text: Streams,
     pub(crate) family: Family,
 }
 

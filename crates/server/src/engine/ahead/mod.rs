@@ -196,7 +196,8 @@ impl Engine {
             low: start,
             high: segment.end,
         };
-        let taken = client.streams.follow(near.address, bounds, !private);
+        let streams = if private { &mut client.streams } else { &mut client.text };
+        let taken = streams.follow(near.address, bounds, !private);
         let below = u32::try_from((near.address - taken.low) / crate::PAGE).ok()?;
         let above = u32::try_from((taken.high - near.address) / crate::PAGE).ok()?;
         let pages = near.page.checked_sub(below)?..pages.min(near.page + above);

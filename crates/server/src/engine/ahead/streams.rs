@@ -79,14 +79,24 @@ pub(super) struct Stretch {
     pub(super) high: u64,
 }
 
+impl Stretch {
+    /// Both, and what is between them.
+    fn with(self, other: Self) -> Self {
+        Self {
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+        }
+    }
+}
+
 /// The streams of one client, the one that went on last in front.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Streams([Stream; STREAMS]);
 
 impl Streams {
     /// A thread has faulted at `address`, the beginning of a page inside `bounds`: what is to be taken up, that page
-    /// included. `around`: where nothing is known yet, what is aligned with it comes along, as the kernel maps text;
-    /// else what follows.
+    /// included. `around`: what is aligned with it comes along, as the kernel maps text, and what follows only where a
+    /// stream goes on.
     pub(super) fn follow(&mut self, address: u64, bounds: Stretch, around: bool) -> Stretch {
         let found = (0..)
             .zip(&self.0)
@@ -96,7 +106,8 @@ impl Streams {
         let stream = &mut self.0[0];
         let window = way.map_or(FEWEST, |_| (stream.window * 2).clamp(FEWEST, MOST));
         let wanted = match way {
-            Some(way) => stream.onwards(address, way, window, !around),
+            Some(way) if around => aligned(address).with(stream.onwards(address, way, window, false)),
+            Some(way) => stream.onwards(address, way, window, true),
             None if around => aligned(address),
             None => Stretch {
                 low: address,
@@ -194,7 +205,14 @@ mod tests {
         assert_eq!(pages(heap.follow(1_030 * PAGE, ALL, false)), 998..1_050);
         let mut text = Streams::default();
         text.follow(100 * PAGE, ALL, true);
-        assert_eq!(pages(text.follow(120 * PAGE, ALL, true)), 120..153);
+        assert_eq!(pages(text.follow(120 * PAGE, ALL, true)), 112..153);
+    }
+
+    #[test]
+    fn text_below_a_stream_comes_with_what_it_is_aligned_with_too() {
+        let mut text = Streams::default();
+        assert_eq!(pages(text.follow(100 * PAGE, ALL, true)), 96..112);
+        assert_eq!(pages(text.follow(85 * PAGE, ALL, true)), 53..96);
     }
 
     #[test]

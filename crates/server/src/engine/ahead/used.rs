@@ -5,11 +5,10 @@
 
 use super::Neighbours;
 use super::bits::Bits;
-use super::streams::MOST;
 use crate::engine::Engine;
 use crate::engine::keys::{ClientId, ClientRole};
 use crate::engine::rows::{Client, Content, Segment, SegmentKind};
-use freehold_core::id::ObjectId;
+use freehold_core::id::{MappingId, ObjectId};
 use freehold_core::units::PageIndex;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,10 +17,12 @@ use std::ops::Range;
 const PIECE: u32 = 16;
 /// Programs of which it is known what they use of a file.
 const PROGRAMS: usize = 8;
+/// Pages that come along from one file, and from others, with one fault.
+const MOST_PAGES: u32 = 64;
 /// Segments of a client that are looked through with one fault.
 const SEGMENTS: u32 = 64;
-/// Files of which it is known what a client was brought: it may open and close as many as it likes.
-const FILES: usize = 512;
+/// Mappings of which it is known what a client was brought: it may make and unmake as many as it likes.
+const MAPPINGS: usize = 512;
 
 /// Which pieces of a file programs have faulted on: those that did last, in front.
 #[derive(Debug, Default)]
@@ -49,17 +50,17 @@ impl Used {
     }
 }
 
-/// Pieces of files that one client was brought, and is not brought again.
+/// Pieces of mapped files that one client was brought, and is not brought again.
 #[derive(Debug, Default)]
-pub(crate) struct Brought(BTreeMap<ObjectId, Bits>);
+pub(crate) struct Brought(BTreeMap<MappingId, Bits>);
 
 impl Brought {
-    /// Of one file. With too many files, what was brought of the others is forgotten, and may be tried again.
-    fn of(&mut self, object: ObjectId) -> &mut Bits {
-        if self.0.len() >= FILES && !self.0.contains_key(&object) {
+    /// Of one mapping. With too many, what was brought of the others is forgotten, and may be tried again.
+    fn of(&mut self, mapping: MappingId) -> &mut Bits {
+        if self.0.len() >= MAPPINGS && !self.0.contains_key(&mapping) {
             self.0.clear();
         }
-        self.0.entry(object).or_default()
+        self.0.entry(mapping).or_default()
     }
 }
 
@@ -83,9 +84,21 @@ fn pages_of(start: u64, segment: &Segment) -> Range<u32> {
     segment.first..segment.page_at(start, segment.end)
 }
 
-/// Whole pieces of so many pages.
-fn pieces_in(pages: u64) -> usize {
-    usize::try_from(pages / u64::from(PIECE)).unwrap_or(0)
+/// The pieces that a window of pages of one mapping has everything of.
+fn whole_pieces(window: &Range<u32>, mapping: &Range<u32>) -> Range<u32> {
+    let begins = window.start > mapping.start;
+    let ends = window.end < mapping.end;
+    let first = if begins {
+        window.start.div_ceil(PIECE)
+    } else {
+        window.start / PIECE
+    };
+    let end = if ends {
+        window.end / PIECE
+    } else {
+        window.end.div_ceil(PIECE)
+    };
+    first..end
 }
 
 impl Engine {
@@ -104,18 +117,19 @@ impl Engine {
     /// With a fault on a file, for which a window of pages has come: maps what the program used of it before, and of
     /// its other files. All of it is one step.
     pub(super) fn map_used(&mut self, near: &Neighbours, window: &Range<u32>) {
-        self.note_used(near, window);
-        let mut left = pieces_in(MOST.saturating_sub(u64::from(window.end - window.start)));
         let here = self.client(near.client).and_then(|client| client.segment(near.address));
         if let Some((start, segment)) = here {
-            self.map_pieces(near, &pages_of(start, &segment), near.page / PIECE, &mut left);
+            let pages = pages_of(start, &segment);
+            self.note_used(near, whole_pieces(window, &pages));
+            let mut left = MOST_PAGES.saturating_sub(window.end - window.start);
+            self.map_pieces(near, &pages, near.page / PIECE, &mut left);
         }
         self.map_used_elsewhere(near.client);
     }
 
     /// Of the files behind the last that it looked at: a program that starts goes through all of its libraries.
     fn map_used_elsewhere(&mut self, id: ClientId) {
-        let mut left = pieces_in(MOST);
+        let mut left = MOST_PAGES;
         for _ in 0..SEGMENTS {
             let Some(client) = self.client(id).filter(|_| left > 0) else {
                 return;
@@ -132,15 +146,19 @@ impl Engine {
         }
     }
 
-    /// Maps pieces of a file that are to come along, of those pages and from a piece on, while some are `left` to be;
+    /// Maps pieces of a file that are to come along, of those pages and from a piece on, while pages are `left` to be;
     /// whether these were all.
-    fn map_pieces(&mut self, near: &Neighbours, pages: &Range<u32>, from: u32, left: &mut usize) -> bool {
-        let most = *left;
+    fn map_pieces(&mut self, near: &Neighbours, pages: &Range<u32>, from: u32, left: &mut u32) -> bool {
+        let most = (*left / PIECE) as usize;
         let pieces = self.used_pieces(near, pages, from, most);
-        let part = |piece: &u32| (piece * PIECE).max(pages.start)..((piece + 1) * PIECE).min(pages.end);
-        let taken = pieces.iter().map_while(|piece| self.map_resident(near, part(piece)));
-        let all = taken.count() == pieces.len();
-        *left = if all { most - pieces.len() } else { 0 };
+        for piece in &pieces {
+            let part = (piece * PIECE).max(pages.start)..((piece + 1) * PIECE).min(pages.end);
+            *left -= part.end - part.start;
+            if self.map_resident(near, part).is_none() {
+                *left = 0;
+                break;
+            }
+        }
         pieces.len() < most
     }
 
@@ -149,13 +167,13 @@ impl Engine {
         Some((client.program?, client))
     }
 
-    /// The program has used this page of a file, and has been brought the window.
-    fn note_used(&mut self, near: &Neighbours, window: &Range<u32>) {
+    /// The program has used this page of a file, and has been brought those pieces.
+    fn note_used(&mut self, near: &Neighbours, pieces: Range<u32>) {
         let Some((program, client)) = self.program_of(near.client) else {
             return;
         };
-        let brought = client.brought.of(near.object);
-        for piece in window.start / PIECE..window.end.div_ceil(PIECE) {
+        let brought = client.brought.of(near.mapping);
+        for piece in pieces {
             brought.note(piece);
         }
         if let Some(Content::File { used, .. }) = self.object_mut(near.object).map(|row| &mut row.content) {
@@ -174,7 +192,7 @@ impl Engine {
             && let Some(used) = used.by(program)
         {
             let pieces = pages.start / PIECE..pages.end.div_ceil(PIECE);
-            found = bring(used, all_brought.of(near.object), &pieces, from, most);
+            found = bring(used, all_brought.of(near.mapping), &pieces, from, most);
         }
         if let Some(client) = self.client_mut(near.client) {
             client.brought = all_brought;
@@ -182,15 +200,19 @@ impl Engine {
         found
     }
 
-    /// Maps those of the pages that are in frames; `None` where the core has no more.
+    /// Maps those of the pages that are in frames, and not mapped as far as is known; `None` where the core has no more.
     fn map_resident(&mut self, near: &Neighbours, pages: Range<u32>) -> Option<()> {
         self.along.run.clear();
         let (mut at, mut more) = (pages.start, Some(()));
-        while at < pages.end && more.is_some() {
+        while let Some(absent) = self.next_absent(near, &(at..pages.end)).filter(|_| more.is_some()) {
             let resident = |page: &u32| self.core.is_resident(near.object, PageIndex::new(*page));
-            let end = (at..pages.end).take_while(resident).last().map_or(at, |last| last + 1);
-            if end > at {
-                more = self.take_up(near, at..end, false);
+            let end = absent
+                .clone()
+                .take_while(resident)
+                .last()
+                .map_or(absent.start, |last| last + 1);
+            if end > absent.start {
+                more = self.take_up(near, absent.start..end, false);
             }
             at = end + 1;
         }
@@ -201,8 +223,8 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bits, Brought, FILES, PIECE, PROGRAMS, Used, bring};
-    use crate::engine::objects::some_objects;
+    use super::{Bits, Brought, MAPPINGS, PIECE, PROGRAMS, Used, bring, whole_pieces};
+    use crate::engine::objects::{some_mappings, some_objects};
 
     fn pieces(all: &[u32]) -> Bits {
         let mut pieces = Bits::default();
@@ -227,12 +249,21 @@ mod tests {
     }
 
     #[test]
+    fn only_what_came_whole_was_brought() {
+        assert_eq!(whole_pieces(&(5..40), &(0..100)), 1..2);
+        assert_eq!(whole_pieces(&(16..48), &(0..100)), 1..3);
+        assert_eq!(whole_pieces(&(5..40), &(5..40)), 0..3, "there is no more of it");
+        assert_eq!(whole_pieces(&(5..40), &(5..41)), 0..2);
+        assert!(whole_pieces(&(18..30), &(0..100)).is_empty());
+    }
+
+    #[test]
     fn a_client_that_goes_through_files_is_forgotten_in_time() {
         let mut brought = Brought::default();
-        for object in some_objects::<{ FILES + 1 }>() {
-            brought.of(object).note(3);
-            assert!(brought.0.len() <= FILES);
-            assert_eq!(brought.of(object).next_beside(&Bits::default(), 0), Some(3));
+        for mapping in some_mappings::<{ MAPPINGS + 1 }>() {
+            brought.of(mapping).note(3);
+            assert!(brought.0.len() <= MAPPINGS);
+            assert_eq!(brought.of(mapping).next_beside(&Bits::default(), 0), Some(3));
         }
         assert_eq!(brought.0.len(), 1);
     }
