@@ -288,7 +288,7 @@ impl Engine {
             crowded: Vec::new(),
             shares: Shares::new(settings),
             leaving: Leaving::default(),
-            along: Along::default(),
+            along: Along::new(cpus.len()),
             samples: Samples::default(),
             loans: Vec::new(),
             zeros: Zeros::create(ZEROS).map_err(|_| EngineError::Limit { what: "memory" })?,

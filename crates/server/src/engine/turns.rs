@@ -177,7 +177,10 @@ impl Engine {
         let urgency = |turn: &&Turn| self.client(turn.client).map_or(0, |client| client.urgency);
         match messages.rev().max_by_key(urgency).copied() {
             Some(turn) => self.turn(turn),
-            None => self.look_again(),
+            None => {
+                self.look_again();
+                self.bring_rest(pager);
+            }
         }
         self.settle();
         // Once faults that wait for it have been looked at again.
@@ -193,7 +196,8 @@ impl Engine {
         let period = self.end_periods();
         self.tell_immovable();
         self.restore();
-        let due = if more || vacated { Some(0) } else { self.next_due(pager) };
+        let more = more || vacated || self.has_rest(pager);
+        let due = if more { Some(0) } else { self.next_due(pager) };
         let put_off = std::mem::take(&mut self.heirs.stopped) || !self.deferred.is_empty();
         let again = put_off.then(|| self.now.get() + LOOK_AGAIN);
         let watch = self.watch();

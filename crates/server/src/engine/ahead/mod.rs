@@ -6,6 +6,7 @@ mod around;
 mod bits;
 mod borders;
 mod present;
+mod rest;
 mod streams;
 mod used;
 
@@ -26,8 +27,9 @@ use std::ops::Range;
 pub(super) use borders::Borders;
 use borders::Search;
 pub(super) use present::Present;
+use rest::Rest;
 pub(super) use streams::Streams;
-use streams::Stretch;
+use streams::{Stretch, Taken};
 pub(super) use used::{Brought, Used};
 
 /// Pages that are found mapped already before a run is given up.
@@ -70,6 +72,13 @@ impl Neighbours {
         }
     }
 
+    /// Which page of the same object is there, in the same segment.
+    fn page_of(&self, address: u64) -> Option<u32> {
+        // Where page 0 would be, which need not be any address.
+        let first = self.address.wrapping_sub(u64::from(self.page) * crate::PAGE);
+        u32::try_from(address.wrapping_sub(first) / crate::PAGE).ok()
+    }
+
     /// Where another page of the same object is, in the same segment.
     fn address_of(&self, page: u32) -> u64 {
         let page_at = |page: u32| u64::from(page) * crate::PAGE;
@@ -88,6 +97,18 @@ pub(super) struct Along {
     pub(super) run: Vec<(u32, Protection)>,
     /// Pages of files that are on their way.
     pub(super) gathered: Gathered,
+    /// What is to follow, for each pager thread.
+    rests: Vec<Option<Rest>>,
+}
+
+impl Along {
+    /// For so many pager threads.
+    pub(super) fn new(pagers: usize) -> Self {
+        Self {
+            rests: (0..pagers).map(|_| None).collect(),
+            ..Self::default()
+        }
+    }
 }
 
 impl Engine {
@@ -131,15 +152,21 @@ impl Engine {
     }
 
     fn take_new(&mut self, near: &Neighbours) {
-        let Some((pages, private)) = self.window(near) else {
+        let Some((taken, private)) = self.window(near) else {
+            return;
+        };
+        let Some(pages) = self.pages_of_object(near, taken.now) else {
             return;
         };
         self.along.run.clear();
         let parts = [pages.start..near.page, near.page + 1..pages.end];
         if private {
             let mut parts = parts.into_iter().filter(|part| !part.is_empty());
-            let _ = parts.try_for_each(|part| self.take_up(near, part, true));
+            let all = parts.try_for_each(|part| self.take_up(near, part, true));
             self.map_run(near, true);
+            if let Some((way, later)) = taken.later.filter(|_| all.is_some()) {
+                self.put_off(near, way, later);
+            }
         } else {
             self.note_fault(near);
             let _ = parts.into_iter().try_for_each(|part| self.take_up_absent(near, part));
@@ -183,10 +210,9 @@ impl Engine {
         Some(())
     }
 
-    /// The pages that are looked at, that of the fault included, and whether they are private.
-    fn window(&mut self, near: &Neighbours) -> Option<(Range<u32>, bool)> {
-        let object = self.object(near.object)?;
-        let (private, pages) = (matches!(object.content, Content::Private { .. }), object.pages);
+    /// What is looked at, the page of the fault included, and whether it is private.
+    fn window(&mut self, near: &Neighbours) -> Option<(Taken, bool)> {
+        let private = matches!(self.object(near.object)?.content, Content::Private { .. });
         let client = self.client_mut(near.client)?;
         let (start, segment) = client.segment(near.address)?;
         if segment.object != near.object {
@@ -197,11 +223,12 @@ impl Engine {
             high: segment.end,
         };
         let streams = if private { &mut client.streams } else { &mut client.text };
-        let taken = streams.follow(near.address, bounds, !private);
-        let below = u32::try_from((near.address - taken.low) / crate::PAGE).ok()?;
-        let above = u32::try_from((taken.high - near.address) / crate::PAGE).ok()?;
-        let pages = near.page.checked_sub(below)?..pages.min(near.page + above);
-        Some((pages, private))
+        Some((streams.follow(near.address, bounds, !private), private))
+    }
+
+    fn pages_of_object(&self, near: &Neighbours, stretch: Stretch) -> Option<Range<u32>> {
+        let pages = self.object(near.object)?.pages;
+        Some(near.page_of(stretch.low)?..pages.min(near.page_of(stretch.high)?))
     }
 
     /// Maps what the core has granted, neighbouring pages together.

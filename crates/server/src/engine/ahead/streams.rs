@@ -11,8 +11,10 @@ use crate::PAGE;
 const STREAMS: usize = 4;
 /// Pages taken up beside the first fault of a stream.
 const FEWEST: u64 = 16;
-/// Pages taken up with one fault, at most: all of them are one step of a pager thread.
+/// Pages taken up with one fault at once, at most: all of them are one step of a pager thread.
 pub(super) const MOST: u64 = 64;
+/// The same with the steps that follow, of a stream of new memory.
+const FARTHEST: u64 = 256;
 
 /// A piece of memory that was taken up fault by fault, by addresses.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,6 +38,33 @@ impl Stream {
         (self.low.saturating_sub(gap)..self.low)
             .contains(&address)
             .then_some(Way::Down)
+    }
+
+    /// How many pages the next fault brings along in all: the more has been taken up, the bolder.
+    fn next_window(&self, farthest: u64) -> u64 {
+        let more = if self.window < MOST / 2 { 2 } else { 4 };
+        (self.window * more).clamp(FEWEST, farthest)
+    }
+
+    /// What follows what a fault at `address` has brought, up to so many pages from there.
+    fn later(&self, address: u64, way: Way, window: u64, taken: Stretch, bounds: Stretch) -> Stretch {
+        match way {
+            Way::Up => {
+                let hole = if self.hole > address { self.hole } else { u64::MAX };
+                let high = (address + (1 + window) * PAGE).min(hole).min(bounds.high);
+                Stretch {
+                    low: taken.high,
+                    high: high.max(taken.high),
+                }
+            }
+            Way::Down => {
+                let low = address.saturating_sub(window * PAGE).max(bounds.low);
+                Stretch {
+                    low: low.min(taken.low),
+                    high: taken.low,
+                }
+            }
+        }
     }
 
     /// What a fault at `address` brings along, `way` from here, with what it skips if that is to be `filled`.
@@ -65,9 +94,18 @@ impl Stream {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     Up,
     Down,
+}
+
+/// What a fault brings along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// At once, its own page included.
+    pub(super) now: Stretch,
+    /// In steps that follow, away from the fault.
+    pub(super) later: Option<(Way, Stretch)>,
 }
 
 /// Pages of a range of addresses that hold memory of one kind, as far as is known.
@@ -97,51 +135,70 @@ impl Streams {
     /// A thread has faulted at `address`, the beginning of a page inside `bounds`: what is to be taken up, that page
     /// included. `around`: what is aligned with it comes along, as the kernel maps text, and what follows only where a
     /// stream goes on.
-    pub(super) fn follow(&mut self, address: u64, bounds: Stretch, around: bool) -> Stretch {
+    pub(super) fn follow(&mut self, address: u64, bounds: Stretch, around: bool) -> Taken {
         let found = (0..)
             .zip(&self.0)
             .find_map(|(at, stream)| Some((at, stream.goes_on(address)?)));
         let (at, way) = found.map_or((STREAMS - 1, None), |(at, way)| (at, Some(way)));
         self.0[..=at].rotate_right(1);
         let stream = &mut self.0[0];
-        let window = way.map_or(FEWEST, |_| (stream.window * 2).clamp(FEWEST, MOST));
+        let farthest = if around { MOST } else { FARTHEST };
+        let window = way.map_or(FEWEST, |_| stream.next_window(farthest));
+        let at_once = window.min(MOST);
         let wanted = match way {
-            Some(way) if around => aligned(address).with(stream.onwards(address, way, window, false)),
-            Some(way) => stream.onwards(address, way, window, true),
+            Some(way) if around => aligned(address).with(stream.onwards(address, way, at_once, false)),
+            Some(way) => stream.onwards(address, way, at_once, true),
             None if around => aligned(address),
             None => Stretch {
                 low: address,
-                high: address + (1 + window) * PAGE,
+                high: address + (1 + at_once) * PAGE,
             },
         };
-        let taken = Stretch {
+        let now = Stretch {
             low: wanted.low.max(bounds.low),
             high: wanted.high.min(bounds.high),
         };
+        let later = way.filter(|_| window > MOST);
+        let later = later.map(|way| (way, stream.later(address, way, window, now, bounds)));
         *stream = match way {
             Some(_) => Stream {
-                low: stream.low.min(taken.low),
-                high: stream.high.max(taken.high),
+                low: stream.low.min(now.low),
+                high: stream.high.max(now.high),
                 window,
                 hole: stream.hole,
             },
             None => Stream {
-                low: taken.low,
-                high: taken.high,
+                low: now.low,
+                high: now.high,
                 window,
                 hole: 0,
             },
         };
-        taken
+        Taken { now, later }
     }
 
-    /// Of what [`follow`](Self::follow) said last, for a fault at `address`, memory ends at `end`. What has grown by so
-    /// much goes on to grow by so much.
+    /// A part of what was to come later to the fault at `address` has come.
+    pub(super) fn goes_on(&mut self, address: u64, part: Stretch) {
+        if let Some(stream) = self.around(address) {
+            stream.low = stream.low.min(part.low);
+            stream.high = stream.high.max(part.high);
+        }
+    }
+
+    /// Of what [`follow`](Self::follow) said for a fault at `address`, memory ends at `end`. What has grown by so much
+    /// goes on to grow by so much.
     pub(super) fn ends(&mut self, address: u64, end: u64) {
-        let stream = &mut self.0[0];
-        stream.high = end;
-        stream.hole = end;
-        stream.window = end.saturating_sub(address) / PAGE / 2;
+        if let Some(stream) = self.around(address) {
+            stream.high = end;
+            stream.hole = end;
+            stream.window = end.saturating_sub(address) / PAGE / 2;
+        }
+    }
+
+    fn around(&mut self, address: u64) -> Option<&mut Stream> {
+        self.0
+            .iter_mut()
+            .find(|stream| (stream.low..stream.high).contains(&address))
     }
 }
 
@@ -155,23 +212,72 @@ fn aligned(address: u64) -> Stretch {
 
 #[cfg(test)]
 mod tests {
-    use super::{FEWEST, MOST, PAGE, Streams, Stretch};
+    use super::{FARTHEST, FEWEST, MOST, PAGE, Streams, Stretch, Taken, Way};
 
     const ALL: Stretch = Stretch { low: 0, high: u64::MAX };
 
-    fn pages(taken: Stretch) -> std::ops::Range<u64> {
-        taken.low / PAGE..taken.high / PAGE
+    fn pages(taken: Taken) -> std::ops::Range<u64> {
+        taken.now.low / PAGE..taken.now.high / PAGE
+    }
+
+    /// What comes with a fault, and later.
+    fn all(streams: &mut Streams, page: u64, bounds: Stretch) -> std::ops::Range<u64> {
+        let taken = streams.follow(page * PAGE, bounds, false);
+        let Some((way, later)) = taken.later else {
+            return pages(taken);
+        };
+        match way {
+            Way::Up => assert_eq!(later.low, taken.now.high),
+            Way::Down => assert_eq!(later.high, taken.now.low),
+        }
+        streams.goes_on(page * PAGE, later);
+        let both = taken.now.with(later);
+        both.low / PAGE..both.high / PAGE
     }
 
     #[test]
     fn faults_in_order_bring_more_and_more_along() {
         let mut streams = Streams::default();
         let mut next = 1_000;
-        for along in [FEWEST, 2 * FEWEST, MOST, MOST] {
-            let taken = pages(streams.follow(next * PAGE, ALL, false));
+        for along in [FEWEST, 2 * FEWEST, 2 * MOST, FARTHEST, FARTHEST] {
+            let taken = all(&mut streams, next, ALL);
             assert_eq!(taken, next..next + 1 + along);
             next = taken.end;
         }
+        let mut text = Streams::default();
+        for at in [1_600, 1_616, 1_649, 1_714] {
+            assert_eq!(text.follow(at * PAGE, ALL, true).later, None);
+        }
+    }
+
+    #[test]
+    fn what_comes_later_ends_where_memory_does() {
+        for (page, way) in [(1_051, Way::Up), (950, Way::Down)] {
+            let mut streams = Streams::default();
+            let bounds = Stretch {
+                low: 880 * PAGE,
+                high: 1_120 * PAGE,
+            };
+            streams.0[0] = super::Stream {
+                low: 951 * PAGE,
+                high: 1_051 * PAGE,
+                window: MOST,
+                hole: 0,
+            };
+            let expected = if way == Way::Up { 1_051..1_120 } else { 880..951 };
+            assert_eq!(all(&mut streams, page, bounds), expected);
+        }
+        let mut heap = Streams::default();
+        heap.follow(100 * PAGE, ALL, false);
+        heap.follow(117 * PAGE, ALL, false);
+        let later = heap.follow(150 * PAGE, ALL, false).later;
+        assert_eq!(later.map(|(_, part)| part.low / PAGE..part.high / PAGE), Some(215..279));
+        heap.ends(150 * PAGE, 230 * PAGE);
+        assert_eq!(
+            pages(heap.follow(230 * PAGE, ALL, false)),
+            230..295,
+            "it has grown by 80"
+        );
     }
 
     #[test]
@@ -180,8 +286,8 @@ mod tests {
         let (mut up, mut down) = (100_000, 900_000);
         let mut faults = 0;
         while up < 101_000 {
-            up = pages(streams.follow(up * PAGE, ALL, false)).end;
-            down = pages(streams.follow((down - 1) * PAGE, ALL, false)).start;
+            up = all(&mut streams, up, ALL).end;
+            down = all(&mut streams, down - 1, ALL).start;
             faults += 1;
         }
         assert!(down < 900_000 - 900, "{down}");
