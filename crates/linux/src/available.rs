@@ -6,7 +6,11 @@
 
 use std::fmt;
 use std::fs;
+use std::io::Read;
 use std::path::{Component, Path, PathBuf};
+
+/// Bytes for which there is room at first: more than most of the files have.
+const READ: usize = 8192;
 
 /// What limits the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,24 +57,31 @@ pub fn memory_available() -> Option<(u64, MemoryLimit)> {
 
 /// The bytes that are available and what limits them; `root` is the directory `/`. None where nothing is said.
 fn available(root: &Path) -> Option<(u64, MemoryLimit)> {
-    let machine = machine(root).map(|bytes| (bytes, MemoryLimit::Machine));
-    machine.into_iter().chain(cgroups(root)).min_by_key(|(bytes, _)| *bytes)
+    let text = read(&root.join("proc/meminfo")).unwrap_or_default();
+    let machine = meminfo(&text, "MemAvailable:").map(|bytes| (bytes, MemoryLimit::Machine));
+    let total = meminfo(&text, "MemTotal:").unwrap_or(u64::MAX);
+    let all = machine.into_iter().chain(cgroups(root, total));
+    all.min_by_key(|(bytes, _)| *bytes)
 }
 
-fn read(root: &Path, path: &str) -> Option<String> {
-    fs::read_to_string(root.join(path)).ok()
+/// What a file holds. Most of those here are made by the kernel for each read, so that few reads are to do.
+fn read(path: &Path) -> Option<String> {
+    let mut text = String::with_capacity(READ);
+    fs::File::open(path).ok()?.read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
-fn machine(root: &Path) -> Option<u64> {
-    let text = read(root, "proc/meminfo")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+/// Bytes of a row of `/proc/meminfo`.
+fn meminfo(text: &str, row: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(row))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// What each cgroup with a limit leaves, from this process's own up to the outermost that can be seen.
-fn cgroups(root: &Path) -> Vec<(u64, MemoryLimit)> {
-    let own = read(root, "proc/self/cgroup").unwrap_or_default();
-    let mounts = read(root, "proc/self/mountinfo").unwrap_or_default();
+/// What each cgroup with a limit leaves, from this process's own up to the outermost that can be seen. A limit of no
+/// less than the machine's `total` is none: it leaves no less than the machine has available.
+fn cgroups(root: &Path, total: u64) -> Vec<(u64, MemoryLimit)> {
+    let own = read(&root.join("proc/self/cgroup")).unwrap_or_default();
+    let mounts = read(&root.join("proc/self/mountinfo")).unwrap_or_default();
     let mut found = Vec::new();
     for mount in mounts.lines().filter_map(Mount::parse) {
         let Some(group) = own.lines().find_map(|line| mount.group(line)) else {
@@ -79,7 +90,7 @@ fn cgroups(root: &Path) -> Vec<(u64, MemoryLimit)> {
         let top = root.join(mount.point.trim_start_matches('/'));
         let mut directory = top.join(group);
         loop {
-            if let Some(bytes) = left(&directory, &mount.files) {
+            if let Some(bytes) = left(&directory, &mount.files, total) {
                 found.push((bytes, MemoryLimit::Cgroup(directory.clone())));
             }
             if directory == top || !directory.pop() {
@@ -91,18 +102,12 @@ fn cgroups(root: &Path) -> Vec<(u64, MemoryLimit)> {
 }
 
 /// What a cgroup leaves of its limit, in bytes; none without a limit.
-fn left(directory: &Path, files: &Files) -> Option<u64> {
-    let number = |name: &str| {
-        fs::read_to_string(directory.join(name))
-            .ok()?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    };
+fn left(directory: &Path, files: &Files, total: u64) -> Option<u64> {
+    let number = |name: &str| read(&directory.join(name))?.trim().parse::<u64>().ok();
     // Without a limit version 2 says `max`.
-    let limit = number(files.limit)?;
+    let limit = number(files.limit).filter(|limit| *limit < total)?;
     let usage = number(files.usage)?;
-    let stat = fs::read_to_string(directory.join("memory.stat")).unwrap_or_default();
+    let stat = read(&directory.join("memory.stat")).unwrap_or_default();
     let cached = |line: &str| {
         let (name, value) = line.split_once(' ')?;
         files.cache.contains(&name).then(|| value.trim().parse::<u64>().ok())?
@@ -154,6 +159,7 @@ impl<'a> Mount<'a> {
 mod tests {
     use super::{MemoryLimit, available};
     use std::fs;
+    use std::io::Read;
     use std::path::{Path, PathBuf};
 
     /// A directory in the place of `/`.
@@ -185,7 +191,7 @@ mod tests {
         }
     }
 
-    const MEMORY: (&str, &str) = ("proc/meminfo", "MemTotal: 8 kB\nMemAvailable:    1000 kB\n");
+    const MEMORY: (&str, &str) = ("proc/meminfo", "MemTotal: 8000 kB\nMemAvailable:    1000 kB\n");
     const MACHINE: Option<(u64, MemoryLimit)> = Some((1_024_000, MemoryLimit::Machine));
 
     #[test]
@@ -214,8 +220,10 @@ mod tests {
             ],
         );
         assert_eq!(root.available(), Some((200_000, root.group("sys/fs/cgroup/outer"))));
-        fs::write(root.0.join("sys/fs/cgroup/outer/memory.max"), "max\n").unwrap();
-        assert_eq!(root.available(), MACHINE);
+        for none in ["max\n", "8192000\n"] {
+            fs::write(root.0.join("sys/fs/cgroup/outer/memory.max"), none).unwrap();
+            assert_eq!(root.available(), MACHINE);
+        }
     }
 
     #[test]
