@@ -24,8 +24,10 @@ use std::io::Read;
 const FIRST: u64 = 4;
 /// Then one of so many.
 const EVERY: u64 = 64;
-/// And, of a thread that the scheduler may move, whatever comes so many nanoseconds after it was looked at.
+/// And, of a thread that the scheduler may move, whatever comes so many nanoseconds after it was looked at: twice as
+/// many each time that it was still there, up to the most. Until then it is held where it was, though it may have moved.
 const LOOK_AFTER: u64 = 1_000_000;
+const LOOK_AT_LATEST: u64 = 4_000_000;
 /// Threads of the agent's library in each client: the one that carries orders out, and the one that sees the server go.
 const OF_THE_AGENT: usize = 2;
 /// Longer than what `/proc` says of a thread.
@@ -36,6 +38,8 @@ const LONGEST: usize = 1024;
 pub(crate) struct Seen {
     thread: u32,
     at: u64,
+    /// Nanoseconds for which that is believed.
+    sure: u64,
     /// It ran on the CPU of the client's pager thread, and can be held there.
     holds: bool,
     /// The program had no other.
@@ -69,8 +73,8 @@ impl Engine {
         if thread == client.agent_thread || client.pid == 0 {
             return;
         }
-        let Seen { at, holds, .. } = client.seen;
-        let old = holds && self.now.get().saturating_sub(at) >= LOOK_AFTER;
+        let Seen { at, sure, holds, .. } = client.seen;
+        let old = holds && self.now.get().saturating_sub(at) >= sure;
         if old || client.faults <= FIRST || client.faults.is_multiple_of(EVERY) {
             self.look_where(id, thread);
         }
@@ -94,7 +98,7 @@ impl Engine {
 
     fn look_where(&mut self, id: ClientId, thread: u32) {
         let Some(client) = self.client(id) else { return };
-        let (pid, before) = (client.pid, client.pager);
+        let (pid, before, sure) = (client.pid, client.pager, client.seen.sure);
         let seen = whereabouts(pid, thread);
         let found = seen.and_then(|seen| self.pager_on(seen.cpu));
         if let Some(pager) = found.filter(|pager| *pager != before) {
@@ -104,9 +108,11 @@ impl Engine {
         if let Some(client) = self.client_mut(id) {
             let holds = found == Some(client.pager);
             let alone = seen.is_some_and(|seen| seen.threads == 1 + OF_THE_AGENT);
+            let sure = if found == Some(before) { 2 * sure } else { 0 };
             client.seen = Seen {
                 thread,
                 at,
+                sure: sure.clamp(LOOK_AFTER, LOOK_AT_LATEST),
                 holds,
                 alone,
             };
