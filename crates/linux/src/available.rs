@@ -159,7 +159,6 @@ impl<'a> Mount<'a> {
 mod tests {
     use super::{MemoryLimit, available};
     use std::fs;
-    use std::io::Read;
     use std::path::{Path, PathBuf};
 
     /// A directory in the place of `/`.
