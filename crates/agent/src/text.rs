@@ -82,7 +82,7 @@ pub(crate) fn serve(client: &Client, process: &Process, session: &mut Session, m
         current: None,
     };
     // The kernel goes on behind the address that it came to, so what is replaced meanwhile is not met again.
-    maps::for_each(|line| {
+    maps::for_each(is_whole, |line| {
         round.look(client, line);
         if round.count == FILES {
             round.serve(client, process, session, meanwhile);
@@ -139,12 +139,16 @@ impl Round {
     }
 }
 
+/// Whether a file's mappings may begin there.
+fn is_whole(line: &Line<'_>) -> bool {
+    line.file.inode != 0 && line.offset == 0 && line.readable && line.private
+}
+
 fn begin_file(line: &Line<'_>) -> Option<File> {
     let own = serve as *const () as usize;
-    let whole = line.file.inode != 0 && line.offset == 0 && line.readable && line.private;
     // Served objects have no place in a directory; their names begin so.
     let served = line.path.starts_with(b"/memfd:");
-    if !whole || served || line.path.len() >= PATH || !line.path.starts_with(b"/") {
+    if !is_whole(line) || served || line.path.len() >= PATH || !line.path.starts_with(b"/") {
         return None;
     }
     let mut file = NO_FILE;
