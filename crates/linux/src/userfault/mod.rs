@@ -74,6 +74,8 @@ pub struct Userfault {
     scope: Scope,
     /// Who resolves a fault does not wake who waits for it.
     lets_sleep: bool,
+    /// How often an operation is tried without progress.
+    attempts: u32,
 }
 
 impl Userfault {
@@ -93,6 +95,7 @@ impl Userfault {
             features,
             scope,
             lets_sleep: false,
+            attempts: operations::ATTEMPTS,
         })
     }
 

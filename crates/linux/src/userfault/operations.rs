@@ -4,9 +4,11 @@ use super::{Userfault, abi};
 use crate::{AddressRange, Errno, PAGE_SIZE};
 use rustix::fd::AsRawFd;
 
-/// How often one operation is tried again without progress while the kernel says EAGAIN, which it does while another
-/// thread changes the address space (fork, mremap, madvise with event features).
-const ATTEMPTS: u32 = 64;
+/// How often one operation is tried without progress while the kernel says EAGAIN, which it does while another thread
+/// changes the address space (fork, mremap, madvise with event features).
+pub(super) const ATTEMPTS: u32 = 64;
+/// The same of another process, whose change goes on once its message is read: trying again does not help it.
+pub(super) const ATTEMPTS_SERVED: u32 = 2;
 
 /// An operation on a range stopped before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,7 +99,7 @@ impl Userfault {
             (false, false) => 0,
         };
         let mut last = Errno::AGAIN;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..self.attempts {
             let mut request = abi::WriteProtect {
                 range: range.into(),
                 mode,
@@ -129,7 +131,7 @@ impl Userfault {
 
     fn over(&self, range: AddressRange, number: u64, mode: u64) -> Result<(), Stopped> {
         let mode = mode | self.wake_mode();
-        repeat(range, |rest| {
+        repeat(self.attempts, range, |rest| {
             let mut request = abi::RangeOperation {
                 range: rest.into(),
                 mode,
@@ -142,7 +144,7 @@ impl Userfault {
 
     pub(super) fn transfer(&self, to: AddressRange, source: usize, number: u64, mode: u64) -> Result<(), Stopped> {
         let mode = mode | self.wake_mode();
-        repeat(to, |rest| {
+        repeat(self.attempts, to, |rest| {
             let src = source + (rest.start() - to.start());
             let mut request = abi::Copy {
                 dst: rest.start() as u64,
@@ -158,7 +160,11 @@ impl Userfault {
 }
 
 /// Drives `step` over `range`. The kernel says EAGAIN both for progress that stopped short (`done` > 0) and for none.
-fn repeat(range: AddressRange, mut step: impl FnMut(AddressRange) -> (Result<(), Errno>, i64)) -> Result<(), Stopped> {
+fn repeat(
+    attempts: u32,
+    range: AddressRange,
+    mut step: impl FnMut(AddressRange) -> (Result<(), Errno>, i64),
+) -> Result<(), Stopped> {
     let mut done = 0;
     let mut fruitless = 0;
     while let Some(rest) = range.after(done) {
@@ -175,7 +181,7 @@ fn repeat(range: AddressRange, mut step: impl FnMut(AddressRange) -> (Result<(),
             }
             _ => fruitless += 1,
         }
-        if fruitless == ATTEMPTS {
+        if fruitless == attempts {
             return Err(Stopped {
                 done,
                 errno: Errno::AGAIN,
@@ -194,7 +200,7 @@ mod tests {
     fn partial_progress_goes_on_and_the_error_names_the_page() {
         let range = AddressRange::new(PAGE_SIZE, 4 * PAGE_SIZE).unwrap();
         let mut calls = Vec::new();
-        let result = repeat(range, |rest| {
+        let result = repeat(ATTEMPTS, range, |rest| {
             calls.push(rest.start() / PAGE_SIZE);
             if calls.len() == 1 {
                 (Err(Errno::AGAIN), 8192)
@@ -216,7 +222,7 @@ mod tests {
     fn fruitless_attempts_are_bounded() {
         let range = AddressRange::new(PAGE_SIZE, PAGE_SIZE).unwrap();
         let mut calls = 0;
-        let result = repeat(range, |_| {
+        let result = repeat(ATTEMPTS, range, |_| {
             calls += 1;
             (Err(Errno::AGAIN), -11)
         });

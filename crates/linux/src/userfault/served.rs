@@ -1,5 +1,6 @@
 //! Serving another process's faults: its userfaultfd, taken over, and the messages read from it.
 
+use super::operations::ATTEMPTS_SERVED;
 use super::{Features, Scope, Stopped, Userfault, abi};
 use crate::memory::{SharedMapping, Zeros};
 use crate::{AddressRange, Errno, PageRange};
@@ -100,6 +101,7 @@ impl Userfault {
             features: claimed,
             scope: Scope::Full,
             lets_sleep: false,
+            attempts: ATTEMPTS_SERVED,
         })
     }
 
