@@ -40,7 +40,9 @@ pub(crate) struct Seen {
     at: u64,
     /// Nanoseconds for which that is believed.
     sure: u64,
-    /// It ran on the CPU of the client's pager thread, and can be held there.
+    /// The pager thread of the CPU on which it ran.
+    pager: Option<usize>,
+    /// That is the client's, and it can be held there.
     holds: bool,
     /// The program had no other.
     alone: bool,
@@ -73,8 +75,9 @@ impl Engine {
         if thread == client.agent_thread || client.pid == 0 {
             return;
         }
-        let Seen { at, sure, holds, .. } = client.seen;
-        let old = holds && self.now.get().saturating_sub(at) >= sure;
+        let seen = client.seen;
+        let elsewhere = seen.pager.is_some_and(|pager| pager != client.pager);
+        let old = (seen.holds || elsewhere) && self.now.get().saturating_sub(seen.at) >= seen.sure;
         if old || client.faults <= FIRST || client.faults.is_multiple_of(EVERY) {
             self.look_where(id, thread);
         }
@@ -98,21 +101,24 @@ impl Engine {
 
     fn look_where(&mut self, id: ClientId, thread: u32) {
         let Some(client) = self.client(id) else { return };
-        let (pid, before, sure) = (client.pid, client.pager, client.seen.sure);
+        let (pid, before, last) = (client.pid, client.pager, client.seen);
         let seen = whereabouts(pid, thread);
         let found = seen.and_then(|seen| self.pager_on(seen.cpu));
-        if let Some(pager) = found.filter(|pager| *pager != before) {
+        let alone = seen.is_some_and(|seen| seen.threads == 1 + OF_THE_AGENT);
+        // Of several threads the next may be where the last was: all of them are followed only when two agree.
+        let settled = alone || last.pager == found;
+        if let Some(pager) = found.filter(|pager| *pager != before && settled) {
             self.hand_over(id, pager);
         }
         let at = self.now.get();
         if let Some(client) = self.client_mut(id) {
             let holds = found == Some(client.pager);
-            let alone = seen.is_some_and(|seen| seen.threads == 1 + OF_THE_AGENT);
-            let sure = if found == Some(before) { 2 * sure } else { 0 };
+            let sure = if found == Some(before) { 2 * last.sure } else { 0 };
             client.seen = Seen {
                 thread,
                 at,
                 sure: sure.clamp(LOOK_AFTER, LOOK_AT_LATEST),
+                pager: found,
                 holds,
                 alone,
             };
