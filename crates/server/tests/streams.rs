@@ -1,0 +1,78 @@
+//! New memory that a program touches in order: more and more of it comes along, in steps of their own, from frames that
+//! its reservation has to spare.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use freehold_server::TaskKey;
+use std::time::{Duration, Instant};
+use support::{Client, Server, client};
+
+/// Less than one object of private memory: no more than one of the stretches is cut by the end of one.
+const PAGES: u64 = 900;
+const STRETCHES: [u64; 3] = [0, 300, 600];
+/// What comes with the faults of a stretch in their own steps: with its pages 0, 17 and 50.
+const AT_ONCE: u64 = 16 + 32 + 64;
+/// What follows the last of them.
+const LATER: u64 = 64;
+
+/// Makes the faults of a stretch; how many pages have come along after a while, or as soon as all have.
+fn along(program: &Client, task: TaskKey, memory: u64, stretch: u64, patience: Duration) -> u64 {
+    let before = program.counts(task).ahead;
+    for page in [0, 17, 50] {
+        program.fill(memory, stretch + page, 1, 5);
+    }
+    let end = Instant::now() + patience;
+    loop {
+        let along = program.counts(task).ahead - before;
+        if along >= AT_ONCE + LATER || Instant::now() >= end {
+            return along;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn what_is_touched_in_order_is_followed_by_more_than_one_step_takes() {
+    let server = Server::start(4_096);
+    let program = Client::program(&server);
+    let task = program.task(Some(server.reserve(3_000)));
+    let memory = program.anonymous(PAGES);
+    let patience = Duration::from_secs(3);
+    let came = STRETCHES.map(|stretch| along(&program, task, memory, stretch, patience));
+    let whole = came.iter().filter(|along| **along == AT_ONCE + LATER).count();
+    assert!(whole >= STRETCHES.len() - 1, "{came:?}");
+    program.fill(memory, 0, PAGES, 5);
+    assert_eq!(program.wrong(memory, 0, PAGES, 5), 0);
+    server.check();
+}
+
+#[test]
+fn a_small_reservation_is_not_filled_by_what_may_follow() {
+    let server = Server::start(4_096);
+    for stretch in STRETCHES {
+        let program = Client::program(&server);
+        let task = program.task(Some(server.reserve(300)));
+        let memory = program.anonymous(PAGES);
+        let along = along(&program, task, memory, stretch, Duration::from_millis(50));
+        assert!(along <= AT_ONCE + 300 / 16, "{along} pages");
+        server.check();
+    }
+}
+
+#[test]
+fn what_is_unmapped_while_more_follows_is_gone() {
+    let server = Server::start(4_096);
+    let program = Client::program(&server);
+    program.task(Some(server.reserve(3_000)));
+    for round in 0..20 {
+        let memory = program.anonymous(PAGES);
+        for page in [0, 17, 50] {
+            program.fill(memory, page, 1, round);
+        }
+        assert_eq!(program.ask(&[client::UNMAP, memory, 60, 200]), 0);
+        program.fill(memory, 0, 60, round);
+        assert_eq!(program.wrong(memory, 0, 60, round), 0);
+        server.check();
+    }
+}
