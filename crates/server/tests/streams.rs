@@ -61,6 +61,24 @@ fn a_small_reservation_is_not_filled_by_what_may_follow() {
 }
 
 #[test]
+fn nothing_follows_where_somebody_more_urgent_runs() {
+    let server = Server::start(4_096);
+    let cpus = freehold_linux::sched::allowed_cpus().unwrap();
+    let one = freehold_linux::ThreadId::current();
+    // Started here, both run here.
+    freehold_linux::sched::pin(one, cpus[0]).unwrap();
+    let (program, other) = (Client::program(&server), Client::program(&server));
+    let task = program.task_with(Some(server.reserve(3_000)), 10);
+    other.task_with(Some(server.reserve(64)), 11);
+    let memory = program.anonymous(PAGES);
+    for stretch in STRETCHES {
+        let along = along(&program, task, memory, stretch, Duration::from_millis(50));
+        assert!(along <= AT_ONCE, "{along} pages");
+    }
+    server.check();
+}
+
+#[test]
 fn what_is_unmapped_while_more_follows_is_gone() {
     let server = Server::start(4_096);
     let program = Client::program(&server);

@@ -1,11 +1,12 @@
 //! What is still to come of a stream of new memory: with a fault comes what one step takes, the rest in steps that
-//! follow while nobody asks for anything else. So nobody waits for it longer than for one step.
+//! follow while nobody asks for anything else. So nobody's fault waits for it longer than for one step; and where a more
+//! urgent client runs on the same CPU, which the pager thread would keep it from, there are no such steps.
 
 use super::Neighbours;
 use super::streams::{MOST, Stretch, Way};
 use crate::engine::Engine;
 use crate::engine::keys::ClientId;
-use crate::engine::rows::{Segment, Where};
+use crate::engine::rows::{Client, Segment, Where};
 use std::ops::Range;
 
 /// No more of what a holder has free comes ahead of a stream than one in so many of its frames.
@@ -33,8 +34,11 @@ impl Rest {
 }
 
 impl Engine {
-    /// Has pages follow a fault that is served now, as far as its holder has frames to spare.
+    /// Has pages follow a fault that is served now, as far as its holder has frames to spare. O(clients).
     pub(super) fn put_off(&mut self, near: &Neighbours, way: Way, stretch: Stretch) {
+        if self.keeps_others(near.client) {
+            return;
+        }
         let pages = near.page_of(stretch.low).zip(near.page_of(stretch.high));
         let Some((start, end)) = pages.filter(|(start, end)| start < end) else {
             return;
@@ -84,6 +88,13 @@ impl Engine {
     /// Whether something is still to follow that this pager thread is to bring.
     pub(in crate::engine) fn has_rest(&self, pager: usize) -> bool {
         self.along.rests.get(pager).is_some_and(Option::is_some)
+    }
+
+    /// Whether the pager thread of a client serves a more urgent one too.
+    fn keeps_others(&self, id: ClientId) -> bool {
+        let Some(own) = self.client(id) else { return true };
+        let more = |client: &Client| client.pager == own.pager && client.urgency > own.urgency;
+        self.clients.iter().any(|(_, client)| more(client))
     }
 
     /// Whether faults of a client would be served now.
