@@ -151,14 +151,16 @@ impl Engine {
     fn map_pieces(&mut self, near: &Neighbours, pages: &Range<u32>, from: u32, left: &mut u32) -> bool {
         let most = (*left / PIECE) as usize;
         let pieces = self.used_pieces(near, pages, from, most);
+        self.along.run.clear();
         for piece in &pieces {
             let part = (piece * PIECE).max(pages.start)..((piece + 1) * PIECE).min(pages.end);
             *left -= part.end - part.start;
-            if self.map_resident(near, part).is_none() {
+            if self.take_up_resident(near, part).is_none() {
                 *left = 0;
                 break;
             }
         }
+        self.map_run(near, false);
         pieces.len() < most
     }
 
@@ -200,11 +202,10 @@ impl Engine {
         found
     }
 
-    /// Maps those of the pages that are in frames, and not mapped as far as is known; `None` where the core has no more.
-    fn map_resident(&mut self, near: &Neighbours, pages: Range<u32>) -> Option<()> {
-        self.along.run.clear();
-        let (mut at, mut more) = (pages.start, Some(()));
-        while let Some(absent) = self.next_absent(near, &(at..pages.end)).filter(|_| more.is_some()) {
+    /// Has those of the pages granted that are in frames, and not mapped as far as is known; `None` where the core has no
+    /// more.
+    fn take_up_resident(&mut self, near: &Neighbours, mut pages: Range<u32>) -> Option<()> {
+        while let Some(absent) = self.next_absent(near, &pages) {
             let resident = |page: &u32| self.core.is_resident(near.object, PageIndex::new(*page));
             let end = absent
                 .clone()
@@ -212,12 +213,11 @@ impl Engine {
                 .last()
                 .map_or(absent.start, |last| last + 1);
             if end > absent.start {
-                more = self.take_up(near, absent.start..end, false);
+                self.take_up(near, absent.start..end, false)?;
             }
-            at = end + 1;
+            pages.start = end + 1;
         }
-        self.map_run(near, false);
-        more
+        Some(())
     }
 }
 
