@@ -6,8 +6,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-/// Read-only memory whose every page is the kernel's page of zeros: copying from all of them reads the same 4 KiB, which
-/// stay in the first cache, where as many pages of their own would push as much out of the second.
+/// Read-only memory whose every page is the kernel's page of zeros: copying from all of them reads the same 4 KiB,
+/// which stay in the first cache, where as many pages of their own would push as much out of the second.
 ///
 /// That page is never reclaimed, so that it needs no lock.
 #[derive(Debug)]

@@ -25,7 +25,8 @@ const FIRST: u64 = 4;
 /// Then one of so many.
 const EVERY: u64 = 64;
 /// And, of a thread that the scheduler may move, whatever comes so many nanoseconds after it was looked at: twice as
-/// many each time that it was still there, up to the most. Until then it is held where it was, though it may have moved.
+/// many each time that it was still there, up to the most. Until then it is held where it was, though it may have
+/// moved.
 const LOOK_AFTER: u64 = 1_000_000;
 const LOOK_AT_LATEST: u64 = 4_000_000;
 /// Threads of the agent's library in each client: the one that carries orders out, and the one that sees the server go.
@@ -105,8 +106,9 @@ impl Engine {
         let seen = whereabouts(pid, thread);
         let found = seen.and_then(|seen| self.pager_on(seen.cpu));
         let alone = seen.is_some_and(|seen| seen.threads == 1 + OF_THE_AGENT);
-        // Of several threads the next may be where the last was: all of them are followed only when two agree.
-        let settled = alone || last.pager == found;
+        let only = alone || seen.is_some_and(|seen| seen.threads == 1);
+        // Of several threads the next may be where the last was: all of them are followed only when two looks agree.
+        let settled = only || last.pager == found;
         if let Some(pager) = found.filter(|pager| *pager != before && settled) {
             self.hand_over(id, pager);
         }

@@ -1,6 +1,6 @@
 //! What is still to come of a stream of new memory: with a fault comes what one step takes, the rest in steps that
-//! follow while nobody asks for anything else. So nobody's fault waits for it longer than for one step; and where a more
-//! urgent client runs on the same CPU, which the pager thread would keep it from, there are no such steps.
+//! follow while nobody asks for anything else. So nobody's fault waits for it longer than for one step; and where a
+//! more urgent client runs on the same CPU, which the pager thread would keep it from, there are no such steps.
 
 use super::Neighbours;
 use super::streams::{MOST, Stretch, Way};

@@ -142,7 +142,8 @@ impl Streams {
         let (at, way) = found.map_or((STREAMS - 1, None), |(at, way)| (at, Some(way)));
         self.0[..=at].rotate_right(1);
         let stream = &mut self.0[0];
-        let farthest = if around { MOST } else { FARTHEST };
+        // What is aligned with it and what follows are one step too.
+        let farthest = if around { MOST - FEWEST } else { FARTHEST };
         let window = way.map_or(FEWEST, |_| stream.next_window(farthest));
         let at_once = window.min(MOST);
         let wanted = match way {

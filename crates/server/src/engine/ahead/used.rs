@@ -202,8 +202,8 @@ impl Engine {
         found
     }
 
-    /// Has those of the pages granted that are in frames, and not mapped as far as is known; `None` where the core has no
-    /// more.
+    /// Has those of the pages granted that are in frames, and not mapped as far as is known; `None` where the core has
+    /// no more.
     fn take_up_resident(&mut self, near: &Neighbours, mut pages: Range<u32>) -> Option<()> {
         while let Some(absent) = self.next_absent(near, &pages) {
             let resident = |page: &u32| self.core.is_resident(near.object, PageIndex::new(*page));
