@@ -205,7 +205,7 @@ fn unmapping_memory_in_the_middle_ends_no_job() {
         );
         return;
     }
-    assert_eq!(told.rows.len(), 30);
+    assert_eq!(told.rows.len(), 30, "{:?}", told.lines);
     check_ends(&told.rows);
 }
 
