@@ -131,7 +131,8 @@ impl Engine {
     fn map_used_elsewhere(&mut self, id: ClientId) {
         let mut left = MOST_PAGES;
         for _ in 0..SEGMENTS {
-            let Some(client) = self.client(id).filter(|_| left > 0) else {
+            // For less than a piece none is looked for, and the same segment would be met again and again.
+            let Some(client) = self.client(id).filter(|_| left >= PIECE) else {
                 return;
             };
             let Some((&start, &segment)) = client.space.range(client.beyond..).next() else {
