@@ -1,11 +1,10 @@
 //! Frames that are held only to be given back when others need them.
 
 use super::LockError;
+use super::anonymous::Anonymous;
 use crate::sys::check_int;
 use crate::{Errno, PAGE_SIZE, PageRange};
-use rustix::mm::{Advice, MapFlags, MlockFlags, ProtFlags};
-use std::ffi::c_void;
-use std::ptr::NonNull;
+use rustix::mm::{Advice, MlockFlags, ProtFlags};
 
 /// Pages whose state is asked for with one system call.
 const ASKED: usize = 4_096;
@@ -32,16 +31,7 @@ pub enum BallastError {
 /// pages would cost a twentieth, but a hypervisor has often taken back what is free in such blocks, and each page of
 /// them is then ten times as dear as a small one that somebody has just left.
 #[derive(Debug)]
-pub struct Ballast {
-    base: NonNull<c_void>,
-    pages: usize,
-}
-
-// SAFETY: the mapping is plain memory of the process, owned by this value, with no tie to a thread.
-unsafe impl Send for Ballast {}
-// SAFETY: nothing reads or writes the memory; what shared references do are system calls that are safe to make
-// concurrently.
-unsafe impl Sync for Ballast {}
+pub struct Ballast(Anonymous);
 
 impl Ballast {
     /// A ballast of `pages` absent pages, at least one.
@@ -49,29 +39,15 @@ impl Ballast {
     /// # Errors
     /// See [`BallastError`].
     pub fn create(pages: usize) -> Result<Self, BallastError> {
-        let refused = |errno| BallastError::Map { pages, errno };
-        let length = pages.checked_mul(PAGE_SIZE).ok_or_else(|| refused(Errno::NOMEM))?;
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
-        let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, access, flags) };
-        let base = NonNull::new(base.map_err(refused)?).ok_or_else(|| refused(Errno::NOMEM))?;
-        let ballast = Self { base, pages };
-        for advice in [Advice::LinuxDontFork, Advice::LinuxDontDump, Advice::LinuxNoHugepage] {
-            match ballast.advise(PageRange::new(0, pages), advice) {
-                // EINVAL: a kernel without huge pages.
-                Ok(()) | Err(Errno::INVAL) => {}
-                Err(errno) => return Err(refused(errno)),
-            }
-        }
+        let ballast = Self(Anonymous::create(pages, ProtFlags::READ | ProtFlags::WRITE)?);
         ballast.lock()?;
         Ok(ballast)
     }
 
     fn lock(&self) -> Result<(), LockError> {
-        let wanted = self.pages * PAGE_SIZE;
+        let wanted = self.pages() * PAGE_SIZE;
         // SAFETY: the range is this mapping; locking changes no content.
-        match unsafe { rustix::mm::mlock_with(self.base.as_ptr(), wanted, MlockFlags::ONFAULT) } {
+        match unsafe { rustix::mm::mlock_with(self.0.start(0), wanted, MlockFlags::ONFAULT) } {
             Ok(()) => Ok(()),
             Err(Errno::NOMEM | Errno::PERM) => Err(LockError::Limit { wanted }),
             Err(errno) => Err(LockError::System(errno)),
@@ -81,7 +57,7 @@ impl Ballast {
     /// Its length in pages.
     #[must_use]
     pub fn pages(&self) -> usize {
-        self.pages
+        self.0.pages()
     }
 
     /// Takes frames for the absent pages of `range`.
@@ -90,7 +66,7 @@ impl Ballast {
     /// `INVAL` if the range is empty or leaves the ballast; `NOMEM` if there is no frame to be had, and a part of the
     /// range may have some.
     pub fn fill(&self, range: PageRange) -> Result<(), Errno> {
-        rustix::io::retry_on_intr(|| self.advise(range, Advice::LinuxPopulateWrite))
+        self.0.advise(range, Advice::LinuxPopulateWrite)
     }
 
     /// Gives back the frames of `range` (5.18).
@@ -98,7 +74,7 @@ impl Ballast {
     /// # Errors
     /// `INVAL` if the range is empty or leaves the ballast.
     pub fn release(&self, range: PageRange) -> Result<(), Errno> {
-        self.advise(range, Advice::LinuxDontneedLocked)
+        self.0.advise(range, Advice::LinuxDontneedLocked)
     }
 
     /// Counts its pages in frames, as the kernel sees it.
@@ -108,31 +84,14 @@ impl Ballast {
     pub fn resident(&self) -> Result<usize, Errno> {
         let mut states = [0_u8; ASKED];
         let mut count = 0;
-        for first in (0..self.pages).step_by(ASKED) {
-            let asked = ASKED.min(self.pages - first);
-            let start = self.base.as_ptr().wrapping_byte_add(first * PAGE_SIZE);
+        for first in (0..self.pages()).step_by(ASKED) {
+            let asked = ASKED.min(self.pages() - first);
+            let start = self.0.start(first);
             // SAFETY: the range lies in this mapping, and `states` has a byte for each of its pages.
             check_int(unsafe { libc::mincore(start, asked * PAGE_SIZE, states.as_mut_ptr()) })?;
             count += states.iter().take(asked).filter(|state| **state & 1 != 0).count();
         }
         Ok(count)
-    }
-
-    fn advise(&self, range: PageRange, advice: Advice) -> Result<(), Errno> {
-        if range.count() == 0 || !range.fits(self.pages) {
-            return Err(Errno::INVAL);
-        }
-        let start = self.base.as_ptr().wrapping_byte_add(range.first() * PAGE_SIZE);
-        // SAFETY: the range lies in this mapping, whose content nobody reads.
-        unsafe { rustix::mm::madvise(start, range.count() * PAGE_SIZE, advice) }
-    }
-}
-
-impl Drop for Ballast {
-    fn drop(&mut self) {
-        // SAFETY: this value owns the mapping, to whose memory no reference is ever made.
-        let result = unsafe { rustix::mm::munmap(self.base.as_ptr(), self.pages * PAGE_SIZE) };
-        debug_assert!(result.is_ok(), "munmap of an own mapping failed: {result:?}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Memory objects (memfds), their shared mappings, pages lent for a transfer, and pages of zeros.
 
+mod anonymous;
 mod backed;
 mod ballast;
 mod channel;
