@@ -100,7 +100,9 @@ struct Told {
 impl Told {
     /// Whether the machine has let the program and the records of it be what they are to be; what it has not is said.
     fn can_be_checked(&self) -> bool {
-        let (first, last) = (self.lines.first().unwrap(), self.lines.last().unwrap());
+        let [first, .., last] = self.lines.as_slice() else {
+            panic!("{:?}", self.lines);
+        };
         let in_time = self.late_wakeups == 0 && self.whole;
         let possible = in_time && number(last, "lost_records") == 0 && first["missing"].is_null();
         if !possible {

@@ -1,5 +1,6 @@
 //! `freehold exec`: an ordinary program under a memory server.
 
+mod deadline;
 mod job_rows;
 mod jobs;
 pub(crate) mod library;

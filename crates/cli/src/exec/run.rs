@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
 use freehold_client::{Observer, Options};
-use freehold_linux::sched::{Deadline, DeadlineFlags, Policy, pin, policy, set_policy};
-use freehold_linux::{ThreadId, tick};
+use freehold_linux::ThreadId;
+use freehold_linux::sched::pin;
 use freehold_protocol::{SOCKET_VARIABLE, TICKET_VARIABLE};
 use signal_hook::consts::{SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::SignalsInfo;
@@ -15,9 +15,8 @@ use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin, Sent};
 
 use super::jobs::{Accounting, Report, Subject};
-use super::pinning::{Pinned, class_name};
-use super::{Arguments, Class, Setting, Sharing, program};
-use crate::output;
+use super::pinning::Pinned;
+use super::{Arguments, Setting, Sharing, deadline, program};
 use crate::status::{Failure, Status};
 
 /// Signals that reach the program through this command.
@@ -58,7 +57,7 @@ pub(super) fn run(
     }
     let report = arguments.report_jobs.as_deref().map(Report::create).transpose()?;
     let mut child = start(arguments, command, setting)?;
-    let prepared = deadline(arguments, &child).and_then(|()| account(arguments, &child, setting, report));
+    let prepared = class(arguments, &child).and_then(|()| account(arguments, &child, setting, report));
     let accounting = match prepared {
         Ok(accounting) => accounting,
         Err(failure) => {
@@ -105,6 +104,14 @@ fn account(
     Accounting::start(subject, report).map(Some)
 }
 
+/// Has the main thread of a periodic program scheduled as was asked for.
+fn class(arguments: &Arguments, child: &Child) -> Result<(), Failure> {
+    match (arguments.period, arguments.budget) {
+        (Some(period), Some(budget)) => deadline::give(main_thread(child)?, period, budget, arguments.class),
+        _ => Ok(()),
+    }
+}
+
 fn main_thread(child: &Child) -> Result<ThreadId, Failure> {
     let thread = i32::try_from(child.id()).ok().and_then(ThreadId::from_raw);
     thread.ok_or_else(|| Failure::Run("the program has no process number".to_owned()))
@@ -146,37 +153,6 @@ fn preload(agent: &Path) -> OsString {
         list.push(others);
     }
     list
-}
-
-/// Puts the main thread into the deadline class.
-fn deadline(arguments: &Arguments, child: &Child) -> Result<(), Failure> {
-    let (Some(period), Some(budget)) = (arguments.period, arguments.budget) else {
-        return Ok(());
-    };
-    let thread = main_thread(child)?;
-    if arguments.class == Class::None {
-        let class = policy(thread).map_or_else(|error| error.to_string(), class_name);
-        output::note(&format!(
-            "freehold: thread {} (main) is not put into the deadline class and has {class}: nobody enforces its \
-             budget, and there is no swap budget",
-            thread.get()
-        ));
-        return Ok(());
-    }
-    let policy = Policy::Deadline(Deadline {
-        runtime: budget,
-        deadline: period,
-        period,
-        flags: DeadlineFlags::NONE,
-    });
-    set_policy(thread, policy).map_err(|error| Failure::Run(format!("--period, --budget: {error}")))?;
-    let tick = tick::period().map_or_else(|_| "an unknown tick".to_owned(), |tick| format!("a tick of {tick:?}"));
-    output::note(&format!(
-        "freehold: thread {} (main) has the deadline class, {budget:?} in {period:?}, enforced at {tick}; threads and \
-         processes that it makes have not",
-        thread.get()
-    ));
-    Ok(())
 }
 
 fn wait(child: &mut Child, signals: &mut SignalsInfo<WithOrigin>) -> std::io::Result<Ended> {
