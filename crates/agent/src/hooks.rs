@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::process::{self, PAGE, Process};
 use crate::sys::{self, Errno};
-use crate::{heap, mailbox, start};
+use crate::{heap, mailbox, small, start};
 
 const MAP_TYPE: usize = 0x0F;
 /// `MAP_FIXED` and `MAP_FIXED_NOREPLACE`.
@@ -47,7 +47,11 @@ pub(crate) extern "C" fn mmap(
     let wanted = manages(flags);
     let raw_flags = if wanted { flags & !MAP_POPULATE } else { flags };
     if flags & MAP_FIXED != 0 {
-        heap::make_way(address as usize, length);
+        make_way(address as usize, length);
+    } else if small::suits(address as usize, length, protection, flags)
+        && let Some(made) = client_process().and_then(|process| small::take(process, length))
+    {
+        return core::ptr::with_exposed_provenance_mut(made);
     }
     let arguments = [address as usize, length, protection, raw_flags, sys::arg(fd), offset];
     // SAFETY: the program's own call.
@@ -64,6 +68,14 @@ pub(crate) extern "C" fn mmap(
         wait_for_moves();
     }
     core::ptr::with_exposed_provenance_mut(made)
+}
+
+/// A mapping is about to be made at a fixed place, where memory may have been made ahead.
+fn make_way(start: usize, length: usize) {
+    heap::make_way(start, length);
+    if let Some(process) = client_process() {
+        small::make_way(process, start, length);
+    }
 }
 
 /// In place of `_dl_debug_state`, which the dynamic linker calls before and after its list of objects changes.
@@ -106,26 +118,36 @@ pub(crate) fn is_filtered() -> bool {
 
 /// Whether new memory of this process is managed.
 pub(crate) fn is_managed() -> bool {
-    let ready = |process: &Process| process.phase.load(Ordering::Acquire) == process::READY;
-    !is_filtered() && process::process().is_some_and(ready)
+    client_process().is_some()
 }
 
-/// Has the server manage new memory, of whole pages. Where that cannot be, it stays the kernel's, and is counted.
-pub(crate) fn manage(start: usize, length: usize) {
+/// This process, if new memory of it is managed.
+fn client_process() -> Option<&'static Process> {
+    let ready = |process: &&Process| process.phase.load(Ordering::Acquire) == process::READY;
+    process::process().filter(|process| !is_filtered() && ready(process))
+}
+
+/// Has the server manage new memory, of whole pages: whether it does. Where it cannot, the memory stays the kernel's,
+/// and is counted.
+pub(crate) fn manage(start: usize, length: usize) -> bool {
     const NO_HUGE_PAGE: usize = 15;
-    let Some(process) = process::process() else { return };
+    let Some(process) = process::process() else {
+        return false;
+    };
     if is_filtered() || !is_client(process) {
         wait_for_moves();
-        return;
+        return false;
     }
     // SAFETY: pages of 4 KiB instead of larger ones; the content is the same.
     let _ = unsafe { sys::madvise(start, length, NO_HUGE_PAGE) };
     // The agent thread has the descriptor; the program's own table has nothing of this library's.
-    if !mailbox::ask(process, mailbox::REGISTER, [start, length], || ()) {
+    let done = mailbox::ask(process, mailbox::REGISTER, [start, length], || ());
+    if !done {
         let [private, ..] = &process.unmanaged;
         private.fetch_add(length as u64, Ordering::Relaxed);
         wait_for_moves();
     }
+    done
 }
 
 /// New memory that is not managed may lie where managed memory was, whose pages the agent thread has just been told to

@@ -36,6 +36,7 @@ mod process;
 mod report;
 mod session;
 mod settings;
+mod small;
 mod start;
 mod sys;
 mod text;

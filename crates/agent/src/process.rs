@@ -37,6 +37,10 @@ pub(crate) struct Process {
     pub(crate) filtered: AtomicU32,
     /// 1 while the agent thread finds out whether memory is still managed and moves pages out of it.
     pub(crate) moving: AtomicU32,
+    /// Where pages are for small mappings to come, and how many: see [`crate::small`].
+    pub(crate) small_ahead: AtomicU64,
+    /// Pages of small mappings that the program has asked for.
+    pub(crate) small_asked: AtomicUsize,
     /// Bytes of mappings left unmanaged after the start, by reason.
     pub(crate) unmanaged: [AtomicU64; 3],
 }

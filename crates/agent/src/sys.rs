@@ -26,6 +26,7 @@ pub(crate) const CLOSE: usize = 3;
 pub(crate) const POLL: usize = 7;
 pub(crate) const MMAP: usize = 9;
 pub(crate) const MPROTECT: usize = 10;
+pub(crate) const MUNMAP: usize = 11;
 pub(crate) const BRK: usize = 12;
 pub(crate) const SIGPROCMASK: usize = 14;
 pub(crate) const IOCTL: usize = 16;

@@ -89,6 +89,65 @@ static void maps(void) {
     puts("maps");
 }
 
+static int is_mapped(void *at) {
+    unsigned char resident;
+    return mincore(at, PAGE, &resident) == 0;
+}
+
+/* Mappings of a few pages, of which the agent makes several at once: each is new, its own, and gone when it is unmapped. */
+static void *small(void *argument) {
+    enum { COUNT = 120 };
+    unsigned seed = (unsigned)(uintptr_t)argument;
+    unsigned char *at[COUNT];
+    for (int one = 0; one < COUNT; one++) {
+        size_t pages = 1 + (one * 7 + seed) % 5;
+        at[one] = memory(pages);
+        CHECK(is_zero(at[one], pages * PAGE));
+        fill(at[one], pages, seed + one);
+    }
+    for (int one = 0; one < COUNT; one++) VERIFY(at[one], 1 + (one * 7 + seed) % 5, seed + one);
+    for (int one = 0; one < COUNT; one++) munmap(at[one], (1 + (one * 7 + seed) % 5) * PAGE);
+    return argument;
+}
+
+static void small_maps(void) {
+    pthread_t thread[4];
+    small((void *)50);
+    for (uintptr_t at = 0; at < 4; at++) CHECK(!pthread_create(&thread[at], NULL, small, (void *)at));
+    fflush(stdout);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (!child) {
+        small((void *)60);
+        _exit(6);
+    }
+    for (uintptr_t at = 0; at < 4; at++) CHECK(!pthread_join(thread[at], NULL));
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 6 << 8);
+    unsigned char *one = memory(1), *gone = memory(2);
+    munmap(gone, 2 * PAGE);
+    CHECK(!is_mapped(gone) && !is_mapped(gone + PAGE));
+    /* What is behind a mapping is somebody's, or free. */
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    unsigned char *behind = mmap(one + PAGE, 2 * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (behind != MAP_FAILED) {
+        CHECK(is_zero(behind, 2 * PAGE));
+        fill(behind, 2, 9);
+        flags ^= MAP_FIXED_NOREPLACE | MAP_FIXED;
+        CHECK(mmap(behind + PAGE, PAGE, PROT_READ | PROT_WRITE, flags, -1, 0) == behind + PAGE);
+        CHECK(is_zero(behind + PAGE, PAGE));
+    }
+    fill(one, 1, 8);
+    small((void *)70);
+    VERIFY(one, 1, 8);
+    if (behind != MAP_FAILED) {
+        VERIFY(behind, 1, 9);
+        CHECK(is_zero(behind + PAGE, PAGE) && !munmap(behind, 2 * PAGE));
+    }
+    munmap(one, PAGE);
+    puts("small mappings");
+}
+
 static void breaks(void) {
     unsigned char *low = sbrk(0);
     CHECK(sbrk(64 * PAGE) == low);
@@ -398,6 +457,7 @@ static void confined(void) {
 
 int main(void) {
     maps();
+    small_maps();
     breaks();
     growing_breaks();
     sparse();
