@@ -260,6 +260,7 @@ impl Engine {
         if which == Which::Private {
             self.cut_inherited(id, start, end);
             self.cut_bequests(id, start, end);
+            self.lose_streams(id, start, end);
         }
         for (first, segment) in self.overlapping(id, start, end) {
             // What has taken its place may be of the other kind, and announced already.
@@ -272,6 +273,7 @@ impl Engine {
     /// The kernel tells that pages of private memory are dropped.
     pub(super) fn removed(&mut self, id: ClientId, start: u64, end: u64) {
         self.cut_bequests(id, start, end);
+        self.lose_streams(id, start, end);
         for (first, segment) in self.overlapping(id, start, end) {
             if segment.kind != SegmentKind::Private || !self.has_segment(id, first) {
                 continue;

@@ -336,6 +336,13 @@ impl Engine {
         Some((wanted, self.copy_zeros(userfault, start, wanted, protect)))
     }
 
+    /// Private memory of a client from `start` to `end` is gone, or what was in it.
+    pub(super) fn lose_streams(&mut self, id: ClientId, start: u64, end: u64) {
+        if let Some(client) = self.client_mut(id) {
+            client.streams.lose(Stretch { low: start, high: end });
+        }
+    }
+
     /// There is no memory of the client at an address up to which there was some.
     fn note_hole(&mut self, near: &Neighbours, address: u64) {
         if let Some(client) = self.client_mut(near.client).filter(|_| address > near.address) {

@@ -7,9 +7,12 @@
 
 use crate::PAGE;
 
-/// Streams told apart for each client.
-const STREAMS: usize = 4;
-/// Pages taken up beside the first fault of a stream.
+/// Streams told apart for each client: each thread has a heap of its own.
+const STREAMS: usize = 16;
+/// Pages taken up beside the first fault of a stream of new memory: the heap that the C library's allocator begins for a
+/// thread is so large.
+const FIRST: u64 = 32;
+/// Pages of text that come together, and which a stream skips at least.
 const FEWEST: u64 = 16;
 /// Pages taken up with one fault at once, at most: all of them are one step of a pager thread.
 pub(super) const MOST: u64 = 64;
@@ -144,7 +147,11 @@ impl Streams {
         let stream = &mut self.0[0];
         // What is aligned with it and what follows are one step too.
         let farthest = if around { MOST - FEWEST } else { FARTHEST };
-        let window = way.map_or(FEWEST, |_| stream.next_window(farthest));
+        let window = match way {
+            Some(_) => stream.next_window(farthest),
+            None if around => FEWEST,
+            None => FIRST,
+        };
         let at_once = window.min(MOST);
         let wanted = match way {
             Some(way) if around => aligned(address).with(stream.onwards(address, way, at_once, false)),
@@ -196,6 +203,21 @@ impl Streams {
         }
     }
 
+    /// Memory is gone, or what was in it: what a stream has taken up there is taken up no more.
+    pub(super) fn lose(&mut self, gone: Stretch) {
+        for stream in &mut self.0 {
+            let inside = |address| stream.low < address && address < stream.high;
+            if gone.low <= stream.low && stream.high <= gone.high {
+                *stream = Stream::default();
+            } else if inside(gone.low) {
+                stream.high = gone.low;
+                stream.hole = 0;
+            } else if inside(gone.high) {
+                stream.low = gone.high;
+            }
+        }
+    }
+
     fn around(&mut self, address: u64) -> Option<&mut Stream> {
         self.0
             .iter_mut()
@@ -213,7 +235,7 @@ fn aligned(address: u64) -> Stretch {
 
 #[cfg(test)]
 mod tests {
-    use super::{FARTHEST, FEWEST, MOST, PAGE, Streams, Stretch, Taken, Way};
+    use super::{FARTHEST, FEWEST, FIRST, MOST, PAGE, STREAMS, Streams, Stretch, Taken, Way};
 
     const ALL: Stretch = Stretch { low: 0, high: u64::MAX };
 
@@ -240,7 +262,7 @@ mod tests {
     fn faults_in_order_bring_more_and_more_along() {
         let mut streams = Streams::default();
         let mut next = 1_000;
-        for along in [FEWEST, 2 * FEWEST, 2 * MOST, FARTHEST, FARTHEST] {
+        for along in [FIRST, 2 * MOST, FARTHEST, FARTHEST] {
             let taken = all(&mut streams, next, ALL);
             assert_eq!(taken, next..next + 1 + along);
             next = taken.end;
@@ -270,14 +292,13 @@ mod tests {
         }
         let mut heap = Streams::default();
         heap.follow(100 * PAGE, ALL, false);
-        heap.follow(117 * PAGE, ALL, false);
-        let later = heap.follow(150 * PAGE, ALL, false).later;
-        assert_eq!(later.map(|(_, part)| part.low / PAGE..part.high / PAGE), Some(215..279));
-        heap.ends(150 * PAGE, 230 * PAGE);
+        let later = heap.follow(133 * PAGE, ALL, false).later;
+        assert_eq!(later.map(|(_, part)| part.low / PAGE..part.high / PAGE), Some(198..262));
+        heap.ends(133 * PAGE, 230 * PAGE);
         assert_eq!(
             pages(heap.follow(230 * PAGE, ALL, false)),
             230..295,
-            "it has grown by 80"
+            "it has grown by 97"
         );
     }
 
@@ -299,17 +320,17 @@ mod tests {
     fn what_is_skipped_comes_along_both_ways_but_not_of_text() {
         // A heap, then what is behind a block cut from it, and behind the next.
         let mut heap = Streams::default();
-        assert_eq!(pages(heap.follow(100 * PAGE, ALL, false)), 100..117);
-        assert_eq!(pages(heap.follow(134 * PAGE, ALL, false)), 117..167);
+        assert_eq!(pages(heap.follow(100 * PAGE, ALL, false)), 100..133);
+        assert_eq!(pages(heap.follow(133 * PAGE, ALL, false)), 133..198);
         assert_eq!(
             pages(heap.follow(230 * PAGE, ALL, false)),
-            167..232,
+            198..263,
             "no more than one step takes"
         );
         // Down, and up again towards what is there.
         assert_eq!(pages(heap.follow(90 * PAGE, ALL, false)), 35..100);
         heap.follow(1_050 * PAGE, ALL, false);
-        assert_eq!(pages(heap.follow(1_030 * PAGE, ALL, false)), 998..1_050);
+        assert_eq!(pages(heap.follow(1_030 * PAGE, ALL, false)), 985..1_050);
         let mut text = Streams::default();
         text.follow(100 * PAGE, ALL, true);
         assert_eq!(pages(text.follow(120 * PAGE, ALL, true)), 112..153);
@@ -350,10 +371,45 @@ mod tests {
     #[test]
     fn far_faults_forget_the_oldest_stream() {
         let mut streams = Streams::default();
-        for at in 1..=5 {
+        let last = STREAMS as u64 + 1;
+        for at in 1..=last {
             streams.follow(at * 10_000 * PAGE, ALL, false);
         }
-        assert_eq!(pages(streams.follow(10_017 * PAGE, ALL, false)), 10_017..10_034);
-        assert_eq!(pages(streams.follow(50_017 * PAGE, ALL, false)), 50_017..50_050);
+        assert_eq!(pages(streams.follow(10_033 * PAGE, ALL, false)), 10_033..10_066);
+        let next = last * 10_000 + 33;
+        assert_eq!(pages(streams.follow(next * PAGE, ALL, false)), next..next + 65);
+    }
+
+    #[test]
+    fn what_is_gone_is_taken_up_anew() {
+        let gone = |low: u64, high: u64| Stretch {
+            low: low * PAGE,
+            high: high * PAGE,
+        };
+        let mut heap = Streams::default();
+        heap.follow(100 * PAGE, ALL, false);
+        heap.lose(gone(120, 200));
+        assert_eq!(
+            pages(heap.follow(125 * PAGE, ALL, false)),
+            120..185,
+            "the heap grows again"
+        );
+        let mut down = Streams::default();
+        down.follow(100 * PAGE, ALL, false);
+        down.lose(gone(90, 110));
+        assert_eq!(pages(down.follow(105 * PAGE, ALL, false)), 45..110);
+        let mut whole = Streams::default();
+        whole.follow(100 * PAGE, ALL, false);
+        whole.lose(gone(100, 133));
+        assert_eq!(
+            pages(whole.follow(130 * PAGE, ALL, false)),
+            130..163,
+            "nothing of it is left"
+        );
+        let mut other = Streams::default();
+        other.follow(100 * PAGE, ALL, false);
+        other.lose(gone(50, 100));
+        other.lose(gone(133, 150));
+        assert_eq!(pages(other.follow(133 * PAGE, ALL, false)), 133..198);
     }
 }
