@@ -72,7 +72,7 @@ fn make(process: &Process, pages: usize, more: usize) -> Option<usize> {
         return None;
     }
     let length = (pages + more) * PAGE;
-    // SAFETY: a new mapping, wherever there is room. Where the program's limits refuse it, only what it asks for is made.
+    // SAFETY: a new mapping, wherever there is room. Where the program's limits refuse it, what it asks for is made.
     let start = unsafe { sys::call(sys::MMAP, [0, length, READ_WRITE, PLAIN, usize::MAX, 0]) }.ok()?;
     let rest = Ahead::new(start + pages * PAGE, more);
     if hooks::manage(start, length) {

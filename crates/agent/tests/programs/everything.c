@@ -129,7 +129,7 @@ static void small_maps(void) {
     CHECK(!is_mapped(gone) && !is_mapped(gone + PAGE));
     /* What is behind a mapping is somebody's, or free. */
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
-    unsigned char *behind = mmap(one + PAGE, 2 * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
+    unsigned char *behind = mmap(gone + 2 * PAGE, 2 * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
     if (behind != MAP_FAILED) {
         CHECK(is_zero(behind, 2 * PAGE));
         fill(behind, 2, 9);

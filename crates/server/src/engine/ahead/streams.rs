@@ -9,8 +9,8 @@ use crate::PAGE;
 
 /// Streams told apart for each client: each thread has a heap of its own.
 const STREAMS: usize = 16;
-/// Pages taken up beside the first fault of a stream of new memory: the heap that the C library's allocator begins for a
-/// thread is so large.
+/// Pages taken up beside the first fault of a stream of new memory: the heap that the C library's allocator begins for
+/// a thread is so large.
 const FIRST: u64 = 32;
 /// Pages of text that come together, and which a stream skips at least.
 const FEWEST: u64 = 16;
