@@ -1,12 +1,13 @@
 //! Serving text and read-only data of the program and its libraries from the server's objects.
 //!
 //! Runs on the agent thread: the code that is replaced here is anybody's but this library's. A range is replaced by a
-//! mapping of the object that holds the same file, at the same place, with the same protection, and then announced.
+//! mapping of the object that holds the same file, at the same place, with the same protection. It is announced before,
+//! in one packet with the question for the object: whoever loads a library waits for one answer, not for two.
 //! Only what the file's own program headers call read-only is touched, never what the dynamic linker has changed.
 
 use core::sync::atomic::Ordering;
 
-use freehold_protocol::message::{Answer, Regime, Request};
+use freehold_protocol::message::{Answer, OPENED_LAST, Regime, Request};
 
 use crate::client::Client;
 use crate::maps::{self, Line};
@@ -23,6 +24,8 @@ const FILES: usize = 24;
 /// Ranges of one file.
 const RANGES: usize = 8;
 const PATH: usize = 512;
+/// Announcements of one file: of its ranges, which the pages that this library has changed may cut.
+const PIECES: usize = RANGES + 4;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Range {
@@ -30,6 +33,14 @@ struct Range {
     end: usize,
     offset: usize,
     protection: usize,
+}
+
+/// What is announced together.
+#[derive(Clone, Copy)]
+struct Piece {
+    start: usize,
+    end: usize,
+    offset: usize,
 }
 
 /// One file of which the program has text or read-only data.
@@ -46,6 +57,9 @@ struct File {
     end: usize,
     object: u32,
     memory: i32,
+    /// The announcements that went out, and what the server calls them; 0 where it refused.
+    announced: usize,
+    mappings: [u32; PIECES],
     mapped: u32,
 }
 
@@ -69,6 +83,8 @@ const NO_FILE: File = File {
     end: 0,
     object: 0,
     memory: -1,
+    announced: 0,
+    mappings: [0; PIECES],
     mapped: 0,
 };
 
@@ -126,10 +142,12 @@ impl Round {
     fn serve(&mut self, client: &Client, process: &Process, session: &mut Session, meanwhile: &mut dyn FnMut()) {
         let files = self.files.get_mut(..self.count).unwrap_or_default();
         self.count = 0;
-        open(files, session);
-        map(client, files, session);
-        finish(client, process, files, session);
+        open(client, files, session);
         // Only now: answers come in the order of the requests, so all announcements' must have been read.
+        for file in files.iter_mut() {
+            map(client, file, session);
+            finish(process, file);
+        }
         for file in files.iter().filter(|file| file.mapped > 0) {
             let path = file.path.get(..file.path_length).unwrap_or_default();
             if SETTINGS.locks(path) {
@@ -188,8 +206,8 @@ fn is_linked(client: &Client, file: &File) -> bool {
     file.count > 0 && links.any(|link| (file.start..file.end).contains(&link))
 }
 
-/// Opens the files and asks for their objects, all before the first answer.
-fn open(files: &mut [File], session: &mut Session) {
+/// Opens the files, asks for their objects and announces where they will be mapped, all before the first answer.
+fn open(client: &Client, files: &mut [File], session: &mut Session) {
     let regime = if SETTINGS.unmanaged_sharing() {
         Regime::Unmanaged
     } else {
@@ -207,6 +225,7 @@ fn open(files: &mut [File], session: &mut Session) {
         let request = Request::OpenFile { regime, path };
         if same && session.gather(&mut packet, &request, &[fd]).is_ok() {
             file.fd = fd;
+            file.announced = announce(client, file, session, &mut packet);
         } else {
             sys::close(fd);
         }
@@ -214,47 +233,102 @@ fn open(files: &mut [File], session: &mut Session) {
     // Where it cannot be sent there are no answers.
     let _ = session.flush(&mut packet);
     for file in files.iter_mut().filter(|file| file.fd >= 0) {
-        if let Ok((Answer::Opened { object, .. }, [memory, ..])) = session.receive() {
-            file.object = object;
-            file.memory = memory;
-        }
+        receive(file, session);
     }
 }
 
-/// Replaces and registers the ranges and announces them, all before the first answer.
-fn map(client: &Client, files: &mut [File], session: &mut Session) {
-    let mut packet = Outgoing::new();
-    for file in files.iter_mut().filter(|file| file.memory >= 0) {
-        let mut from = 0;
-        while let Some(range) = file.ranges.get(from..file.count).and_then(<[Range]>::first).copied() {
-            // Neighbours are announced together where the file is in one piece.
-            let mut end = range.end;
-            let mut upto = from + 1;
-            while let Some(next) = file.ranges.get(upto..file.count).and_then(<[Range]>::first)
-                && next.start == end
-                && next.offset == range.offset + (end - range.start)
-            {
-                end = next.end;
-                upto += 1;
-            }
-            let whole = Range { end, ..range };
-            let parts = file.ranges.get(from..upto).unwrap_or_default();
-            file.mapped += pieces(client, file, (whole, parts), session, &mut packet);
-            from = upto;
-        }
-    }
-    let _ = session.flush(&mut packet);
-}
-
-/// Replaces a run of ranges but for the pages that this library has changed; how many announcements go out.
-fn pieces(
-    client: &Client,
-    file: &File,
-    (whole, parts): (Range, &[Range]),
-    session: &mut Session,
-    packet: &mut Outgoing,
-) -> u32 {
+/// Announces where the file that is asked for will be mapped; how many announcements go out.
+fn announce(client: &Client, file: &File, session: &mut Session, packet: &mut Outgoing) -> usize {
     let mut sent = 0;
+    for_each_piece(client, file, |piece, _| {
+        if let Some(request) = announcement(client, piece)
+            && session.gather(packet, &request, &[]).is_ok()
+        {
+            sent += 1;
+        }
+    });
+    sent
+}
+
+/// Reads the answers about a file; the first refusal is said.
+fn receive(file: &mut File, session: &mut Session) {
+    if let Ok((Answer::Opened { object, .. }, [memory, ..])) = session.receive() {
+        file.object = object;
+        file.memory = memory;
+    }
+    let mut refused = false;
+    for place in file.mappings.iter_mut().take(file.announced) {
+        let error = match session.receive() {
+            Ok((Answer::Made { handle }, _)) => {
+                *place = handle;
+                continue;
+            }
+            Ok(_) => SessionError::Nonsense,
+            Err(error) => error,
+        };
+        // Of what is not opened nothing can be announced.
+        if !refused && file.memory >= 0 {
+            let path = file.path.get(..file.path_length).unwrap_or_default();
+            report::say(&[
+                b"the server does not take the text of ",
+                path,
+                b": ",
+                session.reason(error),
+            ]);
+        }
+        refused = true;
+    }
+}
+
+/// Replaces what was announced, and registers it. A file of which anything was refused stays as it is as a whole.
+fn map(client: &Client, file: &mut File, session: &mut Session) {
+    let announced = file.mappings.get(..file.announced).unwrap_or_default();
+    let taken = file.memory >= 0 && !announced.contains(&0);
+    let mut mappings = announced.iter().copied();
+    let mut mapped = 0;
+    for_each_piece(client, file, |piece, parts| {
+        if announcement(client, piece).is_none() {
+            return;
+        }
+        let mapping = mappings.next().filter(|mapping| *mapping != 0);
+        if taken && mapping.is_some() && replace(client, file, piece, parts) {
+            mapped += 1;
+        } else if let Some(mapping) = mapping {
+            withdraw(mapping, session);
+        }
+    });
+    file.mapped = mapped;
+}
+
+/// What was announced is not mapped after all.
+fn withdraw(mapping: u32, session: &mut Session) {
+    if session.send(&Request::Unmap { mapping }, &[]).is_ok() {
+        // The server has no reason to refuse, and there is nothing to do about it.
+        let _ = session.receive();
+    }
+}
+
+/// Calls `each` with what is announced together, and the ranges that it lies in: neighbours where the file is in one
+/// piece, but for the pages that this library has changed.
+fn for_each_piece(client: &Client, file: &File, mut each: impl FnMut(Piece, &[Range])) {
+    let mut from = 0;
+    while let Some(range) = file.ranges.get(from..file.count).and_then(<[Range]>::first).copied() {
+        let mut end = range.end;
+        let mut upto = from + 1;
+        while let Some(next) = file.ranges.get(upto..file.count).and_then(<[Range]>::first)
+            && next.start == end
+            && next.offset == range.offset + (end - range.start)
+        {
+            end = next.end;
+            upto += 1;
+        }
+        let parts = file.ranges.get(from..upto).unwrap_or_default();
+        cut_out_changed(client, Range { end, ..range }, |piece| each(piece, parts));
+        from = upto;
+    }
+}
+
+fn cut_out_changed(client: &Client, whole: Range, mut each: impl FnMut(Piece)) {
     let mut start = whole.start;
     while start < whole.end {
         let kept = |page: usize| client.patched.iter().any(|own| own.load(Ordering::Relaxed) == page);
@@ -265,18 +339,12 @@ fn pieces(
         let patched = client.patched.iter().map(|own| own.load(Ordering::Relaxed));
         let end = patched.filter(|own| *own > start).fold(whole.end, usize::min);
         let offset = whole.offset + (start - whole.start);
-        if replace(client, file, (start, end), parts)
-            && let Some(request) = announcement(client, file, (start, end, offset))
-            && session.gather(packet, &request, &[]).is_ok()
-        {
-            sent += 1;
-        }
+        each(Piece { start, end, offset });
         start = end;
     }
-    sent
 }
 
-fn replace(client: &Client, file: &File, (start, end): (usize, usize), parts: &[Range]) -> bool {
+fn replace(client: &Client, file: &File, Piece { start, end, .. }: Piece, parts: &[Range]) -> bool {
     for part in parts {
         let (from, to) = (part.start.max(start), part.end.min(end));
         if from < to && !map_over(file.memory, part, from, to) {
@@ -316,64 +384,27 @@ fn restore(file: &File, parts: &[Range], start: usize, end: usize) {
     }
 }
 
-fn announcement(client: &Client, file: &File, (start, end, offset): (usize, usize, usize)) -> Option<Request<'static>> {
+fn announcement(client: &Client, piece: Piece) -> Option<Request<'static>> {
     Some(Request::Map {
         task: client.task,
-        object: file.object,
-        address: start as u64,
-        first: u32::try_from(offset / PAGE).ok()?,
-        pages: u32::try_from((end - start) / PAGE).ok()?,
+        object: OPENED_LAST,
+        address: piece.start as u64,
+        first: u32::try_from(piece.offset / PAGE).ok()?,
+        pages: u32::try_from((piece.end - piece.start) / PAGE).ok()?,
         writable: false,
     })
 }
 
-/// Reads the answers; a file of which anything was refused is put back as a whole, and what was refused is said.
-fn finish(client: &Client, process: &Process, files: &mut [File], session: &mut Session) {
-    for file in files.iter_mut() {
-        let mut refused = false;
-        for _ in 0..file.mapped {
-            let error = match session.receive() {
-                Ok((Answer::Made { .. }, _)) => continue,
-                Ok(_) => SessionError::Nonsense,
-                Err(error) => error,
-            };
-            if !refused {
-                let path = file.path.get(..file.path_length).unwrap_or_default();
-                report::say(&[
-                    b"the server does not take the text of ",
-                    path,
-                    b": ",
-                    session.reason(error),
-                ]);
-            }
-            refused = true;
-        }
+/// Counts what is not served, and closes what is not needed any more.
+fn finish(process: &Process, file: &File) {
+    if file.mapped == 0 {
         let parts = file.ranges.get(..file.count).unwrap_or_default();
-        if refused {
-            for part in parts {
-                let whole = Range { ..*part };
-                put_back(client, file, &whole);
-            }
-            file.mapped = 0;
-        }
-        if file.mapped == 0 {
-            let bytes: usize = parts.iter().map(|part| part.end - part.start).sum();
-            let [_, text, _] = &process.unmanaged;
-            text.fetch_add(bytes as u64, Ordering::Relaxed);
-        }
-        sys::close(file.fd);
-        sys::close(file.memory);
+        let bytes: usize = parts.iter().map(|part| part.end - part.start).sum();
+        let [_, text, _] = &process.unmanaged;
+        text.fetch_add(bytes as u64, Ordering::Relaxed);
     }
-}
-
-fn put_back(client: &Client, file: &File, part: &Range) {
-    let mut start = part.start;
-    while start < part.end {
-        let patched = client.patched.iter().map(|own| own.load(Ordering::Relaxed));
-        let end = patched.filter(|own| *own >= start).fold(part.end, usize::min);
-        restore(file, core::slice::from_ref(part), start, end);
-        start = end + PAGE;
-    }
+    sys::close(file.fd);
+    sys::close(file.memory);
 }
 
 /// Locks what the program has of the file.

@@ -14,8 +14,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use freehold_linux::Errno;
+use freehold_linux::userfault::{Features, Userfault};
 use freehold_protocol::VERSION;
-use freehold_protocol::message::{Answer, HEADER, LIMIT, Question, Refusal, Regime, Request, ReservationType, Role};
+use freehold_protocol::message::{
+    Answer, HEADER, LIMIT, OPENED_LAST, Question, Refusal, Regime, Request, ReservationType, Role,
+};
 use freehold_protocol::packet::messages;
 use requests::requests;
 use rustix::fs::{Mode, OFlags};
@@ -187,6 +190,59 @@ fn requests_that_share_a_packet_are_met_one_by_one_and_only_those_that_may() {
     }
     honest.must_be_served();
     assert_closed(&server, open_before);
+}
+
+/// What was opened last may be named without its handle, but only if it was opened.
+#[test]
+fn what_was_not_opened_last_cannot_be_mapped() {
+    let server = Server::start(&SMALL);
+    let mut peer = server.connect();
+    let Ok(userfault) = Userfault::open(Features::SERVED) else {
+        return println!("NOT CHECKED: no userfaultfd");
+    };
+    let mut ask = |request: &Request<'_>, descriptors: &[BorrowedFd<'_>]| match peer.ask(request, descriptors) {
+        Ok(Said::Other(text)) => text.split_whitespace().next().unwrap_or_default().to_owned(),
+        Ok(Said::Refused(why, _)) => format!("{why:?}"),
+        other => panic!("{other:?}"),
+    };
+    let hello = Request::Hello {
+        role: Role::Library,
+        agent_thread: 0,
+        name: "x",
+    };
+    assert_eq!(ask(&hello, &[userfault.as_fd()]), "Welcome");
+    let task = Request::AddTask {
+        reservation: 0,
+        urgency: 0,
+        name: "x",
+    };
+    assert_eq!(ask(&task, &[]), "Made");
+    let map = Request::Map {
+        task: 1,
+        object: OPENED_LAST,
+        address: 1 << 30,
+        first: 0,
+        pages: 1,
+        writable: false,
+    };
+    let open = Request::OpenFile {
+        regime: Regime::Conserve,
+        path: "x",
+    };
+    let (file, folder) = (File::open("Cargo.toml").unwrap(), File::open("src").unwrap());
+    assert_eq!(ask(&map, &[]), "Unknown");
+    assert_eq!(ask(&open, &[file.as_fd()]), "Opened");
+    assert_eq!(ask(&map, &[]), "Made");
+    assert_eq!(ask(&open, &[folder.as_fd()]), "Descriptor");
+    assert_eq!(
+        ask(&map, &[]),
+        "Unknown",
+        "of a file that is not opened nothing is mapped"
+    );
+    assert_eq!(ask(&open, &[file.as_fd()]), "Opened");
+    assert_eq!(ask(&Request::Unmap { mapping: 1 }, &[]), "Done");
+    assert_eq!(ask(&Request::CloseObject { object: 1 }, &[]), "Done");
+    assert_eq!(ask(&map, &[]), "Unknown", "nor of one that is closed");
 }
 
 #[test]

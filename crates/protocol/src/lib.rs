@@ -23,7 +23,7 @@ mod ring;
 mod sync;
 
 /// The version of both ways. A server answers a `Hello` of another version with a refusal that names its own.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Bytes of a page, which both sides must agree on.
 pub const PAGE_SIZE: usize = 4096;
 /// The environment variable that names the server's socket.

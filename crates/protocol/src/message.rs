@@ -16,6 +16,8 @@ pub const LIMIT: usize = 4096;
 pub const HEADER: usize = 16;
 /// The most descriptors that one packet carries.
 pub const DESCRIPTORS: usize = 16;
+/// In place of an object's handle: what the last `OpenFile` has opened.
+pub const OPENED_LAST: u32 = 0;
 
 const MAGIC: [u8; 4] = *b"FRHD";
 
@@ -183,11 +185,12 @@ messages! {
             /// How it is shared; the first to open it decides.
             regime: Regime,
         },
-        /// Says that an object is mapped, and registered with the userfaultfd of shared objects. Answer: `Made`.
+        /// Says that an object is mapped, and registered with the userfaultfd of shared objects, or is about to be: nobody
+        /// else uses the place meanwhile. Answer: `Made`.
         9 Map {
             /// The task.
             task: u32,
-            /// The object.
+            /// The object; [`OPENED_LAST`] is what the last `OpenFile` of this connection has opened, if it has.
             object: u32,
             /// Where in the client's address space.
             address: u64,

@@ -3,7 +3,7 @@
 use super::space::{Mapping, SLOTS};
 use super::{Client, Object, Shared, Space, kernel};
 use freehold_linux::socket::{Listener, PacketSocket};
-use freehold_protocol::message::{Answer, LIMIT, Refusal, Request};
+use freehold_protocol::message::{Answer, LIMIT, OPENED_LAST, Refusal, Request};
 use freehold_protocol::packet::messages;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,6 +29,7 @@ fn converse(shared: &Shared, socket: &PacketSocket) {
     let process = socket.peer().expect("a peer").pid;
     socket.set_blocking(true).expect("a socket");
     let mut bytes = vec![0; LIMIT];
+    let mut opened_last = None;
     while let Ok(Some(packet)) = socket.receive(&mut bytes) {
         let (mut passed, mut given) = (packet.descriptors, Vec::new());
         let (mut out, mut length) = ([0; LIMIT], 0);
@@ -40,7 +41,10 @@ fn converse(shared: &Shared, socket: &PacketSocket) {
             } else {
                 request.in_company().expect("one that may share a packet")
             };
-            let (answer, descriptors) = answer(shared, process, request, passed.drain(..own).collect());
+            let (answer, descriptors) = answer(shared, (process, opened_last), request, passed.drain(..own).collect());
+            if let Answer::Opened { object, .. } = answer {
+                opened_last = Some(object);
+            }
             length += answer.encode(serial, &mut out[length..]).expect("an answer");
             given.extend(descriptors);
         }
@@ -53,7 +57,7 @@ fn converse(shared: &Shared, socket: &PacketSocket) {
 
 fn answer<'a>(
     shared: &Shared,
-    process: u32,
+    (process, opened_last): (u32, Option<u32>),
     request: Request<'_>,
     descriptors: Vec<OwnedFd>,
 ) -> (Answer<'a>, Vec<OwnedFd>) {
@@ -81,7 +85,8 @@ fn answer<'a>(
             ..
         } => {
             let mut world = shared.lock();
-            let object = world.handles[object as usize].clone();
+            assert_eq!(object, OPENED_LAST, "the agent announces what it has just opened");
+            let object = world.handles[opened_last.expect("an opened object") as usize].clone();
             assert!(first + pages <= object.pages, "a mapping inside its object");
             let space = world
                 .spaces

@@ -9,7 +9,7 @@ use crate::engine::{MapRequest, Opened, RegionRequest};
 use freehold_core::limits::{PageRange, Regime};
 use freehold_core::units::{PageCount, PageIndex};
 use freehold_protocol::PAGE_SIZE;
-use freehold_protocol::message::{self, Refusal, RegionKind, Request};
+use freehold_protocol::message::{self, OPENED_LAST, Refusal, RegionKind, Request};
 use rustix::fd::OwnedFd;
 
 /// The longest path, in characters.
@@ -144,6 +144,11 @@ impl Session {
         } = *request
         else {
             return Err(Refused::new(Refusal::State, "not here"));
+        };
+        let object = if object == OPENED_LAST {
+            self.opened_last
+        } else {
+            object
         };
         let (client, task, object) = (self.process()?, self.task(task)?, self.object(object)?);
         if writable && !object.writable {

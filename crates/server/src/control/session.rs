@@ -61,6 +61,8 @@ pub(crate) struct Session {
     pub(super) memberships: Handles<Membership>,
     pub(super) tasks: Handles<TaskKey>,
     pub(super) objects: Handles<OpenObject>,
+    /// What the last file that was to be opened is called; 0 where it was not opened.
+    pub(super) opened_last: u32,
     pub(super) mappings: Handles<MapKey>,
     pub(super) locks: Vec<Locked>,
 }
@@ -76,6 +78,7 @@ impl Session {
             memberships: Handles::new(MEMBERSHIPS),
             tasks: Handles::new(TASKS),
             objects: Handles::new(OBJECTS),
+            opened_last: 0,
             mappings: Handles::new(MAPPINGS),
             locks: Vec::new(),
         }
@@ -120,7 +123,12 @@ impl Session {
             return Err(Refused::closing(Refusal::State, "the first request must be `Hello`"));
         }
         if let Request::OpenFile { regime, path } = *request {
-            return self.open_file(world, regime, path, descriptors);
+            let opened = self.open_file(world, regime, path, descriptors);
+            self.opened_last = match &opened {
+                Ok(Reply::Opened { handle, .. }) => *handle,
+                _ => 0,
+            };
+            return opened;
         }
         if !descriptors.is_empty() {
             return Err(Refused::new(Refusal::Descriptor, "this request takes no descriptors"));
