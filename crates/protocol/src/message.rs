@@ -185,8 +185,8 @@ messages! {
             /// How it is shared; the first to open it decides.
             regime: Regime,
         },
-        /// Says that an object is mapped, and registered with the userfaultfd of shared objects, or is about to be: nobody
-        /// else uses the place meanwhile. Answer: `Made`.
+        /// Says that an object is mapped, and registered with the userfaultfd of shared objects, or is about to be:
+        /// nobody else uses the place meanwhile. Answer: `Made`.
         9 Map {
             /// The task.
             task: u32,
