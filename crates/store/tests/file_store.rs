@@ -113,9 +113,17 @@ fn boosted() -> usize {
 /// Keeps each thread of a store where it tells that a transfer of the first slots has ended, while it is closed.
 #[derive(Debug, Default)]
 struct Gate {
-    /// Whether it is closed, and how many threads stand before it.
-    state: Mutex<(bool, usize)>,
+    state: Mutex<GateState>,
     changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct GateState {
+    closed: bool,
+    /// How often it was closed. A thread that was let go may wake up only when it is closed again.
+    closings: u32,
+    /// How many threads stand before it since then.
+    standing: usize,
 }
 
 /// The slots that are written for the gate's sake.
@@ -125,10 +133,12 @@ impl Completion for Gate {
     fn ended(&self, slot: Slot) {
         let mut state = self.state.lock().unwrap();
         // A thread may still be about to tell of an earlier transfer whose end is known.
-        if state.0 && slot.get() < FIRST {
-            state.1 += 1;
+        if state.closed && slot.get() < FIRST {
+            let closing = state.closings;
+            state.standing += 1;
             self.changed.notify_all();
-            drop(self.changed.wait_while(state, |state| state.0).unwrap());
+            let is_kept = |state: &mut GateState| state.closed && state.closings == closing;
+            drop(self.changed.wait_while(state, is_kept).unwrap());
         }
     }
 }
@@ -139,7 +149,14 @@ struct Held<'a>(&'a Gate);
 impl<'a> Held<'a> {
     /// Each of at most [`FIRST`] threads has written one of the first slots.
     fn new(gate: &'a Gate, store: &FileStore, threads: u32) -> Self {
-        *gate.state.lock().unwrap() = (true, 0);
+        let mut state = gate.state.lock().unwrap();
+        let closings = state.closings + 1;
+        *state = GateState {
+            closed: true,
+            closings,
+            standing: 0,
+        };
+        drop(state);
         let held = Self(gate);
         for slot in 0..threads {
             enter(store, slot, Urgency::BACKGROUND);
@@ -147,7 +164,7 @@ impl<'a> Held<'a> {
         store.flush();
         let all = threads as usize;
         let state = gate.state.lock().unwrap();
-        drop(gate.changed.wait_while(state, |state| state.1 < all).unwrap());
+        drop(gate.changed.wait_while(state, |state| state.standing < all).unwrap());
         for slot in 0..threads {
             store.finish_write(Slot::new(slot)).unwrap();
         }
@@ -157,7 +174,7 @@ impl<'a> Held<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().unwrap().0 = false;
+        self.0.state.lock().unwrap().closed = false;
         self.0.changed.notify_all();
     }
 }
