@@ -27,6 +27,23 @@ use server::{Peer, Said, Server, bytes};
 
 use common::freehold;
 
+const OPEN: Request<'static> = Request::OpenFile {
+    regime: Regime::Conserve,
+    path: "x",
+};
+
+/// A page of an object, mapped by the first task.
+fn map_of(object: u32) -> Request<'static> {
+    Request::Map {
+        task: 1,
+        object,
+        address: 1 << 30,
+        first: 0,
+        pages: 1,
+        writable: false,
+    }
+}
+
 const SMALL: [&str; 2] = ["--pool", "16MiB"];
 
 /// Small steps of a generator that needs no crate.
@@ -142,18 +159,7 @@ fn requests_that_share_a_packet_are_met_one_by_one_and_only_those_that_may() {
     let server = Server::start(&SMALL);
     let (mut honest, mut peer) = (server.observe(), server.observe());
     let open_before = descriptors_of(&server);
-    let map = Request::Map {
-        task: 1,
-        object: 1,
-        address: 0,
-        first: 0,
-        pages: 1,
-        writable: false,
-    };
-    let open = Request::OpenFile {
-        regime: Regime::Conserve,
-        path: "x",
-    };
+    let (map, open) = (map_of(1), OPEN);
     let packet = |requests: &[Request<'_>]| {
         let numbered = (1..).zip(requests);
         numbered
@@ -217,18 +223,7 @@ fn what_was_not_opened_last_cannot_be_mapped() {
         name: "x",
     };
     assert_eq!(ask(&task, &[]), "Made");
-    let map = Request::Map {
-        task: 1,
-        object: OPENED_LAST,
-        address: 1 << 30,
-        first: 0,
-        pages: 1,
-        writable: false,
-    };
-    let open = Request::OpenFile {
-        regime: Regime::Conserve,
-        path: "x",
-    };
+    let (map, open) = (map_of(OPENED_LAST), OPEN);
     let (file, folder) = (File::open("Cargo.toml").unwrap(), File::open("src").unwrap());
     assert_eq!(ask(&map, &[]), "Unknown");
     assert_eq!(ask(&open, &[file.as_fd()]), "Opened");
