@@ -40,7 +40,9 @@ struct Range {
 struct Piece {
     start: usize,
     end: usize,
-    offset: usize,
+    /// Its first page in the file, and how many.
+    first: u32,
+    pages: u32,
 }
 
 /// One file of which the program has text or read-only data.
@@ -241,9 +243,7 @@ fn open(client: &Client, files: &mut [File], session: &mut Session) {
 fn announce(client: &Client, file: &File, session: &mut Session, packet: &mut Outgoing) -> usize {
     let mut sent = 0;
     for_each_piece(client, file, |piece, _| {
-        if let Some(request) = announcement(client, piece)
-            && session.gather(packet, &request, &[]).is_ok()
-        {
+        if session.gather(packet, &announcement(client, piece), &[]).is_ok() {
             sent += 1;
         }
     });
@@ -287,9 +287,6 @@ fn map(client: &Client, file: &mut File, session: &mut Session) {
     let mut mappings = announced.iter().copied();
     let mut mapped = 0;
     for_each_piece(client, file, |piece, parts| {
-        if announcement(client, piece).is_none() {
-            return;
-        }
         let mapping = mappings.next().filter(|mapping| *mapping != 0);
         if taken && mapping.is_some() && replace(client, file, piece, parts) {
             mapped += 1;
@@ -338,8 +335,16 @@ fn cut_out_changed(client: &Client, whole: Range, mut each: impl FnMut(Piece)) {
         }
         let patched = client.patched.iter().map(|own| own.load(Ordering::Relaxed));
         let end = patched.filter(|own| *own > start).fold(whole.end, usize::min);
-        let offset = whole.offset + (start - whole.start);
-        each(Piece { start, end, offset });
+        let first = u32::try_from((whole.offset + (start - whole.start)) / PAGE);
+        // Nor what lies further in a file than the protocol can say.
+        if let (Ok(first), Ok(pages)) = (first, u32::try_from((end - start) / PAGE)) {
+            each(Piece {
+                start,
+                end,
+                first,
+                pages,
+            });
+        }
         start = end;
     }
 }
@@ -384,15 +389,15 @@ fn restore(file: &File, parts: &[Range], start: usize, end: usize) {
     }
 }
 
-fn announcement(client: &Client, piece: Piece) -> Option<Request<'static>> {
-    Some(Request::Map {
+fn announcement(client: &Client, piece: Piece) -> Request<'static> {
+    Request::Map {
         task: client.task,
         object: OPENED_LAST,
         address: piece.start as u64,
-        first: u32::try_from(piece.offset / PAGE).ok()?,
-        pages: u32::try_from((piece.end - piece.start) / PAGE).ok()?,
+        first: piece.first,
+        pages: piece.pages,
         writable: false,
-    })
+    }
 }
 
 /// Counts what is not served, and closes what is not needed any more.
