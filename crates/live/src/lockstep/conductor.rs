@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use freehold_scenario::TaskIndex;
 use freehold_sim::Step;
@@ -140,21 +141,23 @@ impl Conductor<'_> {
         }
     }
 
-    /// The schedule is over, or lost: ends what is under way until every thread is idle, and sends them home.
-    pub(super) fn send_home(&mut self, batons: &Batons) {
+    /// The schedule is over, or lost: every thread goes on by itself, and home.
+    pub(super) fn send_home(&self, batons: &Batons) {
         batons.release();
         self.stage.release();
         let restorers = self.restorers.iter().map(|(_, reins)| reins);
-        let all: Vec<_> = self.reins.iter().chain(restorers).collect();
-        for _ in 0..10_000 {
-            self.stage.end_all_transfers();
-            if all.iter().all(|reins| batons.state(reins.slot) == IDLE) {
-                break;
-            }
-            thread::yield_now();
-        }
-        for reins in all {
+        for reins in self.reins.iter().chain(restorers) {
             let _ = reins.commands.send(Command::Finish);
+        }
+    }
+
+    /// Ends what threads that go on by themselves wait for, for as long as there are any: one that has lost its CPU may
+    /// fault only when it has it again.
+    pub(super) fn end_transfers_until(&self, over: impl Fn() -> bool) {
+        const LOOK: Duration = Duration::from_micros(100);
+        while !over() {
+            self.stage.end_all_transfers();
+            thread::sleep(LOOK);
         }
     }
 }

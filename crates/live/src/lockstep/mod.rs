@@ -242,6 +242,10 @@ impl Cast<'_> {
             };
             let outcome = conductor.follow(steps, stop);
             conductor.send_home(batons);
+            conductor.end_transfers_until(|| {
+                handles.iter().all(ScopedJoinHandle::is_finished)
+                    && restoring.iter().all(|(_, handle)| handle.is_finished())
+            });
             let harvests = join(scenario, handles)?;
             for (owner, handle) in restoring {
                 let ended = handle.join().map_err(|_| LiveError::Panicked(name(owner)))?;
