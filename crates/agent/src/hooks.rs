@@ -71,7 +71,7 @@ pub(crate) extern "C" fn mmap(
 }
 
 /// A mapping is about to be made at a fixed place, where memory may have been made ahead.
-fn make_way(start: usize, length: usize) {
+pub(crate) fn make_way(start: usize, length: usize) {
     heap::make_way(start, length);
     if let Some(process) = client_process() {
         small::make_way(process, start, length);
@@ -152,7 +152,7 @@ pub(crate) fn manage(start: usize, length: usize) -> bool {
 
 /// New memory that is not managed may lie where managed memory was, whose pages the agent thread has just been told to
 /// move out: waits until no move is under way that began before. The next finds that the memory is not managed.
-fn wait_for_moves() {
+pub(crate) fn wait_for_moves() {
     const SPINS: u32 = 1_000;
     let Some(process) = process::process() else { return };
     let mut spins = 0_u32;

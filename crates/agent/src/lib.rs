@@ -33,6 +33,7 @@ mod memory;
 mod orders;
 mod patch;
 mod process;
+mod remap;
 mod report;
 mod session;
 mod settings;

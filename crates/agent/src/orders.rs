@@ -7,7 +7,8 @@ use core::sync::atomic::Ordering;
 use freehold_protocol::channel::{Action, Channel, Order, Outcome, Position, Reply};
 
 use crate::client::{Client, STAGED};
-use crate::process::{PAGE, Process};
+use crate::process::{self, PAGE, Process};
+use crate::remap::Settled;
 use crate::session::Session;
 use crate::{mailbox, sys, watch};
 
@@ -25,6 +26,37 @@ struct Agent {
 
 /// The orders that are carried out together.
 pub(crate) type Batch = [Option<Order>; STAGED];
+
+/// Nanoseconds between two tries where the kernel says to try again.
+const NAP: usize = 200_000;
+/// How often that is done in one batch at most: some 40 ms. Several batches may wait, and the server waits a second for
+/// an answer.
+const NAPS: u32 = 150;
+
+/// What is left of the patience for one batch.
+///
+/// While a thread unmaps memory or forks the kernel moves nothing, and that thread may have lost its CPU in the middle
+/// of it. Were every page that is asked for refused meanwhile, none would be left to ask for, and the program would get
+/// an error for one that it needs.
+struct Patience(u32);
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self(NAPS)
+    }
+}
+
+impl Patience {
+    /// Sleeps a little; false where it has been done often enough.
+    fn wait(&mut self) -> bool {
+        let Some(left) = self.0.checked_sub(1) else {
+            return false;
+        };
+        self.0 = left;
+        sys::nap(NAP);
+        true
+    }
+}
 
 /// Where the agent thread begins: `address` is its client's.
 pub(crate) extern "C" fn begin(address: usize) -> ! {
@@ -129,43 +161,70 @@ impl Agent {
 
     /// Carries out what is there, at most a batch; whether anything was.
     fn carry_out(&mut self) -> bool {
-        let mut batch: Batch = [None; STAGED];
-        let mut count = 0;
-        for place in &mut batch {
-            match self.channel.orders.pop::<Order>(&mut self.orders) {
-                Ok(Some(order)) => {
-                    *place = Some(order);
-                    count += 1;
-                }
-                Ok(None) => break,
-                // The server does not keep to its own protocol, or somebody has written over the channel.
-                Err(_) => sys::kill_self(),
-            }
-        }
-        if count == 0 {
+        if self.channel.orders.is_empty(&self.orders) {
             return false;
         }
+        let remaps = settled_remaps();
+        let batch = self.take(remaps);
         let mut outcomes = [Outcome::Refused; STAGED];
         for (order, outcome) in batch.iter().flatten().zip(&mut outcomes) {
             if order.action == Action::Zap {
                 *outcome = zap::zap(self.client, order);
             }
         }
-        surrender::surrender(self.client, &batch, &mut outcomes);
+        surrender::surrender(self.client, &batch, &mut outcomes, remaps);
         for (order, outcome) in batch.iter().flatten().zip(outcomes) {
-            let reply = Reply {
-                sequence: order.sequence,
-                outcome,
-            };
-            if !self.channel.replies.push(&mut self.replies, reply) {
-                sys::kill_self();
-            }
+            self.reply(order, outcome);
         }
         let one = 1_u64;
         let place = core::ptr::from_ref(&one) as usize;
         // SAFETY: reads eight bytes.
         let _ = unsafe { sys::call5(sys::WRITE, sys::arg(self.client.descriptors.event), place, 8, 0, 0) };
         true
+    }
+
+    /// Takes a batch of orders. Those that are older than a call of `mremap` are refused at once.
+    fn take(&mut self, remaps: Option<Settled>) -> Batch {
+        let mut batch: Batch = [None; STAGED];
+        let mut places = batch.iter_mut();
+        // Of a crowd of old ones no more than a batch either.
+        for _ in 0..STAGED {
+            let old = remaps.is_none_or(|remaps| self.orders.is_before(remaps.written));
+            match self.channel.orders.pop::<Order>(&mut self.orders) {
+                Ok(Some(order)) if old && order.action != Action::Zap => self.reply(&order, Outcome::Busy),
+                Ok(Some(order)) => {
+                    if let Some(place) = places.next() {
+                        *place = Some(order);
+                    }
+                }
+                Ok(None) => break,
+                // The server does not keep to its own protocol, or somebody has written over the channel.
+                Err(_) => sys::kill_self(),
+            }
+        }
+        batch
+    }
+
+    fn reply(&mut self, order: &Order, outcome: Outcome) {
+        let reply = Reply {
+            sequence: order.sequence,
+            outcome,
+        };
+        if !self.channel.replies.push(&mut self.replies, reply) {
+            sys::kill_self();
+        }
+    }
+}
+
+/// The calls of `mremap` so far, when none is under way; waits a little for that.
+fn settled_remaps() -> Option<Settled> {
+    let process = process::process()?;
+    let mut patience = Patience::default();
+    loop {
+        let settled = process.remaps.settled();
+        if settled.is_some() || !patience.wait() {
+            return settled;
+        }
     }
 }
 

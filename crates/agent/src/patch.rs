@@ -7,10 +7,13 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::Ordering;
 
 use crate::process::PAGE;
-use crate::{heap, hooks, sys};
+use crate::{heap, hooks, remap, sys};
 
 /// `jmp *0(%rip)` and the address.
 const JUMP: usize = 14;
+
+/// Functions that are replaced.
+pub(crate) const PATCHED: usize = 4;
 
 const NEXT: usize = usize::MAX;
 const ENTRY_SYMBOL: c_int = 1;
@@ -46,7 +49,7 @@ pub(crate) struct PatchError(pub(crate) &'static [u8]);
 /// Replaces what makes memory and what tells of new objects; which pages have been changed.
 ///
 /// `changed` is the linker's function that debuggers stop at, which its table names.
-pub(crate) fn install(changed: usize) -> Result<[usize; 4], PatchError> {
+pub(crate) fn install(changed: usize) -> Result<[usize; PATCHED], PatchError> {
     // The next after this library; opening the C library by name would have the allocator make its heap too early.
     let find = |name: &CStr| {
         // SAFETY: the name ends.
@@ -59,6 +62,7 @@ pub(crate) fn install(changed: usize) -> Result<[usize; 4], PatchError> {
     heap::CURRENT_BREAK.store(core::ptr::with_exposed_provenance_mut(current), Ordering::Relaxed);
     let map = find(c"mmap64");
     let brk = find(c"brk");
+    let remap = find(c"mremap");
     // Everything is looked at before anything is changed.
     check(
         map,
@@ -70,11 +74,17 @@ pub(crate) fn install(changed: usize) -> Result<[usize; 4], PatchError> {
         &[0xB8, 12, 0, 0, 0, 0x0F, 5],
         b"brk of the C library is not as expected",
     )?;
+    check(
+        remap,
+        &[0xB8, 25, 0, 0, 0, 0x0F, 5],
+        b"mremap of the C library is not as expected",
+    )?;
     check_empty(changed)?;
-    let mut pages = [0; 4];
+    let mut pages = [0; PATCHED];
     let entries = [
         (map, hooks::mmap as *const () as usize),
         (brk, heap::brk as *const () as usize),
+        (remap, remap::mremap as *const () as usize),
         (changed, hooks::objects_changed as *const () as usize),
     ];
     for ((entry, replacement), page) in entries.into_iter().zip(&mut pages) {

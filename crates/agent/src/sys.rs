@@ -18,6 +18,8 @@ impl Errno {
     pub(crate) const EXIST: Self = Self(17);
     pub(crate) const NOMEM: Self = Self(12);
     pub(crate) const INVAL: Self = Self(22);
+    /// None of the kernel's to these calls: an order may mean something else by now.
+    pub(crate) const STALE: Self = Self(116);
 }
 
 pub(crate) const READ: usize = 0;
@@ -32,6 +34,7 @@ pub(crate) const SIGPROCMASK: usize = 14;
 pub(crate) const IOCTL: usize = 16;
 pub(crate) const PREAD: usize = 17;
 pub(crate) const PWRITE: usize = 18;
+pub(crate) const MREMAP: usize = 25;
 pub(crate) const MADVISE: usize = 28;
 pub(crate) const NANOSLEEP: usize = 35;
 pub(crate) const GETPID: usize = 39;

@@ -8,6 +8,11 @@ use std::time::Duration;
 use support::Torture;
 
 fn compare(name: &str, program: &str, arguments: &[&str]) {
+    compare_at(&[0, 6], name, program, arguments);
+}
+
+/// With so many pages taken away every millisecond.
+fn compare_at(rates: &[u32], name: &str, program: &str, arguments: &[&str]) {
     if !support::has_rights() {
         return;
     }
@@ -20,7 +25,7 @@ fn compare(name: &str, program: &str, arguments: &[&str]) {
         .and_then(|seed| seed.parse().ok())
         .unwrap_or(1);
     println!("seed {seed}");
-    for rate in [0, 6] {
+    for &rate in rates {
         let torture = Torture::start(&format!("{name}-{rate}"), rate, seed);
         let managed = torture.command(program).args(arguments).output().expect("a program");
         let counts = torture.counts();
@@ -98,6 +103,14 @@ fn a_thread_that_is_long_in_unmapping_memory() {
     println!("{counts:?}");
     assert!(counts.dawdled >= 5 && counts.surrendered >= 200, "{counts:?}");
     assert_eq!((counts.busy, counts.refused, counts.lost), (0, 0, 0), "{counts:?}");
+}
+
+/// What a program moves to an address is never taken in place of what was there when that was ordered.
+#[test]
+fn memory_moved_onto_memory_that_is_being_taken_away() {
+    let Some(program) = compiled("remaps") else { return };
+    compare_at(&[6, 200], "remaps", program.to_str().expect("a path"), &[]);
+    std::fs::remove_file(&program).expect("the program");
 }
 
 /// Mappings of every kind, the break, threads, forks, other programs, signals, input and output, libraries, limits,

@@ -15,7 +15,7 @@
 //! answers.
 
 pub use crate::doorbell::{announce, doze, woke};
-pub use crate::ring::{Broken, Position, Ring, Word3};
+pub use crate::ring::{Broken, Position, Ring, Word3, is_before};
 use crate::sync::AtomicU32;
 pub use crate::sync::ORDERS;
 

@@ -30,6 +30,20 @@ pub struct Ring {
 #[derive(Debug, Default)]
 pub struct Position(u32);
 
+impl Position {
+    /// Whether it was passed before so many entries had been written, by [`Ring::written`] of the same ring.
+    #[must_use]
+    pub const fn is_before(&self, written: u32) -> bool {
+        is_before(self.0, written)
+    }
+}
+
+/// Whether the first of two counts that are less than 2³¹ apart, both modulo 2³², is the smaller one.
+#[must_use]
+pub const fn is_before(count: u32, other: u32) -> bool {
+    other.wrapping_sub(count).cast_signed() > 0
+}
+
 impl Default for Ring {
     fn default() -> Self {
         Self {
@@ -47,6 +61,12 @@ impl Ring {
     #[must_use]
     pub fn is_empty(&self, position: &Position) -> bool {
         self.written.load(Ordering::Acquire) == position.0
+    }
+
+    /// How many entries have been written, modulo 2³², if the writer is to be believed.
+    #[must_use]
+    pub fn written(&self) -> u32 {
+        self.written.load(Ordering::Acquire)
     }
 
     /// Appends an entry; `false` where the ring is full, or the reader claims to have read what was never written.
