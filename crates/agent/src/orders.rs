@@ -12,6 +12,7 @@ use crate::remap::Settled;
 use crate::session::Session;
 use crate::{mailbox, sys, watch};
 
+mod page_map;
 mod surrender;
 mod zap;
 

@@ -4,6 +4,7 @@ mod support;
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use support::Torture;
 
@@ -111,6 +112,43 @@ fn memory_moved_onto_memory_that_is_being_taken_away() {
     let Some(program) = compiled("remaps") else { return };
     compare_at(&[6, 200], "remaps", program.to_str().expect("a path"), &[]);
     std::fs::remove_file(&program).expect("the program");
+}
+
+/// The kernel brings pages elsewhere in physical memory while they are taken out: those of which it says then that they
+/// could not be moved have arrived all the same.
+#[test]
+fn pages_that_the_kernel_compacts_meanwhile() {
+    let Some(program) = compiled("writers") else { return };
+    let (ending, before) = (AtomicBool::new(false), pages_migrated());
+    let compacted = std::thread::scope(|scope| {
+        let compactor = scope.spawn(|| {
+            while !ending.load(Ordering::Relaxed) {
+                if let Err(error) = std::fs::write("/proc/sys/vm/compact_memory", "1") {
+                    println!("passed over: this kernel may not be asked to compact memory ({error})");
+                    return false;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            true
+        });
+        let compared = std::panic::catch_unwind(|| {
+            compare_at(&[64], "writers", program.to_str().expect("a path"), &[]);
+        });
+        ending.store(true, Ordering::Relaxed);
+        compared.expect("the program is right");
+        compactor.join().expect("no panic")
+    });
+    std::fs::remove_file(&program).expect("the program");
+    if compacted && support::has_rights() {
+        assert!(pages_migrated() > before, "the kernel compacts");
+    }
+}
+
+/// Pages that the kernel has brought elsewhere so far.
+fn pages_migrated() -> u64 {
+    let counts = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let count = counts.lines().find_map(|line| line.strip_prefix("pgmigrate_success "));
+    count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 /// Mappings of every kind, the break, threads, forks, other programs, signals, input and output, libraries, limits,

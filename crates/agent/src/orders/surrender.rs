@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 
 use freehold_protocol::channel::{Action, Order, Outcome};
 
-use super::{Batch, Patience, zap};
+use super::{Batch, Patience, page_map, zap};
 use crate::client::{Client, STAGED, register_staging};
 use crate::process::PAGE;
 use crate::remap::Settled;
@@ -83,7 +83,8 @@ impl Round<'_> {
         let mut done = 0;
         while done < run {
             let to = self.client.staging + (first + done) * PAGE;
-            let (bytes, refused) = self.take_out(to, start + done * PAGE, (run - done) * PAGE);
+            let length = (run - done) * PAGE;
+            let (bytes, refused) = self.take_out(to, start + done * PAGE, length);
             let moved = bytes / PAGE;
             for at in first + done..first + done + moved {
                 self.finish(at, self.client.staging);
@@ -117,10 +118,14 @@ impl Round<'_> {
         let descriptors = &self.client.descriptors;
         process.moving.store(1, Ordering::SeqCst);
         let answer = if self.remaps.is_some() && process.remaps.settled() == self.remaps {
-            match userfault::is_registered(descriptors.private, from, length) {
+            let moved = match userfault::is_registered(descriptors.private, from, length) {
                 // SAFETY: whoever uses the pages faults, and the server knows where they went.
                 Ok(_) => unsafe { userfault::move_pages(descriptors.mover, to, from, length) },
                 Err(errno) => (0, Some(errno)),
+            };
+            match moved {
+                (0, Some(Errno::EXIST)) if has_moved(self.client, to, from) => (PAGE, None),
+                other => other,
             }
         } else {
             (0, Some(Errno::STALE))
@@ -143,10 +148,20 @@ impl Round<'_> {
                 }
                 (_, Some(Errno::NOENT)) => return Some(Outcome::Absent),
                 (_, Some(Errno::STALE)) => return Some(Outcome::Busy),
-                // Shared with a forked child, or was: a write gives the program a page of its own.
+                // Shared with a forked child, or was: a write gives the program a page of its own. The server is told,
+                // and has it written before it goes.
                 (_, Some(Errno::BUSY)) => {
                     // SAFETY: the program's content stays as it is.
                     let _ = unsafe { sys::madvise(from, PAGE, POPULATE_WRITE) };
+                    if self
+                        .batch
+                        .get(at)
+                        .copied()
+                        .flatten()
+                        .is_some_and(|order| order.action == Action::Drop)
+                    {
+                        return Some(Outcome::Busy);
+                    }
                 }
                 // The program has locked all memory, and with it this area, which the kernel has filled.
                 (_, Some(Errno::EXIST)) => {
@@ -189,11 +204,24 @@ impl Round<'_> {
             let (_, refused) = unsafe { userfault::move_pages(self.client.descriptors.private, to, page, PAGE) };
             match refused {
                 None => return,
+                Some(Errno::EXIST) if has_moved(self.client, to, page) => return,
                 Some(Errno::AGAIN) if self.patience.wait() => {}
                 // Its content would be lost.
                 Some(_) => sys::kill_self(),
             }
         }
+    }
+}
+
+/// Whether the first page was moved although the kernel says that one is there already.
+///
+/// While the kernel itself brings a page elsewhere in physical memory (compaction), `UFFDIO_MOVE` may move it, try again
+/// for a reason of its own, and then find it where it put it (seen with Linux 6.18). Dropped there, its content would be
+/// lost.
+fn has_moved(client: &Client, to: usize, from: usize) -> bool {
+    match (page_map::entry(client, to), page_map::entry(client, from)) {
+        (Ok(there), Ok(left)) => !there.is_empty() && left.is_empty(),
+        _ => sys::kill_self(),
     }
 }
 

@@ -2,13 +2,12 @@
 
 use freehold_protocol::channel::{Order, Outcome};
 
+use super::page_map::{self, Entry};
 use crate::client::Client;
 use crate::process::PAGE;
 use crate::sys::{self, Errno};
 
 const CHUNK: usize = 512;
-const PRESENT: u64 = 1 << 63;
-const OF_A_FILE: u64 = 1 << 61;
 
 /// Removes the mappings of an order's pages.
 ///
@@ -31,31 +30,15 @@ pub(super) fn zap(client: &Client, order: &Order) -> Outcome {
 }
 
 fn zap_chunk(client: &Client, start: usize, pages: usize) -> Outcome {
-    let mut map = [0_u64; CHUNK];
-    let bytes = pages * 8;
-    let place = map.as_mut_ptr() as usize;
-    let offset = start / PAGE * 8;
-    // SAFETY: writes at most the whole of `map`.
-    let read = unsafe {
-        sys::call5(
-            sys::PREAD,
-            sys::arg(client.descriptors.pagemap),
-            place,
-            bytes,
-            offset,
-            0,
-        )
-    };
-    if read != Ok(bytes) {
+    let mut map = [Entry::default(); CHUNK];
+    let known = map.get_mut(..pages).map(|map| page_map::read(client, start, map));
+    if known != Some(Ok(())) {
         return Outcome::Refused;
     }
     let mut outcome = Outcome::Done;
     let mut from = 0;
     while from < pages {
-        let own = |page: usize| {
-            map.get(page)
-                .is_some_and(|word| word & PRESENT != 0 && word & OF_A_FILE == 0)
-        };
+        let own = |page: usize| map.get(page).is_some_and(|entry| entry.is_own());
         if own(from) {
             from += 1;
             continue;

@@ -1,0 +1,52 @@
+//! What the kernel's page map says of this process's pages (`/proc/self/pagemap`; see proc_pid_pagemap(5)).
+
+use crate::client::Client;
+use crate::process::PAGE;
+use crate::sys::{self, Errno};
+
+const PRESENT: u64 = 1 << 63;
+const OF_A_FILE: u64 = 1 << 61;
+
+/// What is said of one page.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Entry(u64);
+
+impl Entry {
+    /// Nothing is in the page table: no page, and none that is being moved by the kernel.
+    pub(super) const fn is_empty(self) -> bool {
+        const IN_SWAP_OR_MIGRATING: u64 = 1 << 62;
+        self.0 & (PRESENT | IN_SWAP_OR_MIGRATING) == 0
+    }
+
+    /// A page of the process's own is there, and none of an object.
+    pub(super) const fn is_own(self) -> bool {
+        self.0 & PRESENT != 0 && self.0 & OF_A_FILE == 0
+    }
+}
+
+/// Reads the entries of as many pages from `start` on.
+pub(super) fn read(client: &Client, start: usize, entries: &mut [Entry]) -> Result<(), Errno> {
+    let bytes = size_of_val(entries);
+    let place = entries.as_mut_ptr() as usize;
+    let offset = start / PAGE * size_of::<Entry>();
+    // SAFETY: writes at most all of `entries`, of which any content is valid.
+    let read = unsafe {
+        sys::call5(
+            sys::PREAD,
+            sys::arg(client.descriptors.pagemap),
+            place,
+            bytes,
+            offset,
+            0,
+        )
+    }?;
+    if read == bytes { Ok(()) } else { Err(Errno::INVAL) }
+}
+
+/// The entry of one page.
+pub(super) fn entry(client: &Client, page: usize) -> Result<Entry, Errno> {
+    let mut entry = [Entry::default()];
+    read(client, page, &mut entry)?;
+    let [entry] = entry;
+    Ok(entry)
+}
