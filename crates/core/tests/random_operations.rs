@@ -125,9 +125,10 @@ fn foreign(world: &mut World, random: &mut Random) {
     let pages = world.pages.keys().filter(|key| key.0 == object).count();
     let first = random.below(pages);
     let range = World::range(first as u32, 1 + random.below(pages - first) as u32);
-    match random.below(4) {
+    match random.below(5) {
         0 => world.forget(object, range),
         1 => world.keep(random.below(64)),
+        4 => world.write_unseen(object, PageIndex::new(first as u32)),
         2 => world.ahead(task, mapping, range, random.chance(2)),
         _ => {
             let waiter = random.below(world.tasks.len());

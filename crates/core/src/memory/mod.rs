@@ -17,6 +17,7 @@ mod removal;
 mod service;
 mod tasks;
 mod views;
+mod written;
 
 pub use read_ahead::ReadAhead;
 

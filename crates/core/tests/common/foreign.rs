@@ -104,6 +104,27 @@ impl World {
         self.drain();
     }
 
+    /// The page is written without a fault, where the core can still have that stored.
+    pub(crate) fn write_unseen(&mut self, object: ObjectId, page: PageIndex) {
+        let key = (object, page);
+        let moving = self
+            .outstanding
+            .iter()
+            .find(|asked| (asked.0.object(), asked.0.page()) == key);
+        let moving = moving.map(|asked| asked.1);
+        let noted = self.memory.handle_written(object, page);
+        let content = self.pages.get_mut(&key).expect("a page of the world");
+        if noted && moving.is_none() {
+            self.writes += 1;
+            *content.frame.as_mut().expect("a page in a frame") = self.writes;
+            content.truth = self.writes;
+        }
+        assert!(
+            !(noted && moving == Some(Request::Fill)),
+            "what is still read is not written"
+        );
+    }
+
     pub(crate) fn range(first: u32, count: u32) -> PageRange {
         PageRange {
             first: PageIndex::new(first),

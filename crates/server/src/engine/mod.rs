@@ -54,6 +54,7 @@ mod under_way;
 mod urgency;
 mod vacate;
 mod views;
+mod written;
 
 pub use keys::{
     ClientId, ClientRole, Handover, MapKey, MapRequest, Membership, NewClient, ObjectKey, Opened, RegionRequest,

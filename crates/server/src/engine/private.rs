@@ -7,7 +7,7 @@ use crate::engine::claims::{Installed, judge, unprotect, wake};
 use crate::engine::effects::address_in;
 use crate::engine::keys::ClientId;
 use crate::engine::outbox::{About, Follow, Outstanding};
-use crate::engine::rows::{Claim, Content, LaneName, Object, Pending, Where, Which};
+use crate::engine::rows::{Claim, Content, LaneName, Object, Pending, Where};
 use crate::engine::{End, Engine};
 use freehold_core::effect::{Holder, Protection};
 use freehold_core::fact::{PageRef, Request};
@@ -138,7 +138,7 @@ impl Engine {
     }
 
     /// Brings a private page into the page table.
-    fn install(&self, claim: &Claim, place: Where, writable: bool) -> Installed {
+    pub(super) fn install(&self, claim: &Claim, place: Where, writable: bool) -> Installed {
         let Some(client) = self.client(claim.client) else {
             return Installed::Gone;
         };
@@ -242,7 +242,7 @@ impl Engine {
         }
     }
 
-    fn change_follow(&mut self, page: PageRef, change: impl FnOnce(&mut Follow)) {
+    pub(super) fn change_follow(&mut self, page: PageRef, change: impl FnOnce(&mut Follow)) {
         self.change_follow_at(page.object(), page.page().get(), change);
     }
 
@@ -355,6 +355,12 @@ impl Engine {
         }
         self.set_private(page, place);
         self.give_before(id, page.object(), page.page().get());
+        // The agent may have had it out, and put it back.
+        let follow = if outcome == Outcome::Refused {
+            self.note_written(page, follow)
+        } else {
+            follow
+        };
         match (follow, place) {
             (Follow::Demote, _) => {}
             (Follow::WriteBack(_) | Follow::Discard, Where::Client) => self.end(page, Request::Evict, End::Kept),
@@ -464,21 +470,6 @@ impl Engine {
                 Where::Blank => client.blank = client.blank.saturating_sub(1),
                 Where::Nowhere => {}
             }
-        }
-    }
-
-    /// The agent's own thread must never wait for the core: whatever is there is mapped at once.
-    pub(super) fn serve_agent(&mut self, claim: &Claim) {
-        let installed = match claim.which {
-            Which::Private => self.install(claim, Where::Blank, true),
-            Which::Shared => Installed::Gone,
-        };
-        match installed {
-            Installed::Yes => {}
-            // A fork of its program is being told of. Nobody else would come back to it: whoever is given pages by
-            // the fork waits for what this thread is about to surrender.
-            Installed::Later => self.defer(*claim),
-            Installed::Gone => self.notice("an agent waits for its client's memory"),
         }
     }
 }
