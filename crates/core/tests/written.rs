@@ -1,5 +1,7 @@
 //! Pages that are written without a fault.
 
+#![allow(clippy::cast_possible_truncation, reason = "small numbers of a test world")]
+
 mod common;
 
 use common::{Shape, World};

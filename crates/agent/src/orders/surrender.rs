@@ -215,9 +215,9 @@ impl Round<'_> {
 
 /// Whether the first page was moved although the kernel says that one is there already.
 ///
-/// While the kernel itself brings a page elsewhere in physical memory (compaction), `UFFDIO_MOVE` may move it, try again
-/// for a reason of its own, and then find it where it put it (seen with Linux 6.18). Dropped there, its content would be
-/// lost.
+/// While the kernel itself brings a page elsewhere in physical memory (compaction), `UFFDIO_MOVE` may move it, try
+/// again for a reason of its own, and then find it where it put it (seen with Linux 6.18). Dropped there, its content
+/// would be lost.
 fn has_moved(client: &Client, to: usize, from: usize) -> bool {
     match (page_map::entry(client, to), page_map::entry(client, from)) {
         (Ok(there), Ok(left)) => !there.is_empty() && left.is_empty(),

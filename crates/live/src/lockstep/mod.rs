@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread::{self, ScopedJoinHandle};
 
-use freehold_pager::{Pace, TaskHandle};
+use freehold_pager::{EnterError, Pace, TaskHandle};
 use freehold_scenario::results::{Engine, Laws, Placement, RunResult, Violation};
 use freehold_scenario::{Scenario, plan};
 use freehold_sim::{Options, Step};
@@ -247,17 +247,22 @@ impl Cast<'_> {
                     && restoring.iter().all(|(_, handle)| handle.is_finished())
             });
             let harvests = join(scenario, handles)?;
-            for (owner, handle) in restoring {
-                let ended = handle.join().map_err(|_| LiveError::Panicked(name(owner)))?;
-                ended.map_err(|reason| LiveError::Enter {
-                    name: name(owner),
-                    reason,
-                })?;
-            }
+            join_restorers(scenario, restoring)?;
             let stopped = outcome?;
             Ok((conductor.counts, harvests, stopped))
         })
     }
+}
+
+type Restoring<'scope> = ScopedJoinHandle<'scope, Result<(), EnterError>>;
+
+fn join_restorers(scenario: &Scenario, restoring: Vec<(usize, Restoring<'_>)>) -> Result<(), LiveError> {
+    for (owner, handle) in restoring {
+        let name = || scenario.tasks[owner].name.clone();
+        let ended = handle.join().map_err(|_| LiveError::Panicked(name()))?;
+        ended.map_err(|reason| LiveError::Enter { name: name(), reason })?;
+    }
+    Ok(())
 }
 
 type Handle<'scope> = ScopedJoinHandle<'scope, Result<Harvest, LiveError>>;

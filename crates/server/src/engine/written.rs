@@ -1,8 +1,8 @@
 //! Private pages that are written, or may be, without a fault of the program.
 //!
-//! The core has a page written to the store before it leaves if the program has faulted to write it. But the agent's own
-//! thread makes pages writable, which it needs to have to itself before the kernel moves them, and brings back pages
-//! that could not be stored: from then on the program writes to them unseen.
+//! The core has a page written to the store before it leaves if the program has faulted to write it. But the agent's
+//! own thread makes pages writable, which it needs to have to itself before the kernel moves them, and brings back
+//! pages that could not be stored: from then on the program writes to them unseen.
 
 use crate::engine::claims::Installed;
 use crate::engine::outbox::{About, Follow};
