@@ -156,7 +156,7 @@ pub(crate) fn wait_for_moves() {
     const SPINS: u32 = 1_000;
     let Some(process) = process::process() else { return };
     let mut spins = 0_u32;
-    while process.moving.load(Ordering::SeqCst) != 0 {
+    while process.moves.is_going_out() {
         spins = spins.saturating_add(1);
         if spins < SPINS || is_filtered() {
             core::hint::spin_loop();

@@ -30,6 +30,7 @@ pub mod hooks;
 mod mailbox;
 mod maps;
 mod memory;
+mod moves;
 mod orders;
 mod patch;
 mod process;
@@ -39,6 +40,7 @@ mod session;
 mod settings;
 mod small;
 mod start;
+mod sync;
 mod sys;
 mod text;
 #[cfg(not(test))]

@@ -7,8 +7,9 @@ use core::sync::atomic::Ordering;
 use freehold_protocol::channel::{Action, Channel, Order, Outcome, Position, Reply};
 
 use crate::client::{Client, STAGED};
+use crate::moves::Settled;
 use crate::process::{self, PAGE, Process};
-use crate::remap::Settled;
+
 use crate::session::Session;
 use crate::{mailbox, sys, watch};
 
@@ -165,15 +166,15 @@ impl Agent {
         if self.channel.orders.is_empty(&self.orders) {
             return false;
         }
-        let remaps = settled_remaps();
-        let batch = self.take(remaps);
+        let settled = settled_moves();
+        let batch = self.take(settled);
         let mut outcomes = [Outcome::Refused; STAGED];
         for (order, outcome) in batch.iter().flatten().zip(&mut outcomes) {
             if order.action == Action::Zap {
                 *outcome = zap::zap(self.client, order);
             }
         }
-        surrender::surrender(self.client, &batch, &mut outcomes, remaps);
+        surrender::surrender(self.client, &batch, &mut outcomes, settled);
         for (order, outcome) in batch.iter().flatten().zip(outcomes) {
             self.reply(order, outcome);
         }
@@ -184,13 +185,13 @@ impl Agent {
         true
     }
 
-    /// Takes a batch of orders. Those that are older than a call of `mremap` are refused at once.
-    fn take(&mut self, remaps: Option<Settled>) -> Batch {
+    /// Takes a batch of orders. Those that are older than what the program has moved are refused at once.
+    fn take(&mut self, settled: Option<Settled>) -> Batch {
         let mut batch: Batch = [None; STAGED];
         let mut places = batch.iter_mut();
         // Of a crowd of old ones no more than a batch either.
         for _ in 0..STAGED {
-            let old = remaps.is_none_or(|remaps| self.orders.is_before(remaps.written));
+            let old = settled.is_none_or(|settled| self.orders.is_before(settled.written));
             match self.channel.orders.pop::<Order>(&mut self.orders) {
                 Ok(Some(order)) if old && order.action != Action::Zap => self.reply(&order, Outcome::Busy),
                 Ok(Some(order)) => {
@@ -217,12 +218,12 @@ impl Agent {
     }
 }
 
-/// The calls of `mremap` so far, when none is under way; waits a little for that.
-fn settled_remaps() -> Option<Settled> {
+/// What the program has moved so far, when it is moving nothing; waits a little for that.
+fn settled_moves() -> Option<Settled> {
     let process = process::process()?;
     let mut patience = Patience::default();
     loop {
-        let settled = process.remaps.settled();
+        let settled = process.moves.settled();
         if settled.is_some() || !patience.wait() {
             return settled;
         }

@@ -3,7 +3,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use crate::remap::Remaps;
+use crate::moves::Moves;
 use crate::sys::{self, Errno};
 
 /// Bytes of a page.
@@ -36,10 +36,8 @@ pub(crate) struct Process {
     pub(crate) client: AtomicUsize,
     /// 1 once the program has set up a filter of system calls.
     pub(crate) filtered: AtomicU32,
-    /// 1 while the agent thread finds out whether memory is still managed and moves pages out of it.
-    pub(crate) moving: AtomicU32,
-    /// Calls of `mremap` that have begun and that have ended: see [`crate::remap`].
-    pub(crate) remaps: Remaps,
+    /// Moves of pages, by the agent thread and by the program.
+    pub(crate) moves: Moves,
     /// Where pages are for small mappings to come, and how many: see [`crate::small`].
     pub(crate) small_ahead: AtomicU64,
     /// Pages of small mappings that the program has asked for.

@@ -1,17 +1,6 @@
-//! `mremap`, and orders that were given before it.
-//!
-//! An order names an address, and what it takes from there must be what it was given for. New memory is no danger: the
-//! server puts nothing at an address while an order for it is unanswered. But with `mremap` a program puts pages there
-//! itself. Taken in place of what was there before, they would be lost, because the server believes them to be where
-//! they were moved to.
-//!
-//! So no page is moved out while a call is under way, and what was ordered before one has ended is refused. The kernel
-//! lets the call return when the server has read of it: what is ordered afterwards means what is there now.
+//! The C library's `mremap`, with which a program moves memory to where other memory may have been.
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicU32, Ordering};
-
-use freehold_protocol::channel::is_before;
 
 use crate::{hooks, mailbox, process, start, sys};
 
@@ -20,46 +9,7 @@ const FIXED: usize = 2;
 /// `MREMAP_FIXED` and `MREMAP_DONTUNMAP`, with which there is a fifth argument.
 const WITH_ADDRESS: usize = 6;
 
-/// Calls of `mremap` that may move memory.
-#[derive(Debug)]
-pub(crate) struct Remaps {
-    begun: AtomicU32,
-    ended: AtomicU32,
-    /// Orders that the server had written when the last one ended, modulo 2³².
-    written: AtomicU32,
-}
-
-/// What there was of such calls while none was under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Settled {
-    ended: u32,
-    /// Orders that are older, modulo 2³².
-    pub(crate) written: u32,
-}
-
-impl Remaps {
-    /// What there was so far, where none is under way.
-    pub(crate) fn settled(&self) -> Option<Settled> {
-        let ended = self.ended.load(Ordering::SeqCst);
-        let written = self.written.load(Ordering::SeqCst);
-        // Last: none has begun that had not ended at first.
-        (self.begun.load(Ordering::SeqCst) == ended).then_some(Settled { ended, written })
-    }
-
-    fn begin(&self) {
-        self.begun.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// One has ended; so many orders had been written then.
-    fn end(&self, written: u32) {
-        // Of two that end together, what the later one has seen stays.
-        let later = |before| is_before(before, written).then_some(written);
-        let _ = self.written.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
-        self.ended.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// In place of the C library's.
+/// In place of `mremap`.
 pub(crate) extern "C" fn mremap(
     from: *mut c_void,
     before: usize,
@@ -87,18 +37,18 @@ pub(crate) extern "C" fn mremap(
     }
 }
 
-/// Makes a call that moves memory, while the agent thread moves none.
+/// Makes a call that moves memory, while the agent thread moves none ([`crate::moves`]).
 fn with_pages_staying<T>(call: impl FnOnce() -> T) -> T {
     let Some(process) = process::process() else {
         return call();
     };
     // A handler that does not return here would leave the agent waiting for the end of the call.
     let mask = (!hooks::is_filtered()).then(mailbox::block_signals);
-    process.remaps.begin();
+    process.moves.begin();
     hooks::wait_for_moves();
     let answer = call();
     let written = start::client_of(process).map_or(0, |client| client.channel().orders.written());
-    process.remaps.end(written);
+    process.moves.end(written);
     if let Some(mask) = mask {
         mailbox::restore_signals(mask);
     }

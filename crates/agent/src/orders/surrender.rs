@@ -7,8 +7,8 @@ use freehold_protocol::channel::{Action, Order, Outcome};
 
 use super::{Batch, Patience, page_map, zap};
 use crate::client::{Client, STAGED, register_staging};
+use crate::moves::Settled;
 use crate::process::PAGE;
-use crate::remap::Settled;
 use crate::sys::{self, Errno};
 use crate::{process, userfault};
 
@@ -20,18 +20,18 @@ struct Round<'a> {
     batch: &'a Batch,
     outcomes: &'a mut [Outcome; STAGED],
     patience: Patience,
-    /// The calls of `mremap` before which no order of the batch was given.
-    remaps: Option<Settled>,
+    /// What the program had moved when the batch was taken, of which no order is older.
+    settled: Option<Settled>,
 }
 
 /// Carries out the batch's orders about private pages. Neighbours in order and address are moved with one call.
-pub(super) fn surrender(client: &Client, batch: &Batch, outcomes: &mut [Outcome; STAGED], remaps: Option<Settled>) {
+pub(super) fn surrender(client: &Client, batch: &Batch, outcomes: &mut [Outcome; STAGED], settled: Option<Settled>) {
     let mut round = Round {
         client,
         batch,
         outcomes,
         patience: Patience::default(),
-        remaps,
+        settled,
     };
     let mut at = 0;
     let mut any = false;
@@ -107,30 +107,28 @@ impl Round<'_> {
 
     /// Moves pages out of managed memory, and never out of other memory that has taken its place since the order was
     /// given: whoever makes such memory waits, before its address is known to anybody, until this is done ([`hooks`]),
-    /// and nothing is taken that may have been moved there ([`remap`]).
+    /// and nothing is taken that may have been moved there ([`moves`]).
     ///
     /// [`hooks`]: crate::hooks
-    /// [`remap`]: crate::remap
+    /// [`moves`]: crate::moves
     fn take_out(&self, to: usize, from: usize, length: usize) -> (usize, Option<Errno>) {
         let Some(process) = process::process() else {
             return (0, Some(Errno::NOENT));
         };
+        if !process.moves.begin_out(self.settled) {
+            return (0, Some(Errno::STALE));
+        }
         let descriptors = &self.client.descriptors;
-        process.moving.store(1, Ordering::SeqCst);
-        let answer = if self.remaps.is_some() && process.remaps.settled() == self.remaps {
-            let moved = match userfault::is_registered(descriptors.private, from, length) {
-                // SAFETY: whoever uses the pages faults, and the server knows where they went.
-                Ok(_) => unsafe { userfault::move_pages(descriptors.mover, to, from, length) },
-                Err(errno) => (0, Some(errno)),
-            };
-            match moved {
-                (0, Some(Errno::EXIST)) if has_moved(self.client, to, from) => (PAGE, None),
-                other => other,
-            }
-        } else {
-            (0, Some(Errno::STALE))
+        let moved = match userfault::is_registered(descriptors.private, from, length) {
+            // SAFETY: whoever uses the pages faults, and the server knows where they went.
+            Ok(_) => unsafe { userfault::move_pages(descriptors.mover, to, from, length) },
+            Err(errno) => (0, Some(errno)),
         };
-        process.moving.store(0, Ordering::SeqCst);
+        let answer = match moved {
+            (0, Some(Errno::EXIST)) if has_moved(self.client, to, from) => (PAGE, None),
+            other => other,
+        };
+        process.moves.end_out();
         answer
     }
 
