@@ -9,7 +9,7 @@ mod common;
 use common::{Random, WORDS, audit, config, file, hard, other_backings, private, shared, stamp};
 use freehold_pager::store::{RandomFaults, Urgency};
 use freehold_pager::{AccessError, Backing, Bound, Failure, MappedRegion, Pager, TaskHandle};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const TASKS: usize = 3;
@@ -128,6 +128,31 @@ impl Watch {
     }
 }
 
+/// Where those who page wait, once told to stop, until the store is healed.
+#[derive(Default)]
+struct Pause {
+    waiting: AtomicUsize,
+    healed: AtomicBool,
+}
+
+impl Pause {
+    fn until_healed(&self) {
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        while !self.healed.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Heals once none of those who page is at an access, or one of them is over early.
+    fn heal(&self, over: impl Fn() -> bool, heal: impl FnOnce()) {
+        while self.waiting.load(Ordering::Acquire) < TASKS && !over() {
+            std::thread::yield_now();
+        }
+        heal();
+        self.healed.store(true, Ordering::Release);
+    }
+}
+
 /// One that pages: until told to stop, then once through all its pages, which must all be had again if no write was
 /// torn. Returns how many accesses were refused, and how many pages are lost.
 fn page(task: &TaskHandle, region: MappedRegion, shared: MappedRegion, part: Part<'_>) -> Result<(u64, u64), String> {
@@ -146,16 +171,21 @@ fn page(task: &TaskHandle, region: MappedRegion, shared: MappedRegion, part: Par
             own.bound.job_end();
         }
     }
-    while !part.healed.load(Ordering::Acquire) {
-        std::thread::yield_now();
-    }
+    part.pause.until_healed();
+    // What was under way when the store was healed may still fail, also for who only joins it: the first time through
+    // ends that, the second counts.
     let mut lost = 0;
-    for page in 0..PRIVATE_PAGES {
-        lost += u64::from(!own.check(page)?);
-    }
-    (own.region, own.place, own.versions) = (shared, 8 + part.number, versions);
-    for page in 0..SHARED_PAGES {
-        lost += u64::from(!own.check(page)?);
+    for counts in [0, 1] {
+        for page in 0..PRIVATE_PAGES {
+            lost += counts * u64::from(!own.check(page)?);
+        }
+        (own.region, own.place) = (shared, 8 + part.number);
+        std::mem::swap(&mut own.versions, &mut versions);
+        for page in 0..SHARED_PAGES {
+            lost += counts * u64::from(!own.check(page)?);
+        }
+        std::mem::swap(&mut own.versions, &mut versions);
+        (own.region, own.place) = (region, PRIVATE_PLACE);
     }
     Ok((own.refused, lost))
 }
@@ -178,7 +208,7 @@ struct Part<'a> {
     seed: u64,
     number: usize,
     watch: &'a Watch,
-    healed: &'a AtomicBool,
+    pause: &'a Pause,
 }
 
 fn failing_pager(backing: Backing) -> Pager {
@@ -204,28 +234,30 @@ fn campaign(pager: &Pager, faults: RandomFaults, failures: u64) -> (u64, u64) {
         .collect();
     let bystander = pager.add_task(Some(hard(pager, 24))).unwrap();
     let at_bystander = bystander.map(private(pager, 16)).unwrap();
-    let (watch, healed) = (Watch::default(), AtomicBool::new(false));
+    let (watch, pause) = (Watch::default(), Pause::default());
     pager.store().faults().at_random(seed, faults);
     let (refused, lost) = std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for (number, (task, own, shared)) in tasks.iter().enumerate() {
-            let (watch, healed) = (&watch, &healed);
+            let (watch, pause) = (&watch, &pause);
             let part = Part {
                 seed,
                 number,
                 watch,
-                healed,
+                pause,
             };
             threads.push(scope.spawn(move || page(task, *own, *shared, part)));
         }
         let staying = scope.spawn(|| stay(&bystander, at_bystander, &watch));
         // A thread that is over early has something to say.
+        let over = || threads.iter().any(std::thread::ScopedJoinHandle::is_finished);
         watch.watch(|| {
             pager.check_laws().unwrap();
-            pager.store().faults().struck() >= failures || threads.iter().any(|thread| thread.is_finished())
+            pager.store().faults().struck() >= failures || over()
         });
-        pager.store().faults().at_random(seed, RandomFaults::default());
-        healed.store(true, Ordering::Release);
+        pause.heal(over, || {
+            pager.store().faults().at_random(seed, RandomFaults::default());
+        });
         assert_eq!(
             staying.join().unwrap(),
             Ok((0, 0)),
