@@ -86,7 +86,7 @@ pub(crate) struct Client {
 
 const _: () = assert!(size_of::<Client>() < 4 * PAGE, "the table fits its pages");
 const TABLE: usize = 4 * PAGE;
-const WORK: usize = TABLE + WATCHER_STACK + AGENT_STACK + STAGED * PAGE;
+const WORK: usize = TABLE + WATCHER_STACK + AGENT_STACK + STAGED * PAGE + PAGE;
 
 impl Client {
     /// Memory for one client: where it is.
@@ -131,6 +131,11 @@ impl Client {
     /// Where the staging area is, which is registered with the mover.
     pub(crate) const fn staging_of(address: usize) -> usize {
         Self::agent_stack(address)
+    }
+
+    /// A page where one of the transfer memory can be mapped.
+    pub(crate) const fn window_of(address: usize) -> usize {
+        Self::staging_of(address) + STAGED * PAGE
     }
 
     /// The channel.

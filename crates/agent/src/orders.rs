@@ -13,6 +13,7 @@ use crate::process::{self, PAGE, Process};
 use crate::session::Session;
 use crate::{mailbox, sys, watch};
 
+mod copy;
 mod page_map;
 mod surrender;
 mod zap;

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 
 use freehold_protocol::channel::{Action, Order, Outcome};
 
-use super::{Batch, Patience, page_map, zap};
+use super::{Batch, Patience, copy, page_map, zap};
 use crate::client::{Client, STAGED, register_staging};
 use crate::moves::Settled;
 use crate::process::PAGE;
@@ -184,8 +184,8 @@ impl Round<'_> {
         let (client, page) = (self.client, staging + at * PAGE);
         let outcome = match order.action {
             Action::Drop => Outcome::Done,
-            _ if is_zero(page) => Outcome::Zero,
-            _ if order.slot < client.transfer_pages && copy_out(client, page, order.slot) => Outcome::Done,
+            _ if copy::is_zero(page) => Outcome::Zero,
+            _ if order.slot < client.transfer_pages && copy::copy_out(client, page, order.slot) => Outcome::Done,
             _ => {
                 self.put_back(page, &order);
                 Outcome::Refused
@@ -237,26 +237,4 @@ fn executable_staging(client: &Client) -> Option<usize> {
     register_staging(client.descriptors.mover, address).ok()?;
     client.staging_executable.store(address, Ordering::Relaxed);
     Some(address)
-}
-
-fn is_zero(page: usize) -> bool {
-    let words = core::ptr::with_exposed_provenance::<u64>(page);
-    // SAFETY: the page has just been moved to this library's own area.
-    (0..PAGE / 8).all(|at| unsafe { words.add(at).read() } == 0)
-}
-
-fn copy_out(client: &Client, page: usize, slot: u32) -> bool {
-    let offset = slot as usize * PAGE;
-    // SAFETY: reads one page of this library's own area.
-    let written = unsafe {
-        sys::call5(
-            sys::PWRITE,
-            sys::arg(client.descriptors.transfer),
-            page,
-            PAGE,
-            offset,
-            0,
-        )
-    };
-    written == Ok(PAGE)
 }

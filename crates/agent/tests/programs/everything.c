@@ -444,6 +444,14 @@ static void confined(void) {
     ended(child, 13 << 8);
     child = fork();
     if (!child) {
+        struct rlimit none = {0, 0};
+        CHECK(!setrlimit(RLIMIT_FSIZE, &none));
+        for (int round = 0; round < 20; round++) worker((void *)11);
+        _exit(15);
+    }
+    ended(child, 15 << 8);
+    child = fork();
+    if (!child) {
         CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
         CHECK(!prctl(PR_SET_SECCOMP, 1, 0, 0, 0));
         for (volatile long step = 0; step < 1000000; step++) {}
