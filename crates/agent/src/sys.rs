@@ -220,11 +220,11 @@ pub(crate) fn anonymous(length: usize, protection: usize) -> Answer {
     unsafe { call(MMAP, [0, length, protection, flags, usize::MAX, 0]) }
 }
 
-/// The same behind a page that nobody may touch: the server maps zeros ahead of the program's faults, upwards, and must
-/// not run on into memory of the agent's that is registered too.
+/// The same between two pages that nobody may touch: the server maps pages ahead of the program's faults, upwards and
+/// downwards, and must not run on into memory of the agent's that is registered too.
 pub(crate) fn guarded(length: usize, protection: usize) -> Answer {
     const NONE: usize = 0;
-    let guard = anonymous(PAGE + length, NONE)?;
+    let guard = anonymous(PAGE + length + PAGE, NONE)?;
     // SAFETY: the mapping is new, and nobody else knows of it.
     unsafe { call5(MPROTECT, guard + PAGE, length, protection, 0, 0) }?;
     Ok(guard + PAGE)

@@ -81,6 +81,25 @@ fn nothing_follows_where_somebody_more_urgent_runs() {
 }
 
 #[test]
+fn nothing_follows_past_a_hole_that_ends_where_a_step_does() {
+    let server = Server::start(4_096);
+    let program = Client::program(&server);
+    let task = program.task(Some(server.reserve(3_000)));
+    let memory = program.anonymous(PAGES);
+    // Before anything of it is known. What is past it need not be the program's: the pages by which a forked child is
+    // told from others are the agent's, and must not be there.
+    let hole = 1 + AT_ONCE;
+    for stretch in STRETCHES {
+        assert_eq!(program.ask(&[client::UNMAP, memory, stretch + hole, 1]), 0);
+    }
+    for stretch in STRETCHES {
+        let along = along(&program, task, memory, stretch, Duration::from_millis(100));
+        assert!(along < AT_ONCE + LATER / 2, "{along} pages");
+        server.check();
+    }
+}
+
+#[test]
 fn what_is_unmapped_while_more_follows_is_gone() {
     let server = Server::start(4_096);
     let program = Client::program(&server);

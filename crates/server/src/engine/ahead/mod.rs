@@ -164,7 +164,8 @@ impl Engine {
             let mut parts = parts.into_iter().filter(|part| !part.is_empty());
             let all = parts.try_for_each(|part| self.take_up(near, part, true));
             self.map_run(near, true);
-            if let Some((way, later)) = taken.later.filter(|_| all.is_some()) {
+            let all = all.is_some() && self.are_mapped(near, &pages);
+            if let Some((way, later)) = taken.later.filter(|_| all) {
                 self.put_off(near, way, later);
             }
         } else {
@@ -173,6 +174,13 @@ impl Engine {
             self.map_run(near, false);
             self.map_used(near, &pages);
         }
+    }
+
+    /// Whether all of some pages are where the program has them. Whatever has kept one page from being mapped keeps
+    /// others, and past a hole there may be memory that is not the program's.
+    fn are_mapped(&self, near: &Neighbours, pages: &Range<u32>) -> bool {
+        let mut pages = pages.clone();
+        pages.all(|page| self.place_at(near.object, page) == Some(Where::Client))
     }
 
     /// The same of a file, of which some pages may be mapped already.

@@ -6,7 +6,7 @@ use super::Neighbours;
 use super::streams::{MOST, Stretch, Way};
 use crate::engine::Engine;
 use crate::engine::keys::ClientId;
-use crate::engine::rows::{Client, Segment, Where};
+use crate::engine::rows::{Client, Segment};
 use std::ops::Range;
 
 /// No more of what a holder has free comes ahead of a stream than one in so many of its frames.
@@ -74,9 +74,7 @@ impl Engine {
             low: near.address_of(part.start),
             high: near.address_of(part.end),
         };
-        // Whatever has kept one page from being mapped keeps others.
-        let mut pages = part.clone();
-        let all = pages.all(|page| self.place_at(near.object, page) == Some(Where::Client));
+        let all = self.are_mapped(&near, &part);
         if let Some(client) = self.client_mut(near.client).filter(|_| all) {
             client.streams.goes_on(near.address, stretch);
             if let Some(rest) = self.along.rests.get_mut(pager) {
