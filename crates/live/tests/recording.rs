@@ -103,7 +103,8 @@ fn pages_taken_back_from_a_borrower_say_so() {
 
 #[test]
 fn a_recording_is_bounded_and_counts_what_it_left_out() {
-    let scenario = parsed(THRASHING);
+    // On a busy machine a task may have less than two jobs in 400 ms.
+    let scenario = parsed(&THRASHING.replace(r#"duration = "400ms""#, r#"duration = "3s""#));
     let capacity = Capacity {
         per_task_jobs: 2,
         per_task_spans: 3,
