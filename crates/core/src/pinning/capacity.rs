@@ -21,7 +21,7 @@ pub(crate) fn adjust(
             return (capacity, CapacityRule::NotMemory);
         }
         let wanted = if settings.steady {
-            descent.grow(capacity, growth)
+            descent.grow(capacity, growth, pinned)
         } else {
             capacity.saturating_add(growth)
         };
@@ -36,13 +36,7 @@ pub(crate) fn adjust(
     }
     let left = settings.beta.of(u64::from(capacity.get()));
     let shrunk = PageCount::new(u32::try_from(left).unwrap_or(u32::MAX));
-    // Where the pool has room, nothing leaves.
-    let leaving = if pinned <= shrunk {
-        PageCount::ZERO
-    } else {
-        capacity.saturating_sub(shrunk)
-    };
-    if settings.steady && !descent.step(capacity, leaving, job) {
+    if settings.steady && !descent.step(capacity, shrunk, pinned) {
         return (capacity, CapacityRule::Steady);
     }
     (shrunk, CapacityRule::Shrunk)
@@ -170,6 +164,6 @@ mod tests {
         assert_eq!(rules.iter().filter(|rule| **rule == CapacityRule::Steady).count(), 38);
         assert_eq!(capacity.get(), 4802);
         let (back, rule) = adjust(capacity, capacity, &settings, &job(true, 3, 100), &mut descent);
-        assert_eq!((back.get(), rule), (5000, CapacityRule::Grown));
+        assert_eq!((back.get(), rule), (5003, CapacityRule::Grown));
     }
 }

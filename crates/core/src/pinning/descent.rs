@@ -2,21 +2,64 @@
 //!
 //! The paper's algorithm shrinks after every job that leaves enough of its budget. What a smaller pool costs is seen
 //! only when the pages that left are used again, which may be many jobs later: by then it has shrunk far below what the
-//! task needs, and grows back by some pages a miss. So a steady pool takes one step in `pace` jobs. A miss after a step
-//! doubles the pace and takes back all steps since the last capacity that had proved itself; several steps without a
-//! miss prove theirs and halve the pace. Misses that follow one another without a step make it grow faster and faster.
+//! task needs, and grows back by some pages a miss. So a steady pool takes one step in `pace` jobs, if the tightest of
+//! them left enough for it. A miss after a step takes back all steps since the last capacity that had proved itself, and
+//! the next one comes much later, or not so much later if jobs have become lighter than those before the step that
+//! failed: so a load that stays the same misses ever more rarely. Steps without a miss prove theirs and halve the pace.
+//! Misses that follow one another without a step make it grow faster and faster.
+//!
+//! While a pool has room no page leaves with a step, and nothing is learnt from it: such steps are rare, so that what
+//! misses have shown to be needed is not forgotten before the pool is full.
 
 use crate::pinning::settings::JobReport;
 use crate::units::PageCount;
 
 /// Jobs for each step, at first.
 const FIRST_PACE: u16 = 16;
-/// And at most: at 30 ms, a step of 2 % in half a minute.
-const SLOWEST_PACE: u16 = 1024;
+/// Jobs for each step of a pool with room.
+const ROOM_PACE: u16 = 8 * FIRST_PACE;
+/// A miss after a step makes the pace so many times slower.
+const SLOWER: u16 = 16;
+/// And at most: at 30 ms, a step of 2 % in a quarter of an hour.
+const SLOWEST_PACE: u16 = 1 << 15;
 /// Steps without a miss that prove a capacity.
 const PROOF: u8 = 8;
+/// So do as many jobs after one step.
+const PROVING_JOBS: u16 = PROOF as u16 * FIRST_PACE;
+/// Jobs are lighter than others when the longest of them takes less CPU time, by one part in so many.
+const LIGHTER_BY: u64 = 8;
 /// A miss without a step before it grows the pool by up to two to this power as much as the paper says.
 const MOST_DOUBLINGS: u32 = 4;
+
+/// The tightest of some jobs that followed each other, one quantity at a time.
+#[derive(Clone, Copy, Debug)]
+struct Tightest {
+    jobs: u16,
+    /// The longest running time.
+    running: u64,
+    /// The least that was left of a budget.
+    remaining: u64,
+    /// And until a deadline.
+    slack: u64,
+}
+
+impl Tightest {
+    const NONE: Self = Self {
+        jobs: 0,
+        running: 0,
+        remaining: u64::MAX,
+        slack: u64::MAX,
+    };
+
+    fn and(self, job: &JobReport) -> Self {
+        Self {
+            jobs: self.jobs.saturating_add(1),
+            running: self.running.max(job.running.get()),
+            remaining: self.remaining.min(job.remaining.get()),
+            slack: self.slack.min(job.slack.get()),
+        }
+    }
+}
 
 /// Where a steady pool is on its way.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +71,11 @@ pub(crate) struct Descent {
     pace: u16,
     /// Jobs since the last step or miss.
     waited: u16,
+    /// The tightest of them, or of those since a step was last thought of.
+    tightest: Tightest,
+    /// The longest running time before the last step, and before the last one that failed.
+    stepped_at: u64,
+    failed_at: u64,
     /// Steps since the last miss or proof.
     steps: u8,
     /// The capacity before the first of the steps that a miss would take back.
@@ -45,6 +93,9 @@ impl Default for Descent {
             elapsed: 0,
             pace: FIRST_PACE,
             waited: 0,
+            tightest: Tightest::NONE,
+            stepped_at: 0,
+            failed_at: 0,
             steps: 0,
             proved: PageCount::ZERO,
             fell: false,
@@ -57,6 +108,7 @@ impl Descent {
     /// Learns from a job. One without swap-ins teaches nothing of their cost.
     pub(crate) fn learn(&mut self, job: &JobReport) {
         self.waited = self.waited.saturating_add(1);
+        self.tightest = self.tightest.and(job);
         if job.swap_ins > 0 {
             let pages = u64::from(job.swap_ins);
             self.cpu = job.swap_time.get() / pages;
@@ -64,32 +116,39 @@ impl Descent {
         }
     }
 
-    /// The capacity after a miss for which the paper adds `growth`.
-    pub(crate) fn grow(&mut self, capacity: PageCount, growth: PageCount) -> PageCount {
+    /// The capacity after a miss for which the paper adds `growth`, with so many pages pinned.
+    pub(crate) fn grow(&mut self, capacity: PageCount, growth: PageCount, pinned: PageCount) -> PageCount {
         let grown = if self.fell {
-            self.pace = self.pace.saturating_mul(2).min(SLOWEST_PACE);
-            self.doublings = 0;
-            capacity.saturating_add(growth).max(self.proved)
+            // Where all that was missing had room, no step is to blame.
+            if pinned.saturating_add(growth) > capacity {
+                self.pace = self.pace.max(FIRST_PACE).saturating_mul(SLOWER).min(SLOWEST_PACE);
+                self.failed_at = self.stepped_at;
+            }
+            self.doublings = 1;
+            capacity.max(self.proved).saturating_add(growth)
         } else {
             let more = growth.get().saturating_mul(1 << self.doublings);
             self.doublings = (self.doublings + 1).min(MOST_DOUBLINGS);
             capacity.saturating_add(PageCount::new(more))
         };
-        (self.fell, self.waited, self.steps) = (false, 0, 0);
+        (self.fell, self.steps) = (false, 0);
+        self.begin_to_wait();
         grown
     }
 
-    /// Whether the pool may shrink after a job that met its deadline, though so many pages leave. If so, that was a
-    /// step.
-    pub(crate) fn step(&mut self, capacity: PageCount, pages: PageCount, job: &JobReport) -> bool {
-        if self.waited < self.pace {
+    /// Whether the pool may shrink after a job that met its deadline. If so, that was a step.
+    pub(crate) fn step(&mut self, capacity: PageCount, shrunk: PageCount, pinned: PageCount) -> bool {
+        if pinned <= shrunk {
+            return self.step_with_room();
+        }
+        if self.tightest.jobs < self.pace_now() {
             return false;
         }
-        self.doublings = 0;
-        if !self.pays_for(pages, job) {
+        if !self.pays_for(capacity.saturating_sub(shrunk)) {
+            self.tightest = Tightest::NONE;
             return false;
         }
-        if self.steps == PROOF {
+        if self.fell && (self.steps >= PROOF || self.waited >= PROVING_JOBS) {
             self.pace = (self.pace / 2).max(1);
             (self.steps, self.fell) = (0, false);
         }
@@ -97,17 +156,42 @@ impl Descent {
             self.proved = capacity;
         }
         self.fell = true;
-        self.waited = 0;
+        self.doublings = 0;
         self.steps += 1;
+        self.stepped_at = self.tightest.running;
+        self.begin_to_wait();
         true
     }
 
-    /// Whether half of what the job left of its budget and of its time is more than so many more swap-ins would take.
-    /// The other half is for what the next job does that this one did not.
-    fn pays_for(&self, pages: PageCount, job: &JobReport) -> bool {
+    /// Nothing leaves, so there is nothing to pay for or to take back.
+    fn step_with_room(&mut self) -> bool {
+        let due = self.tightest.jobs >= ROOM_PACE;
+        if due {
+            self.begin_to_wait();
+        }
+        due
+    }
+
+    fn begin_to_wait(&mut self) {
+        (self.waited, self.tightest) = (0, Tightest::NONE);
+    }
+
+    /// How many jobs the next step waits for: fewer, where they are lighter than those before the step that failed.
+    fn pace_now(&self) -> u16 {
+        let lighter = self.tightest.running < self.failed_at - self.failed_at / LIGHTER_BY;
+        if lighter {
+            (self.pace / SLOWER).max(FIRST_PACE).min(self.pace)
+        } else {
+            self.pace
+        }
+    }
+
+    /// Whether half of what the tightest job left of its budget and of its time is more than so many more swap-ins
+    /// would take. The other half is for what the next jobs do that these did not.
+    fn pays_for(&self, pages: PageCount) -> bool {
         let pages = u64::from(pages.get());
-        self.cpu.saturating_mul(pages) <= job.remaining.get() / 2
-            && self.elapsed.saturating_mul(pages) <= job.slack.get() / 2
+        self.cpu.saturating_mul(pages) <= self.tightest.remaining / 2
+            && self.elapsed.saturating_mul(pages) <= self.tightest.slack / 2
     }
 }
 
@@ -131,34 +215,66 @@ mod tests {
         PageCount::new(count)
     }
 
+    /// A miss with the pool full.
     fn grow(descent: &mut Descent, capacity: u32, growth: u32) -> PageCount {
-        descent.grow(pages(capacity), pages(growth))
+        descent.grow(pages(capacity), pages(growth), pages(capacity))
     }
 
-    /// Lets jobs end until there is a step; how many.
-    fn jobs_for_a_step(descent: &mut Descent, capacity: u32) -> u32 {
+    /// Lets such jobs end until there is a step of ten pages from a full pool; how many.
+    fn jobs_like(job: &JobReport, descent: &mut Descent, capacity: u32) -> u32 {
         for count in 1..=u32::from(SLOWEST_PACE) {
-            descent.learn(&job());
-            if descent.step(pages(capacity), pages(10), &job()) {
+            descent.learn(job);
+            if descent.step(pages(capacity), pages(capacity - 10), pages(capacity)) {
                 return count;
             }
         }
         panic!("no step");
     }
 
+    fn jobs_for_a_step(descent: &mut Descent, capacity: u32) -> u32 {
+        jobs_like(&job(), descent, capacity)
+    }
+
     #[test]
     fn a_miss_after_steps_takes_them_back_and_slows_down() {
         let mut descent = Descent::default();
         assert_eq!(jobs_for_a_step(&mut descent, 1000), 16);
-        assert_eq!(jobs_for_a_step(&mut descent, 980), 16);
-        assert_eq!(grow(&mut descent, 960, 5), pages(1000));
-        assert_eq!(jobs_for_a_step(&mut descent, 1000), 32);
-        assert_eq!(grow(&mut descent, 980, 50), pages(1030));
-        for _ in 0..10 {
+        assert_eq!(jobs_for_a_step(&mut descent, 990), 16);
+        assert_eq!(grow(&mut descent, 980, 5), pages(1005));
+        assert_eq!(jobs_for_a_step(&mut descent, 1005), 256);
+        assert_eq!(grow(&mut descent, 995, 50), pages(1055));
+        assert_eq!(jobs_for_a_step(&mut descent, 1055), 4096);
+        for _ in 0..3 {
+            grow(&mut descent, 1045, 1);
             jobs_for_a_step(&mut descent, 1000);
-            grow(&mut descent, 980, 1);
         }
+        grow(&mut descent, 990, 1);
         assert_eq!(jobs_for_a_step(&mut descent, 1000), u32::from(SLOWEST_PACE));
+    }
+
+    #[test]
+    fn lighter_jobs_are_tried_again_sooner() {
+        let mut heavy = job();
+        heavy.running = Duration::from_millis(80);
+        let mut lighter = job();
+        lighter.running = Duration::from_millis(70);
+        let mut descent = Descent::default();
+        assert_eq!(jobs_like(&heavy, &mut descent, 1000), 16);
+        grow(&mut descent, 990, 1);
+        assert_eq!(jobs_like(&heavy, &mut descent, 1001), 256, "nothing has changed");
+        grow(&mut descent, 991, 1);
+        assert_eq!(
+            jobs_like(&lighter, &mut descent, 1002),
+            4096,
+            "an eighth is not less than an eighth"
+        );
+        grow(&mut descent, 992, 1);
+        lighter.running = Duration::from_millis(61);
+        assert_eq!(
+            jobs_like(&lighter, &mut descent, 1003),
+            2048,
+            "and at the slowest pace too"
+        );
     }
 
     #[test]
@@ -170,7 +286,12 @@ mod tests {
         // The next one finds eight behind it, and it comes at the pace that they had.
         assert_eq!(jobs_for_a_step(&mut descent, 920), 16);
         assert_eq!(jobs_for_a_step(&mut descent, 910), 8);
-        assert_eq!(grow(&mut descent, 900, 1), pages(920));
+        assert_eq!(grow(&mut descent, 900, 1), pages(921));
+        // So does one step that many jobs go by after.
+        assert_eq!(jobs_for_a_step(&mut descent, 921), 256);
+        assert_eq!(jobs_for_a_step(&mut descent, 911), 256);
+        assert_eq!(jobs_for_a_step(&mut descent, 901), 128);
+        assert_eq!(grow(&mut descent, 891, 1), pages(902));
     }
 
     #[test]
@@ -182,21 +303,52 @@ mod tests {
             capacity = grown;
         }
         jobs_for_a_step(&mut descent, 570);
-        grow(&mut descent, 560, 1);
-        assert_eq!(grow(&mut descent, 570, 10), pages(580), "anew");
+        assert_eq!(grow(&mut descent, 560, 1), pages(571), "the step is taken back");
+        assert_eq!(grow(&mut descent, 571, 10), pages(591), "anew");
+    }
+
+    #[test]
+    fn a_pool_with_room_shrinks_slowly_and_is_not_to_blame() {
+        let mut descent = Descent::default();
+        for count in 1..=128 {
+            descent.learn(&job());
+            assert_eq!(
+                descent.step(pages(1000), pages(980), pages(980)),
+                count == 128,
+                "{count}"
+            );
+        }
+        assert_eq!(descent.grow(pages(980), pages(20), pages(100)), pages(1000));
+        // A step of a full pool, and then the pages are gone for another reason.
+        assert_eq!(jobs_for_a_step(&mut descent, 1000), 16);
+        assert_eq!(descent.grow(pages(990), pages(20), pages(100)), pages(1020));
+        assert_eq!(jobs_for_a_step(&mut descent, 1020), 16, "no slower");
     }
 
     #[test]
     fn no_step_costs_more_than_half_of_what_a_job_leaves() {
-        let mut descent = Descent::default();
-        for _ in 0..100 {
-            descent.learn(&job());
-        }
-        // 1 ms of CPU time and 2 ms of waiting each.
-        assert!(!descent.step(pages(1000), pages(26), &job()), "52 ms of waiting");
+        // 1 ms of CPU time and 2 ms of waiting for each page.
+        let may_leave = |count: u32, tight: &JobReport| {
+            let mut descent = Descent::default();
+            descent.learn(tight);
+            for _ in 1..FIRST_PACE {
+                descent.learn(&job());
+            }
+            descent.step(pages(1000), pages(1000 - count), pages(1000))
+        };
+        assert!(!may_leave(26, &job()), "52 ms of waiting");
+        assert!(may_leave(25, &job()));
         let mut busy = job();
         busy.remaining = Duration::from_millis(49);
-        assert!(!descent.step(pages(1000), pages(25), &busy), "25 ms of CPU time");
-        assert!(descent.step(pages(1000), pages(25), &job()));
+        assert!(!may_leave(25, &busy), "25 ms of CPU time, and one job left 49");
+    }
+
+    #[test]
+    fn one_tight_job_does_not_count_for_ever() {
+        let mut descent = Descent::default();
+        let mut tight = job();
+        tight.slack = Duration::ZERO;
+        descent.learn(&tight);
+        assert_eq!(jobs_for_a_step(&mut descent, 1000), 15 + 16);
     }
 }
