@@ -1,5 +1,5 @@
 //! Parents that end as soon as they have forked, under reservations far smaller than what their children inherit: the
-//! children read what was written, or are ended; never anything else.
+//! children read what was written, or are ended; never anything else. And children that end before they have run.
 
 mod common;
 #[path = "common/server.rs"]
@@ -48,5 +48,31 @@ fn children_of_parents_that_end_at_once_read_what_was_written() {
             let checks = if way == "changes" { "right right " } else { "right " };
             assert_eq!(found, checks, "{said}");
         }
+    }
+}
+
+#[test]
+fn children_that_are_killed_before_they_run_leave_room_for_others() {
+    let server = Server::start(&["--log-level", "warn", "--pool", "64MiB"]);
+    if is_possible(&server)
+        && let Some(program) = common::compiled("brief")
+    {
+        // Several times as many as a server has clients.
+        let output = common::freehold(&["exec", "--reserve", "16MiB", "--socket"])
+            .arg(&server.socket)
+            .arg("--")
+            .arg(&program)
+            .arg("1000")
+            .stdin(Stdio::null())
+            .output()
+            .expect("it starts");
+        assert!(
+            output.status.success(),
+            "{:?}: {}",
+            output.status,
+            common::stderr(&output)
+        );
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "1000 7\n");
+        assert_eq!(common::stderr(&output), "");
     }
 }

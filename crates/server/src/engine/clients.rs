@@ -84,6 +84,11 @@ impl Engine {
             .map(|fd| adopt(fd, "the userfaultfd of private memory"))
             .transpose()?;
         if !self.may_join(client.uid) {
+            self.begin();
+            self.bury_now();
+            self.settle();
+        }
+        if !self.may_join(client.uid) {
             return Err(EngineError::Limit {
                 what: "clients of one user",
             });

@@ -64,7 +64,11 @@ impl Engine {
             .iter()
             .find(|(_, client)| lacks(client))
             .map(|(_, client)| client.id);
-        let Some(heir) = found.or_else(|| self.beget(id)) else {
+        let heir = found.or_else(|| self.beget(id)).or_else(|| {
+            self.bury_now();
+            self.beget(id)
+        });
+        let Some(heir) = heir else {
             self.expel(
                 id,
                 "its child cannot be served: its user has too many clients or tasks, there is no room for more, or it \

@@ -105,9 +105,12 @@ impl Engine {
         self.give_kit_back(Kit { outbox, slots });
     }
 
-    /// There is a child that may never connect.
+    /// There is a child that may never connect. Where others are looked for sooner, so is this one: whoever forks all
+    /// the time must not put that off for ever.
     pub(super) fn expect_orphans(&mut self) {
-        self.look_for_orphans(FIRST_LOOK);
+        let at = self.now.get() + FIRST_LOOK;
+        let at = self.orphans_due().map_or(at, |due| due.min(at));
+        self.heirs.look = (at, FIRST_LOOK);
     }
 
     /// Looks, after a while, for children that ended without ever having connected.
@@ -136,6 +139,19 @@ impl Engine {
         }
         self.heirs.forsaken.retain(|userfault| !is_dead(userfault));
         let given: usize = self.heirs.forsaken.iter().map(give_errors).sum();
+        let living = self.bury_now();
+        if given > 0 {
+            // Whoever lives on touches the next page.
+            self.look_for_orphans(NEXT_ERROR);
+        } else if living > 0 || !self.heirs.forsaken.is_empty() {
+            self.look_for_orphans((after * 2).min(LONGEST_LOOK));
+        } else {
+            self.heirs.look = (0, 0);
+        }
+    }
+
+    /// The same at once, because there is no room for another client; how many live on without having connected.
+    pub(super) fn bury_now(&mut self) -> usize {
         let orphans = self.clients.iter().filter(|(_, client)| client.family.parent.is_some());
         let (mut dead, mut living) = (Vec::new(), 0);
         for (_, client) in orphans {
@@ -149,14 +165,7 @@ impl Engine {
         for id in dead {
             self.dismiss(id);
         }
-        if given > 0 {
-            // Whoever lives on touches the next page.
-            self.look_for_orphans(NEXT_ERROR);
-        } else if living > 0 || !self.heirs.forsaken.is_empty() {
-            self.look_for_orphans((after * 2).min(LONGEST_LOOK));
-        } else {
-            self.heirs.look = (0, 0);
-        }
+        living
     }
 }
 
