@@ -51,28 +51,39 @@ fn children_of_parents_that_end_at_once_read_what_was_written() {
     }
 }
 
+/// What `brief` says in a reservation.
+fn brief(arguments: &[&str]) -> Option<String> {
+    let server = Server::start(&["--log-level", "warn", "--pool", "128MiB"]);
+    let program = is_possible(&server).then(|| common::compiled("brief")).flatten()?;
+    let output = common::freehold(&["exec", "--reserve", "96MiB", "--socket"])
+        .arg(&server.socket)
+        .arg("--")
+        .arg(&program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("it starts");
+    assert!(
+        output.status.success(),
+        "{:?}: {}",
+        output.status,
+        common::stderr(&output)
+    );
+    assert_eq!(common::stderr(&output), "");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 #[test]
 fn children_that_are_killed_before_they_run_leave_room_for_others() {
-    let server = Server::start(&["--log-level", "warn", "--pool", "64MiB"]);
-    if is_possible(&server)
-        && let Some(program) = common::compiled("brief")
-    {
-        // Several times as many as a server has clients.
-        let output = common::freehold(&["exec", "--reserve", "16MiB", "--socket"])
-            .arg(&server.socket)
-            .arg("--")
-            .arg(&program)
-            .arg("1000")
-            .stdin(Stdio::null())
-            .output()
-            .expect("it starts");
-        assert!(
-            output.status.success(),
-            "{:?}: {}",
-            output.status,
-            common::stderr(&output)
-        );
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "1000 7\n");
-        assert_eq!(common::stderr(&output), "");
+    // As many as a server has clients, and some.
+    if let Some(said) = brief(&["1300"]) {
+        assert_eq!(said, "1300 7\n");
+    }
+}
+
+#[test]
+fn hundreds_of_children_live_at_the_same_time() {
+    if let Some(said) = brief(&["500", "together"]) {
+        assert_eq!(said, "500 7\n");
     }
 }

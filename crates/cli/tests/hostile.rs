@@ -9,6 +9,7 @@ mod requests;
 #[path = "common/server.rs"]
 mod server;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -415,12 +416,19 @@ fn send_many(peer: &Peer, bytes: &[u8], count: usize) {
 
 #[test]
 fn thousands_of_connections_are_refused_beyond_the_limit_and_forgotten_afterwards() {
+    // More descriptors than many shells give.
+    let most = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: most.maximum,
+        ..most
+    };
+    setrlimit(Resource::Nofile, raised).unwrap();
     let server = Server::start(&SMALL);
     let mut honest = server.observe();
     for _ in 0..3 {
         let mut held = Vec::new();
         let mut refused = 0;
-        for _ in 0..1_500 {
+        for _ in 0..2_500 {
             let mut peer = server.connect();
             match peer.ask(&requests()[0], &[]) {
                 Ok(Said::Other(_)) => held.push(peer),

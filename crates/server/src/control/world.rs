@@ -47,7 +47,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 512,
+            connections: 1_280,
             spare_connections: 16,
             user_connections: 64,
             user_tasks: 256,
