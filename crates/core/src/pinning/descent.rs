@@ -3,8 +3,8 @@
 //! The paper's algorithm shrinks after every job that leaves enough of its budget. What a smaller pool costs is seen
 //! only when the pages that left are used again, which may be many jobs later: by then it has shrunk far below what the
 //! task needs, and grows back by some pages a miss. So a steady pool takes one step in `pace` jobs, if the tightest of
-//! them left enough for it. A miss after a step takes back all steps since the last capacity that had proved itself, and
-//! the next one comes much later, or not so much later if jobs have become lighter than those before the step that
+//! them left enough for it. A miss after a step takes back all steps since the last capacity that had proved itself,
+//! and the next one comes much later, or not so much later if jobs have become lighter than those before the step that
 //! failed: so a load that stays the same misses ever more rarely. Steps without a miss prove theirs and halve the pace.
 //! Misses that follow one another without a step make it grow faster and faster.
 //!

@@ -4,7 +4,7 @@ use freehold_linux::memory::lock_all_on_fault;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors wanted: some for each client, and two for each object.
-const DESCRIPTORS: u64 = 32_768;
+const DESCRIPTORS: u64 = 16_384;
 /// The kernel's mark for processes that are not killed for memory.
 const SPARED: &str = "-1000";
 
