@@ -164,8 +164,10 @@ impl Engine {
             let mut parts = parts.into_iter().filter(|part| !part.is_empty());
             let all = parts.try_for_each(|part| self.take_up(near, part, true));
             self.map_run(near, true);
-            let all = all.is_some() && self.are_mapped(near, &pages);
-            if let Some((way, later)) = taken.later.filter(|_| all) {
+            if let Some((way, later)) = taken.later
+                && all.is_some()
+                && self.are_mapped(near, &pages)
+            {
                 self.put_off(near, way, later);
             }
         } else {
