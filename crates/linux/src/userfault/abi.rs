@@ -159,6 +159,9 @@ impl Features {
     pub const SERVED: Self =
         Self(Self::THREAD_ID.0 | Self::MISSING_SHMEM.0 | Self::MINOR_SHMEM.0 | Self::WP_HUGETLBFS_SHMEM.0);
 
+    /// What a process needs to fill mappings of its own: they are registered for write protection.
+    pub const FILLING: Self = Self::WP_HUGETLBFS_SHMEM;
+
     const NAMES: [(Self, &'static str); 11] = [
         (Self::EVENT_FORK, "EVENT_FORK"),
         (Self::EVENT_REMAP, "EVENT_REMAP"),

@@ -267,7 +267,7 @@ impl Engine {
         if claim.protected {
             return unprotect(userfault, claim.address);
         }
-        let result = userfault.copy_zeros(address, &self.zeros, 1, false);
+        let result = userfault.copy_zeros(address, &self.sources.zeros, 1, false);
         judge(userfault, claim.address, true, result)
     }
 

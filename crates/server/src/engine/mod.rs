@@ -45,6 +45,7 @@ mod rubble;
 mod sampling;
 mod shares;
 mod slots;
+mod sources;
 mod space;
 mod table;
 mod tasks;
@@ -79,7 +80,6 @@ use freehold_core::id::ObjectId;
 use freehold_core::limits::Limits;
 use freehold_core::units::{Duration, FrameCount, Instant, PageCount};
 use freehold_linux::clock;
-use freehold_linux::memory::Zeros;
 use freehold_store::{
     CompressedConfig, CompressedStore, FileConfig, FileStore, MemoryStore, PageLoan, SetupError, Store, StoreConfig,
 };
@@ -97,15 +97,13 @@ use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 use sampling::Samples;
 use shares::Shares;
+use sources::Sources;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use table::Table;
 use transfers::Waiting;
 use under_way::Transfers;
 use vacate::Vacating;
-
-/// Pages of the memory of zeros that pages are filled from, and so the most filled with one system call.
-const ZEROS: usize = 64;
 
 /// How a request of the core ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,7 +202,7 @@ pub struct Engine {
     along: Along,
     samples: Samples,
     loans: Vec<PageLoan>,
-    zeros: Zeros,
+    sources: Sources,
     reserve: Arc<Reserve>,
     spare: frames::Spare,
     /// Memory of objects that are gone.
@@ -261,8 +259,12 @@ impl Engine {
     pub fn new(settings: &Settings) -> Result<Self, EngineError> {
         let (cpus, pages) = (cpus(settings), settings.pages.get());
         let ends = Arc::new(Ends::new(cpus.len(), pages).map_err(EngineError::system("a bell could not be made"))?);
-        let engine = Self::make(settings, cpus, ends)?;
-        engine.listen_to_bells().map(|()| engine)
+        let mut engine = Self::make(settings, cpus, ends)?;
+        engine.listen_to_bells()?;
+        if let Some(shortfall) = engine.sources.shortfall.take() {
+            engine.notice(shortfall);
+        }
+        Ok(engine)
     }
 
     fn make(settings: &Settings, cpus: Vec<usize>, ends: Arc<Ends>) -> Result<Self, EngineError> {
@@ -292,7 +294,7 @@ impl Engine {
             along: Along::new(cpus.len()),
             samples: Samples::default(),
             loans: Vec::new(),
-            zeros: Zeros::create(ZEROS).map_err(|_| EngineError::Limit { what: "memory" })?,
+            sources: Sources::new()?,
             reserve: frames::make(settings)?,
             spare: frames::Spare::default(),
             rubble: RubbleHeap::default(),

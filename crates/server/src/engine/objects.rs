@@ -8,7 +8,7 @@ use crate::error::EngineError;
 use freehold_core::id::ObjectId;
 use freehold_core::limits::{ObjectKind, ObjectSpec, Regime};
 use freehold_core::units::{ByteLen, PageCount};
-use freehold_linux::memory::Backed;
+use freehold_linux::memory::{Backed, BackedError};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, OFlags};
 use std::ffi::CStr;
@@ -215,7 +215,7 @@ impl Engine {
             return Err(EngineError::Range { what: "object" });
         }
         loop {
-            match Backed::create(name, pages as usize, executable) {
+            match self.try_back(name, pages, executable) {
                 Ok(memory) => return Ok(memory),
                 Err(_) if self.make_room() => {}
                 Err(_) => {
@@ -225,6 +225,14 @@ impl Engine {
                 }
             }
         }
+    }
+
+    fn try_back(&self, name: &CStr, pages: u32, executable: bool) -> Result<Backed, BackedError> {
+        let mut memory = Backed::create(name, pages as usize, executable)?;
+        if let Some(filler) = &self.sources.filler {
+            memory.fill_through(filler)?;
+        }
+        Ok(memory)
     }
 
     fn open(&mut self, object: ObjectId, read_only: bool) -> Result<Opened, EngineError> {

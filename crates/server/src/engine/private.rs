@@ -160,7 +160,7 @@ impl Engine {
             // In the page table by the books, but missing: the program has dropped it, and the kernel will tell or has
             // told. What it finds there is zeros.
             Where::Client | Where::Blank | Where::Nowhere | Where::Leaving => {
-                userfault.copy_zeros(address, &self.zeros, 1, !writable)
+                userfault.copy_zeros(address, &self.sources.zeros, 1, !writable)
             }
         };
         let mut result = copy();

@@ -265,8 +265,8 @@ impl Engine {
         self.drop_frames();
         let memory = self.object(page.object()).and_then(|object| object.memory());
         memory.is_some_and(|memory| {
-            let write = || memory.write(page.page().get() as usize, loan.bytes());
-            self.with_headroom(write).is_ok()
+            let fill = || memory.fill(page.page().get() as usize, loan.bytes());
+            self.with_headroom(fill).is_ok()
         })
     }
 

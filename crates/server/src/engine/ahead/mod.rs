@@ -372,7 +372,12 @@ impl Engine {
 
     fn copy_zeros(&self, userfault: &Userfault, start: u64, count: usize, protect: bool) -> Result<(), Stopped> {
         let start = usize::try_from(start).unwrap_or(0);
-        userfault.copy_zeros(start, &self.zeros, count.min(self.zeros.pages()), protect)
+        userfault.copy_zeros(
+            start,
+            &self.sources.zeros,
+            count.min(self.sources.zeros.pages()),
+            protect,
+        )
     }
 }
 
