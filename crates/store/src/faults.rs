@@ -96,6 +96,15 @@ impl Faults {
         self.struck.load(Ordering::Relaxed)
     }
 
+    /// Whether no write is to fail, to be torn or to be short.
+    pub(crate) fn spare_writes(&self) -> bool {
+        let orders = [&self.write_in, &self.tear_in, &self.short_left];
+        let chances = [Chance::Write, Chance::Short, Chance::Torn];
+        orders.iter().all(|order| order.load(Ordering::Relaxed) == 0)
+            && !self.all_writes.load(Ordering::Relaxed)
+            && chances.iter().all(|chance| self.chance(*chance) == 0)
+    }
+
     /// Whether the read now submitted is to fail.
     pub(crate) fn strike_read(&self) -> bool {
         let strikes = count_down(&self.read_in) || self.all_reads.load(Ordering::Relaxed) || self.draw(Chance::Read);
@@ -132,9 +141,13 @@ impl Faults {
         strikes
     }
 
+    fn chance(&self, of: Chance) -> u32 {
+        self.random[of as usize].load(Ordering::Relaxed)
+    }
+
     /// Draws a number, and whether it is within the chance. Without a chance nothing is drawn.
     fn draw(&self, chance: Chance) -> bool {
-        let chance = u64::from(self.random[chance as usize].load(Ordering::Relaxed));
+        let chance = u64::from(self.chance(chance));
         if chance == 0 {
             return false;
         }

@@ -1,6 +1,7 @@
 //! A store in locked memory, with emulated latency.
 //!
-//! The bytes are in a [`Vault`]: copied by the processor, which takes a third of the time of a system call.
+//! The bytes are in a [`Vault`]: copied by the processor, which takes a third of the time of a system call, or written
+//! and seen where they are.
 
 use crate::attempts::transfer;
 use crate::channels::Channels;
@@ -96,6 +97,20 @@ impl MemoryStore {
         Ok(page)
     }
 
+    fn show(&self, slot: Slot, see: &mut dyn FnMut(&Record)) -> Result<PageLoan, StoreError> {
+        let page = self.end(slot)?;
+        self.strike(slot)?;
+        let io = |errno| StoreError::Io { slot, errno };
+        // What is not copied is not cut short either, unless somebody wants to see what happens then.
+        transfer(&self.faults, &self.tally, Ok).map_err(io)?;
+        let checked = self.records.look(slot.index(), |record| {
+            self.slots.verify(slot, record)?;
+            see(record);
+            Ok(page)
+        });
+        checked.map_err(io)?
+    }
+
     fn copy_out(&self, slot: Slot, record: &Record) -> Result<(), Errno> {
         if self.faults.tear() {
             return self.records.write(slot.index(), &torn(record));
@@ -122,6 +137,30 @@ impl Store for MemoryStore {
         self.slots.set_sum(slot, checksum::of(slot.get(), page.bytes()));
         if self.faults.strike_write() {
             self.slots.set(slot, Mark::STRUCK);
+        }
+        Ok(self.begin(now, slot, urgency, page))
+    }
+
+    fn submit_copy(
+        &self,
+        now: Instant,
+        slot: Slot,
+        urgency: Urgency,
+        mut page: PageLoan,
+        copy: &mut dyn FnMut(&mut Record) -> Result<(), Errno>,
+    ) -> Result<Due, StoreError> {
+        if !self.faults.spare_writes() {
+            copy(page.bytes_mut()).map_err(|errno| StoreError::Io { slot, errno })?;
+            return self.submit_write(now, slot, urgency, page);
+        }
+        self.slots.check(slot)?;
+        self.slots.clear(slot, Mark::PRESENT);
+        let copied = self.records.change(slot.index(), |record| {
+            copy(record).map(|()| checksum::of(slot.get(), record))
+        });
+        match copied.and_then(|copied| copied) {
+            Ok(sum) => self.slots.set_sum(slot, sum),
+            Err(errno) => return self.tally.write(Err(StoreError::Io { slot, errno })),
         }
         Ok(self.begin(now, slot, urgency, page))
     }
@@ -159,6 +198,10 @@ impl Store for MemoryStore {
 
     fn finish_read(&self, slot: Slot) -> Result<PageLoan, StoreError> {
         self.tally.read(self.fetch(slot))
+    }
+
+    fn finish_look(&self, slot: Slot, see: &mut dyn FnMut(&Record)) -> Result<PageLoan, StoreError> {
+        self.tally.read(self.show(slot, see))
     }
 
     fn cancel(&self, slot: Slot) {

@@ -6,6 +6,7 @@ use crate::slots::Slot;
 use crate::tally::StoreStats;
 use crate::{Description, Record};
 use freehold_core::units::{Duration, Instant};
+use freehold_linux::Errno;
 use freehold_linux::memory::PageLoan;
 use std::fmt;
 
@@ -73,6 +74,23 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// [`StoreError::NoSuchSlot`], or [`StoreError::Io`] where the store knows at once; nothing is under way then.
     fn submit_write(&self, now: Instant, slot: Slot, urgency: Urgency, page: PageLoan) -> Result<Due, StoreError>;
 
+    /// As [`submit_write`](Store::submit_write) of a page whose content `copy` brings, to where the record will be: in
+    /// `page`, or in the store itself where that keeps records as they are, which saves a copy.
+    ///
+    /// # Errors
+    /// As [`submit_write`](Store::submit_write); [`StoreError::Io`] with what `copy` says.
+    fn submit_copy(
+        &self,
+        now: Instant,
+        slot: Slot,
+        urgency: Urgency,
+        mut page: PageLoan,
+        copy: &mut dyn FnMut(&mut Record) -> Result<(), Errno>,
+    ) -> Result<Due, StoreError> {
+        copy(page.bytes_mut()).map_err(|errno| StoreError::Io { slot, errno })?;
+        self.submit_write(now, slot, urgency, page)
+    }
+
     /// Begins to read `slot` into `page`, whose content is undefined until the transfer is finished. [`Store::flush`]
     /// must follow.
     ///
@@ -101,6 +119,15 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// See [`StoreError`]. The page's loan has ended, and its content must not be used: a damaged record is never
     /// returned, not even in part.
     fn finish_read(&self, slot: Slot) -> Result<PageLoan, StoreError>;
+
+    /// As [`finish_read`](Store::finish_read), but `see` is shown the record, where the store has it: the content of
+    /// the page given back is undefined.
+    ///
+    /// # Errors
+    /// As [`finish_read`](Store::finish_read); then `see` has been shown nothing.
+    fn finish_look(&self, slot: Slot, see: &mut dyn FnMut(&Record)) -> Result<PageLoan, StoreError> {
+        self.finish_read(slot).inspect(|page| see(page.bytes()))
+    }
 
     /// Ends the transfer of `slot` without a result. Its record is then that of the transfer or none. Not counted.
     fn cancel(&self, slot: Slot);

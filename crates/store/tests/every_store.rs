@@ -43,6 +43,65 @@ fn every_slot_returns_what_was_last_written_to_it() {
 }
 
 #[test]
+fn records_are_copied_and_seen_where_the_store_has_them() {
+    for (name, store) in every_store(2) {
+        let slot = Slot::new(1);
+        let submit = |copy: &mut dyn FnMut(&mut [u8; RECORD_SIZE]) -> Result<(), Errno>| {
+            let begun = store.submit_copy(NOW, slot, Urgency::BACKGROUND, page(&[0xee; RECORD_SIZE]), copy);
+            store.flush();
+            begun.and_then(|_| store.finish_write(slot).map(drop))
+        };
+        let look = || {
+            let mut seen = None;
+            store.submit_read(NOW, slot, Urgency::BACKGROUND, page(&[0xee; RECORD_SIZE]))?;
+            store.flush();
+            store.finish_look(slot, &mut |record| seen = Some(*record)).map(drop)?;
+            Ok(seen)
+        };
+        for seed in [5, 6] {
+            submit(&mut |content| {
+                *content = record(seed);
+                Ok(())
+            })
+            .unwrap();
+            assert!(look() == Ok(Some(record(seed))), "{name}");
+            assert!(read(&*store, 1).unwrap() == record(seed), "{name}");
+        }
+        assert_eq!(
+            submit(&mut |_| Err(Errno::NOMEM)),
+            Err(StoreError::Io {
+                slot,
+                errno: Errno::NOMEM
+            }),
+            "{name}"
+        );
+        assert_eq!(
+            store.finish_write(slot).unwrap_err(),
+            StoreError::NotUnderWay(slot),
+            "{name}"
+        );
+        write(&*store, 1, &record(7)).unwrap();
+        // What goes wrong goes wrong as with pages that are lent.
+        store.faults().tear_write(1);
+        submit(&mut |content| {
+            *content = record(11);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(look(), Err(damaged(1, Damage::Checksum)), "{name}");
+        write(&*store, 1, &record(9)).unwrap();
+        store.faults().shorten(1);
+        store.faults().fail_read(2);
+        assert!(look() == Ok(Some(record(9))), "{name}");
+        assert_eq!(look(), Err(io(1)), "{name}");
+        assert_eq!(store.stats().retried, 1, "{name}");
+        write(&*store, 1, &record(9)).unwrap();
+        store.damage(slot).unwrap();
+        assert_eq!(look(), Err(damaged(1, Damage::Checksum)), "{name}");
+    }
+}
+
+#[test]
 fn many_transfers_are_under_way_at_a_time_and_none_is_mixed_up() {
     for (name, store) in every_store(256) {
         for slot in 0..256 {

@@ -140,8 +140,16 @@ impl Backed {
     /// # Errors
     /// `INVAL` if there is no such page; as [`SharedMapping::populate`].
     pub fn read(&self, page: usize, content: &mut [u8; PAGE_SIZE]) -> Result<(), Errno> {
-        let start = self.alias.page(page).ok_or(Errno::INVAL)?;
         self.alias.populate(PageRange::single(page))?;
+        self.read_populated(page, content)
+    }
+
+    /// As [`read`](Self::read), of a page that [`populate`](Self::populate) has just brought: for many at once.
+    ///
+    /// # Errors
+    /// `INVAL` if there is no such page.
+    pub fn read_populated(&self, page: usize, content: &mut [u8; PAGE_SIZE]) -> Result<(), Errno> {
+        let start = self.alias.page(page).ok_or(Errno::INVAL)?;
         // SAFETY: as in `write`, in the other direction.
         unsafe { std::ptr::copy_nonoverlapping(start, content.as_mut_ptr(), PAGE_SIZE) };
         Ok(())

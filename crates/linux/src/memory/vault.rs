@@ -75,12 +75,7 @@ impl Vault {
     /// kernel's refusal of a frame.
     pub fn write(&self, page: usize, bytes: &[u8]) -> Result<(), Errno> {
         let (start, state) = self.enter(page, bytes.len())?;
-        if state & BACKED == 0 {
-            self.mapping
-                .populate(PageRange::single(page))
-                .inspect_err(|_| self.leave(page, 0))?;
-            self.frames.fetch_add(1, Ordering::Relaxed);
-        }
+        self.back(page, state)?;
         // SAFETY: `start` is the page, which is mapped writable as long as `self` lives, has its frame, and is used by
         // this thread alone, as `enter` has seen to; no reference into the mapping is ever made, so `bytes` is not
         // part of it. The length is at most a page.
@@ -105,6 +100,36 @@ impl Vault {
         Ok(())
     }
 
+    /// Shows a page where it is: zeros of one that was never written, which takes no frame.
+    ///
+    /// # Errors
+    /// `INVAL` if there is no such page; `BUSY` if another thread uses it.
+    pub fn look<R>(&self, page: usize, see: impl FnOnce(&[u8; PAGE_SIZE]) -> R) -> Result<R, Errno> {
+        const ZEROS: &[u8; PAGE_SIZE] = &[0; PAGE_SIZE];
+        let (start, state) = self.enter(page, PAGE_SIZE)?;
+        let seen = if state & BACKED == 0 {
+            see(ZEROS)
+        } else {
+            // SAFETY: as in `write`: a whole page that is this thread's alone until `leave`, so that nobody changes it.
+            see(unsafe { &*start.cast() })
+        };
+        self.leave(page, 0);
+        Ok(seen)
+    }
+
+    /// Has `change` write a page where it is.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn change<R>(&self, page: usize, change: impl FnOnce(&mut [u8; PAGE_SIZE]) -> R) -> Result<R, Errno> {
+        let (start, state) = self.enter(page, PAGE_SIZE)?;
+        self.back(page, state)?;
+        // SAFETY: as in `look`, and this is the only reference; `back` has seen to its frame.
+        let changed = change(unsafe { &mut *start.cast() });
+        self.leave(page, BACKED);
+        Ok(changed)
+    }
+
     /// Makes the page this thread's alone; its first byte, and its state before.
     fn enter(&self, page: usize, length: usize) -> Result<(*mut u8, u8), Errno> {
         let (Some(start), Some(state)) = (self.mapping.page(page), self.pages.get(page)) else {
@@ -117,6 +142,17 @@ impl Vault {
             state if state & BUSY == 0 => Ok((start, state)),
             _ => Err(Errno::BUSY),
         }
+    }
+
+    /// Gives the page of this thread its frame if it has none; leaves it where there is none to be had.
+    fn back(&self, page: usize, state: u8) -> Result<(), Errno> {
+        if state & BACKED == 0 {
+            self.mapping
+                .populate(PageRange::single(page))
+                .inspect_err(|_| self.leave(page, 0))?;
+            self.frames.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     fn leave(&self, page: usize, gained: u8) {
@@ -148,6 +184,23 @@ mod tests {
             (vault.frames(), vault.is_backed(2), vault.is_backed(1)),
             (1, true, false)
         );
+    }
+
+    #[test]
+    fn pages_are_seen_and_changed_where_they_are() {
+        let vault = Vault::create(c"vault-test", 2).unwrap();
+        assert_eq!(vault.look(1, |page| page[5]), Ok(0));
+        assert_eq!(vault.frames(), 0);
+        let inside = |page: &mut [u8; PAGE_SIZE]| {
+            page[5] = 7;
+            // It is this thread's alone.
+            vault.read(1, &mut [0])
+        };
+        assert_eq!(vault.change(1, inside), Ok(Err(Errno::BUSY)));
+        assert_eq!(vault.look(1, |page| page[5]), Ok(7));
+        assert_eq!((vault.frames(), vault.is_backed(1)), (1, true));
+        assert_eq!(vault.look(2, |_| ()), Err(Errno::INVAL));
+        assert_eq!(vault.change(2, |_| ()), Err(Errno::INVAL));
     }
 
     #[test]

@@ -205,7 +205,7 @@ impl Engine {
         let mut zaps = std::mem::take(&mut self.leaving.zaps);
         zaps.sort_unstable();
         zaps.dedup();
-        for_runs(&zaps, Zap::follower, |first, run| {
+        for_runs(&zaps, Zap::is_followed, |first, run| {
             self.order_zap(first.client, first.address, u32::try_from(run).unwrap_or(u32::MAX));
         });
         zaps.clear();

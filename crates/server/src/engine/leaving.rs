@@ -40,14 +40,31 @@ impl Engine {
         }
         let mut protects = std::mem::take(&mut self.leaving.protects);
         protects.sort_unstable();
-        for_runs(&protects, Zap::follower, |zap, run| self.protect(zap, run));
+        for_runs(&protects, Zap::is_followed, |zap, run| self.protect(zap, run));
         protects.clear();
         self.leaving.protects = protects;
         let mut writes = std::mem::take(&mut self.leaving.writes);
+        let populated = self.populate(&writes);
         for (page, holder) in writes.drain(..) {
-            self.write_shared(page, holder);
+            self.write_shared(page, holder, populated);
         }
         self.leaving.writes = writes;
+    }
+
+    /// Has the pages in the server's own mappings, to be copied; whether all of them are.
+    fn populate(&self, writes: &[(PageRef, Holder)]) -> bool {
+        let place = |(page, _): &(PageRef, Holder)| (page.object(), u64::from(page.page().get()));
+        let follows = |first: &_, at, item: &_| {
+            let (object, page) = place(first);
+            place(item) == (object, page + at)
+        };
+        let mut all = true;
+        for_runs(writes, follows, |(page, _), run| {
+            let memory = self.object(page.object()).and_then(|object| object.memory());
+            let range = PageRange::new(page.page().get() as usize, run);
+            all &= memory.is_some_and(|memory| memory.populate(range).is_ok());
+        });
+        all
     }
 
     fn protect(&self, zap: &Zap, pages: usize) {
@@ -71,7 +88,7 @@ impl Engine {
         let mut failed = false;
         for_runs(
             &drops,
-            |&(object, page), at| (object, page + u32::try_from(at).unwrap_or(u32::MAX)),
+            |(object, page), at, item| *item == (*object, page.saturating_add(u32::try_from(at).unwrap_or(u32::MAX))),
             |&(object, page), run| {
                 let memory = self.object(object).and_then(|object| object.memory());
                 let range = PageRange::new(page as usize, run);
@@ -86,13 +103,13 @@ impl Engine {
     }
 }
 
-/// Calls `act` for each run of items, the first and how many: each item of a run is the `follower` of the first by so
-/// many places. Items are sorted.
-pub(super) fn for_runs<T: PartialEq>(items: &[T], follower: impl Fn(&T, u64) -> T, mut act: impl FnMut(&T, usize)) {
+/// Calls `act` for each run of items, the first and how many: each item of a run `follows` the first by so many places.
+pub(super) fn for_runs<T>(items: &[T], follows: impl Fn(&T, u64, &T) -> bool, mut act: impl FnMut(&T, usize)) {
     let mut rest = items;
     while let Some(first) = rest.first() {
-        let places = (0_u64..).zip(rest);
-        let run = places.take_while(|(at, item)| **item == follower(first, *at)).count();
+        // The first follows itself by none.
+        let others = (1_u64..).zip(rest.iter().skip(1));
+        let run = 1 + others.take_while(|(at, item)| follows(first, *at, item)).count();
         act(first, run);
         rest = rest.get(run..).unwrap_or_default();
     }
@@ -107,10 +124,10 @@ mod tests {
         let mut runs = Vec::new();
         for_runs(
             &[1, 2, 3, 5, 8, 9],
-            |first, at| first + at,
+            |first, at, item| *item == first + at,
             |first, run| runs.push((*first, run)),
         );
         assert_eq!(runs, [(1, 3), (5, 1), (8, 2)]);
-        for_runs(&[], |first: &u64, at| first + at, |_, _| panic!("there is nothing"));
+        for_runs(&[] as &[u64], |_, _, _| true, |_, _| panic!("there is nothing"));
     }
 }

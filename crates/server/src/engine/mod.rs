@@ -132,12 +132,13 @@ struct Zap {
 }
 
 impl Zap {
-    /// The mapping so many pages on.
-    fn follower(&self, pages: u64) -> Self {
-        Self {
+    /// Whether another is the one so many pages on.
+    fn is_followed(&self, pages: u64, other: &Self) -> bool {
+        let follower = Self {
             address: self.address + pages * crate::PAGE,
             ..*self
-        }
+        };
+        *other == follower
     }
 }
 
@@ -343,7 +344,9 @@ impl Engine {
                 self.carry_out(effect);
             }
             self.write_out();
-            if let Some(record) = self.ready.pop_front() {
+            if let Some((record, what)) = self.transfers.next_ended() {
+                self.finish_as(record, what);
+            } else if let Some(record) = self.ready.pop_front() {
                 self.finish(record);
             } else if let Some(ended) = self.ended.pop_front() {
                 self.tell(ended);

@@ -12,7 +12,7 @@ use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::units::Instant;
 use freehold_linux::Errno;
-use freehold_store::{Due, PageLoan, Slot, StoreError, Urgency};
+use freehold_store::{Due, PageLoan, Record, Slot, StoreError, Urgency};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -85,19 +85,20 @@ impl Engine {
         self.enter(record, Transfer::Fill { page }, urgency, begun);
     }
 
-    /// Writes content to the store that was copied out before.
-    pub(super) fn write_record(&mut self, page: PageRef, holder: Holder, loan: PageLoan) {
+    /// Writes a page to the store, as `copy` finds it.
+    fn write_record(&mut self, page: PageRef, holder: Holder, copy: impl Fn(&Self, &mut Record) -> Result<(), Errno>) {
         let Some(record) = self.record(page) else { return };
         if self.transfers.contains(record) {
             // It is being read for a child.
             self.cannot_leave(page);
             return;
         }
-        let urgency = self.urgency_for(holder);
+        let (loan, urgency) = (self.loan(), self.urgency_for(holder));
         self.ends.own(record, self.pager);
+        let (slot, level) = (Slot::new(record), Urgency::new(urgency));
         let begun = self
             .store
-            .submit_write(self.now, Slot::new(record), Urgency::new(urgency), loan);
+            .submit_copy(self.now, slot, level, loan, &mut |content| copy(self, content));
         self.enter(record, Transfer::Evict { page, holder }, urgency, begun);
     }
 
@@ -107,28 +108,25 @@ impl Engine {
         record.is_some_and(|record| self.store.seed(Slot::new(record), None).is_ok())
     }
 
-    /// Writes a shared object's page to the store.
-    pub(super) fn write_shared(&mut self, page: PageRef, holder: Holder) {
-        let mut loan = self.loan();
-        let memory = self.object(page.object()).and_then(|object| object.memory());
-        let copied = memory.is_some_and(|memory| memory.read(page.page().get() as usize, loan.bytes_mut()).is_ok());
-        if copied {
-            self.write_record(page, holder, loan);
-        } else {
-            self.end(page, Request::Evict, End::Failed);
-        }
+    /// Writes a shared object's page to the store, which has been populated just before where that went well.
+    pub(super) fn write_shared(&mut self, page: PageRef, holder: Holder, populated: bool) {
+        let at = page.page().get() as usize;
+        self.write_record(page, holder, |engine, content| {
+            let memory = engine.object(page.object()).and_then(|object| object.memory());
+            match memory.ok_or(Errno::NOENT)? {
+                memory if populated => memory.read_populated(at, content),
+                memory => memory.read(at, content),
+            }
+        });
     }
 
     /// Writes a private page, which is in the transfer memory, to the store.
     pub(super) fn write_slot(&mut self, page: PageRef, holder: Holder, slot: u32) {
-        let mut loan = self.loan();
-        let client = self.private_client(page).and_then(|id| self.client(id));
-        let memory = client.map(|client| client.slots.memory());
-        if memory.is_some_and(|memory| memory.read(slot as usize, loan.bytes_mut()).is_ok()) {
-            self.write_record(page, holder, loan);
-        } else {
-            self.end(page, Request::Evict, End::Failed);
-        }
+        self.write_record(page, holder, |engine, content| {
+            let client = engine.private_client(page).and_then(|id| engine.client(id));
+            let slots = client.map(|client| &client.slots).ok_or(Errno::NOENT)?;
+            slots.memory().read(slot as usize, content)
+        });
     }
 
     /// Reads a page from its store for a child; whether that has begun.
@@ -160,8 +158,13 @@ impl Engine {
                 return;
             }
         };
-        self.transfers.enter(record, what, urgency);
         self.submitted = true;
+        let has_ended = due.has_come(self.now) && !self.pace.is_held();
+        if has_ended && !matches!(what, Transfer::Inherited { .. }) {
+            self.transfers.enter_ended(record, what);
+            return;
+        }
+        self.transfers.enter(record, what, urgency);
         match due {
             Due::At(due) => self.wait_until(due, record),
             Due::WhenTold => {}
@@ -220,41 +223,54 @@ impl Engine {
         }
     }
 
-    /// Ends a transfer of the store.
+    /// Ends a transfer of the store for which something was waiting.
     pub(super) fn finish(&mut self, record: u32) {
+        if let Some(what) = self.transfers.leave(record) {
+            self.finish_as(record, what);
+        }
+    }
+
+    /// Ends a transfer of the store that is entered no more.
+    pub(super) fn finish_as(&mut self, record: u32, what: Transfer) {
         let slot = Slot::new(record);
-        let (page, request) = match self.transfers.leave(record) {
-            Some(Transfer::Fill { page }) => (page, Request::Fill),
-            Some(Transfer::Evict { page, .. }) => (page, Request::Evict),
-            Some(Transfer::Inherited { heir }) => {
+        let (page, request, done) = match what {
+            Transfer::Fill { page } => (page, Request::Fill, self.finish_fill(page, slot)),
+            Transfer::Evict { page, .. } => (page, Request::Evict, self.finish_eviction(page, slot)),
+            Transfer::Inherited { heir } => {
                 let read = self.store.finish_read(slot).ok();
                 self.read_for_heir(heir, read);
                 return;
             }
-            None => return,
         };
-        let ended = match request {
-            Request::Fill => self.store.finish_read(slot),
-            Request::Evict => self.store.finish_write(slot),
-        };
-        let done = match (ended, request) {
-            (Ok(loan), Request::Fill) => {
-                let placed = self.place(page, &loan);
-                self.give_back(loan);
-                placed
-            }
-            (Ok(loan), Request::Evict) => {
-                self.give_back(loan);
-                self.gone(page);
-                true
-            }
-            (Err(error), _) => {
-                self.notice(format!("the store: {error}"));
-                // Nobody will read it, and others may wait for its frame.
-                request == Request::Evict && self.is_left_behind(page)
-            }
-        };
+        let done = done.unwrap_or_else(|error| {
+            self.notice(format!("the store: {error}"));
+            // Nobody will read it, and others may wait for its frame.
+            request == Request::Evict && self.is_left_behind(page)
+        });
         self.end(page, request, if done { End::Done } else { End::Failed });
+    }
+
+    /// Takes what was read from the store to where it belongs; whether that went well.
+    fn finish_fill(&mut self, page: PageRef, slot: Slot) -> Result<bool, StoreError> {
+        if self.is_private(page) {
+            let loan = self.store.finish_read(slot)?;
+            let placed = self.place_private(page, loan.bytes());
+            self.give_back(loan);
+            return Ok(placed);
+        }
+        self.drop_frames();
+        let mut placed = false;
+        let see = &mut |record: &Record| placed = self.place_shared(page, record);
+        let loan = self.store.finish_look(slot, see)?;
+        self.give_back(loan);
+        Ok(placed)
+    }
+
+    fn finish_eviction(&mut self, page: PageRef, slot: Slot) -> Result<bool, StoreError> {
+        let loan = self.store.finish_write(slot)?;
+        self.give_back(loan);
+        self.gone(page);
+        Ok(true)
     }
 
     /// Puts content that was read where it belongs.
@@ -263,9 +279,13 @@ impl Engine {
             return self.place_private(page, loan.bytes());
         }
         self.drop_frames();
+        self.place_shared(page, loan.bytes())
+    }
+
+    fn place_shared(&self, page: PageRef, content: &Record) -> bool {
         let memory = self.object(page.object()).and_then(|object| object.memory());
         memory.is_some_and(|memory| {
-            let fill = || memory.fill(page.page().get() as usize, loan.bytes());
+            let fill = || memory.fill(page.page().get() as usize, content);
             self.with_headroom(fill).is_ok()
         })
     }

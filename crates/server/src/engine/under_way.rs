@@ -5,7 +5,7 @@ use freehold_core::effect::Holder;
 use freehold_core::fact::PageRef;
 use freehold_core::id::ObjectId;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What a transfer is for.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ struct Row {
     due: Option<u64>,
 }
 
-/// All of them. Each look-up and change is O(log transfers).
+/// All of them. Each look-up and change is O(log transfers), and O(those that have ended).
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
     rows: BTreeMap<u32, Row>,
@@ -33,11 +33,23 @@ pub(super) struct Transfers {
     evictions: BTreeSet<(Holder, u8, u32)>,
     /// Pages of each object that are being written.
     leaving: BTreeMap<ObjectId, u32>,
+    /// Those that had ended when they began, to be finished in the same step: few, and nobody need look for them.
+    ended: VecDeque<(u32, Transfer)>,
 }
 
 impl Transfers {
     pub(super) fn contains(&self, record: u32) -> bool {
-        self.rows.contains_key(&record)
+        self.rows.contains_key(&record) || self.ended.iter().any(|(ended, _)| *ended == record)
+    }
+
+    /// A transfer has begun, and ended.
+    pub(super) fn enter_ended(&mut self, record: u32, what: Transfer) {
+        self.ended.push_back((record, what));
+    }
+
+    /// One that had ended when it began, and what it was for; it has left.
+    pub(super) fn next_ended(&mut self) -> Option<(u32, Transfer)> {
+        self.ended.pop_front()
     }
 
     /// A transfer has begun.
@@ -72,7 +84,11 @@ impl Transfers {
 
     /// Pages of an object that are being written: they are in frames until that has ended.
     pub(super) fn leaving(&self, object: ObjectId) -> u32 {
-        self.leaving.get(&object).copied().unwrap_or(0)
+        let waiting = self.leaving.get(&object).copied().unwrap_or(0);
+        let writes =
+            |(_, what): &&(u32, Transfer)| matches!(what, Transfer::Evict { page, .. } if page.object() == object);
+        let ended = self.ended.iter().filter(writes).count();
+        waiting.saturating_add(u32::try_from(ended).unwrap_or(u32::MAX))
     }
 
     /// The records of all.
@@ -114,10 +130,8 @@ impl Transfers {
 
     /// Pages that are being read for the core. O(transfers).
     pub(super) fn fills(&self) -> usize {
-        let fills = self
-            .rows
-            .values()
-            .filter(|row| matches!(row.what, Transfer::Fill { .. }));
-        fills.count()
+        let waiting = self.rows.values().map(|row| &row.what);
+        let all = waiting.chain(self.ended.iter().map(|(_, what)| what));
+        all.filter(|what| matches!(what, Transfer::Fill { .. })).count()
     }
 }
