@@ -5,6 +5,7 @@
 //! a client, not for a socket. *Pager threads* bring it faults and answers, the control thread brings it requests.
 #![forbid(unsafe_code)]
 
+mod alarm;
 mod control;
 pub mod document;
 mod engine;

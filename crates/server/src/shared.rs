@@ -1,13 +1,14 @@
 //! The engine behind its lock, and the pager threads.
 
+use crate::alarm::Alarm;
 use crate::engine::{Engine, Kit, Turn};
 use crate::error::EngineError;
 use crate::view::EngineView;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
 use freehold_linux::sched::{self, Policy};
 use freehold_linux::{ThreadId, clock};
+use rustix::event::EventfdFlags;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Timespec};
 use rustix::fd::OwnedFd;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,8 @@ use std::thread::JoinHandle;
 const ROUND: usize = 64;
 /// What epoll says when the threads are to end: no source has this number.
 const ENDING: u64 = 0xff;
+/// What it says when a thread's alarm has rung, likewise.
+const ALARM: u64 = 0xfe;
 
 /// What all threads of the server hold.
 #[derive(Debug)]
@@ -130,6 +133,10 @@ impl Shared {
             })?;
             let stop = EventData::new_u64(ENDING);
             epoll::add(&poll, &pagers.bell, stop, EventFlags::IN).map_err(EngineError::system(what))?;
+            let alarm = Alarm::new().map_err(EngineError::system("a pager thread's alarm could not be made"))?;
+            let rings = EventData::new_u64(ALARM);
+            epoll::add(&poll, alarm.descriptor(), rings, EventFlags::IN | EventFlags::ET)
+                .map_err(EngineError::system(what))?;
             let (shared, ending) = (Arc::clone(self), Arc::clone(&pagers.ending));
             let report = report.clone();
             let builder = std::thread::Builder::new().name(format!("freehold-page-{cpu}"));
@@ -138,7 +145,7 @@ impl Shared {
                 let _ = report.send((pager, prepare(cpu, shared.priority())));
                 drop(report);
                 let _abort = AbortOnPanic;
-                shared.page(pager, &poll, &ending);
+                shared.page(pager, &poll, alarm, &ending);
             });
             pagers.threads.push(thread.map_err(|_| EngineError::System {
                 what,
@@ -199,7 +206,7 @@ impl Shared {
     }
 
     /// The work of a pager thread.
-    fn page(&self, pager: usize, poll: &OwnedFd, ending: &AtomicBool) {
+    fn page(&self, pager: usize, poll: &OwnedFd, mut alarm: Alarm, ending: &AtomicBool) {
         let mut events = [Event {
             flags: EventFlags::empty(),
             data: EventData::new_u64(0),
@@ -207,11 +214,15 @@ impl Shared {
         let mut turns = Vec::with_capacity(ROUND);
         let mut due = None;
         while !ending.load(Ordering::Acquire) {
-            let timeout = due.map(|due: u64| span(due.saturating_sub(clock::now().as_nanos())));
+            let timeout = alarm.timeout(due);
             // Interrupted, or nothing is there: the round looks at what is due.
             let count = epoll::wait(poll, &mut events, timeout.as_ref()).unwrap_or(0);
+            let ready = events.get(..count).unwrap_or_default();
+            if ready.iter().any(|event| { event.data }.u64() == ALARM) {
+                alarm.has_rung();
+            }
             turns.clear();
-            turns.extend(events.iter().take(count).filter_map(Turn::of));
+            turns.extend(ready.iter().filter_map(Turn::of));
             due = self.engine().round(pager, &turns);
         }
     }
@@ -225,13 +236,6 @@ impl Drop for AbortOnPanic {
         if std::thread::panicking() {
             std::process::abort();
         }
-    }
-}
-
-fn span(nanos: u64) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
-        tv_nsec: i64::try_from(nanos % 1_000_000_000).unwrap_or(0),
     }
 }
 
