@@ -87,6 +87,9 @@ enum Command {
     /// A task beside a sibling, in a process of its own
     #[command(hide = true)]
     BenchIsolation(bench::isolation::child::Arguments),
+    /// A memory server without books, in a process of its own
+    #[command(hide = true)]
+    BenchBare(bench::served::bare::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -106,6 +109,7 @@ fn main() -> ExitCode {
         Command::ServeRun(arguments) => serve_run::run(arguments),
         Command::BenchCore(arguments) => bench::callgrind::perform(arguments),
         Command::BenchIsolation(arguments) => bench::isolation::child::perform(arguments),
+        Command::BenchBare(arguments) => bench::served::bare::perform(arguments),
     };
     outcome.unwrap_or_else(report).into()
 }

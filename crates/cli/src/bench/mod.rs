@@ -22,7 +22,7 @@ mod pairs;
 mod pinning;
 mod programs;
 pub(crate) mod rounds;
-mod served;
+pub(crate) mod served;
 pub(crate) mod shared;
 mod sim;
 mod soft;
@@ -81,7 +81,7 @@ const SERVED: &[Bench] = &[
     Bench {
         name: "fault-soft",
         about: "a fault on a resident page that is not mapped, served by the memory server",
-        floor: "message mode: a SCHED_FIFO thread on the same CPU reads the message, UFFDIO_CONTINUE",
+        floor: "message mode: a SCHED_FIFO process on the same CPU reads the message, UFFDIO_CONTINUE",
         unit: "ns",
         judged: Judged::RatioP50,
         goal: 1.5,
@@ -90,7 +90,7 @@ const SERVED: &[Bench] = &[
     Bench {
         name: "fault-fill",
         about: "a fault on a page in the memory server's store (in memory, latency 0), a free frame at hand",
-        floor: "message mode: a copy of 4 KiB to a locked frame, UFFDIO_CONTINUE",
+        floor: "message mode: UFFDIO_COPY of 4 KiB to a locked frame, UFFDIO_CONTINUE",
         unit: "ns",
         judged: Judged::RatioP50,
         goal: 1.5,
@@ -100,7 +100,8 @@ const SERVED: &[Bench] = &[
         name: "evict-fill",
         about: "steady state at a full reservation of the memory server: each fault evicts a dirty page and fills one; \
                 a sample is the mean of the 16 faults of one batch",
-        floor: "message mode, the same batches of 16: zap, copy out, drop; copy to a locked frame, UFFDIO_CONTINUE",
+        floor: "message mode, the same batches of 16: protect, copy out, drop; UFFDIO_COPY to a locked frame, \
+                UFFDIO_CONTINUE",
         unit: "ns",
         judged: Judged::RatioP50,
         goal: 1.5,

@@ -1,9 +1,10 @@
 //! A fill from the memory server's store into a free frame.
 
-use freehold_client::{Connection, RegionKind, Reservation};
-use freehold_linux::{PAGE_SIZE, PageRange};
+use freehold_client::{Connection, Region, RegionKind, Reservation};
+use freehold_linux::PAGE_SIZE;
 
-use super::{Client, Messages, on_one_cpu};
+use super::bare::{self, Bare, Work};
+use super::{Client, on_one_cpu};
 use crate::bench::fill;
 use crate::bench::rounds::{Effort, Found, Samples, refused};
 use crate::bench::world::{self, WORDS};
@@ -21,12 +22,17 @@ pub(in crate::bench) fn run(effort: Effort) -> Result<Found, Failure> {
     let mut embedded = Samples::new()?;
     let stored = vec![[0x5a; PAGE_SIZE]; PAGES as usize];
     on_one_cpu(|cpu| {
-        found.alternate(
+        bare::alternate(
+            &mut found,
             effort,
-            |samples| floor(samples, passes, cpu),
+            |place, samples| {
+                let bare = Bare::start(place, Work::Fill, PAGES as usize, cpu)?;
+                floor(&bare, samples, passes)?;
+                bare.finish()
+            },
             |samples| {
                 fill::ours(&mut embedded, &stored)?;
-                (0..passes).try_for_each(|_| ours(samples))
+                ours(samples, passes)
             },
         )
     })?;
@@ -39,32 +45,30 @@ pub(in crate::bench) fn run(effort: Effort) -> Result<Found, Failure> {
     Ok(found)
 }
 
-fn floor(samples: &mut Samples, passes: u32, cpu: usize) -> Result<(), Failure> {
-    let stored = vec![[0x5a_u8; PAGE_SIZE]; PAGES as usize];
-    let floor = Messages::start(PAGES as usize, cpu, move |bare, page| {
-        let content = stored.get(page).ok_or_else(|| refused("no such page"))?;
-        bare.memory.write(page, content).map_err(refused)?;
-        bare.map(page)
-    })?;
+fn floor(bare: &Bare, samples: &mut Samples, passes: u32) -> Result<(), Failure> {
     for _ in 0..passes {
         for page in 0..PAGES as usize {
-            samples.time(|| floor.write(page));
+            samples.time(|| bare.write(page));
         }
-        let whole = PageRange::new(0, PAGES as usize);
-        floor.bare.memory.punch(whole).map_err(refused)?;
+        bare.punch()?;
     }
-    floor.finish()
+    Ok(())
 }
 
-fn ours(samples: &mut Samples) -> Result<(), Failure> {
+fn ours(samples: &mut Samples, passes: u32) -> Result<(), Failure> {
     let client = Client::start(PAGES + 4 * SHORT, PAGES)?;
     let short = client.reserve("short", SHORT)?;
-    let ample = client.reserve("ample", PAGES + SHORT)?;
     let region = client.region("bench", PAGES, RegionKind::Shared)?;
-    let in_store = store(&client.connection, &short, &region)?;
+    (0..passes).try_for_each(|_| pass(&client, &short, &region, samples))
+}
+
+/// Fills of all pages that are in the store, by a task whose reservation ends with it: then they are there again.
+fn pass(client: &Client, short: &Reservation, region: &Region, samples: &mut Samples) -> Result<(), Failure> {
+    let ample = client.reserve("ample", PAGES + SHORT)?;
+    let in_store = store(&client.connection, short, region)?;
     let task = client.connection.add_task(Some(&ample), 1, "bench");
     let task = task.map_err(refused)?;
-    let mapping = task.map(&region).map_err(refused)?;
+    let mapping = task.map(region).map_err(refused)?;
     // The last pages of the walk are those that the first task still has.
     for page in 0..in_store {
         samples.time(|| mapping.write_word(page * WORDS, 1));
@@ -74,11 +78,7 @@ fn ours(samples: &mut Samples) -> Result<(), Failure> {
 }
 
 /// Has a task that is short of frames write all pages; the number of those, from the first on, that are in the store.
-fn store(
-    connection: &Connection,
-    reservation: &Reservation,
-    region: &freehold_client::Region,
-) -> Result<usize, Failure> {
+fn store(connection: &Connection, reservation: &Reservation, region: &Region) -> Result<usize, Failure> {
     let task = connection.add_task(Some(reservation), 1, "short");
     let mapping = task.map_err(refused)?.map(region).map_err(refused)?;
     for page in 0..PAGES as usize {

@@ -1,9 +1,9 @@
 //! A soft fault served by another process, beside the bare message mode and beside the pager in this process.
 
 use freehold_client::{Mapping, RegionKind, Task};
-use freehold_linux::PageRange;
 
-use super::{Client, Messages, on_one_cpu};
+use super::bare::{self, Bare, Work};
+use super::{Client, on_one_cpu};
 use crate::bench::rounds::{Effort, Found, Samples, refused};
 use crate::bench::soft;
 use crate::bench::world::{self, WORDS};
@@ -18,9 +18,14 @@ pub(in crate::bench) fn run(effort: Effort) -> Result<Found, Failure> {
     let walks = effort.scaled(WALKS);
     let mut embedded = Samples::new()?;
     let cpu = on_one_cpu(|cpu| {
-        found.alternate(
+        bare::alternate(
+            &mut found,
             effort,
-            |samples| floor(samples, walks, cpu),
+            |place, samples| {
+                let bare = Bare::start(place, Work::Soft, PAGES as usize, cpu)?;
+                floor(&bare, samples, walks)?;
+                bare.finish()
+            },
             |samples| {
                 soft::ours(&mut embedded, walks)?;
                 ours(samples, walks)
@@ -36,17 +41,14 @@ pub(in crate::bench) fn run(effort: Effort) -> Result<Found, Failure> {
     Ok(found)
 }
 
-fn floor(samples: &mut Samples, walks: u32, cpu: usize) -> Result<(), Failure> {
-    let floor = Messages::start(PAGES as usize, cpu, |bare, page| bare.map(page))?;
-    let whole = PageRange::new(0, PAGES as usize);
-    floor.bare.memory.populate(whole).map_err(refused)?;
+fn floor(bare: &Bare, samples: &mut Samples, walks: u32) -> Result<(), Failure> {
     for _ in 0..walks {
-        floor.bare.mapping.zap(whole).map_err(refused)?;
+        bare.zap()?;
         for page in 0..PAGES as usize {
-            samples.time(|| floor.write(page));
+            samples.time(|| bare.write(page));
         }
     }
-    floor.finish()
+    Ok(())
 }
 
 fn ours(samples: &mut Samples, walks: u32) -> Result<(), Failure> {
