@@ -22,7 +22,8 @@ use std::io::Read;
 
 /// Every one of so many first faults is looked at: a program that has just begun has not settled.
 const FIRST: u64 = 4;
-/// Then one of so many.
+/// Then one of so many, but none sooner after the last look than the shortest time below: a look costs as much as two
+/// faults.
 const EVERY: u64 = 64;
 /// And, of a thread that the scheduler may move, whatever comes so many nanoseconds after it was looked at: twice as
 /// many each time that it was still there, up to the most. Until then it is held where it was, though it may have
@@ -78,8 +79,10 @@ impl Engine {
         }
         let seen = client.seen;
         let elsewhere = seen.pager.is_some_and(|pager| pager != client.pager);
-        let old = (seen.holds || elsewhere) && self.now.get().saturating_sub(seen.at) >= seen.sure;
-        if old || client.faults <= FIRST || client.faults.is_multiple_of(EVERY) {
+        let since = self.now.get().saturating_sub(seen.at);
+        let old = (seen.holds || elsewhere) && since >= seen.sure;
+        let turn = client.faults.is_multiple_of(EVERY) && since >= LOOK_AFTER;
+        if old || client.faults <= FIRST || turn {
             self.look_where(id, thread);
         }
         self.hold_there(id, thread);
