@@ -2,9 +2,13 @@
 //!
 //! The *stock* is private memory whose first pages are resident, as many as are *due*: frames that the core counts
 //! as free or conserved, and no page of anybody is in. A page that is filled takes a frame from the machine, so one is
-//! released here; a page that is dropped gives one back, so one is taken here. A thread of normal class does both, a
-//! batch at a time, off the fault path. Where it falls behind by the size of the headroom, because real-time work keeps
-//! it from running, the pager threads release in its place; they never take, and never wait for it.
+//! released here; a page that is dropped gives one back, so one is taken here.
+//!
+//! The thread that fills pages releases, as many at a time as the headroom has: then they are at hand for the pages
+//! that it fills next, where frames that another CPU releases are not, and nobody is interrupted. (Whoever unmaps
+//! memory of a process interrupts every CPU that runs it; on a virtual machine that takes as long as three faults.)
+//! Frames are taken by a thread of normal class, off the fault path, a batch at a time; when pages have ceased to move, it also
+//! releases what is left over. Pager threads never take, and never wait for it.
 //!
 //! The *headroom* is a second one: given up when the machine has no frame for a fill, and taken again later.
 //!
@@ -24,9 +28,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use stock::Stock;
 
-/// Pages taken or released with one system call, and pages that may move before the thread is woken.
+/// Pages taken or released by the thread with one system call, and pages that may move before it is woken to take some.
 pub(crate) const BATCH: usize = 32;
-/// Frames of headroom, and pages that may move before a pager thread releases frames itself.
+/// Frames of headroom, and pages that may move before a pager thread releases as many frames: half of what releasing
+/// takes is the same for one frame and for all of these.
 pub(crate) const HEADROOM: usize = 64;
 /// After pages have moved, the thread looks again after this long, and sleeps for good when none have.
 const LOOK_AGAIN: Timespec = Timespec {
@@ -57,7 +62,7 @@ pub struct ReserveView {
     pub taken: u64,
     /// Released so far, by whomever.
     pub released: u64,
-    /// Of these, by pager threads in the course of a fault, because the reserve's thread had not run.
+    /// Of these, by pager threads in the course of faults.
     pub released_by_pagers: u64,
     /// How often the headroom had to be given up.
     pub headroom_used: u64,
@@ -141,16 +146,16 @@ impl Reserve {
         before + moved >= BATCH
     }
 
-    /// On the fault path: where what is there is not what is to be, the thread is woken; where that has fallen behind,
-    /// a part of what is too much is released here. Never waits.
+    /// On the fault path: where less is there than is to be, the thread is woken; where more is, a part of that is
+    /// released here once enough pages have moved. Never waits.
     pub(crate) fn follow(&self, due: Due) {
-        if !self.turn_to(due) {
+        if self.held() > due.kept {
+            if self.moved.load(Ordering::SeqCst) >= HEADROOM {
+                self.trim(due.kept);
+            }
+        } else if !self.turn_to(due) {
             // Not none where something lingers: a thread that is about to sleep would not know.
             self.moved.store(usize::from(due.lingers), Ordering::SeqCst);
-            return;
-        }
-        if self.moved.load(Ordering::SeqCst) >= HEADROOM {
-            self.trim(due.kept);
         }
     }
 
@@ -173,15 +178,16 @@ impl Reserve {
         }
     }
 
-    /// Releases a part of what is there beyond `due`. Never waits.
+    /// Releases of what is there beyond `due` as much as has moved, within bounds. Never waits.
     fn trim(&self, due: usize) {
         let Some((stock, _)) = &self.stocks else { return };
+        let moved = self.moved.load(Ordering::SeqCst).min(2 * HEADROOM);
         // What cannot be released now is released by the thread, which also reports it; or by the next page that moves,
         // where the thread has lost its CPU just while it changes the stock.
-        if let Ok(Some(count)) = stock.shrink(due, HEADROOM) {
+        if let Ok(Some(count)) = stock.shrink(due, moved) {
             self.counts.released.fetch_add(count as u64, Ordering::Relaxed);
             self.counts.by_pagers.fetch_add(count as u64, Ordering::Relaxed);
-            self.moved.store(0, Ordering::SeqCst);
+            self.has_followed(moved);
         }
     }
 
@@ -379,24 +385,22 @@ mod tests {
     }
 
     #[test]
-    fn a_pager_releases_what_the_thread_did_not_and_never_takes() {
+    fn a_pager_releases_and_never_takes() {
         let reserve = Reserve::new(100).unwrap();
         settle(&reserve, 100);
         assert!(!reserve.note(BATCH - 1));
         assert!(reserve.note(1));
         reserve.follow(exactly(36));
-        assert_eq!(
-            seen(&reserve, 36).resident,
-            100,
-            "the thread's work, until it falls behind"
-        );
+        assert_eq!(seen(&reserve, 36).resident, 100, "too few to be worth it");
         assert!(reserve.note(HEADROOM - BATCH));
         reserve.follow(exactly(36));
         let view = seen(&reserve, 36);
         assert_eq!((view.resident, view.released_by_pagers), (36, 64));
+        assert!(!reserve.rung.load(Ordering::SeqCst), "nobody else need do anything");
         assert!(reserve.note(HEADROOM));
         reserve.follow(exactly(90));
         assert_eq!(seen(&reserve, 90).resident, 36);
+        assert!(reserve.rung.load(Ordering::SeqCst));
     }
 
     #[test]
@@ -411,7 +415,7 @@ mod tests {
         assert_eq!(reserve.held(), 100);
         assert!(reserve.note(1));
         reserve.follow(exactly(35));
-        assert_eq!(reserve.held(), 36);
+        assert_eq!(reserve.held(), 35);
         assert!(!reserve.note(BATCH - 1));
         reserve.has_followed(BATCH);
         assert!(!reserve.note(BATCH - 1));
