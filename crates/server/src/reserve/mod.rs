@@ -7,8 +7,8 @@
 //! The thread that fills pages releases, as many at a time as the headroom has: then they are at hand for the pages
 //! that it fills next, where frames that another CPU releases are not, and nobody is interrupted. (Whoever unmaps
 //! memory of a process interrupts every CPU that runs it; on a virtual machine that takes as long as three faults.)
-//! Frames are taken by a thread of normal class, off the fault path, a batch at a time; when pages have ceased to move, it also
-//! releases what is left over. Pager threads never take, and never wait for it.
+//! Frames are taken by a thread of normal class, off the fault path, a batch at a time; when pages have ceased to move,
+//! it also releases what is left over. Pager threads never take, and never wait for it.
 //!
 //! The *headroom* is a second one: given up when the machine has no frame for a fill, and taken again later.
 //!
