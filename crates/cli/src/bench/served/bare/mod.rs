@@ -144,10 +144,14 @@ impl Bare {
 
 impl Drop for Bare {
     fn drop(&mut self) {
-        if let Some(Server::Process(child)) = &mut self.server {
-            // Both fail for a process that has ended and was waited for.
-            let _ = child.kill();
-            let _ = child.wait();
+        match &mut self.server {
+            Some(Server::Process(child)) => {
+                // Both fail for a process that has ended and was waited for.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            Some(Server::Thread(_)) => self.write(self.pages),
+            None => {}
         }
     }
 }

@@ -105,8 +105,9 @@ impl Server {
         let batch = PageRange::new(self.oldest, BATCH);
         let range = self.range(self.oldest, BATCH)?;
         self.userfault.write_protect(range, true).map_err(refused)?;
+        self.memory.populate(batch).map_err(refused)?;
         for (page, record) in (self.oldest..).zip(self.store.iter_mut().skip(self.oldest).take(BATCH)) {
-            self.memory.read(page, record).map_err(refused)?;
+            self.memory.read_populated(page, record).map_err(refused)?;
         }
         self.memory.punch(batch).map_err(refused)?;
         self.oldest = (self.oldest + BATCH) % self.store.len();
