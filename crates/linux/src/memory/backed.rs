@@ -230,7 +230,13 @@ mod tests {
     #[test]
     fn pages_are_filled_locked_whether_they_were_absent_or_not() {
         let mut object = Backed::create(c"backed", 20, false).unwrap();
+        fill_and_look(&object);
+        object.punch(PageRange::new(0, 20)).unwrap();
         object.fill_through(&Filler::new().unwrap()).unwrap();
+        fill_and_look(&object);
+    }
+
+    fn fill_and_look(object: &Backed) {
         object.fill(3, &[3; PAGE_SIZE]).unwrap();
         assert_eq!(object.resident().unwrap().pages, 1);
         // It has a frame, of this mapping and of another's making.

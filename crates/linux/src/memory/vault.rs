@@ -77,8 +77,9 @@ impl Vault {
         let (start, state) = self.enter(page, bytes.len())?;
         self.back(page, state)?;
         // SAFETY: `start` is the page, which is mapped writable as long as `self` lives, has its frame, and is used by
-        // this thread alone, as `enter` has seen to; no reference into the mapping is ever made, so `bytes` is not
-        // part of it. The length is at most a page.
+        // this call alone, as `enter` has seen to. Whoever has a reference into the mapping is inside `look` or
+        // `change` of its page, which `enter` would have found busy: so `bytes` is no part of this one. The length is
+        // at most a page.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
         self.leave(page, BACKED);
         Ok(())
@@ -110,7 +111,7 @@ impl Vault {
         let seen = if state & BACKED == 0 {
             see(ZEROS)
         } else {
-            // SAFETY: as in `write`: a whole page that is this thread's alone until `leave`, so that nobody changes it.
+            // SAFETY: as in `write`: a whole page that is this call's alone until `leave`, so that nobody changes it.
             see(unsafe { &*start.cast() })
         };
         self.leave(page, 0);

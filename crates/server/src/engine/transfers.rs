@@ -1,7 +1,7 @@
 //! Pages on their way to or from the store, or from a file.
 //!
-//! The store never gets a page that a client could reach: it reads and writes pages of the server's own, which are
-//! copied from and to where the content belongs.
+//! The store never gets a page that a client could reach: it reads and writes pages of the server's own, or has them
+//! copied between its own memory and where the content belongs.
 
 use crate::engine::keys::ClientId;
 use crate::engine::rows::{Content, Where};
@@ -159,6 +159,7 @@ impl Engine {
             }
         };
         self.submitted = true;
+        // What is read for a child may begin when the step has settled, and be looked for in the next.
         let has_ended = due.has_come(self.now) && !self.pace.is_held();
         if has_ended && !matches!(what, Transfer::Inherited { .. }) {
             self.transfers.enter_ended(record, what);

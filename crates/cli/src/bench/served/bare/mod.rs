@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use freehold_linux::memory::{Access, Memfd, ServedMapping, SharedMapping};
 use freehold_linux::socket::PacketSocket;
 use freehold_linux::userfault::{Features, Modes, Userfault};
-use freehold_linux::{PAGE_SIZE, PageRange, service};
+use freehold_linux::{PageRange, service};
 
 use crate::bench::rounds::{Effort, Found, Samples, refused};
 use crate::bench::world::WORDS;
@@ -173,7 +173,7 @@ fn process(arguments: &Arguments, socket: PacketSocket) -> Result<Child, Failure
 
 /// The one descriptor of the next packet.
 fn descriptor(socket: &PacketSocket) -> Result<OwnedFd, Failure> {
-    let packet = socket.receive(&mut [0; PAGE_SIZE]).map_err(refused)?;
+    let packet = socket.receive(&mut [0]).map_err(refused)?;
     let descriptors = packet.map(|packet| packet.descriptors).unwrap_or_default();
     let descriptor = descriptors.into_iter().next();
     descriptor.ok_or_else(|| refused("the bare server has ended"))
