@@ -188,7 +188,8 @@ impl Backed {
         rustix::io::fcntl_dupfd_cloexec(&self.memfd, 0)
     }
 
-    /// A descriptor that can only be read, for others.
+    /// A descriptor that can only be read, for others. Other users than this process's cannot open it again for
+    /// writing.
     ///
     /// # Errors
     /// The kernel's refusal: too many open files, or no `/proc`.

@@ -2,7 +2,7 @@
 
 use crate::Errno;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{MemfdFlags, Mode, SealFlags};
 use std::ffi::CStr;
 
 /// What makes a document: it neither changes nor shrinks under its reader.
@@ -31,6 +31,7 @@ pub enum DocumentError {
 /// The kernel's refusal: too many open files, no memory.
 pub fn seal_document(name: &CStr, bytes: &[u8]) -> Result<OwnedFd, Errno> {
     let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    rustix::fs::fchmod(&fd, Mode::RUSR)?;
     let mut rest = bytes;
     while !rest.is_empty() {
         let written = rustix::io::retry_on_intr(|| rustix::io::write(&fd, rest))?;

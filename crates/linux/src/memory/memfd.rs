@@ -6,6 +6,12 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use std::ffi::CStr;
 
+/// Whoever has a descriptor, a read-only one too, can open the object again through `/proc/self/fd`, with the rights
+/// that the object's mode gives. Linux makes memory objects with all rights for everybody.
+const READ_WRITE: Mode = Mode::RUSR.union(Mode::WUSR);
+/// Of objects that nobody but their maker's first descriptor writes. Their maker's user may change the mode again.
+const READ_ONLY: Mode = Mode::RUSR;
+
 const SYS_CACHESTAT: libc::c_long = 451;
 
 /// `struct cachestat_range`
@@ -80,19 +86,20 @@ pub struct Memfd {
 }
 
 impl Memfd {
-    /// A new object of `pages` absent pages. `name` shows in `/proc/PID/maps`.
+    /// A new object of `pages` absent pages. `name` shows in `/proc/PID/maps`. No other user can open it again.
     ///
     /// # Errors
     /// See [`MemfdError`].
     pub fn create(name: &CStr, pages: usize) -> Result<Self, MemfdError> {
         let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC).map_err(MemfdError::System)?;
+        rustix::fs::fchmod(&fd, READ_WRITE).map_err(MemfdError::System)?;
         let mut memfd = Self { fd, pages: 0 };
         memfd.set_pages(pages)?;
         Ok(memfd)
     }
 
     /// As [`Memfd::create`], but nobody can change its length any more. `executable` where it may be mapped for
-    /// execution.
+    /// execution: what others run, only this descriptor writes.
     ///
     /// # Errors
     /// See [`MemfdError`].
@@ -109,6 +116,8 @@ impl Memfd {
             result => result,
         };
         let fd = fd.map_err(MemfdError::System)?;
+        let mode = if executable { READ_ONLY } else { READ_WRITE };
+        rustix::fs::fchmod(&fd, mode).map_err(MemfdError::System)?;
         let mut memfd = Self { fd, pages: 0 };
         memfd.set_pages(pages)?;
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
@@ -238,7 +247,7 @@ impl AsFd for Memfd {
     }
 }
 
-/// Opens a memory object once more, for reading only.
+/// Opens a memory object once more, for reading only; the object's mode keeps other users from opening it for more.
 pub(super) fn reopen_read_only(memfd: &Memfd) -> Result<OwnedFd, Errno> {
     let path = format!("/proc/self/fd/{}", memfd.fd.as_raw_fd());
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
