@@ -25,6 +25,8 @@ pub(crate) struct Descriptors {
     pub(crate) transfer: i32,
     pub(crate) event: i32,
     pub(crate) pagemap: i32,
+    /// This process's memory, whatever its protection; -1 where it cannot be had.
+    pub(crate) memory: i32,
 }
 
 impl Descriptors {
@@ -37,10 +39,11 @@ impl Descriptors {
         transfer: -1,
         event: -1,
         pagemap: -1,
+        memory: -1,
     };
 
     /// All of them.
-    pub(crate) const fn all(&self) -> [i32; 7] {
+    pub(crate) const fn all(&self) -> [i32; 8] {
         [
             self.socket,
             self.private,
@@ -49,6 +52,7 @@ impl Descriptors {
             self.transfer,
             self.event,
             self.pagemap,
+            self.memory,
         ]
     }
 }

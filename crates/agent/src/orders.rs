@@ -14,6 +14,7 @@ use crate::session::Session;
 use crate::{mailbox, sys, watch};
 
 mod copy;
+mod drop;
 mod page_map;
 mod surrender;
 mod zap;

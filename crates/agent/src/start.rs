@@ -267,6 +267,8 @@ fn introduce(client: &mut Client, address: usize, thread: u32, private: Option<i
         make_markers(client)?;
     }
     client.descriptors.pagemap = sys::open(b"/proc/self/pagemap\0", false).map_err(kernel(b"/proc/self/pagemap"))?;
+    // Without it pages that cannot be moved stay where they are.
+    client.descriptors.memory = sys::open(b"/proc/self/mem\0", false).unwrap_or(-1);
     let session = Session::connect(SETTINGS.socket());
     let mut session = session.map_err(|errno| Failure::Server(SETTINGS.socket(), SessionError::Kernel(errno)))?;
     client.descriptors.socket = session.socket;

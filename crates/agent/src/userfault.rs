@@ -62,6 +62,7 @@ const API: u64 = request(3, 0x3F, 24);
 const REGISTER: u64 = request(3, 0, 32);
 const MOVE: u64 = request(3, 5, 40);
 const CONTINUE: u64 = request(3, 7, 32);
+const PROTECT: u64 = request(3, 6, 24);
 
 /// A userfaultfd of this process with `features`, closed on exec. Faults of the kernel on the program's behalf count.
 pub(crate) fn open(features: u64) -> Result<i32, Errno> {
@@ -128,6 +129,13 @@ pub(crate) unsafe fn move_pages(fd: i32, to: usize, from: usize, length: usize) 
         // The structure holds how far it came, or the negative of the refusal where nothing was done.
         Err(errno) => (usize::try_from(argument.moved).unwrap_or(0), Some(errno)),
     }
+}
+
+/// Has writes to a range told, or lets them through again, whatever the program makes of the range's protection.
+pub(crate) fn write_protect(fd: i32, start: usize, length: usize, protect: bool) -> Answer {
+    let mut argument = [start as u64, length as u64, u64::from(protect)];
+    // SAFETY: the structure of this request, three words; the content of the range stays as it is.
+    unsafe { sys::ioctl(fd, PROTECT, &mut argument) }
 }
 
 /// Whether a range is memory of one mapping that is registered, with nothing that happened to this address space still

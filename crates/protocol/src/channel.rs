@@ -56,6 +56,8 @@ pub enum Outcome {
     Done,
     /// Done, and the page was all zeros: nothing was copied.
     Zero,
+    /// Done by copying the page, where it could not be moved, and dropping it, of which the kernel has told once.
+    Dropped,
     /// The kernel holds the page, for input or output or because it is locked; it is still where it was.
     Busy,
     /// No page was there.
@@ -110,6 +112,7 @@ impl Word3 for Reply {
             Outcome::Busy => 3,
             Outcome::Absent => 4,
             Outcome::Refused => 5,
+            Outcome::Dropped => 6,
         };
         [u64::from(self.sequence) << 32 | outcome, 0, 0]
     }
@@ -121,6 +124,7 @@ impl Word3 for Reply {
             3 => Outcome::Busy,
             4 => Outcome::Absent,
             5 => Outcome::Refused,
+            6 => Outcome::Dropped,
             _ => return None,
         };
         Some(Self {

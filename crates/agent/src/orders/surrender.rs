@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 
 use freehold_protocol::channel::{Action, Order, Outcome};
 
-use super::{Batch, Patience, copy, page_map, zap};
+use super::{Batch, Patience, copy, drop, page_map, zap};
 use crate::client::{Client, STAGED, register_staging};
 use crate::moves::Settled;
 use crate::process::PAGE;
@@ -167,13 +167,34 @@ impl Round<'_> {
                 }
                 (_, Some(Errno::INVAL)) => match executable_staging(self.client) {
                     Some(other) if other != staging => staging = other,
-                    _ => return Some(Outcome::Refused),
+                    _ => return Some(self.copy_instead(at, from)),
                 },
                 (_, Some(Errno::AGAIN)) => tries -= usize::from(self.patience.wait()),
                 (_, Some(_)) => return Some(Outcome::Refused),
             }
         }
         Some(Outcome::Busy)
+    }
+
+    /// The kernel moves only pages that may be written, and whose protection key and lock are those of the area that
+    /// they are moved to. This one is copied and dropped, if it is not locked.
+    fn copy_instead(&mut self, at: usize, from: usize) -> Outcome {
+        let (Some(process), Some(order)) = (process::process(), self.batch.get(at).copied().flatten()) else {
+            return Outcome::Refused;
+        };
+        loop {
+            if !process.moves.begin_out(self.settled) {
+                return Outcome::Busy;
+            }
+            let outcome = drop::copy_and_drop(self.client, &order, from, self.client.staging + at * PAGE);
+            process.moves.end_out();
+            match outcome {
+                Ok(outcome) => return outcome,
+                Err(Errno::AGAIN) if self.patience.wait() => {}
+                Err(Errno::NOENT) => return Outcome::Absent,
+                Err(_) => return Outcome::Busy,
+            }
+        }
     }
 
     /// The page of the order at `at` is in its place of the staging area: copies it where the server wants it.

@@ -1,7 +1,7 @@
 //! The thread that reads what the kernel tells.
 
 use super::kernel::{self, Message};
-use super::{Place, Shared, Space, World, torment};
+use super::{PAGE, Place, Shared, Space, World, torment};
 use freehold_protocol::channel::{Outcome, Reply};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -118,7 +118,7 @@ pub(crate) fn answers(world: &mut World, at: usize) {
             continue;
         };
         let place = match reply.outcome {
-            Outcome::Done => {
+            Outcome::Done | Outcome::Dropped => {
                 counts.surrendered += 1;
                 Some(Place::Slot(order.slot))
             }
@@ -146,6 +146,9 @@ pub(crate) fn answers(world: &mut World, at: usize) {
                 Some(place) => space.pages.insert(now, place),
                 None => space.pages.remove(&now),
             };
+            if order.dropped > u32::from(reply.outcome == Outcome::Dropped) {
+                space.forget(now, now + PAGE);
+            }
         }
     }
 }
@@ -167,7 +170,12 @@ fn private_message(world: &mut World, at: usize, message: Message) {
         }
         Message::Fork { child } => fork(world, at, child),
         Message::Remap { from, to, length } => world.spaces[at].remap(from, to, length),
-        Message::Remove { start, end } | Message::Unmap { start, end } => world.spaces[at].forget(start, end),
+        Message::Remove { start, end } => {
+            if !world.spaces[at].note_dropped(start, end) {
+                world.spaces[at].forget(start, end);
+            }
+        }
+        Message::Unmap { start, end } => world.spaces[at].forget(start, end),
     }
 }
 

@@ -60,6 +60,8 @@ pub(crate) struct Surrender {
     /// Where the page is now, as the program has moved it; nowhere where the program has given it up.
     pub(crate) now: Option<u64>,
     pub(crate) slot: u32,
+    /// How often the kernel told that it was dropped.
+    pub(crate) dropped: u32,
 }
 
 /// What answers orders.
@@ -155,6 +157,19 @@ impl Space {
     pub(crate) fn is_ordered(&self, address: u64) -> bool {
         let client = self.client.as_ref();
         client.is_some_and(|client| client.under_way.values().any(|order| order.at == address))
+    }
+
+    /// One page is dropped: whether that may be by an order, of which the answer says more.
+    pub(crate) fn note_dropped(&mut self, start: u64, end: u64) -> bool {
+        let orders = self.client.as_mut().map(|client| client.under_way.values_mut());
+        let mut orders = orders.into_iter().flatten();
+        match orders.find(|order| order.at == start && end == start + PAGE) {
+            Some(order) => {
+                order.dropped += 1;
+                true
+            }
+            None => false,
+        }
     }
 
     /// The program has given the range up.

@@ -83,6 +83,7 @@ fn surrenders(space: &mut Space, random: &mut u64, sequence: &mut u32, count: u3
             at: address,
             now: Some(address),
             slot,
+            dropped: 0,
         };
         client.under_way.insert(*sequence, surrender);
         space.pages.insert(

@@ -84,6 +84,8 @@ pub(crate) struct Outbox {
     /// Where orders without an answer take private pages from.
     taken_from: BTreeMap<u64, u32>,
     pub(crate) sent: u64,
+    /// Of these addresses, how often the kernel has told that just that page was dropped.
+    dropped: BTreeMap<u64, u32>,
     /// Orders without an answer.
     open: u32,
 }
@@ -112,6 +114,7 @@ impl Outbox {
             backlog: VecDeque::new(),
             unannounced: false,
             taken_from: BTreeMap::new(),
+            dropped: BTreeMap::new(),
             sent: 0,
             open: 0,
         })
@@ -202,6 +205,25 @@ impl Outbox {
             }
         }
         Ok(Some((order, reply.outcome)))
+    }
+
+    /// The kernel tells that a range is dropped: whether that may be by an order to the agent, whose answer says more.
+    pub(crate) fn note_dropped(&mut self, start: u64, end: u64) -> bool {
+        let ordered = end == start.saturating_add(crate::PAGE) && self.takes_from(start);
+        if ordered {
+            *self.dropped.entry(start).or_default() += 1;
+        }
+        ordered
+    }
+
+    /// Whether the program has dropped a page while there was an order for it, which has ended so and was the last
+    /// there.
+    pub(crate) fn was_dropped(&mut self, address: u64, outcome: Outcome) -> bool {
+        if self.takes_from(address) {
+            return false;
+        }
+        let told = self.dropped.remove(&address).unwrap_or(0);
+        told > u32::from(outcome == Outcome::Dropped)
     }
 
     /// Whether an order without an answer takes a page from this address, which may be another by now: what is mapped
@@ -295,6 +317,7 @@ impl Outbox {
         let mut all: Vec<Outstanding> = rows.collect();
         all.extend(self.backlog.drain(..).map(|(_, order)| order));
         self.taken_from.clear();
+        self.dropped.clear();
         self.open = 0;
         all
     }

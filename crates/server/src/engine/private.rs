@@ -335,7 +335,7 @@ impl Engine {
     ) {
         if self.whereabouts(page) != Some((id, Where::Leaving)) {
             // Its object is gone.
-            let arrived = slot.filter(|_| outcome == Outcome::Done);
+            let arrived = slot.filter(|_| matches!(outcome, Outcome::Done | Outcome::Dropped));
             self.give_late(id, page.object(), page.page().get(), arrived);
             if let (Some(slot), Some(client)) = (slot, self.client_mut(id)) {
                 client.slots.free(slot);
@@ -343,8 +343,8 @@ impl Engine {
             return;
         }
         let place = match (outcome, slot) {
-            (Outcome::Done, Some(slot)) => Where::Slot(slot),
-            (Outcome::Done | Outcome::Zero, _) => Where::Blank,
+            (Outcome::Done | Outcome::Dropped, Some(slot)) => Where::Slot(slot),
+            (Outcome::Done | Outcome::Dropped | Outcome::Zero, _) => Where::Blank,
             (Outcome::Busy | Outcome::Refused | Outcome::Absent, _) => Where::Client,
         };
         self.note_refusal(id, outcome);
@@ -381,7 +381,7 @@ impl Engine {
 
     /// Notes whether a client gives up anything at all.
     fn note_refusal(&mut self, id: ClientId, outcome: Outcome) {
-        let given = matches!(outcome, Outcome::Done | Outcome::Zero);
+        let given = matches!(outcome, Outcome::Done | Outcome::Dropped | Outcome::Zero);
         self.tally.busy += u64::from(!given);
         let now = self.now.get();
         let Some(client) = self.client_mut(id) else { return };

@@ -272,6 +272,12 @@ impl Engine {
 
     /// The kernel tells that pages of private memory are dropped.
     pub(super) fn removed(&mut self, id: ClientId, start: u64, end: u64) {
+        if self
+            .client_mut(id)
+            .is_some_and(|client| client.outbox.note_dropped(start, end))
+        {
+            return;
+        }
         self.cut_bequests(id, start, end);
         self.lose_streams(id, start, end);
         for (first, segment) in self.overlapping(id, start, end) {
