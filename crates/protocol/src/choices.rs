@@ -143,6 +143,9 @@ choice! {
         Advise = 5,
         /// What was recorded of the run that the server was started for: given out once, and by no other server.
         Recording = 6,
+        /// Whether the laws hold. Everything that the server knows is looked at while no fault is served, so this is
+        /// for root and the server's own user.
+        Laws = 7,
     }
 }
 

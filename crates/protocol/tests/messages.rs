@@ -123,6 +123,7 @@ fn requests_that_use(text: &str, small: u8, word: u32, long: u64, flag: bool) ->
         Question::WhatIf,
         Question::Advise,
         Question::Recording,
+        Question::Laws,
     ];
     let question = questions[usize::from(small) % questions.len()];
     let (reservation, task, object, first, pages) = (word, !word, word ^ 1, word / 2, word / 3);

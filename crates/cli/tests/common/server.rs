@@ -213,6 +213,18 @@ impl Peer {
         }
     }
 
+    /// Panics if a law does not hold; for root and the server's own user.
+    pub(crate) fn laws_must_hold(&mut self) {
+        let ask = Request::Ask {
+            question: Question::Laws,
+            target: "",
+        };
+        match self.ask(&ask, &[]) {
+            Ok(Said::Document(text)) => assert_eq!(text, r#"{"broken":[]}"#),
+            other => panic!("the laws were not checked: {other:?}"),
+        }
+    }
+
     /// Whether the server has closed this connection, once all its answers are heard.
     pub(crate) fn is_closed(&self) -> bool {
         while self.hear().is_some() {}

@@ -7,6 +7,7 @@
 mod advise;
 mod build;
 mod explain;
+mod laws;
 mod metrics;
 mod page;
 mod pools;
@@ -17,6 +18,7 @@ mod what_if;
 
 pub use advise::{AdviceDocument, RegionAdvice, ReservationAdvice};
 pub use explain::{Explanation, Guarantee, PageExplanation, Victim};
+pub use laws::LawsDocument;
 pub use pools::{CapacityRules, DelayStatus, JobStatus, PinnedPoolStatus, PinningStatus, SwapBudgetRules};
 pub use status::{
     ClientStatus, IdentityStatus, MapperStatus, MemberStatus, MemoryStatus, ObjectStatus, OrdersStatus, PagerStatus,
@@ -164,6 +166,11 @@ pub(crate) fn answer(world: &World, peer: &Peer, question: Question, target: &st
             "what was recorded is for root and the server's own user",
         )),
         Question::Recording => recording::take(world),
+        Question::Laws if partial => Err(Refused::new(
+            Refusal::Forbidden,
+            "a check of the laws keeps faults waiting: it is for root and the server's own user",
+        )),
+        Question::Laws => json(&laws::check(&world.shared)),
         Question::Advise => {
             // A hold of the engine for each: what they have in common is found out without it.
             let touched: &advise::Touched<'_> = &|object, of| world.shared.engine().sampled_pages(object, of);
