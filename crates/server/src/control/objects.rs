@@ -6,6 +6,7 @@ use super::reply::{Reply, Waiting};
 use super::session::{self, Locked, OpenObject, Session};
 use super::world::{Kind, World};
 use crate::engine::{MapRequest, Opened, RegionRequest};
+use crate::error::EngineError;
 use freehold_core::limits::{PageRange, Regime};
 use freehold_core::units::{PageCount, PageIndex};
 use freehold_protocol::PAGE_SIZE;
@@ -189,9 +190,13 @@ impl Session {
         let client = self.process()?;
         let key = self.mappings.get(handle).copied();
         let key = key.ok_or_else(|| Refused::handle("mapping", handle))?;
-        world.shared.engine().unmap(client, key)?;
-        self.mappings.remove(handle);
-        world.give_back(self.peer.user, Kind::Mappings, 1);
+        let unmapped = world.shared.engine().unmap(client, key);
+        // One that went with its task has a handle until then.
+        if matches!(unmapped, Ok(()) | Err(EngineError::NoSuchMapping)) {
+            self.mappings.remove(handle);
+            world.give_back(self.peer.user, Kind::Mappings, 1);
+        }
+        unmapped?;
         Ok(Reply::Done(Vec::new()))
     }
 

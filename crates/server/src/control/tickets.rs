@@ -57,7 +57,7 @@ pub(crate) struct Held {
     pub(crate) user: u32,
     /// Its frames, or the most pages that it may pin: what counts against the quota.
     pub(crate) frames: u32,
-    /// Connections that made or joined it.
+    /// Connections that made or joined it; 0 where only tasks are left in it, and nobody may join it any more.
     pub(crate) holders: u32,
 }
 

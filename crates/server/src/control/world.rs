@@ -192,6 +192,9 @@ impl World {
             Kind::Frames => (u64::from(rights.frames.get()), "frames reserved by this user"),
         };
         let limit = if rights.privileged { u64::MAX } else { limit };
+        if kind == Kind::Frames {
+            self.forget_ended();
+        }
         let mut state = self.state();
         let has = &mut state.accounts.entry(user).or_default().amounts[kind as usize];
         match has.checked_add(amount).filter(|sum| *sum <= limit) {
@@ -224,6 +227,7 @@ impl World {
 
     /// Counts all the frames that `user` may still reserve; how many.
     pub(crate) fn take_rest(&self, user: u32) -> u32 {
+        self.forget_ended();
         let rights = self.rights(user);
         let limit = if rights.privileged {
             u32::MAX
@@ -259,7 +263,7 @@ impl World {
         // All are compared, so that the time says nothing about any.
         let mut found = None;
         for (row, held) in state.held.iter().enumerate() {
-            if held.ticket.is(ticket) {
+            if held.holders > 0 && held.ticket.is(ticket) {
                 found = Some(row);
             }
         }
@@ -272,27 +276,56 @@ impl World {
         Some((held.id, promised))
     }
 
-    /// One holder less; the reservation or pinned page pool ends with the last.
+    /// One holder less; the reservation or pinned page pool ends with the last, and with the last task in it.
     pub(crate) fn let_go(&self, id: Membership) {
-        let ended = {
+        let is_last = {
             let mut state = self.state();
-            let Some(row) = state.held.iter().position(|held| held.id == id) else {
+            let Some(held) = state.held.iter_mut().find(|held| held.id == id) else {
                 return;
             };
-            let holders = &mut state.held[row].holders;
-            *holders = holders.saturating_sub(1);
-            (*holders == 0).then(|| state.held.swap_remove(row))
+            held.holders = held.holders.saturating_sub(1);
+            held.holders == 0
         };
-        if let Some(held) = ended {
+        if is_last {
             match id {
                 Membership::Reservation(id) => self.shared.engine().release(id),
                 Membership::Pinned(id) => self.shared.engine().release_pool(id),
             }
+            self.forget_if_ended(id);
+        }
+    }
+
+    /// Counts frames no more that nobody holds and no task uses: as long as a task is in a reservation its frames are
+    /// its maker's, though he has let go of it.
+    fn forget_ended(&self) {
+        let unheld: Vec<Membership> = {
+            let state = self.state();
+            let unheld = state.held.iter().filter(|held| held.holders == 0);
+            unheld.map(|held| held.id).collect()
+        };
+        if !unheld.is_empty() {
+            self.shared.vacate();
+        }
+        for id in unheld {
+            self.forget_if_ended(id);
+        }
+    }
+
+    fn forget_if_ended(&self, id: Membership) {
+        if self.shared.engine().has_membership(id) {
+            return;
+        }
+        let ended = {
+            let mut state = self.state();
+            let row = state.held.iter().position(|held| held.id == id && held.holders == 0);
+            row.map(|row| state.held.swap_remove(row))
+        };
+        if let Some(held) = ended {
             self.give_back(held.user, Kind::Frames, u64::from(held.frames));
         }
     }
 
-    /// Who made a reservation or pinned page pool, where it is still held.
+    /// Who made a reservation or pinned page pool, where it is still there.
     pub(crate) fn maker(&self, id: Membership) -> Option<u32> {
         let state = self.state();
         state.held.iter().find(|held| held.id == id).map(|held| held.user)

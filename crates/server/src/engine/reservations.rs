@@ -1,7 +1,7 @@
 //! Reservations and locks.
 
 use crate::engine::Engine;
-use crate::engine::keys::ObjectKey;
+use crate::engine::keys::{Membership, ObjectKey};
 use crate::engine::rows::{Locking, Reservation};
 use crate::error::EngineError;
 use freehold_core::error::AdmitError;
@@ -22,6 +22,14 @@ impl Engine {
             .get_mut(id.index())?
             .as_mut()
             .filter(|row| row.id == id)
+    }
+
+    /// Whether a reservation or pinned page pool is still there.
+    pub(crate) fn has_membership(&self, id: Membership) -> bool {
+        match id {
+            Membership::Reservation(id) => self.reservation(id).is_some(),
+            Membership::Pinned(id) => self.pinned_pool(id).is_some(),
+        }
     }
 
     /// Admits a reservation. It is kept until [`release`](Self::release) is called and its last task is gone.
