@@ -293,7 +293,7 @@ fn unprotected(client: &ClientView) -> Vec<String> {
         ));
     }
     reasons.extend(client.unmanaged.iter().cloned());
-    match ranges::of(client.pid) {
+    match ranges::of(client.pid, client.uid) {
         Ok(ranges) => {
             let rows = ranges::unmanaged(&ranges);
             let rest: u64 = rows.iter().skip(REASONS).map(|(pages, _)| pages).sum();
@@ -396,7 +396,7 @@ fn explain_address(explanation: &mut Explanation, view: &EngineView, look: &Look
         explain_page(explanation, view, look, page, lists);
         return;
     }
-    let ranges = match ranges::of(client.pid) {
+    let ranges = match ranges::of(client.pid, client.uid) {
         Ok(ranges) => ranges,
         Err(error) => {
             explanation

@@ -1,6 +1,9 @@
 //! Ranges of a process's address space, as the kernel describes them: which are managed, which are not, and why.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
 
 /// One range of `/proc/PID/smaps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,9 +22,20 @@ pub(super) struct Range {
     huge: bool,
 }
 
-/// The ranges of process `pid`, if the server may look at them.
-pub(super) fn of(pid: u32) -> Result<Vec<Range>, std::io::Error> {
-    Ok(parse(&std::fs::read_to_string(format!("/proc/{pid}/smaps"))?))
+/// The ranges of process `pid`, which connected as `user`, if the server may look at them and it is still that user's:
+/// a process that runs a set-user-id program now, or another that has the number since, is not for this user to see.
+pub(super) fn of(pid: u32, user: u32) -> Result<Vec<Range>, Error> {
+    let mut file = File::open(format!("/proc/{pid}/smaps"))?;
+    // The file stays that of the process that had the number when it was opened.
+    if file.metadata()?.uid() != user {
+        return Err(Error::new(
+            ErrorKind::PermissionDenied,
+            format!("the process is not user {user}'s any more, or hides itself"),
+        ));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(parse(&text))
 }
 
 fn parse(text: &str) -> Vec<Range> {
@@ -171,7 +185,7 @@ VmFlags: rd ex
 
     #[test]
     fn a_process_has_ranges() {
-        let ranges = of(std::process::id()).unwrap();
+        let ranges = of(std::process::id(), rustix::process::geteuid().as_raw()).unwrap();
         assert!(ranges.iter().any(|range| range.name == "[stack]" && range.resident > 0));
     }
 }
