@@ -1,0 +1,244 @@
+//! System calls of a server fail while it serves, one after the other, in every way that the kernel has: whoever asked
+//! is refused or served, nobody reads a wrong byte, the laws hold, and afterwards everybody is served again.
+//!
+//! `strace` makes them fail from outside. The short run takes every second system call, with one error each, others in
+//! each run; `FREEHOLD_SOAK` takes all. `FREEHOLD_FAILURE=fallocate:ENOSPC` repeats one.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
+mod common;
+#[path = "players/player.rs"]
+mod player;
+#[path = "common/server.rs"]
+mod server;
+#[path = "players/worker.rs"]
+mod worker;
+
+use common::freehold;
+use freehold_protocol::message::{Question, Request, Role};
+use rustix::process::{Pid, Signal, kill_process};
+use server::Server;
+use std::cell::Cell;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use worker::Worker;
+
+/// Pages of each region, more than the frames of its reservation: pages go to the store and come back.
+const PAGES: u32 = 60;
+
+/// What the server asks of the kernel while it serves, and how that can fail. Those that cannot fail where their
+/// arguments are right, and waiting for events and locks, fail by interruption alone.
+const CALLS: [(&str, &[&str]); 35] = [
+    ("accept4", &["EMFILE", "ENOMEM", "EINTR", "EPERM"]),
+    ("clone3", &["EAGAIN", "ENOMEM", "EPERM"]),
+    ("epoll_create1", &["EMFILE", "ENOMEM"]),
+    ("epoll_ctl", &["ENOMEM", "ENOSPC"]),
+    ("epoll_pwait2", &["EINTR"]),
+    ("eventfd2", &["EMFILE", "ENOMEM"]),
+    ("fallocate", &["ENOSPC", "EINTR", "ENOMEM", "EPERM"]),
+    ("fchmod", &["EPERM", "EINTR"]),
+    ("fcntl", &["EMFILE", "ENOMEM", "EINTR"]),
+    ("fstat", &["ENOMEM", "EINTR"]),
+    ("ftruncate", &["ENOSPC", "EINTR", "ENOMEM", "EPERM"]),
+    ("futex", &["EINTR"]),
+    ("getrandom", &["EINTR", "ENOMEM"]),
+    ("getsockopt", &["EMFILE", "ENOMEM"]),
+    ("io_uring_enter", &["EINTR", "EAGAIN", "ENOMEM"]),
+    ("ioctl", &["ENOMEM", "EAGAIN", "EINTR"]),
+    ("lseek", &["ENOMEM"]),
+    ("madvise", &["ENOMEM", "EAGAIN", "EINTR"]),
+    ("memfd_create", &["EMFILE", "ENOMEM", "EPERM"]),
+    ("mincore", &["ENOMEM", "EAGAIN"]),
+    ("mlock2", &["ENOMEM", "EAGAIN", "EPERM"]),
+    ("mmap", &["ENOMEM", "EPERM"]),
+    ("mprotect", &["ENOMEM"]),
+    ("openat", &["EMFILE", "ENOMEM", "EINTR", "EPERM"]),
+    ("ppoll", &["EINTR", "ENOMEM"]),
+    ("preadv2", &["ENOMEM", "EINTR", "EPERM"]),
+    ("pwrite64", &["ENOSPC", "EINTR", "ENOMEM"]),
+    ("read", &["EINTR", "ENOMEM"]),
+    ("readlink,readlinkat", &["EPERM", "ENOMEM"]),
+    ("recvmsg", &["EINTR", "ENOMEM", "EMFILE"]),
+    ("sched_getaffinity", &["EPERM"]),
+    ("sched_setaffinity", &["EPERM", "ENOMEM"]),
+    ("sendmsg", &["EINTR", "ENOMEM", "ENOSPC", "EPERM"]),
+    ("statx", &["ENOMEM", "EPERM"]),
+    ("write", &["EINTR", "ENOSPC", "EPERM"]),
+];
+
+/// A server, and what beside it is looked at after each failure.
+struct Bench {
+    server: Server,
+    program: PathBuf,
+    /// Has memory since before the first failure, which nobody touches meanwhile.
+    bystander: Worker,
+    /// Whether a program was killed.
+    killed: Cell<bool>,
+}
+
+/// Nothing where the server has refused something.
+fn worker(program: &Path, server: &Server, name: &str) -> Option<Worker> {
+    let user = rustix::process::geteuid().as_raw();
+    Worker::start(program, server, (user, name, PAGES))
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = std::env::temp_dir();
+        let folder = folder.to_str().unwrap();
+        let store = ["--store", "file", "--store-directory", folder];
+        let server = Server::start(&[&["--pool", "16MiB", "--log-level", "warn"], &store[..]].concat());
+        let program = std::env::current_exe().unwrap();
+        let bystander = worker(&program, &server, "bystander").expect("nothing fails yet");
+        let bench = Self {
+            server,
+            program,
+            bystander,
+            killed: Cell::new(false),
+        };
+        bench.bystander.fill(1).expect("it lives");
+        bench
+    }
+
+    /// Does all that clients do. Refusals are answers, and so is the end of a client; wrong bytes are none.
+    fn work(&self, round: u64) {
+        if let Ok(mut peer) = server::Peer::connect(&self.server.socket) {
+            let hello = Request::Hello {
+                role: Role::Observer,
+                agent_thread: 0,
+                name: "asker",
+            };
+            let _ = peer.ask(&hello, &[]);
+            let ask = Request::Ask {
+                question: Question::Status,
+                target: "",
+            };
+            let _ = peer.ask(&ask, &[]);
+        }
+        let client = worker(&self.program, &self.server, "worker");
+        if let Some(client) = client.filter(|client| client.fill(round).is_some()) {
+            client.check(round);
+        }
+        let output = freehold(&["exec", "--reserve", "1MiB", "--socket"])
+            .arg(&self.server.socket)
+            .args(["--", "sh", "-c", "seq 5000 | sort -rn | tail -n 1"])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() {
+            // A shell passes over the end of a part of its pipeline, but not in silence.
+            assert!(output.stdout == b"1\n" || !said.is_empty(), "{output:?}");
+        } else if output.status.signal() == Some(Signal::KILL.as_raw()) {
+            // By the server, whose log says why.
+            self.killed.set(true);
+        } else {
+            assert!(!said.is_empty(), "a program that failed says why: {:?}", output.status);
+        }
+    }
+
+    /// Nothing fails any more: everybody is served, the laws hold.
+    fn must_be_well(&mut self, round: u64) {
+        if let Some(status) = self.server.child.try_wait().unwrap() {
+            panic!("the server ended: {status}");
+        }
+        let mut root = self.server.observe();
+        root.must_be_served();
+        root.laws_must_hold();
+        assert_eq!(self.bystander.check(1), Some(()), "the bystander lives");
+        let client = worker(&self.program, &self.server, "afterwards").expect("it is served");
+        client.fill(round).expect("it lives");
+        client.check(round).expect("it lives");
+        root.laws_must_hold();
+    }
+}
+
+/// Makes every third call of this kind fail in all threads of a process, of the first 200 of each.
+struct Injection(Child);
+
+impl Injection {
+    /// Nothing where that is not allowed here.
+    fn new(server: u32, call: &str, error: &str) -> Option<Self> {
+        let mut command = Command::new("strace");
+        command
+            .args(["-f", "-qq", "-o", "/dev/null", "-e"])
+            .arg(format!("trace={call}"))
+            .arg("-e")
+            .arg(format!("inject={call}:error={error}:when=2..200+3"))
+            .arg("-p")
+            .arg(server.to_string());
+        let mut child = command.stderr(Stdio::null()).spawn().ok()?;
+        let begun = Instant::now();
+        while !is_traced(server) {
+            if child.try_wait().unwrap().is_some() || begun.elapsed() > Duration::from_secs(20) {
+                let _ = child.kill();
+                let _ = child.wait();
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Some(Self(child))
+    }
+}
+
+impl Drop for Injection {
+    fn drop(&mut self) {
+        let pid = Pid::from_child(&self.0);
+        // On SIGINT it lets go of what it traces first.
+        let _ = kill_process(pid, Signal::INT);
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether all threads of a process are traced.
+fn is_traced(process: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let mut statuses = threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("status")).ok());
+    statuses.all(|status| !status.contains("TracerPid:\t0\n"))
+}
+
+#[test]
+fn player_main() {
+    player::main();
+}
+
+/// The failures of this run.
+fn failures() -> Vec<(String, String)> {
+    if let Ok(named) = std::env::var("FREEHOLD_FAILURE") {
+        let (call, error) = named.split_once(':').expect("CALL:ERROR");
+        return vec![(call.to_owned(), error.to_owned())];
+    }
+    let all = std::env::var_os("FREEHOLD_SOAK").is_some();
+    let turn = std::process::id() as usize;
+    let mut failures = Vec::new();
+    for (_, (call, errors)) in (turn..).zip(CALLS).filter(|(at, _)| all || at % 2 == 0) {
+        for (at, error) in errors.iter().enumerate() {
+            if all || at == turn / 2 % errors.len() {
+                failures.push((call.to_owned(), (*error).to_owned()));
+            }
+        }
+    }
+    failures
+}
+
+#[test]
+fn whatever_system_call_fails_the_server_serves_and_the_laws_hold() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        return println!("NOT CHECKED: strace is not installed");
+    }
+    let mut bench = Bench::new();
+    for (round, (call, error)) in (2..).zip(failures()) {
+        println!("FREEHOLD_FAILURE={call}:{error}");
+        let Some(injection) = Injection::new(bench.server.child.id(), &call, &error) else {
+            return println!("NOT CHECKED: strace may not trace the server here");
+        };
+        bench.work(round);
+        drop(injection);
+        bench.must_be_well(round);
+    }
+    let (code, log) = bench.server.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(!bench.killed.get() || log.contains("is killed"), "{log}");
+}
