@@ -1,0 +1,166 @@
+//! What a server needs runs out while it serves, or its time stands still: a full disk, no descriptor left, a pause.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
+mod common;
+#[path = "players/player.rs"]
+mod player;
+#[path = "common/server.rs"]
+mod server;
+#[path = "players/worker.rs"]
+mod worker;
+
+use common::{freehold, stderr, stdout};
+use freehold_protocol::message::{Question, Request};
+use player::Player;
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+use server::{Said, Server};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use worker::{FRAMES, Worker};
+
+#[test]
+fn player_main() {
+    player::main();
+}
+
+fn worker(server: &Server, name: &str, pages: u32) -> Option<Worker> {
+    let program = std::env::current_exe().unwrap();
+    let user = rustix::process::geteuid().as_raw();
+    Worker::start(&program, server, (user, name, pages))
+}
+
+/// A file system with room for so many bytes, gone when dropped.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// Nothing where this may not be mounted.
+    fn new(bytes: u32) -> Option<Self> {
+        let folder = std::env::temp_dir().join(format!("freehold-disk-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "none"])
+            .arg(&folder)
+            .output();
+        if mounted.is_ok_and(|output| output.status.success()) {
+            return Some(Self(folder));
+        }
+        let _ = std::fs::remove_dir(&folder);
+        None
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// Room for every page is taken when the server begins, or it does not begin: a disk that is full later harms nobody.
+#[test]
+fn a_disk_that_is_full_is_found_out_before_anybody_is_served() {
+    let Some(disk) = SmallDisk::new(1 << 20) else {
+        return println!("NOT CHECKED: no file system may be mounted");
+    };
+    let socket = disk.0.join("socket");
+    let output = freehold(&["serve", "--pool", "16MiB", "--store", "file", "--store-directory"])
+        .arg(&disk.0)
+        .arg("--socket")
+        .arg(&socket)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("does not fit the file system"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(!socket.exists());
+}
+
+/// No descriptor is left: who has memory is served, who asks for more is refused, and later nobody is.
+#[test]
+fn without_a_descriptor_left_pages_are_served_and_requests_refused() {
+    let server = Server::start(&["--pool", "16MiB"]);
+    let before = worker(&server, "before", FRAMES * 2).unwrap();
+    before.fill(1).unwrap();
+    let mut root = server.observe();
+    let process = Pid::from_child(&server.child);
+    let open = std::fs::read_dir(format!("/proc/{}/fd", server.child.id()))
+        .unwrap()
+        .count() as u64;
+    for spare in [0, 1, 2, 3, 5, 8, 12] {
+        let few = Rlimit {
+            current: Some(open + spare),
+            maximum: getrlimit(Resource::Nofile).maximum,
+        };
+        let Ok(usual) = prlimit(Some(process), Resource::Nofile, few) else {
+            return println!("NOT CHECKED: the limit of another process may not be set");
+        };
+        let ask = Request::Ask {
+            question: Question::Status,
+            target: "",
+        };
+        assert!(matches!(root.ask(&ask, &[]), Ok(Said::Document(_) | Said::Refused(..))));
+        // Nobody knows how long it waits to be accepted: it is let go.
+        let program = std::env::current_exe().unwrap();
+        let waiting = Player::start(&program, &server.socket, rustix::process::geteuid().as_raw());
+        before.fill(2 + spare).unwrap();
+        before.check(2 + spare).unwrap();
+        prlimit(Some(process), Resource::Nofile, usual).unwrap();
+        drop(waiting);
+        root.laws_must_hold();
+        let after = worker(&server, "after", FRAMES * 2).unwrap();
+        after.fill(9).unwrap();
+        after.check(9).unwrap();
+    }
+    root.laws_must_hold();
+}
+
+/// As when a machine sleeps or a clock jumps: the server is stopped for longer than any of its bounds, and takes nobody
+/// for unresponsive who has answered meanwhile.
+#[test]
+fn a_server_that_was_stopped_blames_nobody() {
+    let server = Server::start(&["--pool", "16MiB"]);
+    let process = Pid::from_child(&server.child);
+    let script = "for i in 1 2 3; do seq 60000 | sort -rn | tail -n 1; done";
+    let run = |_| {
+        freehold(&["exec", "--reserve", "1MiB", "--socket"])
+            .arg(&server.socket)
+            .args(["--", "sh", "-c", script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let mut programs = [0, 1].map(run);
+    let begun = Instant::now();
+    let mut stops = 0;
+    while programs.iter_mut().any(|program| program.try_wait().unwrap().is_none()) {
+        assert!(begun.elapsed() < Duration::from_secs(120), "never over");
+        std::thread::sleep(Duration::from_millis(300));
+        if stops < 3 {
+            kill_process(process, Signal::STOP).unwrap();
+            std::thread::sleep(Duration::from_millis(1_300));
+            kill_process(process, Signal::CONT).unwrap();
+            stops += 1;
+        }
+    }
+    for program in programs {
+        let output = program.wait_with_output().unwrap();
+        assert_eq!(
+            stdout(&output),
+            "1\n1\n1\n",
+            "{}{:?}",
+            stderr(&output),
+            output.status.signal()
+        );
+    }
+    let mut root = server.observe();
+    root.laws_must_hold();
+    println!("stopped {stops} times");
+}
