@@ -18,14 +18,14 @@ use player::Heard;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use rustix::thread::sched_getaffinity;
 use server::{Peer, Said, Server};
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use worker::{FRAMES, Worker, hello, program_for_everybody};
+use worker::{FRAMES, Worker, copy_program, hello, program_for_everybody};
 
 const USER: u32 = 30_001;
 const PAGES: u32 = 60;
@@ -60,8 +60,7 @@ fn set_user_id(server: &Server, program: &str) -> Option<PathBuf> {
     let copy = server
         .socket
         .with_file_name(format!("root-{}", program.replace('/', "-")));
-    std::fs::copy(program, &copy).unwrap();
-    std::fs::set_permissions(&copy, Permissions::from_mode(0o4755)).unwrap();
+    copy_program(Path::new(program), &copy, 0o4755);
     let id = set_user_id_works(server)?;
     (id == "0").then_some(copy)
 }
@@ -69,8 +68,7 @@ fn set_user_id(server: &Server, program: &str) -> Option<PathBuf> {
 /// Who `id -u` says to be that was started by another user.
 fn set_user_id_works(server: &Server) -> Option<String> {
     let copy = server.socket.with_file_name("root-id");
-    std::fs::copy("/usr/bin/id", &copy).ok()?;
-    std::fs::set_permissions(&copy, Permissions::from_mode(0o4755)).ok()?;
+    copy_program(Path::new("/usr/bin/id"), &copy, 0o4755);
     let output = Command::new(&copy).arg("-u").uid(USER).gid(USER).output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
@@ -89,8 +87,7 @@ fn a_set_user_id_program_is_started_by_a_managed_one_without_an_agent() {
     std::fs::create_dir_all(&command).unwrap();
     let built = PathBuf::from(env!("CARGO_BIN_EXE_freehold"));
     for name in ["freehold", "libfreehold_agent.so"] {
-        std::fs::copy(built.with_file_name(name), command.join(name)).unwrap();
-        std::fs::set_permissions(command.join(name), Permissions::from_mode(0o755)).unwrap();
+        copy_program(&built.with_file_name(name), &command.join(name), 0o755);
     }
     let script = format!(
         "{} /proc/self/status /proc/self/maps; cat /proc/self/maps | grep -c agent",

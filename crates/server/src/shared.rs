@@ -259,7 +259,7 @@ impl Drop for Pagers {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::Release);
         // Never read, so that it wakes every thread.
-        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        let _ = rustix::io::retry_on_intr(|| rustix::io::write(&self.bell, &1_u64.to_ne_bytes()));
         for thread in self.threads.drain(..) {
             // A panic in a pager thread has ended the process already.
             let _ = thread.join();

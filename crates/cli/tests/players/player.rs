@@ -5,17 +5,21 @@
 use freehold_linux::memory::{Access, ChannelMapping, Memfd, ServedMapping, SharedMapping, read_document};
 use freehold_linux::socket::PacketSocket;
 use freehold_linux::userfault::{Features, Modes, Userfault};
-use freehold_linux::{PAGE_SIZE, PageRange, futex};
+use freehold_linux::{Errno, PAGE_SIZE, PageRange, futex};
 use freehold_protocol::channel::{Order, Outcome, Position, Reply, doze, woke};
 use freehold_protocol::message::{Answer, LIMIT, Regime, RegionKind, Request};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+/// How long anything may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Where a player connects to; set in players only.
 pub(crate) const SOCKET: &str = "FREEHOLD_TEST_PLAYER";
 /// Says a request as it is, without descriptors; the answer is the server's.
@@ -69,6 +73,7 @@ impl Player {
     /// Starts `program`, a copy of the test binary, as `user`.
     pub(crate) fn start(program: &Path, server: &Path, user: u32) -> Self {
         let (mine, its) = PacketSocket::pair().expect("a pair of sockets");
+        set_socket_timeout(&mine, Timeout::Recv, Some(PATIENCE)).expect("a socket");
         let mut command = Command::new(program);
         command
             .args(["--exact", "player_main", "--nocapture", "--test-threads=1"])
@@ -99,8 +104,11 @@ impl Player {
 
     /// How long its answer is; nothing where it has died.
     fn answer(&self, buffer: &mut [u8; LIMIT]) -> Option<usize> {
-        let packet = self.socket.receive(buffer).ok()?;
-        Some(packet?.length)
+        match self.socket.receive(buffer) {
+            Ok(packet) => Some(packet?.length),
+            Err(Errno::AGAIN) => panic!("process {} has waited for longer than {PATIENCE:?}", self.pid()),
+            Err(_) => None,
+        }
     }
 
     /// How it has ended, once it has.

@@ -4,6 +4,7 @@
 use super::player::{Heard, Player, region_request};
 use super::server::Server;
 use freehold_protocol::message::{Regime, Request, ReservationType, Role};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Frames of a worker's reservation: fewer than its region has pages, most of the time.
@@ -17,13 +18,19 @@ pub(crate) struct Worker {
 
 /// This test binary, where every user can run it.
 pub(crate) fn program_for_everybody(server: &Server) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt;
     let program = server.socket.with_file_name("player");
     if !program.exists() {
-        std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        copy_program(&std::env::current_exe().unwrap(), &program, 0o755);
     }
     program
+}
+
+/// Copies a program by another process: a child that this one forks meanwhile would have the copy open for writing, and
+/// what is open for writing cannot be started.
+pub(crate) fn copy_program(from: &Path, to: &Path, mode: u32) {
+    let copied = std::process::Command::new("cp").arg(from).arg(to).status().unwrap();
+    assert!(copied.success(), "{} is not copied", from.display());
+    std::fs::set_permissions(to, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
 /// A request to be taken in as a process with memory.

@@ -180,7 +180,7 @@ impl Mailbox {
 
     fn ring(&self) {
         // A bell that is rung already is as good.
-        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        let _ = rustix::io::retry_on_intr(|| rustix::io::write(&self.bell, &1_u64.to_ne_bytes()));
     }
 
     /// After the bell was heard; what is put here later rings again.

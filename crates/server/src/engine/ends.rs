@@ -61,7 +61,7 @@ impl Ends {
     pub(crate) fn ring(&self, pager: usize) {
         if let Some(tray) = self.trays.get(pager) {
             // Full after 2^64 rings, and then it is readable already.
-            let _ = rustix::io::write(&tray.bell, &1_u64.to_ne_bytes());
+            let _ = rustix::io::retry_on_intr(|| rustix::io::write(&tray.bell, &1_u64.to_ne_bytes()));
         }
     }
 

@@ -174,7 +174,7 @@ impl Reserve {
     pub(crate) fn ring(&self) {
         if !self.rung.swap(true, Ordering::SeqCst) {
             // Full after 2^64 rings, and then it is readable already.
-            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+            let _ = rustix::io::retry_on_intr(|| rustix::io::write(&self.bell, &1_u64.to_ne_bytes()));
         }
     }
 
