@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use freehold_protocol::channel::Channel;
 
+use crate::patch::PATCHED;
 use crate::process::PAGE;
 use crate::sys::{self, Errno};
 use crate::userfault;
@@ -85,7 +86,7 @@ pub(crate) struct Client {
     pub(crate) links: [AtomicUsize; LINKS],
     pub(crate) link_count: AtomicUsize,
     /// Text pages that this library has changed and that stay as they are.
-    pub(crate) patched: [AtomicUsize; 4],
+    pub(crate) patched: [AtomicUsize; PATCHED],
 }
 
 const _: () = assert!(size_of::<Client>() < 4 * PAGE, "the table fits its pages");

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::process::{self, PAGE, Process};
 use crate::sys::{self, Errno};
-use crate::{heap, mailbox, small, start};
+use crate::{advice, core_file, heap, mailbox, needed, small, start};
 
 const MAP_TYPE: usize = 0x0F;
 /// `MAP_FIXED` and `MAP_FIXED_NOREPLACE`.
@@ -122,7 +122,7 @@ pub(crate) fn is_managed() -> bool {
 }
 
 /// This process, if new memory of it is managed.
-fn client_process() -> Option<&'static Process> {
+pub(crate) fn client_process() -> Option<&'static Process> {
     let ready = |process: &&Process| process.phase.load(Ordering::Acquire) == process::READY;
     process::process().filter(|process| !is_filtered() && ready(process))
 }
@@ -185,6 +185,7 @@ fn populate(start: usize, length: usize, protection: usize) {
 /// Notes that a filter of system calls is being set up: from then on this library makes no calls of its own on the
 /// program's threads, and new memory stays the kernel's.
 fn note_filter() {
+    core_file::end();
     process::FILTERED.store(1, Ordering::Relaxed);
     if let Some(process) = process::process() {
         process.filtered.store(1, Ordering::Relaxed);
@@ -228,8 +229,21 @@ pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d:
     if number == SECCOMP {
         note_filter();
     }
-    // SAFETY: the program's own call.
-    match unsafe { sys::call(number, [a, b, c, d, e, f]) } {
+    let made = match number {
+        sys::MADVISE => advice::advise(a, b, c),
+        // SAFETY: the caller's word.
+        sys::PROCESS_MADVISE => unsafe { advice::advise_process(a, b, c, d, e) },
+        // SAFETY: the caller's word.
+        sys::IOCTL => unsafe { needed::control(a, b, c) },
+        _ => {
+            if number == sys::PTRACE {
+                needed::before_tracing(a, b);
+            }
+            // SAFETY: the program's own call.
+            unsafe { sys::call(number, [a, b, c, d, e, f]) }
+        }
+    };
+    match made {
         Ok(answer) => {
             if answer == 0 && is_fork(number, a) {
                 start::forked();

@@ -16,7 +16,8 @@
 //! - The agent thread calls nothing outside this library: the C library's text is managed memory and may be missing
 //!   while it runs. No thread-local storage, no allocation, no lock but the mailbox's.
 //! - The program's table of descriptors stays as it is: the agent thread has a table of its own.
-//! - No signal handler, no change of the program's signal masks.
+//! - No change of the program's signal masks, and no signal handler that it could find: those before a core file
+//!   ([`core_file`]) look like the default.
 //! - Without `FREEHOLD_SOCKET` in the environment the library does nothing at all.
 //!
 //! Where a program cannot be managed it runs as without the library, and standard error says why.
@@ -24,13 +25,16 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("freehold-agent supports Linux on x86-64 only: it makes system calls by hand");
 
+pub mod advice;
 mod client;
+mod core_file;
 mod heap;
 pub mod hooks;
 mod mailbox;
 mod maps;
 mod memory;
 mod moves;
+pub mod needed;
 mod orders;
 mod patch;
 mod process;

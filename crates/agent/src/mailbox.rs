@@ -5,6 +5,8 @@
 
 use core::sync::atomic::Ordering;
 
+use freehold_protocol::message::{Inheritance, Request};
+
 use crate::client::Client;
 use crate::process::{self, Process};
 use crate::session::Session;
@@ -15,6 +17,16 @@ use crate::{hooks, orders, start, sys, text, userfault};
 pub(crate) const REGISTER: u32 = 1;
 /// Serve the text of the objects whose dynamic sections are in the client's table.
 pub(crate) const TEXT: u32 = 2;
+/// Children of forks have the content of the private memory at the two arguments.
+pub(crate) const KEEP_ON_FORK: u32 = 3;
+/// They have zeros there.
+pub(crate) const WIPE_ON_FORK: u32 = 4;
+/// They have nothing there.
+pub(crate) const DONT_FORK: u32 = 5;
+/// Give the private memory at the two arguments back to the kernel with its content; all of it where the length is 0.
+pub(crate) const RELINQUISH: u32 = 6;
+/// The same of another process: its number is the first argument.
+pub(crate) const RELINQUISH_OTHER: u32 = 7;
 
 /// Asks and waits; `prepare` runs once the agent is the caller's alone. Whether it was done.
 pub(crate) fn ask(process: &Process, request: u32, arguments: [usize; 2], prepare: impl FnOnce()) -> bool {
@@ -66,9 +78,9 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
         return false;
     }
     let [first, second] = &process.arguments;
+    let (start, length) = (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed));
     let done = match request {
         REGISTER => {
-            let (start, length) = (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed));
             let modes = userfault::MISSING | userfault::WRITE_PROTECT;
             userfault::register(client.descriptors.private, start, length, modes).is_ok()
         }
@@ -77,13 +89,38 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
             orders::rise(client);
             true
         }
-        _ => false,
+        other => match of_the_server(other, start, length) {
+            Some(request) => session.order(&request, meanwhile).is_ok(),
+            None => false,
+        },
     };
     first.store(usize::from(done), Ordering::Relaxed);
     process.request.store(0, Ordering::Relaxed);
     process.met.fetch_add(1, Ordering::Release);
     sys::futex_wake(&process.met);
     true
+}
+
+/// What is to be asked of the server for a request that is its alone.
+fn of_the_server(request: u32, first: usize, second: usize) -> Option<Request<'static>> {
+    let (address, length) = (first as u64, second as u64);
+    let inherit = |how| Request::Inherit { address, length, how };
+    match request {
+        KEEP_ON_FORK => Some(inherit(Inheritance::Content)),
+        WIPE_ON_FORK => Some(inherit(Inheritance::Zeros)),
+        DONT_FORK => Some(inherit(Inheritance::Nothing)),
+        RELINQUISH => Some(Request::Relinquish {
+            process: 0,
+            address,
+            length,
+        }),
+        RELINQUISH_OTHER => Some(Request::Relinquish {
+            process: u32::try_from(first).ok().filter(|process| *process > 0)?,
+            address: 0,
+            length: 0,
+        }),
+        _ => None,
+    }
 }
 
 fn lock(process: &Process) {

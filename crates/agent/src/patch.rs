@@ -7,13 +7,13 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::Ordering;
 
 use crate::process::PAGE;
-use crate::{heap, hooks, remap, sys};
+use crate::{core_file, heap, hooks, remap, sys};
 
 /// `jmp *0(%rip)` and the address.
 const JUMP: usize = 14;
 
 /// Functions that are replaced.
-pub(crate) const PATCHED: usize = 4;
+pub(crate) const PATCHED: usize = 5;
 
 const NEXT: usize = usize::MAX;
 const ENTRY_SYMBOL: c_int = 1;
@@ -46,7 +46,8 @@ unsafe extern "C" {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PatchError(pub(crate) &'static [u8]);
 
-/// Replaces what makes memory and what tells of new objects; which pages have been changed.
+/// Replaces what makes memory and what tells of new objects; which pages have been changed. The last is 0 where there
+/// are to be no handlers before core files ([`core_file`]).
 ///
 /// `changed` is the linker's function that debuggers stop at, which its table names.
 pub(crate) fn install(changed: usize) -> Result<[usize; PATCHED], PatchError> {
@@ -80,6 +81,10 @@ pub(crate) fn install(changed: usize) -> Result<[usize; PATCHED], PatchError> {
         b"mremap of the C library is not as expected",
     )?;
     check_empty(changed)?;
+    // Where it is another, core files lack what is out, and nothing else.
+    let action = find(c"sigaction");
+    let known = check(action, &[0x8D, 0x47, 0xE0, 0x83, 0xF8, 1], b"");
+    let action = known.map_or(0, |()| action);
     let mut pages = [0; PATCHED];
     let entries = [
         (map, hooks::mmap as *const () as usize),
@@ -87,7 +92,8 @@ pub(crate) fn install(changed: usize) -> Result<[usize; PATCHED], PatchError> {
         (remap, remap::mremap as *const () as usize),
         (changed, hooks::objects_changed as *const () as usize),
     ];
-    for ((entry, replacement), page) in entries.into_iter().zip(&mut pages) {
+    let action = (action != 0).then_some((action, core_file::sigaction as *const () as usize));
+    for ((entry, replacement), page) in entries.into_iter().chain(action).zip(&mut pages) {
         overwrite(entry, replacement)?;
         *page = entry / PAGE * PAGE;
     }

@@ -10,7 +10,7 @@ use crate::process::{self, PAGE, Process};
 use crate::session::{Session, SessionError};
 use crate::settings::{SETTINGS, SettingsError};
 use crate::sys::{self, Errno};
-use crate::{mailbox, orders, patch, report, userfault, watch};
+use crate::{core_file, mailbox, orders, patch, report, userfault, watch};
 
 /// Why a process is not a client; for people.
 enum Failure {
@@ -54,7 +54,7 @@ static MARKERS: AtomicUsize = AtomicUsize::new(0);
 /// The process of this one's line that was a client last.
 static ANCESTOR: AtomicU32 = AtomicU32::new(0);
 /// The pages that hold changed text.
-static PATCHED: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
+static PATCHED: [AtomicUsize; patch::PATCHED] = [const { AtomicUsize::new(0) }; patch::PATCHED];
 
 /// What the dynamic linker is doing: 0 nothing, 1 adding, 2 removing.
 pub(crate) fn linker_state() -> u32 {
@@ -132,6 +132,9 @@ fn begin() -> Result<(), Failure> {
         report::say(&[b"no memory to note forks: children connect with the first memory that they make"]);
     }
     process.phase.store(process::READY, Ordering::Release);
+    if pages.last() != Some(&0) {
+        core_file::begin();
+    }
     Ok(())
 }
 

@@ -31,6 +31,7 @@ pub(crate) const MMAP: usize = 9;
 pub(crate) const MPROTECT: usize = 10;
 pub(crate) const MUNMAP: usize = 11;
 pub(crate) const BRK: usize = 12;
+pub(crate) const SIGACTION: usize = 13;
 pub(crate) const SIGPROCMASK: usize = 14;
 pub(crate) const IOCTL: usize = 16;
 pub(crate) const PREAD: usize = 17;
@@ -46,6 +47,7 @@ pub(crate) const RECVMSG: usize = 47;
 pub(crate) const CLONE: usize = 56;
 pub(crate) const KILL: usize = 62;
 pub(crate) const CAPSET: usize = 126;
+pub(crate) const PTRACE: usize = 101;
 pub(crate) const PRCTL: usize = 157;
 pub(crate) const FUTEX: usize = 202;
 pub(crate) const SETAFFINITY: usize = 203;
@@ -55,6 +57,7 @@ pub(crate) const NEWFSTATAT: usize = 262;
 pub(crate) const GETCPU: usize = 309;
 pub(crate) const USERFAULTFD: usize = 323;
 pub(crate) const CLOSE_RANGE: usize = 436;
+pub(crate) const PROCESS_MADVISE: usize = 440;
 
 /// One system call.
 ///

@@ -60,6 +60,12 @@ struct Move {
 
 const API: u64 = request(3, 0x3F, 24);
 const REGISTER: u64 = request(3, 0, 32);
+/// The number of the request that registers, as the program makes it too.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "both have 64 bits on the one architecture supported"
+)]
+pub(crate) const REQUEST_REGISTER: usize = REGISTER as usize;
 const MOVE: u64 = request(3, 5, 40);
 const CONTINUE: u64 = request(3, 7, 32);
 const PROTECT: u64 = request(3, 6, 24);

@@ -36,6 +36,18 @@ choice! {
 }
 
 choice! {
+    /// What the child of a fork is to have of a range of private memory.
+    Inheritance {
+        /// Its content.
+        Content = 1,
+        /// Zeros.
+        Zeros = 2,
+        /// Nothing: the range is not mapped there.
+        Nothing = 3,
+    }
+}
+
+choice! {
     /// Which pages of a pinned page pool's tasks are pinned.
     PinningPolicy {
         /// Every page from its fill on, as `mlockall` does.

@@ -5,7 +5,7 @@
 //! carries the serial number of its request. Handles (`u32`) are the server's and per connection; 0 is none.
 
 pub use crate::choices::{
-    CapacityRule, PinningPolicy, Question, Refusal, Regime, RegionKind, ReservationType, Role, Standing,
+    CapacityRule, Inheritance, PinningPolicy, Question, Refusal, Regime, RegionKind, ReservationType, Role, Standing,
     SwapBudgetRule, Unpinned,
 };
 use crate::field::{Field, Malformed, Reader, Writer};
@@ -367,6 +367,25 @@ messages! {
             page: u32,
             /// It is evicted, not filled.
             eviction: bool,
+        },
+        /// Says what children of forks to come are to have of a range of private memory, as the kernel was told too.
+        30 Inherit {
+            /// Where it begins.
+            address: u64,
+            /// Its length in bytes.
+            length: u64,
+            /// What they are to have.
+            how: Inheritance,
+        },
+        /// Gives private memory back to the kernel for good: what is elsewhere is brought in, in frames of the
+        /// machine's, and the range is managed no more. Answered when all is there.
+        31 Relinquish {
+            /// Another process of the same user, in the server's numbering; 0 is this connection's own.
+            process: u32,
+            /// Where the range begins.
+            address: u64,
+            /// Its length in bytes; 0 for all private memory, also what is to come.
+            length: u64,
         },
     }
 }

@@ -4,7 +4,7 @@
 use freehold_protocol::VERSION;
 use freehold_protocol::field::{Malformed, TEXT_LIMIT};
 use freehold_protocol::message::{
-    Answer, CapacityRule, HEADER, LIMIT, PinningPolicy, Question, Refusal, Regime, RegionKind, Request,
+    Answer, CapacityRule, HEADER, Inheritance, LIMIT, PinningPolicy, Question, Refusal, Regime, RegionKind, Request,
     ReservationType, Role, Standing, SwapBudgetRule, Unpinned,
 };
 use proptest::prelude::*;
@@ -15,6 +15,7 @@ fn requests(text: &str, small: u8, word: u32, long: u64, flag: bool) -> Vec<Requ
     all.extend(requests_that_use(text, small, word, long, flag));
     all.extend(requests_about_pools(text, word, long, flag));
     all.extend(requests_about_the_pace(word, flag));
+    all.extend(requests_about_private_memory(word, long, flag));
     all
 }
 
@@ -55,6 +56,21 @@ fn requests_about_pools(text: &str, word: u32, long: u64, flag: bool) -> Vec<Req
             memory_delay: long / 7,
             slack: long / 11,
             next_release: long / 13,
+        },
+    ]
+}
+
+fn requests_about_private_memory(word: u32, long: u64, flag: bool) -> Vec<Request<'static>> {
+    vec![
+        Request::Inherit {
+            address: long,
+            length: !long,
+            how: if flag { Inheritance::Zeros } else { Inheritance::Nothing },
+        },
+        Request::Relinquish {
+            process: word,
+            address: long,
+            length: !long,
         },
     ]
 }

@@ -36,8 +36,13 @@ struct Wait {
 impl Wait {
     /// The time is over: whether there is more, because a lock has gone on in it.
     fn goes_on(&mut self, world: &World, now: Instant) -> bool {
-        let Waiting::Lock(locked) = &self.what else {
-            return false;
+        let locked = match &self.what {
+            Waiting::Lock(locked) => locked,
+            Waiting::Relinquish { .. } => {
+                self.until = now + world.limits.patience;
+                return true;
+            }
+            Waiting::Admission { .. } | Waiting::Fork { .. } => return false,
         };
         let lists = world.shared.engine().core().reservation(locked.reservation);
         let before = std::mem::replace(&mut self.come, lists.map_or(0, |lists| lists.locked.get()));
@@ -255,7 +260,11 @@ impl Connection {
         match advance(&mut self.session, world, &wait.what, late) {
             None => {
                 // Each look at a lock brings some pages in: the reserve's thread, which does that too, is nice.
-                let goes_on = matches!(wait.what, Waiting::Lock(_)) && world.shared.engine().core().wants_locking();
+                let goes_on = match &wait.what {
+                    Waiting::Lock(_) => world.shared.engine().core().wants_locking(),
+                    Waiting::Relinquish { client, .. } => world.shared.engine().has_more_to_give(*client),
+                    Waiting::Admission { .. } | Waiting::Fork { .. } => false,
+                };
                 wait.look = if goes_on { now } else { now + LOOK };
                 self.wait = Some(wait);
                 Left::Open
@@ -368,6 +377,11 @@ fn advance(session: &mut Session, world: &World, what: &Waiting, late: bool) -> 
                 Err(error) => Some(Err(error.into())),
             }
         }
+        Waiting::Relinquish { client, count } => match world.shared.engine().relinquished(*client, *count) {
+            Ok(true) => Some(Ok(Reply::Done(Vec::new()))),
+            Ok(false) => None,
+            Err(error) => Some(Err(error.into())),
+        },
         Waiting::Fork { client, parent } => {
             let parent = world.parent(session.peer(), *parent);
             let forked = world.shared.engine().forked(*client, parent);
@@ -443,6 +457,7 @@ fn abandon(session: &Session, world: &World, what: &Waiting) {
             let (reservation, object) = (locked.reservation, locked.object);
             let _ = world.shared.engine().unlock(reservation, object, locked.range);
         }
-        Waiting::Fork { .. } => {}
+        // What has begun to be given back goes on by itself.
+        Waiting::Fork { .. } | Waiting::Relinquish { .. } => {}
     }
 }

@@ -171,7 +171,7 @@ impl Session {
     }
 
     /// Another client, which this connection's user may look into.
-    fn other(&self, world: &World, pid: u32) -> Result<ClientId, Refused> {
+    pub(super) fn other(&self, world: &World, pid: u32) -> Result<ClientId, Refused> {
         let view = world.shared.view()?;
         let client = view.clients.iter().find(|client| client.pid == pid);
         // One answer to both: who may not look into a process does not learn that it is here.
@@ -180,12 +180,6 @@ impl Session {
             let text = format!("process {pid} is no client of this server that this user may look into");
             Refused::new(Refusal::Unknown, text)
         })
-    }
-
-    pub(super) fn keep(&self, world: &World, address: u64, length: u64) -> Result<Reply, Refused> {
-        let client = self.process()?;
-        world.shared.engine().keep(client, address, length)?;
-        Ok(Reply::Done(Vec::new()))
     }
 
     pub(super) fn ask(&self, world: &World, question: Question, target: &str) -> Result<Reply, Refused> {

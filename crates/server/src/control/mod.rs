@@ -12,10 +12,12 @@ mod holdings;
 mod objects;
 mod pace;
 pub(crate) mod pools;
+mod private;
 mod refused;
 mod reply;
 mod session;
 mod tickets;
+pub(crate) mod tracers;
 mod users;
 mod world;
 

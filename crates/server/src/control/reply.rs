@@ -59,6 +59,8 @@ pub(crate) enum Waiting {
     Lock(Locked),
     /// The kernel's word of a fork.
     Fork { client: ClientId, parent: u32 },
+    /// Private memory that is given back to the kernel: what of, and how many ranges of its client's must have been.
+    Relinquish { client: ClientId, count: u64 },
 }
 
 /// What a request with this serial number comes to.

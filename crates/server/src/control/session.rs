@@ -195,6 +195,12 @@ impl Session {
             Request::Sample { period, process } => self.sample(world, period, process),
             Request::Forked { parent } => self.forked(parent),
             Request::Keep { address, length } => self.keep(world, address, length),
+            Request::Inherit { address, length, how } => self.inherit(world, address, length, how),
+            Request::Relinquish {
+                process,
+                address,
+                length,
+            } => self.relinquish(world, process, address, length),
         }
     }
 

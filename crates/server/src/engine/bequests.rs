@@ -52,7 +52,7 @@ impl Engine {
         more
     }
 
-    fn bequeath_to(&mut self, heir: ClientId) -> bool {
+    pub(super) fn bequeath_to(&mut self, heir: ClientId) -> bool {
         self.look_through(heir, LOOKED_AT);
         let Some(client) = self.client_mut(heir) else {
             return false;
@@ -287,6 +287,7 @@ impl Engine {
     /// The child has everything: it and its parent go on.
     fn bequeathed(&mut self, heir: ClientId) {
         self.heirs.owed.retain(|other| *other != heir);
+        self.finish_relinquishing(heir);
         let Some(client) = self.client_mut(heir) else { return };
         let (from, heard) = (client.family.from, std::mem::take(&mut client.family.heard));
         let held = std::mem::take(&mut client.family.held);

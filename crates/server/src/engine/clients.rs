@@ -157,6 +157,7 @@ impl Engine {
             return;
         };
         self.listen_no_more(&client);
+        self.forsake_survivors(&mut client);
         self.leave_family(&client);
         for Outstanding { about, .. } in client.outbox.abandon() {
             self.answered_by_nobody(about);

@@ -12,6 +12,7 @@ use crate::engine::rows::{Segment, SegmentKind, Where};
 impl Engine {
     /// A client ends: at once, or when its children have what they inherit. Idempotent.
     pub(super) fn dismiss(&mut self, id: ClientId) {
+        self.cease_relinquishing(id);
         let Some(client) = self.client(id).filter(|client| !client.family.gone) else {
             return;
         };

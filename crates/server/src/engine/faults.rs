@@ -74,7 +74,7 @@ impl Engine {
             }
             return;
         }
-        let inherits = family.parent.is_some() || !family.inherited.is_empty();
+        let inherits = family.parent.is_some() || !family.inherited.is_empty() || family.relinquished.has_all();
         if inherits && self.serve_inherited(&claim) {
             return;
         }

@@ -10,8 +10,10 @@ use crate::engine::claims::{Installed, judge, unprotect};
 use crate::engine::crowd::Crowd;
 use crate::engine::keys::{ClientId, ClientRole};
 use crate::engine::legacy::{Bequest, Legacy, Part};
+use crate::engine::relinquish::Relinquished;
 use crate::engine::rows::{Claim, Client, SegmentKind, Where, Which};
 use crate::engine::turns::listen;
+use crate::engine::withheld::Withheld;
 use freehold_core::id::ObjectId;
 use freehold_core::view::PageState;
 use freehold_linux::userfault::{Features, Userfault};
@@ -46,6 +48,10 @@ pub(crate) struct Family {
     pub(crate) filled: u64,
     /// Threads that faulted before it connected.
     pub(crate) threads: Vec<u32>,
+    /// What its own children do not inherit.
+    pub(crate) withheld: Withheld,
+    /// What it has given back, or is giving back, to the kernel.
+    pub(crate) relinquished: Relinquished,
 }
 
 impl Engine {
@@ -150,20 +156,26 @@ impl Engine {
         // What is its own it has only when it has everything.
         self.look_through(parent, u32::MAX);
         let Some(client) = self.client(parent) else { return };
+        let withheld = client.family.withheld.clone();
         let mut inherited = client.family.inherited.clone();
         // What the parent itself has not been given yet, its child gets from where the parent does.
         let mut legacy = client.family.legacy.for_its_child();
         let from = client.family.from.filter(|_| !legacy.is_over()).unwrap_or(parent);
+        for (start, end) in withheld.ranges() {
+            legacy.cut(start, end);
+        }
         let private = client
             .space
             .iter()
             .filter(|(_, segment)| segment.kind == SegmentKind::Private);
         for (start, segment) in private {
             inherited.push((*start, segment.end));
-            legacy.extend([Part::of(*start, segment)]);
+            let content = withheld.inherited((*start, segment.end));
+            legacy.extend(content.into_iter().map(|range| Part::within(*start, segment, range)));
         }
         if let Some(client) = self.client_mut(heir) {
-            client.family.inherited = inherited;
+            client.family.inherited = inherited.into_iter().flat_map(|range| withheld.mapped(range)).collect();
+            client.family.withheld = withheld.for_the_child();
             client.family.legacy = legacy;
             client.family.from = Some(from);
         }
@@ -243,7 +255,8 @@ impl Engine {
             family.threads.push(claim.thread);
         }
         let inside = |(start, end): &(u64, u64)| (*start..*end).contains(&claim.address);
-        let its_own = claim.which == Which::Private && family.inherited.iter().any(inside);
+        let its_own =
+            claim.which == Which::Private && (family.inherited.iter().any(inside) || family.relinquished.has_all());
         let known = claim.which == Which::Shared && client.segment(claim.address).is_some();
         if known || !(its_own || unconnected) {
             return false;

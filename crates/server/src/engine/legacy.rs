@@ -31,13 +31,13 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// All of a segment that begins at `start`.
-    pub(crate) fn of(start: u64, segment: &Segment) -> Self {
+    /// What a segment that begins at `start` has in a range inside of it.
+    pub(crate) fn within(start: u64, segment: &Segment, (from, to): (u64, u64)) -> Self {
         Self {
             object: segment.object,
-            first: segment.first,
-            pages: segment.page_at(start, segment.end) - segment.first,
-            address: start,
+            first: segment.page_at(start, from),
+            pages: segment.page_at(start, to) - segment.page_at(start, from),
+            address: from,
         }
     }
 

@@ -37,6 +37,7 @@ mod pinned;
 mod private;
 mod readers;
 mod recorder;
+mod relinquish;
 mod reservations;
 mod restore;
 mod retire;
@@ -55,6 +56,7 @@ mod under_way;
 mod urgency;
 mod vacate;
 mod views;
+mod withheld;
 mod written;
 
 pub use keys::{

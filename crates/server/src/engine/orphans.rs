@@ -3,10 +3,11 @@
 use crate::engine::Engine;
 use crate::engine::claims::page_range;
 use crate::engine::forks::Family;
-use crate::engine::keys::ClientId;
+use crate::engine::keys::{ClientId, ClientRole};
 use crate::engine::kits::Kit;
 use crate::engine::rows::{Claim, Client, Which};
 use crate::error::EngineError;
+use freehold_linux::AddressRange;
 use freehold_linux::userfault::{Message, Userfault};
 use rustix::fd::OwnedFd;
 
@@ -15,6 +16,9 @@ const FIRST_LOOK: u64 = 50_000_000;
 const LONGEST_LOOK: u64 = 5_000_000_000;
 /// Those that nobody can serve, after so many where one has had an error.
 const NEXT_ERROR: u64 = 1_000_000;
+/// Between these a program can have memory.
+const FIRST_ADDRESS: usize = 1 << 16;
+const LAST_ADDRESS: usize = (1 << 47) - freehold_linux::PAGE_SIZE;
 /// Faults of a child that nobody can serve that are looked at together.
 const MOST_MISSED: usize = 16;
 
@@ -129,6 +133,29 @@ impl Engine {
     pub(super) fn forsake(&mut self, userfault: Userfault) {
         self.heirs.forsaken.push(userfault);
         self.expect_orphans();
+    }
+
+    /// A program has ended, and another process goes on in its memory (made with `CLONE_VM`): what that misses is an
+    /// error for it, and never zeros.
+    pub(super) fn forsake_survivors(&mut self, client: &mut Client) {
+        if client.role != ClientRole::Program {
+            return;
+        }
+        let both = [client.shared.take(), client.private.take()];
+        let living: Vec<Userfault> = both.into_iter().flatten().filter(|one| !is_dead(one)).collect();
+        if !living.is_empty() {
+            self.notice(format!(
+                "process {} ({}) has ended, and another goes on in its memory: it gets SIGBUS for what is out",
+                client.pid, client.name
+            ));
+        }
+        for userfault in living {
+            // Whoever was waited for already asks again.
+            if let Some(everything) = AddressRange::new(FIRST_ADDRESS, LAST_ADDRESS - FIRST_ADDRESS) {
+                let _ = userfault.wake(everything);
+            }
+            self.forsake(userfault);
+        }
     }
 
     /// Drops children that have ended, or begun another program, without ever having connected.

@@ -188,7 +188,8 @@ impl Engine {
         let Some(client) = self.private_client(page).and_then(|id| self.client_mut(id)) else {
             return false;
         };
-        if !client.has_agent() || client.kept.iter().any(|(start, end)| (*start..*end).contains(&address)) {
+        let stays = client.kept.iter().any(|(start, end)| (*start..*end).contains(&address));
+        if !client.has_agent() || stays || client.family.relinquished.takes(address) {
             return false;
         }
         let (action, slot) = match follow {

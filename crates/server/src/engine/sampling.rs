@@ -5,6 +5,7 @@
 use crate::engine::Engine;
 use crate::engine::keys::ClientId;
 use crate::engine::rows::SegmentKind;
+use crate::engine::withheld::addresses;
 use crate::error::EngineError;
 use freehold_core::id::{ObjectId, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,16 +158,14 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NoSuchClient`], [`EngineError::Range`], [`EngineError::Limit`].
     pub fn keep(&mut self, client: ClientId, address: u64, length: u64) -> Result<(), EngineError> {
-        let aligned = address.is_multiple_of(crate::PAGE) && length.is_multiple_of(crate::PAGE) && length > 0;
-        let end = address.checked_add(length).filter(|_| aligned);
-        let end = end.ok_or(EngineError::Range { what: "private memory" })?;
+        let range = addresses(address, length)?;
         let row = self.client_mut(client).ok_or(EngineError::NoSuchClient)?;
         if row.kept.len() >= MOST_KEPT {
             return Err(EngineError::Limit {
                 what: "ranges that are left alone",
             });
         }
-        row.kept.push((address, end));
+        row.kept.push(range);
         Ok(())
     }
 }

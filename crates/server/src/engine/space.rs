@@ -124,7 +124,7 @@ impl Engine {
         self.client(id).is_some_and(|client| client.space.contains_key(&start))
     }
 
-    fn carve_private(&mut self, id: ClientId, start: u64, end: u64) {
+    pub(super) fn carve_private(&mut self, id: ClientId, start: u64, end: u64) {
         for (first, segment) in self.overlapping(id, start, end) {
             if segment.kind == SegmentKind::Private {
                 self.cut(id, first, segment, start, end);
@@ -261,6 +261,9 @@ impl Engine {
             self.cut_inherited(id, start, end);
             self.cut_bequests(id, start, end);
             self.lose_streams(id, start, end);
+            if let Some(client) = self.client_mut(id) {
+                client.family.withheld.cut((start, end));
+            }
         }
         for (first, segment) in self.overlapping(id, start, end) {
             // What has taken its place may be of the other kind, and announced already.
@@ -315,6 +318,7 @@ impl Engine {
         self.cut_bequests(id, to, to + length);
         if let Some(client) = self.client_mut(id) {
             client.family.legacy.shift(from, end, to);
+            client.family.withheld.shift((from, end), to);
             let elsewhere = moved
                 .into_iter()
                 .map(|(start, end)| (start - from + to, end - from + to));

@@ -88,6 +88,7 @@ pub fn serve(options: &Options, stop: &OwnedFd) -> Result<(), ServeError> {
         let bound = bound.map_err(|error| ServeError::Metrics { address, error })?;
         info!(%bound, "serving metrics");
     }
+    control::tracers::start(&world)?;
     let listener = claim.listen(options.mode)?;
     info!(
         socket = ?socket_name,

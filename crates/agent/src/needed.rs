@@ -1,0 +1,300 @@
+//! Memory that the kernel needs where it serves no fault, and that is given back to it therefore.
+//!
+//! - As a thread ends the kernel goes through its list of robust mutexes, and a page that is out ends the list for it:
+//!   whoever waits for one of those behind waits for ever. So the page of a robust mutex is the kernel's from when the
+//!   mutex is made.
+//! - It then clears a word in the thread's control block, for which `pthread_join` waits, and which lies on the stack
+//!   that the program may have given the thread.
+//! - What a program watches with a userfaultfd of its own no other can watch.
+//! - What another process reads through `/proc/PID/mem` or `ptrace`.
+
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::process::PAGE;
+use crate::sys::{self, Answer, Errno};
+use crate::{hooks, mailbox, userfault};
+
+const NEXT: usize = usize::MAX;
+
+unsafe extern "C" {
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// The C library's function behind one of this library's.
+struct Function {
+    name: &'static CStr,
+    found: AtomicUsize,
+}
+
+impl Function {
+    const fn new(name: &'static CStr) -> Self {
+        Self {
+            name,
+            found: AtomicUsize::new(0),
+        }
+    }
+
+    fn address(&self) -> usize {
+        let found = self.found.load(Ordering::Relaxed);
+        if found != 0 {
+            return found;
+        }
+        // SAFETY: the name ends.
+        let found = unsafe { dlsym(core::ptr::without_provenance_mut(NEXT), self.name.as_ptr()) } as usize;
+        self.found.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+/// Calls the function behind this library's; -1 where there is none.
+macro_rules! behind {
+    ($name:literal as $kind:ty, $($argument:expr),*) => {{
+        static FUNCTION: Function = Function::new($name);
+        match FUNCTION.address() {
+            0 => hooks::fail(Errno(38), -1),
+            // SAFETY: the function of this name has these parameters; the caller's word about the arguments.
+            address => unsafe {
+                core::mem::transmute::<usize, $kind>(address)($($argument),*)
+            },
+        }
+    }};
+}
+
+/// Gives a range of addresses back to the kernel, with the pages that it lies in. Whether that was done.
+fn relinquish(start: usize, length: usize) -> bool {
+    let first = start / PAGE * PAGE;
+    let end = start.saturating_add(length).next_multiple_of(PAGE);
+    let ask = |process| mailbox::ask(process, mailbox::RELINQUISH, [first, end - first], || ());
+    length > 0 && hooks::client_process().is_some_and(ask)
+}
+
+/// The C library's `pthread_mutex_init`.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_init(mutex: *mut c_void, attributes: *const c_void) -> c_int {
+    const KIND: usize = 16;
+    const ROBUST: i32 = 16;
+    const BYTES: usize = 40;
+    let made = behind!(
+        c"pthread_mutex_init" as unsafe extern "C" fn(*mut c_void, *const c_void) -> c_int,
+        mutex,
+        attributes
+    );
+    // SAFETY: the mutex was made just now.
+    if made == 0 && unsafe { mutex.byte_add(KIND).cast::<i32>().read() } & ROBUST != 0 {
+        relinquish(mutex as usize, BYTES);
+    }
+    made
+}
+
+/// The C library's `pthread_attr_setstack`.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_attr_setstack(attributes: *mut c_void, stack: *mut c_void, size: usize) -> c_int {
+    let set = behind!(
+        c"pthread_attr_setstack" as unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> c_int,
+        attributes,
+        stack,
+        size
+    );
+    if set == 0 {
+        relinquish(stack as usize, size);
+    }
+    set
+}
+
+/// `struct uffdio_register`
+#[repr(C)]
+struct Register {
+    start: u64,
+    length: u64,
+    mode: u64,
+    ioctls: u64,
+}
+
+/// The C library's `ioctl`.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ioctl(fd: c_int, request: usize, argument: usize) -> c_int {
+    // SAFETY: the caller's word.
+    match unsafe { control(sys::arg(fd), request, argument) } {
+        Ok(answer) => sys::descriptor(answer),
+        Err(errno) => hooks::fail(errno, -1),
+    }
+}
+
+/// The program's `ioctl`. Where it wants to watch memory that is managed, the memory is given back first.
+///
+/// # Safety
+/// As the kernel's.
+pub(crate) unsafe fn control(fd: usize, request: usize, argument: usize) -> Answer {
+    // SAFETY: the program's own call.
+    let call = || unsafe { sys::call5(sys::IOCTL, fd, request, argument, 0, 0) };
+    let answer = call();
+    if answer != Err(Errno::BUSY) || request != userfault::REQUEST_REGISTER {
+        return answer;
+    }
+    // SAFETY: the kernel has read it.
+    let wanted = unsafe { &*core::ptr::with_exposed_provenance::<Register>(argument) };
+    let (Ok(start), Ok(length)) = (usize::try_from(wanted.start), usize::try_from(wanted.length)) else {
+        return answer;
+    };
+    let missing = wanted.mode & userfault::MISSING != 0;
+    if !relinquish(start, length) {
+        return answer;
+    }
+    if missing {
+        drop_zeros(start, length);
+    }
+    call()
+}
+
+/// Drops pages of zeros: those that the server has brought along, and nobody has touched, are to be missing.
+fn drop_zeros(start: usize, length: usize) {
+    const MINCORE: usize = 27;
+    const PAGES: usize = 128;
+    const DONT_NEED: usize = 4;
+    let end = start.saturating_add(length);
+    let mut at = start;
+    while at < end {
+        let step = (end - at).min(PAGES * PAGE);
+        let mut there = [0_u8; PAGES];
+        // SAFETY: writes a byte for each page.
+        if unsafe { sys::call5(MINCORE, at, step, there.as_mut_ptr() as usize, 0, 0) }.is_err() {
+            return;
+        }
+        for (page, there) in (at..at + step).step_by(PAGE).zip(there) {
+            if there & 1 != 0 && is_zeros(page) {
+                // SAFETY: it reads as zeros all the same, unless the program fills it otherwise.
+                let _ = unsafe { sys::madvise(page, PAGE, DONT_NEED) };
+            }
+        }
+        at += step;
+    }
+}
+
+fn is_zeros(page: usize) -> bool {
+    (page..page + PAGE).step_by(size_of::<u64>()).all(|word| {
+        // SAFETY: the program's page, which is there; where it may not be read the program could not watch it.
+        unsafe { core::ptr::with_exposed_provenance::<u64>(word).read_volatile() == 0 }
+    })
+}
+
+/// Somebody is about to look into a process: if its memory is managed here, it is brought in first.
+fn look_into(process: usize) {
+    if let Some(own) = hooks::client_process() {
+        mailbox::ask(own, mailbox::RELINQUISH_OTHER, [process, 0], || ());
+    }
+}
+
+/// A process is about to be traced, if the request is one to begin with.
+pub(crate) fn before_tracing(request: usize, process: usize) {
+    const ATTACH: usize = 16;
+    const SEIZE: usize = 0x4206;
+    if matches!(request, ATTACH | SEIZE) {
+        look_into(process);
+    }
+}
+
+/// The C library's `ptrace`.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ptrace(request: c_uint, process: c_int, address: usize, data: usize) -> isize {
+    const PEEKS: core::ops::RangeInclusive<c_uint> = 1..=3;
+    before_tracing(request as usize, sys::arg(process));
+    let mut word = 0_isize;
+    let peeks = PEEKS.contains(&request);
+    let data = if peeks {
+        core::ptr::from_mut(&mut word) as usize
+    } else {
+        data
+    };
+    // SAFETY: the program's own call.
+    match unsafe { sys::call5(sys::PTRACE, request as usize, sys::arg(process), address, data, 0) } {
+        Ok(_) if peeks => hooks::fail(Errno(0), word),
+        Ok(answer) => answer.cast_signed(),
+        Err(errno) => hooks::fail(errno, -1),
+    }
+}
+
+/// The process whose memory a path names, if it does.
+fn memory_of(path: *const c_char) -> Option<usize> {
+    const HEAD: &[u8] = b"/proc/";
+    const TAIL: &[u8] = b"/mem\0";
+    if path.is_null() {
+        return None;
+    }
+    // SAFETY: the path ends, and no byte behind one that differs is read.
+    let byte = |at: usize| unsafe { path.add(at).read() }.cast_unsigned();
+    if !HEAD.iter().enumerate().all(|(at, expected)| byte(at) == *expected) {
+        return None;
+    }
+    let (mut at, mut process) = (HEAD.len(), 0_usize);
+    while byte(at).is_ascii_digit() {
+        process = process.checked_mul(10)?.checked_add(usize::from(byte(at) - b'0'))?;
+        at += 1;
+    }
+    let is_memory = TAIL
+        .iter()
+        .enumerate()
+        .all(|(past, expected)| byte(at + past) == *expected);
+    (is_memory && process > 0).then_some(process)
+}
+
+fn before_opening(path: *const c_char) {
+    if let Some(process) = memory_of(path) {
+        look_into(process);
+    }
+}
+
+type Open = unsafe extern "C" fn(*const c_char, c_int, c_uint) -> c_int;
+type OpenAt = unsafe extern "C" fn(c_int, *const c_char, c_int, c_uint) -> c_int;
+
+/// The C library's `open`.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    before_opening(path);
+    behind!(c"open" as Open, path, flags, mode)
+}
+
+/// The C library's `open64`.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    before_opening(path);
+    behind!(c"open64" as Open, path, flags, mode)
+}
+
+/// The C library's `openat`.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    before_opening(path);
+    behind!(c"openat" as OpenAt, folder, path, flags, mode)
+}
+
+/// The C library's `openat64`.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    before_opening(path);
+    behind!(c"openat64" as OpenAt, folder, path, flags, mode)
+}

@@ -1,0 +1,70 @@
+//! Calls about memory do under the memory server what they do without: `docs/memory-calls.md` says what is done for
+//! each, and names its test.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{compiled, freehold, root};
+
+/// Sizes in which there is room for all that the program uses, for half and for a quarter of it.
+const SIZES: [&str; 3] = ["32MiB", "4MiB", "2MiB"];
+
+fn output(command: &mut Command) -> Vec<String> {
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{text}{errors}",
+        output.status
+    );
+    text.lines().map(str::to_owned).collect()
+}
+
+/// The tests that the table names: the last column of each row.
+fn named() -> BTreeSet<String> {
+    let text = std::fs::read_to_string(root().join("docs/memory-calls.md")).expect("the document");
+    let rows = text
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.ends_with("` |"));
+    let last = rows.filter_map(|row| row.trim_end_matches("` |").rsplit('`').next());
+    let all: Vec<String> = last.map(str::to_owned).collect();
+    let set: BTreeSet<String> = all.iter().cloned().collect();
+    assert_eq!(all.len(), set.len(), "a test is named by two rows");
+    set
+}
+
+#[test]
+fn every_row_has_its_test_and_every_test_its_row() {
+    let Some(program) = compiled("memory_calls") else {
+        return;
+    };
+    let there: BTreeSet<String> = output(Command::new(program).arg("--list")).into_iter().collect();
+    assert_eq!(
+        named(),
+        there,
+        "docs/memory-calls.md, and tests/programs/memory_calls.c"
+    );
+}
+
+#[test]
+fn calls_do_what_they_do_natively() {
+    let Some(program) = compiled("memory_calls") else {
+        return;
+    };
+    let natively = output(&mut Command::new(&program));
+    for line in natively.iter().filter(|line| line.ends_with(" none")) {
+        println!("not tested, because this machine does not have it: {line}");
+    }
+    let run = |size: &str, program: &Path| output(freehold(&["exec", "--reserve", size, "--"]).arg(program));
+    std::thread::scope(|scope| {
+        let runs = SIZES.map(|size| (size, scope.spawn(|| run(size, &program))));
+        for (size, thread) in runs {
+            let lines = thread.join().expect("it ends well");
+            assert_eq!(lines, natively, "in {size}");
+        }
+    });
+}

@@ -1,0 +1,59 @@
+//! Requests about private memory.
+
+use super::refused::Refused;
+use super::reply::{Reply, Waiting};
+use super::session::Session;
+use super::world::World;
+use crate::engine::ClientId;
+use freehold_linux::PAGE_SIZE;
+use freehold_linux::available::memory_available;
+use freehold_protocol::message::{Inheritance, Refusal};
+
+/// Bytes that are given back without a look at what the machine has.
+const LITTLE: u64 = 16 << 20;
+/// Of what the machine has available, one part in so many stays.
+const SHARE_LEFT: u64 = 8;
+
+impl Session {
+    pub(super) fn keep(&self, world: &World, address: u64, length: u64) -> Result<Reply, Refused> {
+        let client = self.process()?;
+        world.shared.engine().keep(client, address, length)?;
+        Ok(Reply::Done(Vec::new()))
+    }
+
+    pub(super) fn inherit(&self, world: &World, address: u64, length: u64, how: Inheritance) -> Result<Reply, Refused> {
+        let client = self.process()?;
+        world.shared.engine().inherit(client, address, length, how)?;
+        Ok(Reply::Done(Vec::new()))
+    }
+
+    /// Refused where the machine would have nothing left: what is given back is in frames outside of the pool.
+    pub(super) fn relinquish(&self, world: &World, process: u32, address: u64, length: u64) -> Result<Reply, Refused> {
+        let client = match process {
+            0 => self.process()?,
+            pid => self.other(world, world.parent(self.peer(), pid))?,
+        };
+        afford(world, client, if length == 0 { u64::MAX } else { length })
+            .map_err(|text| Refused::new(Refusal::Exhausted, text))?;
+        let count = world.shared.engine().relinquish(client, address, length)?;
+        Ok(Reply::Wait(Waiting::Relinquish { client, count }))
+    }
+}
+
+/// Whether the machine has room for so many bytes of a client's private memory, at most; if not, why.
+pub(super) fn afford(world: &World, client: ClientId, most: u64) -> Result<(), String> {
+    let elsewhere = world.shared.engine().pages_elsewhere(client) * PAGE_SIZE as u64;
+    let needed = elsewhere.min(most);
+    if needed <= LITTLE {
+        return Ok(());
+    }
+    match memory_available() {
+        Some((bytes, limit)) if needed > bytes - bytes / SHARE_LEFT => {
+            let (needed, bytes) = (needed >> 20, bytes >> 20);
+            Err(format!(
+                "{needed} MiB are elsewhere, and {bytes} MiB are available {limit}"
+            ))
+        }
+        _ => Ok(()),
+    }
+}
