@@ -1,7 +1,7 @@
 /* What the kernel, or another process, does with a program's memory where no fault is served, on memory that has been
  * taken out meanwhile where there is less of it than this uses. Prints a line for each kind: its name, and `ok`, `none`
  * (this machine does not have it) or what is wrong. With a word it waits for a debugger, with two it ends with a core
- * file, with three it is the debugger. */
+ * file, with four it is the debugger. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -276,19 +276,25 @@ static int wait_for_debugger(void) {
     char sink, *region = map(SIZE, MAP_PRIVATE);
     memset(region, 'x', SIZE);
     press();
-    printf("%d %p\n", getpid(), (void *)region);
+    printf("%d %p %p\n", getpid(), (void *)region, (void *)qsort_r);
     if (read(0, &sink, 1) < 0) return 1;
     for (size_t at = 0; at < SIZE; at++) if (region[at] != 'x') return 2;
     return 0;
 }
 
 /* Attaches to a process, and reads its memory once it has come; how many times that was tried. */
-static int debug(pid_t whom, char *region) {
+static int debug(pid_t whom, char *region, char *cold) {
     if (ptrace(PTRACE_ATTACH, whom, 0, 0)) return perror("ptrace"), 1;
     waitpid(whom, 0, __WALL);
     int wrong = 1;
     for (int at = 0; at < 1000 && wrong; at++, usleep(10000)) {
         wrong = 0;
+        /* Text that nobody has run, too. */
+        for (size_t page = 0; page < SIZE; page += PAGE) {
+            errno = 0;
+            ptrace(PTRACE_PEEKTEXT, whom, cold + page, 0);
+            wrong += errno != 0;
+        }
         for (size_t page = 0; page < SIZE; page += PAGE) {
             errno = 0;
             long word = ptrace(PTRACE_PEEKDATA, whom, region + page, 0);
@@ -302,7 +308,7 @@ static int debug(pid_t whom, char *region) {
 int main(int count, char **words) {
     int failed = 0;
     setvbuf(stdout, 0, _IONBF, 0);
-    if (count == 4) return debug(atoi(words[2]), (char *)strtoul(words[3], 0, 0));
+    if (count == 5) return debug(atoi(words[2]), (char *)strtoul(words[3], 0, 0), (char *)strtoul(words[4], 0, 0));
     pressure = map(PRESSURE, MAP_PRIVATE);
     if (count == 3) die(words[2]);
     if (count == 2) return wait_for_debugger();

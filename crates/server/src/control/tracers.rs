@@ -6,7 +6,8 @@
 use super::private;
 use super::world::World;
 use crate::engine::ClientId;
-use freehold_linux::service;
+use freehold_linux::{Errno, service};
+use rustix::fd::OwnedFd;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +17,8 @@ use tracing::warn;
 const LOOK: Duration = Duration::from_millis(50);
 /// Of the time one part in so many goes into looks.
 const SHARE: u32 = 20;
+/// Bytes of text that are given at once.
+const TEXT: usize = 64 << 10;
 /// How often what is given back goes on.
 const STEP: Duration = Duration::from_millis(1);
 
@@ -63,7 +66,43 @@ fn give_back(world: &World, client: ClientId) {
         }
         std::thread::sleep(STEP);
     }
+    give_text(world, client);
     world.snapshots.spoil();
+}
+
+/// Text that nobody has run is in no frame: a debugger reads it too, and sets breakpoints there.
+fn give_text(world: &World, client: ClientId) {
+    let pieces = world.shared.engine().text_to_give(client);
+    let mut bytes = vec![0; TEXT];
+    for piece in pieces {
+        let mut at = 0;
+        while at < piece.length && !world.is_ending() {
+            let length = usize::try_from(piece.length - at).map_or(TEXT, |left| left.min(TEXT));
+            let part = bytes.get_mut(..length).unwrap_or_default();
+            if read(&piece.file, piece.offset + at, part).is_err() {
+                break;
+            }
+            world.shared.engine().give_text(client, piece.address + at, part);
+            at += length as u64;
+        }
+    }
+}
+
+/// Reads a part of a file; what lies past its end is zeros.
+fn read(file: &OwnedFd, offset: u64, part: &mut [u8]) -> Result<(), Errno> {
+    let mut done = 0;
+    while let Some(left) = part.get_mut(done..).filter(|left| !left.is_empty()) {
+        match rustix::io::pread(file, &mut *left, offset + done as u64) {
+            Ok(0) => {
+                left.fill(0);
+                return Ok(());
+            }
+            Ok(count) => done += count,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
 }
 
 fn is_traced(pid: u32) -> bool {

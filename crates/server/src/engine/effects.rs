@@ -3,7 +3,7 @@
 use crate::engine::keys::ClientId;
 use crate::engine::leaving::for_runs;
 use crate::engine::outbox::{About, Outstanding};
-use crate::engine::rows::{Content, Locking, SegmentKind};
+use crate::engine::rows::{Client, Content, Locking, SegmentKind};
 use crate::engine::{End, Ended, Engine, Zap};
 use freehold_core::effect::{Effect, Holder, Resolution, Scope, Source, UnmapReason};
 use freehold_core::fact::{PageRef, Request};
@@ -214,7 +214,8 @@ impl Engine {
 
     pub(super) fn order_zap(&mut self, id: ClientId, address: u64, pages: u32) {
         let since = self.now;
-        if let Some(client) = self.client_mut(id).filter(|client| client.has_agent()) {
+        let obeys = |client: &&mut Client| client.has_agent() && !client.family.relinquished.has_text();
+        if let Some(client) = self.client_mut(id).filter(obeys) {
             let about = About::Shared;
             let outstanding = Outstanding { about, address, since };
             client.outbox.order(Action::Zap, pages, outstanding);

@@ -9,11 +9,15 @@
 use crate::engine::Engine;
 use crate::engine::keys::ClientId;
 use crate::engine::legacy::Part;
-use crate::engine::rows::SegmentKind;
+use crate::engine::rows::{Content, Segment, SegmentKind};
 use crate::engine::withheld::{Addresses, addresses};
 use crate::error::EngineError;
-use freehold_linux::AddressRange;
+use freehold_linux::Errno;
+use freehold_linux::userfault::Stopped;
+use freehold_linux::{AddressRange, PAGE_SIZE};
+use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Everything that a program can have.
 const ALL: Addresses = (0, 1 << 47);
@@ -27,16 +31,32 @@ const ROUNDS: usize = 8;
 pub(crate) struct Relinquished {
     /// All of it, also what is to come.
     all: bool,
+    /// It has pages of its own of its text, and they stay.
+    text: bool,
     under_way: Option<Addresses>,
     wanted: VecDeque<Addresses>,
     /// Ranges given back so far.
     finished: u64,
 }
 
+/// A mapping of a file that is served: where, how many bytes, and which.
+#[derive(Debug)]
+pub(crate) struct TextPiece {
+    pub(crate) address: u64,
+    pub(crate) length: u64,
+    pub(crate) offset: u64,
+    pub(crate) file: Arc<OwnedFd>,
+}
+
 impl Relinquished {
     /// Whether nothing of the client's is managed any more.
     pub(crate) fn has_all(&self) -> bool {
         self.all
+    }
+
+    /// Whether text stays where it is.
+    pub(crate) fn has_text(&self) -> bool {
+        self.text
     }
 
     /// Whether the page at an address stays where it is, because it is the kernel's in a moment.
@@ -88,8 +108,48 @@ impl Engine {
     pub(crate) fn managed_processes(&self) -> Vec<(ClientId, u32)> {
         let rows = self.clients.iter().map(|(_, client)| client);
         let managed = rows.filter(|client| client.private.is_some() && client.has_agent());
-        let left = managed.filter(|client| !client.family.relinquished.has_all());
+        let left = managed.filter(|client| !client.family.relinquished.text);
         left.map(|client| (client.id, client.pid)).collect()
+    }
+
+    /// The text of a client, which is to have pages of its own of it: from now on none is taken from it.
+    pub(crate) fn text_to_give(&mut self, id: ClientId) -> Vec<TextPiece> {
+        let Some(client) = self.client_mut(id) else {
+            return Vec::new();
+        };
+        client.family.relinquished.text = true;
+        let segments: Vec<(u64, Segment)> = client.space.iter().map(|(start, row)| (*start, *row)).collect();
+        let piece = |(address, segment): (u64, Segment)| match &self.object(segment.object)?.content {
+            Content::File { file: Some(file), .. } => Some(TextPiece {
+                address,
+                length: segment.end - address,
+                offset: u64::from(segment.first) * crate::PAGE,
+                file: Arc::clone(file),
+            }),
+            _ => None,
+        };
+        segments.into_iter().filter_map(piece).collect()
+    }
+
+    /// Gives a client pages of text where it has none in its page table.
+    pub(crate) fn give_text(&self, id: ClientId, address: u64, bytes: &[u8]) {
+        let userfault = self.client(id).and_then(|client| client.shared.as_ref());
+        let (Some(userfault), Ok(mut address)) = (userfault, usize::try_from(address)) else {
+            return;
+        };
+        let mut left = bytes;
+        while let Err(Stopped {
+            done,
+            errno: Errno::EXIST,
+        }) = userfault.copy(address, left, false)
+        {
+            let past = done + PAGE_SIZE;
+            address += past;
+            left = left.get(past..).unwrap_or_default();
+            if left.is_empty() {
+                return;
+            }
+        }
     }
 
     /// Whether more could be brought in at once.

@@ -148,7 +148,7 @@ mod tests {
         withheld.set((12, 35), Inheritance::Content);
         assert_eq!(withheld.inherited((0, 50)), [(0, 10), (12, 35), (40, 50)]);
         withheld.cut((0, 11));
-        assert_eq!(withheld.ranges().collect::<Vec<_>>(), [(35, 40), (11, 12)]);
+        assert_eq!(withheld.ranges().collect::<Vec<_>>(), [(11, 12), (35, 40)]);
     }
 
     #[test]
