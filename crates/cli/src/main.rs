@@ -10,6 +10,7 @@ mod doctor;
 mod engine;
 mod exec;
 mod explain;
+mod leftovers;
 mod load;
 mod output;
 mod pages;
@@ -34,7 +35,9 @@ use crate::status::{Failure, Status};
 
 const AFTER_HELP: &str = "\
 Exit status: 0 done; 1 the run failed (for `run`: stopped before its end; for `reproduce`: a claim does not hold; for \
-`doctor`: live runs are not possible); 2 usage or input error; 3 a law was broken.";
+`doctor`: live runs are not possible; for `explain --what-if`: it would be refused); 2 usage or input error; 3 a law \
+was broken. `exec` ends as its program does, or with 125 where it fails itself, 126 where the program cannot be run and 127 \
+where there is none.";
 
 /// Memory reservations for real-time tasks on stock Linux.
 #[derive(Debug, Parser)]
@@ -87,6 +90,9 @@ enum Command {
     /// A task beside a sibling, in a process of its own
     #[command(hide = true)]
     BenchIsolation(bench::isolation::child::Arguments),
+    /// Undoes what a command leaves that is killed
+    #[command(hide = true)]
+    CleanUp(leftovers::Arguments),
     /// A memory server without books, in a process of its own
     #[command(hide = true)]
     BenchBare(bench::served::bare::Arguments),
@@ -99,7 +105,7 @@ fn main() -> ExitCode {
         Command::Advise(arguments) => advise::run(arguments),
         Command::Reproduce(arguments) => reproduce::run(arguments),
         Command::Pages(arguments) => pages::run(arguments),
-        Command::Exec(arguments) => exec::run(arguments),
+        Command::Exec(arguments) => exec::run(arguments).map_err(Failure::of_exec),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Status(arguments) => show::run(arguments),
@@ -109,6 +115,7 @@ fn main() -> ExitCode {
         Command::ServeRun(arguments) => serve_run::run(arguments),
         Command::BenchCore(arguments) => bench::callgrind::perform(arguments),
         Command::BenchIsolation(arguments) => bench::isolation::child::perform(arguments),
+        Command::CleanUp(arguments) => leftovers::clean_up(arguments),
         Command::BenchBare(arguments) => bench::served::bare::perform(arguments),
     };
     outcome.unwrap_or_else(report).into()
@@ -116,10 +123,19 @@ fn main() -> ExitCode {
 
 fn parse() -> Command {
     if std::env::args_os().nth(1).is_some_and(|first| first == "exec") {
-        let Exec::Exec(arguments) = Arguments::parse().command;
+        let parsed = Arguments::try_parse();
+        let Exec::Exec(arguments) = parsed.unwrap_or_else(|error| explain_usage(&error)).command;
         return Command::Exec(arguments);
     }
     Arguments::parse().command
+}
+
+/// Prints help, or what is wrong with the arguments of `exec`, and ends.
+fn explain_usage(error: &clap::Error) -> ! {
+    // Where it cannot be printed nobody is there to be told.
+    let _ = error.print();
+    let failed = i32::from(status::EXEC_FAILED);
+    std::process::exit(if error.use_stderr() { failed } else { 0 })
 }
 
 fn report(failure: Failure) -> Status {

@@ -1,8 +1,9 @@
 //! `freehold serve`: the memory server in the foreground, until SIGTERM or SIGINT.
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -11,7 +12,7 @@ use freehold_core::units::FrameCount;
 use freehold_linux::available::memory_available;
 use freehold_scenario::{parse_size, parse_time};
 use freehold_server::log::{self, Format};
-use freehold_server::serve::{self, Options, ServeError, SocketError};
+use freehold_server::serve::{self, Ends, Options, Owner, ServeError, SocketError};
 use freehold_server::{Backing, Limits, Quotas, Reaction, Settings, Unresponsive};
 use rustix::fd::OwnedFd;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -62,6 +63,12 @@ pub(crate) struct Arguments {
     /// Answer GET /metrics over HTTP here, as in 127.0.0.1:9464; whoever reaches it sees everything
     #[arg(long, value_name = "ADDRESS")]
     metrics_listen: Option<SocketAddr>,
+    /// Let --metrics-listen be an address that other machines reach
+    #[arg(long, requires = "metrics_listen")]
+    metrics_public: bool,
+    /// Listen at `socket` in this folder, and remove it at the end: with the last client, when standard input has ended
+    #[arg(long, hide = true, value_name = "FOLDER", conflicts_with = "socket")]
+    own_folder: Option<PathBuf>,
 }
 
 /// Where evicted pages go.
@@ -136,13 +143,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     };
     log::start(format, level).map_err(|error| Failure::Run(format!("cannot log: {error}")))?;
     let stop = stop_signal()?;
-    match serve::serve(&options, &stop) {
+    match serve_until(arguments.own_folder.as_deref(), &options, &stop) {
         Ok(()) => Ok(Status::Done),
-        Err(error @ ServeError::Socket(SocketError::TooLong(_) | SocketError::NotASocket(_))) => {
-            Err(Failure::Input(error.to_string()))
-        }
+        Err(
+            error @ ServeError::Socket(
+                SocketError::TooLong(_) | SocketError::NotASocket(_) | SocketError::Squatted { .. },
+            ),
+        ) => Err(Failure::Input(error.to_string())),
         Err(error) => Err(Failure::Run(error.to_string())),
     }
+}
+
+/// Serves until the stop, or with the owner of the folder, if any, and its last client.
+fn serve_until(folder: Option<&Path>, options: &Options, stop: &OwnedFd) -> Result<(), ServeError> {
+    let Some(folder) = folder else {
+        return serve::serve(options, stop);
+    };
+    let pipe = std::io::stdin().as_fd().try_clone_to_owned()?;
+    let owner = Some(Owner {
+        process: std::os::unix::process::parent_id(),
+        pipe: &pipe,
+    });
+    let served = serve::serve_while(options, Ends { stop, owner });
+    // The owner may have been killed.
+    let _ = std::fs::remove_dir_all(folder);
+    served
 }
 
 /// Readable from the first signal that asks the server to end on.
@@ -157,6 +182,7 @@ fn stop_signal() -> Result<OwnedFd, Failure> {
 }
 
 fn options(arguments: &Arguments) -> Result<Options, Failure> {
+    refuse_strangers(arguments)?;
     let socket = match socket(arguments) {
         Some(socket) => socket,
         None => {
@@ -168,7 +194,7 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
         Some(pool) => pool,
         None => half_of_available()?,
     };
-    refuse_what_is_not_there(pool)?;
+    refuse_what_is_not_there("--pool", pool)?;
     if pool.get() < LEAST {
         return Err(Failure::Input(format!(
             "--pool: at least {LEAST} frames (256KiB) are needed"
@@ -201,7 +227,21 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
     })
 }
 
+/// Metrics name everybody's processes and files, and nobody is asked who he is.
+fn refuse_strangers(arguments: &Arguments) -> Result<(), Failure> {
+    match arguments.metrics_listen {
+        Some(address) if !address.ip().is_loopback() && !arguments.metrics_public => Err(Failure::Input(format!(
+            "--metrics-listen {address}: other machines may reach it, and see everything: name 127.0.0.1 or [::1], or say \
+             --metrics-public too"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 fn socket(arguments: &Arguments) -> Option<PathBuf> {
+    if let Some(folder) = &arguments.own_folder {
+        return Some(folder.join("socket"));
+    }
     let named = std::env::var_os(freehold_protocol::SOCKET_VARIABLE).filter(|value| !value.is_empty());
     let named = arguments.socket.clone().or(named.map(PathBuf::from));
     named.or_else(serve::default_path)
@@ -238,12 +278,16 @@ fn half_of_available() -> Result<FrameCount, Failure> {
     frames.map(FrameCount::new).ok_or_else(unknown)
 }
 
-/// A pool that the machine, or the cgroup, does not have would end others sooner than be refused.
-fn refuse_what_is_not_there(pool: FrameCount) -> Result<(), Failure> {
+/// A pool that the machine, or the cgroup, does not have would end others sooner than be refused. `option` is what its
+/// size was said by.
+///
+/// # Errors
+/// There is not so much.
+pub(crate) fn refuse_what_is_not_there(option: &str, pool: FrameCount) -> Result<(), Failure> {
     let bytes = u64::from(pool.get()) * PAGE;
     match memory_available() {
         Some((available, limit)) if bytes > available => Err(Failure::Input(format!(
-            "--pool: {} MiB are asked for, {} MiB are available {limit}: make the pool smaller",
+            "{option}: a pool of {} MiB is needed, {} MiB are available {limit}: ask for less",
             bytes >> 20,
             available >> 20
         ))),

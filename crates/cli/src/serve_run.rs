@@ -3,11 +3,12 @@
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use freehold_core::ReadAhead;
 use freehold_core::units::{FrameCount, PageCount};
+use freehold_linux::folder::{self, StaleFolder};
 use freehold_scenario::recording::Capacity;
 use freehold_scenario::{Class, Scenario, plan};
 use freehold_server::log::{self, Format};
@@ -188,13 +189,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     let input = std::io::stdin().as_fd().try_clone_to_owned();
     let stop = input.map_err(|error| Failure::Run(format!("no standard input: {error}")))?;
     let served = serve::serve(&options, &stop);
-    // The directory is the run's, which removes it too; but it may have been killed.
-    let lock = PathBuf::from(format!("{}.lck", arguments.socket.display()));
-    let _ = std::fs::remove_file(lock);
-    let _ = arguments.socket.parent().map(std::fs::remove_dir);
+    remove_what_a_killed_run_left(&arguments.socket);
     match served {
         Ok(()) => Ok(Status::Done),
         Err(error) => Err(Failure::Run(error.to_string())),
+    }
+}
+
+/// The directory is the run's, which removes it; but it may have been killed.
+fn remove_what_a_killed_run_left(socket: &Path) {
+    let Some(directory) = socket.parent() else { return };
+    let names = directory.parent().zip(directory.file_name());
+    if let Some((parent, name)) = names {
+        let left = folder::left_behind(parent, &name.to_string_lossy());
+        left.into_iter().for_each(StaleFolder::remove);
     }
 }
 

@@ -1,7 +1,9 @@
-//! Running a program to its end, and what it took.
+//! Children of this process: those that end with it, and running a program to its end and what it took.
 
+use crate::{Errno, sys};
+use rustix::process::{Pid, Signal, getpid, getppid};
 use std::io::{self, Read};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 /// Runs `command` to its end, all that it prints collected, and returns with it the largest resident size of it or of
@@ -19,6 +21,33 @@ pub fn measured_output(command: &mut Command) -> io::Result<(Output, u64)> {
     let (status, peak) = wait(&child)?;
     let (stdout, stderr) = (stdout?, stderr?);
     Ok((Output { status, stdout, stderr }, peak))
+}
+
+/// Has the child that `command` will start be this process's own: what the terminal sends to its foreground group does
+/// not reach the child, so that this process ends it; and see [`die_with_parent`].
+pub fn end_with_parent(command: &mut Command, signal: Signal) {
+    die_with_parent(command.process_group(0), signal);
+}
+
+/// Has the child that `command` will start be sent `signal` where the thread that starts it ends first, however that
+/// ends.
+pub fn die_with_parent(command: &mut Command, signal: Signal) {
+    let parent = getpid();
+    let tie = move || tie_to(parent, signal);
+    // SAFETY: `tie` makes two system calls, allocates nothing and takes no lock.
+    unsafe { command.pre_exec(tie) };
+}
+
+/// Async-signal-safe.
+fn tie_to(parent: Pid, signal: Signal) -> io::Result<()> {
+    // SAFETY: the call reads no memory of this process.
+    sys::check_int(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal.as_raw()) })?;
+    // The parent ended before.
+    if getppid() == Some(parent) {
+        Ok(())
+    } else {
+        Err(Errno::SRCH.into())
+    }
 }
 
 fn read(from: Option<impl Read>) -> io::Result<Vec<u8>> {
@@ -48,8 +77,28 @@ fn wait(child: &Child) -> io::Result<(ExitStatus, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::measured_output;
+    use super::{end_with_parent, measured_output};
+    use rustix::process::{Signal, getpgid};
+    use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
+
+    #[test]
+    fn a_child_of_ours_has_a_group_of_its_own_and_ends_with_its_parent() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let parent = std::thread::spawn(move || {
+            let mut command = Command::new("sleep");
+            end_with_parent(command.arg("60"), Signal::TERM);
+            let child = command.spawn().expect("a child");
+            let pid = rustix::process::Pid::from_child(&child);
+            sender
+                .send((child, getpgid(Some(pid)).ok() == Some(pid)))
+                .expect("a listener");
+        });
+        let (mut child, leads) = receiver.recv().expect("a child");
+        parent.join().expect("no panic");
+        assert!(leads);
+        assert_eq!(child.wait().expect("a child").signal(), Some(15));
+    }
 
     #[test]
     fn everything_is_collected_and_measured() {

@@ -21,6 +21,7 @@ pub mod child;
 pub mod clock;
 pub mod fault;
 pub mod faults;
+pub mod folder;
 pub mod futex;
 pub mod hangup;
 pub mod memory;

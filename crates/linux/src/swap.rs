@@ -1,7 +1,7 @@
 //! Swap files of the kernel's own, for comparing with it.
 
 use crate::{Errno, PAGE_SIZE, sys};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -68,6 +68,19 @@ impl SwapFile {
         })?;
         swap.in_use = true;
         Ok(swap)
+    }
+}
+
+/// Ends the use of a swap file that is not this process's own, which reads all of its pages back. One that is not in use
+/// is as well.
+///
+/// # Errors
+/// The kernel's refusal: the right is missing, or there is no room for the pages.
+pub fn end_use(file: &CStr) -> Result<(), Errno> {
+    // SAFETY: as for `swapon`.
+    match sys::check_int(unsafe { libc::swapoff(file.as_ptr()) }) {
+        Ok(_) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno),
     }
 }
 

@@ -23,6 +23,7 @@ use freehold_core::units::FrameCount;
 use freehold_scenario::{parse_size, parse_time};
 
 use crate::output;
+use crate::serve;
 use crate::status::{Failure, Status};
 use server::Own;
 
@@ -118,7 +119,6 @@ struct Setting {
     reservation: Option<Reservation>,
     /// The same of a pinned page pool.
     pool: Option<Arc<PinnedPool>>,
-    observer: Observer,
     own: Option<Own>,
 }
 
@@ -129,10 +129,13 @@ impl Setting {
         reservation.or_else(|| self.pool.as_ref().map(|pool| pool.ticket()))
     }
 
-    /// The program has ended; who else it began may be about to.
-    fn let_others_end(&self) {
-        if let Some(own) = &self.own {
-            own.let_others_end(&self.observer);
+    /// The program has ended. What it has left behind keeps reservation and server for as long as it goes on.
+    fn end(mut self) {
+        if let Some(own) = &mut self.own
+            && !own.end_with_others()
+        {
+            // To end the reservation would be to take it from them.
+            std::mem::forget(self);
         }
     }
 }
@@ -157,7 +160,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     };
     let ended = run::run(arguments, &command, setting.as_ref().zip(agent.as_deref()));
     if let Some(setting) = setting {
-        setting.let_others_end();
+        setting.end();
     }
     Ok(ended?.leave())
 }
@@ -185,7 +188,6 @@ fn prepare(
         socket,
         reservation,
         pool: pool.map(Arc::new),
-        observer,
         own,
     };
     Ok((setting, agent))
@@ -202,6 +204,9 @@ fn connect(arguments: &Arguments) -> Result<(Observer, PathBuf, Option<Own>), Fa
         Ok(observer) => return Ok((observer, socket, None)),
         Err(ConnectError::NoServer { .. }) if arguments.socket.is_none() => {}
         Err(error) => return Err(Failure::Run(error.to_string())),
+    }
+    if let Some(frames) = arguments.reserve {
+        serve::refuse_what_is_not_there("--reserve", server::pool_of(frames))?;
     }
     let own = Own::start(arguments.reserve)?;
     options.socket = Some(own.socket());

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use freehold_linux::userfault::{Features, OpenError, Scope, Userfault};
 
-use crate::status::Failure;
+use crate::status::{EXEC_ABSENT, EXEC_REFUSED, Failure};
 
 /// The dynamic linker of the GNU C library on this machine.
 const LINKER: &str = "ld-linux-x86-64.so.2";
@@ -40,14 +40,20 @@ impl Command {
             let candidates = std::env::split_paths(&folders).map(|folder| folder.join(given));
             candidates.into_iter().find(|path| is_executable(path))
         };
-        match path.filter(|path| is_executable(path)) {
-            Some(path) => Ok(Self {
-                given: given.clone(),
-                path,
-                arguments: arguments.to_vec(),
-            }),
-            None => Err(Failure::Input(format!("there is no program {}", given.display()))),
+        let path = path.filter(|path| path.exists());
+        let path = path.ok_or_else(|| absent(&format!("there is no program {}", given.display())))?;
+        if !is_executable(&path) {
+            let text = format!(
+                "{} is no program: it is a folder, or its mode lets nobody run it",
+                given.display()
+            );
+            return Err(refused(EXEC_REFUSED, &text));
         }
+        Ok(Self {
+            given: given.clone(),
+            path,
+            arguments: arguments.to_vec(),
+        })
     }
 
     /// How it was called.
@@ -90,6 +96,24 @@ impl Command {
         }
         Err("it is a script for a script for a script: name the interpreter".to_owned())
     }
+}
+
+fn absent(text: &str) -> Failure {
+    refused(EXEC_ABSENT, text)
+}
+
+fn refused(status: u8, text: &str) -> Failure {
+    Failure::Exec {
+        status,
+        text: text.to_owned(),
+    }
+}
+
+/// Why a program that is there did not start, as `env` tells them apart.
+pub(super) fn not_started(command: &Command, error: &std::io::Error) -> Failure {
+    let text = format!("cannot run {}: {error}", command.shown());
+    let is_absent = error.kind() == std::io::ErrorKind::NotFound;
+    refused(if is_absent { EXEC_ABSENT } else { EXEC_REFUSED }, &text)
 }
 
 fn is_executable(path: &Path) -> bool {

@@ -140,9 +140,7 @@ fn start(
         };
         process.env("FREEHOLD_SHARING", sharing);
     }
-    process
-        .spawn()
-        .map_err(|error| Failure::Run(format!("cannot run {}: {error}", command.shown())))
+    process.spawn().map_err(|error| program::not_started(command, &error))
 }
 
 /// The agent before what is preloaded already.

@@ -1,15 +1,14 @@
 //! A memory server for the lifetime of one command.
 
-use std::os::unix::fs::DirBuilderExt;
+use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use freehold_client::{Observer, Question};
 use freehold_core::units::FrameCount;
-use serde_json::Value;
+use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
 use signal_hook::consts::SIGTERM;
 
 use crate::status::Failure;
@@ -20,34 +19,28 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const OTHERS_MAY_TAKE: Duration = Duration::from_millis(500);
 /// From one look whether the server that begins has ended to the next.
 const GLANCE: Duration = Duration::from_millis(20);
-/// From one look whether others are left to the next.
-const LOOK: Duration = Duration::from_millis(1);
 /// What the pool has beyond the reservation: an eighth, and at least 16 MiB.
 const LEAST_ROOM: u32 = 4096;
 
-/// A server that ends when this is dropped.
+/// What the folders of these servers are called, before six random characters.
+const PREFIX: &str = "freehold-exec";
+
+/// A server for this command and what is managed under it. Dropped, it ends; where the command is killed, and where
+/// [`end_with_others`](Self::end_with_others) says so, with its last client.
 #[derive(Debug)]
 pub(super) struct Own {
     child: Child,
-    folder: Folder,
+    /// The server knows by its end that this command is gone.
+    tie: ChildStdin,
+    path: PathBuf,
+    /// Nothing where it is left to the server.
+    folder: Option<PrivateFolder>,
 }
 
-/// A folder of this command's own, removed when it is dropped.
-#[derive(Debug)]
-struct Folder(PathBuf);
-
-impl Folder {
-    fn make() -> std::io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("freehold-exec-{}", std::process::id()));
-        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// The pool of a server for such a reservation.
+pub(super) fn pool_of(reserve: FrameCount) -> FrameCount {
+    let room = (reserve.get() / 8).max(LEAST_ROOM);
+    FrameCount::new(reserve.get().saturating_add(room))
 }
 
 impl Own {
@@ -57,45 +50,53 @@ impl Own {
     /// It cannot be started, or ends at once; its messages are on standard error.
     pub(super) fn start(reserve: Option<FrameCount>) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| Failure::Run(format!("cannot start a memory server: {error}"));
-        let folder = Folder::make().map_err(failed)?;
+        let parent = folder::runtime_directory();
+        let stale = folder::left_behind(&parent, PREFIX);
+        stale.into_iter().for_each(StaleFolder::remove);
+        let folder = PrivateFolder::new(&parent, PREFIX).map_err(failed)?;
         // It says that it is ready as it would to systemd.
-        let said = folder.0.join("ready");
+        let said = folder.path().join("ready");
         let ready = UnixDatagram::bind(&said).map_err(failed)?;
         ready.set_read_timeout(Some(GLANCE)).map_err(failed)?;
         let executable = std::env::current_exe().map_err(failed)?;
         let mut command = Command::new(executable);
         command
-            .arg("serve")
-            .arg("--log-level")
-            .arg("error")
-            .arg("--socket")
-            .arg(folder.0.join("socket"))
+            .args(["serve", "--log-level", "error", "--own-folder"])
+            .arg(folder.path())
             .env("NOTIFY_SOCKET", &said);
         if let Some(frames) = reserve {
-            let room = (frames.get() / 8).max(LEAST_ROOM);
-            let pool = u64::from(frames.get().saturating_add(room)) * 4;
-            command.arg("--pool").arg(format!("{pool}KiB"));
+            let kibibytes = u64::from(pool_of(frames).get()) * 4;
+            command.arg("--pool").arg(format!("{kibibytes}KiB"));
         }
         // Not in the terminal's foreground group: an interrupt there is the program's alone.
-        command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
-        let child = command.spawn().map_err(failed)?;
-        let mut own = Self { child, folder };
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
+        let mut child = command.spawn().map_err(failed)?;
+        let tie = child.stdin.take().ok_or_else(|| failed(ErrorKind::BrokenPipe.into()))?;
+        let mut own = Self {
+            child,
+            tie,
+            path: folder.path().to_owned(),
+            folder: Some(folder),
+        };
         own.wait_until_ready(&ready)?;
         Ok(own)
     }
 
     /// Where it listens.
     pub(super) fn socket(&self) -> PathBuf {
-        self.folder.0.join("socket")
+        self.path.join("socket")
     }
 
-    /// Waits a little for the processes that the program has left behind: helpers that end when they see it gone would
-    /// be killed in the middle of that.
-    pub(super) fn let_others_end(&self, observer: &Observer) {
-        let begun = Instant::now();
-        while begun.elapsed() < OTHERS_MAY_TAKE && has_clients(observer) {
-            std::thread::sleep(LOOK);
+    /// Has it end with the processes that the program has left behind, and waits a little for those that end when they
+    /// see the program gone. Whether it has ended; otherwise it, and its folder, is left to them.
+    pub(super) fn end_with_others(&mut self) -> bool {
+        // Where that fails it has ended.
+        let _ = self.tie.write_all(b".");
+        let ended = freehold_linux::process::ends_within(self.child.id(), OTHERS_MAY_TAKE);
+        if !ended && let Some(folder) = self.folder.take() {
+            folder.leave();
         }
+        ended
     }
 
     fn wait_until_ready(&mut self, ready: &UnixDatagram) -> Result<(), Failure> {
@@ -117,17 +118,10 @@ impl Own {
     }
 }
 
-/// Whether any process is managed. A server that does not say manages none any more.
-fn has_clients(observer: &Observer) -> bool {
-    let status = observer.ask(Question::Status, "").unwrap_or_default();
-    let status: Value = serde_json::from_str(&status).unwrap_or_default();
-    status["clients"].as_array().is_some_and(|clients| !clients.is_empty())
-}
-
 impl Drop for Own {
     fn drop(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(None)) {
-            // It has ended before, and its number may be another's.
+        if self.folder.is_none() || !matches!(self.child.try_wait(), Ok(None)) {
+            // It is left to its clients, or has ended before, and its number may be another's.
             return;
         }
         let _ = freehold_linux::process::send_signal(self.child.id(), SIGTERM);

@@ -2,20 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use freehold_linux::process::send_signal;
 use freehold_linux::swap::SwapFile;
 
+use crate::leftovers::{self, MEMBERS, Workplace};
 use crate::output;
 use crate::status::Failure;
-
-/// How often a group is tried to be removed: its processes may be about to end.
-const LOOKS: u32 = 200;
-const LOOK: Duration = Duration::from_millis(20);
-/// SIGKILL.
-const KILL: i32 = 9;
 
 /// The limits in force.
 #[derive(Debug)]
@@ -23,6 +15,7 @@ pub(crate) struct Limited {
     // In this order: who is left in the group ends, then pages come back from the swap file.
     group: Group,
     _swap: SwapFile,
+    _place: Workplace,
 }
 
 impl Limited {
@@ -31,16 +24,12 @@ impl Limited {
     /// # Errors
     /// What the kernel refuses; nothing is left behind.
     pub(crate) fn new(bytes: usize, swap_pages: usize) -> Result<Self, Failure> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "freehold-{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        );
-        let swap = SwapFile::create(&std::env::temp_dir().join(format!("{name}.swap")), swap_pages);
+        let place = Workplace::new()?;
+        let swap = SwapFile::create(&place.swap_file(), swap_pages);
         Ok(Self {
             _swap: swap.map_err(refused)?,
-            group: Group::new(&name, bytes)?,
+            group: Group::new(&place, bytes)?,
+            _place: place,
         })
     }
 
@@ -63,17 +52,19 @@ struct Group {
 }
 
 impl Group {
-    fn new(name: &str, bytes: usize) -> Result<Self, Failure> {
+    fn new(place: &Workplace, bytes: usize) -> Result<Self, Failure> {
         let mounts = fs::read_to_string("/proc/mounts").map_err(refused)?;
         let (root, limit) = find(&mounts, |root| fs::read_to_string(root.join("cgroup.controllers")).ok())
             .ok_or_else(|| refused("there is no memory cgroup hierarchy"))?;
         let mut switched_on = None;
         let control = root.join("cgroup.subtree_control");
         if limit == LIMIT_V2 && !fs::read_to_string(&control).map_err(refused)?.contains("memory") {
+            place.note_setting(&control.display().to_string(), "-memory")?;
             fs::write(&control, "+memory").map_err(refused)?;
             switched_on = Some(control);
         }
-        let path = root.join(name);
+        let path = root.join(place.path().file_name().unwrap_or_default());
+        place.note_group(&path)?;
         // From here on dropping it cleans up.
         let group = Self { path, switched_on };
         fs::create_dir(&group.path).map_err(refused)?;
@@ -84,18 +75,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let removed = (0..LOOKS).any(|look| {
-            if look > 0 {
-                std::thread::sleep(LOOK);
-            }
-            let members = fs::read_to_string(self.path.join(MEMBERS)).unwrap_or_default();
-            for member in members.lines().filter_map(|line| line.parse().ok()) {
-                // It may have ended.
-                let _ = send_signal(member, KILL);
-            }
-            fs::remove_dir(&self.path).is_ok() || !self.path.exists()
-        });
-        if !removed {
+        if !leftovers::remove_group(&self.path) {
             output::note(&format!(
                 "freehold: the memory cgroup {} is not removed",
                 self.path.display()
@@ -107,8 +87,6 @@ impl Drop for Group {
     }
 }
 
-/// The processes of a group.
-const MEMBERS: &str = "cgroup.procs";
 const LIMIT_V1: &str = "memory.limit_in_bytes";
 const LIMIT_V2: &str = "memory.max";
 

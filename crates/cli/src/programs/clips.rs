@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use freehold_linux::child::die_with_parent;
+use rustix::process::Signal;
+
 use crate::status::Failure;
 
 /// A clip of the experiments.
@@ -135,10 +138,10 @@ impl Clips {
         std::fs::create_dir_all(&self.folder).map_err(|error| refused("its folder", &error))?;
         // The end of the name tells ffmpeg the format.
         let partial = self.folder.join(format!("partial-{}-{file}", std::process::id()));
-        let output = Command::new("ffmpeg")
-            .args(["-v", "error", "-nostdin", "-y"])
-            .args(words)
-            .arg(&partial)
+        let mut command = Command::new("ffmpeg");
+        command.args(["-v", "error", "-nostdin", "-y"]).args(words);
+        die_with_parent(command.arg(&partial), Signal::KILL);
+        let output = command
             .stdin(Stdio::null())
             .output()
             .map_err(|error| refused("ffmpeg", &error))?;

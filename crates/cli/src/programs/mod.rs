@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use freehold_linux::child::end_with_parent;
 use freehold_linux::resident::Resident;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -72,6 +73,7 @@ impl Running {
     pub(crate) fn start(command: &mut Command) -> Result<Self, Failure> {
         let name = command.get_program().to_string_lossy().into_owned();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        end_with_parent(command, Signal::TERM);
         match command.spawn() {
             Ok(child) => Ok(Self { name, child }),
             Err(error) if error.kind() == ErrorKind::NotFound => {

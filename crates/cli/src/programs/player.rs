@@ -8,6 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use freehold_linux::child::end_with_parent;
+use rustix::process::Signal;
+
 use crate::programs;
 use crate::status::Failure;
 
@@ -35,6 +38,7 @@ impl Player {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit());
+        end_with_parent(command, Signal::TERM);
         let spawned = command.spawn();
         let mut child = spawned.map_err(|error| Failure::Run(format!("{name} cannot be started: {error}")))?;
         let shown = Arc::new(Mutex::new(Vec::new()));

@@ -1,26 +1,31 @@
 //! A memory server of an experiment's own, and what it says of the programs under it.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use freehold_client::{ConnectError, Observer, Options, Question};
+use freehold_core::units::FrameCount;
+use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
 use serde_json::Value;
 
 use crate::programs;
+use crate::serve;
 use crate::status::Failure;
 
 /// How often a server that starts, or a client that is to appear, is looked for, and how many times at most.
 const LOOK: Duration = Duration::from_millis(20);
 const LOOKS: u32 = 500;
+/// What its folder is called, before six random characters.
+const PREFIX: &str = "freehold-experiment";
 
 /// A server that ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct PrivateServer {
     child: Child,
-    folder: PathBuf,
+    folder: PrivateFolder,
     observer: Observer,
 }
 
@@ -47,32 +52,39 @@ impl Served {
 }
 
 impl PrivateServer {
-    /// Starts one with a pool of so many bytes, and waits until it answers.
+    /// Starts one with a pool of so many bytes, which `option` of this command asks for, and waits until it answers.
     ///
     /// # Errors
-    /// A server that cannot be started or does not answer, or a stop.
-    pub(crate) fn start(pool: u64, stop: &AtomicBool) -> Result<Self, Failure> {
-        Self::start_with(pool, &[], stop)
+    /// Memory that is not there, a server that cannot be started or does not answer, or a stop.
+    pub(crate) fn start(option: &str, pool: u64, stop: &AtomicBool) -> Result<Self, Failure> {
+        Self::start_with(option, pool, &[], stop)
     }
 
     /// The same with these options of `freehold serve` besides.
     ///
     /// # Errors
     /// As [`PrivateServer::start`].
-    pub(crate) fn start_with(pool: u64, more: &[String], stop: &AtomicBool) -> Result<Self, Failure> {
-        let folder = std::env::temp_dir().join(format!("freehold-{}-{}", std::process::id(), unique()));
-        std::fs::create_dir_all(&folder).map_err(|error| failed("the server's folder", &error))?;
+    pub(crate) fn start_with(option: &str, pool: u64, more: &[String], stop: &AtomicBool) -> Result<Self, Failure> {
+        let frames = u32::try_from(pool.div_ceil(4096)).unwrap_or(u32::MAX);
+        serve::refuse_what_is_not_there(option, FrameCount::new(frames))?;
+        let parent = folder::runtime_directory();
+        let stale = folder::left_behind(&parent, PREFIX);
+        stale.into_iter().for_each(StaleFolder::remove);
+        let folder = PrivateFolder::new(&parent, PREFIX).map_err(|error| failed("the server's folder", &error))?;
         let executable = std::env::current_exe().map_err(|error| failed("this command's own file", &error))?;
         let mut options = Options::named("freehold experiment");
-        let socket = folder.join("socket");
-        let spawned = Command::new(executable)
-            .args(["serve", "--log-level", "warn", "--socket"])
-            .arg(&socket)
+        let socket = folder.path().join("socket");
+        let mut command = Command::new(executable);
+        // With this command's end its input ends, and it ends with the last client then.
+        command
+            .args(["serve", "--log-level", "warn", "--own-folder"])
+            .arg(folder.path())
             .args(["--pool", &format!("{pool}B")])
             .args(more)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            .spawn();
+            .process_group(0);
+        let spawned = command.spawn();
         options.socket = Some(socket);
         let mut child = spawned.map_err(|error| failed("the memory server cannot be started", &error))?;
         match connect(&options, &mut child, stop) {
@@ -103,7 +115,7 @@ impl PrivateServer {
     /// # Errors
     /// As [`PrivateServer::exec`].
     pub(crate) fn exec_with(&self, options: &[OsString]) -> Result<Vec<OsString>, Failure> {
-        let socket = ["--socket".into(), self.folder.join("socket").into()];
+        let socket = ["--socket".into(), self.folder.path().join("socket").into()];
         let options: Vec<OsString> = socket.into_iter().chain(options.iter().cloned()).collect();
         exec_words(&options)
     }
@@ -206,18 +218,9 @@ fn served(client: &Value) -> Served {
     }
 }
 
-/// A number that no other server of this process has.
-fn unique() -> u32 {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
 impl Drop for PrivateServer {
     fn drop(&mut self) {
         programs::end(&mut self.child);
-        // The socket is in it; what cannot be removed is in the system's folder for temporary files.
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

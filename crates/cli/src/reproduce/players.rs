@@ -56,7 +56,7 @@ pub(super) fn clips(laboratory: &Laboratory) -> Result<Vec<PathBuf>, Failure> {
 /// A server with room for reservations of so many bytes together.
 pub(super) fn server(laboratory: &Laboratory, reservations: &[u64]) -> Result<PrivateServer, Failure> {
     let pool = reservations.iter().sum::<u64>() + ROOM;
-    PrivateServer::start(pool, laboratory.session().stop())
+    PrivateServer::start("--reservations", pool, laboratory.session().stop())
 }
 
 /// Room for everything, for each player.

@@ -11,6 +11,9 @@ use freehold_scenario::{parse_size, parse_time};
 use serde::Serialize;
 
 use super::search::{self, Range};
+use freehold_linux::child::end_with_parent;
+use rustix::process::Signal;
+
 use crate::output::{self, human_pages, human_time};
 use crate::programs::{self, PrivateServer, Served};
 use crate::progress::Progress;
@@ -138,7 +141,7 @@ fn trial(arguments: &TrialArguments, step: Option<u32>) -> Result<Trial, Failure
 /// A server or program that cannot be started, a program that ends while it starts, a largest size that is too small
 /// already, or a stop.
 pub(crate) fn smallest(trial: &Trial, stop: &AtomicBool) -> Result<CommandAnswer, Failure> {
-    let server = PrivateServer::start(u64::from(trial.from) * PAGE_SIZE + ROOM, stop)?;
+    let server = PrivateServer::start("--from", u64::from(trial.from) * PAGE_SIZE + ROOM, stop)?;
     let mut brought: Vec<(u32, u64)> = Vec::new();
     let range = Range {
         from: trial.from,
@@ -212,6 +215,7 @@ fn watch(trial: &Trial, server: &PrivateServer, pages: u32, stop: &AtomicBool) -
         .args(&trial.command)
         .stdin(Stdio::null())
         .stdout(Stdio::null());
+    end_with_parent(&mut command, Signal::TERM);
     let child = command.spawn();
     let mut child = UnderTest(child.map_err(|error| Failure::Run(format!("freehold exec: {error}")))?);
     let pid = server.next_program(&known, stop)?;

@@ -10,6 +10,7 @@ use freehold_client::{
 use freehold_core::view::TaskCounts;
 use freehold_linux::PAGE_SIZE;
 use freehold_linux::clock;
+use freehold_linux::folder::PrivateFolder;
 use freehold_pager::{Pace, TaskHandle};
 use freehold_scenario::recording::Recording;
 use freehold_scenario::results::Laws;
@@ -66,18 +67,9 @@ pub(crate) struct ServedMachine {
     socket: PathBuf,
     pace: Pace,
     before: Store,
-    _files: Option<Files>,
+    /// For files that stand for regions, where the server is not of this run.
+    _files: Option<PrivateFolder>,
     process: Option<OwnServer>,
-}
-
-/// A directory for files that stand for regions, where the server is not of this run.
-#[derive(Debug)]
-struct Files(PathBuf);
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 impl ServedMachine {
@@ -99,7 +91,7 @@ impl ServedMachine {
             }
             Server::At(socket) => {
                 let connection = Connection::open(&process::options(socket)).map_err(ServerError::Connect)?;
-                let files = Files(process::directory().map_err(ServerError::Directory)?);
+                let files = process::directory().map_err(ServerError::Directory)?;
                 (None, Some(files), connection)
             }
         };
@@ -203,7 +195,7 @@ impl ServedMachine {
     /// A file of zeros, which is what a region of kind file holds.
     fn zeros(&self, region: &scenario::Region) -> Result<(File, PathBuf), LiveError> {
         let own = self.process.as_ref().map(OwnServer::directory);
-        let directory = own.or(self._files.as_ref().map(|files| files.0.as_path()));
+        let directory = own.or(self._files.as_ref().map(PrivateFolder::path));
         let path = directory.unwrap_or(Path::new(".")).join(&region.name);
         let length = u64::from(region.pages.get()) * PAGE_SIZE as u64;
         let made = File::create(&path).and_then(|file| file.set_len(length));

@@ -1,13 +1,14 @@
 //! A server's process that lives as long as a run.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use freehold_client::{ConnectError, Connection, Options};
 use freehold_linux::clock;
+use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
 
 use super::ServerError;
 
@@ -17,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LEAVE: Duration = Duration::from_secs(5);
 /// Between two looks at whether it answers.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// What the folders of runs are called, before six random characters.
+const PREFIX: &str = "freehold-run";
 
 /// How a server is started for a run: a program that serves at the socket it is given as its last argument, and leaves
 /// when its standard input ends, as it does when the run's process is gone, however that ends.
@@ -32,7 +36,7 @@ pub struct Launch {
 #[derive(Debug)]
 pub struct OwnServer {
     child: Child,
-    directory: PathBuf,
+    directory: PrivateFolder,
 }
 
 impl OwnServer {
@@ -42,17 +46,18 @@ impl OwnServer {
     /// See [`ServerError`]; nothing is left behind.
     pub fn start(launch: &Launch) -> Result<(Self, Connection), ServerError> {
         let directory = directory().map_err(ServerError::Directory)?;
-        let socket = directory.join("socket");
+        let socket = directory.path().join("socket");
+        // What the terminal sends to the run's group would end it before the run.
         let child = Command::new(&launch.program)
             .args(&launch.arguments)
             .arg(&socket)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
+            .process_group(0)
             .spawn();
         let child = match child {
             Ok(child) => child,
             Err(reason) => {
-                let _ = std::fs::remove_dir_all(&directory);
                 let program = launch.program.clone();
                 return Err(ServerError::Start { program, reason });
             }
@@ -65,12 +70,12 @@ impl OwnServer {
     /// Where it listens, for other processes.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
-        self.directory.join("socket")
+        self.directory.path().join("socket")
     }
 
     /// The directory, for other things of the run.
     pub(crate) fn directory(&self) -> &Path {
-        &self.directory
+        self.directory.path()
     }
 
     fn connect(&mut self, socket: &Path) -> Result<Connection, ServerError> {
@@ -100,13 +105,11 @@ pub(crate) fn options(socket: &Path) -> Options {
 }
 
 /// A new directory that only this user can enter.
-pub(crate) fn directory() -> Result<PathBuf, std::io::Error> {
-    use std::os::unix::fs::DirBuilderExt;
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path = std::env::temp_dir().join(format!("freehold-run-{}-{number}", std::process::id()));
-    std::fs::DirBuilder::new().mode(0o700).create(&path)?;
-    Ok(path)
+pub(crate) fn directory() -> Result<PrivateFolder, std::io::Error> {
+    let parent = std::env::temp_dir();
+    let stale = folder::left_behind(&parent, PREFIX);
+    stale.into_iter().for_each(StaleFolder::remove);
+    PrivateFolder::new(&parent, PREFIX)
 }
 
 impl Drop for OwnServer {
@@ -119,6 +122,5 @@ impl Drop for OwnServer {
         // Nothing happens to one that has left.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }

@@ -10,6 +10,7 @@ mod descriptors;
 mod handles;
 mod holdings;
 mod objects;
+mod orphaned;
 mod pace;
 pub(crate) mod pools;
 mod private;
@@ -22,6 +23,8 @@ mod users;
 mod world;
 
 pub(crate) use bucket::Bucket;
+use orphaned::Orphaned;
+pub use orphaned::Owner;
 pub(crate) use refused::{Refused, clean};
 pub(crate) use session::Peer;
 pub use world::Limits;
@@ -30,7 +33,7 @@ pub(crate) use world::World;
 use freehold_linux::Errno;
 use freehold_linux::socket::{Listener, PacketSocket};
 use freehold_protocol::message::Refusal;
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
 use std::io;
 use std::sync::Arc;
@@ -40,29 +43,41 @@ use users::Users;
 
 const LISTENER: u64 = 0;
 const STOP: u64 = 1;
+const OWNER: u64 = 2;
 /// How long nothing is accepted when there is no descriptor left.
 const BREATH: Duration = Duration::from_millis(100);
 /// How long clients have to go when the server ends.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// What ends a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends<'a> {
+    /// The server ends at once when this can be read.
+    pub stop: &'a OwnedFd,
+    /// The server is for one process, its owner: it ends with its last client when that has ended.
+    pub owner: Option<Owner<'a>>,
+}
 
-/// Serves connections until `stop` can be read; then calls `ending`, refuses new ones, tells the others and waits a
-/// moment for them.
+/// Serves connections until `ends` says so; then calls `ending`, refuses new ones, tells the others and waits a moment for
+/// them.
 ///
 /// # Errors
 /// The system's refusal of a thread or an epoll instance, at the beginning.
-pub(crate) fn run(world: &Arc<World>, listener: Listener, stop: &OwnedFd, ending: impl FnOnce()) -> io::Result<()> {
+pub(crate) fn run(world: &Arc<World>, listener: Listener, ends: Ends<'_>, ending: impl FnOnce()) -> io::Result<()> {
     let users = Users::new(Arc::clone(world))?;
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let watch = |data, fd: rustix::fd::BorrowedFd<'_>| {
         epoll::add(&epoll, fd, epoll::EventData::new_u64(data), epoll::EventFlags::IN)
     };
     watch(LISTENER, listener.as_fd())?;
-    watch(STOP, stop.as_fd())?;
-    let mut events = Vec::with_capacity(2);
+    watch(STOP, ends.stop.as_fd())?;
+    ends.owner.map_or(Ok(()), |owner| watch(OWNER, owner.pipe.as_fd()))?;
+    let mut events = Vec::with_capacity(3);
     let mut stopping = false;
-    while !stopping {
+    let mut orphaned = Orphaned::new(ends.owner);
+    while !stopping && !orphaned.is_over(world) {
         events.clear();
-        let waited = epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), None::<&Timespec>);
+        let timeout = orphaned.timeout();
+        let waited = epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref());
         if let Err(errno) = waited
             && errno != Errno::INTR
         {
@@ -71,6 +86,7 @@ pub(crate) fn run(world: &Arc<World>, listener: Listener, stop: &OwnedFd, ending
         for event in &events {
             match event.data.u64() {
                 STOP => stopping = true,
+                OWNER => orphaned.begin(&epoll)?,
                 _ => accept(world, &users, &listener),
             }
         }

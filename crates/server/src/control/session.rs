@@ -122,8 +122,8 @@ impl Session {
         if !self.is_greeted() {
             return Err(Refused::closing(Refusal::State, "the first request must be `Hello`"));
         }
-        if let Request::OpenFile { regime, path } = *request {
-            let opened = self.open_file(world, regime, path, descriptors);
+        if let Request::OpenFile { regime, .. } = *request {
+            let opened = self.open_file(world, regime, descriptors);
             self.opened_last = match &opened {
                 Ok(Reply::Opened { handle, .. }) => *handle,
                 _ => 0,
@@ -344,6 +344,7 @@ impl Session {
             }
         }
         if let Some(client) = self.client.take() {
+            world.note_stray(&self.peer.pidfd);
             world.shared.engine().remove_client(client);
             world.leave(self.peer.pid);
         }
@@ -355,7 +356,9 @@ impl Session {
         world.give_back(user, Kind::Mappings, self.mappings.drain().count() as u64);
         world.give_back(user, Kind::Tasks, self.tasks.drain().count() as u64);
         for membership in self.memberships.drain() {
-            world.let_go(membership);
+            if !world.is_owner(self.peer.pid) {
+                world.let_go(membership);
+            }
         }
     }
 }

@@ -10,11 +10,13 @@ use crate::quota::{Quotas, Rights};
 use crate::shared::Shared;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
 use freehold_protocol::message::Refusal;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::OwnedFd;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::Read;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Bounds on what can be driven from outside.
@@ -102,22 +104,36 @@ pub(crate) struct World {
     /// Says at most so much about what clients cause.
     pub(crate) frugal: Frugal,
     quotas: Quotas,
+    /// The process that this server is for, if it is for one only.
+    owner: Option<u32>,
+    /// Processes of its that were clients, and may be again: they are about to become another program.
+    strays: Mutex<Vec<OwnedFd>>,
     ending: AtomicBool,
     state: PiMutex<State>,
 }
 
 /// Admissions that may wait at a time.
 const QUEUE: usize = 64;
+/// Strays after which those that have ended are forgotten.
+const MANY_STRAYS: usize = 64;
 
 impl World {
     /// A world without users.
-    pub(crate) fn new(shared: Arc<Shared>, quotas: Quotas, limits: Limits, snapshots: Snapshots) -> Arc<Self> {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        quotas: Quotas,
+        limits: Limits,
+        snapshots: Snapshots,
+        owner: Option<u32>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             shared,
             limits,
             snapshots,
             frugal: Frugal::new(Instant::now()),
             quotas,
+            owner,
+            strays: Mutex::new(Vec::new()),
             ending: AtomicBool::new(false),
             state: PiMutex::new(State::default()),
         })
@@ -276,6 +292,31 @@ impl World {
         Some((held.id, promised))
     }
 
+    /// Whether what a process holds stays when it is gone: for what runs under the server that it has started.
+    pub(crate) fn is_owner(&self, pid: u32) -> bool {
+        self.owner == Some(pid)
+    }
+
+    /// The process of a client of the owner's server has closed its connection: it ends, or becomes another program.
+    pub(crate) fn note_stray(&self, process: &OwnedFd) {
+        if self.owner.is_none() {
+            return;
+        }
+        let mut strays = self.strays.lock().unwrap_or_else(PoisonError::into_inner);
+        if strays.len() >= MANY_STRAYS {
+            strays.retain(|process| !has_ended(process));
+        }
+        // Without a descriptor for it the server may end too early, and says so to the program.
+        strays.extend(process.try_clone());
+    }
+
+    /// Whether any process has memory here, or may have again. Of the owner's server.
+    pub(crate) fn has_clients(&self) -> bool {
+        let mut strays = self.strays.lock().unwrap_or_else(PoisonError::into_inner);
+        strays.retain(|process| !has_ended(process));
+        !strays.is_empty() || self.shared.engine().has_clients()
+    }
+
     /// One holder less; the reservation or pinned page pool ends with the last, and with the last task in it.
     pub(crate) fn let_go(&self, id: Membership) {
         let is_last = {
@@ -386,6 +427,12 @@ impl World {
             self.shared.engine().stop_gathering();
         }
     }
+}
+
+/// Whether the process of a pidfd has ended.
+fn has_ended(process: &OwnedFd) -> bool {
+    let now = Timespec::try_from(Duration::ZERO).ok();
+    rustix::event::poll(&mut [PollFd::new(process, PollFlags::IN)], now.as_ref()).is_ok_and(|count| count > 0)
 }
 
 /// What a process is called in each namespace that it is in, from the server's inwards.

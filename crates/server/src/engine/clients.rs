@@ -62,6 +62,11 @@ impl Client {
 pub(super) const REMAINS: usize = 16;
 
 impl Engine {
+    /// Whether any process has memory here, be it the child of a fork that has not connected yet.
+    pub(crate) fn has_clients(&self) -> bool {
+        self.clients.iter().next().is_some()
+    }
+
     pub(super) fn client(&self, id: ClientId) -> Option<&Client> {
         self.clients.get(id.index(), id.generation())
     }

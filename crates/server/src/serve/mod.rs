@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tracing::{info, warn};
 
+pub use crate::control::{Ends, Owner};
 pub use socket::{SocketError, default_path};
 
 /// What a server is started with.
@@ -60,12 +61,20 @@ pub enum ServeError {
     System(#[from] io::Error),
 }
 
-/// Serves until `stop` can be read. From here on a panic in any thread ends the process at once: clients must not run
-/// on with half a server.
+/// Serves until `stop` can be read: see [`serve_while`].
 ///
 /// # Errors
 /// See [`ServeError`]; nothing has begun then.
 pub fn serve(options: &Options, stop: &OwnedFd) -> Result<(), ServeError> {
+    serve_while(options, Ends { stop, owner: None })
+}
+
+/// Serves until `ends` says so. From here on a panic in any thread ends the process at once: clients must not run
+/// on with half a server.
+///
+/// # Errors
+/// See [`ServeError`]; nothing has begun then.
+pub fn serve_while(options: &Options, ends: Ends<'_>) -> Result<(), ServeError> {
     abort_on_panic();
     let claim = socket::Claim::new(&options.socket)?;
     let mut shortfalls = process::prepare();
@@ -82,7 +91,8 @@ pub fn serve(options: &Options, stop: &OwnedFd) -> Result<(), ServeError> {
     }
     let socket_name = options.socket.display().to_string();
     let snapshots = Snapshots::new(socket_name.clone(), options.settings.unresponsive, shortfalls);
-    let world = World::new(shared, options.quotas.clone(), options.limits, snapshots);
+    let owner = ends.owner.map(|owner| owner.process);
+    let world = World::new(shared, options.quotas.clone(), options.limits, snapshots, owner);
     if let Some(address) = options.metrics {
         let bound = metrics::start(&world, address);
         let bound = bound.map_err(|error| ServeError::Metrics { address, error })?;
@@ -97,7 +107,7 @@ pub fn serve(options: &Options, stop: &OwnedFd) -> Result<(), ServeError> {
         "serving"
     );
     notify::tell("READY=1\nSTATUS=serving");
-    let ran = control::run(&world, listener, stop, || {
+    let ran = control::run(&world, listener, ends, || {
         notify::tell("STOPPING=1");
         claim.remove();
         info!("ending: clients are told");

@@ -5,11 +5,12 @@
 //! an earlier server left behind is replaced.
 
 use freehold_linux::Errno;
+use freehold_linux::folder::must_be_safe;
 use freehold_linux::socket::Listener;
 use freehold_protocol::SYSTEM_SOCKET;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -27,6 +28,16 @@ pub enum SocketError {
     /// Something that is no socket is there.
     #[error("{} is there and is not a socket: remove it, or choose another --socket", .0.display())]
     NotASocket(PathBuf),
+    /// Another user has made the lock's file, and could hold up every server here.
+    #[error(
+        "{} belongs to user {user}: choose another --socket, in a folder where others make nothing", path.display()
+    )]
+    Squatted {
+        /// The file.
+        path: PathBuf,
+        /// Its owner.
+        user: u32,
+    },
     /// The path does not fit.
     #[error("{} is longer than the {LONGEST} bytes that a path may have: choose another --socket", .0.display())]
     TooLong(PathBuf),
@@ -75,15 +86,9 @@ impl Claim {
             && let Some(directory) = path.parent()
         {
             fs::create_dir_all(directory).map_err(system)?;
+            must_be_safe(directory).map_err(system)?;
         }
-        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let lock = rustix::fs::open(beside(path, ".lck"), flags, Mode::RUSR | Mode::WUSR);
-        let lock = lock.map_err(|errno| system(errno.into()))?;
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(SocketError::Taken(path.to_owned())),
-            Err(errno) => return Err(system(errno.into())),
-        }
+        let lock = lock(path)?;
         match fs::symlink_metadata(path) {
             Ok(there) if !there.file_type().is_socket() => Err(SocketError::NotASocket(path.to_owned())),
             Ok(_) => Ok(()),
@@ -118,11 +123,58 @@ impl Claim {
         })
     }
 
-    /// Takes the socket away: nobody finds the server any more. The lock's file stays, for it may be another's next.
+    /// Takes the socket away: nobody finds the server any more.
     pub(super) fn remove(&self) {
         // It is gone where somebody removed it by hand.
         let _ = fs::remove_file(&self.path);
     }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // While the lock is held: see `lock`.
+        let _ = fs::remove_file(beside(&self.path, ".lck"));
+    }
+}
+
+/// Locks the file beside `path`. Its owner removes the file before the lock goes, so whoever has locked one that is not
+/// there any more takes the next.
+fn lock(path: &Path) -> Result<OwnedFd, SocketError> {
+    let file = beside(path, ".lck");
+    let system = |errno: Errno| SocketError::System {
+        path: path.to_owned(),
+        error: errno.into(),
+    };
+    loop {
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let lock = rustix::fs::open(&file, flags, Mode::RUSR | Mode::WUSR).map_err(|errno| {
+            // The kernel refuses to open another user's file in a folder where everybody may make some.
+            squatted(&file).unwrap_or_else(|| system(errno))
+        })?;
+        if let Some(squatted) = squatted(&file) {
+            return Err(squatted);
+        }
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(SocketError::Taken(path.to_owned())),
+            Err(errno) => return Err(system(errno)),
+        }
+        let locked = rustix::fs::fstat(&lock).map_err(system)?;
+        let there = rustix::fs::lstat(&file);
+        if there.is_ok_and(|there| (there.st_dev, there.st_ino) == (locked.st_dev, locked.st_ino)) {
+            return Ok(lock);
+        }
+    }
+}
+
+/// Whose file that is, where it is neither root's nor this user's.
+fn squatted(file: &Path) -> Option<SocketError> {
+    let owner = fs::symlink_metadata(file).ok()?.uid();
+    let own = rustix::process::geteuid().as_raw();
+    (owner != own && owner != 0).then(|| SocketError::Squatted {
+        path: file.to_owned(),
+        user: owner,
+    })
 }
 
 fn beside(path: &Path, ending: &str) -> PathBuf {

@@ -18,6 +18,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use freehold_linux::PAGE_SIZE;
+use freehold_linux::child::end_with_parent;
+use rustix::process::Signal;
 
 use super::rounds::{Effort, Found, Samples, refused};
 use crate::programs::Limited;
@@ -238,6 +240,7 @@ impl Running {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        end_with_parent(&mut command, Signal::KILL);
         command.spawn().map(Self).map_err(refused)
     }
 

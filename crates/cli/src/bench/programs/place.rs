@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 
 use super::workload::Workload;
 use super::{cannot, inputs};
+use freehold_linux::child::{die_with_parent, end_with_parent};
+use rustix::process::Signal;
+
+use crate::leftovers::Workplace;
 use crate::signals;
 use crate::status::Failure;
 
@@ -58,7 +62,7 @@ pub(super) struct Outcome {
 /// Folders and a server, all gone when dropped.
 #[derive(Debug)]
 pub(super) struct Place {
-    folder: PathBuf,
+    place: Workplace,
     /// Seconds of film.
     film: u32,
     /// Python itself.
@@ -73,12 +77,12 @@ impl Place {
     pub(super) fn new(quick: bool) -> Result<Self, Failure> {
         // Before there is anything that a signal could leave behind.
         let stop = signals::catch()?;
-        let folder = std::env::temp_dir().join(format!("freehold-programs-{}", std::process::id()));
-        let inputs = folder.join("inputs");
+        let place = Workplace::new()?;
+        let inputs = place.path().join("inputs");
         fs::create_dir_all(&inputs).map_err(|error| cannot(&inputs.display().to_string(), error))?;
-        let server = server(&folder)?;
+        let server = server(place.path())?;
         let place = Self {
-            folder,
+            place,
             film: inputs::seconds(quick),
             python: python(),
             stop,
@@ -90,7 +94,7 @@ impl Place {
     }
 
     fn socket(&self) -> PathBuf {
-        self.folder.join("socket")
+        self.place.path().join("socket")
     }
 
     fn wait_for_server(&self) -> Result<(), Failure> {
@@ -142,20 +146,23 @@ impl Place {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Failure::Stopped);
         }
-        let folder = self.folder.join("run");
+        let folder = self.place.path().join("run");
         let made = fs::create_dir_all(&folder);
         made.map_err(|error| cannot(&folder.display().to_string(), error))?;
         command
             .current_dir(&folder)
-            .env("I", self.folder.join("inputs"))
+            .env("I", self.place.path().join("inputs"))
             .env("T", self.film.to_string())
             .env("PYTHON", &self.python)
             .env("LC_ALL", "C");
-        command.stdin(Stdio::null());
+        die_with_parent(command.stdin(Stdio::null()), Signal::TERM);
         let begun = Instant::now();
         let measured = freehold_linux::child::measured_output(&mut command);
         let (output, peak) = measured.map_err(|error| cannot("starting a program", error))?;
         let wall = begun.elapsed();
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Failure::Stopped);
+        }
         let mut files = BTreeMap::new();
         let read = collect(&folder, &folder, &mut files).and_then(|()| fs::remove_dir_all(&folder));
         read.map_err(|error| cannot("reading what a program wrote", error))?;
@@ -175,7 +182,6 @@ impl Drop for Place {
         // Nothing can be done where one of these fails.
         let _ = self.server.kill();
         let _ = self.server.wait();
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -199,6 +205,7 @@ fn server(folder: &Path) -> Result<Child, Failure> {
         .args(["--pool", POOL, "--log-level", "error"])
         .stdin(Stdio::null())
         .stdout(Stdio::null());
+    end_with_parent(&mut command, Signal::TERM);
     command.spawn().map_err(|error| cannot("freehold serve", error))
 }
 

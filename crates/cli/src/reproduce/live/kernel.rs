@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::leftovers::Workplace;
 use crate::output;
 use crate::programs::Limited;
 use crate::status::Failure;
@@ -40,6 +41,7 @@ pub(super) fn try_out() -> Result<(), Failure> {
 #[derive(Debug)]
 pub(super) struct NoReadAhead {
     before: String,
+    _place: Workplace,
 }
 
 impl NoReadAhead {
@@ -50,8 +52,10 @@ impl NoReadAhead {
     pub(super) fn new() -> Result<Self, Failure> {
         let refused = |error: std::io::Error| Failure::Run(format!("{PAGE_CLUSTER}: {error}"));
         let before = fs::read_to_string(PAGE_CLUSTER).map_err(refused)?;
+        let place = Workplace::new()?;
+        place.note_setting(PAGE_CLUSTER, &before)?;
         fs::write(PAGE_CLUSTER, "0").map_err(refused)?;
-        Ok(Self { before })
+        Ok(Self { before, _place: place })
     }
 }
 

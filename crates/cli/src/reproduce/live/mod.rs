@@ -253,7 +253,7 @@ impl<'a> Bench<'a> {
         let trial = match run {
             Run::Alone => start(Place::Kernel(None), &[], false, false)?,
             Run::Served(policy) => {
-                let server = PrivateServer::start_with(self.options.memory, &self.store(), stop)?;
+                let server = PrivateServer::start_with("--memory", self.options.memory, &self.store(), stop)?;
                 start(Place::Server(&server), policy, false, true)?
             }
             Run::Kernel { read_ahead, lock_all } => {

@@ -4,6 +4,8 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use freehold_linux::child::end_with_parent;
+use rustix::process::Signal;
 use signal_hook::consts::SIGTERM;
 
 use crate::programs;
@@ -27,6 +29,7 @@ impl Process {
     /// # Errors
     /// It cannot be started.
     pub(super) fn start(name: &'static str, command: &mut Command) -> Result<Self, Failure> {
+        end_with_parent(command, Signal::TERM);
         let child = command.stdin(Stdio::null()).spawn();
         let child = child.map_err(|error| Failure::Run(format!("{name} cannot be started: {error}")))?;
         Ok(Self { name, child })

@@ -5,7 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use freehold_linux::child::die_with_parent;
+use rustix::process::Signal;
+
 use super::workload::{PYTHON, Program};
+use crate::leftovers::Workplace;
 use crate::output;
 use crate::programs::{Clip, Clips};
 use crate::status::Failure;
@@ -33,7 +37,7 @@ pub(super) const JAVA: [&str; 2] = ["-XX:+UseSerialGC", "-Xmx400m"];
 /// A folder of this command's own, removed when dropped, and what is kept beside the clips.
 #[derive(Debug)]
 pub(super) struct Workshop {
-    folder: PathBuf,
+    place: Workplace,
     /// The movie; not there unless it is played.
     pub(super) clip: PathBuf,
     /// Where the shards are kept.
@@ -48,11 +52,8 @@ impl Workshop {
     /// # Errors
     /// What cannot be made.
     pub(super) fn open(clips: &Clips, jars: &[PathBuf], programs: &[Program], scale: u32) -> Result<Self, Failure> {
-        let folder = std::env::temp_dir().join(format!("freehold-app-live-{}", std::process::id()));
-        fs::create_dir(&folder).map_err(|error| failed(&folder, &error))?;
-        // From here on dropping it cleans up.
         let mut shop = Self {
-            folder,
+            place: Workplace::new()?,
             clip: PathBuf::new(),
             graph: PathBuf::new(),
             class_path: String::new(),
@@ -61,7 +62,7 @@ impl Workshop {
             let file = shop.file(name);
             fs::write(&file, text).map_err(|error| failed(&file, &error))?;
         }
-        let own = shop.folder.clone();
+        let own = shop.place.path().to_owned();
         let jars: Vec<String> = jars.iter().map(|jar| jar.display().to_string()).collect();
         shop.class_path = format!("{}:{}", own.display(), jars.join(":"));
         let library = "-O2 -shared -fPIC -o preload.so preload.c -ldl";
@@ -78,7 +79,7 @@ impl Workshop {
 
     /// One of the files in it.
     pub(super) fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.place.path().join(name)
     }
 
     /// The library that programs are started with.
@@ -91,7 +92,7 @@ impl Workshop {
     /// # Errors
     /// It cannot be made.
     pub(super) fn scratch(&self) -> Result<Scratch, Failure> {
-        let path = self.folder.join("run");
+        let path = self.file("run");
         fs::create_dir(&path).map_err(|error| failed(&path, &error))?;
         Ok(Scratch { path })
     }
@@ -129,13 +130,6 @@ impl Workshop {
             return Err(failure);
         }
         folder.canonicalize().map_err(|error| failed(&folder, &error))
-    }
-}
-
-impl Drop for Workshop {
-    fn drop(&mut self) {
-        // What cannot be removed is in the system's folder for temporary files.
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -191,6 +185,7 @@ fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 fn perform(command: &mut Command) -> Result<(), Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
     let refused = |why: &dyn std::fmt::Display| Failure::Run(format!("{name}: {why}"));
+    die_with_parent(command, Signal::KILL);
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|error| refused(&error))?;
     if output.status.success() {

@@ -12,10 +12,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
 use clap::ValueEnum;
+use freehold_linux::child::end_with_parent;
 use freehold_linux::memory::{Access, Memfd, ServedMapping, SharedMapping};
 use freehold_linux::socket::PacketSocket;
 use freehold_linux::userfault::{Features, Modes, Userfault};
 use freehold_linux::{PageRange, service};
+use rustix::process::Signal;
 
 use crate::bench::rounds::{Effort, Found, Samples, refused};
 use crate::bench::world::WORDS;
@@ -168,6 +170,7 @@ fn process(arguments: &Arguments, socket: PacketSocket) -> Result<Child, Failure
         .arg(arguments.cpu.to_string())
         .stdin(Stdio::from(OwnedFd::from(socket)))
         .stdout(Stdio::null());
+    end_with_parent(&mut command, Signal::KILL);
     command.spawn().map_err(refused)
 }
 
