@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Runs the subcommand.
+/// Runs the subcommand. A reservation that would be refused is a failure.
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     let observer = arguments.server.observe("freehold explain")?;
     let ask = |question, target: &Option<String>| {
@@ -35,6 +35,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     };
     let explanation = ask(Question::Explain, &arguments.target)?;
     let judgement = ask(Question::WhatIf, &arguments.what_if)?;
+    let judged = judgement.as_deref().map(connect::read::<WhatIf>).transpose()?;
+    let status = match &judged {
+        Some(judged) if !judged.admitted => Status::Failed,
+        _ => Status::Done,
+    };
     if arguments.json {
         let both = match (&explanation, &judgement) {
             (Some(explanation), Some(judgement)) => {
@@ -43,17 +48,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
             (one, other) => one.clone().or_else(|| other.clone()).unwrap_or_default(),
         };
         connect::print_document(&both)?;
-        return Ok(Status::Done);
+        return Ok(status);
     }
     let mut lines = Vec::new();
     if let Some(text) = explanation {
         lines.extend(connect::read::<Explanation>(&text)?.text);
     }
-    if let Some(text) = judgement {
-        lines.extend(connect::read::<WhatIf>(&text)?.text);
-    }
+    lines.extend(judged.into_iter().flat_map(|judged| judged.text));
     let mut page = lines.join("\n");
     page.push('\n');
     output::print(&page)?;
-    Ok(Status::Done)
+    Ok(status)
 }

@@ -12,6 +12,11 @@ pub enum Place {
         /// The line, from 1.
         line: usize,
     },
+    /// A file that cannot be read.
+    Unread {
+        /// The file as it was named by the caller.
+        file: String,
+    },
     /// In an override on the command line; holds the whole `key=value`.
     Set(String),
     /// In a [`ScenarioSpec`](crate::ScenarioSpec) built by a program.
@@ -22,6 +27,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { file, line } => write!(f, "{file}:{line}"),
+            Self::Unread { file } => f.write_str(file),
             Self::Set(text) => write!(f, "--set {text}"),
             Self::Spec => f.write_str("scenario"),
         }
@@ -31,11 +37,19 @@ impl fmt::Display for Place {
 /// A scenario that cannot be run. Displays as `FILE:LINE: KEY: what is wrong and what to do`, or with
 /// `--set key=value` in place of file and line where an override is to blame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {key}: {message}")]
 pub struct Error {
     place: Place,
     key: String,
     message: String,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Place::Unread { .. } => write!(f, "{} {}", self.place, self.message),
+            _ => write!(f, "{}: {}: {}", self.place, self.key, self.message),
+        }
+    }
 }
 
 impl Error {

@@ -38,12 +38,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     let memory = parse_size(&arguments.memory).map_err(|message| Failure::Input(format!("--memory: {message}")))?;
     let bytes = usize::try_from(memory.get()).map_err(|_| Failure::Input("--memory: too large".to_owned()))?;
     let mut findings = probe::all(bytes);
+    findings.push(surroundings::available_memory(memory.get()));
     findings.extend(surroundings::all(
         arguments.socket.as_deref(),
         arguments.store.as_deref(),
     ));
     let uses = uses::all(&findings);
-    let usable = probe::is_usable(&findings);
+    let usable = uses::live_run(&uses);
     if arguments.json {
         let rows: Vec<Value> = findings.iter().map(document).collect();
         let classes: Vec<&str> = possible(&findings, usable, true).collect();
@@ -126,25 +127,17 @@ fn possible(findings: &[Finding], usable: bool, wanted: bool) -> impl Iterator<I
 /// What can run live, in a sentence.
 fn verdict(findings: &[Finding], usable: bool, memory: &str) -> String {
     if !usable {
-        return "Live runs are not possible: something required is absent. The simulator needs none of this."
-            .to_owned();
+        return format!(
+            "Live runs with a pool of {memory} (--memory) are not possible: something that they need is absent. The \
+             simulator needs none of this."
+        );
     }
-    let lockable = findings
-        .iter()
-        .all(|finding| finding.name != "locked-memory" || finding.is_present());
-    let memory = match lockable {
-        true => String::new(),
-        false => format!(" A pool of {memory} cannot be locked, and is refused."),
-    };
     let list = |wanted: bool| possible(findings, usable, wanted).collect::<Vec<_>>().join(", ");
     match &list(false)[..] {
-        "" => format!(
-            "Live runs are possible, of tasks of every class: {}.{memory}",
-            list(true)
-        ),
+        "" => format!("Live runs are possible, of tasks of every class: {}.", list(true)),
         refused => format!(
             "Live runs are possible of tasks of class {}; tasks of class {refused} are refused: a right is \
-             missing.{memory}",
+             missing.",
             list(true)
         ),
     }
@@ -181,14 +174,11 @@ mod tests {
             one.contains("of class best-effort, fifo; tasks of class deadline are refused"),
             "{one}"
         );
-        let little = [
-            finding("sched-fifo", Probed::Present),
-            finding("locked-memory", Probed::Absent),
-        ];
-        let little = verdict(&little, true, "64MiB");
-        assert!(little.contains("A pool of 64MiB cannot be locked"), "{little}");
         let none = verdict(&with(Probed::Present, Probed::Present), false, "64MiB");
-        assert!(none.contains("not possible"), "{none}");
+        assert!(
+            none.contains("with a pool of 64MiB (--memory) are not possible"),
+            "{none}"
+        );
         assert_eq!(
             possible(&with(Probed::Present, Probed::Present), false, true).count(),
             0

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use freehold_client::{ConnectError, Observer, Options, Question};
+use freehold_linux::available::memory_available;
 use freehold_linux::probe::{Finding, Need, Status};
 use freehold_store::{Completion, FileConfig, FileStore, Slot, Store};
 
@@ -17,6 +18,26 @@ pub(super) fn all(socket: Option<&Path>, store: Option<&Path>) -> Vec<Finding> {
     let mut findings = vec![agent(), server(socket), frame_counts()];
     findings.extend(store.map(file_store));
     findings
+}
+
+/// Whether a pool of so many bytes is there: one that is not is refused, by the server too.
+pub(super) fn available_memory(bytes: u64) -> Finding {
+    let (status, detail) = match memory_available() {
+        Some((available, limit)) if bytes > available => (
+            Status::Absent,
+            format!("{bytes} bytes are more than the {available} available {limit}"),
+        ),
+        Some((available, limit)) => (Status::Present, format!("{available} bytes {limit}")),
+        None => (Status::Present, "the kernel does not say how much".to_owned()),
+    };
+    Finding {
+        name: "available-memory",
+        status,
+        detail,
+        need: Need::Recommended,
+        why: "frames are locked: more than there are would end other processes",
+        fix: "a smaller pool (--memory), or end what takes the memory",
+    }
 }
 
 fn agent() -> Finding {

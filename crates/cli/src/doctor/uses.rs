@@ -15,6 +15,8 @@ pub(super) struct Use {
     pub(super) missing: Vec<&'static str>,
 }
 
+/// What a live run needs besides what is required everywhere: it refuses a pool that is not there or cannot be locked.
+const LIVE: [&str; 2] = ["available-memory", "locked-memory"];
 /// What the server needs besides what every live run does.
 const SERVER: [&str; 4] = ["userfaultfd", "userfaultfd-events", "memfd-seals", "peer-pidfd"];
 /// What an unmodified program needs besides a server.
@@ -25,17 +27,25 @@ const PROGRAM: [&str; 4] = [
     "agent-library",
 ];
 
+const LIVE_RUN: &str = "freehold run --engine live";
+
+/// Whether live runs are among the uses that are possible.
+pub(super) fn live_run(uses: &[Use]) -> bool {
+    uses.iter().any(|found| found.name == LIVE_RUN && found.possible)
+}
+
 /// Every use, in the order of what it needs.
 pub(super) fn all(findings: &[Finding]) -> Vec<Use> {
     let required = findings.iter().filter(|finding| finding.need == Need::Required);
     let required: Vec<&'static str> = required.map(|finding| finding.name).collect();
+    let live = [&required[..], &LIVE].concat();
     let server = [&required[..], &SERVER].concat();
     let program = [&server[..], &PROGRAM].concat();
     // In part is enough to run: what is required there works in its limited form.
     let is_absent = |finding: &Finding| finding.status == Status::Absent;
     let is_short = |finding: &Finding| !finding.is_present();
     vec![
-        of("freehold run --engine live", lacking(findings, &required, is_absent)),
+        of(LIVE_RUN, lacking(findings, &live, is_absent)),
         of("freehold serve", lacking(findings, &server, is_short)),
         of("freehold exec", lacking(findings, &program, is_short)),
         of("tasks of class fifo", lacking(findings, &["sched-fifo"], is_short)),
@@ -87,18 +97,23 @@ mod tests {
     #[test]
     fn each_use_needs_what_the_one_before_needs_and_more() {
         let mut findings = vec![finding("memfd", Status::Present, Need::Required)];
+        findings.extend(LIVE.map(|name| finding(name, Status::Present, Need::Recommended)));
         assert_eq!(possible(&findings), [true, false, false, false, false]);
         findings.push(finding("userfaultfd", Status::Limited, Need::Required));
         let others = SERVER.iter().skip(1);
         findings.extend(others.map(|name| finding(name, Status::Present, Need::Recommended)));
         assert_eq!(possible(&findings), [true, false, false, false, false]);
         assert_eq!(all(&findings)[1].missing, ["userfaultfd"]);
-        findings[1].status = Status::Present;
+        findings[3].status = Status::Present;
         assert_eq!(possible(&findings), [true, true, false, false, false]);
         findings.extend(PROGRAM.map(|name| finding(name, Status::Present, Need::Optional)));
         findings.push(finding("sched-fifo", Status::Present, Need::Recommended));
         assert_eq!(possible(&findings), [true, true, true, true, false]);
         findings[0].status = Status::Absent;
         assert_eq!(possible(&findings), [false, false, false, true, false]);
+        findings[0].status = Status::Present;
+        findings[2].status = Status::Absent;
+        assert_eq!(possible(&findings), [false, true, true, true, false]);
+        assert!(!live_run(&all(&findings)));
     }
 }

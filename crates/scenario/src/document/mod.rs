@@ -47,16 +47,7 @@ impl Document {
     /// The file cannot be read, is not UTF-8, is larger than 16 MiB or is not TOML.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let file = path.display().to_string();
-        let cannot = |message: String| {
-            Error::new(
-                Place::File {
-                    file: file.clone(),
-                    line: 1,
-                },
-                "file",
-                message,
-            )
-        };
+        let cannot = |message: String| Error::new(Place::Unread { file: file.clone() }, "file", message);
         let opened = File::open(path).map_err(|error| cannot(format!("cannot be read: {error}")))?;
         let mut text = String::new();
         let read = opened.take(MAX_BYTES + 1).read_to_string(&mut text);
