@@ -1,17 +1,22 @@
-//! `GET /metrics` over plain HTTP, for Prometheus. One asker at a time, each with little time; whoever reaches the
-//! address sees everything, so it should be a local one.
+//! `GET /metrics` over plain HTTP, for Prometheus. One thread has all askers, each with little time, so that none waits for
+//! another; whoever reaches the address sees everything, so it should be a local one.
 
 use crate::control::World;
-use freehold_linux::service;
-use std::io::{self, Read, Write};
+use freehold_linux::{Errno, service};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long an asker has to ask, and to read.
+/// How long an asker has to ask and to read.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How often it is looked whether the server ends.
+const LOOK: Duration = Duration::from_millis(500);
 /// The longest request.
 const REQUEST: usize = 4_096;
+/// Askers at a time: the oldest makes room for one more.
+const ASKERS: usize = 64;
 
 /// Begins to answer at `address`; where it really is (port 0 is any).
 ///
@@ -19,68 +24,132 @@ const REQUEST: usize = 4_096;
 /// The system's refusal.
 pub(super) fn start(world: &Arc<World>, address: SocketAddr) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
     let bound = listener.local_addr()?;
     let world = Arc::clone(world);
     service::spawn("metrics", move || {
-        loop {
-            match listener.accept() {
-                Ok((stream, _)) => {
-                    // An asker that goes away or is too slow is its own loss.
-                    let _ = answer(&world, stream);
-                }
+        let mut askers = Vec::new();
+        while !world.is_ending() {
+            if serve(&world, &listener, &mut askers).is_err() {
                 // Too many open files, say: the next try may be better.
-                Err(_) => std::thread::sleep(Duration::from_millis(100)),
-            }
-            if world.is_ending() {
-                return;
+                std::thread::sleep(Duration::from_millis(100));
             }
         }
     })?;
     Ok(bound)
 }
 
-fn answer(world: &World, mut stream: TcpStream) -> io::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut request = Vec::new();
-    let mut part = [0; 512];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(());
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut part)? {
-            0 => break,
-            count => request.extend_from_slice(part.get(..count).unwrap_or_default()),
+/// One who asks: first the request comes, then the answer goes.
+#[derive(Debug)]
+struct Asker {
+    stream: TcpStream,
+    request: Vec<u8>,
+    answer: Option<Vec<u8>>,
+    sent: usize,
+    until: Instant,
+}
+
+/// Waits until somebody can go on, and lets him.
+fn serve(world: &World, listener: &TcpListener, askers: &mut Vec<Asker>) -> io::Result<()> {
+    let mut wanted = vec![PollFd::new(listener, PollFlags::IN)];
+    wanted.extend(askers.iter().map(|asker| PollFd::new(&asker.stream, asker.wants())));
+    let timeout = Timespec::try_from(LOOK).ok();
+    match rustix::event::poll(&mut wanted, timeout.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let ready: Vec<bool> = wanted.iter().map(|one| !one.revents().is_empty()).collect();
+    let mut ready = ready.into_iter();
+    let comes = ready.next() == Some(true);
+    let now = Instant::now();
+    askers.retain_mut(|asker| {
+        let is_ready = ready.next() == Some(true);
+        // Who goes away or is too slow is his own loss.
+        now < asker.until && (!is_ready || asker.go_on(|request| answer(world, request)).unwrap_or(false))
+    });
+    if comes {
+        accept(listener, askers, now)?;
+    }
+    Ok(())
+}
+
+fn accept(listener: &TcpListener, askers: &mut Vec<Asker>, now: Instant) -> io::Result<()> {
+    let stream = match listener.accept() {
+        Ok((stream, _)) => stream,
+        Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    stream.set_nonblocking(true)?;
+    if askers.len() >= ASKERS {
+        // They are in the order in which they came.
+        askers.remove(0);
+    }
+    askers.push(Asker {
+        stream,
+        request: Vec::new(),
+        answer: None,
+        sent: 0,
+        until: now + PATIENCE,
+    });
+    Ok(())
+}
+
+impl Asker {
+    fn wants(&self) -> PollFlags {
+        if self.answer.is_some() {
+            PollFlags::OUT
+        } else {
+            PollFlags::IN
         }
     }
-    let (status, kind, body) = match asked(&request) {
+
+    /// Reads or writes as much as goes; whether there is more to come.
+    fn go_on(&mut self, answer: impl Fn(&[u8]) -> Vec<u8>) -> io::Result<bool> {
+        if self.answer.is_none() {
+            let mut part = [0; 512];
+            let count = match self.stream.read(&mut part) {
+                Err(error) if is_early(&error) => return Ok(true),
+                read => read?,
+            };
+            self.request.extend_from_slice(part.get(..count).unwrap_or_default());
+            let whole = self.request.windows(4).any(|end| end == b"\r\n\r\n");
+            if count > 0 && !whole && self.request.len() < REQUEST {
+                return Ok(true);
+            }
+            self.answer = Some(answer(&self.request));
+        }
+        let text = self.answer.as_deref().unwrap_or_default();
+        let rest = text.get(self.sent..).unwrap_or_default();
+        match self.stream.write(rest) {
+            Err(error) if is_early(&error) => Ok(true),
+            written => {
+                let count = written?;
+                self.sent += count;
+                Ok(count > 0 && self.sent < text.len())
+            }
+        }
+    }
+}
+
+fn is_early(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn answer(world: &World, request: &[u8]) -> Vec<u8> {
+    const PLAIN: &str = "text/plain; charset=utf-8";
+    let (status, kind, body) = match asked(request) {
         Asked::Metrics => match world.snapshots.metrics(&world.shared) {
             Ok(text) => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", text),
-            Err(error) => (
-                "503 Service Unavailable",
-                "text/plain; charset=utf-8",
-                format!("{error}\n"),
-            ),
+            Err(error) => ("503 Service Unavailable", PLAIN, format!("{error}\n")),
         },
-        Asked::Other => (
-            "404 Not Found",
-            "text/plain; charset=utf-8",
-            "metrics are at /metrics\n".to_owned(),
-        ),
-        Asked::Wrong => (
-            "400 Bad Request",
-            "text/plain; charset=utf-8",
-            "only GET is understood\n".to_owned(),
-        ),
+        Asked::Other => ("404 Not Found", PLAIN, "metrics are at /metrics\n".to_owned()),
+        Asked::Wrong => ("400 Bad Request", PLAIN, "only GET is understood\n".to_owned()),
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())
+    [head.as_bytes(), body.as_bytes()].concat()
 }
 
 /// What a request wants.
