@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("freehold-scenario", &["freehold-core"]),
     ("freehold-store", &["freehold-core", "freehold-linux"]),
     ("freehold-sim", &["freehold-core", "freehold-scenario"]),
-    ("freehold-picture", &["freehold-scenario"]),
+    ("freehold-picture", &["freehold-protocol", "freehold-scenario"]),
     ("freehold-pager", &["freehold-core", "freehold-linux", "freehold-store"]),
     (
         "freehold-server",

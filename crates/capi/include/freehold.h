@@ -170,7 +170,7 @@ typedef struct freehold_tally {
 typedef struct freehold_region_options {
     // sizeof(freehold_region_options).
     size_t size;
-    // Its name.
+    // Its name, among this user's regions. Root and the server's user name another user's with UID: before it.
     const char *name;
     // Its length in pages of 4096 bytes.
     uint32_t pages;

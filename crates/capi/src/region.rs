@@ -35,7 +35,7 @@ pub const FREEHOLD_UNMANAGED: u32 = 2;
 pub struct freehold_region_options {
     /// sizeof(freehold_region_options).
     pub size: usize,
-    /// Its name.
+    /// Its name, among this user's regions. Root and the server's user name another user's with UID: before it.
     pub name: *const c_char,
     /// Its length in pages of 4096 bytes.
     pub pages: u32,

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Write};
 
+use freehold_protocol::shown::{is_unseen, shown};
 use freehold_scenario::results;
 use serde::Serialize;
 
@@ -13,7 +14,7 @@ use crate::status::Failure;
 /// Any other failure to write.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(lines(text).as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::Output(error)),
         _ => Ok(()),
     }
@@ -26,13 +27,41 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 pub(crate) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
     let mut text = results::to_json(document).map_err(|error| Failure::Output(std::io::Error::other(error)))?;
     text.push('\n');
-    print(&text)
+    print(&in_json(&text))
+}
+
+/// Text of which only the ends of lines and tabulators are not seen: names in it are others'.
+fn lines(text: &str) -> String {
+    let parts: Vec<String> = text
+        .split_inclusive(['\n', '\t'])
+        .map(|part| match part.char_indices().next_back() {
+            Some((end, last @ ('\n' | '\t'))) => shown(&part[..end]).chain([last]).collect(),
+            _ => shown(part).collect(),
+        })
+        .collect();
+    parts.concat()
+}
+
+/// The same document with what is not seen written as JSON writes it by number: only strings have such characters.
+fn in_json(document: &str) -> String {
+    let mut text = String::with_capacity(document.len());
+    for character in document.chars() {
+        if is_unseen(character) && character != '\n' {
+            let mut units = [0; 2];
+            for unit in character.encode_utf16(&mut units) {
+                text.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            text.push(character);
+        }
+    }
+    text
 }
 
 /// Prints a line to standard error; where that is impossible, nobody is there to be told.
 pub(crate) fn note(line: &str) {
     let mut stderr = std::io::stderr().lock();
-    let _ = writeln!(stderr, "{line}");
+    let _ = writeln!(stderr, "{}", lines(line));
 }
 
 /// A time for a person: three digits and a unit.
@@ -60,6 +89,18 @@ pub(crate) fn human_pages(pages: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn nothing_that_is_printed_moves_what_stands_around_it() {
+        assert_eq!(lines("a\tb\u{202e}c\n\u{1b}[2Jd\n"), "a\tb\\u{202e}c\n\\u{1b}[2Jd\n");
+        assert_eq!(lines("no end\u{2028}"), "no end\\u{2028}");
+        let document = json!({"name": "x\u{202e}y\u{e0041}", "n": 1});
+        let text = results::to_json(&document).unwrap();
+        let printed = in_json(&text);
+        assert!(!printed.chars().any(|c| is_unseen(c) && c != '\n'), "{printed}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&printed).unwrap(), document);
+    }
 
     #[test]
     fn times_and_pages() {

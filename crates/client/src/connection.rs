@@ -219,7 +219,7 @@ impl Connection {
     }
 
     /// Opens the object that holds a file's content, for reading, shared with everybody who opens the same file. `path`
-    /// is for reports.
+    /// goes with the request; reports show what the server finds the file to be called.
     ///
     /// # Errors
     /// See [`RequestError`].

@@ -13,7 +13,7 @@ use crate::link::Link;
 /// A region to be opened.
 #[derive(Clone, Copy, Debug)]
 pub struct RegionSpec<'a> {
-    /// Its name.
+    /// Its name, among this user's regions. Root and the server's user name another user's with `UID:` before it.
     pub name: &'a str,
     /// Its size.
     pub pages: u32,

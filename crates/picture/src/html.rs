@@ -2,23 +2,22 @@
 
 use std::fmt::Write;
 
+use freehold_protocol::shown::shown;
+
 use crate::number;
 
 /// Text that a page can hold, whatever it is: the five characters that mean something to HTML are written by name, and
-/// control characters, which no page may hold, as their picture.
+/// those that cannot be seen or move the text around them by number (see [`shown()`]).
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
-    for character in text.chars() {
+    // What ends a line or a cell is room there.
+    for character in shown(&text.replace(['\t', '\n'], " ")) {
         match character {
             '&' => safe.push_str("&amp;"),
             '<' => safe.push_str("&lt;"),
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            '\t' | '\n' => safe.push(' '),
-            // These would turn the text around them about.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => safe.push('\u{fffd}'),
-            _ if character.is_control() => safe.push('\u{fffd}'),
             _ => safe.push(character),
         }
     }

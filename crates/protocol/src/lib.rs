@@ -20,6 +20,7 @@ pub mod field;
 pub mod message;
 pub mod packet;
 mod ring;
+pub mod shown;
 mod sync;
 
 /// The version of both ways. A server answers a `Hello` of another version with a refusal that names its own.

@@ -171,12 +171,12 @@ messages! {
         7 OpenFile {
             /// How it is shared; the first to open it decides.
             regime: Regime,
-            /// Its path, for reports; a claim that is never looked up.
+            /// Its path; a claim that is never looked up nor shown.
             path: &'a str,
         },
         /// Opens a region of memory, zero at first. Answer: `Opened`, with a descriptor to read and write.
         8 OpenRegion {
-            /// Its name.
+            /// Its name, among the asking user's; with `UID:` before it, among another user's, for who may do everything.
             name: &'a str,
             /// Its size.
             pages: u32,

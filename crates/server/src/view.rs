@@ -234,7 +234,7 @@ pub struct ServiceTimes {
 pub struct ObjectView {
     /// Its id.
     pub id: ObjectKey,
-    /// A path or a region's name.
+    /// A path, or a region's name, with its user's number before it where that is neither root nor the server's.
     pub name: String,
     /// Of a file: device, inode, size and change time (seconds, nanoseconds).
     pub identity: Option<(u64, u64, u64, i64, u32)>,

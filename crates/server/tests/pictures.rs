@@ -18,7 +18,7 @@ fn crowded(server: &Server) -> Vec<Client> {
     for at in 0..10 {
         let (object, _) = server.region(&format!("large {at}"), 40_000, true);
         assert!(
-            server.shared.engine().region_owner(&format!("large {at}")).is_some(),
+            server.shared.engine().has_region(0, &format!("large {at}")),
             "{object:?}"
         );
     }

@@ -59,6 +59,11 @@ fn file_system<'a>(info: &str, mounts: &'a str) -> Option<&'a str> {
     after.split(' ').next()
 }
 
+/// What the file of a descriptor is called where the server runs; the file system is not asked.
+pub(crate) fn path(fd: &impl AsFd) -> String {
+    link(fd).map_or_else(|| "unknown".to_owned(), |path| path.to_string_lossy().into_owned())
+}
+
 /// What `/proc` says the descriptor is; the file system is not asked.
 fn link(fd: &impl AsFd) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())).ok()

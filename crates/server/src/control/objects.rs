@@ -5,7 +5,7 @@ use super::refused::{Refused, clean};
 use super::reply::{Reply, Waiting};
 use super::session::{self, Locked, OpenObject, Session};
 use super::world::{Kind, World};
-use crate::engine::{MapRequest, Opened, RegionRequest};
+use crate::engine::{Engine, MapRequest, Opened, RegionRequest};
 use crate::error::EngineError;
 use freehold_core::limits::{PageRange, Regime};
 use freehold_core::units::{PageCount, PageIndex};
@@ -35,7 +35,6 @@ impl Session {
         &mut self,
         world: &World,
         how: message::Regime,
-        path: &str,
         descriptors: Vec<OwnedFd>,
     ) -> Result<Reply, Refused> {
         self.process()?;
@@ -46,7 +45,9 @@ impl Session {
         let checked = descriptors::check_file(&file, self.peer.rights.privileged);
         checked.map_err(|what| Refused::new(Refusal::Descriptor, format!("the file cannot be opened: {what}")))?;
         world.take(self.peer.user, Kind::Objects, 1)?;
-        let opened = world.shared.engine().open_file(file, regime(how), &clean(path, PATH));
+        // The server's own finding: what a client says it is would be shown to everybody who uses the file.
+        let path = clean(&descriptors::path(&file), PATH);
+        let opened = world.shared.engine().open_file(file, regime(how), &path);
         let opened = opened.inspect_err(|_| world.give_back(self.peer.user, Kind::Objects, 1))?;
         self.keep_object(world, opened, false)
     }
@@ -62,30 +63,49 @@ impl Session {
         self.process()?;
         let (user, shared) = (self.peer.user, kind == RegionKind::Shared);
         let name = session::name(name);
+        let (owner, name) = match name.split_once(':').map(|(owner, name)| (owner.parse::<u32>(), name)) {
+            Some((Ok(owner), name)) if shared => (Some(owner), name),
+            _ => (None, &*name),
+        };
         // What a user may not open it must not make the server set up either.
         world.take(user, Kind::Objects, 1)?;
         let opened = {
             let mut engine = world.shared.engine();
-            let owner = if shared { engine.region_owner(&name) } else { None };
-            match owner {
-                Some(owner) if owner != user && !self.peer.rights.privileged => Err(Refused::new(
-                    Refusal::Forbidden,
-                    format!("the region {name:?} is another user's: use another name, or be that user"),
-                )),
-                _ => {
-                    let request = RegionRequest {
-                        name: &name,
-                        shared,
-                        pages,
-                        regime: regime(how),
-                        uid: user,
-                    };
-                    engine.open_region(&request).map_err(Refused::from)
-                }
-            }
+            self.region_user(&engine, owner, name, shared).and_then(|uid| {
+                let request = RegionRequest {
+                    name,
+                    shared,
+                    pages,
+                    regime: regime(how),
+                    uid,
+                };
+                engine.open_region(&request).map_err(Refused::from)
+            })
         };
         let opened = opened.inspect_err(|_| world.give_back(user, Kind::Objects, 1))?;
         self.keep_object(world, opened, true)
+    }
+
+    /// Whose region is meant: the asking user's own where no owner is named, the server's where root has none of that name.
+    /// Nobody is given what another user has called so, unless he names that user.
+    fn region_user(&self, engine: &Engine, owner: Option<u32>, name: &str, shared: bool) -> Result<u32, Refused> {
+        let (user, privileged) = (self.peer.user, self.peer.rights.privileged);
+        let there = |uid| engine.has_region(uid, name);
+        let own = freehold_linux::process::effective_user();
+        match owner {
+            Some(owner) if owner == user => Ok(user),
+            Some(owner) if privileged && there(owner) => Ok(owner),
+            Some(owner) if privileged => Err(Refused::new(
+                Refusal::Unknown,
+                format!("user {owner} has no region {name:?}: see `freehold status`"),
+            )),
+            Some(owner) => Err(Refused::new(
+                Refusal::Forbidden,
+                format!("the region {name:?} is user {owner}'s: be that user, or root"),
+            )),
+            None if shared && user == 0 && !there(user) && there(own) => Ok(own),
+            None => Ok(user),
+        }
     }
 
     /// Gives an opened object a handle; one for which this connection has one already keeps it.

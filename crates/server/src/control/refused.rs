@@ -4,6 +4,7 @@ use crate::error::EngineError;
 use freehold_core::error::{AdmitError, CreateError, LockError, PinningError, UnlockError};
 use freehold_protocol::field::{Malformed, TEXT_LIMIT};
 use freehold_protocol::message::Refusal;
+use freehold_protocol::shown::shown;
 
 /// A request that is not met. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,10 +100,11 @@ fn reason(error: &EngineError) -> Refusal {
     }
 }
 
-/// A name as it may stand in reports, logs and on terminals: without control characters, and at most `most` of them.
+/// A name as it may stand in reports, logs and on terminals: see [`shown()`]. Of `most` characters at most, each of which
+/// may be written as its number.
 pub(crate) fn clean(name: &str, most: usize) -> String {
-    let visible = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-    name.chars().take(most).map(visible).collect()
+    let end = name.char_indices().nth(most).map_or(name.len(), |(at, _)| at);
+    shown(name.get(..end).unwrap_or_default()).collect()
 }
 
 #[cfg(test)]
@@ -113,7 +115,7 @@ mod tests {
     fn texts_fit_and_names_are_harmless() {
         let refused = Refused::new(Refusal::State, "ä".repeat(TEXT_LIMIT));
         assert!(refused.text.len() <= TEXT_LIMIT && refused.text.chars().all(|c| c == 'ä'));
-        assert_eq!(clean("a\x1b[2J\nb", 64), "a\u{fffd}[2J\u{fffd}b");
+        assert_eq!(clean("a\x1b[2J\nb\u{202e}", 64), "a\\u{1b}[2J\\u{a}b\\u{202e}");
         assert_eq!(clean("abcdef", 3), "abc");
     }
 

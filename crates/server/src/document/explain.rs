@@ -113,7 +113,14 @@ pub(super) fn explain(snapshot: &Snapshot, look: &Look<'_>, target: &str) -> Res
     let (process, place) = target
         .split_once(':')
         .map_or((target, None), |(pid, place)| (pid, Some(place)));
-    if let Ok(pid) = process.parse::<u32>() {
+    let region = view
+        .objects
+        .iter()
+        .find(|object| place.is_some() && object.name == target);
+    let region = region.filter(|_| !place.is_some_and(|place| parse_address(place).is_ok()));
+    if let Some(object) = region {
+        explain_object(&mut explanation, view, object);
+    } else if let Ok(pid) = process.parse::<u32>() {
         let client = view.clients.iter().find(|client| client.pid == pid);
         let client = client.ok_or_else(|| {
             unknown(&format!(

@@ -188,7 +188,14 @@ fn restrict(view: &EngineView, user: u32, maker: impl Fn(Membership) -> Option<u
     let mut view = view.clone();
     view.clients.retain(|client| client.uid == user);
     let own: BTreeSet<u32> = view.clients.iter().map(|client| client.pid).collect();
+    let prefix = format!("{user}:");
     for object in &mut view.objects {
+        // A user's own regions are called as he calls them.
+        if object.uid == user
+            && let Some(name) = object.name.strip_prefix(&prefix)
+        {
+            object.name = name.to_owned();
+        }
         object.mappers.retain(|mapper| own.contains(&mapper.pid));
     }
     view.objects

@@ -112,7 +112,7 @@ pub struct RegionRequest<'a> {
     pub pages: u32,
     /// How it is shared.
     pub regime: Regime,
-    /// Whose it is, if it is made now.
+    /// Whose it is.
     pub uid: u32,
 }
 

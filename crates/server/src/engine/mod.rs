@@ -186,7 +186,7 @@ pub struct Engine {
     reservations: Vec<Option<Reservation>>,
     pinned: PinnedRows,
     records: Extents,
-    regions: BTreeMap<String, ObjectId>,
+    regions: BTreeMap<(u32, String), ObjectId>,
     files: BTreeMap<Identity, ObjectId>,
     transfers: Transfers,
     /// Of each pager thread.

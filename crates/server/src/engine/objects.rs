@@ -121,14 +121,15 @@ impl Engine {
         }
     }
 
-    /// Opens a region, the named one if it is there. The answer holds a descriptor to read and write. Whether the peer
-    /// may have it is the caller's to judge: see [`region_owner`](Self::region_owner).
+    /// Opens a user's region, the named one if it is there. The answer holds a descriptor to read and write. Whether the
+    /// peer may have it is the caller's to judge.
     ///
     /// # Errors
     /// [`EngineError::Differs`], [`EngineError::Limit`], [`EngineError::Create`], [`EngineError::System`].
     pub fn open_region(&mut self, request: &RegionRequest<'_>) -> Result<Opened, EngineError> {
         self.begin();
-        let found = self.regions.get(request.name).copied().filter(|_| request.shared);
+        let key = (request.uid, request.name.to_owned());
+        let found = self.regions.get(&key).copied().filter(|_| request.shared);
         let object = match found.and_then(|object| self.object(object)) {
             Some(row) if row.pages != request.pages || row.regime != request.regime => {
                 return Err(EngineError::Differs);
@@ -158,7 +159,7 @@ impl Engine {
             row.uid = request.uid;
         }
         if request.shared {
-            self.regions.insert(request.name.to_owned(), object);
+            self.regions.insert((request.uid, request.name.to_owned()), object);
         }
         Ok(object)
     }
@@ -260,11 +261,10 @@ impl Engine {
         }
     }
 
-    /// The user whose region has this name.
+    /// Whether a user has a region of this name.
     #[must_use]
-    pub fn region_owner(&self, name: &str) -> Option<u32> {
-        let object = self.regions.get(name)?;
-        Some(self.object(*object)?.uid)
+    pub fn has_region(&self, user: u32, name: &str) -> bool {
+        self.regions.contains_key(&(user, name.to_owned()))
     }
 
     /// Ends one opening of an object. It is forgotten when it was opened by nobody else and nobody maps it.

@@ -336,7 +336,7 @@ impl Engine {
         let resident = resident.saturating_add(self.transfers.leaving(object.id));
         ObjectView {
             id: object.id,
-            name: object.name.clone(),
+            name: object.shown(),
             identity,
             kind: object.kind(),
             regime: object.regime,

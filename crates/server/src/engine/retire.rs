@@ -72,8 +72,8 @@ impl Engine {
             return;
         }
         if let Content::Region { named: true, .. } = &row.content {
-            let name = row.name.clone();
-            self.regions.remove(&name);
+            let key = (row.uid, row.name.clone());
+            self.regions.remove(&key);
         } else if let Content::File { identity, .. } = &row.content {
             let identity = *identity;
             self.files.remove(&identity);
