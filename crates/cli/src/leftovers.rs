@@ -1,8 +1,9 @@
 //! What a command leaves behind when it is killed, and who undoes it.
 //!
-//! A command that changes the machine (a swap file, a memory cgroup, a setting of the kernel) or fills a folder does so
-//! from a [`Workplace`]: a locked folder in which everything that is to be undone is noted before it is done. A process
-//! of its own waits for the command's end and undoes what is left; where that is killed too, the next such command does.
+//! A command that changes the machine (a swap file, a memory cgroup, a setting of the kernel) or fills a folder does
+//! so from a [`Workplace`]: a locked folder in which everything that is to be undone is noted before it is done. A
+//! process of its own waits for the command's end and undoes what is left; where that is killed too, the next such
+//! command does.
 
 use std::ffi::{CString, OsString};
 use std::fs;

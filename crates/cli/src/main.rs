@@ -36,8 +36,8 @@ use crate::status::{Failure, Status};
 const AFTER_HELP: &str = "\
 Exit status: 0 done; 1 the run failed (for `run`: stopped before its end; for `reproduce`: a claim does not hold; for \
 `doctor`: live runs are not possible; for `explain --what-if`: it would be refused); 2 usage or input error; 3 a law \
-was broken. `exec` ends as its program does, or with 125 where it fails itself, 126 where the program cannot be run and 127 \
-where there is none.";
+was broken. `exec` ends as its program does, or with 125 where it fails itself, 126 where the program cannot be run \
+and 127 where there is none.";
 
 /// Memory reservations for real-time tasks on stock Linux.
 #[derive(Debug, Parser)]

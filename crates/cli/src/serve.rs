@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -174,7 +175,9 @@ fn serve_until(folder: Option<&Path>, options: &Options, stop: &OwnedFd) -> Resu
 fn stop_signal() -> Result<OwnedFd, Failure> {
     let cannot = |error| Failure::Run(format!("cannot catch signals: {error}"));
     let (stop, tell) = UnixStream::pair().map_err(cannot)?;
-    for signal in [SIGTERM, SIGINT, SIGHUP] {
+    // The terminal that it was started from may close: its clients go on.
+    signal_hook::flag::register(SIGHUP, Arc::default()).map_err(cannot)?;
+    for signal in [SIGTERM, SIGINT] {
         let tell = tell.try_clone().map_err(cannot)?;
         signal_hook::low_level::pipe::register(signal, tell).map_err(cannot)?;
     }
@@ -231,8 +234,8 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
 fn refuse_strangers(arguments: &Arguments) -> Result<(), Failure> {
     match arguments.metrics_listen {
         Some(address) if !address.ip().is_loopback() && !arguments.metrics_public => Err(Failure::Input(format!(
-            "--metrics-listen {address}: other machines may reach it, and see everything: name 127.0.0.1 or [::1], or say \
-             --metrics-public too"
+            "--metrics-listen {address}: other machines may reach it, and see everything: name 127.0.0.1 or [::1], or \
+             say --metrics-public too"
         ))),
         _ => Ok(()),
     }

@@ -11,8 +11,8 @@ use crate::status::Failure;
 /// The status of a command ended by the second signal: the run failed.
 const ENDED_AT_ONCE: i32 = 1;
 
-/// Catches all three signals; the flag is set by the first. A file that would grow past the limit on files is an error of
-/// the write from then on, which is reported and cleaned up after, and not the end of the command.
+/// Catches all three signals; the flag is set by the first. A file that would grow past the limit on files is an error
+/// of the write from then on, which is reported and cleaned up after, and not the end of the command.
 ///
 /// # Errors
 /// Signals that cannot be caught.

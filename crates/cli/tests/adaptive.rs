@@ -316,12 +316,12 @@ fn settings_that_cannot_be_are_refused_with_a_reason() {
     ];
     for (options, word) in usage {
         let output = run(&server, &[options, &["--", "true"]].concat());
-        assert_eq!(output.status.code(), Some(2), "{options:?}: {}", errors(&output));
+        assert_eq!(output.status.code(), Some(125), "{options:?}: {}", errors(&output));
         assert!(errors(&output).contains(word), "{options:?}: {}", errors(&output));
     }
     let small = ["--capacity", "8MiB", "--highest-capacity", "4MiB", "--", "true"];
     let output = run(&server, &[&PERIODIC[..], &small].concat());
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(125));
     assert!(errors(&output).contains("begin with fewer"), "{}", errors(&output));
     assert!(pools(&server).is_empty());
 }

@@ -221,3 +221,44 @@ fn a_served_run_that_is_interrupted_says_what_ran_and_one_that_is_killed_leaves_
         eventually("the folder is gone", || !folder.exists());
     }
 }
+
+/// The kernel's swap files that this command made.
+fn swap_files() -> Vec<PathBuf> {
+    let text = std::fs::read_to_string("/proc/swaps").expect("the kernel's list");
+    let names = text.lines().filter_map(|line| line.split_whitespace().next());
+    names
+        .filter(|name| name.contains("freehold-work"))
+        .map(PathBuf::from)
+        .collect()
+}
+
+#[test]
+fn a_swap_file_and_a_memory_cgroup_go_with_a_benchmark_that_is_killed() {
+    for signal in [Signal::KILL, Signal::INT] {
+        let mut command = freehold(&["bench", "isolation", "--quick"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().expect("the command starts");
+        eventually("a swap file, or the end", || {
+            !swap_files().is_empty() || child.try_wait().expect("a child").is_some()
+        });
+        let Some(swap) = swap_files().pop() else {
+            println!("not tested: no swap files or memory cgroups here");
+            return;
+        };
+        let folder = swap.parent().expect("a folder").to_owned();
+        let name = folder
+            .file_name()
+            .and_then(|name| name.to_str())
+            .expect("text")
+            .to_owned();
+        let group = || processes(&name).len() + usize::from(folder.exists()) + usize::from(!swap_files().is_empty());
+        let own = children(child.id());
+        kill_process_group(pid(&child), signal).expect("it is there");
+        child.wait().expect("a child");
+        eventually("nothing is left", || {
+            group() == 0 && own.iter().all(|pid| !is_alive(*pid))
+        });
+        let left = Path::new("/sys/fs/cgroup/memory").join(&name);
+        assert!(!left.exists() && !Path::new("/sys/fs/cgroup").join(&name).exists());
+    }
+}

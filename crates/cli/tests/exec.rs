@@ -90,7 +90,7 @@ fn a_program_that_cannot_be_managed_is_refused_by_name() {
     if compiler.is_ok_and(|output| output.status.success()) {
         let path = program.to_str().unwrap();
         let output = run(&["--", path]);
-        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(output.status.code(), Some(125));
         assert!(errors(&output).contains("linked statically"), "{}", errors(&output));
         let output = run(&["--keep-going", "--", path]);
         assert_eq!(output.status.code(), Some(3));
@@ -102,19 +102,32 @@ fn a_program_that_cannot_be_managed_is_refused_by_name() {
 }
 
 #[test]
-fn mistakes_of_the_user_are_usage_errors() {
+fn what_does_not_run_ends_as_under_env() {
     for (arguments, word) in [
-        (&["--", "no-such-program"][..], "no-such-program"),
-        (&["--adaptive", "--", "true"], "--period"),
+        (&["--adaptive", "--", "true"][..], "--period"),
         (&["--reserve", "0B", "--", "true"], "no memory"),
+        (&["--reserve", "8TiB", "--", "true"], "--reserve"),
         (&["--period", "40ms", "--", "true"], "--budget"),
+        (&[], "CMD"),
+        (&["--socket", "/nowhere/socket", "--", "true"], "/nowhere/socket"),
     ] {
         let output = run(arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}");
         assert!(errors(&output).contains(word), "{arguments:?}: {}", errors(&output));
+        assert!(!errors(&output).contains("--pool"), "{}", errors(&output));
     }
-    let output = run(&["--socket", "/nowhere/socket", "--", "true"]);
-    assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+    for program in ["no-such-program", "/no/such/program", "/etc/passwd", "/etc"] {
+        let natively = Command::new("env").arg(program).output().expect("env");
+        let output = run(&["--", program]);
+        assert_eq!(
+            output.status.code(),
+            natively.status.code(),
+            "{program}: {}",
+            errors(&output)
+        );
+        assert!(errors(&output).contains(program), "{}", errors(&output));
+    }
+    assert_eq!(run(&["--help"]).status.code(), Some(0));
 }
 
 /// Memory whose pages are being taken away is unmapped, and other memory comes to lie at its address at once: no page

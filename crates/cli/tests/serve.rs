@@ -165,8 +165,8 @@ fn explanations_name_the_guarantee_and_what_would_have_to_give() {
         ("16MiB firm", false),
     ] {
         let output = server.run(&["explain", "--what-if", size, "--json"]);
-        assert_eq!(status(&output), 0);
         let judged: WhatIf = serde_json::from_value(document(&output)).unwrap();
+        assert_eq!(status(&output), i32::from(!judged.admitted));
         assert_eq!(
             (judged.admitted, judged.gives.is_empty()),
             (admitted, admitted),
@@ -243,6 +243,9 @@ fn metrics_are_served_over_http() {
     let page = get("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
     assert!(page.contains("\nfreehold_pool_frames 4096\n"), "{page}");
+    // The terminal that it was started from is gone.
+    let pid = rustix::process::Pid::from_child(&server.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
     // Every line is a comment or a name, labels and a number.
     let (_, body) = page.split_once("\r\n\r\n").unwrap();
     for line in body.lines().filter(|line| !line.starts_with('#')) {
@@ -251,6 +254,27 @@ fn metrics_are_served_over_http() {
     }
     assert!(get("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
     assert!(get("NONSENSE\r\n\r\n").starts_with("HTTP/1.1 400"));
+    // Those who say nothing are still waited for when the one who asks is answered.
+    let silent: Vec<_> = (0..20)
+        .map(|_| std::net::TcpStream::connect(&address).unwrap())
+        .collect();
+    assert!(get("GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    let waits = |stream: &std::net::TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        stream
+            .peek(&mut [0])
+            .is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    };
+    assert!(silent.iter().all(waits), "who says nothing has been waited for first");
+    // Nor do they keep anybody out, however many they are.
+    let crowd: Vec<_> = (0..200)
+        .map(|_| std::net::TcpStream::connect(&address).unwrap())
+        .collect();
+    assert!(get("GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    drop(crowd);
+    let public = common::run(&["serve", "--pool", "1MiB", "--metrics-listen", "0.0.0.0:0"]);
+    assert_eq!(status(&public), 2);
+    assert!(stderr(&public).contains("--metrics-public"));
     // Over the socket it is the same page.
     let mut peer = server.observe();
     let ask = Request::Ask {

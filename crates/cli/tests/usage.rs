@@ -75,6 +75,15 @@ fn input_errors_name_file_line_and_key() {
     let place = format!("{}:4: memory.pole", unknown.path());
     assert!(stderr(&output).contains(&place), "{}", stderr(&output));
 
+    // What cannot be read has no lines.
+    let output = run(&["run", "/no/such/scenario.toml"]);
+    assert_eq!(status(&output), 2);
+    let said = stderr(&output);
+    assert!(
+        said.contains("/no/such/scenario.toml cannot be read") && !said.contains(":1"),
+        "{said}"
+    );
+
     let output = run(&["run", SPC, "--set", "reservation.r1.size=70MiB"]);
     assert_eq!(status(&output), 2);
     assert!(

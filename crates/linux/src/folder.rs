@@ -23,8 +23,8 @@ const STICKY: u32 = 0o1000;
 
 /// A folder with mode 0700, removed when this value is dropped.
 ///
-/// It counts as left behind when its lock and all files in it that end with `.lck` can be locked: a server that lives in
-/// its command's folder, and may outlive the command, locks such a file.
+/// It counts as left behind when its lock and all files in it that end with `.lck` can be locked: a server that lives
+/// in its command's folder, and may outlive the command, locks such a file.
 #[derive(Debug)]
 pub struct PrivateFolder {
     path: PathBuf,
@@ -177,7 +177,8 @@ fn lock(path: &Path, flags: OFlags, how: FlockOperation) -> Result<OwnedFd, Errn
 fn make(template: &Path) -> io::Result<PathBuf> {
     let template = CString::new(template.as_os_str().as_bytes())?;
     let name = template.into_raw();
-    // SAFETY: a C string of this function's own, whose length the call leaves as it is; it writes to the last six bytes.
+    // SAFETY: a C string of this function's own, whose length the call leaves as it is; it writes to the last six
+    // bytes.
     let made = unsafe { libc::mkdtemp(name) };
     let failed = made.is_null().then(io::Error::last_os_error);
     // SAFETY: it came from `into_raw`, and its length is what it was.

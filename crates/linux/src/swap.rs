@@ -71,8 +71,8 @@ impl SwapFile {
     }
 }
 
-/// Ends the use of a swap file that is not this process's own, which reads all of its pages back. One that is not in use
-/// is as well.
+/// Ends the use of a swap file that is not this process's own, which reads all of its pages back. One that is not in
+/// use is as well.
 ///
 /// # Errors
 /// The kernel's refusal: the right is missing, or there is no room for the pages.

@@ -176,7 +176,8 @@ messages! {
         },
         /// Opens a region of memory, zero at first. Answer: `Opened`, with a descriptor to read and write.
         8 OpenRegion {
-            /// Its name, among the asking user's; with `UID:` before it, among another user's, for who may do everything.
+            /// Its name, among the asking user's; with `UID:` before it, among another user's, for who may do
+            /// everything.
             name: &'a str,
             /// Its size.
             pages: u32,

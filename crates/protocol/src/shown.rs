@@ -1,8 +1,9 @@
 //! Names that others have chosen, as they may stand on terminals, in logs and in reports.
 
 /// Text without a character that cannot be seen where it stands, moves what stands around it, or ends a line: each is
-/// written as its number, as in `\u{202e}`. Those are the control characters, the format characters of Unicode (category
-/// Cf: directions, zero width, tags), its separators of lines and paragraphs, and other characters without a picture.
+/// written as its number, as in `\u{202e}`. Those are the control characters, the format characters of Unicode
+/// (category Cf: directions, zero width, tags), its separators of lines and paragraphs, and other characters without a
+/// picture.
 pub fn shown(text: &str) -> impl Iterator<Item = char> {
     text.chars().flat_map(|character| {
         let unseen = is_unseen(character);

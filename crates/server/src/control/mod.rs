@@ -57,8 +57,8 @@ pub struct Ends<'a> {
     pub owner: Option<Owner<'a>>,
 }
 
-/// Serves connections until `ends` says so; then calls `ending`, refuses new ones, tells the others and waits a moment for
-/// them.
+/// Serves connections until `ends` says so; then calls `ending`, refuses new ones, tells the others and waits a moment
+/// for them.
 ///
 /// # Errors
 /// The system's refusal of a thread or an epoll instance, at the beginning.

@@ -86,8 +86,8 @@ impl Session {
         self.keep_object(world, opened, true)
     }
 
-    /// Whose region is meant: the asking user's own where no owner is named, the server's where root has none of that name.
-    /// Nobody is given what another user has called so, unless he names that user.
+    /// Whose region is meant: the asking user's own where no owner is named, the server's where root has none of that
+    /// name. Nobody is given what another user has called so, unless he names that user.
     fn region_user(&self, engine: &Engine, owner: Option<u32>, name: &str, shared: bool) -> Result<u32, Refused> {
         let (user, privileged) = (self.peer.user, self.peer.rights.privileged);
         let there = |uid| engine.has_region(uid, name);

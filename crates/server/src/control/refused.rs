@@ -100,8 +100,8 @@ fn reason(error: &EngineError) -> Refusal {
     }
 }
 
-/// A name as it may stand in reports, logs and on terminals: see [`shown()`]. Of `most` characters at most, each of which
-/// may be written as its number.
+/// A name as it may stand in reports, logs and on terminals: see [`shown()`]. Of `most` characters at most, each of
+/// which may be written as its number.
 pub(crate) fn clean(name: &str, most: usize) -> String {
     let end = name.char_indices().nth(most).map_or(name.len(), |(at, _)| at);
     shown(name.get(..end).unwrap_or_default()).collect()

@@ -117,7 +117,7 @@ pub(super) fn explain(snapshot: &Snapshot, look: &Look<'_>, target: &str) -> Res
         .objects
         .iter()
         .find(|object| place.is_some() && object.name == target);
-    let region = region.filter(|_| !place.is_some_and(|place| parse_address(place).is_ok()));
+    let region = region.filter(|_| place.is_none_or(|place| parse_address(place).is_err()));
     if let Some(object) = region {
         explain_object(&mut explanation, view, object);
     } else if let Ok(pid) = process.parse::<u32>() {

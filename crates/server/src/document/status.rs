@@ -234,8 +234,8 @@ pub struct TimesStatus {
 /// One shared object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObjectStatus {
-    /// A region's name, with `UID:` before it where it is neither root's nor the asking or the server's own user's; or a
-    /// file's path as the server finds it.
+    /// A region's name, with `UID:` before it where it is neither root's nor the asking or the server's own user's; or
+    /// a file's path as the server finds it.
     pub name: String,
     /// `region`, `private region` or `file`.
     pub kind: String,

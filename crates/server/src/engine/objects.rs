@@ -121,8 +121,8 @@ impl Engine {
         }
     }
 
-    /// Opens a user's region, the named one if it is there. The answer holds a descriptor to read and write. Whether the
-    /// peer may have it is the caller's to judge.
+    /// Opens a user's region, the named one if it is there. The answer holds a descriptor to read and write. Whether
+    /// the peer may have it is the caller's to judge.
     ///
     /// # Errors
     /// [`EngineError::Differs`], [`EngineError::Limit`], [`EngineError::Create`], [`EngineError::System`].

@@ -293,7 +293,8 @@ impl Object {
         }
     }
 
-    /// What it is called for others than its user: a region of neither root's nor the server's user with that before it.
+    /// What it is called for others than its user: a region of neither root's nor the server's user with that before
+    /// it.
     pub(crate) fn shown(&self) -> String {
         let foreign = self.uid != 0 && self.uid != freehold_linux::process::effective_user();
         match self.content {

@@ -1,5 +1,5 @@
-//! `GET /metrics` over plain HTTP, for Prometheus. One thread has all askers, each with little time, so that none waits for
-//! another; whoever reaches the address sees everything, so it should be a local one.
+//! `GET /metrics` over plain HTTP, for Prometheus. One thread has all askers, each with little time, so that none
+//! waits for another; whoever reaches the address sees everything, so it should be a local one.
 
 use crate::control::World;
 use freehold_linux::{Errno, service};
