@@ -141,7 +141,7 @@ mod tests {
     fn nothing_escapes() {
         assert_eq!(
             escape("<a href='x'>&\"\u{0}\n"),
-            "&lt;a href=&#39;x&#39;&gt;&amp;&quot;\u{fffd} "
+            "&lt;a href=&#39;x&#39;&gt;&amp;&quot;\\u{0} "
         );
         assert_eq!(escape("τ1"), "τ1");
     }
