@@ -208,8 +208,8 @@ fn no_descriptor_lets_another_user_change_what_others_read_or_run() {
     for user in [NOBODY, SOMEBODY] {
         let got = as_user(user, || {
             let client = Client::connect(&server.socket, userfault.as_fd());
-            let refused = client.region("shared", RegionKind::Shared).unwrap_err();
-            assert!(refused.contains("another user"), "{refused}");
+            let refused = client.region("0:shared", RegionKind::Shared).unwrap_err();
+            assert!(refused.contains("user 0's"), "{refused}");
             let own =
                 [RegionKind::Shared, RegionKind::Private].map(|kind| client.region(&format!("{user}"), kind).unwrap());
             let [named, unnamed] = own;

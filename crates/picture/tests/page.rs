@@ -231,7 +231,7 @@ fn names_are_only_names() {
     for runs in [&[recorded.run()][..], &[recorded.run(), recorded.run()]] {
         let page = report(runs);
         check(&page);
-        assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot;&amp;\u{fffd}\u{fffd}"));
+        assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot;&amp;\\u{1}\\u{202e}"));
         assert!(!page.contains('\u{1}'));
     }
 }
