@@ -118,6 +118,35 @@ fn programs_find_the_library_by_its_name_and_version() {
     assert!(pc.contains(concat!("Version: ", env!("CARGO_PKG_VERSION"))) && !pc.contains('@'));
 }
 
+/// The two commands of docs/c-abi.md, as they stand there, but for where it is installed and what is built already.
+#[test]
+fn the_documented_commands_build_a_program_that_starts() {
+    let directory = Directory::new("documented");
+    let root = here().join("../..");
+    let text = std::fs::read_to_string(root.join("docs/c-abi.md")).expect("the document");
+    let line = |begin: &str| {
+        let line = text.lines().find(|line| line.starts_with(begin)).expect("the command");
+        line.split('#').next().unwrap_or_default().trim().to_owned()
+    };
+    let prefix = directory.0.join("a prefix");
+    let make = line("make ").replace("PREFIX=/usr/local", "PREFIX=\"$P\" LIBRARIES=\"$L\"");
+    let mut shell = Command::new("sh");
+    shell.args(["-ec", &make]).current_dir(&root);
+    run(shell.env("P", &directory.0).env("L", built()));
+    std::fs::copy(root.join("examples/c/camera.c"), directory.0.join("camera.c")).expect("the example");
+    let mut shell = Command::new("sh");
+    shell.args(["-ec", &line("cc ")]).current_dir(&directory.0);
+    run(shell.env("PKG_CONFIG_PATH", directory.0.join("lib/pkgconfig")));
+    let mut program = Command::new(directory.0.join("camera"));
+    program.env_remove("LD_LIBRARY_PATH").env("FREEHOLD_SOCKET", prefix);
+    let output = program.output().expect("the program");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code().is_some_and(|code| code != 127) && !said.contains("shared libraries"),
+        "{said}"
+    );
+}
+
 /// A memory server in a process of its own: this very program, told so by a variable. It ends with its standard input.
 struct Server {
     process: Child,

@@ -262,3 +262,27 @@ fn a_swap_file_and_a_memory_cgroup_go_with_a_benchmark_that_is_killed() {
         assert!(!left.exists() && !Path::new("/sys/fs/cgroup").join(&name).exists());
     }
 }
+
+/// What had ended before a command was interrupted is in one whole document.
+#[test]
+fn experiments_and_benchmarks_that_are_interrupted_show_what_has_ended() {
+    for (arguments, list, first) in [
+        (&["reproduce", "spc-table3,app-fig4", "--json"][..], "experiments", "spc-table3"),
+        (&["bench", "all", "--quick", "--json"], "benches", ""),
+    ] {
+        let mut command = freehold(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let child = command.spawn().expect("the command starts");
+        // The first takes no time, the second much.
+        std::thread::sleep(Duration::from_secs(4));
+        kill_process_group(pid(&child), Signal::INT).expect("it is there");
+        let output = child.wait_with_output().expect("a child");
+        let document = common::document(&output);
+        assert_eq!((output.status.code(), &document["stopped"]), (Some(1), &true.into()), "{document}");
+        let ended = document[list].as_array().expect("a list");
+        assert!(ended.iter().all(|row| row.is_object()), "{document}");
+        if let Some(row) = ended.first().filter(|_| !first.is_empty()) {
+            assert_eq!(row["experiment"], first);
+        }
+    }
+}

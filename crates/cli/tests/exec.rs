@@ -75,6 +75,84 @@ fn signals_are_passed_on() {
     assert_eq!(child.wait().unwrap().code(), Some(5));
 }
 
+/// A program that had too little memory is told so in one line, and one that had enough is told nothing.
+#[test]
+fn who_was_short_of_memory_is_told_which_size_would_do() {
+    if !allowed() {
+        return;
+    }
+    let program = "b = bytearray(24 << 20)\nfor _ in range(3):\n    for i in range(0, len(b), 4096): b[i] = 1\n";
+    let said = |size: &str| {
+        let output = run(&["--reserve", size, "--", "python3", "-c", program]);
+        assert!(output.status.success(), "{}", errors(&output));
+        errors(&output)
+    };
+    let little = said("12MiB");
+    assert_eq!(little.matches("pages came back").count(), 1, "{little}");
+    let (_, size) = little.split_once("--reserve ").expect("a size");
+    let size = size.split_whitespace().next().expect("a size");
+    assert!(!said(size).contains("pages came back"), "{size} was said to do");
+}
+
+#[test]
+fn a_folder_whose_name_separates_paths_is_as_good_as_any() {
+    if !allowed() {
+        return;
+    }
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("a b:c-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let own = std::path::Path::new(env!("CARGO_BIN_EXE_freehold"));
+    let command = folder.join("freehold");
+    std::fs::copy(own, &command).unwrap();
+    std::fs::copy(
+        own.with_file_name("libfreehold_agent.so"),
+        folder.join("libfreehold_agent.so"),
+    )
+    .unwrap();
+    let mut command = Command::new(&command);
+    command.env_remove("FREEHOLD_SOCKET").env_remove("FREEHOLD_AGENT");
+    let script = "echo $LD_PRELOAD; sh -c 'grep -c libfreehold_agent /proc/self/maps'";
+    let output = command
+        .args(["exec", "--reserve", "8MiB", "--", "sh", "-c", script])
+        .output();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let output = output.expect("the command");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (link, count) = said.split_once('\n').expect("two lines");
+    assert!(
+        count.trim().parse::<u32>().is_ok_and(|count| count > 0),
+        "{said}{}",
+        errors(&output)
+    );
+    assert!(!std::path::Path::new(link).exists(), "{link} is left");
+}
+
+/// The class that a thread had is not taken from it without a word.
+#[test]
+fn a_class_that_is_replaced_is_named() {
+    let own = env!("CARGO_BIN_EXE_freehold");
+    let mut command = Command::new("chrt");
+    command.args([
+        "-f",
+        "7",
+        own,
+        "exec",
+        "--period",
+        "40ms",
+        "--budget",
+        "20ms",
+        "--unmanaged",
+    ]);
+    let output = command.args(["--", "sleep", "0.2"]).output();
+    match output.map(|output| (output.status.success(), errors(&output))) {
+        Ok((true, said)) => assert!(
+            said.contains("replaces") && said.contains("SCHED_FIFO, priority 7"),
+            "{said}"
+        ),
+        other => println!("not tested: the classes cannot be had here: {other:?}"),
+    }
+}
+
 #[test]
 fn a_program_that_cannot_be_managed_is_refused_by_name() {
     let folder = std::env::temp_dir().join(format!("freehold-exec-test-{}", std::process::id()));
@@ -115,6 +193,11 @@ fn what_does_not_run_ends_as_under_env() {
         assert_eq!(output.status.code(), Some(125), "{arguments:?}");
         assert!(errors(&output).contains(word), "{arguments:?}: {}", errors(&output));
         assert!(!errors(&output).contains("--pool"), "{}", errors(&output));
+    }
+    let output = run(&["--period", "5ms", "--budget", "2ms", "--unmanaged", "--", "true"]);
+    if freehold_linux::tick::period().is_ok_and(|tick| tick > std::time::Duration::from_millis(2)) {
+        assert_eq!(output.status.code(), Some(125), "{}", errors(&output));
+        assert!(errors(&output).contains("tick"), "{}", errors(&output));
     }
     for program in ["no-such-program", "/no/such/program", "/etc/passwd", "/etc"] {
         let natively = Command::new("env").arg(program).output().expect("env");

@@ -415,3 +415,37 @@ fn a_server_counts_what_the_simulator_does_where_no_order_depends_on_time() {
         assert_eq!(found["memory"]["used"], simulated["memory"]["used"], "{file}");
     }
 }
+
+/// A task that reads a file of which little fits, from a store that takes its time.
+const SLOW_FILE: &str = r#"
+name = "slow-file"
+duration = "1s"
+memory.pool = "8MiB"
+memory.swap = { store = "memory", latency = "1ms" }
+
+[[region]]
+name = "library"
+size = "4MiB"
+kind = "file"
+
+[[reservation]]
+name = "log"
+size = "1MiB"
+
+[[task]]
+name = "log"
+reservation = "log"
+access = [{ region = "library", amount = "256KiB" }]
+"#;
+
+/// What is declared of the store holds for regions of kind file as for others: a second has time for a thousand pages.
+#[test]
+fn pages_of_files_take_the_time_that_is_declared() {
+    let scenario = Scratch::new("slow-file", SLOW_FILE);
+    let output = served(&["--json", scenario.path()]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let result = document(&output);
+    let jobs = count(&result["tasks"][0], "jobs");
+    // 64 pages a job; read past the store there would be hundreds of jobs.
+    assert!((1..=17).contains(&jobs), "{jobs} jobs in the time for 16: {result}");
+}

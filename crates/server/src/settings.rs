@@ -66,6 +66,15 @@ pub struct RecordingRoom {
 const COMPARED: u32 = 1 << 19;
 
 impl Settings {
+    /// How long a transfer takes by declaration, of files too. Where a run sets the pace, it says so each time.
+    #[must_use]
+    pub fn declared_latency(&self) -> Duration {
+        match self.store {
+            Backing::Memory { latency, .. } if !self.paced => latency,
+            _ => Duration::ZERO,
+        }
+    }
+
     /// A server of `frames` frames with four times as many pages, but at least 2 GiB of them, which are kept in memory.
     /// Private memory is counted in pieces of 4 MiB, however little of one is used.
     #[must_use]

@@ -28,12 +28,15 @@ mod sim;
 mod soft;
 mod world;
 
+use std::sync::atomic::Ordering;
+
 use freehold_scenario::results::{Align, BenchResult, Judged, Ratio, TextTable};
 use serde_json::json;
 
 use crate::engine::Placement;
 use crate::output;
 use crate::progress::Progress;
+use crate::signals;
 use crate::status::{Failure, Status};
 
 use rounds::{Effort, Found};
@@ -253,21 +256,42 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         rounds: arguments.rounds,
         quick: arguments.quick,
     };
+    // A benchmark that does not look for a stop ends first.
+    let stop = signals::catch()?;
     let mut results = Vec::new();
-    for bench in wanted {
-        let result = measure(bench, effort)?;
+    let mut failed = None;
+    for bench in &wanted {
+        let measured = measure(bench, effort);
+        if stop.load(Ordering::Relaxed) {
+            failed = Some(Failure::Stopped);
+        }
+        let result = match measured {
+            Ok(result) => result,
+            // What was measured is shown all the same.
+            Err(failure) => {
+                failed = Some(failure);
+                break;
+            }
+        };
         if !arguments.json {
             output::print(&format!("{}what: {}\n\n", result.to_text(), bench.about))?;
         }
         results.push(result);
+        if failed.is_some() {
+            break;
+        }
     }
     if arguments.json {
         match results.as_slice() {
             [result] if name != "all" => output::print_json(result)?,
-            results => output::print_json(&json!({ "benches": results }))?,
+            results if failed.is_none() => output::print_json(&json!({ "benches": results }))?,
+            results => output::print_json(&json!({ "benches": results, "stopped": true }))?,
         }
     }
-    Ok(Status::Done)
+    match failed {
+        Some(failure) if results.len() < wanted.len() => Err(failure),
+        _ => Ok(Status::Done),
+    }
 }
 
 /// The benchmarks of a placement.

@@ -35,6 +35,7 @@ pub(super) fn give(thread: ThreadId, period: Duration, budget: Duration, class: 
         period,
         flags: DeadlineFlags::NONE,
     });
+    let before = policy(thread);
     set(thread, wanted).map_err(|error| Failure::Run(format!("--period, --budget: {error}")))?;
     let tick = tick::period().map_or_else(|_| "an unknown tick".to_owned(), |tick| format!("a tick of {tick:?}"));
     output::note(&format!(
@@ -42,6 +43,14 @@ pub(super) fn give(thread: ThreadId, period: Duration, budget: Duration, class: 
          processes that it makes have not",
         thread.get()
     ));
+    if let Ok(before) = before
+        && before != (Policy::Other { nice: 0 })
+    {
+        output::note(&format!(
+            "freehold: the deadline class replaces the one that the thread had, {}: --class none leaves it that",
+            class_name(before)
+        ));
+    }
     Ok(())
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
+
 use crate::status::Failure;
 
 const NAME: &str = "libfreehold_agent.so";
@@ -28,17 +30,41 @@ pub(crate) fn find() -> Result<PathBuf, Failure> {
             shown.join(", ")
         )));
     };
-    // The dynamic linker takes spaces and colons for separators.
-    if found
-        .as_os_str()
-        .as_encoded_bytes()
-        .iter()
-        .any(|byte| b" :".contains(byte))
-    {
-        return Err(Failure::Run(format!(
-            "the dynamic linker cannot load {} by its path, which has a space or a colon: move it, and set {VARIABLE}",
-            found.display()
-        )));
-    }
     Ok(found)
+}
+
+/// What the folders of links are called, before six random characters.
+const PREFIX: &str = "freehold-agent";
+
+/// The agent by a path that the dynamic linker can load: it takes spaces and colons for separators. Where the path has
+/// one, a link in a folder of this command's own, which is there as long as the folder.
+///
+/// # Errors
+/// No link can be made.
+pub(crate) fn loadable(agent: PathBuf) -> Result<(PathBuf, Option<PrivateFolder>), Failure> {
+    let separates = |path: &Path| {
+        path.as_os_str()
+            .as_encoded_bytes()
+            .iter()
+            .any(|byte| b" :".contains(byte))
+    };
+    if !separates(&agent) {
+        return Ok((agent, None));
+    }
+    let failed = |error: std::io::Error| {
+        let shown = agent.display();
+        Failure::Run(format!(
+            "{shown} has a space or a colon in its path, and no link to it can be made: {error}"
+        ))
+    };
+    let parent = folder::runtime_directory();
+    let stale = folder::left_behind(&parent, PREFIX);
+    stale.into_iter().for_each(StaleFolder::remove);
+    let folder = PrivateFolder::new(&parent, PREFIX).map_err(failed)?;
+    let link = folder.path().join(NAME);
+    if separates(&link) {
+        return Err(failed(std::io::ErrorKind::InvalidFilename.into()));
+    }
+    std::os::unix::fs::symlink(&agent, &link).map_err(failed)?;
+    Ok((link, Some(folder)))
 }

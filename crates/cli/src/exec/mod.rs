@@ -9,6 +9,7 @@ mod polling;
 mod program;
 mod run;
 mod server;
+mod shortage;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use freehold_client::{
     ConnectError, Observer, Options, PinnedPool, PoolSettings, Reservation, ReservationType, Ticket,
 };
 use freehold_core::units::FrameCount;
+use freehold_linux::folder::PrivateFolder;
 use freehold_scenario::{parse_size, parse_time};
 
 use crate::output;
@@ -119,7 +121,10 @@ struct Setting {
     reservation: Option<Reservation>,
     /// The same of a pinned page pool.
     pool: Option<Arc<PinnedPool>>,
+    observer: Observer,
     own: Option<Own>,
+    /// Has a link to the agent, where that is needed.
+    _link: Option<PrivateFolder>,
 }
 
 impl Setting {
@@ -130,7 +135,10 @@ impl Setting {
     }
 
     /// The program has ended. What it has left behind keeps reservation and server for as long as it goes on.
-    fn end(mut self) {
+    fn end(mut self, reserve: Option<FrameCount>) {
+        if let (Some(_), Some(frames)) = (&self.own, reserve) {
+            shortage::tell(&self.observer, frames);
+        }
         if let Some(own) = &mut self.own
             && !own.end_with_others()
         {
@@ -160,7 +168,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     };
     let ended = run::run(arguments, &command, setting.as_ref().zip(agent.as_deref()));
     if let Some(setting) = setting {
-        setting.end();
+        setting.end(arguments.reserve);
     }
     Ok(ended?.leave())
 }
@@ -170,7 +178,7 @@ fn prepare(
     command: &program::Command,
     settings: Option<&PoolSettings>,
 ) -> Result<(Setting, PathBuf), Failure> {
-    let agent = library::find()?;
+    let (agent, link) = library::loadable(library::find()?)?;
     program::rights()?;
     let (observer, socket, own) = connect(arguments)?;
     let kind = match arguments.kind {
@@ -188,7 +196,9 @@ fn prepare(
         socket,
         reservation,
         pool: pool.map(Arc::new),
+        observer,
         own,
+        _link: link,
     };
     Ok((setting, agent))
 }

@@ -118,10 +118,10 @@ pub(super) fn settings(arguments: &Arguments) -> Result<Option<PoolSettings>, Fa
         return Err(Failure::Input(text));
     }
     let options = &arguments.pinning;
+    enforceable(arguments.class, budget)?;
     if !options.adaptive {
         return Ok(None);
     }
-    enforceable(arguments.class, budget)?;
     let given = options.pinning == Pinning::App && arguments.class == Class::Deadline;
     Ok(Some(PoolSettings {
         policy: match options.pinning {

@@ -350,8 +350,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         live: arguments.live.clone(),
     };
     let mut reports = Vec::new();
-    for experiment in wanted {
-        let rows = (experiment.run)(&laboratory)?;
+    let mut failed = None;
+    for experiment in &wanted {
+        let rows = match (experiment.run)(&laboratory) {
+            Ok(rows) => rows,
+            // What has ended is shown all the same.
+            Err(failure) => {
+                failed = Some(failure);
+                break;
+            }
+        };
         let engine = match experiment.kind {
             Kind::Programs | Kind::LongPrograms => Engine::Live,
             Kind::Scenarios | Kind::Models => laboratory.session.engine(),
@@ -370,9 +378,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     }
     if arguments.json {
         match reports.as_slice() {
-            [report] => output::print_json(report)?,
-            reports => output::print_json(&json!({ "experiments": reports }))?,
+            [report] if wanted.len() == 1 => output::print_json(report)?,
+            reports if failed.is_none() => output::print_json(&json!({ "experiments": reports }))?,
+            reports => output::print_json(&json!({ "experiments": reports, "stopped": true }))?,
         }
+    }
+    if let Some(failure) = failed {
+        let (ended, all) = (reports.len(), wanted.len());
+        output::note(&format!(
+            "freehold: {ended} of {all} experiments have ended; the result is of these"
+        ));
+        return Err(failure);
     }
     let holds = reports.iter().all(ReproduceResult::holds);
     Ok(if holds { Status::Done } else { Status::Failed })

@@ -86,6 +86,9 @@ impl Engine {
     /// Reads pages straight into their frames, as far as the page cache has them one after the other: how many.
     fn read_cached(&mut self, run: &[PageRef], file: &OwnedFd, size: u64) -> usize {
         let [first, _, ..] = run else { return 0 };
+        if self.readers.declares_latency() {
+            return 0;
+        }
         let page = first.page().get() as usize;
         let (range, offset) = (PageRange::new(page, run.len()), page as u64 * crate::PAGE);
         let mut byte = [0];
@@ -126,8 +129,13 @@ impl Engine {
             .min(PAGE_SIZE);
         let bytes = loan.bytes_mut();
         let mut parts = [IoSliceMut::new(bytes.get_mut(..wanted).unwrap_or_default())];
-        match rustix::io::preadv2(&file, &mut parts, offset, ReadWriteFlags::NOWAIT) {
-            Ok(count) if count == wanted => {
+        let cached = if self.readers.declares_latency() {
+            None
+        } else {
+            rustix::io::preadv2(&file, &mut parts, offset, ReadWriteFlags::NOWAIT).ok()
+        };
+        match cached {
+            Some(count) if count == wanted => {
                 bytes.get_mut(wanted..).unwrap_or_default().fill(0);
                 let placed = self.place(page, &loan);
                 self.give_back(loan);

@@ -274,7 +274,7 @@ impl Engine {
         Ok(Self {
             core: core(settings)?,
             store: make_store(settings, &ends)?,
-            readers: Readers::start(&ends, settings.priority)?,
+            readers: Readers::start(&ends, settings.priority, settings.declared_latency())?,
             ends,
             clients: Table::new(usize::from(settings.clients)),
             tasks: Table::new(usize::from(settings.tasks)),

@@ -18,6 +18,7 @@ use freehold_linux::{Errno, ThreadId};
 use freehold_store::PageLoan;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Threads that take any job.
 const READERS: usize = 4;
@@ -58,6 +59,8 @@ struct Desk {
     /// Rung once for each job for which somebody hurries.
     hurry: Bell,
     priority: u32,
+    /// How long each read takes at the least: what is declared of the store holds for files too.
+    latency: Duration,
 }
 
 /// The threads; dropping this lets them end when they have read what they are at.
@@ -72,17 +75,23 @@ impl Readers {
     ///
     /// # Errors
     /// [`EngineError::Limit`], [`EngineError::System`].
-    pub(crate) fn start(ends: &Arc<Ends>, priority: u32) -> Result<Self, EngineError> {
-        Self::start_with(ends, priority, read_page)
+    pub(crate) fn start(ends: &Arc<Ends>, priority: u32, latency: Duration) -> Result<Self, EngineError> {
+        Self::start_with(ends, priority, latency, read_page)
     }
 
-    fn start_with(ends: &Arc<Ends>, priority: u32, read: Read) -> Result<Self, EngineError> {
+    /// Whether reads take a declared time: what is in the page cache is not to be read past the threads then.
+    pub(crate) fn declares_latency(&self) -> bool {
+        !self.desk.latency.is_zero()
+    }
+
+    fn start_with(ends: &Arc<Ends>, priority: u32, latency: Duration, read: Read) -> Result<Self, EngineError> {
         let bell = || Bell::new().map_err(EngineError::system("a bell could not be made"));
         let desk = Arc::new(Desk {
             queue: PiMutex::new(Queue::default()),
             bell: bell()?,
             hurry: bell()?,
             priority,
+            latency,
         });
         for number in 0..=READERS {
             let (desk, ends) = (Arc::clone(&desk), Arc::clone(ends));
@@ -145,6 +154,9 @@ fn work(desk: &Desk, ends: &Ends, read: Read, hurried: bool) {
         // Another thread may have been faster.
         let Some(mut job) = take(desk, hurried) else { continue };
         let offset = u64::from(job.page.page().get()) * crate::PAGE;
+        if !desk.latency.is_zero() {
+            std::thread::sleep(desk.latency);
+        }
         let result = read(&job.file, offset, &mut job.loan).map(|()| job.loan);
         ends.file_ended(job.pager, FileEnd { page: job.page, result });
         leave(desk);
@@ -311,7 +323,7 @@ mod tests {
     #[test]
     fn who_hurries_waits_for_no_read_that_nobody_hurries_for() {
         let ends = Arc::new(Ends::new(1, 64).unwrap());
-        let readers = Readers::start_with(&ends, 1, read_from_pipe).unwrap();
+        let readers = Readers::start_with(&ends, 1, Duration::ZERO, read_from_pipe).unwrap();
         let pages = pages(6);
         let (stuck, release) = pipe();
         let (quick, answers) = pipe();
