@@ -267,7 +267,11 @@ fn a_swap_file_and_a_memory_cgroup_go_with_a_benchmark_that_is_killed() {
 #[test]
 fn experiments_and_benchmarks_that_are_interrupted_show_what_has_ended() {
     for (arguments, list, first) in [
-        (&["reproduce", "spc-table3,app-fig4", "--json"][..], "experiments", "spc-table3"),
+        (
+            &["reproduce", "spc-table3,app-fig4", "--json"][..],
+            "experiments",
+            "spc-table3",
+        ),
         (&["bench", "all", "--quick", "--json"], "benches", ""),
     ] {
         let mut command = freehold(arguments);
@@ -278,7 +282,11 @@ fn experiments_and_benchmarks_that_are_interrupted_show_what_has_ended() {
         kill_process_group(pid(&child), Signal::INT).expect("it is there");
         let output = child.wait_with_output().expect("a child");
         let document = common::document(&output);
-        assert_eq!((output.status.code(), &document["stopped"]), (Some(1), &true.into()), "{document}");
+        assert_eq!(
+            (output.status.code(), &document["stopped"]),
+            (Some(1), &true.into()),
+            "{document}"
+        );
         let ended = document[list].as_array().expect("a list");
         assert!(ended.iter().all(|row| row.is_object()), "{document}");
         if let Some(row) = ended.first().filter(|_| !first.is_empty()) {

@@ -349,12 +349,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         duration: arguments.duration.clone(),
         live: arguments.live.clone(),
     };
+    perform(arguments, &laboratory, &wanted)
+}
+
+/// Runs experiments, each shown as it ends; where one fails or is stopped, what has ended is shown all the same.
+fn perform(arguments: &Arguments, laboratory: &Laboratory, wanted: &[&Experiment]) -> Result<Status, Failure> {
     let mut reports = Vec::new();
     let mut failed = None;
-    for experiment in &wanted {
-        let rows = match (experiment.run)(&laboratory) {
+    for experiment in wanted {
+        let rows = match (experiment.run)(laboratory) {
             Ok(rows) => rows,
-            // What has ended is shown all the same.
             Err(failure) => {
                 failed = Some(failure);
                 break;
@@ -385,9 +389,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     }
     if let Some(failure) = failed {
         let (ended, all) = (reports.len(), wanted.len());
-        output::note(&format!(
-            "freehold: {ended} of {all} experiments have ended; the result is of these"
-        ));
+        if all > 1 {
+            output::note(&format!(
+                "freehold: {ended} of {all} experiments have ended: the result is of these"
+            ));
+        }
         return Err(failure);
     }
     let holds = reports.iter().all(ReproduceResult::holds);

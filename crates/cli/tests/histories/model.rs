@@ -186,7 +186,7 @@ pub(crate) fn found(status: &Value) -> Vec<String> {
     for row in rows(status, "objects").filter(|row| row["kind"] != "file") {
         // The asker is root, to whom a shared region of another is called with its user.
         let name = text(&row["name"]);
-        let name = name.strip_prefix(&format!("{}:", row["user"])).unwrap_or(&name);
+        let name = name.strip_prefix(&format!("{}:", row["user"])).unwrap_or(name);
         lines.push(format!("region {name} of {}: {}", row["user"], row["pages"]));
         for mapper in rows(row, "mappers") {
             let place = format!("{}+{}", mapper["first"], mapper["pages"]);
