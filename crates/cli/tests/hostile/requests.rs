@@ -1,6 +1,6 @@
 //! A request of each kind, all of them claims that nothing bears out.
 
-use freehold_protocol::message::{Question, Regime, Request, ReservationType, Role};
+use freehold_protocol::message::{Inheritance, Question, Regime, Request, ReservationType, Role};
 
 /// A request of each kind.
 pub(crate) fn requests() -> Vec<Request<'static>> {
@@ -85,6 +85,26 @@ fn requests_of_processes() -> Vec<Request<'static>> {
         Request::Forked { parent: 1 },
         Request::Keep {
             address: u64::MAX,
+            length: u64::MAX,
+        },
+        Request::Inherit {
+            address: u64::MAX - 4095,
+            length: 4096,
+            how: Inheritance::Zeros,
+        },
+        Request::Inherit {
+            address: 0,
+            length: 1 << 47,
+            how: Inheritance::Nothing,
+        },
+        Request::Relinquish {
+            process: 1,
+            address: 0,
+            length: 0,
+        },
+        Request::Relinquish {
+            process: 0,
+            address: 1,
             length: u64::MAX,
         },
         Request::CloseObject { object },

@@ -11,7 +11,7 @@ use rustix::fd::OwnedFd;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tracing::warn;
+use tracing::error;
 
 /// How often the clients are looked at, if that does not take long.
 const LOOK: Duration = Duration::from_millis(50);
@@ -29,45 +29,57 @@ const STEP: Duration = Duration::from_millis(1);
 pub(crate) fn start(world: &Arc<World>) -> io::Result<()> {
     let world = Arc::clone(world);
     service::spawn("tracers", move || {
+        let mut begun = Vec::new();
         while !world.is_ending() {
             let began = Instant::now();
-            look(&world);
-            std::thread::sleep(LOOK.max(began.elapsed() * SHARE));
+            look(&world, &mut begun);
+            let next = began + LOOK.max(began.elapsed() * SHARE);
+            // One whose agent answers no more holds up no other.
+            while go_on(&world, &mut begun) && Instant::now() < next {
+                std::thread::sleep(STEP);
+            }
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
         }
     })?;
     Ok(())
 }
 
-fn look(world: &World) {
+/// Clients that get everything back, and what the engine is to be asked about.
+type Begun = Vec<(ClientId, u64)>;
+
+fn look(world: &World, begun: &mut Begun) {
     let managed = world.shared.engine().managed_processes();
-    for (client, pid) in managed.into_iter().filter(|(_, pid)| is_traced(*pid)) {
-        match private::afford(world, client, u64::MAX) {
-            Ok(()) => give_back(world, client),
-            Err(why) => {
-                if let Some(unsaid) = world.frugal.allows() {
-                    warn!(
-                        pid,
-                        unsaid, "a traced process keeps its pages out: its debugger cannot read them: {why}"
-                    );
-                }
+    begun.retain(|(client, _)| managed.iter().any(|(other, _)| other == client));
+    for (client, pid) in managed {
+        if begun.iter().any(|(other, _)| *other == client) || !is_traced(pid) {
+            continue;
+        }
+        if let Err(why) = private::afford(world, client, u64::MAX) {
+            if let Some(unsaid) = world.frugal.allows() {
+                error!(
+                    pid,
+                    unsaid, "a traced process keeps its pages out: its debugger cannot read them: {why}"
+                );
             }
+            continue;
+        }
+        if let Ok(count) = world.shared.engine().relinquish(client, 0, 0) {
+            begun.push((client, count));
         }
     }
 }
 
-fn give_back(world: &World, client: ClientId) {
-    let Ok(count) = world.shared.engine().relinquish(client, 0, 0) else {
-        return;
-    };
-    // It ends with the client, if with nothing else.
-    while let Ok(false) = world.shared.engine().relinquished(client, count) {
-        if world.is_ending() {
-            return;
+/// Goes on with those that have begun; whether any is left.
+fn go_on(world: &World, begun: &mut Begun) -> bool {
+    begun.retain(|(client, count)| {
+        let done = world.shared.engine().relinquished(*client, *count);
+        if done == Ok(true) {
+            give_text(world, *client);
+            world.snapshots.spoil();
         }
-        std::thread::sleep(STEP);
-    }
-    give_text(world, client);
-    world.snapshots.spoil();
+        done == Ok(false)
+    });
+    !begun.is_empty()
 }
 
 /// Text that nobody has run is in no frame: a debugger reads it too, and sets breakpoints there.

@@ -54,6 +54,18 @@ impl Relinquished {
         self.all
     }
 
+    /// What of it is not managed, and why; for people.
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        if self.all {
+            return vec!["its private memory: given back to the kernel, because it was traced or died".to_owned()];
+        }
+        let some = (self.finished > 0).then(|| {
+            let ranges = self.finished;
+            format!("{ranges} ranges given back to the kernel: robust mutexes, stacks, what it watches itself")
+        });
+        some.into_iter().collect()
+    }
+
     /// Whether text stays where it is.
     pub(crate) fn has_text(&self) -> bool {
         self.text

@@ -80,7 +80,7 @@ impl Engine {
             private_stored: 0,
             inherited: client.family.filled,
             kept: kept.collect(),
-            unmanaged: Vec::new(),
+            unmanaged: client.family.relinquished.reasons(),
             faults: client.faults,
             strange_faults: client.strange,
             orders: client.outbox.count(),
