@@ -6,6 +6,7 @@ use freehold_protocol::message::{Inheritance, Question, Regime, Request, Reserva
 pub(crate) fn requests() -> Vec<Request<'static>> {
     let mut all = requests_of_everybody();
     all.extend(requests_of_processes());
+    all.extend(requests_about_private_memory());
     all.extend(requests_about_pools());
     all.extend(requests_about_the_pace());
     all
@@ -87,6 +88,27 @@ fn requests_of_processes() -> Vec<Request<'static>> {
             address: u64::MAX,
             length: u64::MAX,
         },
+        Request::CloseObject { object },
+        Request::CountProcess { process: u32::MAX },
+    ]
+}
+
+/// No server takes them that was not started for a run in lockstep.
+fn requests_about_the_pace() -> Vec<Request<'static>> {
+    vec![
+        Request::SetPace { held: true },
+        Request::Stand { task: 7 },
+        Request::LetGo { task: 7 },
+        Request::EndTransfer {
+            object: 7,
+            page: u32::MAX,
+            eviction: true,
+        },
+    ]
+}
+
+fn requests_about_private_memory() -> Vec<Request<'static>> {
+    vec![
         Request::Inherit {
             address: u64::MAX - 4095,
             length: 4096,
@@ -106,22 +128,6 @@ fn requests_of_processes() -> Vec<Request<'static>> {
             process: 0,
             address: 1,
             length: u64::MAX,
-        },
-        Request::CloseObject { object },
-        Request::CountProcess { process: u32::MAX },
-    ]
-}
-
-/// No server takes them that was not started for a run in lockstep.
-fn requests_about_the_pace() -> Vec<Request<'static>> {
-    vec![
-        Request::SetPace { held: true },
-        Request::Stand { task: 7 },
-        Request::LetGo { task: 7 },
-        Request::EndTransfer {
-            object: 7,
-            page: u32::MAX,
-            eviction: true,
         },
     ]
 }

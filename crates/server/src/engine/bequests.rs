@@ -156,7 +156,8 @@ impl Engine {
     }
 
     pub(super) fn count_filled(&mut self, id: ClientId) {
-        if let Some(client) = self.client_mut(id) {
+        let inherits = |client: &&mut Client| !client.family.relinquished.is_own_heir();
+        if let Some(client) = self.client_mut(id).filter(inherits) {
             client.family.filled += 1;
         }
     }

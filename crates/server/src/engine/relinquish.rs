@@ -66,6 +66,11 @@ impl Relinquished {
         some.into_iter().collect()
     }
 
+    /// Whether what the client is given is not inherited, but its own.
+    pub(crate) fn is_own_heir(&self) -> bool {
+        self.all || self.under_way.is_some()
+    }
+
     /// Whether text stays where it is.
     pub(crate) fn has_text(&self) -> bool {
         self.text
