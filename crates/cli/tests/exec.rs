@@ -94,6 +94,27 @@ fn who_was_short_of_memory_is_told_which_size_would_do() {
     assert!(!said(size).contains("pages came back"), "{size} was said to do");
 }
 
+/// What runs unmanaged holds no frames that others could have.
+#[test]
+fn a_reservation_in_which_nothing_is_managed_is_given_up() {
+    if !allowed() {
+        return;
+    }
+    // Without its environment the second program loads no agent.
+    let output = run(&["--keep-going", "--reserve", "8MiB", "--", "env", "-i", "sleep", "6"]);
+    assert!(
+        output.status.success() && errors(&output).contains("given up"),
+        "{}",
+        errors(&output)
+    );
+    let output = run(&["--keep-going", "--reserve", "8MiB", "--", "sleep", "5"]);
+    assert!(
+        output.status.success() && !errors(&output).contains("given up"),
+        "{}",
+        errors(&output)
+    );
+}
+
 #[test]
 fn a_folder_whose_name_separates_paths_is_as_good_as_any() {
     if !allowed() {

@@ -13,21 +13,27 @@ mod shortage;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clap::ValueEnum;
 use freehold_client::{
-    ConnectError, Observer, Options, PinnedPool, PoolSettings, Reservation, ReservationType, Ticket,
+    ConnectError, Observer, Options, PinnedPool, PoolSettings, Question, Reservation, ReservationType, Ticket,
 };
 use freehold_core::units::FrameCount;
 use freehold_linux::folder::PrivateFolder;
 use freehold_scenario::{parse_size, parse_time};
+use serde_json::{Value, json};
 
 use crate::output;
 use crate::serve;
 use crate::status::{Failure, Status};
 use server::Own;
+
+/// How often it is looked whether anything is managed, and how long nothing is until its reservation is given up.
+const LOOK: Duration = Duration::from_millis(500);
+const UNUSED: Duration = Duration::from_secs(3);
 
 /// What it does, for people.
 pub(crate) const ABOUT: &str = "Run a program under a memory server, which it knows nothing of";
@@ -117,8 +123,10 @@ enum Sharing {
 #[derive(Debug)]
 struct Setting {
     socket: PathBuf,
+    /// What the reservation is called.
+    name: String,
     /// Ends the reservation when dropped, before the server.
-    reservation: Option<Reservation>,
+    reservation: Mutex<Option<Reservation>>,
     /// The same of a pinned page pool.
     pool: Option<Arc<PinnedPool>>,
     observer: Observer,
@@ -130,8 +138,29 @@ struct Setting {
 impl Setting {
     /// What lets the program have what is held for it.
     fn ticket(&self) -> Option<Ticket> {
-        let reservation = self.reservation.as_ref().map(Reservation::ticket);
+        let reservation = self.reservation().as_ref().map(Reservation::ticket);
         reservation.or_else(|| self.pool.as_ref().map(|pool| pool.ticket()))
+    }
+
+    fn reservation(&self) -> MutexGuard<'_, Option<Reservation>> {
+        self.reservation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the reservation up when nothing has been managed in it for a while, and returns when `ended` says so.
+    fn release_if_unused(&self, ended: &Receiver<()>) {
+        let mut unused = Duration::ZERO;
+        while self.reservation().is_some() && ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            let status = self.observer.ask(Question::Status, "").unwrap_or_default();
+            let status: Value = serde_json::from_str(&status).unwrap_or_default();
+            let used = |row: &Value| row["name"] == *self.name && row["members"] != json!([]);
+            let used = status["reservations"]
+                .as_array()
+                .is_none_or(|rows| rows.iter().any(used));
+            unused = if used { Duration::ZERO } else { unused + LOOK };
+            if unused >= UNUSED && self.reservation().take().is_some() {
+                output::note("freehold: nothing of the program is managed: its reservation is given up");
+            }
+        }
     }
 
     /// The program has ended. What it has left behind keeps reservation and server for as long as it goes on.
@@ -194,7 +223,8 @@ fn prepare(
         .map_err(|error| Failure::Run(format!("--adaptive: {error}")))?;
     let setting = Setting {
         socket,
-        reservation,
+        name: command.name(),
+        reservation: Mutex::new(reservation),
         pool: pool.map(Arc::new),
         observer,
         own,

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::channel;
 
 use freehold_client::{Observer, Options};
 use freehold_linux::ThreadId;
@@ -66,7 +67,14 @@ pub(super) fn run(
             return Err(failure);
         }
     };
-    let ended = wait(&mut child, &mut signals);
+    let ended = std::thread::scope(|scope| {
+        let (_end, ended) = channel();
+        // Only then may what was to be managed run unmanaged, and hold what others could use.
+        if let Some((setting, _)) = setting.filter(|_| arguments.keep_going) {
+            scope.spawn(move || setting.release_if_unused(&ended));
+        }
+        wait(&mut child, &mut signals)
+    });
     if let Some(accounting) = accounting {
         accounting.end();
     }
