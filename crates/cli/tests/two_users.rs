@@ -12,18 +12,22 @@ mod server;
 use freehold_linux::socket::PacketSocket;
 use freehold_linux::userfault::{Features, Userfault};
 use freehold_protocol::message::{Answer, LIMIT, Question, Regime, RegionKind, Request, Role};
-use rustix::fs::Uid;
+use rustix::fs::{Mode, OFlags, Uid};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use server::{Server, bytes};
 use std::fs::{File, Permissions};
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 const NOBODY: u32 = 65_534;
 const SOMEBODY: u32 = 12_345;
 const PAGE: usize = 4_096;
+/// How long an answer may take before a test gives up: long, since nothing here measures time.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether there can be other users; says so where not.
 fn is_root() -> bool {
@@ -61,6 +65,7 @@ impl Client {
     /// Connects as the user that the thread is.
     fn connect(path: &Path, userfault: BorrowedFd<'_>) -> Self {
         let socket = PacketSocket::connect(path).unwrap();
+        set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE)).unwrap();
         let hello = Request::Hello {
             role: Role::Program,
             agent_thread: 1,
@@ -113,6 +118,10 @@ impl Client {
 /// The descriptors that come with the answer; the text of a refusal.
 fn ask(socket: &PacketSocket, request: &Request<'_>, sent: &[BorrowedFd<'_>]) -> Result<Vec<OwnedFd>, String> {
     socket.send(&bytes(request, 1), sent).unwrap();
+    hear(socket)
+}
+
+fn hear(socket: &PacketSocket) -> Result<Vec<OwnedFd>, String> {
     let mut buffer = [0; LIMIT];
     let packet = socket.receive(&mut buffer).unwrap().expect("an answer");
     match Answer::decode(&buffer[..packet.length]).unwrap().1 {
@@ -283,8 +292,7 @@ fn a_file_that_a_user_cannot_open_is_not_opened_for_it() {
         let client = Client::connect(&server.socket, userfault.as_fd());
         assert!(File::open(&path).is_err());
         // All that this user can have of the file: a path to it.
-        let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
-        let named = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).unwrap();
+        let named = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
         let open = Request::OpenFile {
             regime: Regime::Conserve,
             path: path.to_str().unwrap(),
@@ -294,4 +302,85 @@ fn a_file_that_a_user_cannot_open_is_not_opened_for_it() {
         assert!(client.get(&open, &[]).is_err());
     });
     std::fs::remove_file(&path).unwrap();
+}
+
+/// A file on a file system that answers no more, and the process that would have to.
+struct SlowFile {
+    process: Child,
+    input: PacketSocket,
+    file: OwnedFd,
+}
+
+impl SlowFile {
+    /// `None`, and that said, where there can be none.
+    fn make() -> Option<Self> {
+        let program = common::compiled("slow_file")?;
+        let (socket, its) = PacketSocket::pair().unwrap();
+        let mut command = Command::new(program);
+        command.stdin(Stdio::from(OwnedFd::from(its))).stdout(Stdio::piped());
+        let process = command.spawn().unwrap();
+        // The program's end is in the command, which would keep it open.
+        drop(command);
+        let mut buffer = [0; 8];
+        let Some(mut packet) = socket.receive(&mut buffer).unwrap() else {
+            let output = process.wait_with_output().unwrap();
+            println!(
+                "not tested: no file system of a user's own: {}",
+                common::stdout(&output)
+            );
+            return None;
+        };
+        let file = packet.descriptors.pop().unwrap();
+        assert!(socket.receive(&mut buffer).unwrap().is_some());
+        Some(Self {
+            process,
+            input: socket,
+            file,
+        })
+    }
+}
+
+impl Drop for SlowFile {
+    /// The process ends first, so that whoever waits for its file system gets an error.
+    fn drop(&mut self) {
+        let _ = rustix::net::shutdown(&self.input, rustix::net::Shutdown::Both);
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_file_system_that_does_not_answer_keeps_only_its_user_waiting() {
+    if !is_root() {
+        return;
+    }
+    let server = Server::start(&["--pool", "64MiB", "--quota", "8MiB"]);
+    // Ends before the server, which could not end before it.
+    let Some(slow) = SlowFile::make() else { return };
+    let link = std::fs::read_link(format!("/proc/self/fd/{}", slow.file.as_raw_fd())).unwrap();
+    assert_eq!(link, Path::new("/memfd:x"), "as memory objects are called");
+    let (library, userfault) = (library(), Userfault::open(Features::SERVED).unwrap());
+    let connect = || Client::connect(&server.socket, userfault.as_fd());
+    let hostile = as_user(NOBODY, connect);
+    let honest = as_user(SOMEBODY, connect);
+    let open = Request::OpenFile {
+        regime: Regime::Conserve,
+        path: "x",
+    };
+    hostile.socket.send(&bytes(&open, 1), &[slow.file.as_fd()]).unwrap();
+    for _ in 0..20 {
+        drop(honest.file(&library));
+        drop(honest.document());
+    }
+    Echo::start(&server).must_answer();
+    // Root is not made to wait for it either.
+    let roots = Client::connect(&server.socket, userfault.as_fd());
+    roots.socket.send(&bytes(&open, 1), &[slow.file.as_fd()]).unwrap();
+    drop(honest.file(&library));
+    drop(slow);
+    for client in [&hostile, &roots] {
+        let refused = hear(&client.socket).unwrap_err();
+        let known = refused.contains("not on a file system that the server sees");
+        assert!(known, "{refused}");
+    }
+    drop(hostile.document());
 }

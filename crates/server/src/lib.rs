@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod alarm;
+mod closing;
 mod control;
 pub mod document;
 mod engine;
@@ -25,7 +26,7 @@ const PAGE: u64 = freehold_linux::PAGE_SIZE as u64;
 pub use control::Limits;
 pub use engine::{
     ClientId, ClientRole, Engine, Handover, MapKey, MapRequest, Membership, NewClient, ObjectKey, Opened, Picture,
-    RegionRequest, TaskKey,
+    RegionRequest, SourceFile, TaskKey,
 };
 pub use error::EngineError;
 pub use quota::{Quotas, Rights};

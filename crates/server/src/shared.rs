@@ -1,7 +1,8 @@
 //! The engine behind its lock, and the pager threads.
 
 use crate::alarm::Alarm;
-use crate::engine::{Engine, Kit, Turn};
+use crate::closing::Closing;
+use crate::engine::{Engine, Kit, SourceFile, Turn};
 use crate::error::EngineError;
 use crate::view::EngineView;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
@@ -26,6 +27,7 @@ const ALARM: u64 = 0xfe;
 #[derive(Debug)]
 pub struct Shared {
     engine: PiMutex<Engine>,
+    closing: Closing,
     recorded: bool,
 }
 
@@ -64,6 +66,7 @@ impl Shared {
     #[must_use]
     pub fn new(engine: Engine) -> Arc<Self> {
         Arc::new(Self {
+            closing: engine.closing(),
             recorded: engine.is_recorded(),
             engine: PiMutex::new(engine),
         })
@@ -75,6 +78,19 @@ impl Shared {
         let engine = self.engine.lock();
         let since = wanted.map(|wanted| (wanted.as_nanos(), clock::now().as_nanos()));
         EngineGuard { engine, since }
+    }
+
+    /// Looks at a file that a process of this user has sent, to be opened by the engine.
+    ///
+    /// # Errors
+    /// [`EngineError::Descriptor`] where it is not a regular file open for reading, or empty; [`EngineError::System`].
+    pub fn identify(&self, file: OwnedFd, user: u32) -> Result<SourceFile, EngineError> {
+        SourceFile::identify(file, user, &self.closing)
+    }
+
+    /// How much of a user's is to be closed and is not yet.
+    pub(crate) fn unclosed(&self, user: u32) -> u32 {
+        self.closing.waiting(user)
     }
 
     /// A picture of everything, in holds of the engine that are short however much there is: faults are served between

@@ -40,7 +40,8 @@ impl Drop for Folder {
 
 fn open(server: &Server, path: &Path, regime: Regime) -> ObjectKey {
     let file = fs::File::open(path).unwrap();
-    let opened = server.shared.engine().open_file(file.into(), regime, "a file");
+    let source = server.shared.identify(file.into(), 0).unwrap();
+    let opened = server.shared.engine().open_file(&source, regime, "a file");
     opened.unwrap().object
 }
 
@@ -66,7 +67,7 @@ fn the_next_to_open_a_file_finds_its_object() {
     let (server, folder) = (Server::start(256), Folder::new("again"));
     let path = folder.file("text", &[7; 10_000]);
     let first = open_and_close(&server, &path, Regime::Conserve);
-    assert_eq!(descriptors_of(&path), 0, "the file system can be unmounted");
+    server.until("the file system can be unmounted", |_| descriptors_of(&path) == 0);
     assert_eq!(open_and_close(&server, &path, Regime::Conserve), first);
     assert_eq!(objects(&server), [first]);
     server.check();

@@ -42,12 +42,14 @@ impl Session {
             let text = format!("{} descriptors: the file to open is one", sent.len());
             Refused::new(Refusal::Descriptor, text)
         })?;
-        let checked = descriptors::check_file(&file, self.peer.rights.privileged);
+        let trusted = self.peer.rights.privileged.then_some(self.peer.pid);
+        let checked = descriptors::check_file_system(&file, trusted);
         checked.map_err(|what| Refused::new(Refusal::Descriptor, format!("the file cannot be opened: {what}")))?;
-        world.take(self.peer.user, Kind::Objects, 1)?;
         // The server's own finding: what a client says it is would be shown to everybody who uses the file.
         let path = clean(&descriptors::path(&file), PATH);
-        let opened = world.shared.engine().open_file(file, regime(how), &path);
+        let file = world.shared.identify(file, self.peer.user)?;
+        world.take(self.peer.user, Kind::Objects, 1)?;
+        let opened = world.shared.engine().open_file(&file, regime(how), &path);
         let opened = opened.inspect_err(|_| world.give_back(self.peer.user, Kind::Objects, 1))?;
         self.keep_object(world, opened, false)
     }

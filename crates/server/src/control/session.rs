@@ -17,6 +17,8 @@ const TASKS: usize = 64;
 const OBJECTS: usize = 1_024;
 const MAPPINGS: usize = 4_096;
 const LOCKS: usize = 1_024;
+/// Descriptors of one user that are to be closed and are not yet: whoever has more makes that wait.
+const UNCLOSED: u32 = 4_096;
 /// The longest name, in characters.
 const NAME: usize = 64;
 
@@ -246,6 +248,10 @@ impl Session {
                 Refusal::Forbidden,
                 "the process has no number where the server runs: start the server in its namespace, or outside all",
             ));
+        }
+        if world.shared.unclosed(self.peer.user) >= UNCLOSED {
+            let text = "what this user's processes have left behind cannot be closed: they keep their memory locked";
+            return Err(Refused::new(Refusal::Exhausted, text));
         }
         if !descriptors.iter().all(super::descriptors::is_userfaultfd) {
             return Err(Refused::new(Refusal::Descriptor, "a descriptor is not a userfaultfd"));

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Error, ErrorKind, Read};
+use std::io::{self, Error, ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// One range of `/proc/PID/smaps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,9 +24,50 @@ pub(super) struct Range {
     huge: bool,
 }
 
+/// How long a process may take to show its address space.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Looks that may be waited for by nobody any more.
+const LOOKS: usize = 8;
+
 /// The ranges of process `pid`, which connected as `user`, if the server may look at them and it is still that user's:
 /// a process that runs a set-user-id program now, or another that has the number since, is not for this user to see.
+///
+/// A process can keep its address space locked for as long as it likes, and with it whoever looks: so that is a thread
+/// of its own, which is waited for so long.
 pub(super) fn of(pid: u32, user: u32) -> Result<Vec<Range>, Error> {
+    within(PATIENCE, move || look_at(pid, user)).map(|text| parse(&text))
+}
+
+/// What `look` finds, if it comes back in this time.
+fn within<T: Send + 'static>(
+    patience: Duration,
+    look: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+    let busy = || {
+        let text = "the process keeps its address space locked: try again";
+        Error::new(ErrorKind::TimedOut, text)
+    };
+    if UNDER_WAY.fetch_add(1, Ordering::Relaxed) >= LOOKS {
+        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
+        return Err(busy());
+    }
+    let (tell, told) = std::sync::mpsc::sync_channel(1);
+    let started = freehold_linux::service::spawn("looking", move || {
+        let found = look();
+        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
+        // Whoever asked may have gone.
+        let _ = tell.send(found);
+    });
+    if let Err(error) = started {
+        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
+        return Err(error);
+    }
+    told.recv_timeout(patience).map_err(|_| busy())?
+}
+
+/// What the kernel says of it.
+fn look_at(pid: u32, user: u32) -> Result<String, Error> {
     let mut file = File::open(format!("/proc/{pid}/smaps"))?;
     // The file stays that of the process that had the number when it was opened.
     if file.metadata()?.uid() != user {
@@ -35,7 +78,7 @@ pub(super) fn of(pid: u32, user: u32) -> Result<Vec<Range>, Error> {
     }
     let mut text = String::new();
     file.read_to_string(&mut text)?;
-    Ok(parse(&text))
+    Ok(text)
 }
 
 fn parse(text: &str) -> Vec<Range> {
@@ -169,6 +212,18 @@ VmFlags: rd wr gd lo
 Rss:                   4 kB
 VmFlags: rd ex
 ";
+
+    #[test]
+    fn what_does_not_come_back_is_not_waited_for() {
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let stuck = within(Duration::from_millis(20), move || {
+            let _ = wait.recv();
+            Ok(())
+        });
+        assert_eq!(stuck.unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(within(PATIENCE, || Ok(7)).unwrap(), 7);
+        drop(release);
+    }
 
     #[test]
     fn ranges_and_reasons() {

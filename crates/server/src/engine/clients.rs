@@ -80,13 +80,14 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Descriptor`], [`EngineError::Limit`], [`EngineError::System`].
     pub fn add_client(&mut self, client: NewClient) -> Result<(ClientId, Handover), EngineError> {
+        let lend = |userfault| self.sources.closing.lend(client.uid, userfault);
         let shared = client
             .shared
-            .map(|fd| adopt(fd, "the userfaultfd of shared objects"))
+            .map(|fd| adopt(fd, "the userfaultfd of shared objects").map(lend))
             .transpose()?;
         let private = client
             .private
-            .map(|fd| adopt(fd, "the userfaultfd of private memory"))
+            .map(|fd| adopt(fd, "the userfaultfd of private memory").map(lend))
             .transpose()?;
         if !self.may_join(client.uid) {
             self.begin();

@@ -3,6 +3,7 @@
 //! What is in the page cache is read at once, the rest by threads of its own. Neighbours of a page that was faulted on
 //! are gathered and read together, straight into their frames: one by one each costs two system calls and a copy more.
 
+use crate::closing::LentFile;
 use crate::engine::ends::FileEnd;
 use crate::engine::readers::Job;
 use crate::engine::rows::Content;
@@ -72,7 +73,7 @@ impl Engine {
         }
     }
 
-    fn file_of(&self, page: PageRef) -> Option<(Arc<OwnedFd>, u64)> {
+    fn file_of(&self, page: PageRef) -> Option<(LentFile, u64)> {
         match self.object(page.object()).map(|object| &object.content) {
             Some(Content::File {
                 file: Some(file),
@@ -121,7 +122,7 @@ impl Engine {
         done
     }
 
-    pub(super) fn read_file(&mut self, page: PageRef, file: Arc<OwnedFd>, size: u64, urgency: u8) {
+    pub(super) fn read_file(&mut self, page: PageRef, file: LentFile, size: u64, urgency: u8) {
         let mut loan = self.loan();
         let offset = u64::from(page.page().get()) * crate::PAGE;
         let wanted = usize::try_from(size.saturating_sub(offset))

@@ -58,7 +58,10 @@ impl Engine {
     /// A client forks: one of the child's two userfaultfds.
     pub(super) fn forks(&mut self, id: ClientId, which: Which, child: OwnedFd) {
         let userfault = match Userfault::adopt(child, Features::SERVED) {
-            Ok(userfault) => userfault,
+            Ok(userfault) => {
+                let user = self.client(id).map_or(0, |client| client.uid);
+                self.sources.closing.lend(user, userfault)
+            }
             Err(error) => {
                 self.notice(format!("a child's userfaultfd cannot be used: {error}"));
                 return;

@@ -46,6 +46,7 @@ mod rubble;
 mod sampling;
 mod shares;
 mod slots;
+mod source_file;
 mod sources;
 mod space;
 mod table;
@@ -66,6 +67,7 @@ pub use keys::{
 pub(crate) use kits::Kit;
 pub use picture::Picture;
 pub(crate) use recorder::Events;
+pub use source_file::SourceFile;
 pub(crate) use turns::Turn;
 
 use crate::error::EngineError;

@@ -4,15 +4,13 @@ use crate::engine::Engine;
 use crate::engine::ahead::{Borders, Used};
 use crate::engine::keys::{ObjectKey, Opened, RegionRequest};
 use crate::engine::rows::{Content, Identity, Object};
+use crate::engine::source_file::SourceFile;
 use crate::error::EngineError;
 use freehold_core::id::ObjectId;
 use freehold_core::limits::{ObjectKind, ObjectSpec, Regime};
 use freehold_core::units::{ByteLen, PageCount};
 use freehold_linux::memory::{Backed, BackedError};
-use rustix::fd::OwnedFd;
-use rustix::fs::{FileType, OFlags};
 use std::ffi::CStr;
-use std::sync::Arc;
 
 impl Engine {
     pub(super) fn object(&self, id: ObjectId) -> Option<&Object> {
@@ -26,22 +24,19 @@ impl Engine {
             .filter(|object| object.id == id)
     }
 
-    /// Opens the object of a file's content; `file` is the client's descriptor, `path` only for reports. The answer
-    /// holds a read-only descriptor.
+    /// Opens the object of a file's content; `path` is only for reports. The answer holds a read-only descriptor.
     ///
     /// # Errors
-    /// [`EngineError::Descriptor`] where it is not a regular file open for reading, or empty; [`EngineError::Limit`],
-    /// [`EngineError::Create`], [`EngineError::System`].
-    pub fn open_file(&mut self, file: OwnedFd, regime: Regime, path: &str) -> Result<Opened, EngineError> {
+    /// [`EngineError::Limit`], [`EngineError::Create`], [`EngineError::System`].
+    pub fn open_file(&mut self, file: &SourceFile, regime: Regime, path: &str) -> Result<Opened, EngineError> {
         self.begin();
-        let identity = identify(&file)?;
-        let found = self.files.get(&identity).copied();
+        let found = self.files.get(&file.identity()).copied();
         let object = match found.filter(|object| self.is_of_use(*object, regime)) {
             Some(object) => {
                 self.use_again(object, file);
                 object
             }
-            None => self.make_file(file, identity, regime, path)?,
+            None => self.make_file(file, regime, path)?,
         };
         let opened = self.open(object, true);
         self.settle();
@@ -59,20 +54,15 @@ impl Engine {
     }
 
     /// Somebody opens the object of a file that is there already.
-    fn use_again(&mut self, object: ObjectId, descriptor: OwnedFd) {
+    fn use_again(&mut self, object: ObjectId, source: &SourceFile) {
         self.no_longer_idle(object);
         if let Some(Content::File { file, .. }) = self.object_mut(object).map(|row| &mut row.content) {
-            file.get_or_insert_with(|| Arc::new(descriptor));
+            file.get_or_insert_with(|| source.file());
         }
     }
 
-    fn make_file(
-        &mut self,
-        file: OwnedFd,
-        identity: Identity,
-        regime: Regime,
-        path: &str,
-    ) -> Result<ObjectId, EngineError> {
+    fn make_file(&mut self, source: &SourceFile, regime: Regime, path: &str) -> Result<ObjectId, EngineError> {
+        let identity = source.identity();
         let pages = ByteLen::new(identity.size).to_pages().ok_or(EngineError::Descriptor {
             what: "the file",
             why: "it is too long",
@@ -80,7 +70,7 @@ impl Engine {
         let memory = self.back(c"freehold-file", pages.get(), true)?;
         let content = Content::File {
             memory,
-            file: Some(Arc::new(file)),
+            file: Some(source.file()),
             identity,
             changed: false,
             used: Used::default(),
@@ -280,30 +270,6 @@ impl Engine {
         }
         self.forget_if_unused(object);
     }
-}
-
-/// Which file a descriptor is of, if it can be served.
-fn identify(file: &OwnedFd) -> Result<Identity, EngineError> {
-    let what = "the file";
-    let wrong = |why| EngineError::Descriptor { what, why };
-    let stat = rustix::fs::fstat(file).map_err(EngineError::system("the file cannot be looked at"))?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(wrong("it is not a regular file"));
-    }
-    let flags = rustix::fs::fcntl_getfl(file).map_err(EngineError::system("the file cannot be looked at"))?;
-    if flags & OFlags::ACCMODE == OFlags::WRONLY || flags.contains(OFlags::PATH) {
-        return Err(wrong("it is not open for reading"));
-    }
-    let size = u64::try_from(stat.st_size).unwrap_or(0);
-    if size == 0 {
-        return Err(wrong("it is empty"));
-    }
-    Ok(Identity {
-        device: stat.st_dev,
-        inode: stat.st_ino,
-        size,
-        changed: (stat.st_ctime, u32::try_from(stat.st_ctime_nsec).unwrap_or(0)),
-    })
 }
 
 /// Some objects, for tests: only a core makes them.

@@ -1,5 +1,6 @@
 //! Forked children until they connect, and those that never do.
 
+use crate::closing::Lent;
 use crate::engine::Engine;
 use crate::engine::claims::page_range;
 use crate::engine::forks::Family;
@@ -130,7 +131,7 @@ impl Engine {
 
     /// A child was forked that nobody can serve, and may not be seen to end: what it misses is an error for it, sooner
     /// or later.
-    pub(super) fn forsake(&mut self, userfault: Userfault) {
+    pub(super) fn forsake(&mut self, userfault: Lent<Userfault>) {
         self.heirs.forsaken.push(userfault);
         self.expect_orphans();
     }
@@ -142,7 +143,7 @@ impl Engine {
             return;
         }
         let both = [client.shared.take(), client.private.take()];
-        let living: Vec<Userfault> = both.into_iter().flatten().filter(|one| !is_dead(one)).collect();
+        let living: Vec<Lent<Userfault>> = both.into_iter().flatten().filter(|one| !is_dead(one)).collect();
         if !living.is_empty() {
             self.notice(format!(
                 "process {} ({}) has ended, and another goes on in its memory: it gets SIGBUS for what is out",
@@ -165,7 +166,7 @@ impl Engine {
             return;
         }
         self.heirs.forsaken.retain(|userfault| !is_dead(userfault));
-        let given: usize = self.heirs.forsaken.iter().map(give_errors).sum();
+        let given: usize = self.heirs.forsaken.iter().map(|userfault| give_errors(userfault)).sum();
         let living = self.bury_now();
         if given > 0 {
             // Whoever lives on touches the next page.
@@ -182,7 +183,7 @@ impl Engine {
         let orphans = self.clients.iter().filter(|(_, client)| client.family.parent.is_some());
         let (mut dead, mut living) = (Vec::new(), 0);
         for (_, client) in orphans {
-            let userfaults = [client.shared.as_ref(), client.private.as_ref()];
+            let userfaults = [client.shared.as_deref(), client.private.as_deref()];
             if userfaults.into_iter().flatten().any(is_dead) {
                 dead.push(client.id);
             } else {

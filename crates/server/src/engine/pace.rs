@@ -5,6 +5,7 @@
 //! because in the simulator what is unmapped is unmapped at once. And a thread whose fault had to wait for a transfer
 //! goes on when it is told to, because in the simulator it makes its access only when it has a CPU again.
 
+use crate::closing::LentFile;
 use crate::engine::claims::wake;
 use crate::engine::keys::{ClientId, ObjectKey, TaskKey};
 use crate::engine::readers;
@@ -18,7 +19,6 @@ use freehold_core::units::PageIndex;
 use freehold_protocol::message::Standing;
 use freehold_store::{Due, Slot};
 use rustix::fd::OwnedFd;
-use std::sync::Arc;
 
 /// A thread whose fault is over, and that still sleeps.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ struct Answered {
 #[derive(Debug)]
 pub(super) struct HeldRead {
     page: PageRef,
-    file: Arc<OwnedFd>,
+    file: LentFile,
 }
 
 /// Who sets the pace, and what waits for its word.
@@ -67,7 +67,7 @@ impl Pace {
     }
 
     /// A page of a file is wanted.
-    pub(super) fn hold_read(&mut self, page: PageRef, file: Arc<OwnedFd>) {
+    pub(super) fn hold_read(&mut self, page: PageRef, file: LentFile) {
         self.reads.push(HeldRead { page, file });
     }
 
@@ -88,7 +88,9 @@ impl Engine {
         }
         let row = self.client_mut(client).ok_or(EngineError::NoSuchClient)?;
         for userfault in [row.shared.as_mut(), row.private.as_mut()].into_iter().flatten() {
-            userfault.let_sleep(held);
+            if let Some(userfault) = userfault.get_mut() {
+                userfault.let_sleep(held);
+            }
         }
         self.pace.held = held;
         if !held {

@@ -6,6 +6,7 @@
 //! has the real-time priority of pager threads while it reads for somebody who hurries, else it is time-shared; a read
 //! that is under way is lifted with its thread.
 
+use crate::closing::LentFile;
 use crate::engine::ends::{Ends, FileEnd};
 use crate::error::EngineError;
 use freehold_core::fact::PageRef;
@@ -27,7 +28,7 @@ const READERS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) urgency: u8,
-    pub(crate) file: Arc<OwnedFd>,
+    pub(crate) file: LentFile,
     pub(crate) page: PageRef,
     pub(crate) pager: usize,
     pub(crate) loan: PageLoan,
@@ -227,6 +228,7 @@ pub(super) fn read_page(file: &OwnedFd, offset: u64, loan: &mut PageLoan) -> Res
 mod tests {
     use super::{Job, Queue, READERS, Readers};
     use crate::Settings;
+    use crate::closing::{Closing, LentFile};
     use crate::engine::ends::Ends;
     use freehold_core::effect::Effect;
     use freehold_core::fact::{Access, Fault, PageRef};
@@ -270,7 +272,7 @@ mod tests {
         wanted.collect()
     }
 
-    fn job(page: PageRef, urgency: u8, file: &Arc<OwnedFd>) -> Job {
+    fn job(page: PageRef, urgency: u8, file: &LentFile) -> Job {
         Job {
             urgency,
             file: Arc::clone(file),
@@ -285,9 +287,9 @@ mod tests {
         rustix::io::read(file, &mut [0; 1]).map(|_| ())
     }
 
-    fn pipe() -> (Arc<OwnedFd>, OwnedFd) {
+    fn pipe() -> (LentFile, OwnedFd) {
         let (read, write) = rustix::pipe::pipe().unwrap();
-        (Arc::new(read), write)
+        (Arc::new(Closing::start().unwrap().lend(0, read)), write)
     }
 
     fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {

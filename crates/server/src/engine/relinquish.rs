@@ -6,6 +6,7 @@
 //! all is there, and what cannot be had is an error for whoever touches it. Then the kernel alone serves the range, in
 //! frames of the machine's, and the server forgets it.
 
+use crate::closing::LentFile;
 use crate::engine::Engine;
 use crate::engine::keys::ClientId;
 use crate::engine::legacy::Part;
@@ -15,7 +16,6 @@ use crate::error::EngineError;
 use freehold_linux::Errno;
 use freehold_linux::userfault::Stopped;
 use freehold_linux::{AddressRange, PAGE_SIZE};
-use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(crate) struct TextPiece {
     pub(crate) address: u64,
     pub(crate) length: u64,
     pub(crate) offset: u64,
-    pub(crate) file: Arc<OwnedFd>,
+    pub(crate) file: LentFile,
 }
 
 impl Relinquished {

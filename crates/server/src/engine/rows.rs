@@ -1,5 +1,6 @@
 //! What the engine knows of each client, task, object and reservation.
 
+use crate::closing::{Lent, LentFile};
 use crate::engine::ahead::{Borders, Brought, Present, Streams, Used};
 use crate::engine::crowd::Crowd;
 use crate::engine::forks::Family;
@@ -17,7 +18,6 @@ use freehold_linux::userfault::Userfault;
 use rustix::fd::OwnedFd;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Which userfaultfd of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,8 +139,8 @@ pub(crate) struct Client {
     pub(crate) pidfd: Option<OwnedFd>,
     pub(crate) name: String,
     pub(crate) agent_thread: u32,
-    pub(crate) shared: Option<Userfault>,
-    pub(crate) private: Option<Userfault>,
+    pub(crate) shared: Option<Lent<Userfault>>,
+    pub(crate) private: Option<Lent<Userfault>>,
     pub(crate) outbox: Outbox,
     pub(crate) slots: Slots,
     pub(crate) space: BTreeMap<u64, Segment>,
@@ -188,8 +188,8 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn userfault(&self, which: Which) -> Option<&Userfault> {
         match which {
-            Which::Shared => self.shared.as_ref(),
-            Which::Private => self.private.as_ref(),
+            Which::Shared => self.shared.as_deref(),
+            Which::Private => self.private.as_deref(),
         }
     }
 
@@ -251,7 +251,7 @@ pub(crate) enum Content {
     File {
         memory: Backed,
         /// None while nobody uses the object.
-        file: Option<Arc<OwnedFd>>,
+        file: Option<LentFile>,
         identity: Identity,
         /// It was seen with another size or change time.
         changed: bool,

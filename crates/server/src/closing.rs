@@ -1,0 +1,234 @@
+//! What clients have lent: descriptors of theirs, closed where nobody else waits.
+//!
+//! To close a descriptor can take as long as its owner likes: a userfaultfd waits for the address space that it is of,
+//! a file that is deleted for the disk. So whatever is dropped last, wherever that is, is closed by a thread that
+//! closes for one user only.
+
+use freehold_linux::pi_mutex::PiMutex;
+use freehold_linux::service;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long a user's thread waits for more.
+const IDLE: Duration = Duration::from_secs(1);
+/// Threads after which those that have ended are looked for.
+const MANY: usize = 64;
+
+/// Something to be dropped.
+type Corpse = Box<dyn FnOnce() + Send>;
+
+/// Closes for everybody.
+#[derive(Clone, Debug)]
+pub(crate) struct Closing {
+    door: Sender<(u32, Corpse)>,
+    waiting: Waiting,
+}
+
+/// What of each user is not closed yet.
+#[derive(Clone, Debug)]
+struct Waiting(Arc<PiMutex<BTreeMap<u32, u32>>>);
+
+/// A thing of a client's: it is dropped by the thread that closes for its user.
+pub(crate) struct Lent<T: Send + Sync + 'static> {
+    thing: Arc<T>,
+    user: u32,
+    closing: Closing,
+}
+
+/// One thing of a user's that is to be closed, as long as it is not.
+struct Waits(Waiting, u32);
+
+/// The thread that closes for one user.
+struct Closer {
+    door: Sender<Corpse>,
+    thread: JoinHandle<()>,
+}
+
+/// A file that clients have sent, and that several read.
+pub(crate) type LentFile = Arc<Lent<OwnedFd>>;
+
+impl Closing {
+    /// Starts the thread that hands things on. It ends with the last of whom this is.
+    ///
+    /// # Errors
+    /// The system's refusal of a thread.
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let (door, corpses) = channel();
+        service::spawn("closing", move || hand_on(&corpses))?;
+        Ok(Self {
+            door,
+            waiting: Waiting(Arc::new(PiMutex::new(BTreeMap::new()))),
+        })
+    }
+
+    /// Takes note that a user has lent something.
+    pub(crate) fn lend<T: Send + Sync>(&self, user: u32, thing: T) -> Lent<T> {
+        Lent {
+            thing: Arc::new(thing),
+            user,
+            closing: self.clone(),
+        }
+    }
+
+    /// How much of a user's is not closed yet although nobody needs it any more.
+    pub(crate) fn waiting(&self, user: u32) -> u32 {
+        self.waiting.0.lock().get(&user).copied().unwrap_or(0)
+    }
+}
+
+impl Waits {
+    fn begin(waiting: &Waiting, user: u32) -> Self {
+        *waiting.0.lock().entry(user).or_default() += 1;
+        Self(waiting.clone(), user)
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        let Self(waiting, user) = self;
+        let mut users = waiting.0.lock();
+        if let Some(count) = users.get_mut(user) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                users.remove(user);
+            }
+        }
+    }
+}
+
+impl<T: Send + Sync> Lent<T> {
+    /// The thing, to change it.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+        Arc::get_mut(&mut self.thing)
+    }
+}
+
+impl<T: Send + Sync> Deref for Lent<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.thing
+    }
+}
+
+impl<T: Send + Sync + AsFd> AsFd for Lent<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.thing.as_fd()
+    }
+}
+
+impl<T: Send + Sync + fmt::Debug> fmt::Debug for Lent<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.thing.fmt(formatter)
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Lent<T> {
+    fn drop(&mut self) {
+        let thing = Arc::clone(&self.thing);
+        let waits = Waits::begin(&self.closing.waiting, self.user);
+        let close = move || {
+            drop_last(thing);
+            drop(waits);
+        };
+        // Without the thread the server is ending, and the process closes everything.
+        let _ = self.closing.door.send((self.user, Box::new(close)));
+    }
+}
+
+/// Drops a thing as the last who has it: the other is just letting go.
+fn drop_last<T>(mut thing: Arc<T>) {
+    while let Err(shared) = Arc::try_unwrap(thing) {
+        thing = shared;
+        std::thread::yield_now();
+    }
+}
+
+/// Gives what is to be dropped to the threads of its users.
+fn hand_on(corpses: &Receiver<(u32, Corpse)>) {
+    let mut closers: BTreeMap<u32, Closer> = BTreeMap::new();
+    while let Ok((user, corpse)) = corpses.recv() {
+        let returned = match closers.get(&user) {
+            Some(closer) => closer.door.send(corpse).err().map(|error| error.0),
+            None => Some(corpse),
+        };
+        let Some(corpse) = returned else { continue };
+        if closers.len() >= MANY {
+            closers.retain(|_, closer| !closer.thread.is_finished());
+        }
+        let (door, its) = channel::<Corpse>();
+        // It is there before the thread is, which it outlives then.
+        let _ = door.send(corpse);
+        match service::spawn(&format!("closing {user}"), move || close_all(&its)) {
+            Ok(thread) => {
+                closers.insert(user, Closer { door, thread });
+            }
+            // The machine has no thread: what it was given has been dropped here.
+            Err(error) => tracing::error!(user, %error, "no thread to close what a user has lent"),
+        }
+    }
+}
+
+/// Drops what comes until nothing has come for a while.
+fn close_all(corpses: &Receiver<Corpse>) {
+    while let Ok(close) = corpses.recv_timeout(IDLE) {
+        close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Closing;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    /// Something whose dropping waits until it is told to go on.
+    struct Slow(Mutex<Receiver<()>>, Sender<()>);
+
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            let _ = self.0.lock().unwrap().recv();
+            let _ = self.1.send(());
+        }
+    }
+
+    fn slow() -> (Slow, Sender<()>, Receiver<()>) {
+        let ((go, wait), (tell, told)) = (channel(), channel());
+        (Slow(Mutex::new(wait), tell), go, told)
+    }
+
+    #[test]
+    fn whoever_makes_closing_wait_waits_alone() {
+        const LONG: Duration = Duration::from_secs(20);
+        let closing = Closing::start().unwrap();
+        let (stuck, go, told) = slow();
+        drop(closing.lend(7, stuck));
+        let (quick, go_quick, told_quick) = slow();
+        go_quick.send(()).unwrap();
+        // The last of two who have it.
+        let shared = Arc::new(closing.lend(8, quick));
+        let other = Arc::clone(&shared);
+        drop(shared);
+        assert_eq!(closing.waiting(8), 0);
+        drop(other);
+        told_quick.recv_timeout(LONG).unwrap();
+        assert!(told.try_recv().is_err());
+        let (next, go_next, told_next) = slow();
+        go_next.send(()).unwrap();
+        drop(closing.lend(7, next));
+        assert_eq!(closing.waiting(7), 2);
+        go.send(()).unwrap();
+        told.recv_timeout(LONG).unwrap();
+        told_next.recv_timeout(LONG).unwrap();
+        while closing.waiting(7) > 0 {
+            std::thread::yield_now();
+        }
+    }
+}
