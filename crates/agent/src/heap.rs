@@ -6,9 +6,9 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use crate::hooks;
 use crate::process::PAGE;
 use crate::sys::{self, Errno};
+use crate::{hooks, locks};
 
 /// Bytes that are made ahead, at most; and never more than the heap has grown by.
 const MOST: usize = 1 << 20;
@@ -42,7 +42,8 @@ pub(crate) extern "C" fn brk(address: *mut c_void) -> c_int {
 
 fn grow(wanted: usize, before: usize, ahead: usize) -> c_int {
     let grown = GROWN.load(Ordering::Relaxed);
-    let more = if hooks::is_managed() { grown.min(MOST) } else { 0 };
+    let ahead_too = hooks::is_managed() && !locks::locks_future();
+    let more = if ahead_too { grown.min(MOST) } else { 0 };
     let target = wanted.saturating_add(more) / PAGE * PAGE;
     let mut now = if target > wanted { set_kernel_break(target) } else { 0 };
     if now != target {
@@ -53,12 +54,14 @@ fn grow(wanted: usize, before: usize, ahead: usize) -> c_int {
         return hooks::fail(Errno::NOMEM, -1);
     }
     let (start, end) = (before.max(ahead).next_multiple_of(PAGE), now.next_multiple_of(PAGE));
+    let managed = start < end && hooks::manage(start, end - start);
+    if start < end && !locks::lock_new(start, end - start, sys::PROT_READ | sys::PROT_WRITE, managed) {
+        set_kernel_break(before.max(ahead));
+        return hooks::fail(Errno::NOMEM, -1);
+    }
     set_current(wanted);
     AHEAD.store(if now > wanted { now } else { 0 }, Ordering::Relaxed);
     GROWN.store(grown.saturating_add(wanted - before), Ordering::Relaxed);
-    if start < end {
-        hooks::manage(start, end - start);
-    }
     0
 }
 

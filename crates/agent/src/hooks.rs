@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::process::{self, PAGE, Process};
 use crate::sys::{self, Errno};
-use crate::{advice, core_file, heap, mailbox, needed, small, start};
+use crate::{advice, core_file, heap, locks, mailbox, needed, small, start};
 
 const MAP_TYPE: usize = 0x0F;
 /// `MAP_FIXED` and `MAP_FIXED_NOREPLACE`.
@@ -45,10 +45,15 @@ pub(crate) extern "C" fn mmap(
     let protection = sys::arg(protection);
     let offset = usize::try_from(offset).unwrap_or(usize::MAX);
     let wanted = manages(flags);
-    let raw_flags = if wanted { flags & !MAP_POPULATE } else { flags };
+    let raw_flags = if wanted {
+        flags & !(MAP_POPULATE | MAP_LOCKED)
+    } else {
+        flags
+    };
     if flags & MAP_FIXED != 0 {
         make_way(address as usize, length);
-    } else if small::suits(address as usize, length, protection, flags)
+    } else if !locks::locks_future()
+        && small::suits(address as usize, length, protection, flags)
         && let Some(made) = client_process().and_then(|process| small::take(process, length))
     {
         return core::ptr::with_exposed_provenance_mut(made);
@@ -59,8 +64,16 @@ pub(crate) extern "C" fn mmap(
         Ok(made) => made,
         Err(errno) => return fail(errno, failed),
     };
+    let managed = wanted && manage(made, length.next_multiple_of(PAGE));
+    let asked = wanted && flags & MAP_LOCKED != 0;
+    if !locks::lock_new(made, length.next_multiple_of(PAGE), protection, managed)
+        || asked && !locks::lock_asked(made, length)
+    {
+        // SAFETY: it was made just now, and nobody knows of it.
+        let _ = unsafe { sys::call5(sys::MUNMAP, made, length, 0, 0, 0) };
+        return fail(Errno::AGAIN, failed);
+    }
     if wanted {
-        manage(made, length.next_multiple_of(PAGE));
         if flags & MAP_POPULATE != 0 {
             populate(made, length, protection);
         }
@@ -90,12 +103,13 @@ pub(crate) extern "C" fn objects_changed() {
         && let Some(client) = start::client_of(process)
     {
         mailbox::ask(process, mailbox::TEXT, [0; 2], || start::note_links(client));
+        locks::lock_loaded(process);
     }
 }
 
 /// Whether a mapping made with these flags is one that the server can manage.
 fn manages(flags: usize) -> bool {
-    let unsuited = MAP_GROWSDOWN | MAP_LOCKED | MAP_STACK | MAP_HUGETLB;
+    let unsuited = MAP_GROWSDOWN | MAP_STACK | MAP_HUGETLB;
     flags & MAP_TYPE == sys::MAP_PRIVATE && flags & sys::MAP_ANONYMOUS != 0 && flags & unsuited == 0
 }
 
@@ -170,7 +184,7 @@ pub(crate) fn wait_for_moves() {
 }
 
 /// What `MAP_POPULATE` would have done, after the registration.
-fn populate(start: usize, length: usize, protection: usize) {
+pub(crate) fn populate(start: usize, length: usize, protection: usize) {
     const POPULATE_READ: usize = 22;
     const POPULATE_WRITE: usize = 23;
     let advice = if protection & sys::PROT_WRITE != 0 {

@@ -30,6 +30,7 @@ mod client;
 mod core_file;
 mod heap;
 pub mod hooks;
+mod locks;
 mod mailbox;
 mod maps;
 mod memory;

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::process::{self, Process};
 use crate::session::Session;
 use crate::sys::CpuSet;
-use crate::{hooks, orders, start, sys, text, userfault};
+use crate::{hooks, locks, orders, start, sys, text, userfault};
 
 /// Register the private memory at the two arguments, address and length.
 pub(crate) const REGISTER: u32 = 1;
@@ -27,6 +27,12 @@ pub(crate) const DONT_FORK: u32 = 5;
 pub(crate) const RELINQUISH: u32 = 6;
 /// The same of another process: its number is the first argument.
 pub(crate) const RELINQUISH_OTHER: u32 = 7;
+/// Have the server lock what is managed of the range at the two arguments.
+pub(crate) const LOCK: u32 = 8;
+/// Take back what the last such request with this place has locked.
+pub(crate) const LOCK_NOT: u32 = 9;
+/// Have the server unlock the range at the two arguments.
+pub(crate) const UNLOCK: u32 = 10;
 
 /// Asks and waits; `prepare` runs once the agent is the caller's alone. Whether it was done.
 pub(crate) fn ask(process: &Process, request: u32, arguments: [usize; 2], prepare: impl FnOnce()) -> bool {
@@ -78,7 +84,8 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
         return false;
     }
     let [first, second] = &process.arguments;
-    let (start, length) = (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed));
+    let range = [first.load(Ordering::Relaxed), second.load(Ordering::Relaxed)];
+    let [start, length] = range;
     let done = match request {
         REGISTER => {
             let modes = userfault::MISSING | userfault::WRITE_PROTECT;
@@ -89,6 +96,9 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
             orders::rise(client);
             true
         }
+        LOCK => locks::admit(client, session, range, meanwhile),
+        LOCK_NOT => locks::take_back(session, start, meanwhile),
+        UNLOCK => locks::give_back(session, range, meanwhile),
         other => match of_the_server(other, start, length) {
             Some(request) => session.order(&request, meanwhile).is_ok(),
             None => false,

@@ -7,13 +7,88 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::Ordering;
 
 use crate::process::PAGE;
-use crate::{core_file, heap, hooks, remap, sys};
+use crate::{core_file, heap, hooks, locks, remap, sys};
 
 /// `jmp *0(%rip)` and the address.
 const JUMP: usize = 14;
 
 /// Functions that are replaced.
-pub(crate) const PATCHED: usize = 5;
+pub(crate) const PATCHED: usize = 11;
+
+/// A function of the C library that makes one system call.
+struct Replaced {
+    name: &'static CStr,
+    /// The system call's number.
+    number: u16,
+    by: fn() -> usize,
+    otherwise: &'static [u8],
+}
+
+impl Replaced {
+    /// The instructions that make its system call.
+    const fn call(&self) -> [u8; 7] {
+        let [low, high] = self.number.to_le_bytes();
+        [0xB8, low, high, 0, 0, 0x0F, 5]
+    }
+}
+
+/// All but the linker's, and the one that installs handlers.
+const REPLACED: [Replaced; PATCHED - 2] = [
+    Replaced {
+        name: c"mmap64",
+        number: 9,
+        by: || hooks::mmap as *const () as usize,
+        otherwise: b"mmap64 of the C library is not as expected",
+    },
+    Replaced {
+        name: c"brk",
+        number: 12,
+        by: || heap::brk as *const () as usize,
+        otherwise: b"brk of the C library is not as expected",
+    },
+    Replaced {
+        name: c"mremap",
+        number: 25,
+        by: || remap::mremap as *const () as usize,
+        otherwise: b"mremap of the C library is not as expected",
+    },
+    Replaced {
+        name: c"mprotect",
+        number: 10,
+        by: || locks::mprotect as *const () as usize,
+        otherwise: b"mprotect of the C library is not as expected",
+    },
+    Replaced {
+        name: c"mlock",
+        number: 149,
+        by: || locks::mlock as *const () as usize,
+        otherwise: b"mlock of the C library is not as expected",
+    },
+    Replaced {
+        name: c"munlock",
+        number: 150,
+        by: || locks::munlock as *const () as usize,
+        otherwise: b"munlock of the C library is not as expected",
+    },
+    Replaced {
+        name: c"mlockall",
+        number: 151,
+        by: || locks::mlockall as *const () as usize,
+        otherwise: b"mlockall of the C library is not as expected",
+    },
+    Replaced {
+        name: c"munlockall",
+        number: 152,
+        by: || locks::munlockall as *const () as usize,
+        otherwise: b"munlockall of the C library is not as expected",
+    },
+    Replaced {
+        name: c"mlock2",
+        number: 325,
+        by: || locks::mlock2 as *const () as usize,
+        otherwise: b"mlock2 of the C library is not as expected",
+    },
+];
 
 const NEXT: usize = usize::MAX;
 const ENTRY_SYMBOL: c_int = 1;
@@ -61,37 +136,19 @@ pub(crate) fn install(changed: usize) -> Result<[usize; PATCHED], PatchError> {
         return Err(PatchError(b"the C library has no symbol __curbrk"));
     }
     heap::CURRENT_BREAK.store(core::ptr::with_exposed_provenance_mut(current), Ordering::Relaxed);
-    let map = find(c"mmap64");
-    let brk = find(c"brk");
-    let remap = find(c"mremap");
     // Everything is looked at before anything is changed.
-    check(
-        map,
-        &[0xB8, 9, 0, 0, 0, 0x0F, 5],
-        b"mmap64 of the C library is not as expected",
-    )?;
-    check(
-        brk,
-        &[0xB8, 12, 0, 0, 0, 0x0F, 5],
-        b"brk of the C library is not as expected",
-    )?;
-    check(
-        remap,
-        &[0xB8, 25, 0, 0, 0, 0x0F, 5],
-        b"mremap of the C library is not as expected",
-    )?;
+    let mut entries = [(changed, hooks::objects_changed as *const () as usize); PATCHED - 1];
+    for (place, replaced) in entries.iter_mut().zip(&REPLACED) {
+        let entry = find(replaced.name);
+        check(entry, &replaced.call(), replaced.otherwise)?;
+        *place = (entry, (replaced.by)());
+    }
     check_empty(changed)?;
     // Where it is another, core files lack what is out, and nothing else.
     let action = find(c"sigaction");
     let known = check(action, &[0x8D, 0x47, 0xE0, 0x83, 0xF8, 1], b"");
     let action = known.map_or(0, |()| action);
     let mut pages = [0; PATCHED];
-    let entries = [
-        (map, hooks::mmap as *const () as usize),
-        (brk, heap::brk as *const () as usize),
-        (remap, remap::mremap as *const () as usize),
-        (changed, hooks::objects_changed as *const () as usize),
-    ];
     let action = (action != 0).then_some((action, core_file::sigaction as *const () as usize));
     for ((entry, replacement), page) in entries.into_iter().chain(action).zip(&mut pages) {
         overwrite(entry, replacement)?;

@@ -42,6 +42,8 @@ pub(crate) struct Process {
     pub(crate) small_ahead: AtomicU64,
     /// Pages of small mappings that the program has asked for.
     pub(crate) small_asked: AtomicUsize,
+    /// Not 0 while memory that is made is to be locked: see [`crate::locks`].
+    pub(crate) future: AtomicU32,
     /// Bytes of mappings left unmanaged after the start, by reason.
     pub(crate) unmanaged: [AtomicU64; 3],
 }

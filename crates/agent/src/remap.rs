@@ -2,7 +2,8 @@
 
 use core::ffi::{c_int, c_void};
 
-use crate::{hooks, mailbox, process, start, sys};
+use crate::sys::{self, Errno};
+use crate::{hooks, locks, mailbox, process, start};
 
 const MAY_MOVE: usize = 1;
 const FIXED: usize = 2;
@@ -31,7 +32,19 @@ pub(crate) extern "C" fn mremap(
     } else {
         with_pages_staying(call)
     };
-    match moved {
+    let kept = moved.and_then(|at| {
+        let may = length <= before || locks::lock_new(at, length, sys::PROT_READ | sys::PROT_WRITE, true);
+        if may {
+            return Ok(at);
+        }
+        // Where it is, and as long as it was.
+        let flags = if at == from as usize { 0 } else { MAY_MOVE | FIXED };
+        // SAFETY: memory of the program's own call, which is told that nothing has changed.
+        let back = || unsafe { sys::call(sys::MREMAP, [at, length, before, flags, from as usize, 0]) };
+        let _ = with_pages_staying(back);
+        Err(Errno::NOMEM)
+    });
+    match kept {
         Ok(at) => core::ptr::with_exposed_provenance_mut(at),
         Err(errno) => hooks::fail(errno, core::ptr::without_provenance_mut(usize::MAX)),
     }

@@ -10,7 +10,7 @@ use crate::process::{self, PAGE, Process};
 use crate::session::{Session, SessionError};
 use crate::settings::{SETTINGS, SettingsError};
 use crate::sys::{self, Errno};
-use crate::{core_file, mailbox, orders, patch, report, userfault, watch};
+use crate::{core_file, locks, mailbox, orders, patch, report, userfault, watch};
 
 /// Why a process is not a client; for people.
 enum Failure {
@@ -294,11 +294,45 @@ fn make_markers(client: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
+fn is_absent(page: usize) -> bool {
+    const MINCORE: usize = 27;
+    let mut present = 0_u8;
+    // SAFETY: writes the one byte.
+    let asked = unsafe { sys::call5(MINCORE, page, PAGE, core::ptr::from_mut(&mut present) as usize, 0, 0) };
+    asked.is_err() || present & 1 == 0
+}
+
 fn touch_markers() {
     let pages = MARKERS.load(Ordering::Relaxed);
+    if !is_absent(pages) || !is_absent(pages + PAGE) {
+        // Another thread of the parent was having all memory brought in.
+        forget_markers();
+    }
     for page in [pages, pages + PAGE] {
         // SAFETY: both pages may be read; the server fills them.
         let _ = unsafe { core::ptr::with_exposed_provenance::<u8>(page).read_volatile() };
+    }
+}
+
+/// Where they are; 0 where there are none.
+pub(crate) fn markers() -> usize {
+    MARKERS.load(Ordering::Relaxed)
+}
+
+/// The kernel is about to bring in all memory: what marks forked children is nobody's to be told of.
+pub(crate) fn fill_markers(client: &Client) {
+    if markers() != 0 {
+        // What is there already stays.
+        let _ = userfault::fill(client.descriptors.private, markers(), PAGE);
+        let _ = userfault::fill(client.descriptors.shared, markers() + PAGE, PAGE);
+    }
+}
+
+/// The kernel has locked all memory, and brought the pages in: they are absent again.
+pub(crate) fn release_markers() {
+    if markers() != 0 {
+        locks::unlock(markers(), 2 * PAGE);
+        forget_markers();
     }
 }
 

@@ -11,6 +11,7 @@ use freehold_protocol::message::{Answer, OPENED_LAST, Regime, Request};
 
 use crate::client::Client;
 use crate::maps::{self, Line};
+use crate::patch::PATCHED;
 use crate::process::{PAGE, Process};
 use crate::session::{Outgoing, Session, SessionError};
 use crate::settings::SETTINGS;
@@ -25,7 +26,7 @@ const FILES: usize = 24;
 const RANGES: usize = 8;
 const PATH: usize = 512;
 /// Announcements of one file: of its ranges, which the pages that this library has changed may cut.
-const PIECES: usize = RANGES + 4;
+const PIECES: usize = RANGES + PATCHED;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Range {

@@ -69,6 +69,7 @@ pub(crate) const REQUEST_REGISTER: usize = REGISTER as usize;
 const MOVE: u64 = request(3, 5, 40);
 const CONTINUE: u64 = request(3, 7, 32);
 const PROTECT: u64 = request(3, 6, 24);
+const ZERO_PAGE: u64 = request(3, 4, 32);
 
 /// A userfaultfd of this process with `features`, closed on exec. Faults of the kernel on the program's behalf count.
 pub(crate) fn open(features: u64) -> Result<i32, Errno> {
@@ -135,6 +136,13 @@ pub(crate) unsafe fn move_pages(fd: i32, to: usize, from: usize, length: usize) 
         // The structure holds how far it came, or the negative of the refusal where nothing was done.
         Err(errno) => (usize::try_from(argument.moved).unwrap_or(0), Some(errno)),
     }
+}
+
+/// Puts a page of zeros where none is, of which nobody is told.
+pub(crate) fn fill(fd: i32, page: usize, length: usize) -> Answer {
+    let mut argument = [page as u64, length as u64, 0, 0];
+    // SAFETY: the structure of this request, four words; nothing was in the page.
+    unsafe { sys::ioctl(fd, ZERO_PAGE, &mut argument) }
 }
 
 /// Has writes to a range told, or lets them through again, whatever the program makes of the range's protection.

@@ -57,6 +57,9 @@ pub(crate) struct Account {
     pub(crate) returned: u32,
     /// Locked pages that another locker pays.
     pub(crate) unpaid: u32,
+    /// Pages that programs may lock for themselves, as was admitted, and those that they do lock.
+    pub(crate) program_locks: u32,
+    pub(crate) self_paid: u32,
     pub(crate) peak: u32,
     /// Tasks whose fault waits for a frame, oldest first.
     pub(crate) first_claim: TaskIndex,
@@ -105,6 +108,8 @@ impl Account {
             borrowed: 0,
             returned: 0,
             unpaid: 0,
+            program_locks: 0,
+            self_paid: 0,
             peak: 0,
             first_claim: TaskIndex::NONE,
             last_claim: TaskIndex::NONE,

@@ -48,6 +48,8 @@ impl Marks {
 
     /// Pinned and inactive, and touched since: its reference bit.
     pub(crate) const REFERENCED: Self = Self(64);
+    /// Locked by a program for itself: the holder pays the frame, whoever else locks the page.
+    pub(crate) const SELF_PAID: Self = Self(128);
 
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -81,6 +83,11 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// Whether the page is locked by the eviction lock, whose lockers share the payment.
+    pub(crate) const fn is_shared_lock(&self) -> bool {
+        matches!(self.place, Place::Locked) && !self.marks.has(Marks::SELF_PAID)
+    }
+
     /// Whether its place lets its page be mapped for the holder's tasks.
     pub(crate) const fn is_mapped_place(&self) -> bool {
         match self.place {

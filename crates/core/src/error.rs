@@ -115,6 +115,11 @@ errors! {
         Overlap => "a page of the range is locked by this reservation already",
         /// More pages locked by several reservations than the tables hold.
         TableFull => "more pages are locked by several reservations than the limit `shared_locks` allows: raise it",
+        /// Programs without a reservation would lock more than an eighth of the pool, or what is promised.
+        PoolShare {
+            /// What they may still lock.
+            available: FrameCount,
+        } => "programs without a reservation may lock an eighth of the pool in all, of which {available} are left",
         /// An earlier lock of this reservation is still bringing pages in.
         InProgress => "an earlier lock of this reservation is still bringing its pages in: wait for it",
     }

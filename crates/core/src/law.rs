@@ -129,6 +129,12 @@ impl Memory {
             "locks leave 8 frames unlocked",
             slot,
             account.locked.len() <= lockable,
+        )?;
+        holds(
+            4,
+            "programs lock no more than was admitted",
+            slot,
+            account.self_paid <= account.program_locks && account.program_locks <= lockable,
         )
     }
 
@@ -189,6 +195,7 @@ impl Memory {
         equal(1, "active list", slot, sums.active, account.active.len())?;
         equal(1, "inactive list", slot, sums.inactive, account.inactive.len())?;
         equal(1, "locked pages", slot, sums.locked, account.locked.len())?;
+        equal(4, "pages locked by programs", slot, sums.self_paid, account.self_paid)?;
         equal(1, "young pages", slot, sums.young, account.young.len())?;
         let pinned = if slot == HolderIndex::POOL.slot() {
             self.pinned.len()
@@ -250,7 +257,7 @@ impl Memory {
                 settled += 1;
                 self.check_sharer(page, index, index == first)?;
             }
-            if entry.place == Place::Locked && entry.marks.has(Marks::SETTLED) {
+            if entry.is_shared_lock() && entry.marks.has(Marks::SETTLED) {
                 lockers += 1;
                 payers += u32::from(!entry.marks.has(Marks::UNPAID));
             }
@@ -336,6 +343,7 @@ struct EntrySums {
     conserved: u32,
     returned: u32,
     unpaid: u32,
+    self_paid: u32,
 }
 
 impl EntrySums {
@@ -357,5 +365,6 @@ impl EntrySums {
         self.conserved += u32::from(entry.marks.has(Marks::CONSERVES));
         self.returned += u32::from(entry.marks.has(Marks::RETURNED));
         self.unpaid += u32::from(entry.marks.has(Marks::UNPAID));
+        self.self_paid += u32::from(entry.marks.has(Marks::SELF_PAID));
     }
 }

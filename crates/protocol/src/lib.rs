@@ -17,6 +17,7 @@ pub mod channel;
 mod choices;
 mod doorbell;
 pub mod field;
+mod header;
 pub mod message;
 pub mod packet;
 mod ring;

@@ -9,6 +9,7 @@ pub use crate::choices::{
     SwapBudgetRule, Unpinned,
 };
 use crate::field::{Field, Malformed, Reader, Writer};
+use crate::header::{get_header, put_header};
 
 /// The longest message, and the longest packet, in bytes.
 pub const LIMIT: usize = 4096;
@@ -18,8 +19,6 @@ pub const HEADER: usize = 16;
 pub const DESCRIPTORS: usize = 16;
 /// In place of an object's handle: what the last `OpenFile` has opened.
 pub const OPENED_LAST: u32 = 0;
-
-const MAGIC: [u8; 4] = *b"FRHD";
 
 /// Declares messages: an enum whose variants carry fields, each variant with its number.
 macro_rules! messages {
@@ -84,35 +83,6 @@ macro_rules! messages {
             }
         }
     };
-}
-
-fn put_header(kind: u16, serial: u32, length: usize, buffer: &mut [u8]) -> Result<(), Malformed> {
-    if HEADER + length > LIMIT {
-        return Err(Malformed::NoRoom);
-    }
-    let mut header = Writer::new(buffer);
-    header.bytes(&MAGIC)?;
-    crate::VERSION.put(&mut header)?;
-    kind.put(&mut header)?;
-    serial.put(&mut header)?;
-    u32::try_from(length).map_err(|_| Malformed::NoRoom)?.put(&mut header)
-}
-
-fn get_header(reader: &mut Reader<'_>) -> Result<(u16, u32), Malformed> {
-    if reader.bytes(MAGIC.len())? != MAGIC {
-        return Err(Malformed::Magic);
-    }
-    let theirs = u16::get(reader, "version")?;
-    if theirs != crate::VERSION {
-        return Err(Malformed::Version { theirs });
-    }
-    let kind = u16::get(reader, "kind")?;
-    let serial = u32::get(reader, "serial")?;
-    let length = u32::get(reader, "length")?;
-    if usize::try_from(length) != Ok(reader.remaining()) || HEADER + reader.remaining() > LIMIT {
-        return Err(Malformed::Length);
-    }
-    Ok((kind, serial))
 }
 
 messages! {
@@ -368,6 +338,25 @@ messages! {
             page: u32,
             /// It is evicted, not filled.
             eviction: bool,
+        },
+        /// A program is about to lock managed memory that it has (`mlock`): its pages stay from when they are there. If
+        /// that cannot be admitted it is refused, and all that the same call has locked is unlocked.
+        27 LockMemory {
+            /// The call of the program, in the client's own numbering, above 0.
+            call: u32,
+            /// Where it begins.
+            address: u64,
+            /// How many pages.
+            pages: u32,
+        },
+        /// A program has unlocked memory.
+        28 UnlockMemory {
+            /// The only call whose locks end, wherever they are; 0 for a range, whatever call locked it.
+            call: u32,
+            /// Where the range begins.
+            address: u64,
+            /// Its length in bytes.
+            length: u64,
         },
         /// Says what children of forks to come are to have of a range of private memory, as the kernel was told too.
         30 Inherit {

@@ -68,11 +68,12 @@ impl Memory {
             .sum()
     }
 
-    /// Frames promised to nobody, nor pinned for good.
+    /// Frames promised to nobody, nor pinned for good, nor locked by programs of the pool.
     pub(crate) fn unpromised(&self) -> u32 {
         self.total
             .saturating_sub(self.committed())
             .saturating_sub(self.pinned.all)
+            .saturating_sub(self.pool().program_locks)
     }
 
     /// Ends a reservation whose tasks are gone. Its locks end, sharers keep their pages, pages that nobody shares

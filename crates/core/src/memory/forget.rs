@@ -74,7 +74,7 @@ impl Memory {
         while let Some(index) = self.settled_sharer(page) {
             let entry = self.entries[index];
             self.free_entry(index, owner);
-            if entry.place == Place::Locked {
+            if entry.is_shared_lock() {
                 // It was locked while it was on its way out.
                 self.fail_lock(entry.holder);
             }

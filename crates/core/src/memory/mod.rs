@@ -322,6 +322,8 @@ impl Memory {
             Place::Locked => {
                 account.locked.remove(&mut self.entries, index);
                 account.unsettled_locked -= u32::from(!settled);
+                account.self_paid -= u32::from(!entry.is_shared_lock());
+                self.entries[index].marks.clear(crate::entry::Marks::SELF_PAID);
             }
             Place::Leaving | Place::Vacant => {}
         }

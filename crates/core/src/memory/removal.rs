@@ -3,7 +3,6 @@
 use core::ops::Range;
 
 use crate::account::Account;
-use crate::entry::Place;
 use crate::error::RemoveError;
 use crate::id::ObjectId;
 use crate::index::{EntryIndex, PageNumber};
@@ -112,9 +111,8 @@ impl Memory {
         self.call_for_service(holder);
     }
 
-    /// Whether a holder keeps the page resident.
+    /// Whether a holder keeps the page resident. What a program locks for itself goes with it.
     pub(crate) fn is_locked(&self, page: PageNumber) -> bool {
-        self.sharers(page)
-            .any(|index| self.entries[index].place == Place::Locked)
+        self.sharers(page).any(|index| self.entries[index].is_shared_lock())
     }
 }

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use crate::effect::Effect;
-use crate::entry::{Marks, Place};
+use crate::entry::Marks;
 use crate::error::{CreateError, RemoveError};
 use crate::id::{MappingId, ObjectId, ReservationId, TaskId};
 use crate::index::{EntryIndex, HolderIndex, PageNumber, PinnedIndex, TaskIndex};
@@ -317,16 +317,17 @@ impl Memory {
         }
         let found = self.objects.at(usize::from(object));
         if let Some(found) = found.filter(|found| found.pages < account.locked.len()) {
-            let locked = |index: EntryIndex| self.entries[index].place == Place::Locked;
+            let locked = |index: EntryIndex| self.entries[index].is_shared_lock();
             let pages = (found.first..found.first + found.pages).map(PageNumber);
             return pages.filter_map(|page| self.find_entry(holder, page)).any(locked);
         }
         let mut next = account.locked.first();
         while let Some(index) = next {
-            if self.pages[self.entries[index].page].object == object {
+            let entry = self.entries[index];
+            if entry.is_shared_lock() && self.pages[entry.page].object == object {
                 return true;
             }
-            next = self.entries[index].next.some();
+            next = entry.next.some();
         }
         false
     }
@@ -340,7 +341,7 @@ impl Memory {
                 continue;
             };
             let entry = self.entries[index];
-            if !entry.marks.has(Marks::SETTLED) || entry.place == Place::Locked {
+            if !entry.marks.has(Marks::SETTLED) || entry.is_shared_lock() {
                 continue;
             }
             if regime == Regime::Unmanaged && !self.pool().free.is_empty() && self.room_for_batch() {

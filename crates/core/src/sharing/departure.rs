@@ -17,7 +17,7 @@ impl Memory {
             self.account(entry.holder).unpaid -= 1;
             self.unpaid_total -= 1;
             self.drop_entry(index);
-        } else if entry.marks.has(Marks::CONSERVES) && entry.place != Place::Locked {
+        } else if entry.marks.has(Marks::CONSERVES) && !entry.is_shared_lock() {
             // A foreign page, the usual case: the conserved frame is free, and its owner keeps the page.
             let account = self.account(entry.holder);
             let frame = account.conserved.take_one();
@@ -55,7 +55,7 @@ impl Memory {
         if self.regime(entry.page) == Regime::Unmanaged {
             return self.leave_unmanaged(index, owns);
         }
-        let payer = entry.place == Place::Locked && !self.another_pays(index);
+        let payer = entry.is_shared_lock() && !self.another_pays(index);
         let frame = if owns {
             let heir = if self.entries[next].marks.has(Marks::CONSERVES) {
                 Some(next)

@@ -66,7 +66,8 @@ impl Memory {
     fn check_lock_size(&self, holder: HolderIndex, pages: core::ops::Range<u32>) -> Result<(), LockError> {
         let account = self.account_of(holder);
         let wanted = pages.end - pages.start;
-        let needed = u64::from(account.locked.len()) + u64::from(wanted) + u64::from(UNLOCKED_FRAMES);
+        let locked = account.locked.len() - account.self_paid + account.program_locks;
+        let needed = u64::from(locked) + u64::from(wanted) + u64::from(UNLOCKED_FRAMES);
         if needed > u64::from(account.capacity) {
             let needed = FrameCount::new(u32::try_from(needed).unwrap_or(u32::MAX));
             return Err(LockError::TooLarge { needed });
@@ -75,7 +76,7 @@ impl Memory {
         for page in pages.map(PageNumber) {
             let mut locked = false;
             for index in self.sharers(page) {
-                if self.entries[index].place == Place::Locked {
+                if self.entries[index].is_shared_lock() {
                     if self.entries[index].holder == holder {
                         return Err(LockError::Overlap);
                     }
@@ -172,7 +173,7 @@ impl Memory {
     /// could not count each other, so it is asked again for every page. O(sharers + reservations).
     fn shared_lock(&self, page: PageNumber) -> Step {
         let limit = self.limits.shared_locks.get();
-        let locked = |index: EntryIndex| self.entries[index].place == Place::Locked;
+        let locked = |index: EntryIndex| self.entries[index].is_shared_lock();
         if !self.sharers(page).any(locked) {
             return Step::Taken;
         }
@@ -225,12 +226,12 @@ impl Memory {
     /// frame for it. What the others set aside goes back to the pool.
     pub(crate) fn settle_payment(&mut self, page: PageNumber) {
         let owner = self.owner(page);
-        let mut paid = self.entries[owner].place == Place::Locked;
+        let mut paid = self.entries[owner].is_shared_lock();
         let mut next = self.pages[page].first_sharer();
         while let Some(index) = next.some() {
             let entry = self.entries[index];
             next = entry.next_sharer;
-            if index == owner || entry.place != Place::Locked || !entry.marks.has(Marks::CONSERVES) {
+            if index == owner || !entry.is_shared_lock() || !entry.marks.has(Marks::CONSERVES) {
                 continue;
             }
             if !paid {
@@ -262,7 +263,7 @@ impl Memory {
     fn other_locker(&self, index: EntryIndex, fits: impl Fn(Marks) -> bool) -> Option<EntryIndex> {
         self.sharers(self.entries[index].page).find(|&other| {
             let entry = &self.entries[other];
-            other != index && entry.place == Place::Locked && entry.marks.has(Marks::SETTLED) && fits(entry.marks)
+            other != index && entry.is_shared_lock() && entry.marks.has(Marks::SETTLED) && fits(entry.marks)
         })
     }
 
@@ -288,7 +289,7 @@ impl Memory {
         for page in pages.clone().map(PageNumber) {
             let index = self.find_entry(holder, page).filter(|&index| {
                 let entry = &self.entries[index];
-                entry.place == Place::Locked && entry.marks.has(Marks::SETTLED)
+                entry.is_shared_lock() && entry.marks.has(Marks::SETTLED)
             });
             let index = index.ok_or(UnlockError::NotLocked)?;
             needed += u32::from(self.needs_frame_to_unlock(index));

@@ -256,6 +256,18 @@ impl Session {
         Ok(Reply::Done(Vec::new()))
     }
 
+    /// A program locks or unlocks its own memory.
+    pub(super) fn program_lock(&self, world: &World, request: &Request<'_>) -> Result<Reply, Refused> {
+        let client = self.process()?;
+        let mut engine = world.shared.engine();
+        match *request {
+            Request::LockMemory { call, address, pages } => engine.lock_memory(client, call, address, pages)?,
+            Request::UnlockMemory { call, address, length } => engine.unlock_memory(client, call, address, length)?,
+            _ => return Err(Refused::new(Refusal::State, "not here")),
+        }
+        Ok(Reply::Done(Vec::new()))
+    }
+
     /// What is unlocked is not to be unlocked again at the end: what remains of each lock is kept.
     fn forget_locks(
         &mut self,

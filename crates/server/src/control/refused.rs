@@ -94,7 +94,7 @@ fn reason(error: &EngineError) -> Refusal {
         | EngineError::Pinning(PinningError::TableFull)
         | EngineError::Admit(AdmitError::TableFull | AdmitError::Overcommitted { .. } | AdmitError::EntriesFull)
         | EngineError::Create(CreateError::TableFull | CreateError::PagesFull { .. })
-        | EngineError::Lock(LockError::TooLarge { .. } | LockError::TableFull)
+        | EngineError::Lock(LockError::TooLarge { .. } | LockError::TableFull | LockError::PoolShare { .. })
         | EngineError::Unlock(UnlockError::PoolLacksFrames { .. }) => Refusal::Exhausted,
         _ => Refusal::State,
     }

@@ -143,6 +143,9 @@ impl Session {
         {
             return self.pace(world, request);
         }
+        if let Request::LockMemory { .. } | Request::UnlockMemory { .. } = request {
+            return self.program_lock(world, request);
+        }
         self.handle_plain(world, request)
     }
 
@@ -156,7 +159,9 @@ impl Session {
             | Request::SetPace { .. }
             | Request::Stand { .. }
             | Request::LetGo { .. }
-            | Request::EndTransfer { .. } => Err(Refused::new(Refusal::State, "not here")),
+            | Request::EndTransfer { .. }
+            | Request::LockMemory { .. }
+            | Request::UnlockMemory { .. } => Err(Refused::new(Refusal::State, "not here")),
             Request::Reserve { name, frames, kind } => self.reserve(world, name, frames, kind),
             Request::Join {
                 ticket_high,

@@ -90,6 +90,7 @@ impl Engine {
             }
             Some(_) => {
                 let installed = self.map_shared(&claim, page, protection);
+                self.lock_mapped(claim.client, claim.address);
                 self.note_reference(claim.client, claim.address, page.object(), page.page().get());
                 self.end_claim(name, pending.claim, installed);
             }
@@ -197,12 +198,27 @@ impl Engine {
         };
         let claim = pending.claim;
         let text = match failure {
-            FaultFailure::Read => "it could not be read back",
-            FaultFailure::WriteBack => "no frame is to be had, for a page could not be written to the store",
-            FaultFailure::NoFrame => "no frame is to be had",
+            FaultFailure::Read => "it could not be read back".to_owned(),
+            FaultFailure::WriteBack => "no frame is to be had, for a page could not be written to the store".to_owned(),
+            FaultFailure::NoFrame => self.why_no_frame(name),
         };
-        self.give_error(&claim, text);
+        self.give_error(&claim, &text);
         self.end_claim(name, claim, Installed::Gone);
+    }
+
+    /// Why no page can leave for a task's fault, and what size would do.
+    fn why_no_frame(&self, name: LaneName) -> String {
+        let task = self.tasks.at(name.task.index());
+        let lists = task.and_then(|task| self.core.reservation(task.reservation?));
+        let Some(lists) = lists else {
+            return "no frame is to be had: no page of the pool can leave".to_owned();
+        };
+        let (all, locked) = (lists.capacity.get(), lists.locked.get());
+        format!(
+            "no frame is to be had: of its reservation's {all} pages {locked} are locked, and input, output or the \
+             kernel keeps the others: a reservation of {} pages would let it go on",
+            all.saturating_add(freehold_core::UNLOCKED_FRAMES)
+        )
     }
 
     /// Whoever touches the page gets SIGBUS, now and later.

@@ -6,6 +6,7 @@ use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
 use crate::engine::kits::Kit;
 use crate::engine::near::Seen;
 use crate::engine::outbox::{About, Follow, Outstanding};
+use crate::engine::program_locks::ProgramLocks;
 use crate::engine::rows::{Client, Content, Segment, Which};
 use crate::engine::{End, Engine};
 use crate::error::EngineError;
@@ -54,6 +55,7 @@ impl Client {
             streams: Streams::default(),
             text: Streams::default(),
             family: Family::default(),
+            program_locks: ProgramLocks::default(),
         }
     }
 }
@@ -159,6 +161,7 @@ impl Engine {
 
     /// Everything that a client had returns.
     pub(super) fn end_client(&mut self, id: ClientId) {
+        self.end_program_locks(id);
         let Some(mut client) = self.clients.remove(id.index(), id.generation()) else {
             return;
         };

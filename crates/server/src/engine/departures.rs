@@ -24,6 +24,7 @@ impl Engine {
     }
 
     fn retire_client(&mut self, id: ClientId) {
+        self.end_program_locks(id);
         // What its agent carried out before it ended has arrived.
         let now = self.now;
         while let Some(client) = self.client_mut(id)

@@ -1,12 +1,14 @@
 //! From a message of a userfaultfd to a fault of the core.
 
 use crate::engine::Engine;
-use crate::engine::keys::{ClientId, TaskKey};
+use crate::engine::claims::{Installed, judge};
+use crate::engine::keys::{ClientId, ClientRole, TaskKey};
 use crate::engine::rows::{Claim, Pending, Segment, SegmentKind, Where, Which};
 use freehold_core::error::FaultError;
 use freehold_core::fact::{Access, Fault};
 use freehold_core::units::PageIndex;
 use freehold_core::view::PageState;
+use freehold_linux::PAGE_SIZE;
 use freehold_linux::userfault::Message;
 
 /// Faults at unknown addresses that are kept for a mapping that may be announced, for each client.
@@ -91,9 +93,27 @@ impl Engine {
             }
             found => found,
         };
+        let program = client.role == ClientRole::Program && !client.tasks.is_empty();
+        let private = found.is_none_or(|(_, segment)| segment.kind == SegmentKind::Private);
         match found {
+            _ if claim.which == Which::Shared && program && private => self.fill_marker(&claim),
             Some((start, segment)) => self.fault_in(claim, start, &segment),
             None => self.park(claim),
+        }
+    }
+
+    /// A program announces its text before it maps it. What else it has with its shared memory is the page by which a
+    /// forked child would show itself: a call that brings in all memory (`mlockall`) waits for it in the parent.
+    fn fill_marker(&mut self, claim: &Claim) {
+        let Some(client) = self.client(claim.client) else {
+            return;
+        };
+        let (Some(userfault), Ok(address)) = (client.shared.as_ref(), usize::try_from(claim.address)) else {
+            return;
+        };
+        let filled = userfault.copy_zeros(address & !(PAGE_SIZE - 1), &self.sources.zeros, 1, false);
+        if judge(userfault, claim.address, false, filled) == Installed::Later {
+            self.defer(*claim);
         }
     }
 

@@ -35,6 +35,7 @@ mod pace;
 mod picture;
 mod pinned;
 mod private;
+mod program_locks;
 mod readers;
 mod recorder;
 mod relinquish;
@@ -407,6 +408,9 @@ impl Engine {
         }
         if request == Request::Fill {
             self.drop_if_forgotten(page);
+        }
+        if end == End::Kept {
+            self.lock_arrived(page.object(), page.page().get());
         }
     }
 

@@ -71,6 +71,9 @@ impl Engine {
             (_, Where::Blank) => client.blank += 1,
             _ => {}
         }
+        if to == Where::Client && !client.program_locks.is_empty() {
+            self.lock_arrived(object, page);
+        }
     }
 
     /// What was forgotten while it was read is nowhere after all.

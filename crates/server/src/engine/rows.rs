@@ -7,6 +7,7 @@ use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, Membership, TaskKey};
 use crate::engine::near::Seen;
 use crate::engine::outbox::Outbox;
+use crate::engine::program_locks::ProgramLocks;
 use crate::engine::slots::Slots;
 use crate::times::Times;
 use freehold_core::effect::Protection;
@@ -183,6 +184,8 @@ pub(crate) struct Client {
     /// The same of files.
     pub(crate) text: Streams,
     pub(crate) family: Family,
+    /// What its program has locked.
+    pub(crate) program_locks: ProgramLocks,
 }
 
 impl Client {

@@ -105,7 +105,7 @@ impl Engine {
     }
 
     /// The segments that have something of a range.
-    fn overlapping(&self, id: ClientId, start: u64, end: u64) -> Vec<(u64, Segment)> {
+    pub(super) fn overlapping(&self, id: ClientId, start: u64, end: u64) -> Vec<(u64, Segment)> {
         let Some(client) = self.client(id) else {
             return Vec::new();
         };
@@ -257,6 +257,7 @@ impl Engine {
 
     /// The kernel tells that a range is unmapped.
     pub(super) fn unmapped(&mut self, id: ClientId, which: Which, start: u64, end: u64) {
+        self.unlock_range(id, start, end);
         if which == Which::Private {
             self.cut_inherited(id, start, end);
             self.cut_bequests(id, start, end);
@@ -300,6 +301,7 @@ impl Engine {
         let (Some(end), Some(_)) = (from.checked_add(length), to.checked_add(length)) else {
             return;
         };
+        self.move_locks(id, from, to, length);
         self.carve(id, to, to + length);
         for (first, segment) in self.overlapping(id, from, end) {
             let (start, stop) = (from.max(first), end.min(segment.end));

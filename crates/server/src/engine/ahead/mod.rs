@@ -321,6 +321,9 @@ impl Engine {
                 self.set_place(near.object, page, Where::Client);
             }
         } else {
+            for page in pages.clone() {
+                self.lock_mapped(near.client, near.address_of(page));
+            }
             self.note_present(near, pages);
         }
     }

@@ -1,0 +1,101 @@
+//! Pages that programs lock for themselves (`mlock`): resident until unlocked, on the locked list of their holder.
+//!
+//! The amount is admitted first, as `RLIMIT_MEMLOCK` is looked at: in a reservation all locks together leave
+//! [`UNLOCKED_FRAMES`], and programs without one have an eighth of the pool together, which no reservation is promised.
+//! Then each page is locked where it is, as soon as it is there. Nobody else pays for it and it pays for nobody: where
+//! a page is shared its holder goes on to own it or to conserve a frame, so that an unlock never needs anything.
+
+use crate::entry::{Marks, Place};
+use crate::error::LockError;
+use crate::id::{ObjectId, TaskId};
+use crate::index::{EntryIndex, HolderIndex, PageNumber};
+use crate::limits::Regime;
+use crate::memory::Memory;
+use crate::sharing::UNLOCKED_FRAMES;
+use crate::units::{FrameCount, PageCount, PageIndex};
+
+/// Programs without a reservation lock one page of so many of the pool, together.
+const POOL_PART: u32 = 8;
+
+impl Memory {
+    /// Admits that a task's program locks so many pages more. O(reservations).
+    ///
+    /// # Errors
+    /// [`LockError::TooLarge`], [`LockError::PoolShare`], [`LockError::Stale`]; nothing has changed then.
+    pub fn admit_program_lock(&mut self, task: TaskId, pages: PageCount) -> Result<(), LockError> {
+        let holder = self.locker(task).ok_or(LockError::Stale)?;
+        let account = self.account_of(holder);
+        let wanted = u64::from(account.program_locks) + u64::from(pages.get());
+        if holder == HolderIndex::POOL {
+            let available = (self.total / POOL_PART).saturating_sub(account.program_locks);
+            let available = available.min(self.unpromised());
+            if pages.get() > available {
+                let available = FrameCount::new(available);
+                return Err(LockError::PoolShare { available });
+            }
+        } else {
+            let others = account.locked.len() - account.self_paid;
+            let needed = wanted + u64::from(others) + u64::from(UNLOCKED_FRAMES);
+            if needed > u64::from(account.capacity) {
+                let needed = FrameCount::new(u32::try_from(needed).unwrap_or(u32::MAX));
+                return Err(LockError::TooLarge { needed });
+            }
+        }
+        self.account(holder).program_locks = u32::try_from(wanted).unwrap_or(u32::MAX);
+        Ok(())
+    }
+
+    /// Gives back what was admitted, as far as no page is locked for it any more. O(1).
+    pub fn return_program_lock(&mut self, task: TaskId, pages: PageCount) {
+        if let Some(holder) = self.locker(task) {
+            let account = self.account(holder);
+            let left = account.program_locks.saturating_sub(pages.get());
+            account.program_locks = left.max(account.self_paid);
+        }
+    }
+
+    /// Locks a page that a task's program has locked, as far as that was admitted; whether it is locked now. A page
+    /// that is not there, or that the task's holder does not have, is not. O(sharers of the page).
+    pub fn lock_in_place(&mut self, task: TaskId, object: ObjectId, page: PageIndex) -> bool {
+        let Some((holder, index)) = self.entry_of(task, object, page) else {
+            return false;
+        };
+        if self.entries[index].place == Place::Locked {
+            return true;
+        }
+        let account = self.account_of(holder);
+        let may = account.self_paid < account.program_locks && self.entries[index].marks.has(Marks::SETTLED);
+        if may {
+            self.relink(index, Place::Locked);
+            self.entries[index].marks.set(Marks::SELF_PAID);
+            self.account(holder).self_paid += 1;
+        }
+        may
+    }
+
+    /// Ends what [`lock_in_place`](Self::lock_in_place) began: the page is on the active list. O(sharers of the page).
+    pub fn unlock_in_place(&mut self, task: TaskId, object: ObjectId, page: PageIndex) {
+        if let Some((_, index)) = self.entry_of(task, object, page)
+            && self.entries[index].marks.has(Marks::SELF_PAID)
+        {
+            self.relink(index, Place::Active);
+        }
+    }
+
+    fn locker(&self, task: TaskId) -> Option<HolderIndex> {
+        let holder = self.tasks.get(task.index(), task.generation())?.holder;
+        (!self.account_of(holder).closing).then_some(holder)
+    }
+
+    /// What a task's holder has of a page that can be locked.
+    fn entry_of(&self, task: TaskId, object: ObjectId, page: PageIndex) -> Option<(HolderIndex, EntryIndex)> {
+        let holder = self.locker(task)?;
+        let found = self.objects.get(object.index(), object.generation())?;
+        let plain = found.base.is_none() && found.views == 0 && found.regime != Regime::Unmanaged;
+        if !plain || page.get() >= found.pages {
+            return None;
+        }
+        let index = self.find_entry(holder, PageNumber(found.first + page.get()))?;
+        Some((holder, index))
+    }
+}
