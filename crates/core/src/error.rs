@@ -27,6 +27,8 @@ macro_rules! errors {
     };
 }
 
+pub(crate) use errors;
+
 errors! {
     /// Why tables of the wanted size cannot be made.
     SealError {

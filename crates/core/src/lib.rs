@@ -34,6 +34,7 @@ mod slots;
 mod swap_budget;
 mod task;
 pub mod units;
+pub mod victim_cache;
 pub mod view;
 
 pub use memory::{Memory, ReadAhead};
