@@ -50,11 +50,12 @@ impl Naive {
     }
 
     /// A page was put: it has a frame that nothing else has, and the oldest page went only where no frame was free.
-    fn put(&mut self, file: u64, page: u32, frame: u32, frames: u32) {
+    fn put(&mut self, file: u64, page: u32, frame: u32, frames: u32) -> Option<(u64, u32)> {
         let taken = |frame: u32| {
             self.lent(frame) || self.copying.contains_key(&frame) || self.pages.iter().any(|page| page.2 == frame)
         };
         let free = (0..frames).find(|frame| !taken(*frame));
+        let mut evicted = None;
         if free.is_some() {
             assert!(!taken(frame), "frame {frame} is in use");
         } else {
@@ -62,9 +63,11 @@ impl Naive {
             let oldest = self.pages.remove(oldest.expect("a page can go"));
             assert_eq!(oldest.2, frame, "the page that was put first makes room");
             self.evicted += 1;
+            evicted = Some((oldest.0, oldest.1));
         }
         self.pages.push((file, page, frame));
         self.copying.insert(frame, Copying::In { wanted: true });
+        evicted
     }
 
     fn lend(&mut self, device: usize, range: FrameRange) -> u32 {
@@ -181,8 +184,9 @@ impl World {
         if let Some(frame) = self.naive.remove(file, page) {
             self.naive.forget(frame);
         }
-        if let Ok(frame) = self.cache.put(FileId::new(file), PageIndex::new(page), 1) {
-            self.naive.put(file, page, frame.get(), self.frames);
+        if let Ok(put) = self.cache.put(FileId::new(file), PageIndex::new(page), 1) {
+            let evicted = self.naive.put(file, page, put.frame.get(), self.frames);
+            assert_eq!(put.evicted.map(|(file, page)| (file.get(), page.get())), evicted);
         }
     }
 

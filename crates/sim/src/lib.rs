@@ -11,6 +11,7 @@
 //! - [`decide`] settles regions under `auto`, from the [`profile`](profile()) of a run with room for all; [`advise`]
 //!   says what it would choose for any region, and why.
 //! - [`differential()`] tests the master law, non-interference, on one scenario.
+//! - [`replay`] runs traces of file pages against a page cache and the victim cache behind it.
 //! - [`random_scenario`] makes small and nasty scenarios from a seed, for tests of anything that runs scenarios.
 //!
 //! # What is simulated, and how
@@ -70,6 +71,7 @@ mod physical;
 mod pinned;
 mod profile;
 mod random;
+pub mod replay;
 mod rng;
 mod runner;
 mod schedule;

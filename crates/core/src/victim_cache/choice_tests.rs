@@ -24,8 +24,8 @@ fn filled(seed: u64, policy: Policy) -> VictimCache {
             Got::Hit(frame) => cache.copied(frame).unwrap(),
             Got::Miss if draw % 5 == 0 => cache.flush_page(file, page),
             Got::Miss => {
-                let frame = cache.put(file, page, 1).unwrap();
-                cache.copied(frame).unwrap();
+                let put = cache.put(file, page, 1).unwrap();
+                cache.copied(put.frame).unwrap();
             }
         }
     }

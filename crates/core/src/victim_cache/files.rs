@@ -54,6 +54,11 @@ impl Files {
         Some(row)
     }
 
+    /// Which file a row is of.
+    pub(super) fn id(&self, row: u32) -> Option<FileId> {
+        self.rows.get(row as usize).map(|file| file.id)
+    }
+
     /// A frame of the file, if there is one.
     pub(super) fn first_frame(&self, row: u32) -> Option<u32> {
         self.rows

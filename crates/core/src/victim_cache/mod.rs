@@ -2,7 +2,7 @@
 //!
 //! A state machine beside [`Memory`](crate::Memory): it decides which page is in which frame of the *region*, which pages
 //! go for others, and where a device that opens gets its frames. It copies nothing and hands over nothing: facts and
-//! commands go in, [`Got`], [`Opened`] and [`DeviceEffect`] come out. The cache is exclusive (a hit takes the page out) and holds clean
+//! commands go in, [`Put`], [`Got`], [`Opened`] and [`DeviceEffect`] come out. The cache is exclusive (a hit takes the page out) and holds clean
 //! pages only, so a discard loses nothing but time (law 6).
 //!
 //! | paper 003 | here |
@@ -32,7 +32,7 @@ mod spec;
 mod view;
 
 pub use spec::{DeviceId, FileId, FrameIndex, FrameRange, MOST_DEVICES, Placement, Policy, VictimCacheSpec};
-pub use view::{DeviceEffect, DeviceState, DeviceView, Frames, Got, Opened, PageCounts};
+pub use view::{DeviceEffect, DeviceState, DeviceView, Frames, Got, Opened, PageCounts, Put};
 
 use crate::units::FrameCount;
 use choice::Chooser;
@@ -102,7 +102,8 @@ impl VictimCache {
             nodes: Nodes::new(frames, region)?,
             order: FrameList::EMPTY,
             index: HashTable::new(frames)?,
-            files: Files::new(spec.files.min(frames))?,
+            // One more than there can be pages of: a new file comes before the page that makes room goes.
+            files: Files::new(spec.files.min(frames) + 1)?,
             buckets: Buckets::new(frames, regions.rows().len())?,
             regions,
             copies: Copies::new(spec.copies)?,

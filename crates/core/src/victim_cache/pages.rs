@@ -6,7 +6,7 @@ use super::error::{FactError, PutError};
 use super::index::{page_hash, row_hash};
 use super::node::Place;
 use super::spec::{FileId, FrameIndex};
-use super::view::Got;
+use super::view::{Got, Put};
 use crate::units::PageIndex;
 
 impl VictimCache {
@@ -16,7 +16,7 @@ impl VictimCache {
     ///
     /// # Errors
     /// See [`PutError`]; the page is not here then.
-    pub fn put(&mut self, file: FileId, page: PageIndex, worth: u8) -> Result<FrameIndex, PutError> {
+    pub fn put(&mut self, file: FileId, page: PageIndex, worth: u8) -> Result<Put, PutError> {
         self.flush_page(file, page);
         if self.copies.is_full() {
             return Err(PutError::Copies);
@@ -25,7 +25,7 @@ impl VictimCache {
         let frame = self.take_frame();
         // A page of the same file may have gone, and been its last.
         let row = self.files.find_or_make(file).ok_or(PutError::Files)?;
-        let Some(frame) = frame else {
+        let Some((frame, evicted)) = frame else {
             self.files.drop_empty(row);
             return Err(PutError::NoFrame);
         };
@@ -44,7 +44,10 @@ impl VictimCache {
         self.frames.filling += 1;
         self.copies.begin(frame);
         self.pages.puts += 1;
-        Ok(FrameIndex(frame))
+        Ok(Put {
+            frame: FrameIndex(frame),
+            evicted,
+        })
     }
 
     /// Gives a page back to the cache above, if it is here. A page that is still copied in is not; it goes, since the
@@ -167,14 +170,14 @@ impl VictimCache {
         }
     }
 
-    /// A frame for a page: a free one, or that of the page that was put first.
-    fn take_frame(&mut self) -> Option<u32> {
+    /// A frame for a page: a free one, or that of the page that was put first, which it tells.
+    fn take_frame(&mut self) -> Option<(u32, Option<(FileId, PageIndex)>)> {
         if let Some(frame) = self.regions.take_free(&mut self.nodes) {
             if self.nodes[frame].linked {
                 self.bury(frame);
             }
             self.frames.free -= 1;
-            return Some(frame);
+            return Some((frame, None));
         }
         let mut next = self.order.first();
         while let Some(frame) = next {
@@ -183,10 +186,11 @@ impl VictimCache {
             if !self.regions.is_live(&node) {
                 self.bury(frame);
             } else if node.place == Place::Cached {
+                let page = self.files.id(node.file).map(|file| (file, PageIndex::new(node.page)));
                 self.unlink_live(frame);
                 self.frames.cached -= 1;
                 self.pages.evicted += 1;
-                return Some(frame);
+                return Some((frame, page));
             }
         }
         None

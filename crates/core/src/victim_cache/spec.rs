@@ -164,7 +164,8 @@ pub struct VictimCacheSpec<'a> {
     pub granule: FrameCount,
     /// Copies into and out of frames that can be under way at a time, 1 to 1024.
     pub copies: u16,
-    /// Files that pages can be of at a time, at least 1.
+    /// Files that pages can be of at a time, at least 1. Those count whose pages a device has displaced, until they are
+    /// met: at least as many as there are frames never refuses a page.
     pub files: u32,
     /// Which place a device gets.
     pub policy: Policy,

@@ -1,7 +1,7 @@
 //! What an engine sees of a victim cache.
 
-use super::spec::{DeviceId, FrameIndex, FrameRange};
-use crate::units::FrameCount;
+use super::spec::{DeviceId, FileId, FrameIndex, FrameRange};
+use crate::units::{FrameCount, PageIndex};
 
 /// Frames of the region by what they are used for; the six together are the region (law 1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +37,16 @@ pub struct PageCounts {
     pub discarded: u64,
     /// Pages that could not be copied in.
     pub failed: u64,
+}
+
+/// Where a page that was put goes.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Put {
+    /// Copy it into this frame, then report [`copied`](super::VictimCache::copied).
+    pub frame: FrameIndex,
+    /// The page that made room.
+    pub evicted: Option<(FileId, PageIndex)>,
 }
 
 /// What a page that was asked for is.
