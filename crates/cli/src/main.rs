@@ -4,6 +4,7 @@
 mod advise;
 mod background;
 mod bench;
+mod cache;
 mod compare;
 mod connect;
 mod doctor;
@@ -79,6 +80,8 @@ enum Command {
     Top(top::Arguments),
     /// Say what a process, an address, a reservation or a region can count on, and why
     Explain(explain::Arguments),
+    /// Say what a cache of file pages in device-reserved memory would save
+    Cache(cache::Arguments),
     /// Measure a mechanism beside its floor
     Bench(bench::Arguments),
     /// The memory server of one run
@@ -111,6 +114,7 @@ fn main() -> ExitCode {
         Command::Status(arguments) => show::run(arguments),
         Command::Top(arguments) => top::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
+        Command::Cache(arguments) => cache::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::ServeRun(arguments) => serve_run::run(arguments),
         Command::BenchCore(arguments) => bench::callgrind::perform(arguments),

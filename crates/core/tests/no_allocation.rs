@@ -8,6 +8,7 @@ use freehold_core::fact::{Access, Fault, Request};
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, PageRange, Regime, ReservationKind, ReservationSpec};
 use freehold_core::pinning::{JobReport, PinningSettings};
 use freehold_core::units::{Duration, FrameCount, Instant, PageCount, PageIndex};
+use freehold_core::victim_cache::{DeviceEffect, DeviceId, FileId, Got, Placement, Policy, VictimCacheSpec};
 
 struct Strict;
 
@@ -53,6 +54,48 @@ fn nothing_is_allocated_after_seal() {
     SEALED.set(false);
     assert_eq!(outcome, Some(()), "the exercise ran to its end");
     assert!(memory.check_laws().is_ok());
+}
+
+#[test]
+fn a_victim_cache_allocates_nothing_after_seal() {
+    let sizes = [300, 200, 100].map(FrameCount::new);
+    let spec = VictimCacheSpec {
+        frames: FrameCount::new(700),
+        devices: &sizes,
+        granule: FrameCount::new(16),
+        copies: 8,
+        files: 700,
+        policy: Policy::Lru,
+        placement: Placement::Safe,
+    };
+    let mut cache = spec.seal().expect("room for small tables");
+    SEALED.set(true);
+    for step in 0..60_000_u32 {
+        let (file, page) = (
+            FileId::new(u64::from(step % 11)),
+            PageIndex::new(step.wrapping_mul(2_654_435_761) >> 22),
+        );
+        if let Got::Hit(frame) = cache.get(file, page) {
+            let _ = cache.copied(frame);
+        } else if let Ok(put) = cache.put(file, page, 1) {
+            let _ = cache.copied(put.frame);
+        }
+        let Some(device) = DeviceId::new(step as usize % 3) else {
+            continue;
+        };
+        match step % 701 {
+            0 => drop(cache.open(device, FrameCount::new(step % 100))),
+            350 => drop(cache.closed(device)),
+            _ => {}
+        }
+        while let Some(effect) = cache.poll_effect() {
+            if let DeviceEffect::Revoke { device, range } = effect {
+                let _ = cache.returned(device, range);
+            }
+        }
+    }
+    SEALED.set(false);
+    assert!(cache.check_laws().is_ok() && cache.page_counts().discarded > 0);
 }
 
 fn exercise(memory: &mut freehold_core::Memory) -> Option<()> {

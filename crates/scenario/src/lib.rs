@@ -4,6 +4,7 @@
 //!   names file, line and key and says what to do. Programs build the same through [`ScenarioSpec`].
 //! - [`AccessGenerator`] turns a task into the accesses of its jobs, the same for every engine.
 //! - [`results`] holds the documents that `run`, `reproduce` and `bench` print, as JSON and as tables.
+//! - [`DeviceFile`] reads which devices have memory set aside.
 //! - [`recording`] holds what happened when, for pictures and traces.
 //!
 //! Nothing here reads a clock or draws an unseeded number; only `load` and traces read files.
@@ -11,6 +12,7 @@
 
 mod access;
 mod admission;
+mod devices;
 mod document;
 mod emit;
 mod error;
@@ -26,6 +28,7 @@ mod spec;
 mod wait;
 
 pub use access::{Access, AccessGenerator, ComputeSpread, Run};
+pub use devices::{Backing, Device, DeviceFile};
 pub use document::Document;
 pub use error::{Error, Place, Warning};
 pub use judgements::Judgements;

@@ -1,12 +1,13 @@
 //! The scenario file: TOML with places, overrides, and the reader.
 
 mod read;
-mod schema;
+pub(crate) mod schema;
 mod section;
 mod set;
 mod trace;
 mod tree;
 
+use crate::devices::{self, DeviceFile};
 use crate::error::{Error, Fault, Place};
 use crate::model::Scenario;
 use crate::resolve::{PathNames, resolve};
@@ -133,6 +134,11 @@ impl Document {
         scenario.map_err(|fault| self.place(fault))
     }
 
+    /// The devices, if it is a device file and every rule holds.
+    pub(crate) fn devices(&self) -> Result<DeviceFile, Error> {
+        devices::read(&self.root).map_err(|fault| self.place(fault))
+    }
+
     /// Turns the paths of a fault into a place: an override that is involved, else the line of the key or of the
     /// table where it is missing.
     fn place(&self, fault: Fault) -> Error {
@@ -158,7 +164,7 @@ impl Document {
     /// The names of all entries, for showing paths.
     fn names(&self) -> PathNames {
         let mut names = PathNames::default();
-        for kind in ["region", "reservation", "task"] {
+        for kind in ["region", "reservation", "task", "device"] {
             let Some(Value::List(items)) = get(&self.root, kind).map(|node| &node.value) else {
                 continue;
             };

@@ -1,5 +1,17 @@
 //! Which keys exist. The reader refuses what is not here; `--set` reaches what is.
 
+use super::section::Section;
+use super::tree::Node;
+use crate::error::Fault;
+
+/// A document's root.
+pub(crate) type Tree = [(String, Node)];
+
+/// The root as a section, its keys checked.
+pub(crate) fn section(table: &Tree, fields: Fields) -> Result<Section<'_>, Fault> {
+    Section::new(String::new(), table, fields)
+}
+
 /// The keys of one table.
 pub(crate) type Fields = &'static [(&'static str, Shape)];
 
@@ -37,6 +49,11 @@ pub(crate) const ROOT: Fields = &[
     ("component", Later),
     ("trace", Later),
 ];
+
+/// A device file.
+pub(crate) const DEVICE_FILE: Fields = &[("region", Table(DEVICE_REGION)), ("device", Named(DEVICE))];
+pub(crate) const DEVICE_REGION: Fields = &[("backing", Leaf)];
+pub(crate) const DEVICE: Fields = &[("name", Leaf), ("size", Leaf), ("trusted", Leaf), ("users", Leaf)];
 
 pub(crate) const MEMORY: Fields = &[("pool", Leaf), ("swap", Table(SWAP))];
 pub(crate) const SWAP: Fields = &[

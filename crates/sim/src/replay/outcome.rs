@@ -88,6 +88,8 @@ pub struct Replayed {
     pub choose: Times,
     /// What the trace allows.
     pub bounds: Bounds,
+    /// How long the replay took, without what the bounds and the future of the policy `optimal` need, in nanoseconds.
+    pub wall_ns: u64,
     /// Of the static policy: devices in the order of address that misses least.
     pub order: Option<Vec<usize>>,
 }

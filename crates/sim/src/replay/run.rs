@@ -92,12 +92,14 @@ pub fn replay(rows: &[Row], setup: &Setup, clock: &mut dyn FnMut() -> u64) -> Re
     let future = Future::of(rows, setup);
     let mut best: Option<Replayed> = None;
     for policy in policies(setup)? {
+        let begin = clock();
         let mut run = Run::new(setup, policy, &future.worth)?;
         for row in rows {
             run.row(row, clock)?;
         }
         let mut replayed = run.finish();
         replayed.bounds = future.bounds;
+        replayed.wall_ns = clock().saturating_sub(begin);
         if best.as_ref().is_none_or(|best| replayed.misses < best.misses) {
             if let Policy::Static { order } = policy {
                 replayed.order = Some(

@@ -1,0 +1,29 @@
+//! A trace file, compressed with zstd or not.
+
+use freehold_sim::replay::{Format, Row, read_trace};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use crate::status::Failure;
+
+/// What a file compressed with zstd begins with.
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Reads a whole trace. Whether it is compressed is told by its first bytes, not by its name.
+///
+/// # Errors
+/// The file cannot be read, or a row is wrong; named with the file.
+pub(super) fn rows(path: &Path, format: &Format, devices: &[String]) -> Result<Vec<Row>, Failure> {
+    let named = |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
+    let file = File::open(path).map_err(|error| named(&error))?;
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let compressed = reader.fill_buf().map_err(|error| named(&error))?.starts_with(&ZSTD);
+    let rows = if compressed {
+        let decoder = zstd::Decoder::with_buffer(reader).map_err(|error| named(&error))?;
+        read_trace(BufReader::with_capacity(1 << 20, decoder), format, devices)
+    } else {
+        read_trace(reader, format, devices)
+    };
+    rows.map_err(|error| named(&error))
+}

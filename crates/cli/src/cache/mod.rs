@@ -1,0 +1,27 @@
+//! `freehold cache`: what a victim cache in device-reserved memory would hold (paper 003), told from traces.
+
+mod document;
+mod input;
+mod replay;
+
+use crate::status::{Failure, Status};
+
+/// Options of `freehold cache`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Replay a trace of file pages against a page cache and the victim cache behind it
+    Replay(replay::Arguments),
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
+    match &arguments.command {
+        Command::Replay(arguments) => replay::run(arguments),
+    }
+}
