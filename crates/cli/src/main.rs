@@ -26,6 +26,7 @@ mod show;
 mod signals;
 mod size;
 mod status;
+mod tmem;
 mod top;
 
 use std::process::ExitCode;
@@ -82,6 +83,8 @@ enum Command {
     Explain(explain::Arguments),
     /// Say what a cache of file pages in device-reserved memory would save
     Cache(cache::Arguments),
+    /// Plan how units of transient memory ought to lie
+    Tmem(tmem::Arguments),
     /// Measure a mechanism beside its floor
     Bench(bench::Arguments),
     /// The memory server of one run
@@ -115,6 +118,7 @@ fn main() -> ExitCode {
         Command::Top(arguments) => top::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Cache(arguments) => cache::run(arguments),
+        Command::Tmem(arguments) => tmem::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::ServeRun(arguments) => serve_run::run(arguments),
         Command::BenchCore(arguments) => bench::callgrind::perform(arguments),

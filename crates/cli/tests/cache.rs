@@ -7,7 +7,7 @@ fn freehold(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_freehold"))
         .args(words)
         .output()
-        .unwrap()
+        .expect("the command starts")
 }
 
 fn folder(name: &str) -> PathBuf {

@@ -33,6 +33,7 @@ mod sharing;
 mod slots;
 mod swap_budget;
 mod task;
+pub mod transient;
 pub mod units;
 pub mod victim_cache;
 pub mod view;

@@ -1,0 +1,68 @@
+//! Transient memory scheduling (paper 004): how many units each component ought to have, by what waiting for them costs.
+//!
+//! A state machine of its own. It is told, once a period, what each component has and what each thread waited for, and
+//! says what each component ought to have; it moves nothing. `schedule.rs` is Algorithm 1, `estimate.rs` the estimate
+//! that it rests on. Where the paper is silent the reading is fixed there and stated beside the line.
+
+mod estimate;
+mod schedule;
+
+pub use estimate::Estimates;
+pub use schedule::Schedule;
+
+use crate::error::errors;
+use core::fmt;
+
+/// A component, or one kind of unit of it: what the paper calls a virtual component.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ComponentFacts {
+    /// Units that it has (a), those among them that it was asked to give back.
+    pub allocated: u32,
+    /// Units that its threads wanted at the same time since the last run (r).
+    pub requested: u32,
+    /// Units that it always keeps.
+    pub minimum: u32,
+    /// Units held by threads that suspend themselves (ss).
+    pub suspended: u32,
+}
+
+impl ComponentFacts {
+    /// What it cannot give below: its minimum, and a unit beside those of suspended threads.
+    #[must_use]
+    pub(crate) fn kept(&self) -> u32 {
+        let beside = if self.suspended > 0 {
+            self.suspended.saturating_add(1)
+        } else {
+            0
+        };
+        self.minimum.max(beside)
+    }
+}
+
+/// A move of one unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The component that gives; none: free units.
+    pub from: Option<usize>,
+    /// The component that receives.
+    pub to: usize,
+}
+
+/// The most components.
+pub const MOST_COMPONENTS: usize = 64;
+/// The most threads.
+pub const MOST_THREADS: usize = 256;
+/// The most moves of one run; what is left is for the next.
+pub const MOST_MOVES: usize = 32;
+
+errors! {
+    /// Why tables for a schedule cannot be made, or what it is told is not of their size.
+    ScheduleError {
+        /// Too many components or threads, or none.
+        Limits => "a schedule is made for 1 to 64 components and 1 to 256 threads",
+        /// The tables do not fit into memory.
+        OutOfMemory => "no memory for the tables of the schedule",
+        /// Other numbers of components or threads than it was made for.
+        Shape => "facts are not of as many components and threads as the schedule was made for",
+    }
+}
