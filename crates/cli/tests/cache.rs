@@ -41,8 +41,9 @@ fn a_replay_counts_what_a_device_displaces() {
         let output = freehold(&words);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        // Three of the first four pages were put, all were displaced, none is cached while the device is open.
-        assert_eq!((&document["accesses"], &document["misses"]), (&12.into(), &12.into()));
+        // Three of the first four pages were put and displaced; none is cached while the device is open. After that
+        // the last page, which leaves the page cache first, is the only one that is found.
+        assert_eq!((&document["accesses"], &document["misses"]), (&12.into(), &11.into()));
         assert_eq!(
             (&document["discarded"], &document["discarded_wanted"]),
             (&3.into(), &3.into())

@@ -31,7 +31,7 @@ fn accesses(seed: u64, rows: usize, pages: u64) -> String {
     let mut state = seed;
     let mut text = "t_us,app,kind,dev,ino,page,npages\n".to_owned();
     for at in 0..rows {
-        let wide = next(&mut state) % 3 == 0;
+        let wide = next(&mut state).is_multiple_of(3);
         let page = next(&mut state) % if wide { pages } else { pages / 8 };
         text += &format!("{at},x,F,1:0,{},{},1\n", page % 5, page / 5);
     }
@@ -88,7 +88,7 @@ fn with_devices(seed: u64) -> String {
     for (at, line) in accesses(seed, 8000, 400).lines().enumerate() {
         text += line;
         text.push('\n');
-        if at > 0 && next(&mut state) % 40 == 0 {
+        if at > 0 && next(&mut state).is_multiple_of(40) {
             let device = usize::try_from(next(&mut state) % 3).unwrap();
             let sign = if open[device] { '-' } else { '+' };
             open[device] = !open[device];

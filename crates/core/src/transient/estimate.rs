@@ -1,8 +1,9 @@
 //! What one unit more or less does to a thread's tardiness (paper 004, section V.B):
 //! `t_est(Δ) = t − Δ · b / (r − a)` while `r > a`.
 //!
-//! Readings. The impact `⌈b / (r − a)⌉` is fixed when a run starts. Where a component has all that is wanted the formula
-//! predicts nothing, and memory would go to and fro: so an impact is remembered, and halved in each run without contention.
+//! Readings. The impact `⌈b / (r − a)⌉` is fixed when a run starts. Where a component has all that is wanted the
+//! formula predicts nothing, and memory would go to and fro: so an impact is remembered, and halved in each run
+//! without contention.
 
 use super::{ComponentFacts, MOST_COMPONENTS, MOST_THREADS, ScheduleError};
 use alloc::vec::Vec;
@@ -68,8 +69,8 @@ impl Estimates {
         self.place(thread, component).map_or(0, |at| self.losses[at])
     }
 
-    /// Takes up a period. `blocked`: for each thread how long a job of it waited in each component, in nanoseconds: a row
-    /// of components for each thread.
+    /// Takes up a period. `blocked`: for each thread how long a job of it waited in each component, in nanoseconds: a
+    /// row of components for each thread.
     ///
     /// # Errors
     /// [`ScheduleError::Shape`]; nothing has changed then.

@@ -1,4 +1,5 @@
-//! Transient memory scheduling (paper 004): how many units each component ought to have, by what waiting for them costs.
+//! Transient memory scheduling (paper 004): how many units each component ought to have, by what waiting for them
+//! costs.
 //!
 //! A state machine of its own. It is told, once a period, what each component has and what each thread waited for, and
 //! says what each component ought to have; it moves nothing. `schedule.rs` is Algorithm 1, `estimate.rs` the estimate

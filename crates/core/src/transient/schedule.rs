@@ -1,10 +1,11 @@
 //! Algorithm 1 of paper 004: units move to where they lower the largest tardiness, from where they cost least.
 //!
 //! Readings, where the paper's text does not decide:
-//! - The receiver (line 12) is sought for the tardiest thread: of the components whose unit helps it, the one that leaves
-//!   the smallest maximum over all threads; then the larger impact on it; then the lower index.
+//! - The receiver (line 12) is sought for the tardiest thread: of the components whose unit helps it, the one that
+//!   leaves the smallest maximum over all threads; then the larger impact on it; then the lower index.
 //! - The donor (line 18) is the one that leaves the smallest maximum, what the receiver gains counted too; then the
-//!   smallest maximum over the threads that lose by it; then the lower index. It keeps its minimum, and one unit beside those of suspended threads.
+//!   smallest maximum over the threads that lose by it; then the lower index. It keeps its minimum, and one unit
+//!   beside those of suspended threads.
 //! - A move must lower the maximum, or the number of threads that have it. Who has received in this run does not give.
 //! - A thread that no move helps is set aside for this run. It may lose nothing, and others go on.
 //! - Predictions are signed; a thread above 0 is tardy.
@@ -33,8 +34,8 @@ struct Peak {
 }
 
 impl<'a> Schedule<'a> {
-    /// Plans from what components have (a), free units, and each thread's mean tardiness in nanoseconds (t). `estimates` have
-    /// taken up the same period. O(moves × components × threads).
+    /// Plans from what components have (a), free units, and each thread's mean tardiness in nanoseconds (t).
+    /// `estimates` have taken up the same period. O(moves × components × threads).
     ///
     /// # Errors
     /// [`ScheduleError::Shape`].

@@ -68,8 +68,9 @@ impl Device {
 }
 
 impl VictimCache {
-    /// Opens a device with `used` of its frames, all where that is zero; what is not a multiple of the granule is rounded
-    /// up. A [`DeviceEffect::HandOver`] follows, at once or when copies under way have ended. O(buckets × base regions).
+    /// Opens a device with `used` of its frames, all where that is zero; what is not a multiple of the granule is
+    /// rounded up. A [`DeviceEffect::HandOver`] follows, at once or when copies under way have ended. O(buckets × base
+    /// regions).
     ///
     /// # Errors
     /// See [`OpenError`]; with safe placement a closed device is never refused for its place.
@@ -154,8 +155,8 @@ impl VictimCache {
         Ok(())
     }
 
-    /// Nobody else can reach these frames of a closed device any more: they cache pages again. O(1) for each base region
-    /// that is back whole, else O(frames).
+    /// Nobody else can reach these frames of a closed device any more: they cache pages again. O(1) for each base
+    /// region that is back whole, else O(frames).
     ///
     /// # Errors
     /// [`FactError::NotLent`].

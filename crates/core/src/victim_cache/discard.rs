@@ -1,4 +1,5 @@
-//! Making room for a device: pages that lie where it goes are dropped. Nothing is copied or written, since all are clean.
+//! Making room for a device: pages that lie where it goes are dropped. Nothing is copied or written, since all are
+//! clean.
 
 use super::VictimCache;
 use super::copies::Fate;
@@ -15,8 +16,8 @@ pub(super) struct Discarded {
 }
 
 impl VictimCache {
-    /// Frees a range, which is no device's, of its pages, and lends it. Base regions that lie in it whole cost O(buckets)
-    /// each, whatever is cached there; of one that it cuts, each frame is visited.
+    /// Frees a range, which is no device's, of its pages, and lends it. Base regions that lie in it whole cost
+    /// O(buckets) each, whatever is cached there; of one that it cuts, each frame is visited.
     pub(super) fn discard(&mut self, range: FrameRange) -> Discarded {
         let mut pages = 0;
         for region in 0..self.regions.rows().len() {

@@ -1,17 +1,17 @@
 //! Memory that is reserved for devices, as a cache of file pages while they are closed (paper 003).
 //!
-//! A state machine beside [`Memory`](crate::Memory): it decides which page is in which frame of the *region*, which pages
-//! go for others, and where a device that opens gets its frames. It copies nothing and hands over nothing: facts and
-//! commands go in, [`Put`], [`Got`], [`Opened`] and [`DeviceEffect`] come out. The cache is exclusive (a hit takes the page out) and holds clean
-//! pages only, so a discard loses nothing but time (law 6).
+//! A state machine beside [`Memory`](crate::Memory): it decides which page is in which frame of the *region*, which
+//! pages go for others, and where a device that opens gets its frames. It copies nothing and hands over nothing: facts
+//! and commands go in, [`Put`], [`Got`], [`Opened`] and [`DeviceEffect`] come out. The cache is exclusive (a hit takes
+//! the page out) and holds clean pages only, so a discard loses nothing but time (law 6).
 //!
 //! | paper 003 | here |
 //! |---|---|
-//! | `put_page`, `get_page`, `flush_page`, `flush_inode` (3.2) | [`put`](VictimCache::put), [`get`](VictimCache::get), [`flush_page`](VictimCache::flush_page), [`flush_file`](VictimCache::flush_file): `pages.rs` |
+//! | `put_page`, `get_page`, `flush_page`, `flush_inode` (3.2) | `put`, `get`, `flush_page`, `flush_file`: `pages.rs` |
 //! | one LRU list over all frames (3.2) | `lru.rs` |
 //! | PR(d), BR(d) (3.3) | `placement.rs`, `regions.rs` |
 //! | page cost C_i, equations 1 and 2 (3.3) | `cost.rs`, `choice.rs` |
-//! | `ecache_alloc`, `ecache_free` (4) | [`open`](VictimCache::open), [`closed`](VictimCache::closed), [`returned`](VictimCache::returned): `device.rs` |
+//! | `ecache_alloc`, `ecache_free` (4) | `open`, `grow`, `closed`, `returned`: `device.rs` |
 //! | lazy discard (4) | `discard.rs`, by generation of a base region |
 
 mod choice;

@@ -11,8 +11,8 @@ use crate::units::PageIndex;
 
 impl VictimCache {
     /// Takes a clean page that left the cache above: copy it into the frame, then report [`copied`](Self::copied) or
-    /// [`copy_failed`](Self::copy_failed). `worth` counts under [`Policy::Worth`](super::Policy::Worth) only. A page that is here already is
-    /// replaced. O(1) expected, amortised over pages that were discarded.
+    /// [`copy_failed`](Self::copy_failed). `worth` counts under [`Policy::Worth`](super::Policy::Worth) only. A page
+    /// that is here already is replaced. O(1) expected, amortised over pages that were discarded.
     ///
     /// # Errors
     /// See [`PutError`]; the page is not here then.
