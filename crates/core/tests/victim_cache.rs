@@ -1,5 +1,8 @@
 //! The victim cache against plain vectors: random puts, gets, flushes, opens and closes with copies under way.
 
+#![allow(clippy::cast_possible_truncation, reason = "small numbers of a test world")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod common;
 
 use common::{Random, first_seed, setting};

@@ -89,7 +89,7 @@ fn with_devices(seed: u64) -> String {
         text += line;
         text.push('\n');
         if at > 0 && next(&mut state).is_multiple_of(40) {
-            let device = usize::try_from(next(&mut state) % 3).unwrap();
+            let device = usize::try_from(next(&mut state) % 3).expect("below 3");
             let sign = if open[device] { '-' } else { '+' };
             open[device] = !open[device];
             text += &format!("{at},d{device},{sign},0:0,0,0,0\n");

@@ -93,8 +93,8 @@ impl Random {
 fn every_plan_keeps_units_and_minima_and_makes_nobody_the_latest() {
     for seed in 0..4000 {
         let mut random = Random(seed);
-        let count = 1 + random.below(6) as usize;
-        let threads = 1 + random.below(6) as usize;
+        let count = 1 + random.small(6) as usize;
+        let threads = 1 + random.small(6) as usize;
         let components: Vec<ComponentFacts> = (0..count)
             .map(|_| ComponentFacts {
                 allocated: random.small(6),

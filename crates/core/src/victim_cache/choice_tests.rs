@@ -19,10 +19,13 @@ fn filled(seed: u64, policy: Policy) -> VictimCache {
     let mut cache = spec.seal().unwrap();
     for step in 0..20_000_u64 {
         let draw = mix(seed ^ mix(step));
-        let (file, page) = (FileId::new(draw % 7), PageIndex::new((draw >> 8) as u32 % 900));
+        let (file, page) = (
+            FileId::new(draw % 7),
+            PageIndex::new(u32::try_from((draw >> 8) % 900).unwrap()),
+        );
         match cache.get(file, page) {
             Got::Hit(frame) => cache.copied(frame).unwrap(),
-            Got::Miss if draw % 5 == 0 => cache.flush_page(file, page),
+            Got::Miss if draw.is_multiple_of(5) => cache.flush_page(file, page),
             Got::Miss => {
                 let put = cache.put(file, page, 1).unwrap();
                 cache.copied(put.frame).unwrap();
