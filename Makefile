@@ -53,6 +53,11 @@ soak: setup ## the random suites a hundred times longer, optimised (hours)
 	@echo '== soak: FREEHOLD_SOAK=1 multiplies every random suite by 100'
 	FREEHOLD_SOAK=1 PROPTEST_CASES=$${PROPTEST_CASES:-25600} \
 	  $(CARGO) test --locked --release --workspace --no-fail-fast
+	@if $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
+	  echo '== soak: what makes no system calls, under Miri'; \
+	  $(CARGO) +nightly miri test --locked -p freehold-protocol --lib && \
+	  $(CARGO) +nightly miri test --locked -p freehold-linux --lib memory::racing; \
+	else echo '== soak: no Miri: rustup toolchain install nightly --component miri,rust-src'; fi
 
 fuzz: setup ## cargo-fuzz FUZZ_SECONDS on each target, then the random suites with FUZZ_ROUNDS new seeds
 	@if $(CARGO) fuzz --version >/dev/null 2>&1 && $(CARGO) +nightly --version >/dev/null 2>&1; then \

@@ -2,11 +2,14 @@
 //!
 //! The kernel's break then lies past the program's, which is what the C library keeps and the program sees. What is
 //! between the two is untouched, and is given back before a mapping takes its place.
+//!
+//! Whoever uses the break sees to it that only one thread changes it. A mapping at a fixed place may be made by any
+//! other thread meanwhile, so such a mapping and a change of the break exclude each other here.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use crate::process::PAGE;
+use crate::process::{self, PAGE, Process};
 use crate::sys::{self, Errno};
 use crate::{hooks, locks};
 
@@ -20,8 +23,42 @@ static AHEAD: AtomicUsize = AtomicUsize::new(0);
 /// Bytes by which the heap has grown so far.
 static GROWN: AtomicUsize = AtomicUsize::new(0);
 
+/// A change of the break. While there is one, no other thread begins one.
+#[derive(Debug)]
+pub(crate) struct Change(Option<&'static Process>);
+
+impl Change {
+    /// Waits for another thread's; `None` where this thread is in the middle of one, in a handler of signals.
+    ///
+    /// A forked child begins without one: the word is wiped.
+    fn begin() -> Option<Self> {
+        let process = process::process();
+        if let Some(Process { breaking, .. }) = process {
+            let (me, mut spins) = (sys::thread_pointer(), 0);
+            while let Err(other) = breaking.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
+                if other == me {
+                    return None;
+                }
+                hooks::pause(&mut spins);
+            }
+        }
+        Some(Self(process))
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        if let Some(process) = self.0 {
+            process.breaking.store(0, Ordering::Release);
+        }
+    }
+}
+
 /// In place of `brk`.
 pub(crate) extern "C" fn brk(address: *mut c_void) -> c_int {
+    let Some(_change) = Change::begin() else {
+        return hooks::fail(Errno::NOMEM, -1);
+    };
     let (wanted, before, ahead) = (address as usize, current(), ahead());
     if before != 0 && (before..=ahead).contains(&wanted) {
         set_current(wanted);
@@ -65,17 +102,21 @@ fn grow(wanted: usize, before: usize, ahead: usize) -> c_int {
     0
 }
 
-/// A mapping is about to be made at a fixed place: what was made ahead there goes, as if it had never been.
-pub(crate) fn make_way(start: usize, length: usize) {
+/// A mapping is about to be made at a fixed place: what was made ahead there goes, as if it had never been,
+/// and nothing is made ahead until the change is dropped, when the mapping is there.
+pub(crate) fn make_way(start: usize, length: usize) -> Option<Change> {
+    // A handler that maps over the heap in the middle of a change of it has what it asked for.
+    let change = Change::begin()?;
     let ahead = AHEAD.load(Ordering::Relaxed);
     if ahead == 0 {
-        return;
+        return Some(change);
     }
     let free = current().next_multiple_of(PAGE)..ahead.next_multiple_of(PAGE);
     if start < free.end && start.saturating_add(length) > free.start {
         AHEAD.store(0, Ordering::Relaxed);
         set_kernel_break(current());
     }
+    Some(change)
 }
 
 /// The kernel's break if it still is where this library has set it, past the program's; else 0. A program may move it
@@ -90,13 +131,18 @@ fn ahead() -> usize {
 }
 
 fn current() -> usize {
-    // SAFETY: the C library's own variable, which its `brk` reads without a lock too.
-    unsafe { *CURRENT_BREAK.load(Ordering::Relaxed) }
+    word().load(Ordering::Relaxed)
 }
 
 fn set_current(to: usize) {
-    // SAFETY: as above; only whoever sets the break writes it.
-    unsafe { *CURRENT_BREAK.load(Ordering::Relaxed) = to };
+    word().store(to, Ordering::Relaxed);
+}
+
+/// The C library's own variable.
+fn word() -> &'static AtomicUsize {
+    // SAFETY: an aligned word of the C library's data, which stays. The C library reads it in one piece and writes it
+    // only in its `brk`, in whose place this one is.
+    unsafe { AtomicUsize::from_ptr(CURRENT_BREAK.load(Ordering::Relaxed)) }
 }
 
 /// Asks the kernel for a break: where it is afterwards. An address that cannot be one, such as 0, changes nothing.

@@ -50,9 +50,9 @@ pub(crate) extern "C" fn mmap(
     } else {
         flags
     };
-    if flags & MAP_FIXED != 0 {
-        make_way(address as usize, length);
-    } else if !locks::locks_future()
+    let way = (flags & MAP_FIXED != 0).then(|| make_way(address as usize, length));
+    if way.is_none()
+        && !locks::locks_future()
         && small::suits(address as usize, length, protection, flags)
         && let Some(made) = client_process().and_then(|process| small::take(process, length))
     {
@@ -64,6 +64,7 @@ pub(crate) extern "C" fn mmap(
         Ok(made) => made,
         Err(errno) => return fail(errno, failed),
     };
+    drop(way);
     let managed = wanted && manage(made, length.next_multiple_of(PAGE));
     let asked = wanted && flags & MAP_LOCKED != 0;
     if !locks::lock_new(made, length.next_multiple_of(PAGE), protection, managed)
@@ -83,12 +84,15 @@ pub(crate) extern "C" fn mmap(
     core::ptr::with_exposed_provenance_mut(made)
 }
 
-/// A mapping is about to be made at a fixed place, where memory may have been made ahead.
-pub(crate) fn make_way(start: usize, length: usize) {
-    heap::make_way(start, length);
+/// A mapping is about to be made at a fixed place, where memory may have been made ahead. None is made for the heap
+/// until what this returns is dropped.
+#[must_use]
+pub(crate) fn make_way(start: usize, length: usize) -> Option<heap::Change> {
+    let way = heap::make_way(start, length);
     if let Some(process) = client_process() {
         small::make_way(process, start, length);
     }
+    way
 }
 
 /// In place of `_dl_debug_state`, which the dynamic linker calls before and after its list of objects changes.
@@ -167,19 +171,24 @@ pub(crate) fn manage(start: usize, length: usize) -> bool {
 /// New memory that is not managed may lie where managed memory was, whose pages the agent thread has just been told to
 /// move out: waits until no move is under way that began before. The next finds that the memory is not managed.
 pub(crate) fn wait_for_moves() {
-    const SPINS: u32 = 1_000;
     let Some(process) = process::process() else { return };
-    let mut spins = 0_u32;
+    let mut spins = 0;
     while process.moves.is_going_out() {
-        spins = spins.saturating_add(1);
-        if spins < SPINS || is_filtered() {
-            core::hint::spin_loop();
-        } else {
-            // A millisecond: the agent thread may need this CPU.
-            let mask = mailbox::block_signals();
-            sys::sleep_for_agent(1);
-            mailbox::restore_signals(mask);
-        }
+        pause(&mut spins);
+    }
+}
+
+/// Waits a little for what another thread is about to have done: `spins` is how often this was called.
+pub(crate) fn pause(spins: &mut u32) {
+    const SPINS: u32 = 1_000;
+    *spins = spins.saturating_add(1);
+    if *spins < SPINS || is_filtered() {
+        core::hint::spin_loop();
+    } else {
+        // A millisecond: the other thread may need this CPU.
+        let mask = mailbox::block_signals();
+        sys::sleep_for_agent(1);
+        mailbox::restore_signals(mask);
     }
 }
 

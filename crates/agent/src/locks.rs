@@ -166,7 +166,7 @@ fn lock_all_of_the_kernel(flags: usize) -> Answer {
 
 fn lock_all(process: &Process, flags: usize) -> Answer {
     // What was made ahead is nobody's, and is not to be locked.
-    hooks::make_way(0, END);
+    drop(hooks::make_way(0, END));
     let asking = Call::new(process);
     if flags & CURRENT != 0 && !asking.admitted(0, END) {
         return Err(Errno::NOMEM);

@@ -140,13 +140,13 @@ pub(crate) fn install(changed: usize) -> Result<[usize; PATCHED], PatchError> {
     let mut entries = [(changed, hooks::objects_changed as *const () as usize); PATCHED - 1];
     for (place, replaced) in entries.iter_mut().zip(&REPLACED) {
         let entry = find(replaced.name);
-        check(entry, &replaced.call(), replaced.otherwise)?;
+        check(entry, replaced.call(), replaced.otherwise)?;
         *place = (entry, (replaced.by)());
     }
     check_empty(changed)?;
     // Where it is another, core files lack what is out, and nothing else.
     let action = find(c"sigaction");
-    let known = check(action, &[0x8D, 0x47, 0xE0, 0x83, 0xF8, 1], b"");
+    let known = check(action, [0x8D, 0x47, 0xE0, 0x83, 0xF8, 1], b"");
     let action = known.map_or(0, |()| action);
     let mut pages = [0; PATCHED];
     let action = (action != 0).then_some((action, core_file::sigaction as *const () as usize));
@@ -157,9 +157,17 @@ pub(crate) fn install(changed: usize) -> Result<[usize; PATCHED], PatchError> {
     Ok(pages)
 }
 
-fn bytes(address: usize, length: usize) -> &'static [u8] {
-    // SAFETY: a function of a loaded library, at least this long, which stays.
-    unsafe { core::slice::from_raw_parts(core::ptr::with_exposed_provenance(address), length) }
+/// What a function is made of now: a copy, since it is overwritten later.
+fn copy<const LENGTH: usize>(address: usize) -> [u8; LENGTH] {
+    let text: *const u8 = core::ptr::with_exposed_provenance(address);
+    // SAFETY: so many bytes of the text of a loaded library, which stays. No reference to them is made.
+    core::array::from_fn(|at| unsafe { text.add(at).read_volatile() })
+}
+
+/// Whether a function of this length has these bytes in it, one after the other.
+fn contains<const LENGTH: usize>(address: usize, length: usize, wanted: [u8; LENGTH]) -> bool {
+    let last = length.saturating_sub(LENGTH);
+    length >= LENGTH && (0..=last).any(|at| copy::<LENGTH>(address + at) == wanted)
 }
 
 /// The function's size by its symbol; 0 where it has none, or is not the C library's.
@@ -191,19 +199,15 @@ fn size(address: usize) -> usize {
     {
         return 0;
     }
-    // SAFETY: with this flag it is a symbol of a loaded library.
-    let symbol = unsafe { &*symbol.cast::<Symbol>() };
-    usize::try_from(symbol.size).unwrap_or(0)
+    // SAFETY: with this flag it is a symbol of a loaded library, in memory that is only read.
+    let size = unsafe { (&raw const (*symbol.cast::<Symbol>()).size).read() };
+    usize::try_from(size).unwrap_or(0)
 }
 
-fn check(entry: usize, within: &[u8], otherwise: &'static [u8]) -> Result<(), PatchError> {
+fn check<const LENGTH: usize>(entry: usize, within: [u8; LENGTH], otherwise: &'static [u8]) -> Result<(), PatchError> {
     const LONGEST: usize = 256;
     let length = if entry == 0 { 0 } else { size(entry) };
-    let fits = (JUMP..LONGEST).contains(&length)
-        && in_one_page(entry)
-        && bytes(entry, length)
-            .windows(within.len())
-            .any(|window| window == within);
+    let fits = (JUMP..LONGEST).contains(&length) && in_one_page(entry) && contains(entry, length, within);
     if fits { Ok(()) } else { Err(PatchError(otherwise)) }
 }
 
@@ -215,7 +219,7 @@ fn check_empty(entry: usize) -> Result<(), PatchError> {
         return Err(error);
     }
     let filling = |byte: &u8| matches!(byte, 0x66 | 0x2E | 0x0F | 0x1F | 0x40 | 0x44 | 0x80 | 0x84 | 0x90 | 0);
-    match bytes(entry, 16) {
+    match copy::<16>(entry) {
         [RETURN, rest @ ..] if rest.iter().all(filling) => Ok(()),
         _ => Err(error),
     }

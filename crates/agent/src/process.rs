@@ -36,6 +36,8 @@ pub(crate) struct Process {
     pub(crate) client: AtomicUsize,
     /// 1 once the program has set up a filter of system calls.
     pub(crate) filtered: AtomicU32,
+    /// The thread that changes the break, see [`crate::heap`]; 0 for none.
+    pub(crate) breaking: AtomicUsize,
     /// Moves of pages, by the agent thread and by the program.
     pub(crate) moves: Moves,
     /// Where pages are for small mappings to come, and how many: see [`crate::small`].

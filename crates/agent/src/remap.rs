@@ -20,9 +20,7 @@ pub(crate) extern "C" fn mremap(
 ) -> *mut c_void {
     let flags = sys::arg(flags);
     let to = if flags & WITH_ADDRESS == 0 { 0 } else { to as usize };
-    if flags & FIXED != 0 {
-        hooks::make_way(to, length);
-    }
+    let way = (flags & FIXED != 0).then(|| hooks::make_way(to, length));
     let call = || {
         // SAFETY: the program's own call.
         unsafe { sys::call(sys::MREMAP, [from as usize, before, length, flags, to, 0]) }
@@ -32,6 +30,7 @@ pub(crate) extern "C" fn mremap(
     } else {
         with_pages_staying(call)
     };
+    drop(way);
     let kept = moved.and_then(|at| {
         let may = length <= before || locks::lock_new(at, length, sys::PROT_READ | sys::PROT_WRITE, true);
         if may {

@@ -83,6 +83,15 @@ pub(crate) unsafe fn call(number: usize, a: [usize; 6]) -> Answer {
     Ok(answer)
 }
 
+/// A number that no other thread of the process has meanwhile: where its thread-local storage is, of which nothing is
+/// used.
+pub(crate) fn thread_pointer() -> usize {
+    let pointer: usize;
+    // SAFETY: the first word of a thread's control block is its own address, by the ABI of x86-64.
+    unsafe { asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, preserves_flags, readonly)) };
+    pointer
+}
+
 /// A call of up to five plain arguments; the rest are zero.
 ///
 /// # Safety

@@ -151,6 +151,14 @@ fn pages_migrated() -> u64 {
     count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
+/// The break moves, by one thread, while another maps memory at a fixed place where the agent makes some ahead.
+#[test]
+fn the_break_beside_mappings_at_fixed_places() {
+    let Some(program) = compiled("breaks") else { return };
+    compare("breaks", program.to_str().expect("a path"), &["500"]);
+    std::fs::remove_file(&program).expect("the program");
+}
+
 /// Mappings of every kind, the break, threads, forks, other programs, signals, input and output, libraries, limits,
 /// filters of system calls, and descriptors that are all closed.
 #[test]

@@ -151,7 +151,7 @@ pub struct Channel {
     pub bell: AtomicU32,
     /// 1 while the agent sleeps or is about to.
     pub asleep: AtomicU32,
-    _apart: [u32; 14],
+    _apart: [AtomicU32; 14],
     /// From the server to the agent.
     pub orders: Ring,
     /// From the agent to the server.

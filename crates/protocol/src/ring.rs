@@ -1,6 +1,8 @@
 //! A ring of entries in shared memory, between two sides that do not trust each other.
 
 use crate::sync::{AtomicU32, AtomicU64, ORDERS, Ordering};
+// What nobody reads or writes here is no part of the model.
+use core::sync::atomic::AtomicU32 as Filling;
 
 /// What can be in a ring: three words.
 pub trait Word3: Sized {
@@ -20,9 +22,9 @@ pub struct Broken;
 #[repr(C, align(64))]
 pub struct Ring {
     written: AtomicU32,
-    _apart: [u32; 15],
+    _apart: [Filling; 15],
     read: AtomicU32,
-    _apart_again: [u32; 15],
+    _apart_again: [Filling; 15],
     entries: [[AtomicU64; 3]; ORDERS],
 }
 
@@ -48,9 +50,9 @@ impl Default for Ring {
     fn default() -> Self {
         Self {
             written: AtomicU32::new(0),
-            _apart: [0; 15],
+            _apart: core::array::from_fn(|_| Filling::new(0)),
             read: AtomicU32::new(0),
-            _apart_again: [0; 15],
+            _apart_again: core::array::from_fn(|_| Filling::new(0)),
             entries: core::array::from_fn(|_| core::array::from_fn(|_| AtomicU64::new(0))),
         }
     }

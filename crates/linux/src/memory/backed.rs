@@ -1,5 +1,6 @@
 //! A memory object that one process fills and empties for others, through a locked mapping of its own.
 
+use super::racing::{copy_in, copy_out};
 use super::{
     Access, Filler, LockError, MapError, Memfd, MemfdError, Residency, ResidencyError, ServeError, SharedMapping,
 };
@@ -28,8 +29,8 @@ pub enum BackedError {
 /// A sealed memory object and this process's locked mapping of it, the *alias*: pages are filled, copied out and
 /// dropped through it. Others map the object by its descriptor and cannot change its size.
 ///
-/// What is copied in or out may be written by others at the same time, whose business it is then; no reference into the
-/// memory is ever made.
+/// What is copied in or out may be written by others at the same time, whose business it is then: nothing here makes a
+/// reference into the memory, or reads it but by such copies.
 #[derive(Debug)]
 pub struct Backed {
     alias: SharedMapping,
@@ -107,9 +108,9 @@ impl Backed {
     pub fn write(&self, page: usize, content: &[u8; PAGE_SIZE]) -> Result<(), Errno> {
         let start = self.alias.page(page).ok_or(Errno::INVAL)?;
         self.alias.populate(PageRange::single(page))?;
-        // SAFETY: the page is mapped writable as long as `self` lives and has a frame, `content` is a page long and is
-        // no part of the mapping, into which no reference is ever made.
-        unsafe { std::ptr::copy_nonoverlapping(content.as_ptr(), start, PAGE_SIZE) };
+        // SAFETY: the page is mapped writable as long as `self` lives and has a frame; `content` is no part of the
+        // mapping, into which no reference is ever made.
+        unsafe { copy_in(content, start) };
         Ok(())
     }
 
@@ -151,7 +152,7 @@ impl Backed {
     pub fn read_populated(&self, page: usize, content: &mut [u8; PAGE_SIZE]) -> Result<(), Errno> {
         let start = self.alias.page(page).ok_or(Errno::INVAL)?;
         // SAFETY: as in `write`, in the other direction.
-        unsafe { std::ptr::copy_nonoverlapping(start, content.as_mut_ptr(), PAGE_SIZE) };
+        unsafe { copy_out(start, content) };
         Ok(())
     }
 

@@ -49,7 +49,7 @@ impl Deref for ChannelMapping {
 
     fn deref(&self) -> &Channel {
         // SAFETY: the mapping has at least `BYTES` bytes, is aligned to a page and lives as long as this value. A
-        // channel is made of atomics and padding only, for which every content is valid, whoever else writes it.
+        // channel is made of atomics only, for which every content is valid, whoever else writes it meanwhile.
         unsafe { &*self.mapping.base().cast::<Channel>() }
     }
 }

@@ -10,6 +10,7 @@ mod loan;
 mod lock_all;
 mod mapping;
 mod memfd;
+mod racing;
 mod served;
 mod vault;
 mod zeroed;
