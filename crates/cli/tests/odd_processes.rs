@@ -128,6 +128,45 @@ fn a_set_user_id_program_is_started_by_a_managed_one_without_an_agent() {
     server.observe().laws_must_hold();
 }
 
+/// Run by the test below as a set-user-id program; nothing where nobody asks for it.
+#[test]
+fn helper_that_names_its_server() {
+    if std::env::var_os("FREEHOLD_TEST_NAMES").is_some() {
+        println!("it connects to {}", freehold_client::default_socket().display());
+    }
+}
+
+/// Whoever starts a program of root's does not choose the server that has its memory in hand.
+#[test]
+fn a_set_user_id_program_does_not_connect_where_its_caller_says() {
+    if !is_root() {
+        return;
+    }
+    let server = server_for_all();
+    if set_user_id_works(&server).as_deref() != Some("0") {
+        return println!("NOT CHECKED: set-user-id programs do not run as root here");
+    }
+    let (plain, raised) = (program_for_everybody(&server), server.socket.with_file_name("raised"));
+    copy_program(&plain, &raised, 0o4755);
+    let named = |program: &Path| {
+        let output = Command::new(program)
+            .args(["--exact", "helper_that_names_its_server", "--nocapture"])
+            .env("FREEHOLD_TEST_NAMES", "1")
+            .env("FREEHOLD_SOCKET", "/elsewhere/socket")
+            .env("XDG_RUNTIME_DIR", server.socket.parent().unwrap())
+            .current_dir("/")
+            .uid(USER)
+            .gid(USER)
+            .output()
+            .unwrap();
+        let said = stdout(&output);
+        let line = said.lines().find_map(|line| line.split_once("it connects to "));
+        line.expect("a line").1.trim().to_owned()
+    };
+    assert_eq!(named(&plain), "/elsewhere/socket");
+    assert_eq!(named(&raised), "/run/freehold/socket");
+}
+
 /// A client becomes a program of root's and keeps its connection: the server tells its user nothing of that program.
 #[test]
 fn what_a_client_has_become_is_not_explained_to_its_user() {

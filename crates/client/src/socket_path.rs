@@ -3,15 +3,20 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use freehold_linux::process;
 use freehold_protocol::{SOCKET_VARIABLE, SYSTEM_SOCKET};
 
 /// A user's own server listens at this name in `$XDG_RUNTIME_DIR`.
 const USER_SOCKET: &str = "freehold.sock";
 
 /// The socket to connect to where nobody names one: that of `FREEHOLD_SOCKET`; else the user's own server if there is
-/// one; else the system's.
+/// one; else the system's. A server has the memory of its clients in hand: a set-user-id program passes over what the
+/// environment says, which is the word of whoever started it.
 #[must_use]
 pub fn default_socket() -> PathBuf {
+    if process::has_rights_of_its_program() {
+        return SYSTEM_SOCKET.into();
+    }
     choose(
         std::env::var_os(SOCKET_VARIABLE),
         std::env::var_os("XDG_RUNTIME_DIR"),

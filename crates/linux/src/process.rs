@@ -25,6 +25,14 @@ pub fn has_file_capabilities(path: &Path) -> bool {
     rustix::fs::getxattr(path, c"security.capability", &mut nothing).is_ok_and(|length| length > 0)
 }
 
+/// Whether this process has rights that whoever started it has not: its program is set-user-id or set-group-id, or has
+/// capabilities. What stands in its environment is that one's word then.
+#[must_use]
+pub fn has_rights_of_its_program() -> bool {
+    // SAFETY: getauxval reads a table and returns 0 for an unknown key.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
 /// Sends `signal` (the kernel's number) to a process that the caller knows to be there, such as a child not yet waited
 /// for.
 ///
