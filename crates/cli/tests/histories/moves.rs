@@ -284,10 +284,10 @@ fn open_region(history: &mut History, at: usize) {
     }
     let user = history.model.members[at].player.user;
     let shared = history.below(3) > 0;
-    // A few names for each user, always with the same size but for mistakes.
+    // A few names, the same for all users, always with the same size but for mistakes.
     let which = history.below(3);
     let name = if shared {
-        format!("r{which}-{user}")
+        format!("r{which}")
     } else {
         format!("private{}", history.model.number())
     };

@@ -350,10 +350,11 @@ impl State {
         let Ok(Some(packet)) = self.server.receive(&mut buffer) else {
             return vec![0];
         };
-        let bytes = &buffer[..packet.length];
+        let (bytes, descriptors_sent) = (&buffer[..packet.length], descriptors.len());
         let mut descriptors = packet.descriptors.into_iter();
         match Answer::decode(bytes).map(|(_, answer)| answer) {
-            Ok(Answer::Opened { object, pages }) => {
+            // Files are never mapped.
+            Ok(Answer::Opened { object, pages }) if descriptors_sent == 0 => {
                 self.objects.insert(object, (descriptors.next().unwrap(), pages));
             }
             Ok(Answer::Welcome { .. }) if descriptors.len() > 0 => self.employ(descriptors.collect()),
