@@ -70,3 +70,33 @@ impl EffectQueue {
         self.ring.len() - self.len
     }
 }
+
+/// `make verify`: every order of pushes and pops that is no longer than this, at every capacity up to that.
+#[cfg(test)]
+mod verify {
+    use super::*;
+    use alloc::collections::VecDeque;
+
+    const LENGTH: u32 = if cfg!(debug_assertions) { 12 } else { 18 };
+    const CAPACITY: usize = 5;
+
+    #[test]
+    fn the_ring_is_a_queue() {
+        for capacity in 1..=CAPACITY {
+            for order in 0_u32..1 << LENGTH {
+                let mut ring = EffectQueue::with_capacity(capacity).expect("a little memory");
+                let mut queue = VecDeque::new();
+                for step in 0..LENGTH {
+                    if order >> step & 1 == 0 {
+                        assert_eq!(ring.pop(), queue.pop_front());
+                    } else if ring.room() > 0 {
+                        let task = TaskId::new(u16::try_from(step).unwrap_or(0), 1);
+                        ring.push(Effect::Retry { task });
+                        queue.push_back(Effect::Retry { task });
+                    }
+                    assert_eq!((ring.len(), ring.room()), (queue.len(), capacity - queue.len()));
+                }
+            }
+        }
+    }
+}

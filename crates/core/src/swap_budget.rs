@@ -90,3 +90,59 @@ mod tests {
         assert_eq!((budget, rule), (Duration::ZERO, SwapBudgetRule::Off));
     }
 }
+
+/// `make verify`: every small job, and the edges of the large ones.
+#[cfg(test)]
+mod verify {
+    use super::*;
+    use crate::pinning::Ratio;
+
+    const AMOUNTS: [u64; 9] = [0, 1, 2, 3, 7, 1 << 32, u64::MAX / 2, u64::MAX - 1, u64::MAX];
+
+    #[test]
+    fn a_budget_stays_within_what_admission_left_and_falls_only_by_its_factor() {
+        for (budget, highest) in pairs() {
+            for (remaining, swap_time) in pairs() {
+                for (missed, swap_ins) in [(false, 0), (false, 3), (true, 0), (true, 3)] {
+                    let settings = PinningSettings {
+                        swap_budget: true,
+                        highest_swap_budget: Duration::new(highest),
+                        ..PinningSettings::paper(Duration::from_millis(5), Duration::from_millis(30))
+                    };
+                    let job = JobReport {
+                        missed,
+                        remaining: Duration::new(remaining),
+                        swap_ins,
+                        swap_time: Duration::new(swap_time),
+                        ..JobReport::default()
+                    };
+                    let (after, rule) = adjust(Duration::new(budget), &settings, &job);
+                    let bound = budget.max(highest);
+                    assert!(after.get() <= bound, "{budget} of {highest}: {after:?} by {rule:?}");
+                    assert!(missed || after.get() <= budget, "a job that was met raises nothing");
+                    assert!(!missed || rule != SwapBudgetRule::Lowered, "nor does a miss lower");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn shares_are_never_more_than_the_whole() {
+        let step = if cfg!(debug_assertions) { 997 } else { 1 };
+        for millionths in (1..=1_000_000).step_by(step) {
+            let ratio = Ratio::from_millionths(millionths).expect("in (0, 1]");
+            for amount in AMOUNTS {
+                let part = ratio.of(amount);
+                assert!(part <= amount);
+                assert_eq!(
+                    u128::from(part),
+                    u128::from(amount) * u128::from(millionths) / 1_000_000
+                );
+            }
+        }
+    }
+
+    fn pairs() -> impl Iterator<Item = (u64, u64)> {
+        AMOUNTS.into_iter().flat_map(|one| AMOUNTS.map(|other| (one, other)))
+    }
+}

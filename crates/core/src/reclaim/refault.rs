@@ -209,3 +209,25 @@ mod tests {
         assert_eq!(memory.refault_distance(recent), Some(PAGES + 2));
     }
 }
+
+/// `make verify`: gone through in full with optimisation, in steps without.
+#[cfg(test)]
+mod verify {
+    use super::*;
+
+    #[test]
+    fn ages_count_around_the_wrap() {
+        let step = if cfg!(debug_assertions) { 4_099 } else { 1 };
+        for bits in (0..=Age::MASK).step_by(step) {
+            let age = Age::from_bits(bits);
+            assert_eq!(age.bits(), bits);
+            assert_eq!(age.next().since(age), 1);
+            assert_eq!(age.since(age), 0);
+            // As many steps on as the first age has to the last, whatever the first is.
+            for earlier in [0, 1, REMEMBERED, Age::MASK] {
+                let advanced = Age::from_bits(earlier.wrapping_add(bits));
+                assert_eq!(advanced.since(Age::from_bits(earlier)), bits);
+            }
+        }
+    }
+}

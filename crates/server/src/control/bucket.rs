@@ -87,3 +87,37 @@ mod tests {
         assert_eq!(bucket.take(99, later + Duration::from_secs(1)), Ok(()));
     }
 }
+
+/// `make verify`: every order of small requests and pauses, beside a count in whole tokens.
+#[cfg(test)]
+mod verify {
+    use super::*;
+
+    const STEPS: u32 = if cfg!(debug_assertions) { 6 } else { 8 };
+    /// Tokens taken, or seconds that pass.
+    const MOVES: [(u32, u64); 5] = [(1, 0), (2, 0), (9, 0), (0, 1), (0, 3)];
+
+    #[test]
+    fn nobody_gets_more_than_the_burst_and_the_rate() {
+        let start = Instant::now();
+        for burst in 1..=4_u32 {
+            for rate in 1..=3_u32 {
+                for order in 0..5_usize.pow(STEPS) {
+                    let mut bucket = Bucket::new(rate, burst, start);
+                    let (mut level, mut now, mut rest) = (burst, start, order);
+                    for _ in 0..STEPS {
+                        let (cost, seconds) = MOVES[rest % MOVES.len()];
+                        rest /= MOVES.len();
+                        now += Duration::from_secs(seconds);
+                        level = burst.min(level + rate * u32::try_from(seconds).unwrap_or(0));
+                        let costs = cost.min(burst);
+                        assert_eq!(bucket.take(cost, now).is_ok(), costs <= level, "{order}");
+                        if costs <= level {
+                            level -= costs;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

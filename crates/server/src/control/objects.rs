@@ -275,23 +275,26 @@ impl Session {
         object: crate::engine::ObjectKey,
         gone: PageRange,
     ) {
-        let (from, to) = bounds(gone);
         let mut kept = Vec::with_capacity(self.locks.len());
         for locked in self.locks.drain(..) {
-            let (first, last) = bounds(locked.range);
-            if locked.reservation != reservation || locked.object != object || last <= from || first >= to {
+            if locked.reservation == reservation && locked.object == object {
+                let rest = without(locked.range, gone).into_iter().flatten();
+                kept.extend(rest.map(|range| Locked { range, ..locked }));
+            } else {
                 kept.push(locked);
-                continue;
-            }
-            for (first, last) in [(first, from.min(last)), (to.max(first), last)] {
-                if first < last {
-                    let range = part(first, last);
-                    kept.push(Locked { range, ..locked });
-                }
             }
         }
         self.locks = kept;
     }
+}
+
+/// What remains of a range before and after another.
+fn without(range: PageRange, gone: PageRange) -> [Option<PageRange>; 2] {
+    let ((first, last), (from, to)) = (bounds(range), bounds(gone));
+    if last <= from || first >= to {
+        return [Some(range), None];
+    }
+    [(first, from.min(last)), (to.max(first), last)].map(|(first, last)| (first < last).then(|| part(first, last)))
 }
 
 fn bounds(range: PageRange) -> (u64, u64) {
@@ -302,4 +305,42 @@ fn bounds(range: PageRange) -> (u64, u64) {
 fn part(first: u64, last: u64) -> PageRange {
     let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     range(narrow(first), narrow(last - first))
+}
+
+/// `make verify`: all ranges among a few pages, at both ends of what there is.
+#[cfg(test)]
+mod verify {
+    use super::*;
+
+    const PAGES: u32 = 9;
+
+    fn pages(range: PageRange) -> Vec<u64> {
+        let (first, last) = bounds(range);
+        (first..last).collect()
+    }
+
+    fn ranges(base: u32) -> impl Iterator<Item = PageRange> {
+        let starts = 0..PAGES;
+        starts.flat_map(move |first| (0..=PAGES - first).map(move |count| range(base + first, count)))
+    }
+
+    #[test]
+    fn what_remains_of_a_lock_is_what_was_not_unlocked() {
+        for base in [0, u32::MAX - PAGES] {
+            for locked in ranges(base) {
+                for gone in ranges(base) {
+                    let expected: Vec<u64> = pages(locked)
+                        .into_iter()
+                        .filter(|page| !pages(gone).contains(page))
+                        .collect();
+                    let left = without(locked, gone).into_iter().flatten();
+                    assert_eq!(
+                        left.flat_map(pages).collect::<Vec<_>>(),
+                        expected,
+                        "{locked:?} {gone:?}"
+                    );
+                }
+            }
+        }
+    }
 }
