@@ -21,6 +21,8 @@ mod header;
 pub mod message;
 pub mod packet;
 mod ring;
+#[cfg(test)]
+mod ring_verify;
 pub mod shown;
 mod sync;
 
