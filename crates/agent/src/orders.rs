@@ -2,16 +2,16 @@
 //!
 //! Everything here runs without the C library, whose text may be missing at the time.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
-use freehold_protocol::channel::{Action, Channel, Order, Outcome, Position, Reply};
+use freehold_protocol::channel::{Action, Channel, Order, Outcome, Position, Reply, Shortage};
 
 use crate::client::{Client, STAGED};
 use crate::moves::Settled;
 use crate::process::{self, PAGE, Process};
 
 use crate::session::Session;
-use crate::{mailbox, sys, watch};
+use crate::{mailbox, report, sys, watch};
 
 mod copy;
 mod drop;
@@ -172,8 +172,10 @@ impl Agent {
         let batch = self.take(settled);
         let mut outcomes = [Outcome::Refused; STAGED];
         for (order, outcome) in batch.iter().flatten().zip(&mut outcomes) {
-            if order.action == Action::Zap {
-                *outcome = zap::zap(self.client, order);
+            match order.action {
+                Action::Zap => *outcome = zap::zap(self.client, order),
+                Action::Tell => *outcome = tell(order),
+                Action::Surrender | Action::Drop => {}
             }
         }
         surrender::surrender(self.client, &batch, &mut outcomes, settled);
@@ -195,7 +197,7 @@ impl Agent {
         for _ in 0..STAGED {
             let old = settled.is_none_or(|settled| self.orders.is_before(settled.written));
             match self.channel.orders.pop::<Order>(&mut self.orders) {
-                Ok(Some(order)) if old && order.action != Action::Zap => self.reply(&order, Outcome::Busy),
+                Ok(Some(order)) if old && order.action.takes_a_page() => self.reply(&order, Outcome::Busy),
                 Ok(Some(order)) => {
                     if let Some(place) = places.next() {
                         *place = Some(order);
@@ -218,6 +220,19 @@ impl Agent {
             sys::kill_self();
         }
     }
+}
+
+/// Says what the server has no room for; once, however many threads it concerns.
+fn tell(order: &Order) -> Outcome {
+    static SAID: AtomicU32 = AtomicU32::new(0);
+    let Some(shortage) = Shortage::ALL.get(order.slot as usize) else {
+        return Outcome::Refused;
+    };
+    let bit = 1 << shortage.number();
+    if SAID.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+        report::say(&[shortage.text().as_bytes()]);
+    }
+    Outcome::Done
 }
 
 /// What the program has moved so far, when it is moving nothing; waits a little for that.

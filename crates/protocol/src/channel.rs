@@ -32,6 +32,75 @@ pub enum Action {
     Surrender,
     /// Move the private page at `address` out and forget it: the server has its content.
     Drop,
+    /// Say on the program's standard error what there is no room for: `slot` is the number of a [`Shortage`]. An error
+    /// for the thread at `address`, or the end of the program, follows the answer.
+    Tell,
+}
+
+impl Action {
+    /// Whether it takes a private page out.
+    #[must_use]
+    pub const fn takes_a_page(self) -> bool {
+        matches!(self, Self::Surrender | Self::Drop)
+    }
+}
+
+/// What there is no room for in the server's tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Shortage {
+    /// More pages or objects, for anybody.
+    Tables,
+    /// More of them for this user.
+    User,
+    /// More pieces of one program's address space.
+    Segments,
+    /// More threads that wait for pages at a time.
+    Waiting,
+    /// A forked child.
+    Children,
+}
+
+impl Shortage {
+    /// All of them, each in the place of its number.
+    pub const ALL: [Self; 5] = [Self::Tables, Self::User, Self::Segments, Self::Waiting, Self::Children];
+
+    /// The number in an order.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::Tables => 0,
+            Self::User => 1,
+            Self::Segments => 2,
+            Self::Waiting => 3,
+            Self::Children => 4,
+        }
+    }
+
+    /// What is missing, and what would have to give.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Tables => {
+                "the memory server's tables have no room for more pages of the program: other programs have to end, or \
+                 the server needs a larger pool (--pool, of a server of its own --reserve)"
+            }
+            Self::User => {
+                "this user's programs have their part of the memory server's tables: one of them has to end, or the \
+                 server needs a larger pool (--pool)"
+            }
+            Self::Segments => {
+                "the program uses its memory in more separate pieces than the memory server tells apart: it has to \
+                 use fewer"
+            }
+            Self::Waiting => {
+                "more threads of the program wait for pages at a time than the memory server has room for: it has to \
+                 use fewer"
+            }
+            Self::Children => {
+                "the memory server has no room for one more child: processes of this user have to end first"
+            }
+        }
+    }
 }
 
 /// One order.
@@ -43,7 +112,7 @@ pub struct Order {
     pub action: Action,
     /// How many pages; one but for `Zap`.
     pub pages: u32,
-    /// The page of the transfer memory, for `Surrender`.
+    /// The page of the transfer memory, for `Surrender`; what to say, for `Tell`.
     pub slot: u32,
     /// Where.
     pub address: u64,
@@ -81,6 +150,7 @@ impl Word3 for Order {
             Action::Zap => 1,
             Action::Surrender => 2,
             Action::Drop => 3,
+            Action::Tell => 4,
         };
         let first = u64::from(self.sequence) << 32 | action;
         [first, u64::from(self.pages) << 32 | u64::from(self.slot), self.address]
@@ -91,6 +161,7 @@ impl Word3 for Order {
             1 => Action::Zap,
             2 => Action::Surrender,
             3 => Action::Drop,
+            4 => Action::Tell,
             _ => return None,
         };
         let [_, _, address] = words;

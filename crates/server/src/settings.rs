@@ -14,7 +14,7 @@ pub struct Settings {
     pub pages: PageCount,
     /// Reservations at a time.
     pub reservations: u16,
-    /// Objects at a time; private memory takes one for each 4 MiB.
+    /// Objects at a time; private memory takes one for each 4 MiB, or less, of each client.
     pub objects: u16,
     /// Tasks of the core at a time: up to 8 for each task of a client.
     pub tasks: u16,
@@ -76,7 +76,7 @@ impl Settings {
     }
 
     /// A server of `frames` frames with four times as many pages, but at least 2 GiB of them, which are kept in memory.
-    /// Private memory is counted in pieces of 4 MiB, however little of one is used.
+    /// However private memory is scattered, a third as many pages can be in use.
     #[must_use]
     pub fn new(frames: FrameCount) -> Self {
         let pages = frames.get().saturating_mul(4).clamp(1 << 19, 1 << 30);

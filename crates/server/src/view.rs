@@ -17,6 +17,8 @@ pub struct EngineView {
     pub pool: PoolView,
     /// Frames the kernel says are resident: objects, clients' private pages, transfer memory, reserve.
     pub resident_measured: u64,
+    /// What the tables had no room for, with what would have to give.
+    pub shortages: Vec<String>,
     /// Frames that are free or conserved and backed by locked memory.
     pub reserve: ReserveView,
     /// Reservations, in order of admission slots.

@@ -31,11 +31,11 @@ fn private_memory_of_one_user_leaves_room_for_another() {
     for program in [&flood, &other] {
         program.task(Some(server.reserve(64)));
     }
-    // A page of each piece, far apart: all that there is, little used.
+    // All that there is.
     assert_eq!(flood.anonymous(40 * PIECE), 0);
     let mut pieces = 0;
     loop {
-        flood.tell(&[client::WRITE, 0, pieces * PIECE, 1], None);
+        flood.tell(&[client::FILL, 0, pieces * PIECE, PIECE, 1], None);
         if flood.try_answer().is_none() {
             break;
         }
@@ -50,7 +50,9 @@ fn private_memory_of_one_user_leaves_room_for_another() {
     assert!((11..=13).contains(&pieces), "{pieces} pieces");
     assert_eq!(flood.wait().signal(), Some(Signal::BUS.as_raw()));
     let notices = server.shared.engine().take_notices();
-    let named = notices.iter().any(|text| text.contains("private memory of one user"));
+    let named = notices
+        .iter()
+        .any(|text| text.contains("this user's programs have their part"));
     assert!(named, "{notices:?}");
     assert_eq!(other.wrong(0, 0, 900, 1), 0);
     other.fill(0, 0, 900, 2);

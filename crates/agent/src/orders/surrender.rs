@@ -36,7 +36,7 @@ pub(super) fn surrender(client: &Client, batch: &Batch, outcomes: &mut [Outcome;
     let mut at = 0;
     let mut any = false;
     while let Some(order) = batch.get(at).copied().flatten() {
-        if order.action == Action::Zap {
+        if !order.action.takes_a_page() {
             at += 1;
             continue;
         }
@@ -57,7 +57,7 @@ pub(super) fn surrender(client: &Client, batch: &Batch, outcomes: &mut [Outcome;
 
 fn private_address(order: &Order) -> Option<usize> {
     let (start, length) = super::page_range(order)?;
-    (order.action != Action::Zap && length == PAGE).then_some(start)
+    (order.action.takes_a_page() && length == PAGE).then_some(start)
 }
 
 fn run_length(batch: &Batch, first: usize) -> usize {

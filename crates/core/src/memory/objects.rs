@@ -13,8 +13,8 @@ use crate::units::PageCount;
 use crate::view::PageState;
 
 impl Memory {
-    /// Makes a memory object; all its pages are absent. O(objects + pages of the object), or O(objects²) where the
-    /// table of pages has only gaps between others left.
+    /// Makes a memory object; all its pages are absent. O(objects + pages of the object); where the table of pages has
+    /// only gaps between others left, O(objects) for each object between the last one made and the next gap.
     ///
     /// # Errors
     /// See [`CreateError`].
@@ -87,10 +87,13 @@ impl Memory {
         if self.objects.next_vacant().is_none() {
             return Err(CreateError::TableFull);
         }
-        let room = |taken: &dyn Fn(&Object) -> (u32, u32), limit| self.first_gap(object.pages, taken, limit);
+        let room = |from, taken: &dyn Fn(&Object) -> (u32, u32), limit| self.next_gap(from, object.pages, taken, limit);
+        let pages = |other: &Object| (other.first, other.pages);
+        // The next gap is found sooner than the lowest, behind all that is taken.
         object.first = self
             .gap_behind_last(object.pages)
-            .or_else(|| room(&|other| (other.first, other.pages), self.pages.len()))
+            .or_else(|| room(self.behind_last, &pages, self.pages.len()))
+            .or_else(|| room(0, &pages, self.pages.len()))
             .ok_or(CreateError::PagesFull { wanted })?;
         if object.regime == Regime::Unmanaged {
             let rows = |other: &Object| {
@@ -102,7 +105,7 @@ impl Memory {
                 (other.first_taken, pages)
             };
             let limit = self.limits.compared_pages.get();
-            object.first_taken = room(&rows, limit).ok_or(CreateError::PagesFull { wanted })?;
+            object.first_taken = room(0, &rows, limit).ok_or(CreateError::PagesFull { wanted })?;
             let first = object.first_taken as usize;
             let end = first + object.pages as usize;
             self.taken.resize(self.taken.len().max(end), 0);
@@ -126,9 +129,9 @@ impl Memory {
         (!self.objects.iter().any(|(_, object)| clash(object))).then_some(start)
     }
 
-    /// The lowest place below `limit` where `count` rows are taken by no object. O(objects²).
-    fn first_gap(&self, count: u32, taken: &dyn Fn(&Object) -> (u32, u32), limit: u32) -> Option<u32> {
-        let mut start = 0u32;
+    /// The lowest place between `from` and `limit` where `count` rows are taken by no object. O(objects²).
+    fn next_gap(&self, from: u32, count: u32, taken: &dyn Fn(&Object) -> (u32, u32), limit: u32) -> Option<u32> {
+        let mut start = from;
         loop {
             let end = start.checked_add(count).filter(|&end| end <= limit)?;
             let clash = self

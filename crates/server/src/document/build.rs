@@ -49,6 +49,7 @@ pub(super) fn status(snapshot: &Snapshot) -> StatusDocument {
     let view = &*snapshot.view;
     let mut server = snapshot.server.clone();
     server.shortfalls.extend(view.reserve.shortfall.clone());
+    server.shortfalls.extend(view.shortages.iter().cloned());
     StatusDocument {
         server,
         memory: memory(view),

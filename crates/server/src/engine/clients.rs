@@ -1,6 +1,7 @@
 //! Clients come and go.
 
 use crate::engine::ahead::{Brought, Present, Streams};
+use crate::engine::booking::Bookings;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
 use crate::engine::kits::Kit;
@@ -45,7 +46,7 @@ impl Client {
             times: Times::new(),
             resident: 0,
             blank: 0,
-            managed: (0, 0),
+            bookings: Bookings::default(),
             refusing: 0,
             frozen: false,
             program: None,
@@ -178,7 +179,7 @@ impl Engine {
             let Some(object) = self.object_mut(segment.object) else {
                 continue;
             };
-            object.segments.retain(|(client, _)| *client != id);
+            object.segments.retain(|at| at.client != id);
             if !matches!(object.content, Content::Private { .. }) {
                 self.forget_if_unused(segment.object);
             } else if object.segments.is_empty() {

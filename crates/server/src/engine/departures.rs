@@ -54,7 +54,7 @@ impl Engine {
         let Some(client) = self.client(id) else { return };
         let lost = client.outbox.outstanding().filter_map(|order| match order.about {
             About::Private { page, .. } => Some((page.object(), page.page().get())),
-            About::Shared => None,
+            About::Shared | About::Error(..) | About::Death(_) => None,
         });
         for (object, page) in lost.collect::<Vec<_>>() {
             self.lose(id, object, page);
@@ -75,7 +75,7 @@ impl Engine {
             let Some(row) = self.object_mut(segment.object) else {
                 continue;
             };
-            row.segments.retain(|place| *place != (id, start));
+            row.segments.retain(|at| (at.client, at.start) != (id, start));
             if row.segments.is_empty() {
                 self.give_up_object(id, &segment);
             }

@@ -3,7 +3,7 @@
 use crate::engine::keys::ClientId;
 use crate::engine::leaving::for_runs;
 use crate::engine::outbox::{About, Outstanding};
-use crate::engine::rows::{Client, Content, Locking, SegmentKind};
+use crate::engine::rows::{Client, Content, Locking, SegmentAt, SegmentKind};
 use crate::engine::{End, Ended, Engine, Zap};
 use freehold_core::effect::{Effect, Holder, Resolution, Scope, Source, UnmapReason};
 use freehold_core::fact::{PageRef, Request};
@@ -149,7 +149,10 @@ impl Engine {
     fn protect_everywhere(&mut self, page: PageRef) {
         let mut leaving = std::mem::take(&mut self.leaving);
         let segments = self.object(page.object()).map_or(&[][..], |object| &object.segments);
-        for &(client, segment) in segments {
+        for &SegmentAt {
+            client, start: segment, ..
+        } in segments
+        {
             let Some(found) = self.client(client).and_then(|client| client.space.get(&segment)) else {
                 continue;
             };
@@ -174,7 +177,7 @@ impl Engine {
     fn zap_for(&mut self, page: PageRef, holder: Holder) {
         let mut zaps = std::mem::take(&mut self.leaving.zaps);
         let segments = self.object(page.object()).map_or(&[][..], |object| &object.segments);
-        for &(id, start) in segments {
+        for &SegmentAt { client: id, start, .. } in segments {
             let Some(segment) = self.client(id).and_then(|client| client.space.get(&start)) else {
                 continue;
             };

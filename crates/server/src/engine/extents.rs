@@ -6,12 +6,15 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(crate) struct Extents {
     free: BTreeMap<u32, u32>,
+    /// Numbers in them.
+    left: u32,
 }
 
 impl Extents {
     pub(crate) fn new(count: u32) -> Self {
         Self {
             free: BTreeMap::from([(0, count)]),
+            left: count,
         }
     }
 
@@ -22,11 +25,18 @@ impl Extents {
         if length > count {
             self.free.insert(first + count, length - count);
         }
+        self.left -= count;
         Some(first)
+    }
+
+    /// How many numbers are free.
+    pub(crate) fn left(&self) -> u32 {
+        self.left
     }
 
     /// Gives a range back.
     pub(crate) fn give_back(&mut self, first: u32, count: u32) {
+        self.left += count;
         let (mut first, mut count) = (first, count);
         if let Some((&before, &length)) = self.free.range(..first).next_back()
             && before + length == first

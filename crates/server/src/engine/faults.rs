@@ -10,11 +10,10 @@ use freehold_core::units::PageIndex;
 use freehold_core::view::PageState;
 use freehold_linux::PAGE_SIZE;
 use freehold_linux::userfault::Message;
+use freehold_protocol::channel::Shortage;
 
 /// Faults at unknown addresses that are kept for a mapping that may be announced, for each client.
 const MOST_PARKED: usize = 256;
-/// Why a fault that cannot wait is an error.
-const CROWDED: &str = "too many faults wait of which the kernel does not say whose they are";
 
 impl Engine {
     /// One message of a client's userfaultfd.
@@ -72,7 +71,7 @@ impl Engine {
                 .client_mut(claim.client)
                 .map(|client| client.family.held.push(claim));
             if held == Some(false) {
-                self.give_error(&claim, CROWDED);
+                self.no_room_for(&claim, Shortage::Waiting);
             }
             return;
         }
@@ -86,7 +85,7 @@ impl Engine {
         let found = match client.segment(claim.address) {
             // Without a task there is nobody to charge it to yet.
             None if claim.which == Which::Private && !client.tasks.is_empty() => {
-                if let Some((start, segment)) = self.make_chunk(&claim) {
+                if let Some((start, segment)) = self.book(&claim) {
                     self.fault_in(claim, start, &segment);
                 }
                 return;
@@ -189,7 +188,7 @@ impl Engine {
             return;
         };
         if !task.queued.push(claim) {
-            self.give_error(&claim, CROWDED);
+            self.no_room_for(&claim, Shortage::Waiting);
         } else if !self.crowded.contains(&key) {
             self.crowded.push(key);
         }

@@ -17,6 +17,7 @@ use crate::engine::withheld::Withheld;
 use freehold_core::id::ObjectId;
 use freehold_core::view::PageState;
 use freehold_linux::userfault::{Features, Userfault};
+use freehold_protocol::channel::Shortage;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
 
@@ -78,11 +79,7 @@ impl Engine {
             self.beget(id)
         });
         let Some(heir) = heir else {
-            self.expel(
-                id,
-                "its child cannot be served: its user has too many clients or tasks, there is no room for more, or it \
-                 was stopped for good",
-            );
+            self.no_room_to_live(id, Shortage::Children);
             // The kernel may be done with the fork.
             self.forsake(userfault);
             return;

@@ -18,7 +18,10 @@ impl Engine {
         for (_, client) in self.clients.iter() {
             let (mut slots, mut inside, mut leaving, mut blank) = (0, 0, 0_usize, 0);
             for object in self.objects.iter().flatten() {
-                let Content::Private { client: owner, pages } = &object.content else {
+                let Content::Private {
+                    client: owner, pages, ..
+                } = &object.content
+                else {
                     continue;
                 };
                 if *owner != client.id {

@@ -8,6 +8,8 @@
 
 mod ahead;
 mod bequests;
+mod booked;
+mod booking;
 mod bound;
 mod claims;
 mod clients;
@@ -46,6 +48,7 @@ mod rows;
 mod rubble;
 mod sampling;
 mod shares;
+mod shortages;
 mod slots;
 mod source_file;
 mod sources;
@@ -85,6 +88,7 @@ use freehold_core::id::ObjectId;
 use freehold_core::limits::Limits;
 use freehold_core::units::{Duration, FrameCount, Instant, PageCount};
 use freehold_linux::clock;
+use freehold_protocol::channel::Shortage;
 use freehold_store::{
     CompressedConfig, CompressedStore, FileConfig, FileStore, MemoryStore, PageLoan, SetupError, Store, StoreConfig,
 };
@@ -204,6 +208,7 @@ pub struct Engine {
     /// Tasks with faults that found every lane waiting.
     crowded: Vec<TaskKey>,
     shares: Shares,
+    tables: booking::Tables,
     leaving: Leaving,
     along: Along,
     samples: Samples,
@@ -252,6 +257,8 @@ pub struct Engine {
     heirs: Heirs,
     recorder: Option<Box<Recorder>>,
     notices: Vec<String>,
+    /// How often there was no room for what.
+    shortages: BTreeMap<Shortage, u64>,
     tally: Tally,
     /// How long steps took.
     steps: Times,
@@ -296,6 +303,7 @@ impl Engine {
             again: VecDeque::new(),
             crowded: Vec::new(),
             shares: Shares::new(settings),
+            tables: booking::Tables::new(settings),
             leaving: Leaving::default(),
             along: Along::new(cpus.len()),
             samples: Samples::default(),
@@ -329,6 +337,7 @@ impl Engine {
             heirs: Heirs::default(),
             recorder: Recorder::new(settings),
             notices: Vec::new(),
+            shortages: BTreeMap::new(),
             tally: Tally::default(),
             steps: Times::new(),
         })

@@ -68,8 +68,12 @@ impl Engine {
         };
         for (start, segment) in &old.space {
             if let Some(object) = self.object_mut(segment.object) {
-                for place in object.segments.iter_mut().filter(|place| **place == (orphan, *start)) {
-                    place.0 = id;
+                let mut its = object
+                    .segments
+                    .iter_mut()
+                    .filter(|at| at.client == orphan && at.start == *start);
+                if let Some(at) = its.next() {
+                    at.client = id;
                 }
             }
         }

@@ -6,13 +6,14 @@ use freehold_core::id::ObjectId;
 use freehold_core::units::Instant;
 use freehold_linux::futex;
 use freehold_linux::memory::{ChannelMapping, Memfd};
-use freehold_protocol::channel::{Action, Broken, ORDERS, Order, Outcome, Position, Reply};
+use freehold_protocol::channel::{Action, Broken, ORDERS, Order, Outcome, Position, Reply, Shortage};
 use rustix::event::EventfdFlags;
 use rustix::fd::OwnedFd;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 
+use crate::engine::rows::Claim;
 use crate::error::EngineError;
 
 /// Bits of a sequence number that name the row of the order.
@@ -50,6 +51,10 @@ pub(crate) enum About {
         /// What follows.
         follow: Follow,
     },
+    /// A thread gets an error when the program's user has been told of this.
+    Error(Claim, Shortage),
+    /// The client ends when its user has been told of this.
+    Death(Shortage),
 }
 
 /// An order that is not answered yet.
@@ -144,6 +149,7 @@ impl Outbox {
         let address = outstanding.address;
         let slot = match outstanding.about {
             About::Private { slot: Some(slot), .. } => slot,
+            About::Error(_, shortage) | About::Death(shortage) => shortage.number(),
             _ => 0,
         };
         if let About::Private { .. } = outstanding.about {

@@ -6,7 +6,7 @@
 
 use crate::engine::Engine;
 use crate::engine::keys::ClientId;
-use crate::engine::rows::{Client, Content, Object, Where};
+use crate::engine::rows::{Client, Content, Object, SegmentAt, Where};
 use crate::error::EngineError;
 use crate::reserve::Reserve;
 use crate::view::{EngineView, MapperView, MemberView, ObjectView, ReservationRow, ShareView};
@@ -266,7 +266,7 @@ impl Engine {
         let mappers = object.segments.get(part.mapper..).unwrap_or_default();
         let looked = mappers.len().min((left - pages) / ROW + 1);
         let found = mappers.iter().take(looked);
-        part.mappers.extend(found.filter_map(|place| self.mapper(*place)));
+        part.mappers.extend(found.filter_map(|place| self.mapper(place)));
         part.mapper += looked;
         if looked < mappers.len() {
             return (Place::Object(at, part), pages + looked * ROW);
@@ -295,7 +295,8 @@ impl Engine {
         Some(page.state)
     }
 
-    fn mapper(&self, (id, start): (ClientId, u64)) -> Option<MapperView> {
+    fn mapper(&self, at: &SegmentAt) -> Option<MapperView> {
+        let (id, start) = (at.client, at.start);
         let client = self.client(id)?;
         let segment = client.space.get(&start)?;
         Some(MapperView {

@@ -4,7 +4,6 @@
 //! memory the server needs the client no more: it can be written to the store, dropped, or mapped again from there.
 
 use crate::engine::claims::{Installed, judge, unprotect, wake};
-use crate::engine::effects::address_in;
 use crate::engine::keys::ClientId;
 use crate::engine::outbox::{About, Follow, Outstanding};
 use crate::engine::rows::{Claim, Content, LaneName, Object, Pending, Where};
@@ -21,10 +20,7 @@ use freehold_protocol::channel::{Action, Outcome};
 impl Engine {
     /// Whose private memory a page is.
     pub(super) fn private_client(&self, page: PageRef) -> Option<ClientId> {
-        match self.object(page.object())?.content {
-            Content::Private { client, .. } => Some(client),
-            _ => None,
-        }
+        self.object(page.object())?.private_client()
     }
 
     pub(super) fn place_at(&self, object: ObjectId, page: u32) -> Option<Where> {
@@ -46,7 +42,7 @@ impl Engine {
 
     pub(super) fn set_place(&mut self, object: ObjectId, page: u32, to: Where) {
         let Some(row) = self.object_mut(object) else { return };
-        let Content::Private { client, pages } = &mut row.content else {
+        let Content::Private { client, pages, .. } = &mut row.content else {
             return;
         };
         let Some(place) = pages.get_mut(page as usize) else {
@@ -174,18 +170,19 @@ impl Engine {
     }
 
     /// Where a private page is in its client's address space.
-    fn address_of(&self, page: PageRef) -> Option<u64> {
-        let object = self.object(page.object())?;
-        object.segments.iter().find_map(|&(id, start)| {
-            let segment = self.client(id)?.space.get(&start)?;
-            address_in(start, segment.end, segment.first, page)
-        })
+    pub(super) fn address_of(&self, object: ObjectId, page: u32) -> Option<u64> {
+        let segments = self.object(object)?.segments.iter();
+        // No two segments show the same page.
+        let at = segments.filter(|at| at.first <= page).max_by_key(|at| at.first)?;
+        let segment = self.client(at.client)?.space.get(&at.start)?;
+        let address = at.start + u64::from(page - at.first) * crate::PAGE;
+        (address < segment.end).then_some(address)
     }
 
     /// Orders the client to take a page out of its page table; false where that cannot be.
     fn order_out(&mut self, page: PageRef, follow: Follow) -> bool {
         let since = self.now;
-        let Some(address) = self.address_of(page) else {
+        let Some(address) = self.address_of(page.object(), page.page().get()) else {
             return false;
         };
         let Some(client) = self.private_client(page).and_then(|id| self.client_mut(id)) else {
@@ -293,7 +290,12 @@ impl Engine {
 
     /// Whether a page is one of a client that has gone, or that the client has given up.
     pub(super) fn is_left_behind(&self, page: PageRef) -> bool {
-        self.private_client(page).is_some_and(|id| self.client(id).is_none()) || self.is_given_up(page.object())
+        let Some(id) = self.private_client(page) else {
+            return false;
+        };
+        self.client(id).is_none()
+            || self.is_given_up(page.object())
+            || self.address_of(page.object(), page.page().get()).is_none()
     }
 
     fn order_eviction(&mut self, id: ClientId, page: PageRef, follow: Follow) {
@@ -461,12 +463,12 @@ impl Engine {
 
     /// An object of private memory is gone; what its pages took is free.
     pub(super) fn drop_private(&mut self, object: &Object) {
-        let Content::Private { client, pages } = &object.content else {
+        let Content::Private { client, pages, .. } = &object.content else {
             return;
         };
         let Some(client) = self.client_mut(*client) else { return };
-        client.managed.0 = client.managed.0.saturating_sub(1);
-        client.managed.1 = client.managed.1.saturating_sub(object.pages);
+        client.bookings.objects = client.bookings.objects.saturating_sub(1);
+        client.bookings.pages = client.bookings.pages.saturating_sub(object.pages);
         for place in pages {
             match place {
                 Where::Slot(slot) => client.slots.free(*slot),

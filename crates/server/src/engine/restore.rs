@@ -200,7 +200,7 @@ impl Engine {
     /// A mapping of the object by a task of the pool. O(its segments).
     fn mapping_in(&self, pool: PinnedPoolId, object: ObjectId) -> Option<MappingId> {
         let segments = self.object(object)?.segments.iter();
-        let mut found = segments.filter_map(|&(client, start)| self.client(client)?.space.get(&start));
+        let mut found = segments.filter_map(|at| self.client(at.client)?.space.get(&at.start));
         let of_pool = |task: &crate::engine::rows::Task| task.pinned == Some(pool);
         found
             .find(|segment| self.tasks.at(segment.task.index()).is_some_and(of_pool))

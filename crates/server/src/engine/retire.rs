@@ -116,7 +116,7 @@ impl Engine {
                 }
                 Progress::Partly => {
                     self.retiring.objects.swap_remove(at);
-                    self.vacating.push(Waiter::Nobody, Piece::Pages(object));
+                    self.vacating.push(Waiter::Nobody, Piece::Rest(object));
                 }
             }
             self.drain();

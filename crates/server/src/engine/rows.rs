@@ -2,6 +2,8 @@
 
 use crate::closing::{Lent, LentFile};
 use crate::engine::ahead::{Borders, Brought, Present, Streams, Used};
+use crate::engine::booked::Booked;
+use crate::engine::booking::Bookings;
 use crate::engine::crowd::Crowd;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, Membership, TaskKey};
@@ -28,7 +30,7 @@ pub(crate) enum Which {
 }
 
 /// A thread of a client waits for a page.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) client: ClientId,
     pub(crate) which: Which,
@@ -165,8 +167,8 @@ pub(crate) struct Client {
     pub(crate) resident: u64,
     /// Private pages of zeros that have a frame by the books, and are in none.
     pub(crate) blank: u64,
-    /// Its private memory: objects, and their pages.
-    pub(crate) managed: (u32, u32),
+    /// What its private memory takes of the tables.
+    pub(crate) bookings: Bookings,
     /// Since when it has answered every order to give up a page with a refusal, in nanoseconds; 0 if it has not.
     pub(crate) refusing: u64,
     /// It was stopped for good.
@@ -264,7 +266,12 @@ pub(crate) enum Content {
         borders: Borders,
     },
     /// Private memory of one client.
-    Private { client: ClientId, pages: Vec<Where> },
+    Private {
+        client: ClientId,
+        pages: Vec<Where>,
+        /// Which pages are anybody's.
+        booked: Booked,
+    },
 }
 
 /// An object.
@@ -284,8 +291,18 @@ pub(crate) struct Object {
     pub(crate) idle: Option<u64>,
     /// It goes as soon as that can be; its frames when that was decided.
     pub(crate) doomed: Option<u32>,
-    /// Where it is mapped: client and first address of each segment.
-    pub(crate) segments: Vec<(ClientId, u64)>,
+    /// Where it is mapped.
+    pub(crate) segments: Vec<SegmentAt>,
+}
+
+/// Where a segment of an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentAt {
+    pub(crate) client: ClientId,
+    /// Its first address.
+    pub(crate) start: u64,
+    /// The object's page there.
+    pub(crate) first: u32,
 }
 
 impl Object {
@@ -303,6 +320,21 @@ impl Object {
         match self.content {
             Content::Region { named: true, .. } if foreign => format!("{}:{}", self.uid, self.name),
             _ => self.name.clone(),
+        }
+    }
+
+    /// Whose private memory it is.
+    pub(crate) fn private_client(&self) -> Option<ClientId> {
+        match self.content {
+            Content::Private { client, .. } => Some(client),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn booked(&self) -> Option<&Booked> {
+        match &self.content {
+            Content::Private { booked, .. } => Some(booked),
+            _ => None,
         }
     }
 

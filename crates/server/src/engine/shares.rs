@@ -57,14 +57,29 @@ impl Engine {
         let sum =
             |what: fn(&Client) -> u32| -> usize { self.clients_of(uid).map(|client| what(client) as usize).sum() };
         let has = Use {
-            has: sum(|client| client.managed.1),
+            has: sum(|client| client.bookings.pages),
             limit: self.share_of(uid, self.shares.pages),
         };
         let objects = Use {
-            has: sum(|client| client.managed.0),
+            has: sum(|client| client.bookings.objects),
             limit: self.share_of(uid, self.objects.len()),
         };
         has.has_room_for(pages as usize) && objects.has_room_for(1)
+    }
+
+    /// How many pages of objects a client's user may yet have, and of how many in all. O(clients).
+    pub(super) fn pages_left(&self, id: ClientId) -> (u32, u32) {
+        let (left, all) = (self.records.left(), self.tables.pages);
+        let Some(uid) = self
+            .client(id)
+            .map(|client| client.uid)
+            .filter(|uid| !self.is_exempt(*uid))
+        else {
+            return (left, all);
+        };
+        let share = u32::try_from(self.share_of(uid, self.shares.pages)).unwrap_or(u32::MAX);
+        let has: u32 = self.clients_of(uid).map(|client| client.bookings.pages).sum();
+        (left.min(share.saturating_sub(has)), all.min(share))
     }
 
     /// Whether a client's user may have one task of the core more. O(tasks): asked where one is to be made, or where

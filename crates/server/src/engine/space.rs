@@ -1,18 +1,16 @@
 //! Address spaces of clients: what is announced, what is found by faults, and what the kernel tells of changes.
 
 use crate::engine::Engine;
+use crate::engine::booked::GRANULE;
 use crate::engine::keys::{ClientId, MapKey, MapRequest};
-use crate::engine::rows::{Claim, Content, Segment, SegmentKind, Where, Which};
+use crate::engine::rows::{Segment, SegmentAt, SegmentKind, Which};
 use crate::error::EngineError;
-use freehold_core::limits::{ObjectKind, Regime};
-use freehold_core::units::PageCount;
+use std::ops::Range;
 
-/// Private memory becomes objects of at most so many bytes, aligned.
-const CHUNK: u64 = 4 << 20;
 /// The first address past what a program can have.
 const HIGHEST: u64 = 1 << 56;
 /// Segments of one client, at most.
-const MOST_SEGMENTS: usize = 65_536;
+pub(super) const MOST_SEGMENTS: usize = 131_072;
 
 impl Engine {
     /// A client has mapped and registered an object, or a part of it.
@@ -80,7 +78,11 @@ impl Engine {
             client.space.insert(start, segment);
         }
         if let Some(object) = self.object_mut(segment.object) {
-            object.segments.push((id, start));
+            object.segments.push(SegmentAt {
+                client: id,
+                start,
+                first: segment.first,
+            });
         }
     }
 
@@ -124,44 +126,59 @@ impl Engine {
         self.client(id).is_some_and(|client| client.space.contains_key(&start))
     }
 
+    /// Forgets what is known of private memory in a range of addresses.
     pub(super) fn carve_private(&mut self, id: ClientId, start: u64, end: u64) {
-        for (first, segment) in self.overlapping(id, start, end) {
-            if segment.kind == SegmentKind::Private {
+        self.carve_those(id, start, end, |kind| kind == SegmentKind::Private);
+    }
+
+    /// Forgets what is known of a range of addresses.
+    pub(super) fn carve(&mut self, id: ClientId, start: u64, end: u64) {
+        self.carve_those(id, start, end, |_| true);
+    }
+
+    fn carve_those(&mut self, id: ClientId, start: u64, end: u64, those: fn(SegmentKind) -> bool) {
+        let mut found = self.overlapping(id, start, end);
+        found.retain(|(_, segment)| those(segment.kind));
+        self.give_up_whole(id, start..end, &found);
+        for (first, segment) in found {
+            // It may have gone with others of its object.
+            if self.has_segment(id, first) {
                 self.cut(id, first, segment, start, end);
             }
         }
     }
 
-    /// Forgets what is known of a range of addresses.
-    pub(super) fn carve(&mut self, id: ClientId, start: u64, end: u64) {
-        for (first, segment) in self.overlapping(id, start, end) {
-            self.cut(id, first, segment, start, end);
+    /// Gives up the private objects of some segments that a range of addresses takes whole.
+    fn give_up_whole(&mut self, id: ClientId, range: Range<u64>, found: &[(u64, Segment)]) {
+        let mut last = None;
+        for (_, segment) in found.iter().filter(|(_, row)| row.kind == SegmentKind::Private) {
+            if last.replace(segment.object) != Some(segment.object) {
+                self.give_up(id, range.clone(), segment);
+            }
         }
     }
 
-    /// Takes a range out of one segment, if that is still there: it may have gone with another of its object.
+    /// Takes a range out of one segment, which is there.
     fn cut(&mut self, id: ClientId, first: u64, segment: Segment, start: u64, end: u64) {
-        if !self.has_segment(id, first) {
-            return;
-        }
         let (from, to) = (start.max(first), end.min(segment.end));
-        let private = segment.kind == SegmentKind::Private;
-        if private && self.give_up(id, start..end, &segment) {
+        if segment.kind != SegmentKind::Private {
+            self.split(id, first, segment, from, to);
+            self.forget_if_unused(segment.object);
             return;
         }
-        if private {
-            self.forget_pages(&segment, first, from, to);
+        let pages = segment.page_at(first, from)..segment.page_at(first, to);
+        let put_off = self.give_up_pages(id, &segment, pages.clone());
+        if !put_off {
+            self.forget_private(segment.object, pages.start, pages.end - pages.start);
         }
         self.split(id, first, segment, from, to);
-        if private {
-            let gone = self
-                .object(segment.object)
-                .is_some_and(|object| object.segments.is_empty());
-            if gone {
-                self.doom(segment.object);
-            }
-        } else {
-            self.forget_if_unused(segment.object);
+        if self
+            .object(segment.object)
+            .is_some_and(|object| object.segments.is_empty())
+        {
+            self.doom(segment.object);
+        } else if !put_off {
+            self.unbook(id, segment.object, pages);
         }
     }
 
@@ -171,7 +188,7 @@ impl Engine {
             client.space.remove(&first);
         }
         if let Some(object) = self.object_mut(segment.object) {
-            object.segments.retain(|found| *found != (id, first));
+            object.segments.retain(|at| (at.client, at.start) != (id, first));
         }
         let left = (first < from).then_some((first, Segment { end: from, ..segment }));
         let right = (to < segment.end).then(|| {
@@ -186,75 +203,6 @@ impl Engine {
         self.disuse_object(segment.task, segment.object);
     }
 
-    /// The pages of a private segment in a range of addresses are gone.
-    fn forget_pages(&mut self, segment: &Segment, first: u64, from: u64, to: u64) {
-        let page = segment.page_at(first, from);
-        let count = u32::try_from((to - from) / crate::PAGE).unwrap_or(u32::MAX);
-        self.forget_private(segment.object, page, count);
-    }
-
-    /// Private memory has been touched where nothing was known: from now on it is known. `None` where that cannot be:
-    /// the thread gets an error, or waits for the client's first task.
-    pub(super) fn make_chunk(&mut self, claim: &Claim) -> Option<(u64, Segment)> {
-        let client = self.client(claim.client)?;
-        let task = *client.tasks.first()?;
-        let base = claim.address & !(CHUNK - 1);
-        let before = client
-            .space
-            .range(..=claim.address)
-            .next_back()
-            .map(|(_, segment)| segment.end);
-        let start = before.map_or(base, |end| end.max(base));
-        let after = client.space.range(claim.address..).next().map(|(start, _)| *start);
-        let end = after.map_or(base + CHUNK, |start| start.min(base + CHUNK));
-        let full = client.space.len() >= MOST_SEGMENTS;
-        let pages = u32::try_from((end - start) / crate::PAGE).ok()?;
-        let content = Content::Private {
-            client: claim.client,
-            pages: vec![Where::Nowhere; pages as usize],
-        };
-        let count = PageCount::new(pages);
-        let made = if full {
-            Err(EngineError::Limit {
-                what: "mappings of a client",
-            })
-        } else if !self.may_manage(claim.client, pages) {
-            Err(EngineError::Limit {
-                what: "private memory of one user",
-            })
-        } else {
-            self.make_object(ObjectKind::Private, count, Regime::Conserve, content)
-        };
-        let used = made.and_then(|object| match self.use_object(task, object) {
-            Ok(mapping) => Ok((object, mapping)),
-            Err(error) => {
-                self.doom(object);
-                Err(error)
-            }
-        });
-        let (object, mapping) = match used {
-            Ok(found) => found,
-            Err(error) => {
-                self.give_error(claim, &format!("its private memory cannot be managed: {error}"));
-                return None;
-            }
-        };
-        let segment = Segment {
-            end,
-            object,
-            first: 0,
-            task,
-            mapping,
-            kind: SegmentKind::Private,
-        };
-        self.enter_segment(claim.client, start, segment);
-        if let Some(client) = self.client_mut(claim.client) {
-            client.managed.0 += 1;
-            client.managed.1 += pages;
-        }
-        Some((start, segment))
-    }
-
     /// The kernel tells that a range is unmapped.
     pub(super) fn unmapped(&mut self, id: ClientId, which: Which, start: u64, end: u64) {
         self.unlock_range(id, start, end);
@@ -266,11 +214,10 @@ impl Engine {
                 client.family.withheld.cut((start, end));
             }
         }
-        for (first, segment) in self.overlapping(id, start, end) {
-            // What has taken its place may be of the other kind, and announced already.
-            if (segment.kind == SegmentKind::Private) == (which == Which::Private) {
-                self.cut(id, first, segment, start, end);
-            }
+        // What has taken its place may be of the other kind, and announced already.
+        match which {
+            Which::Private => self.carve_private(id, start, end),
+            Which::Shared => self.carve_those(id, start, end, |kind| kind != SegmentKind::Private),
         }
     }
 
@@ -284,15 +231,35 @@ impl Engine {
         }
         self.cut_bequests(id, start, end);
         self.lose_streams(id, start, end);
-        for (first, segment) in self.overlapping(id, start, end) {
-            if segment.kind != SegmentKind::Private || !self.has_segment(id, first) {
-                continue;
+        let mut found = self.overlapping(id, start, end);
+        found.retain(|(_, segment)| segment.kind == SegmentKind::Private);
+        self.give_up_whole(id, start..end, &found);
+        for (first, segment) in found {
+            if self.has_segment(id, first) {
+                self.empty(id, first, segment, start..end);
             }
-            let (from, to) = (start.max(first), end.min(segment.end));
-            // What is touched there next becomes an object of its own.
-            if !self.give_up(id, start..end, &segment) {
-                self.forget_pages(&segment, first, from, to);
+        }
+    }
+
+    /// Pages of a segment are dropped. Whole granules are no longer booked: what is touched there next is booked anew.
+    fn empty(&mut self, id: ClientId, first: u64, segment: Segment, dropped: Range<u64>) {
+        let (from, to) = (dropped.start.max(first), dropped.end.min(segment.end));
+        let granule = u64::from(GRANULE) * crate::PAGE;
+        let (low, high) = (from.next_multiple_of(granule), to - to % granule);
+        let (low, high) = (
+            if from == first { from } else { low },
+            if to == segment.end { to } else { high },
+        );
+        let few = self.client(id).is_some_and(|client| client.space.len() < MOST_SEGMENTS);
+        let (low, high) = if low < high && few { (low, high) } else { (to, to) };
+        for (start, end) in [(from, low), (high, to)] {
+            let pages = segment.page_at(first, start)..segment.page_at(first, end);
+            if !pages.is_empty() {
+                self.forget_private(segment.object, pages.start, pages.end - pages.start);
             }
+        }
+        if low < high {
+            self.cut(id, first, segment, low, high);
         }
     }
 

@@ -271,15 +271,20 @@ impl Engine {
     }
 
     pub(super) fn answered(&mut self, id: ClientId, order: Outstanding, outcome: Outcome) {
-        if let About::Private { page, slot, follow } = order.about {
-            self.surrendered(id, page, slot, follow, outcome);
-            let dropped = self
-                .client_mut(id)
-                .is_some_and(|client| client.outbox.was_dropped(order.address, outcome));
-            if dropped {
-                self.removed(id, order.address, order.address.saturating_add(crate::PAGE));
+        match order.about {
+            About::Shared => {}
+            About::Private { page, slot, follow } => {
+                self.surrendered(id, page, slot, follow, outcome);
+                let dropped = self
+                    .client_mut(id)
+                    .is_some_and(|client| client.outbox.was_dropped(order.address, outcome));
+                if dropped {
+                    self.removed(id, order.address, order.address.saturating_add(crate::PAGE));
+                }
+                self.map_arrived(id, page, order.address);
             }
-            self.map_arrived(id, page, order.address);
+            About::Error(claim, shortage) => self.give_error(&claim, shortage.text()),
+            About::Death(shortage) => self.expel(id, shortage.text()),
         }
     }
 }

@@ -37,12 +37,14 @@ pub(super) enum Waiter {
 pub(super) enum Piece {
     /// A private object that nobody can reach any more, and its mapping.
     Object(ObjectId, Option<MappingId>),
+    /// Pages of one of which others can be reached.
+    Pages(ObjectId, Range<u32>),
     /// Tasks that have ended, the first last, once the private objects of their client are back.
     Tasks(Vec<TaskKey>),
     /// A mapping of a large object.
     Mapping(MappingId),
     /// What is left of a large object.
-    Pages(ObjectId),
+    Rest(ObjectId),
     /// A reservation that nobody holds or uses any more.
     Reservation(ReservationId),
 }
@@ -108,18 +110,38 @@ impl Engine {
         let within =
             |start: &u64| range.contains(start) && client.space.get(start).is_some_and(|row| row.end <= range.end);
         let starts = self.object(segment.object).map(|row| &row.segments);
-        let Some(starts) = starts.filter(|all| all.iter().all(|(owner, start)| *owner == id && within(start))) else {
+        let Some(starts) = starts.filter(|all| all.iter().all(|at| at.client == id && within(&at.start))) else {
             return false;
         };
         let starts = starts.clone();
         if let Some(client) = self.client_mut(id) {
-            for (_, start) in starts {
-                client.space.remove(&start);
+            for at in starts {
+                client.space.remove(&at.start);
             }
         }
         self.regrant(id, segment.object);
         self.give_up_object(id, segment);
         true
+    }
+
+    /// Gives up pages of a private object of which others stay, where this step has taken back many already; false where
+    /// it has not, or where a child may still want them.
+    pub(super) fn give_up_pages(&mut self, id: ClientId, segment: &Segment, pages: Range<u32>) -> bool {
+        let has_heirs = self.client(id).is_none_or(|client| client.family.heirs > 0);
+        if self.vacating.visit(pages.end - pages.start).is_some() || has_heirs {
+            return false;
+        }
+        self.regrant(id, segment.object);
+        let waiter = self.waiter(id, Some(segment.task));
+        self.vacating.give_up(waiter, Piece::Pages(segment.object, pages));
+        true
+    }
+
+    fn forget_and_unbook(&mut self, object: ObjectId, pages: Range<u32>) {
+        if let Some(id) = self.object(object).and_then(Object::private_client) {
+            self.forget_private(object, pages.start, pages.end - pages.start);
+            self.unbook(id, object, pages);
+        }
     }
 
     /// As [`give_up`](Self::give_up), where the segment has gone from the client's address space.
@@ -240,7 +262,8 @@ impl Engine {
                 self.doom(object);
             }
             Piece::Mapping(mapping) => self.retiring.mappings.push(mapping),
-            Piece::Pages(object) => self.retiring.objects.push(object),
+            Piece::Rest(object) => self.retiring.objects.push(object),
+            Piece::Pages(object, pages) => return self.forget_and_unbook(object, pages),
             Piece::Reservation(id) => return self.end_reservation(id),
             Piece::Tasks(tasks) => return self.take_tasks(waiter, tasks),
         }

@@ -29,6 +29,7 @@ impl Engine {
         let view = EngineView {
             pool: self.core.pool_view(),
             resident_measured: 0,
+            shortages: self.shortages(),
             reserve: self.reserve.view(self.reserve_due()),
             reservations: Vec::new(),
             pinned_pools: self.pinned_rows(),

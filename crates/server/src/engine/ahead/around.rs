@@ -102,13 +102,10 @@ impl Engine {
         let Some(client) = self.client(near.client) else {
             return false;
         };
-        let address = near.address_of(page);
-        let same = client
-            .segment(address)
-            .is_some_and(|(start, segment)| segment.object == near.object && segment.page_at(start, address) == page);
-        if !same || client.outbox.takes_from(address) {
+        let address = self.address_of(near.object, page);
+        let Some(address) = address.filter(|at| !client.outbox.takes_from(*at)) else {
             return false;
-        }
+        };
         let (Some(userfault), Ok(address)) = (client.userfault(Which::Private), usize::try_from(address)) else {
             return false;
         };

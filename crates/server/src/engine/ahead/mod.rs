@@ -28,8 +28,8 @@ pub(super) use borders::Borders;
 use borders::Search;
 pub(super) use present::Present;
 use rest::Rest;
-pub(super) use streams::Streams;
-use streams::{Stretch, Taken};
+use streams::Taken;
+pub(super) use streams::{Streams, Stretch};
 pub(super) use used::{Brought, Used};
 
 /// Pages that are found mapped already before a run is given up.
@@ -370,7 +370,8 @@ impl Engine {
         let (Ok(done), Ok(count)) = (u32::try_from(done), u32::try_from(count)) else {
             return;
         };
-        self.forget_private(near.object, first + done, count - done);
+        let (start, end) = (near.address_of(first + done), near.address_of(first + count));
+        self.carve_private(near.client, start, end);
     }
 
     fn copy_zeros(&self, userfault: &Userfault, start: u64, count: usize, protect: bool) -> Result<(), Stopped> {

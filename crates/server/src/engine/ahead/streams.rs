@@ -113,16 +113,16 @@ pub(super) struct Taken {
 
 /// Pages of a range of addresses that hold memory of one kind, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(in crate::engine) struct Stretch {
     /// The first address.
-    pub(super) low: u64,
+    pub(in crate::engine) low: u64,
     /// The first address past it.
-    pub(super) high: u64,
+    pub(in crate::engine) high: u64,
 }
 
 impl Stretch {
     /// Both, and what is between them.
-    fn with(self, other: Self) -> Self {
+    pub(in crate::engine) fn with(self, other: Self) -> Self {
         Self {
             low: self.low.min(other.low),
             high: self.high.max(other.high),
@@ -183,6 +183,29 @@ impl Streams {
             },
         };
         Taken { now, later }
+    }
+
+    /// What [`follow`](Self::follow) would want in all of new memory for a fault at `address`, that page included.
+    pub(in crate::engine) fn demand(&self, address: u64) -> Stretch {
+        let found = self
+            .0
+            .iter()
+            .find_map(|stream| Some((stream, stream.goes_on(address)?)));
+        let pages = |window: u64| (1 + window) * PAGE;
+        match found {
+            None => Stretch {
+                low: address,
+                high: address.saturating_add(pages(FIRST)),
+            },
+            Some((stream, Way::Up)) => Stretch {
+                low: stream.high,
+                high: address.saturating_add(pages(stream.next_window(FARTHEST))),
+            },
+            Some((stream, Way::Down)) => Stretch {
+                low: address.saturating_sub(stream.next_window(FARTHEST) * PAGE),
+                high: stream.low,
+            },
+        }
     }
 
     /// A part of what was to come later to the fault at `address` has come.

@@ -1,0 +1,54 @@
+//! What there is no room for in the tables is said where the program's user sees it, before the program gets an error.
+
+use crate::engine::Engine;
+use crate::engine::keys::{ClientId, ClientRole};
+use crate::engine::outbox::{About, Outstanding};
+use crate::engine::rows::{Claim, Client};
+use crate::error::EngineError;
+use freehold_protocol::channel::{Action, Shortage};
+
+/// Why private memory cannot be booked, for the program's user.
+pub(super) fn shortage_of(error: &EngineError) -> Shortage {
+    match error {
+        EngineError::Limit { what } if *what == super::booking::OF_ONE_USER => Shortage::User,
+        EngineError::Limit { what } if *what == super::booking::OF_A_CLIENT => Shortage::Segments,
+        _ => Shortage::Tables,
+    }
+}
+
+impl Engine {
+    /// There is no room for what a thread waits for: it gets an error, when the client's agent has said why.
+    pub(super) fn no_room_for(&mut self, claim: &Claim, shortage: Shortage) {
+        if !self.say(claim.client, claim.address, About::Error(*claim, shortage), shortage) {
+            self.give_error(claim, shortage.text());
+        }
+    }
+
+    /// A client ends, because there is no room for something that cannot be refused, when its agent has said why.
+    pub(super) fn no_room_to_live(&mut self, id: ClientId, shortage: Shortage) {
+        if !self.say(id, 0, About::Death(shortage), shortage) {
+            self.expel(id, shortage.text());
+        }
+    }
+
+    fn say(&mut self, id: ClientId, address: u64, about: About, shortage: Shortage) -> bool {
+        *self.shortages.entry(shortage).or_default() += 1;
+        let since = self.now;
+        let able = |client: &&mut Client| client.role == ClientRole::Program && client.has_agent();
+        let Some(client) = self.client_mut(id).filter(able) else {
+            return false;
+        };
+        client
+            .outbox
+            .order(Action::Tell, 1, Outstanding { about, address, since });
+        self.announce_later(id);
+        true
+    }
+
+    /// What there was no room for so far, and how often.
+    pub(super) fn shortages(&self) -> Vec<String> {
+        let all = self.shortages.iter();
+        all.map(|(shortage, times)| format!("{} ({times} times)", shortage.text()))
+            .collect()
+    }
+}
