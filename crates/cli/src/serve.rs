@@ -46,6 +46,10 @@ pub(crate) struct Arguments {
     /// What every other user may reserve; root and the server's own user may reserve everything [default: nothing]
     #[arg(long, value_name = "SIZE", value_parser = parse_frames)]
     quota: Option<FrameCount>,
+    /// What all users but root and the server's own may reserve together [default: three quarters of the pool, or the
+    /// largest --allow if that is more]
+    #[arg(long, value_name = "SIZE", value_parser = parse_frames)]
+    quota_total: Option<FrameCount>,
     /// What becomes of a client that does not answer while somebody waits for it, and after how long
     #[arg(long, value_name = "kill|freeze[:TIME]", default_value = "kill:1s", value_parser = parse_unresponsive)]
     unresponsive: Unresponsive,
@@ -214,6 +218,10 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
     for (user, frames) in &arguments.allow {
         quotas.allow(*user, *frames);
     }
+    let largest = arguments.allow.iter().map(|(_, frames)| *frames).max();
+    let part = FrameCount::new(pool.get() - pool.get() / 4);
+    let total = part.max(largest.unwrap_or_default());
+    quotas.limit_all(arguments.quota_total.unwrap_or(total));
     let limits = Limits {
         // One user alone cannot fill the page table.
         user_pages: u64::from(settings.pages.get()) / 2,

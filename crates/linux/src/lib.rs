@@ -41,6 +41,7 @@ pub mod switches;
 mod sys;
 mod thread_id;
 pub mod tick;
+pub mod user_namespace;
 pub mod userfault;
 
 pub use range::{AddressRange, PageRange};

@@ -16,6 +16,7 @@ mod quota;
 mod reserve;
 pub mod serve;
 mod settings;
+mod share;
 mod shared;
 mod times;
 mod view;

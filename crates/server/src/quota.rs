@@ -15,6 +15,8 @@ pub struct Quotas {
     others: FrameCount,
     /// Users who are named: their frames. They may also be real-time.
     named: BTreeMap<u32, FrameCount>,
+    /// Frames that all users but root and the server's own may reserve together.
+    total: FrameCount,
 }
 
 /// What one user may do.
@@ -36,7 +38,28 @@ impl Quotas {
             own,
             others,
             named: BTreeMap::new(),
+            total: FrameCount::new(u32::MAX),
         }
+    }
+
+    /// Bounds what all users but root and the server's own may reserve together.
+    pub fn limit_all(&mut self, frames: FrameCount) {
+        self.total = frames;
+    }
+
+    /// What they may reserve together.
+    #[must_use]
+    pub fn total(&self) -> FrameCount {
+        self.total
+    }
+
+    /// The user as who a process counts: its own, or the owner of its user name space, where `owner` is one. Whoever
+    /// may have user name spaces may own many users. What root and the server's own user made is for others: it counts
+    /// as the user that the process has.
+    #[must_use]
+    pub fn counted_as(&self, user: u32, owner: Option<u32>) -> u32 {
+        let owner = owner.filter(|owner| !self.rights(*owner).privileged && !self.rights(user).privileged);
+        owner.unwrap_or(user)
     }
 
     /// Gives `user` a quota of its own, and the right to be real-time.
@@ -72,6 +95,20 @@ impl Quotas {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_counts_as_who_owns_its_name_space() {
+        let quotas = Quotas::new(1000, FrameCount::new(16));
+        let counted = [
+            (100_000, Some(1001)),
+            (1002, None),
+            (100_000, Some(0)),
+            (100_000, Some(1000)),
+            (0, Some(1001)),
+        ];
+        let counted = counted.map(|(user, owner)| quotas.counted_as(user, owner));
+        assert_eq!(counted, [1001, 1002, 100_000, 100_000, 0]);
+    }
 
     #[test]
     fn rights_follow_the_user() {

@@ -22,8 +22,8 @@ pub struct Settings {
     pub mappings: u16,
     /// Clients at a time.
     pub clients: u16,
-    /// The part of clients, tasks, and private memory that one user may have who is neither root nor the server's
-    /// own, in percent.
+    /// The part of objects, their pages, mappings, clients and tasks that all users together may have who are neither
+    /// root nor the server's own, in percent.
     pub user_share: u8,
     /// Pages of objects under `none`, together.
     pub compared_pages: PageCount,

@@ -41,7 +41,7 @@ impl Drop for Folder {
 fn open(server: &Server, path: &Path, regime: Regime) -> ObjectKey {
     let file = fs::File::open(path).unwrap();
     let source = server.shared.identify(file.into(), 0).unwrap();
-    let opened = server.shared.engine().open_file(&source, regime, "a file");
+    let opened = server.shared.engine().open_file(&source, regime, "a file", 0);
     opened.unwrap().object
 }
 

@@ -41,13 +41,13 @@ fn private_memory_of_one_user_leaves_room_for_another() {
         }
         pieces += 1;
         assert!(pieces < 16, "all of it");
-        if pieces == 11 {
+        if pieces == 5 {
             // Whoever comes now finds room.
             assert_eq!(other.anonymous(900), 0);
             other.fill(0, 0, 900, 1);
         }
     }
-    assert!((11..=13).contains(&pieces), "{pieces} pieces");
+    assert!((5..=6).contains(&pieces), "{pieces} pieces");
     assert_eq!(flood.wait().signal(), Some(Signal::BUS.as_raw()));
     let notices = server.shared.engine().take_notices();
     let named = notices
@@ -76,7 +76,7 @@ fn clients_and_tasks_of_one_user_leave_room_for_another() {
         ..Settings::new(FrameCount::new(512))
     };
     let server = Server::with(&settings);
-    let flood: Vec<_> = (0..6).map(|_| Client::program_of(&server, FLOOD).unwrap()).collect();
+    let flood: Vec<_> = (0..4).map(|_| Client::program_of(&server, FLOOD).unwrap()).collect();
     let refused = Client::program_of(&server, FLOOD).map(|client| client.id);
     assert!(
         refused.as_ref().is_err_and(limited_to("clients of one user")),
@@ -91,7 +91,7 @@ fn clients_and_tasks_of_one_user_leave_room_for_another() {
         }
     };
     assert!(limited_to("tasks of one user")(&refused), "{refused}");
-    assert_eq!(tasks, 30);
+    assert_eq!(tasks, 22);
     // It has no lane left for its threads: they wait for one another.
     assert_eq!(flood[0].anonymous(300), 0);
     flood[0].fill(0, 0, 300, 1);
@@ -116,7 +116,7 @@ fn a_child_that_there_is_no_room_for_finds_nothing_wrong() {
     let server = Server::with(&settings);
     let mut children = 0;
     for round in 0..20 {
-        let mut all: Vec<_> = (0..6).map(|_| Client::program_of(&server, FLOOD).unwrap()).collect();
+        let mut all: Vec<_> = (0..4).map(|_| Client::program_of(&server, FLOOD).unwrap()).collect();
         let program = &mut all[0];
         program.task(Some(server.reserve(32)));
         let memory = program.anonymous(150);

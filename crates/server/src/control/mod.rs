@@ -30,8 +30,8 @@ pub(crate) use session::Peer;
 pub use world::Limits;
 pub(crate) use world::World;
 
-use freehold_linux::Errno;
 use freehold_linux::socket::{Listener, PacketSocket};
+use freehold_linux::{Errno, user_namespace};
 use freehold_protocol::message::Refusal;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
@@ -123,11 +123,13 @@ fn accept(world: &Arc<World>, users: &Arc<Users>, listener: &Listener) {
 }
 
 fn look_at(world: &World, socket: &PacketSocket) -> Result<Peer, Errno> {
-    let peer = socket.peer()?;
+    let (peer, pidfd) = (socket.peer()?, socket.peer_pidfd()?);
+    let owner = user_namespace::owner_of(pidfd.as_fd(), peer.pid)?;
+    let user = world.counted_as(peer.uid, owner);
     Ok(Peer {
         pid: peer.pid,
-        user: peer.uid,
-        pidfd: socket.peer_pidfd()?,
-        rights: world.rights(peer.uid),
+        user,
+        pidfd,
+        rights: world.rights(user),
     })
 }

@@ -27,7 +27,7 @@ const NAME: usize = 64;
 pub(crate) struct Peer {
     /// The process, 0 where it has no number here.
     pub(crate) pid: u32,
-    /// The user.
+    /// The user, or the owner of the user name space that it is in.
     pub(crate) user: u32,
     /// The process, for good.
     pub(crate) pidfd: OwnedFd,

@@ -7,6 +7,7 @@ use crate::document::Snapshots;
 use crate::engine::Membership;
 use crate::log::Frugal;
 use crate::quota::{Quotas, Rights};
+use crate::share::Share;
 use crate::shared::Shared;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
 use freehold_protocol::message::Refusal;
@@ -24,8 +25,8 @@ use std::time::{Duration, Instant};
 pub struct Limits {
     /// Connections in all.
     pub connections: usize,
-    /// Connections that others than root and the server's own user may have together leave this many.
-    pub spare_connections: usize,
+    /// The part of them that all others than root and the server's own user may have together, in percent.
+    pub user_share: u8,
     /// Connections of one such user.
     pub user_connections: u64,
     /// Tasks, opened objects, and mappings of one such user.
@@ -50,7 +51,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 1_280,
-            spare_connections: 16,
+            user_share: 75,
             user_connections: 64,
             user_tasks: 256,
             user_objects: 2_048,
@@ -144,6 +145,11 @@ impl World {
         self.quotas.rights(user)
     }
 
+    /// As who a process of `user` counts, in a user name space of `owner`.
+    pub(crate) fn counted_as(&self, user: u32, owner: Option<u32>) -> u32 {
+        self.quotas.counted_as(user, owner)
+    }
+
     /// Logs what the engine has noted. Looked at whenever a client was heard or went, never on a tick of its own.
     pub(crate) fn log_notices(&self) {
         let notices = self.shared.engine().take_notices();
@@ -170,11 +176,9 @@ impl World {
 
     /// Counts a connection of `user`.
     pub(crate) fn connect(&self, user: u32) -> Result<(), Refused> {
-        let privileged = self.rights(user).privileged;
-        let spare = if privileged { 0 } else { self.limits.spare_connections };
         let full = {
             let mut state = self.state();
-            let full = state.connections >= self.limits.connections.saturating_sub(spare);
+            let full = state.connections >= self.limits.connections;
             if !full {
                 state.connections += 1;
             }
@@ -200,7 +204,7 @@ impl World {
     pub(crate) fn take(&self, user: u32, kind: Kind, amount: u64) -> Result<(), Refused> {
         let rights = self.rights(user);
         let (limit, what) = match kind {
-            Kind::Connections => (self.limits.user_connections, "connections of one user"),
+            Kind::Connections => (self.connections_of(user), "connections of one user"),
             Kind::Tasks => (self.limits.user_tasks, "tasks of one user"),
             Kind::Objects => (self.limits.user_objects, "opened objects of one user"),
             Kind::Mappings => (self.limits.user_mappings, "mappings of one user"),
@@ -212,6 +216,9 @@ impl World {
             self.forget_ended();
         }
         let mut state = self.state();
+        if kind == Kind::Frames && !rights.privileged {
+            self.check_total(&state, amount)?;
+        }
         let has = &mut state.accounts.entry(user).or_default().amounts[kind as usize];
         match has.checked_add(amount).filter(|sum| *sum <= limit) {
             Some(sum) => {
@@ -227,6 +234,43 @@ impl World {
             )),
             None => Err(Refused::limit(what, limit)),
         }
+    }
+
+    /// Frames that all users but root and the server's own may yet reserve together.
+    fn total_left(&self, state: &State) -> u64 {
+        let others = state
+            .accounts
+            .iter()
+            .filter(|(user, _)| !self.rights(**user).privileged);
+        let reserved: u64 = others.map(|(_, account)| account.amounts[Kind::Frames as usize]).sum();
+        u64::from(self.quotas.total().get()).saturating_sub(reserved)
+    }
+
+    fn check_total(&self, state: &State, amount: u64) -> Result<(), Refused> {
+        let left = self.total_left(state);
+        if amount <= left {
+            return Ok(());
+        }
+        let total = self.quotas.total().get();
+        Err(Refused::new(
+            Refusal::Exhausted,
+            format!(
+                "{amount} frames wanted, but all users together may reserve {total}, and {left} of these are left: \
+                 others end, or ask who started the server for a larger total (serve --quota-total SIZE)"
+            ),
+        ))
+    }
+
+    /// Connections that one user may have beside those of others.
+    fn connections_of(&self, user: u32) -> u64 {
+        let state = self.state();
+        let others = state
+            .accounts
+            .iter()
+            .filter(|(other, _)| **other != user && !self.rights(**other).privileged);
+        let others = others.map(|(_, account)| account.amounts[Kind::Connections as usize]);
+        let share = Share::of(self.limits.connections as u64, self.limits.user_share);
+        share.most(others).min(self.limits.user_connections)
     }
 
     /// Counts `amount` less for `user`.
@@ -251,11 +295,12 @@ impl World {
             rights.frames.get()
         };
         let mut state = self.state();
+        let left = self.total_left(&state);
         let has = &mut state.accounts.entry(user).or_default().amounts[Kind::Frames as usize];
         let rest = if rights.privileged {
             limit
         } else {
-            u32::try_from(u64::from(limit).saturating_sub(*has)).unwrap_or(0)
+            u32::try_from(u64::from(limit).saturating_sub(*has).min(left)).unwrap_or(0)
         };
         *has = has.saturating_add(u64::from(rest));
         rest

@@ -24,8 +24,7 @@ use std::ops::Range;
 
 /// No run reaches over a multiple of so many bytes.
 const CHUNK: u64 = LARGEST as u64 * crate::PAGE;
-/// What there are no more of, in a refusal.
-pub(super) const OF_ONE_USER: &str = "private memory of one user";
+/// What a client has no more of, in a refusal.
 pub(super) const OF_A_CLIENT: &str = "mappings of a client";
 /// Pages of a client's first private object.
 const LEAST: u32 = 128;
@@ -273,15 +272,19 @@ impl Engine {
     }
 
     fn make_private_of(&mut self, id: ClientId, pages: u32) -> Result<ObjectId, EngineError> {
-        if !self.may_manage(id, pages) {
-            return Err(EngineError::Limit { what: OF_ONE_USER });
-        }
+        let user = self.uid_of(id).ok_or(EngineError::NoSuchClient)?;
         let content = Content::Private {
             client: id,
             pages: vec![Where::Nowhere; pages as usize],
             booked: Booked::new(pages),
         };
-        let object = self.make_object(ObjectKind::Private, PageCount::new(pages), Regime::Conserve, content)?;
+        let object = self.make_object(
+            ObjectKind::Private,
+            PageCount::new(pages),
+            Regime::Conserve,
+            content,
+            user,
+        )?;
         if let Some(client) = self.client_mut(id) {
             client.bookings.objects += 1;
             client.bookings.pages += pages;

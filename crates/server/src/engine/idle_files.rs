@@ -100,6 +100,7 @@ impl Engine {
         let turn = self.idle_files.insert(id, size);
         if let Some(object) = self.object_mut(id) {
             object.idle = Some(turn);
+            object.payer = 0;
         }
         while self.idle_files.by_age.len() > most || !self.idle_files.size.fits(limit) {
             self.end_oldest_idle();

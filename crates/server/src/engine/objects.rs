@@ -12,6 +12,9 @@ use freehold_core::units::{ByteLen, PageCount};
 use freehold_linux::memory::{Backed, BackedError};
 use std::ffi::CStr;
 
+/// What there are no more of, in a refusal.
+pub(super) const OF_ONE_USER: &str = "objects, or their pages, of one user: others end, or a larger pool";
+
 impl Engine {
     pub(super) fn object(&self, id: ObjectId) -> Option<&Object> {
         self.objects.get(id.index())?.as_ref().filter(|object| object.id == id)
@@ -24,19 +27,19 @@ impl Engine {
             .filter(|object| object.id == id)
     }
 
-    /// Opens the object of a file's content; `path` is only for reports. The answer holds a read-only descriptor.
+    /// Opens the object of a file's content for a user; `path` is only for reports. The answer holds a read-only descriptor.
     ///
     /// # Errors
     /// [`EngineError::Limit`], [`EngineError::Create`], [`EngineError::System`].
-    pub fn open_file(&mut self, file: &SourceFile, regime: Regime, path: &str) -> Result<Opened, EngineError> {
+    pub fn open_file(&mut self, file: &SourceFile, regime: Regime, path: &str, user: u32) -> Result<Opened, EngineError> {
         self.begin();
         let found = self.files.get(&file.identity()).copied();
         let object = match found.filter(|object| self.is_of_use(*object, regime)) {
             Some(object) => {
-                self.use_again(object, file);
+                self.use_again(object, file, user);
                 object
             }
-            None => self.make_file(file, regime, path)?,
+            None => self.make_file(file, regime, (path, user))?,
         };
         let opened = self.open(object, true);
         self.settle();
@@ -54,14 +57,22 @@ impl Engine {
     }
 
     /// Somebody opens the object of a file that is there already.
-    fn use_again(&mut self, object: ObjectId, source: &SourceFile) {
+    fn use_again(&mut self, object: ObjectId, source: &SourceFile, user: u32) {
+        if let Some(row) = self.object_mut(object).filter(|row| row.idle.is_some()) {
+            row.payer = user;
+        }
         self.no_longer_idle(object);
         if let Some(Content::File { file, .. }) = self.object_mut(object).map(|row| &mut row.content) {
             file.get_or_insert_with(|| source.file());
         }
     }
 
-    fn make_file(&mut self, source: &SourceFile, regime: Regime, path: &str) -> Result<ObjectId, EngineError> {
+    fn make_file(
+        &mut self,
+        source: &SourceFile,
+        regime: Regime,
+        (path, user): (&str, u32),
+    ) -> Result<ObjectId, EngineError> {
         let identity = source.identity();
         let pages = ByteLen::new(identity.size).to_pages().ok_or(EngineError::Descriptor {
             what: "the file",
@@ -76,7 +87,7 @@ impl Engine {
             used: Used::default(),
             borders: Borders::default(),
         };
-        let object = self.make_object(ObjectKind::File, pages, regime, content)?;
+        let object = self.make_object(ObjectKind::File, pages, regime, content, user)?;
         self.note_changed(&identity);
         self.files.insert(identity, object);
         if let Some(row) = self.object_mut(object) {
@@ -143,7 +154,13 @@ impl Engine {
         } else {
             ObjectKind::Private
         };
-        let object = self.make_object(kind, PageCount::new(request.pages), request.regime, content)?;
+        let object = self.make_object(
+            kind,
+            PageCount::new(request.pages),
+            request.regime,
+            content,
+            request.uid,
+        )?;
         if let Some(row) = self.object_mut(object) {
             request.name.clone_into(&mut row.name);
             row.uid = request.uid;
@@ -154,14 +171,18 @@ impl Engine {
         Ok(object)
     }
 
-    /// Makes an object of the core, with records in the store, and enters it.
+    /// Makes an object of the core, with records in the store, and enters it in a user's part of the tables.
     pub(super) fn make_object(
         &mut self,
         kind: ObjectKind,
         pages: PageCount,
         regime: Regime,
         content: Content,
+        user: u32,
     ) -> Result<ObjectId, EngineError> {
+        if !self.may_have(user, pages.get()) {
+            return Err(EngineError::Limit { what: OF_ONE_USER });
+        }
         let spec = ObjectSpec { kind, pages, regime };
         let (id, record) = loop {
             match self.enter_object(spec) {
@@ -174,6 +195,7 @@ impl Engine {
                 id,
                 name: String::new(),
                 uid: 0,
+                payer: user,
                 regime,
                 pages: pages.get(),
                 record,

@@ -280,6 +280,8 @@ pub(crate) struct Object {
     pub(crate) id: ObjectId,
     pub(crate) name: String,
     pub(crate) uid: u32,
+    /// The user in whose part of the tables it is: root for what is kept for whoever comes.
+    pub(crate) payer: u32,
     pub(crate) regime: Regime,
     pub(crate) pages: u32,
     /// Its first record in the store.

@@ -1,114 +1,110 @@
-//! What one user may take of tables that all users share.
+//! What one user may take of the engine's tables, which all users share: see [`crate::share`] for the rule.
 //!
-//! Private memory, forked children and threads that wait at the same time take places in the tables without anybody
-//! asking: by faults and forks. So that one user leaves something for others, each has a share of those tables, of
-//! which the settings say how large it is. Root and the server's own user may take everything.
+//! Private memory, forked children and threads that wait take places in the tables without anybody asking: by faults
+//! and forks. Root and the server's own user may take everything. All is counted when somebody wants more, for the rule
+//! looks at everybody; who may take everything is not counted for.
 
 use crate::engine::Engine;
-use crate::engine::keys::ClientId;
-use crate::engine::rows::Client;
+use crate::engine::keys::{ClientId, TaskKey};
+use crate::share::Share;
+use std::collections::BTreeMap;
 
-/// What one user has, of what there is.
-#[derive(Clone, Copy, Debug)]
-struct Use {
-    has: usize,
-    limit: usize,
-}
-
-impl Use {
-    fn has_room_for(self, more: usize) -> bool {
-        self.has.saturating_add(more) <= self.limit
-    }
-}
+/// What users have of one table.
+type Uses = BTreeMap<u32, u64>;
 
 impl Engine {
-    fn is_exempt(&self, uid: u32) -> bool {
+    pub(super) fn is_exempt(&self, uid: u32) -> bool {
         uid == 0 || uid == self.shares.own
     }
 
-    /// The part of a table that one user may have; no bound but the table itself for who is exempt.
-    fn share_of(&self, uid: u32, table: usize) -> usize {
-        if self.is_exempt(uid) {
-            return usize::MAX;
-        }
-        // Both are far below 2^32 on machines with 64 bits.
-        table.saturating_mul(usize::from(self.shares.percent)) / 100
-    }
-
-    fn clients_of(&self, uid: u32) -> impl Iterator<Item = &Client> {
-        let clients = self.clients.iter().map(|(_, client)| client);
-        clients.filter(move |client| client.uid == uid)
+    /// Whether a user may have so much more of a table of `size` rows.
+    fn allows(&self, uid: u32, more: u64, size: u64, mut uses: Uses) -> bool {
+        uses.retain(|user, _| !self.is_exempt(*user));
+        let has = uses.remove(&uid).unwrap_or(0);
+        has.saturating_add(more) <= Share::of(size, self.shares.percent).most(uses.into_values())
     }
 
     /// Whether a user may have one client more. O(clients).
     pub(super) fn may_join(&self, uid: u32) -> bool {
-        let clients = Use {
-            has: self.clients_of(uid).count(),
-            limit: self.share_of(uid, self.shares.clients),
-        };
-        clients.has_room_for(1)
+        if self.is_exempt(uid) {
+            return true;
+        }
+        let clients = self.clients.iter().map(|(_, client)| (client.uid, 1));
+        self.allows(uid, 1, self.shares.clients, sum(clients))
     }
 
-    /// Whether a client's user may have so many pages of private memory more, in one object. O(clients).
-    pub(super) fn may_manage(&self, id: ClientId, pages: u32) -> bool {
-        let Some(uid) = self.client(id).map(|client| client.uid) else {
-            return false;
-        };
-        let sum =
-            |what: fn(&Client) -> u32| -> usize { self.clients_of(uid).map(|client| what(client) as usize).sum() };
-        let has = Use {
-            has: sum(|client| client.bookings.pages),
-            limit: self.share_of(uid, self.shares.pages),
-        };
-        let objects = Use {
-            has: sum(|client| client.bookings.objects),
-            limit: self.share_of(uid, self.objects.len()),
-        };
-        has.has_room_for(pages as usize) && objects.has_room_for(1)
+    /// Whether a user may have one object of so many pages more. O(objects).
+    pub(super) fn may_have(&self, uid: u32, pages: u32) -> bool {
+        if self.is_exempt(uid) {
+            return true;
+        }
+        let objects = || self.objects.iter().flatten();
+        let each = sum(objects().map(|object| (object.payer, 1)));
+        let all = sum(objects().map(|object| (object.payer, u64::from(object.pages))));
+        self.allows(uid, 1, self.objects.len() as u64, each)
+            && self.allows(uid, pages.into(), self.tables.pages.into(), all)
     }
 
-    /// How many pages of objects a client's user may yet have, and of how many in all. O(clients).
+    /// About how many pages of objects a client's user may yet have, and of how many in all. O(clients).
     pub(super) fn pages_left(&self, id: ClientId) -> (u32, u32) {
         let (left, all) = (self.records.left(), self.tables.pages);
-        let Some(uid) = self
-            .client(id)
-            .map(|client| client.uid)
-            .filter(|uid| !self.is_exempt(*uid))
-        else {
+        let Some(uid) = self.uid_of(id).filter(|uid| !self.is_exempt(*uid)) else {
             return (left, all);
         };
-        let share = u32::try_from(self.share_of(uid, self.shares.pages)).unwrap_or(u32::MAX);
-        let has: u32 = self.clients_of(uid).map(|client| client.bookings.pages).sum();
-        (left.min(share.saturating_sub(has)), all.min(share))
+        let most = Share::of(all.into(), self.shares.percent).most([]);
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        let clients = self.clients.iter().filter(|(_, client)| client.uid == uid);
+        let has: u32 = clients.map(|(_, client)| client.bookings.pages).sum();
+        (left.min(most.saturating_sub(has)), most)
+    }
+
+    /// Whether a task's user may have one mapping of the core more. O(tasks).
+    pub(super) fn may_map(&self, key: TaskKey) -> bool {
+        let task = self.tasks.get(key.index(), key.generation());
+        let Some(uid) = task.and_then(|task| self.uid_of(task.client)) else {
+            return true;
+        };
+        if self.is_exempt(uid) {
+            return true;
+        }
+        let tasks = self.tasks.iter().map(|(_, task)| task);
+        let mappings = tasks.filter_map(|task| Some((self.uid_of(task.client)?, task.mappings.len() as u64)));
+        self.allows(uid, 1, self.shares.mappings, sum(mappings))
     }
 
     /// Whether a client's user may have one task of the core more. O(tasks): asked where one is to be made, or where
     /// every lane waits and there are fewer than a task may have.
     pub(super) fn may_wait(&self, id: ClientId) -> bool {
-        let Some(uid) = self.client(id).map(|client| client.uid) else {
-            return false;
-        };
+        let Some(uid) = self.uid_of(id) else { return false };
         if self.is_exempt(uid) {
             return true;
         }
-        let keys = self.clients_of(uid).flat_map(|client| &client.tasks);
-        let tasks = keys.filter_map(|key| self.tasks.get(key.index(), key.generation()));
-        let lanes = Use {
-            has: tasks.map(|task| task.lanes.len()).sum(),
-            limit: self.share_of(uid, self.lanes.len()),
-        };
-        lanes.has_room_for(1)
+        let tasks = self.tasks.iter().map(|(_, task)| task);
+        let lanes = tasks.filter_map(|task| Some((self.uid_of(task.client)?, task.lanes.len() as u64)));
+        self.allows(uid, 1, self.lanes.len() as u64, sum(lanes))
+    }
+
+    pub(super) fn uid_of(&self, id: ClientId) -> Option<u32> {
+        self.client(id).map(|client| client.uid)
     }
 }
 
-/// Sizes of tables, and the part of one user.
+fn sum(rows: impl Iterator<Item = (u32, u64)>) -> Uses {
+    let mut uses = Uses::new();
+    for (user, amount) in rows {
+        *uses.entry(user).or_default() += amount;
+    }
+    uses
+}
+
+/// Sizes of tables, and the part of all users but root and the server's own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shares {
     /// The server's own user.
     own: u32,
     percent: u8,
-    clients: usize,
-    pages: usize,
+    clients: u64,
+    mappings: u64,
 }
 
 impl Shares {
@@ -116,8 +112,8 @@ impl Shares {
         Self {
             own: rustix::process::geteuid().as_raw(),
             percent: settings.user_share.min(100),
-            clients: usize::from(settings.clients),
-            pages: settings.pages.get() as usize,
+            clients: settings.clients.into(),
+            mappings: settings.mappings.into(),
         }
     }
 }

@@ -10,7 +10,9 @@ use freehold_protocol::channel::{Action, Shortage};
 /// Why private memory cannot be booked, for the program's user.
 pub(super) fn shortage_of(error: &EngineError) -> Shortage {
     match error {
-        EngineError::Limit { what } if *what == super::booking::OF_ONE_USER => Shortage::User,
+        EngineError::Limit { what } if [super::objects::OF_ONE_USER, super::tasks::OF_ONE_USER].contains(what) => {
+            Shortage::User
+        }
         EngineError::Limit { what } if *what == super::booking::OF_A_CLIENT => Shortage::Segments,
         _ => Shortage::Tables,
     }

@@ -16,6 +16,8 @@ use freehold_core::view::TaskCounts;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// What there are no more of, in a refusal.
+pub(super) const OF_ONE_USER: &str = "mappings of one user: others end";
 /// Lanes of a task, at most.
 pub(super) const LANES: usize = 8;
 
@@ -242,6 +244,9 @@ impl Engine {
             return Ok(mapped.mapping);
         }
         let lane = task.lanes.first().ok_or_else(missing)?.core;
+        if !self.may_map(key) {
+            return Err(EngineError::Limit { what: OF_ONE_USER });
+        }
         let mapping = loop {
             match self.core.map(lane, object) {
                 Err(CreateError::TableFull) if self.vacate_any() => {}

@@ -1,0 +1,302 @@
+//! Several real users at one server of root's, who take whatever they can: root and whoever comes find room.
+//!
+//! Only root can be somebody else; without it the tests say so and end.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
+mod common;
+#[path = "common/server.rs"]
+mod server;
+
+use freehold_linux::socket::PacketSocket;
+use freehold_linux::userfault::{Features, Userfault};
+use freehold_protocol::message::{Answer, LIMIT, Regime, RegionKind, Request, Role};
+use rustix::fs::Uid;
+use server::{Server, bytes};
+use std::fs::Permissions;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// Regions that each user who takes all it can asks for.
+const REGIONS: usize = 2_048;
+
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("not tested: only root can act as other users");
+    }
+    root
+}
+
+/// The command and the agent's library, where every user can run them.
+struct Copies(PathBuf);
+
+impl Copies {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("freehold-users-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+        let command = Path::new(env!("CARGO_BIN_EXE_freehold"));
+        for file in [command.to_owned(), command.with_file_name("libfreehold_agent.so")] {
+            let copy = folder.join(file.file_name().unwrap());
+            std::fs::copy(&file, &copy).unwrap();
+            std::fs::set_permissions(&copy, Permissions::from_mode(0o755)).unwrap();
+        }
+        Self(folder)
+    }
+
+    fn freehold(&self) -> PathBuf {
+        self.0.join("freehold")
+    }
+
+    /// A program in a reservation, or in the pool.
+    fn exec(&self, user: u32, server: &Server, reserve: Option<&str>, program: &[&str]) -> Command {
+        let mut command = Command::new(self.freehold());
+        command.args(["exec", "--socket"]).arg(&server.socket);
+        if let Some(size) = reserve {
+            command.args(["--reserve", size]);
+        }
+        command.arg("--").args(program).current_dir("/").stdin(Stdio::null());
+        command.uid(user).gid(user);
+        command
+    }
+}
+
+impl Drop for Copies {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Does something as another user, in a thread whose credentials are that user's.
+fn as_user<T: Send>(user: u32, act: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let become_user = move || {
+            let group = rustix::fs::Gid::from_raw(user);
+            rustix::thread::set_thread_groups(&[]).unwrap();
+            rustix::thread::set_thread_res_gid(group, group, group).unwrap();
+            let user = Uid::from_raw(user);
+            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+            act()
+        };
+        scope.spawn(become_user).join().unwrap()
+    })
+}
+
+fn ask(socket: &PacketSocket, request: &Request<'_>, sent: &[BorrowedFd<'_>]) -> Result<(), String> {
+    socket.send(&bytes(request, 1), sent).unwrap();
+    let mut buffer = [0; LIMIT];
+    let packet = socket.receive(&mut buffer).unwrap().expect("an answer");
+    match Answer::decode(&buffer[..packet.length]).unwrap().1 {
+        Answer::Refused { text, .. } => Err(text.to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// Connections that have opened as many regions of a page as they get, and how many these are.
+fn flood(path: &Path, userfault: BorrowedFd<'_>) -> (Vec<PacketSocket>, usize) {
+    let (mut sockets, mut opened) = (Vec::new(), 0);
+    while opened < REGIONS {
+        let socket = PacketSocket::connect(path).unwrap();
+        let hello = Request::Hello {
+            role: Role::Library,
+            agent_thread: 1,
+            name: "flood",
+        };
+        if ask(&socket, &hello, &[userfault]).is_err() {
+            break;
+        }
+        let before = opened;
+        let region = Request::OpenRegion {
+            name: "",
+            pages: 1,
+            kind: RegionKind::Private,
+            regime: Regime::Conserve,
+        };
+        while opened < REGIONS && ask(&socket, &region, &[]).is_ok() {
+            opened += 1;
+        }
+        sockets.push(socket);
+        if opened == before {
+            break;
+        }
+    }
+    (sockets, opened)
+}
+
+fn succeeds(output: &Output) {
+    let said = (output.status.code(), common::stdout(output), common::stderr(output));
+    assert_eq!(said, (Some(0), "here\n".to_owned(), String::new()));
+}
+
+#[test]
+fn users_who_take_all_they_can_leave_room_for_root_and_for_others() {
+    if !is_root() {
+        return;
+    }
+    let copies = Copies::new("tables");
+    let server = Server::start(&["--pool", "64MiB", "--quota", "8MiB", "--log-level", "error"]);
+    let userfault = Userfault::open(Features::SERVED).unwrap();
+    let floods: Vec<_> = (20_001..20_005)
+        .map(|user| as_user(user, || flood(&server.socket, userfault.as_fd())))
+        .collect();
+    let opened: Vec<usize> = floods.iter().map(|(_, opened)| *opened).collect();
+    println!("{opened:?} regions");
+    assert!(opened.windows(2).all(|pair| pair[0] >= pair[1]), "{opened:?}");
+    assert!(opened.iter().all(|opened| *opened >= 128), "{opened:?}");
+    for user in [0, 20_005] {
+        let reserve = (user == 20_005).then_some("4MiB");
+        succeeds(
+            &copies
+                .exec(user, &server, reserve, &["/bin/echo", "here"])
+                .output()
+                .unwrap(),
+        );
+    }
+    drop(floods);
+}
+
+/// A fork past a user's part ends the parent, which first says why.
+#[test]
+fn a_program_that_ends_for_want_of_room_says_so() {
+    let program = is_root().then(|| common::compiled("brief")).flatten();
+    let Some(program) = program else { return };
+    let copies = Copies::new("forks");
+    let server = Server::start(&["--pool", "64MiB", "--quota", "8MiB", "--log-level", "error"]);
+    let brief = copies.0.join("brief");
+    std::fs::copy(&program, &brief).unwrap();
+    std::fs::set_permissions(&brief, Permissions::from_mode(0o755)).unwrap();
+    let brief = brief.to_str().unwrap();
+    let output = copies
+        .exec(20_001, &server, None, &[brief, "600", "together"])
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let said = common::stderr(&output);
+    assert!(
+        said.contains("freehold: the memory server has no room for one more child"),
+        "{said}"
+    );
+}
+
+/// A process of user 20,001's in a user name space that it owns, where it has other users too, until it is dropped.
+struct Space(Child);
+
+impl Space {
+    fn new() -> Option<Self> {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "sh", "-c", "echo; exec sleep 1000"]);
+        let mut child = command.uid(20_001).gid(20_001).stdout(Stdio::piped()).spawn().ok()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let mut space = Self(child);
+        if line.is_empty() {
+            println!("not tested: other users may make no user name spaces");
+            return None;
+        }
+        for map in ["uid_map", "gid_map"] {
+            let path = format!("/proc/{}/{map}", space.0.id());
+            let mut file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+            file.write_all(b"0 20001 1\n1 300000 10\n").unwrap();
+        }
+        space.0.try_wait().unwrap().is_none().then_some(space)
+    }
+
+    /// The same in the name space, as one of its users.
+    fn enter(&self, user: u32, command: &Command) -> Command {
+        let mut inside = Command::new("nsenter");
+        inside.args(["--user", "--target", &self.0.id().to_string()]);
+        inside.args(["--setuid", &user.to_string(), "--setgid", &user.to_string(), "--"]);
+        inside.arg(command.get_program()).args(command.get_args());
+        inside.current_dir("/").stdin(Stdio::null());
+        inside
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs until it is dropped, in a reservation.
+struct Holder(Child);
+
+impl Holder {
+    fn new(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert_eq!(line, "here\n");
+        Self(child)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const HOLD: [&str; 3] = ["sh", "-c", "echo here; exec sleep 1000"];
+const SAY: [&str; 2] = ["/bin/echo", "here"];
+
+#[test]
+fn all_users_of_a_name_space_share_its_owners_quota() {
+    let Some(space) = is_root().then(Space::new).flatten() else {
+        return;
+    };
+    let copies = Copies::new("spaces");
+    let server = Server::start(&["--pool", "128MiB", "--quota", "8MiB", "--log-level", "error"]);
+    let six = |user, program: &[&str]| copies.exec(user, &server, Some("6MiB"), program);
+    let holder = Holder::new(six(20_001, &HOLD));
+    for user in [0, 1, 2] {
+        let output = space.enter(user, &six(0, &SAY)).output().unwrap();
+        let said = common::stderr(&output);
+        assert!(said.contains("user 20001 may reserve 2048"), "{user}: {said}");
+    }
+    succeeds(&six(20_002, &SAY).output().unwrap());
+    drop(holder);
+    let inside = Holder::new(space.enter(3, &six(0, &HOLD)));
+    let said = common::stderr(&six(20_001, &SAY).output().unwrap());
+    assert!(said.contains("user 20001 may reserve 2048"), "{said}");
+    drop(inside);
+}
+
+#[test]
+fn all_users_together_have_a_quota() {
+    if !is_root() {
+        return;
+    }
+    let copies = Copies::new("total");
+    let options = [
+        "--pool",
+        "64MiB",
+        "--quota",
+        "8MiB",
+        "--quota-total",
+        "16MiB",
+        "--log-level",
+        "error",
+    ];
+    let server = Server::start(&options);
+    let six = |user, program: &[&str]| copies.exec(user, &server, Some("6MiB"), program);
+    let holders = [20_001, 20_002].map(|user| Holder::new(six(user, &HOLD)));
+    let said = common::stderr(&six(20_003, &SAY).output().unwrap());
+    assert!(
+        said.contains("all users together may reserve 4096") && said.contains("--quota-total"),
+        "{said}"
+    );
+    succeeds(&six(0, &SAY).output().unwrap());
+    drop(holders);
+}
