@@ -10,11 +10,11 @@ mod server;
 
 use freehold_linux::socket::PacketSocket;
 use freehold_linux::userfault::{Features, Userfault};
-use freehold_protocol::message::{Answer, LIMIT, Regime, RegionKind, Request, Role};
+use freehold_protocol::message::{Answer, LIMIT, Regime, RegionKind, Request, ReservationType, Role};
 use rustix::fs::Uid;
 use server::{Server, bytes};
 use std::fs::Permissions;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -40,29 +40,40 @@ impl Copies {
         let folder = std::env::temp_dir().join(format!("freehold-users-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+        let copies = Self(folder);
         let command = Path::new(env!("CARGO_BIN_EXE_freehold"));
-        for file in [command.to_owned(), command.with_file_name("libfreehold_agent.so")] {
-            let copy = folder.join(file.file_name().unwrap());
-            std::fs::copy(&file, &copy).unwrap();
-            std::fs::set_permissions(&copy, Permissions::from_mode(0o755)).unwrap();
-        }
-        Self(folder)
+        copies.copy(command, "freehold");
+        copies.copy(&command.with_file_name("libfreehold_agent.so"), "libfreehold_agent.so");
+        copies.copy(&std::env::current_exe().unwrap(), "test");
+        copies
     }
 
-    fn freehold(&self) -> PathBuf {
-        self.0.join("freehold")
-    }
-
-    /// A program in a reservation, or in the pool.
+    /// A program in a reservation, or in the pool, by a user who may have its faults served.
     fn exec(&self, user: u32, server: &Server, reserve: Option<&str>, program: &[&str]) -> Command {
-        let mut command = Command::new(self.freehold());
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--reuid",
+            &user.to_string(),
+            "--regid",
+            &user.to_string(),
+            "--clear-groups",
+        ]);
+        command.args(["--inh-caps", "+sys_ptrace", "--ambient-caps", "+sys_ptrace", "--"]);
+        command.arg(self.0.join("freehold"));
         command.args(["exec", "--socket"]).arg(&server.socket);
         if let Some(size) = reserve {
             command.args(["--reserve", size]);
         }
         command.arg("--").args(program).current_dir("/").stdin(Stdio::null());
-        command.uid(user).gid(user);
         command
+    }
+
+    /// A copy of another program.
+    fn copy(&self, program: &Path, name: &str) -> PathBuf {
+        let copy = self.0.join(name);
+        std::fs::copy(program, &copy).unwrap();
+        std::fs::set_permissions(&copy, Permissions::from_mode(0o755)).unwrap();
+        copy
     }
 }
 
@@ -208,13 +219,18 @@ impl Space {
         space.0.try_wait().unwrap().is_none().then_some(space)
     }
 
-    /// The same in the name space, as one of its users.
-    fn enter(&self, user: u32, command: &Command) -> Command {
+    /// A command in the name space, as one of its users.
+    fn command(&self, user: u32) -> Command {
         let mut inside = Command::new("nsenter");
         inside.args(["--user", "--target", &self.0.id().to_string()]);
-        inside.args(["--setuid", &user.to_string(), "--setgid", &user.to_string(), "--"]);
-        inside.arg(command.get_program()).args(command.get_args());
-        inside.current_dir("/").stdin(Stdio::null());
+        inside.args([
+            "--setuid",
+            &user.to_string(),
+            "--setgid",
+            &user.to_string(),
+            "--",
+            "env",
+        ]);
         inside
     }
 }
@@ -226,30 +242,67 @@ impl Drop for Space {
     }
 }
 
-/// Runs until it is dropped, in a reservation.
-struct Holder(Child);
+/// Set in a process that asks for frames: the server's socket.
+const ASK: &str = "FREEHOLD_TEST_ASKS";
+/// Frames that it asks for: more than half of a quota.
+const FRAMES: u32 = 1_536;
 
-impl Holder {
-    fn new(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        assert_eq!(line, "here\n");
-        Self(child)
+/// The main function of processes that ask for frames, and keep them until their standard input ends.
+#[test]
+fn asks_for_frames() {
+    let Some(path) = std::env::var_os(ASK) else { return };
+    let socket = PacketSocket::connect(Path::new(&path)).unwrap();
+    let hello = Request::Hello {
+        role: Role::Observer,
+        agent_thread: 0,
+        name: "asks",
+    };
+    ask(&socket, &hello, &[]).unwrap();
+    let reserve = Request::Reserve {
+        name: "frames",
+        frames: FRAMES,
+        kind: ReservationType::Hard,
+    };
+    let said = ask(&socket, &reserve, &[]).err();
+    println!("said: {}", said.as_deref().unwrap_or("granted"));
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+}
+
+/// A process that has asked for frames, until it is dropped, and what it was told.
+struct Asker(Child, String);
+
+impl Asker {
+    /// Run by a command that runs others, as whoever that makes it.
+    fn new(mut command: Command, copies: &Copies, server: &Server) -> Self {
+        let mut socket = std::ffi::OsString::from(format!("{ASK}="));
+        socket.push(&server.socket);
+        command
+            .arg(socket)
+            .arg(copies.0.join("test"))
+            .args(["--exact", "asks_for_frames", "--nocapture"]);
+        command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut said = lines.filter_map(|line| Some(line.unwrap().split_once("said: ")?.1.to_owned()));
+        let said = said.next().expect("an answer");
+        Self(child, said)
+    }
+
+    /// By a user outside of all name spaces.
+    fn of(user: u32, copies: &Copies, server: &Server) -> Self {
+        let mut command = Command::new("env");
+        command.uid(user).gid(user);
+        Self::new(command, copies, server)
     }
 }
 
-impl Drop for Holder {
+impl Drop for Asker {
     fn drop(&mut self) {
+        drop(self.0.stdin.take());
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
-
-const HOLD: [&str; 3] = ["sh", "-c", "echo here; exec sleep 1000"];
-const SAY: [&str; 2] = ["/bin/echo", "here"];
 
 #[test]
 fn all_users_of_a_name_space_share_its_owners_quota() {
@@ -258,19 +311,18 @@ fn all_users_of_a_name_space_share_its_owners_quota() {
     };
     let copies = Copies::new("spaces");
     let server = Server::start(&["--pool", "128MiB", "--quota", "8MiB", "--log-level", "error"]);
-    let six = |user, program: &[&str]| copies.exec(user, &server, Some("6MiB"), program);
-    let holder = Holder::new(six(20_001, &HOLD));
+    let holder = Asker::of(20_001, &copies, &server);
+    assert_eq!(holder.1, "granted");
     for user in [0, 1, 2] {
-        let output = space.enter(user, &six(0, &SAY)).output().unwrap();
-        let said = common::stderr(&output);
+        let Asker(_, said) = &Asker::new(space.command(user), &copies, &server);
         assert!(said.contains("user 20001 may reserve 2048"), "{user}: {said}");
     }
-    succeeds(&six(20_002, &SAY).output().unwrap());
+    assert_eq!(Asker::of(20_002, &copies, &server).1, "granted");
     drop(holder);
-    let inside = Holder::new(space.enter(3, &six(0, &HOLD)));
-    let said = common::stderr(&six(20_001, &SAY).output().unwrap());
+    let inside = Asker::new(space.command(3), &copies, &server);
+    assert_eq!(inside.1, "granted");
+    let Asker(_, said) = &Asker::of(20_001, &copies, &server);
     assert!(said.contains("user 20001 may reserve 2048"), "{said}");
-    drop(inside);
 }
 
 #[test]
@@ -279,24 +331,14 @@ fn all_users_together_have_a_quota() {
         return;
     }
     let copies = Copies::new("total");
-    let options = [
-        "--pool",
-        "64MiB",
-        "--quota",
-        "8MiB",
-        "--quota-total",
-        "16MiB",
-        "--log-level",
-        "error",
-    ];
+    let mut options = vec!["--pool", "64MiB", "--quota", "8MiB", "--quota-total", "16MiB"];
+    options.extend(["--log-level", "error"]);
     let server = Server::start(&options);
-    let six = |user, program: &[&str]| copies.exec(user, &server, Some("6MiB"), program);
-    let holders = [20_001, 20_002].map(|user| Holder::new(six(user, &HOLD)));
-    let said = common::stderr(&six(20_003, &SAY).output().unwrap());
-    assert!(
-        said.contains("all users together may reserve 4096") && said.contains("--quota-total"),
-        "{said}"
-    );
-    succeeds(&six(0, &SAY).output().unwrap());
+    let holders = [20_001, 20_002].map(|user| Asker::of(user, &copies, &server));
+    assert!(holders.iter().all(|holder| holder.1 == "granted"));
+    let Asker(_, said) = &Asker::of(20_003, &copies, &server);
+    let named = said.contains("all users together may reserve 4096") && said.contains("--quota-total");
+    assert!(named, "{said}");
+    assert_eq!(Asker::of(0, &copies, &server).1, "granted");
     drop(holders);
 }

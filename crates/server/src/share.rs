@@ -1,9 +1,9 @@
 //! How the users of one server share a table: one rule for every table that somebody can fill.
 //!
 //! Root and the server's own user may take everything, and a part of each table is theirs alone. Of the rest a third is
-//! *floors*, equal parts for sixteen users: whatever all others have done, each of the first sixteen gets its floor. The
-//! other two thirds are lent: a user may have three times as much of them as it leaves, so that the next one finds some
-//! too, and the more users there are, the less each gets.
+//! *floors*, equal parts for sixteen users: whatever others have done, each of the first sixteen gets its floor. Two
+//! thirds are lent: a user may have three times as much of them as it leaves, so that the next one finds some too. The
+//! more users there are, the less each gets.
 
 /// Users who have a floor.
 const FLOORS: u64 = 16;

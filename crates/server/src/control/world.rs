@@ -52,7 +52,7 @@ impl Default for Limits {
         Self {
             connections: 1_280,
             user_share: 75,
-            user_connections: 64,
+            user_connections: 512,
             user_tasks: 256,
             user_objects: 2_048,
             user_mappings: 8_192,

@@ -112,18 +112,19 @@ impl Engine {
             ..gap
         });
         let granule = self.granule(id);
-        let run = if granule == GRANULE {
+        let along = granule > 1 && client.role == ClientRole::Program && self.has_frames_to_spare(task);
+        let run = if along || granule < GRANULE {
+            granule
+        } else {
             match self.used_near(id, address) {
                 DENSE.. => LARGEST,
                 used => (used / 4).clamp(GRANULE, LARGEST),
             }
-        } else {
-            granule
         };
         let run = (1_u64 << run.ilog2()) * crate::PAGE;
         let low = address & !(run - 1);
         let run = Stretch { low, high: low + run };
-        let along = granule > 1 && client.role == ClientRole::Program && self.has_frames_to_spare(task);
+        // No more than comes along: at the end of a run the next fault brings less.
         let wanted = if along {
             run.with(client.streams.demand(address))
         } else {

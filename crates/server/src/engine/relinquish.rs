@@ -177,7 +177,8 @@ impl Engine {
 
     /// Pages of private memory that a client has elsewhere, at most.
     pub fn pages_elsewhere(&self, id: ClientId) -> u64 {
-        let of = |client: &crate::engine::rows::Client| u64::from(client.bookings.pages).saturating_sub(client.resident);
+        let of =
+            |client: &crate::engine::rows::Client| u64::from(client.bookings.pages).saturating_sub(client.resident);
         self.client(id).map_or(0, of)
     }
 
