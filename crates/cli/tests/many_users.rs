@@ -178,16 +178,16 @@ fn a_program_that_ends_for_want_of_room_says_so() {
     let Some(program) = program else { return };
     let copies = Copies::new("forks");
     let server = Server::start(&["--pool", "64MiB", "--quota", "8MiB", "--log-level", "error"]);
-    let brief = copies.0.join("brief");
-    std::fs::copy(&program, &brief).unwrap();
-    std::fs::set_permissions(&brief, Permissions::from_mode(0o755)).unwrap();
+    let brief = copies.copy(&program, "brief");
     let brief = brief.to_str().unwrap();
-    let output = copies
-        .exec(20_001, &server, None, &[brief, "600", "together"])
-        .output()
-        .unwrap();
-    assert!(!output.status.success());
-    let said = common::stderr(&output);
+    // The agent opens standard error anew, which it may not where that is another user's pipe.
+    let errors = copies.0.join("errors");
+    let file = std::fs::File::create(&errors).unwrap();
+    std::fs::set_permissions(&errors, Permissions::from_mode(0o666)).unwrap();
+    let mut command = copies.exec(20_001, &server, None, &[brief, "600", "together"]);
+    let status = command.stderr(file).status().unwrap();
+    assert!(!status.success());
+    let said = std::fs::read_to_string(&errors).unwrap();
     assert!(
         said.contains("freehold: the memory server has no room for one more child"),
         "{said}"
