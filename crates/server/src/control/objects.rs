@@ -49,7 +49,10 @@ impl Session {
         let path = clean(&descriptors::path(&file), PATH);
         let file = world.shared.identify(file, self.peer.user)?;
         world.take(self.peer.user, Kind::Objects, 1)?;
-        let opened = world.shared.engine().open_file(&file, regime(how), &path, self.peer.user);
+        let opened = world
+            .shared
+            .engine()
+            .open_file(&file, regime(how), &path, self.peer.user);
         let opened = opened.inspect_err(|_| world.give_back(self.peer.user, Kind::Objects, 1))?;
         self.keep_object(world, opened, false)
     }

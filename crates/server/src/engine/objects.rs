@@ -31,7 +31,13 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::Limit`], [`EngineError::Create`], [`EngineError::System`].
-    pub fn open_file(&mut self, file: &SourceFile, regime: Regime, path: &str, user: u32) -> Result<Opened, EngineError> {
+    pub fn open_file(
+        &mut self,
+        file: &SourceFile,
+        regime: Regime,
+        path: &str,
+        user: u32,
+    ) -> Result<Opened, EngineError> {
         self.begin();
         let found = self.files.get(&file.identity()).copied();
         let object = match found.filter(|object| self.is_of_use(*object, regime)) {

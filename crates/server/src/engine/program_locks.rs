@@ -218,8 +218,8 @@ impl Engine {
         let Some(client) = self.client(id).filter(|client| !client.program_locks.is_empty()) else {
             return;
         };
-        let here = |&(_, start): &(ClientId, u64)| address_in(start, client.space.get(&start)?, page);
-        if let Some(address) = row.segments.iter().find_map(here) {
+        let id = client.id;
+        if let Some(address) = self.address_of(object, page) {
             self.lock_mapped(id, address);
         }
     }
@@ -229,13 +229,13 @@ impl Engine {
         let reservation = |key: TaskKey| self.tasks.at(key.index()).and_then(|task| task.reservation);
         let own = reservation(segment.task);
         let segments = self.object(segment.object).map_or(&[][..], |object| &object.segments);
-        segments.iter().any(|&(id, start)| {
-            let Some(client) = self.client(id).filter(|client| !client.program_locks.is_empty()) else {
+        segments.iter().any(|at| {
+            let Some(client) = self.client(at.client).filter(|client| !client.program_locks.is_empty()) else {
                 return false;
             };
-            let segment = client.space.get(&start);
+            let segment = client.space.get(&at.start);
             segment.is_some_and(|segment| {
-                let address = address_in(start, segment, page);
+                let address = address_in(at.start, segment, page);
                 reservation(segment.task) == own && address.is_some_and(|at| client.program_locks.contains(at))
             })
         })
