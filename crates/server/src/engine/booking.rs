@@ -18,7 +18,7 @@ use crate::engine::space::MOST_SEGMENTS;
 use crate::error::EngineError;
 use freehold_core::id::ObjectId;
 use freehold_core::limits::{ObjectKind, Regime};
-use freehold_core::units::{FrameCount, PageCount, PageIndex};
+use freehold_core::units::{PageCount, PageIndex};
 use freehold_core::view::PageState;
 use std::ops::Range;
 
@@ -47,24 +47,6 @@ pub(crate) struct Bookings {
     pub(super) pages: u32,
     /// Objects that may have free pages, the last made or left last.
     open: Vec<ObjectId>,
-}
-
-/// Sizes that bookings depend on.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Tables {
-    /// Pages of all objects.
-    pub(super) pages: u32,
-    /// Frames of the pool.
-    frames: FrameCount,
-}
-
-impl Tables {
-    pub(super) fn new(settings: &crate::Settings) -> Self {
-        Self {
-            pages: settings.pages.get(),
-            frames: settings.frames,
-        }
-    }
 }
 
 impl Bookings {
@@ -179,7 +161,7 @@ impl Engine {
         let reservation = self.tasks.at(task.index()).and_then(|task| task.reservation);
         let (free, all) = match reservation.and_then(|id| self.core.reservation(id)) {
             Some(lists) => (lists.free, lists.capacity),
-            None => (self.core.pool_free(), self.tables.frames),
+            None => (self.core.pool_free(), self.shares.frames),
         };
         free.get() > all.get() / SPARE
     }

@@ -53,6 +53,7 @@ mod slots;
 mod source_file;
 mod sources;
 mod space;
+mod stores;
 mod table;
 mod tasks;
 mod transfers;
@@ -76,7 +77,7 @@ pub(crate) use turns::Turn;
 
 use crate::error::EngineError;
 use crate::reserve::Reserve;
-use crate::settings::{Backing, Settings, Unresponsive};
+use crate::settings::{Settings, Unresponsive};
 use crate::times::Times;
 use ahead::Along;
 use bequests::Heirs;
@@ -86,12 +87,10 @@ use freehold_core::Memory;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::limits::Limits;
-use freehold_core::units::{Duration, FrameCount, Instant, PageCount};
+use freehold_core::units::{Instant, PageCount};
 use freehold_linux::clock;
 use freehold_protocol::channel::Shortage;
-use freehold_store::{
-    CompressedConfig, CompressedStore, FileConfig, FileStore, MemoryStore, PageLoan, SetupError, Store, StoreConfig,
-};
+use freehold_store::{PageLoan, Store};
 use idle_files::IdleFiles;
 use keep::HeldThread;
 use leaving::Leaving;
@@ -158,6 +157,8 @@ struct Tally {
     stopped: u64,
     /// Transfers that somebody more urgent has come to wait for.
     lifted: u64,
+    /// How often there was no room for what, by number.
+    shortages: [u64; Shortage::ALL.len()],
 }
 
 /// What is known of a pager thread.
@@ -208,7 +209,6 @@ pub struct Engine {
     /// Tasks with faults that found every lane waiting.
     crowded: Vec<TaskKey>,
     shares: Shares,
-    tables: booking::Tables,
     leaving: Leaving,
     along: Along,
     samples: Samples,
@@ -257,8 +257,6 @@ pub struct Engine {
     heirs: Heirs,
     recorder: Option<Box<Recorder>>,
     notices: Vec<String>,
-    /// How often there was no room for what.
-    shortages: BTreeMap<Shortage, u64>,
     tally: Tally,
     /// How long steps took.
     steps: Times,
@@ -283,7 +281,7 @@ impl Engine {
     fn make(settings: &Settings, cpus: Vec<usize>, ends: Arc<Ends>) -> Result<Self, EngineError> {
         Ok(Self {
             core: core(settings)?,
-            store: make_store(settings, &ends)?,
+            store: stores::make(settings, &ends)?,
             readers: Readers::start(&ends, settings.priority, settings.declared_latency())?,
             ends,
             clients: Table::new(usize::from(settings.clients)),
@@ -303,7 +301,6 @@ impl Engine {
             again: VecDeque::new(),
             crowded: Vec::new(),
             shares: Shares::new(settings),
-            tables: booking::Tables::new(settings),
             leaving: Leaving::default(),
             along: Along::new(cpus.len()),
             samples: Samples::default(),
@@ -337,7 +334,6 @@ impl Engine {
             heirs: Heirs::default(),
             recorder: Recorder::new(settings),
             notices: Vec::new(),
-            shortages: BTreeMap::new(),
             tally: Tally::default(),
             steps: Times::new(),
         })
@@ -480,29 +476,4 @@ fn limits(settings: &Settings) -> Limits {
 fn make_polls(pagers: usize) -> rustix::io::Result<Vec<OwnedFd>> {
     let make = |_| epoll::create(epoll::CreateFlags::CLOEXEC);
     (0..pagers).map(make).collect()
-}
-
-fn make_store(settings: &Settings, ends: &Arc<Ends>) -> Result<Box<dyn Store>, SetupError> {
-    let slots = settings.pages.get();
-    Ok(match &settings.store {
-        Backing::Memory { latency, parallel } => Box::new(MemoryStore::new(StoreConfig {
-            slots,
-            latency: Duration::new(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX)),
-            parallel: *parallel,
-        })?),
-        Backing::Compressed { bytes } => {
-            let frames = u32::try_from(bytes.div_ceil(crate::PAGE)).unwrap_or(u32::MAX);
-            let capacity = (frames > 0).then(|| FrameCount::new(frames));
-            Box::new(CompressedStore::new(CompressedConfig { slots, capacity })?)
-        }
-        Backing::File { directory, parallel } => {
-            let config = FileConfig {
-                parallel: *parallel,
-                priority: Some(settings.priority),
-                ..FileConfig::new(slots, directory.clone())
-            };
-            let ends = Arc::clone(ends);
-            Box::new(FileStore::new(&config, ends)?)
-        }
-    })
 }

@@ -27,7 +27,8 @@ impl Engine {
             .filter(|object| object.id == id)
     }
 
-    /// Opens the object of a file's content for a user; `path` is only for reports. The answer holds a read-only descriptor.
+    /// Opens the object of a file's content for a user; `path` is only for reports. The answer holds a read-only
+    /// descriptor.
     ///
     /// # Errors
     /// [`EngineError::Limit`], [`EngineError::Create`], [`EngineError::System`].

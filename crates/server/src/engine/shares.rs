@@ -7,6 +7,7 @@
 use crate::engine::Engine;
 use crate::engine::keys::{ClientId, TaskKey};
 use crate::share::Share;
+use freehold_core::units::FrameCount;
 use std::collections::BTreeMap;
 
 /// What users have of one table.
@@ -42,12 +43,12 @@ impl Engine {
         let each = sum(objects().map(|object| (object.payer, 1)));
         let all = sum(objects().map(|object| (object.payer, u64::from(object.pages))));
         self.allows(uid, 1, self.objects.len() as u64, each)
-            && self.allows(uid, pages.into(), self.tables.pages.into(), all)
+            && self.allows(uid, pages.into(), self.shares.pages.into(), all)
     }
 
     /// About how many pages of objects a client's user may yet have, and of how many in all. O(clients).
     pub(super) fn pages_left(&self, id: ClientId) -> (u32, u32) {
-        let (left, all) = (self.records.left(), self.tables.pages);
+        let (left, all) = (self.records.left(), self.shares.pages);
         let Some(uid) = self.uid_of(id).filter(|uid| !self.is_exempt(*uid)) else {
             return (left, all);
         };
@@ -105,6 +106,10 @@ pub(super) struct Shares {
     percent: u8,
     clients: u64,
     mappings: u64,
+    /// Pages of all objects.
+    pages: u32,
+    /// Frames of the pool.
+    pub(super) frames: FrameCount,
 }
 
 impl Shares {
@@ -114,6 +119,8 @@ impl Shares {
             percent: settings.user_share.min(100),
             clients: settings.clients.into(),
             mappings: settings.mappings.into(),
+            pages: settings.pages.get(),
+            frames: settings.frames,
         }
     }
 }

@@ -124,8 +124,8 @@ impl Engine {
         true
     }
 
-    /// Gives up pages of a private object of which others stay, where this step has taken back many already; false where
-    /// it has not, or where a child may still want them.
+    /// Gives up pages of a private object of which others stay, where this step has taken back many already; false
+    /// where it has not, or where a child may still want them.
     pub(super) fn give_up_pages(&mut self, id: ClientId, segment: &Segment, pages: Range<u32>) -> bool {
         let has_heirs = self.client(id).is_none_or(|client| client.family.heirs > 0);
         if self.vacating.visit(pages.end - pages.start).is_some() || has_heirs {
