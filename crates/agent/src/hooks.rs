@@ -7,9 +7,11 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use freehold_protocol::message::Stranger;
+
 use crate::process::{self, PAGE, Process};
 use crate::sys::{self, Errno};
-use crate::{advice, core_file, heap, locks, mailbox, needed, small, start};
+use crate::{advice, core_file, forks, heap, linker, locks, mailbox, needed, programs, small, start};
 
 const MAP_TYPE: usize = 0x0F;
 /// `MAP_FIXED` and `MAP_FIXED_NOREPLACE`.
@@ -99,7 +101,7 @@ pub(crate) fn make_way(start: usize, length: usize) -> Option<heap::Change> {
 pub(crate) extern "C" fn objects_changed() {
     const ADDING: u32 = 1;
     static LAST: AtomicU32 = AtomicU32::new(0);
-    let state = start::linker_state();
+    let state = linker::state();
     if LAST.swap(state, Ordering::Relaxed) == ADDING
         && state == 0
         && let Some(process) = process::process()
@@ -206,13 +208,20 @@ pub(crate) fn populate(start: usize, length: usize, protection: usize) {
 }
 
 /// Notes that a filter of system calls is being set up: from then on this library makes no calls of its own on the
-/// program's threads, and new memory stays the kernel's.
-fn note_filter() {
+/// program's threads, and new memory stays the kernel's. The server is told before.
+fn note_filter(level: u32) {
     core_file::end();
-    process::FILTERED.store(1, Ordering::Relaxed);
-    if let Some(process) = process::process() {
-        process.filtered.store(1, Ordering::Relaxed);
+    let Some(process) = process::process() else {
+        process::FILTERED.fetch_max(level, Ordering::Relaxed);
+        return;
+    };
+    if !is_filtered() && process.phase.load(Ordering::Acquire) == process::READY {
+        let mut name = [0_u8; 16];
+        start::thread_name(&mut name);
+        programs::tell(process, Stranger::Filter, &name);
     }
+    process::FILTERED.fetch_max(level, Ordering::Relaxed);
+    process.filtered.store(1, Ordering::Relaxed);
 }
 
 /// The C library's `prctl`, which may set up a filter.
@@ -223,10 +232,7 @@ fn note_filter() {
 pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
     const SET_SECCOMP: c_int = 22;
     if option == SET_SECCOMP {
-        note_filter();
-        if a == 1 {
-            process::FILTERED.store(process::STRICT, Ordering::Relaxed);
-        }
+        note_filter(if a == 1 { process::STRICT } else { 1 });
     }
     // SAFETY: the program's own call.
     match unsafe { sys::call5(sys::PRCTL, sys::arg(option), a, b, c, d) } {
@@ -249,8 +255,14 @@ const fn is_fork(number: usize, flags: usize) -> bool {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
     const SECCOMP: usize = 317;
-    if number == SECCOMP {
-        note_filter();
+    /// `SECCOMP_SET_MODE_FILTER`; the operations behind it only ask.
+    const SET_FILTER: usize = 1;
+    if number == SECCOMP && a <= SET_FILTER {
+        note_filter(if a == SET_FILTER { 1 } else { process::STRICT });
+    }
+    let forks = is_fork(number, a);
+    if forks {
+        forks::before();
     }
     let made = match number {
         sys::MADVISE => advice::advise(a, b, c),
@@ -266,13 +278,13 @@ pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d:
             unsafe { sys::call(number, [a, b, c, d, e, f]) }
         }
     };
+    if forks && made == Ok(0) {
+        start::forked();
+    } else if forks {
+        forks::after();
+    }
     match made {
-        Ok(answer) => {
-            if answer == 0 && is_fork(number, a) {
-                start::forked();
-            }
-            answer.cast_signed()
-        }
+        Ok(answer) => answer.cast_signed(),
         Err(errno) => fail(errno, -1),
     }
 }

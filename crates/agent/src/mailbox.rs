@@ -3,15 +3,15 @@
 //! Their waits are marked: who looks for the ends of jobs must know that a thread that waits here does not block of its
 //! own accord.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
-use freehold_protocol::message::{Inheritance, Request};
+use freehold_protocol::message::{Inheritance, Request, Stranger};
 
 use crate::client::Client;
 use crate::process::{self, Process};
 use crate::session::Session;
 use crate::sys::CpuSet;
-use crate::{hooks, locks, orders, start, sys, text, userfault};
+use crate::{hooks, locks, orders, stack, start, sys, text, userfault};
 
 /// Register the private memory at the two arguments, address and length.
 pub(crate) const REGISTER: u32 = 1;
@@ -33,11 +33,37 @@ pub(crate) const LOCK: u32 = 8;
 pub(crate) const LOCK_NOT: u32 = 9;
 /// Have the server unlock the range at the two arguments.
 pub(crate) const UNLOCK: u32 = 10;
+/// Tell the server of the [`Note`] whose address is the first argument.
+pub(crate) const STRANGER: u32 = 20;
+
+/// Have a connection for a child that is about to be forked, in `lent` of the process.
+pub(crate) const LEND: u32 = 21;
+/// Close that.
+pub(crate) const LENT: u32 = 22;
+
+/// A program that runs unmanaged, in memory of this library's that stays until the request is met.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Note<'a> {
+    /// The process, in its own numbering.
+    pub(crate) process: u32,
+    pub(crate) why: Stranger,
+    /// What it is called, up to a zero byte.
+    pub(crate) name: &'a [u8],
+}
 
 /// Asks and waits; `prepare` runs once the agent is the caller's alone. Whether it was done.
 pub(crate) fn ask(process: &Process, request: u32, arguments: [usize; 2], prepare: impl FnOnce()) -> bool {
     let mask = block_signals();
     lock(process);
+    // SAFETY: this thread has the lock, and blocks all signals; nothing here unwinds.
+    let done = unsafe { stack::run(process, || exchange(process, request, arguments, prepare)) };
+    unlock(process);
+    restore_signals(mask);
+    done
+}
+
+/// Asks and waits, with the lock held.
+fn exchange(process: &Process, request: u32, arguments: [usize; 2], prepare: impl FnOnce()) -> bool {
     prepare();
     for (place, argument) in process.arguments.iter().zip(arguments) {
         place.store(argument, Ordering::Relaxed);
@@ -54,10 +80,7 @@ pub(crate) fn ask(process: &Process, request: u32, arguments: [usize; 2], prepar
         sys::set_affinity(client.thread as usize, &home);
     }
     let [answer, _] = &process.arguments;
-    let done = answer.load(Ordering::Relaxed) == 1;
-    unlock(process);
-    restore_signals(mask);
-    done
+    answer.load(Ordering::Relaxed) == 1
 }
 
 /// Has the agent thread run on the caller's CPU, where it comes before the caller: woken from another, either takes
@@ -99,6 +122,16 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
         LOCK => locks::admit(client, session, range, meanwhile),
         LOCK_NOT => locks::take_back(session, start, meanwhile),
         UNLOCK => locks::give_back(session, range, meanwhile),
+        STRANGER => {
+            // SAFETY: the caller of `ask` waits, and has this structure on a stack of this library's.
+            let note = unsafe { &*core::ptr::with_exposed_provenance::<Note<'_>>(first.load(Ordering::Relaxed)) };
+            tell(session, note)
+        }
+        LEND => lend(process, session),
+        LENT => {
+            sys::close(i32::try_from(process.lent.swap(0, Ordering::Relaxed)).unwrap_or(-1));
+            true
+        }
         other => match of_the_server(other, start, length) {
             Some(request) => session.order(&request, meanwhile).is_ok(),
             None => false,
@@ -133,9 +166,44 @@ fn of_the_server(request: u32, first: usize, second: usize) -> Option<Request<'s
     }
 }
 
+/// Asks the server for a connection that is another's.
+fn lend(process: &Process, session: &mut Session) -> bool {
+    let asked = session.send(&Request::Lend {}, &[]);
+    let answer = asked.and_then(|()| session.receive().map(|(_, [end, ..])| end));
+    match answer.map(u32::try_from) {
+        Ok(Ok(end)) => {
+            process.lent.store(end, Ordering::Relaxed);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Tells the server of a program that runs unmanaged.
+fn tell(session: &mut Session, note: &Note<'_>) -> bool {
+    let name = note.name.split(|byte| *byte == 0).next().unwrap_or_default();
+    let stranger = Request::Stranger {
+        process: note.process,
+        why: note.why,
+        name: core::str::from_utf8(name).unwrap_or("(not UTF-8)"),
+    };
+    session
+        .send(&stranger, &[])
+        .and_then(|()| session.receive().map(|_| ()))
+        .is_ok()
+}
+
 fn lock(process: &Process) {
+    acquire(&process.lock);
+}
+
+fn unlock(process: &Process) {
+    release(&process.lock);
+}
+
+/// Takes a lock, a word that is 0 while nobody has it. All signals are blocked from before until after that.
+pub(crate) fn acquire(word: &AtomicU32) {
     let free = |from, to| {
-        let word = &process.lock;
         word.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     };
@@ -143,14 +211,15 @@ fn lock(process: &Process) {
         return;
     }
     // 2: somebody waits.
-    while process.lock.swap(2, Ordering::Acquire) != 0 {
-        sys::futex_wait_for_agent(&process.lock, 2);
+    while word.swap(2, Ordering::Acquire) != 0 {
+        sys::futex_wait_for_agent(word, 2);
     }
 }
 
-fn unlock(process: &Process) {
-    if process.lock.swap(0, Ordering::Release) == 2 {
-        sys::futex_wake(&process.lock);
+/// Gives a lock back.
+pub(crate) fn release(word: &AtomicU32) {
+    if word.swap(0, Ordering::Release) == 2 {
+        sys::futex_wake(word);
     }
 }
 

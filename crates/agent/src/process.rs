@@ -4,6 +4,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::moves::Moves;
+use crate::stack;
 use crate::sys::{self, Errno};
 
 /// Bytes of a page.
@@ -46,9 +47,38 @@ pub(crate) struct Process {
     pub(crate) small_asked: AtomicUsize,
     /// Not 0 while memory that is made is to be locked: see [`crate::locks`].
     pub(crate) future: AtomicU32,
+    /// This process in its own numbering, once it has connected.
+    pub(crate) pid: AtomicU32,
+    /// Held from before a fork until after it, by the thread that forks.
+    pub(crate) forking: AtomicU32,
+    /// Which thread that is, by its thread pointer, and the signal mask that it had.
+    pub(crate) forker: AtomicUsize,
+    pub(crate) mask: AtomicU64,
+    /// A connection for the child that is about to be forked: its number in the agent's table of descriptors, from the
+    /// one request to the other; in the child that it was for, its number in the program's table and 1, or 0.
+    pub(crate) lent: AtomicU32,
+    /// 1 for each slot that a program is being begun with: see [`crate::programs`].
+    pub(crate) slots: [AtomicU32; SLOTS],
     /// Bytes of mappings left unmanaged after the start, by reason.
     pub(crate) unmanaged: [AtomicU64; 3],
 }
+
+impl Process {
+    /// The end of the stack that [`stack::run`] uses: it lies below this table.
+    pub(crate) fn stack_top(&self) -> usize {
+        core::ptr::from_ref(self) as usize
+    }
+
+    /// Where a slot is: behind this table.
+    pub(crate) fn slot(&self, number: usize) -> usize {
+        core::ptr::from_ref(self) as usize + size_of::<Self>() + number * SLOT
+    }
+}
+
+/// Programs that can be begun at a time with an environment of the agent's.
+pub(crate) const SLOTS: usize = 4;
+/// Bytes of a slot, which is half stack and half environment.
+pub(crate) const SLOT: usize = 64 << 10;
 
 /// What `FILTERED` is in the strict mode.
 pub(crate) const STRICT: u32 = 2;
@@ -65,12 +95,15 @@ pub(crate) fn process() -> Option<&'static Process> {
     (address != 0).then(|| unsafe { &*core::ptr::with_exposed_provenance::<Process>(address) })
 }
 
+/// The stack, the table above it, and the slots above that.
+const SIZE: usize = stack::BYTES + size_of::<Process>() + SLOTS * SLOT;
+
 /// Makes the table.
 pub(crate) fn create() -> Result<&'static Process, Errno> {
     const WIPE_ON_FORK: usize = 18;
-    let address = sys::anonymous(size_of::<Process>(), sys::PROT_READ | sys::PROT_WRITE)?;
-    // SAFETY: the page is this library's, and nothing is in it yet.
-    unsafe { sys::madvise(address, size_of::<Process>(), WIPE_ON_FORK)? };
-    TABLE.store(address, Ordering::Release);
+    let address = sys::guarded(SIZE, sys::PROT_READ | sys::PROT_WRITE)?;
+    // SAFETY: the pages are this library's, and nothing is in them yet.
+    unsafe { sys::madvise(address, SIZE, WIPE_ON_FORK)? };
+    TABLE.store(address + stack::BYTES, Ordering::Release);
     process().ok_or(Errno::NOENT)
 }

@@ -1,20 +1,27 @@
 //! What `freehold exec` says to the agent, through the environment; read once, kept for forked children.
 
 use core::cell::UnsafeCell;
-use core::ffi::{CStr, c_char};
+
+use crate::environment::Environment;
 
 /// The most bytes that are kept of a variable.
 const TEXT: usize = 512;
+/// What the names of all variables begin with that are the agent's.
+pub(crate) const PREFIX: &[u8] = b"FREEHOLD_";
+/// Where the server listens. Without it, or where it is empty, there is no agent.
+pub(crate) const SOCKET: &[u8] = b"FREEHOLD_SOCKET";
 /// How urgent the task is, in decimal digits; 0 without.
-pub(crate) const URGENCY: &CStr = c"FREEHOLD_URGENCY";
+const URGENCY: &[u8] = b"FREEHOLD_URGENCY";
 /// `none`: text is not conserved (the paper's No-SP-Mgmt).
-pub(crate) const SHARING: &CStr = c"FREEHOLD_SHARING";
+const SHARING: &[u8] = b"FREEHOLD_SHARING";
 /// Ends of paths of libraries to lock, separated by colons.
-pub(crate) const LOCK: &CStr = c"FREEHOLD_LOCK";
-
-unsafe extern "C" {
-    fn getenv(name: *const c_char) -> *const c_char;
-}
+const LOCK: &[u8] = b"FREEHOLD_LOCK";
+/// The process of the command that has begun the first program.
+const STARTER: &[u8] = b"FREEHOLD_STARTER";
+/// How many filters of system calls that command has itself; none without.
+const FILTERS: &[u8] = b"FREEHOLD_FILTERS";
+/// There where the first program is to go on unmanaged if it cannot be managed.
+const KEEP_GOING: &[u8] = b"FREEHOLD_KEEP_GOING";
 
 #[derive(Clone, Copy)]
 struct Text {
@@ -39,6 +46,9 @@ struct Content {
     ticket: Option<(u64, u64)>,
     urgency: u8,
     unmanaged_sharing: bool,
+    starter: u32,
+    filters: u32,
+    keep_going: bool,
 }
 
 /// The settings of this process and its forked children.
@@ -57,6 +67,9 @@ pub(crate) static SETTINGS: Settings = Settings {
         ticket: None,
         urgency: 0,
         unmanaged_sharing: false,
+        starter: 0,
+        filters: 0,
+        keep_going: false,
     }),
 };
 
@@ -74,24 +87,29 @@ impl Settings {
     ///
     /// # Safety
     /// The calling thread is the only one that uses this library so far.
-    pub(crate) unsafe fn read(&self) -> Result<(), SettingsError> {
+    pub(crate) unsafe fn read(&self, environment: Environment) -> Result<(), SettingsError> {
         // SAFETY: the caller's word.
         let content = unsafe { &mut *self.content.get() };
-        if !copy(c"FREEHOLD_SOCKET", &mut content.socket)? {
+        let number = |name, otherwise| match environment.value(name) {
+            Some(text) => decimal(text).ok_or(SettingsError::Nonsense(otherwise)),
+            None => Ok(0),
+        };
+        copy(environment, SOCKET, &mut content.socket)?;
+        if content.socket.get().is_empty() {
             return Err(SettingsError::None);
         }
-        copy(LOCK, &mut content.lock)?;
-        let mut text = Text::EMPTY;
-        if copy(c"FREEHOLD_TICKET", &mut text)? {
+        content.starter = number(STARTER, b"FREEHOLD_STARTER is no number")?;
+        content.keep_going = environment.value(KEEP_GOING).is_some();
+        content.filters = number(FILTERS, b"FREEHOLD_FILTERS is no number")?;
+        copy(environment, LOCK, &mut content.lock)?;
+        if let Some(text) = environment.value(b"FREEHOLD_TICKET") {
             let nonsense = SettingsError::Nonsense(b"FREEHOLD_TICKET is not 32 hexadecimal digits");
-            content.ticket = Some(ticket(text.get()).ok_or(nonsense)?);
+            content.ticket = Some(ticket(text).ok_or(nonsense)?);
         }
-        if copy(URGENCY, &mut text)? {
-            let nonsense = SettingsError::Nonsense(b"FREEHOLD_URGENCY is not a number up to 255");
-            let number = core::str::from_utf8(text.get()).ok().and_then(|text| text.parse().ok());
-            content.urgency = number.ok_or(nonsense)?;
-        }
-        content.unmanaged_sharing = copy(SHARING, &mut text)? && text.get() == b"none";
+        let nonsense = b"FREEHOLD_URGENCY is not a number up to 255";
+        let urgency = number(URGENCY, nonsense)?;
+        content.urgency = u8::try_from(urgency).map_err(|_| SettingsError::Nonsense(nonsense))?;
+        content.unmanaged_sharing = environment.value(SHARING) == Some(b"none");
         Ok(())
     }
 
@@ -115,6 +133,21 @@ impl Settings {
         self.content().urgency
     }
 
+    /// The process of the command that has begun the first program; 0 where the agent was preloaded by hand.
+    pub(crate) fn starter(&self) -> u32 {
+        self.content().starter
+    }
+
+    /// Whether the first program is to go on unmanaged where it cannot be managed.
+    pub(crate) fn keeps_going(&self) -> bool {
+        self.content().keep_going
+    }
+
+    /// Filters of system calls under which that command itself runs.
+    pub(crate) fn filters(&self) -> u32 {
+        self.content().filters
+    }
+
     /// Whether text is shared without management.
     pub(crate) fn unmanaged_sharing(&self) -> bool {
         self.content().unmanaged_sharing
@@ -127,15 +160,9 @@ impl Settings {
     }
 }
 
-/// Copies a variable; whether there is one.
-fn copy(name: &CStr, text: &mut Text) -> Result<bool, SettingsError> {
-    // SAFETY: the name ends; the program is not changing its environment before it begins.
-    let value = unsafe { getenv(name.as_ptr()) };
-    if value.is_null() {
-        return Ok(false);
-    }
-    // SAFETY: what getenv returns ends.
-    let value = unsafe { CStr::from_ptr(value) }.to_bytes();
+/// Copies a variable, if there is one.
+fn copy(environment: Environment, name: &[u8], text: &mut Text) -> Result<(), SettingsError> {
+    let value = environment.value(name).unwrap_or_default();
     let Some(place) = text.bytes.get_mut(..value.len()) else {
         return Err(SettingsError::Nonsense(b"a variable of the environment is too long"));
     };
@@ -143,7 +170,11 @@ fn copy(name: &CStr, text: &mut Text) -> Result<bool, SettingsError> {
         *to = *from;
     }
     text.length = value.len();
-    Ok(true)
+    Ok(())
+}
+
+fn decimal(text: &[u8]) -> Option<u32> {
+    core::str::from_utf8(text).ok()?.parse().ok()
 }
 
 fn ticket(text: &[u8]) -> Option<(u64, u64)> {

@@ -1,16 +1,17 @@
 //! Becoming a client: when the program is loaded, and in a forked child before anything of the program runs there.
 
-use core::ffi::c_int;
+use core::ffi::{c_char, c_int};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use freehold_protocol::message::{Answer, Request, Role};
 
-use crate::client::{Client, LINKS, register_staging};
+use crate::client::{Client, register_staging};
+use crate::environment::Environment;
 use crate::process::{self, PAGE, Process};
 use crate::session::{Session, SessionError};
 use crate::settings::{SETTINGS, SettingsError};
 use crate::sys::{self, Errno};
-use crate::{core_file, locks, mailbox, orders, patch, report, userfault, watch};
+use crate::{core_file, forks, linker, locks, mailbox, orders, patch, programs, report, stack, userfault, watch};
 
 /// Why a process is not a client; for people.
 enum Failure {
@@ -19,26 +20,7 @@ enum Failure {
     Server(&'static [u8], SessionError),
 }
 
-/// `struct link_map`
-#[repr(C)]
-struct Link {
-    bias: usize,
-    name: usize,
-    dynamic: usize,
-    next: *const Link,
-}
-
-/// `struct r_debug`
-#[repr(C)]
-struct Linker {
-    version: c_int,
-    first: *const Link,
-    hook: usize,
-    state: c_int,
-}
-
 unsafe extern "C" {
-    static _r_debug: Linker;
     /// What `pthread_atfork` calls: what runs before a fork, after it in the parent, and in the child.
     fn __register_atfork(
         before: Option<extern "C" fn()>,
@@ -56,12 +38,6 @@ static ANCESTOR: AtomicU32 = AtomicU32::new(0);
 /// The pages that hold changed text.
 static PATCHED: [AtomicUsize; patch::PATCHED] = [const { AtomicUsize::new(0) }; patch::PATCHED];
 
-/// What the dynamic linker is doing: 0 nothing, 1 adding, 2 removing.
-pub(crate) fn linker_state() -> u32 {
-    // SAFETY: the linker's own table, which it has just written on this thread.
-    unsafe { (&raw const _r_debug.state).read_volatile() }.cast_unsigned()
-}
-
 /// The client that a process is.
 pub(crate) fn client_of(process: &Process) -> Option<&'static Client> {
     let address = process.client.load(Ordering::Acquire);
@@ -71,51 +47,76 @@ pub(crate) fn client_of(process: &Process) -> Option<&'static Client> {
 /// Writes down where the linker's objects are, for the agent thread, which must not read the linker's memory itself:
 /// that may be managed.
 pub(crate) fn note_links(client: &Client) {
-    // SAFETY: as above; the list does not change while the linker calls.
-    let mut at = unsafe { (&raw const _r_debug.first).read_volatile() };
     let mut count = 0;
-    while !at.is_null() && count < LINKS {
-        // SAFETY: a member of the linker's list.
-        let link = unsafe { &*at };
-        if let Some(place) = client.links.get(count) {
-            place.store(link.dynamic, Ordering::Relaxed);
-            count += 1;
-        }
-        at = link.next;
+    for (place, object) in client.links.iter().zip(linker::objects()) {
+        place.store(object.dynamic(), Ordering::Relaxed);
+        count += 1;
     }
     client.link_count.store(count, Ordering::Release);
 }
 
 #[used]
 #[unsafe(link_section = ".init_array")]
-static CONSTRUCTOR: extern "C" fn() = loaded;
+static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = loaded;
 
-/// Runs before the program, on its one thread.
-extern "C" fn loaded() {
+/// Runs before the program, on its one thread, and before every other library: not even the C library has an
+/// environment yet.
+extern "C" fn loaded(_count: c_int, _arguments: *const *const c_char, environment: *const *const c_char) {
+    // SAFETY: the program's, which does not run yet.
+    let environment = unsafe { Environment::at(environment) };
     // SAFETY: nothing of this library has run before.
-    match unsafe { SETTINGS.read() } {
-        Ok(()) => {}
+    let begun = match unsafe { SETTINGS.read(environment) } {
+        Ok(()) => begin(environment),
         Err(SettingsError::None) => return,
-        Err(SettingsError::Nonsense(text)) => {
-            report::say(&[b"this program runs unmanaged: ", text]);
-            return;
-        }
-    }
-    if let Err(failure) = begin() {
-        explain(&failure);
+        Err(SettingsError::Nonsense(text)) => Err(Failure::Text(text)),
+    };
+    if let Err(failure) = begun {
+        give_up(&failure);
     }
 }
 
-fn begin() -> Result<(), Failure> {
+/// The program cannot be managed. The first one, which a reservation was made for, is refused, or says so; those that
+/// it begins run as they would without the agent.
+fn give_up(failure: &Failure) {
+    const CANNOT_RUN: usize = 125;
+    const EXIT_GROUP: usize = 231;
+    const GETPPID: usize = 110;
+    let starter = SETTINGS.starter();
+    // SAFETY: touches no memory.
+    let parent = unsafe { sys::call5(GETPPID, 0, 0, 0, 0, 0) };
+    let is_first = parent == Ok(starter as usize);
+    if is_first && !SETTINGS.keeps_going() {
+        explain(
+            b"this program cannot be managed, and does not run (see --keep-going): ",
+            failure,
+        );
+        // SAFETY: ends the process, before anything of the program has run.
+        let _ = unsafe { sys::call5(EXIT_GROUP, CANNOT_RUN, 0, 0, 0, 0) };
+    } else if is_first || starter == 0 {
+        explain(UNMANAGED, failure);
+    }
+}
+
+const UNMANAGED: &[u8] = b"this program runs unmanaged: ";
+
+fn begin(environment: Environment) -> Result<(), Failure> {
+    // First of all: whoever forbids system calls may end whoever makes them.
+    if filters().is_none_or(|filters| filters > SETTINGS.filters()) {
+        return Err(Failure::Text(
+            b"it runs under a filter of system calls, which may forbid what the agent does",
+        ));
+    }
     if threads() != 1 {
         return Err(Failure::Text(b"another library has started threads before the agent"));
+    }
+    // SAFETY: nothing else of this library runs yet.
+    if !unsafe { programs::keep(environment) } {
+        return Err(Failure::Text(b"its variables FREEHOLD_... are too long"));
     }
     let process = process::create().map_err(kernel(b"memory for the agent"))?;
     // The replacements only pass on what they are asked until all is ready.
     process.phase.store(process::UNMANAGED, Ordering::Release);
-    // SAFETY: the linker's own table, which does not change.
-    let hook = unsafe { (&raw const _r_debug.hook).read_volatile() };
-    let pages = patch::install(hook).map_err(|error| Failure::Text(error.0))?;
+    let pages = patch::install().map_err(|error| Failure::Text(error.0))?;
     let fd = userfault::open(userfault::PRIVATE).map_err(kernel(
         b"userfaultfd with fork events (needs CAP_SYS_PTRACE, and vm.unprivileged_userfaultfd=1 or CAP_SYS_PTRACE)",
     ))?;
@@ -127,8 +128,9 @@ fn begin() -> Result<(), Failure> {
         own.store(page, Ordering::Relaxed);
     }
     mailbox::ask(process, mailbox::TEXT, [0; 2], || note_links(client));
-    // SAFETY: the function keeps to this library, which stays loaded.
-    if unsafe { __register_atfork(None, None, Some(forked), core::ptr::null()) } != 0 {
+    forks::note_socket();
+    // SAFETY: the functions keep to this library, which stays loaded.
+    if unsafe { __register_atfork(Some(forks::before), Some(forks::after), Some(forked), core::ptr::null()) } != 0 {
         report::say(&[b"no memory to note forks: children connect with the first memory that they make"]);
     }
     process.phase.store(process::READY, Ordering::Release);
@@ -138,6 +140,19 @@ fn begin() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Filters of system calls that bind this thread; `None` where that cannot be known. Calls nothing that the dynamic
+/// linker has not called just before.
+fn filters() -> Option<u32> {
+    const TEXT: usize = 4096;
+    let mut text = [0_u8; TEXT];
+    let fd = sys::open(b"/proc/thread-self/status\0", false).ok()?;
+    let length = sys::read(fd, &mut text).unwrap_or(0);
+    sys::close(fd);
+    let mut lines = text.get(..length)?.split(|byte| *byte == b'\n');
+    let number = lines.find_map(|line| line.strip_prefix(b"Seccomp_filters:"))?;
+    core::str::from_utf8(number.trim_ascii()).ok()?.parse().ok()
+}
+
 /// In a forked child, before anything of the program runs there. It connects at once: until it does, only the server
 /// holds what makes the memory that it inherited fault, and without that absent pages would be zeros.
 pub(crate) extern "C" fn forked() {
@@ -145,7 +160,9 @@ pub(crate) extern "C" fn forked() {
         && ANCESTOR.load(Ordering::Relaxed) != 0
         && let Some(process) = process::process()
     {
+        forks::inherit(process);
         join_forked(process);
+        forks::restore_signals();
     }
 }
 
@@ -161,7 +178,15 @@ pub(crate) fn join_forked(process: &Process) {
         return;
     }
     let mask = mailbox::block_signals();
-    let phase = match connect(process, None) {
+    // SAFETY: whoever connects has the stack, and blocks all signals; nothing here unwinds.
+    let phase = unsafe { stack::run(process, || connect_forked(process)) };
+    process.phase.store(phase, Ordering::Release);
+    sys::futex_wake(&process.phase);
+    mailbox::restore_signals(mask);
+}
+
+fn connect_forked(process: &Process) -> u32 {
+    match connect(process, None) {
         Ok(client) => {
             for (kept, own) in PATCHED.iter().zip(&client.patched) {
                 own.store(kept.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -172,22 +197,16 @@ pub(crate) fn join_forked(process: &Process) {
         Err(Failure::Server(_, SessionError::Kernel(_) | SessionError::Gone)) => {
             watch::end();
         }
-        Err(failure) => {
-            explain(&failure);
-            process::UNMANAGED
-        }
-    };
-    process.phase.store(phase, Ordering::Release);
-    sys::futex_wake(&process.phase);
-    mailbox::restore_signals(mask);
+        // The server goes on serving what was inherited.
+        Err(_) => process::UNMANAGED,
+    }
 }
 
 fn kernel(what: &'static [u8]) -> impl Fn(Errno) -> Failure {
     move |errno| Failure::Kernel(what, errno)
 }
 
-fn explain(failure: &Failure) {
-    let head = &b"this program runs unmanaged: "[..];
+fn explain(head: &[u8], failure: &Failure) {
     let mut room = [0; 20];
     match failure {
         Failure::Text(text) => report::say(&[head, text]),
@@ -246,9 +265,9 @@ fn connect(process: &Process, private: Option<i32>) -> Result<&'static Client, F
         // Only now: it waits for the server, and the agent thread starts the watcher, which ends that with the server.
         forget_markers();
     }
-    // SAFETY: touches no memory.
-    let pid = unsafe { sys::call5(sys::GETPID, 0, 0, 0, 0, 0) }.unwrap_or(0);
-    ANCESTOR.store(u32::try_from(pid).unwrap_or(0), Ordering::Relaxed);
+    let pid = sys::pid();
+    ANCESTOR.store(pid, Ordering::Relaxed);
+    process.pid.store(pid, Ordering::Relaxed);
     process.client.store(address, Ordering::Release);
     Ok(Client::at(address))
 }
@@ -259,6 +278,9 @@ fn introduce(client: &mut Client, address: usize, thread: u32, private: Option<i
     client.descriptors = crate::client::Descriptors::NONE;
     client.thread = thread;
     client.forked = private.is_none();
+    if client.forked {
+        client.descriptors.socket = forks::inherited().unwrap_or(-1);
+    }
     client.descriptors.mover =
         userfault::open(userfault::MOVER).map_err(kernel(b"UFFDIO_MOVE, which Linux has from 6.8 on"))?;
     client.staging = Client::staging_of(address);
@@ -269,19 +291,40 @@ fn introduce(client: &mut Client, address: usize, thread: u32, private: Option<i
             userfault::open(userfault::SHARED).map_err(kernel(b"userfaultfd of shared memory"))?;
         make_markers(client)?;
     }
-    client.descriptors.pagemap = sys::open(b"/proc/self/pagemap\0", false).map_err(kernel(b"/proc/self/pagemap"))?;
+    // A child whose root has no such file goes without: what the page map would tell is then not known, and refused.
+    let pagemap = sys::open(b"/proc/self/pagemap\0", false);
+    client.descriptors.pagemap = match pagemap {
+        Err(_) if client.forked => -1,
+        pagemap => pagemap.map_err(kernel(b"/proc/self/pagemap"))?,
+    };
     // Without it pages that cannot be moved stay where they are.
     client.descriptors.memory = sys::open(b"/proc/self/mem\0", false).unwrap_or(-1);
-    let session = Session::connect(SETTINGS.socket());
-    let mut session = session.map_err(|errno| Failure::Server(SETTINGS.socket(), SessionError::Kernel(errno)))?;
+    let connected = match client.descriptors.socket {
+        ..0 => Session::connect(SETTINGS.socket()),
+        inherited => Ok(Session::over(inherited)),
+    };
+    let mut session = match connected {
+        Ok(session) => session,
+        Err(_) if client.forked && is_served(client) => {
+            return Err(Failure::Text(b"the memory server is out of its reach"));
+        }
+        Err(errno) => return Err(Failure::Server(SETTINGS.socket(), SessionError::Kernel(errno))),
+    };
     client.descriptors.socket = session.socket;
     let mut name = [0_u8; 16];
     let name = thread_name(&mut name);
     let talked = talk(client, &mut session, thread, name, private.is_none());
-    if let Err(SessionError::Refused) = talked {
+    if let (Err(SessionError::Refused), false) = (talked, client.forked) {
         report::say(&[b"the memory server says: ", session.text()]);
     }
     talked.map_err(|error| Failure::Server(SETTINGS.socket(), error))
+}
+
+/// Whether the server still holds what makes the memory fault that a forked child has inherited: the kernel lets no
+/// other userfaultfd have a page of it meanwhile.
+fn is_served(client: &Client) -> bool {
+    let marker = MARKERS.load(Ordering::Relaxed);
+    userfault::register(client.descriptors.mover, marker, PAGE, userfault::MISSING) == Err(Errno::BUSY)
 }
 
 fn make_markers(client: &Client) -> Result<(), Failure> {
@@ -343,7 +386,7 @@ fn forget_markers() {
     let _ = unsafe { sys::madvise(MARKERS.load(Ordering::Relaxed), 2 * PAGE, DONT_NEED) };
 }
 
-fn thread_name(buffer: &mut [u8; 16]) -> &str {
+pub(crate) fn thread_name(buffer: &mut [u8; 16]) -> &str {
     const GET_NAME: usize = 16;
     // SAFETY: writes at most 16 bytes.
     let _ = unsafe { sys::call5(sys::PRCTL, GET_NAME, buffer.as_mut_ptr() as usize, 0, 0, 0) };

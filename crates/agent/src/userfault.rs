@@ -75,9 +75,12 @@ const ZERO_PAGE: u64 = request(3, 4, 32);
 pub(crate) fn open(features: u64) -> Result<i32, Errno> {
     const CLOEXEC: usize = 0o2_000_000;
     const NONBLOCK: usize = 0o4_000;
+    const USER_MODE_ONLY: usize = 1;
     const DEVICE_NEW: u64 = 0xAA << 8;
+    // The kernel never faults on the staging area for somebody: a child that has given up its rights moves pages too.
+    let only = if features == MOVER { USER_MODE_ONLY } else { 0 };
     // SAFETY: touches no memory.
-    let made = unsafe { sys::call5(sys::USERFAULTFD, CLOEXEC | NONBLOCK, 0, 0, 0, 0) };
+    let made = unsafe { sys::call5(sys::USERFAULTFD, CLOEXEC | NONBLOCK | only, 0, 0, 0, 0) };
     let fd = match made {
         Ok(answer) => sys::descriptor(answer),
         Err(refused) => {

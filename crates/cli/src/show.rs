@@ -4,6 +4,7 @@ use freehold_client::Question;
 use freehold_scenario::results::{Align, TextTable};
 use freehold_server::document::{
     ClientStatus, MemberStatus, ObjectStatus, PinnedPoolStatus, ReservationStatus, StatusDocument, TaskStatus,
+    UnmanagedStatus,
 };
 
 use crate::connect::{self, Where};
@@ -43,6 +44,7 @@ fn page(status: &StatusDocument) -> String {
         ("pinned page pools (pages)", pools(&status.pinned_pools)),
         ("clients (pages)", clients(&status.clients)),
         ("tasks", tasks(&status.clients)),
+        ("programs that run unmanaged", strangers(&status.unmanaged)),
         ("shared objects (pages)", objects(&status.objects)),
     ] {
         if !table.is_empty() {
@@ -184,6 +186,27 @@ pub(crate) fn pools(rows: &[PinnedPoolStatus]) -> TextTable {
         cells.extend(numbers.map(|number| number.to_string()));
         cells.push(members(&row.members));
         table.row(cells);
+    }
+    table
+}
+
+fn strangers(rows: &[UnmanagedStatus]) -> TextTable {
+    let columns = [
+        ("program", LEFT),
+        ("begun", RIGHT),
+        ("last pid", RIGHT),
+        ("begun from", LEFT),
+        ("why", LEFT),
+    ];
+    let mut table = TextTable::new(&columns);
+    for row in rows {
+        table.row(vec![
+            row.program.clone(),
+            row.begun.to_string(),
+            row.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
+            row.reservation.clone().unwrap_or_else(|| "the pool".to_owned()),
+            row.why.clone(),
+        ]);
     }
     table
 }

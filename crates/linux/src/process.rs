@@ -71,6 +71,14 @@ pub fn forbid_core_file() -> Result<(), Errno> {
     rustix::process::setrlimit(Resource::Core, none)
 }
 
+/// How many filters of system calls (`seccomp`) bind the calling thread; 0 where the kernel does not tell.
+#[must_use]
+pub fn call_filters() -> u32 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let number = status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"));
+    number.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{ends_within, has_file_capabilities, send_signal};

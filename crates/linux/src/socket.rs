@@ -17,6 +17,8 @@ use std::path::Path;
 pub const MOST_DESCRIPTORS: usize = 16;
 const SPACE: usize = rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS));
 const SO_PEERPIDFD: libc::c_int = 77;
+const SO_PASSPIDFD: libc::c_int = 76;
+const SCM_PIDFD: libc::c_int = 4;
 
 /// A socket that others connect to.
 #[derive(Debug)]
@@ -205,6 +207,87 @@ impl PacketSocket {
         }
     }
 
+    /// Has the kernel say who sent a packet, or no longer, for [`sender`](Self::sender). Meanwhile packets are not to
+    /// be received.
+    ///
+    /// # Errors
+    /// `NOPROTOOPT` before Linux 6.5.
+    pub fn set_names_sender(&self, names: bool) -> Result<(), Errno> {
+        self.set_option(libc::SO_PASSCRED, libc::c_int::from(names))?;
+        self.set_option(SO_PASSPIDFD, libc::c_int::from(names))
+    }
+
+    /// Who sent the next packet, which stays, and a descriptor of that process, closed on exec; `None` where there is
+    /// none yet, or it cannot be known.
+    ///
+    /// # Errors
+    /// `CONNRESET` where the peer is gone; other refusals of the kernel.
+    pub fn sender(&self) -> Result<Option<(Peer, OwnedFd)>, Errno> {
+        const CONTROL: usize = 256;
+        #[repr(align(8))]
+        struct Room([u8; CONTROL]);
+        let (mut byte, mut room) = ([0_u8; 1], Room([0; CONTROL]));
+        let mut part = libc::iovec {
+            iov_base: byte.as_mut_ptr().cast(),
+            iov_len: byte.len(),
+        };
+        // SAFETY: all zeros is a header without any part.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = &raw mut part;
+        header.msg_iovlen = 1;
+        header.msg_control = room.0.as_mut_ptr().cast();
+        header.msg_controllen = CONTROL;
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
+        // SAFETY: the kernel writes inside the byte and the room, no more than their lengths.
+        let length = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut header, flags) };
+        if length < 0 {
+            return match std::io::Error::last_os_error().raw_os_error() {
+                Some(libc::EAGAIN | libc::EINTR) => Ok(None),
+                code => Err(Errno::from_raw_os_error(code.unwrap_or(libc::EIO))),
+            };
+        }
+        if length == 0 {
+            return Err(Errno::CONNRESET);
+        }
+        let (mut peer, mut process) = (None, None);
+        // SAFETY: the kernel has just written the header and the messages that it names.
+        let mut message = unsafe { libc::CMSG_FIRSTHDR(&raw const header) };
+        // SAFETY: a message inside the room, or none.
+        while let Some(head) = unsafe { message.as_ref() } {
+            // SAFETY: behind its head.
+            let data = unsafe { libc::CMSG_DATA(message) };
+            match (head.cmsg_level, head.cmsg_type) {
+                (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) => {
+                    // SAFETY: such a message holds this structure, which any bytes are valid for.
+                    let found = unsafe { data.cast::<libc::ucred>().read_unaligned() };
+                    peer = Some(Peer {
+                        pid: u32::try_from(found.pid).unwrap_or(0),
+                        uid: found.uid,
+                        gid: found.gid,
+                    });
+                }
+                (libc::SOL_SOCKET, SCM_PIDFD) => {
+                    // SAFETY: such a message holds a number.
+                    let raw = unsafe { data.cast::<libc::c_int>().read_unaligned() };
+                    // SAFETY: the kernel has just made this descriptor for the caller, and nothing else knows of it.
+                    process = (raw >= 0).then(|| unsafe { OwnedFd::from_raw_fd(raw) });
+                }
+                _ => {}
+            }
+            // SAFETY: as above.
+            message = unsafe { libc::CMSG_NXTHDR(&raw const header, message) };
+        }
+        Ok(peer.zip(process))
+    }
+
+    fn set_option(&self, name: libc::c_int, value: libc::c_int) -> Result<(), Errno> {
+        let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).map_err(|_| Errno::INVAL)?;
+        let place = (&raw const value).cast();
+        // SAFETY: the kernel reads the one number.
+        let result = unsafe { libc::setsockopt(self.fd.as_raw_fd(), libc::SOL_SOCKET, name, place, length) };
+        sys::check_int(result).map(|_| ())
+    }
+
     /// Reads an option of the socket that is a plain structure of integers.
     fn option<T: Copy>(&self, name: libc::c_int, value: &mut T) -> Result<(), Errno> {
         let mut length = libc::socklen_t::try_from(size_of::<T>()).map_err(|_| Errno::INVAL)?;
@@ -306,6 +389,28 @@ mod tests {
         assert!(other.receive(&mut buffer).unwrap().is_some());
         assert!(other.receive(&mut buffer).unwrap().is_none());
         assert_eq!(other.send(b"x", &[]), Err(Errno::PIPE));
+    }
+
+    #[test]
+    fn a_packet_names_its_sender_and_stays() {
+        let (one, other) = PacketSocket::pair().unwrap();
+        other.set_names_sender(true).unwrap();
+        assert!(other.sender().unwrap().is_none());
+        one.send(b"hello", &[]).unwrap();
+        for _ in 0..2 {
+            let (peer, process) = other.sender().unwrap().unwrap();
+            assert_eq!(
+                (peer.pid, peer.uid),
+                (std::process::id(), rustix::process::getuid().as_raw())
+            );
+            assert!(rustix::io::fcntl_getfd(&process).unwrap().contains(FdFlags::CLOEXEC));
+        }
+        other.set_names_sender(false).unwrap();
+        let mut buffer = [0; 16];
+        let packet = other.receive(&mut buffer).unwrap().unwrap();
+        assert_eq!((packet.length, packet.descriptors.len(), packet.cut_off), (5, 0, false));
+        drop(one);
+        assert_eq!(other.sender().err(), Some(Errno::CONNRESET));
     }
 
     #[test]

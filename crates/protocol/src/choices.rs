@@ -48,6 +48,45 @@ choice! {
 }
 
 choice! {
+    /// Why a program that a client has begun runs unmanaged.
+    Stranger {
+        /// It is for another machine than the agent.
+        OtherMachine = 1,
+        /// It has another C library.
+        OtherLibrary = 2,
+        /// It is linked statically.
+        Static = 3,
+        /// It was built with a sanitizer.
+        Sanitizer = 4,
+        /// It gains rights when it is begun.
+        GainsRights = 5,
+        /// Its user lacks the rights that the agent needs.
+        LacksRights = 6,
+        /// Its user, or its root directory, cannot reach the agent or the server's socket.
+        OutOfReach = 7,
+        /// It forbids itself system calls.
+        Filter = 8,
+    }
+}
+
+impl Stranger {
+    /// The same in words, after the program's name.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::OtherMachine => "for another machine than x86-64",
+            Self::OtherLibrary => "of another C library",
+            Self::Static => "linked statically",
+            Self::Sanitizer => "built with a sanitizer",
+            Self::GainsRights => "gains rights when it begins",
+            Self::LacksRights => "its user lacks CAP_SYS_PTRACE",
+            Self::OutOfReach => "cannot reach the agent or the server's socket",
+            Self::Filter => "filters its system calls",
+        }
+    }
+}
+
+choice! {
     /// Which pages of a pinned page pool's tasks are pinned.
     PinningPolicy {
         /// Every page from its fill on, as `mlockall` does.

@@ -4,10 +4,7 @@
 //! fields of its kind, at most [`LIMIT`] bytes in all. A packet is a message, or several ([`crate::packet`]). An answer
 //! carries the serial number of its request. Handles (`u32`) are the server's and per connection; 0 is none.
 
-pub use crate::choices::{
-    CapacityRule, Inheritance, PinningPolicy, Question, Refusal, Regime, RegionKind, ReservationType, Role, Standing,
-    SwapBudgetRule, Unpinned,
-};
+pub use crate::choices::*;
 use crate::field::{Field, Malformed, Reader, Writer};
 use crate::header::{get_header, put_header};
 
@@ -377,6 +374,17 @@ messages! {
             /// Its length in bytes; 0 for all private memory, also what is to come.
             length: u64,
         },
+        /// Tells of a program that runs unmanaged: one that this client has begun, or itself from now on.
+        40 Stranger {
+            /// Its process, in the client's own numbering.
+            process: u32,
+            /// Why.
+            why: Stranger,
+            /// What it is called.
+            name: &'a str,
+        },
+        /// A connection for a child that is about to be forked. Answer: `Done`, with the child's end.
+        41 Lend {},
     }
 }
 

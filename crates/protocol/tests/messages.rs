@@ -5,7 +5,7 @@ use freehold_protocol::VERSION;
 use freehold_protocol::field::{Malformed, TEXT_LIMIT};
 use freehold_protocol::message::{
     Answer, CapacityRule, HEADER, Inheritance, LIMIT, PinningPolicy, Question, Refusal, Regime, RegionKind, Request,
-    ReservationType, Role, Standing, SwapBudgetRule, Unpinned,
+    ReservationType, Role, Standing, Stranger, SwapBudgetRule, Unpinned,
 };
 use proptest::prelude::*;
 
@@ -43,6 +43,12 @@ fn requests_about_pools(text: &str, word: u32, long: u64, flag: bool) -> Vec<Req
             memory_share: !flag,
             steady: flag,
             restore: word / 11,
+        },
+        Request::Lend {},
+        Request::Stranger {
+            process: word,
+            why: if flag { Stranger::Static } else { Stranger::Filter },
+            name: text,
         },
         Request::ReportJob {
             pool: word,

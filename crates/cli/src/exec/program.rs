@@ -183,6 +183,10 @@ fn inspect(file: &File, head: &[u8]) -> Result<(), String> {
         let mut content = vec![0; length.min(4096)];
         match kind {
             3 if file.read_exact_at(&mut content, at as u64).is_ok() => interpreter = Some(content),
+            2 if has_sanitizer(file, &table, (at, length)) => {
+                let text = "it was built with a sanitizer, which has its own ways with memory: use a build without";
+                return Err(text.to_owned());
+            }
             4 if file.read_exact_at(&mut content, at as u64).is_ok() && names_go(&content) => {
                 let text =
                     "it is a Go program, which makes its memory past the C library: it runs without `freehold exec`";
@@ -203,6 +207,42 @@ fn inspect(file: &File, head: &[u8]) -> Result<(), String> {
             "its dynamic linker is {interpreter}, and the agent knows the GNU C library's ({LINKER}) only"
         ))
     }
+}
+
+/// Whether the names that a program shares with libraries are a sanitizer's. Its dynamic section is at an offset, of a
+/// length; `headers` say what of the file is where in memory.
+fn has_sanitizer(file: &File, headers: &[u8], (offset, length): (usize, usize)) -> bool {
+    const MOST: usize = 1 << 20;
+    let mut dynamic = vec![0; length.min(4096)];
+    if file.read_exact_at(&mut dynamic, offset as u64).is_err() {
+        return false;
+    }
+    let value = |tag| {
+        let mut entries = dynamic.chunks_exact(16);
+        entries
+            .find(|entry| number(entry, 0, 8) == tag)
+            .map(|entry| number(entry, 8, 8))
+    };
+    let (Some(address), Some(size)) = (value(5), value(10)) else {
+        return false;
+    };
+    let place = headers.chunks_exact(56).find_map(|part| {
+        let (start, length) = (number(part, 16, 8), number(part, 32, 8));
+        let within = number(part, 0, 4) == 1 && (start..start.saturating_add(length)).contains(&address);
+        within.then(|| address - start + number(part, 8, 8))
+    });
+    let mut names = vec![0; size.min(MOST)];
+    let read = place.is_some_and(|place| file.read_exact_at(&mut names, place as u64).is_ok());
+    let signs: [&[u8]; 6] = [
+        b"libasan.so",
+        b"libtsan.so",
+        b"liblsan.so",
+        b"__tsan_init",
+        b"__msan_init",
+        b"__sanitizer_",
+    ];
+    let contains = |sign: &&[u8]| names.windows(sign.len()).any(|name| name == *sign);
+    read && signs.iter().any(contains)
 }
 
 /// Go's build identifier is a note whose owner is `Go`.

@@ -147,6 +147,14 @@ fn start(
             "spc"
         };
         process.env("FREEHOLD_SHARING", sharing);
+        // Whether a program is the first, which is refused where it cannot be managed, the agent sees by its parent.
+        process.env("FREEHOLD_STARTER", std::process::id().to_string());
+        process.env("FREEHOLD_FILTERS", freehold_linux::process::call_filters().to_string());
+        if arguments.keep_going {
+            process.env("FREEHOLD_KEEP_GOING", "1");
+        } else {
+            process.env_remove("FREEHOLD_KEEP_GOING");
+        }
     }
     process.spawn().map_err(|error| program::not_started(command, &error))
 }

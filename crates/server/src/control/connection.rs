@@ -383,8 +383,8 @@ fn advance(session: &mut Session, world: &World, what: &Waiting, late: bool) -> 
             Err(error) => Some(Err(error.into())),
         },
         Waiting::Fork { client, parent } => {
-            let parent = world.parent(session.peer(), *parent);
-            let forked = world.shared.engine().forked(*client, parent);
+            let kin = world.kin(session.peer(), *parent);
+            let forked = world.shared.engine().forked(*client, kin.parent, kin.own);
             match forked {
                 Ok(descriptors) => Some(Ok(Reply::Done(descriptors))),
                 Err(EngineError::WouldWait) if !late => None,

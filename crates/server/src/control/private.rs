@@ -31,7 +31,7 @@ impl Session {
     pub(super) fn relinquish(&self, world: &World, process: u32, address: u64, length: u64) -> Result<Reply, Refused> {
         let client = match process {
             0 => self.process()?,
-            pid => self.other(world, world.parent(self.peer(), pid))?,
+            pid => self.other(world, world.called(self.peer(), pid))?,
         };
         afford(world, client, if length == 0 { u64::MAX } else { length })
             .map_err(|text| Refused::new(Refusal::Exhausted, text))?;

@@ -1,14 +1,16 @@
 //! One client's side of the server: what it is, what it has, and what it may ask.
 
 use super::handles::Handles;
+use super::kin::numbers;
 use super::refused::{Refused, clean};
 use super::reply::{Reply, Waiting};
+use super::strangers::Unmanaged;
 use super::world::{Kind, World};
 use crate::engine::{ClientId, ClientRole, MapKey, Membership, NewClient, ObjectKey, TaskKey};
 use crate::quota::Rights;
 use freehold_core::id::ReservationId;
 use freehold_core::limits::PageRange;
-use freehold_protocol::message::{Refusal, Request, Role};
+use freehold_protocol::message::{Refusal, Request, Role, Stranger};
 use rustix::fd::OwnedFd;
 
 /// Most handles of one connection.
@@ -200,7 +202,7 @@ impl Session {
             Request::CountProcess { process } => self.count_process(world, process),
             Request::Ask { question, target } => self.ask(world, question, target),
             Request::Sample { period, process } => self.sample(world, period, process),
-            Request::Forked { parent } => self.forked(parent),
+            Request::Forked { .. } | Request::Lend {} | Request::Stranger { .. } => self.child(world, request),
             Request::Keep { address, length } => self.keep(world, address, length),
             Request::Inherit { address, length, how } => self.inherit(world, address, length, how),
             Request::Relinquish {
@@ -342,6 +344,35 @@ impl Session {
     fn forked(&self, parent: u32) -> Result<Reply, Refused> {
         let client = self.process()?;
         Ok(Reply::Wait(Waiting::Fork { client, parent }))
+    }
+
+    /// What has to do with children.
+    fn child(&self, world: &World, request: &Request<'_>) -> Result<Reply, Refused> {
+        match *request {
+            Request::Forked { parent } => self.forked(parent),
+            Request::Stranger { process, why, name } => self.stranger(world, process, why, name),
+            _ => self.lend(world),
+        }
+    }
+
+    /// A connection for a child of the client's.
+    fn lend(&self, world: &World) -> Result<Reply, Refused> {
+        self.process()?;
+        world.lent.make().map(|end| Reply::Done(vec![end]))
+    }
+
+    /// A program that the client has begun runs unmanaged.
+    fn stranger(&self, world: &World, process: u32, why: Stranger, name: &str) -> Result<Reply, Refused> {
+        self.process()?;
+        world.strangers.note(Unmanaged {
+            // A number of another namespace says nothing here.
+            pid: if numbers(self.peer.pid).len() > 1 { 0 } else { process },
+            name: clean(name, NAME),
+            why,
+            user: self.peer.user,
+            membership: self.memberships.iter().next().map(|(_, membership)| *membership),
+        });
+        Ok(Reply::Done(Vec::new()))
     }
 
     /// The connection is over: everything it had returns.

@@ -58,6 +58,8 @@ struct UserLoop {
     mailbox: Arc<Mailbox>,
     epoll: OwnedFd,
     connections: BTreeMap<u64, Watched>,
+    /// Connections of which it is not known yet who speaks.
+    lent: BTreeMap<u64, PacketSocket>,
     last: u64,
 }
 
@@ -128,6 +130,7 @@ impl Users {
             mailbox: Arc::clone(&mailbox),
             epoll,
             connections: BTreeMap::new(),
+            lent: BTreeMap::new(),
             last: 0,
         };
         service::spawn(&format!("user {user}"), move || user_loop.run())?;
@@ -198,7 +201,7 @@ impl UserLoop {
             if self.users.world.is_ending() {
                 self.say_goodbye();
             }
-            if self.connections.is_empty() && self.users.retire(self.user, &self.mailbox) {
+            if self.connections.is_empty() && self.lent.is_empty() && self.users.retire(self.user, &self.mailbox) {
                 return;
             }
             events.clear();
@@ -215,9 +218,11 @@ impl UserLoop {
             for event in &events {
                 match event.data.u64() {
                     BELL => self.take_letters(),
+                    data if self.lent.contains_key(&(data / 2)) => self.on_first_word(data / 2),
                     data => self.on_event(data, event.flags),
                 }
             }
+            self.watch_lent();
             self.on_time();
             self.users.world.log_notices();
         }
@@ -261,6 +266,50 @@ impl UserLoop {
                 error!(user = self.user, %errno, "a connection cannot be watched");
                 connection.close(&world);
             }
+        }
+    }
+
+    /// Watches connections that this thread has made for others.
+    fn watch_lent(&mut self) {
+        for socket in self.users.world.lent.take() {
+            self.last += 1;
+            let data = epoll::EventData::new_u64(2 * self.last);
+            match epoll::add(&self.epoll, &socket, data, epoll::EventFlags::IN) {
+                Ok(()) => {
+                    self.lent.insert(self.last, socket);
+                }
+                Err(errno) => {
+                    error!(user = self.user, %errno, "a connection for a child cannot be watched");
+                    self.users.world.lent.end_one();
+                }
+            }
+        }
+    }
+
+    /// Somebody speaks, or goes, on a connection that was made for another: whose it is.
+    fn on_first_word(&mut self, number: u64) {
+        let Some(socket) = self.lent.get(&number) else { return };
+        let sender = match socket.sender() {
+            Ok(None) => return,
+            Ok(sender) => sender,
+            Err(_) => None,
+        };
+        let Some(socket) = self.lent.remove(&number) else {
+            return;
+        };
+        let _ = epoll::delete(&self.epoll, &socket);
+        self.users.world.lent.end_one();
+        if let Some((peer, pidfd)) = sender
+            && socket.set_names_sender(false).is_ok()
+        {
+            let rights = self.users.world.rights(peer.uid);
+            let peer = Peer {
+                pid: peer.pid,
+                user: peer.uid,
+                pidfd,
+                rights,
+            };
+            self.users.give(socket, peer);
         }
     }
 
@@ -332,6 +381,9 @@ impl UserLoop {
         }
         for (_, Watched { connection, .. }) in std::mem::take(&mut self.connections) {
             connection.close(&self.users.world);
+        }
+        for _ in std::mem::take(&mut self.lent) {
+            self.users.world.lent.end_one();
         }
     }
 }

@@ -1,7 +1,10 @@
 //! What all sessions share: the engine, the rights of users, what each of them has, and who holds which reservation.
 
+use super::kin::{Kin, numbers, parent_of};
+use super::lent::Lent;
 use super::refused::Refused;
 use super::session::Peer;
+use super::strangers::Strangers;
 use super::tickets::{Held, Ticket};
 use crate::document::Snapshots;
 use crate::engine::Membership;
@@ -14,8 +17,6 @@ use freehold_protocol::message::Refusal;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::OwnedFd;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs::File;
-use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -104,6 +105,10 @@ pub(crate) struct World {
     pub(crate) snapshots: Snapshots,
     /// Says at most so much about what clients cause.
     pub(crate) frugal: Frugal,
+    /// Connections for children that are about to be forked.
+    pub(super) lent: Lent,
+    /// Programs that clients have begun and that run unmanaged.
+    pub(crate) strangers: Strangers,
     quotas: Quotas,
     /// The process that this server is for, if it is for one only.
     owner: Option<u32>,
@@ -132,6 +137,8 @@ impl World {
             limits,
             snapshots,
             frugal: Frugal::new(Instant::now()),
+            lent: Lent::default(),
+            strangers: Strangers::default(),
             quotas,
             owner,
             strays: Mutex::new(Vec::new()),
@@ -427,9 +434,8 @@ impl World {
         self.state().processes.remove(&pid);
     }
 
-    /// The process, in the server's numbering, that `peer` calls `claimed` in its own: a client where there is one. A
-    /// claim only, which the engine compares with what the kernel said of the fork.
-    pub(crate) fn parent(&self, peer: &Peer, claimed: u32) -> u32 {
+    /// The process, in the server's numbering, that `peer` calls `claimed` in its own: a client where there is one.
+    pub(crate) fn called(&self, peer: &Peer, claimed: u32) -> u32 {
         let depth = numbers(peer.pid).len();
         if depth <= 1 {
             return claimed;
@@ -441,6 +447,33 @@ impl World {
             numbers.len() == depth && numbers.last() == Some(&claimed)
         });
         found.unwrap_or(claimed)
+    }
+
+    /// What a forked child is called and who its parent is. `claimed` is the parent in the numbering that the parent
+    /// itself has: a claim only, which the engine compares with what the kernel said of the fork.
+    pub(crate) fn kin(&self, peer: &Peer, claimed: u32) -> Kin {
+        let numbers = numbers(peer.pid);
+        let own = numbers.last().copied().unwrap_or(peer.pid);
+        let parent = if numbers.len() <= 1 {
+            claimed
+        } else {
+            self.parent_elsewhere(peer, claimed, numbers.len())
+        };
+        Kin { own, parent }
+    }
+
+    /// The parent of a process in another namespace, in the server's numbering: whose child the kernel says it is, or
+    /// whoever is called so in a namespace that is no deeper.
+    fn parent_elsewhere(&self, peer: &Peer, claimed: u32, depth: usize) -> u32 {
+        let clients: Vec<u32> = self.state().processes.iter().copied().collect();
+        let said = parent_of(peer.pid).filter(|parent| clients.contains(parent));
+        let found = || {
+            clients.iter().copied().find(|pid| {
+                let numbers = numbers(*pid);
+                numbers.len() <= depth && numbers.last() == Some(&claimed)
+            })
+        };
+        said.or_else(found).unwrap_or(claimed)
     }
 
     /// Takes a place in the queue of admissions.
@@ -478,17 +511,4 @@ impl World {
 fn has_ended(process: &OwnedFd) -> bool {
     let now = Timespec::try_from(Duration::ZERO).ok();
     rustix::event::poll(&mut [PollFd::new(process, PollFlags::IN)], now.as_ref()).is_ok_and(|count| count > 0)
-}
-
-/// What a process is called in each namespace that it is in, from the server's inwards.
-fn numbers(pid: u32) -> Vec<u32> {
-    // Room for all of it: this is on the path of a fork, and a string that grows is read in small pieces.
-    let mut text = Vec::with_capacity(4096);
-    let file = File::open(format!("/proc/{pid}/status"));
-    // What is not to be had names no namespace.
-    let _ = file.and_then(|mut file| file.read_to_end(&mut text));
-    let status = String::from_utf8_lossy(&text);
-    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    let words = line.unwrap_or_default().split_whitespace();
-    words.filter_map(|word| word.parse().ok()).collect()
 }

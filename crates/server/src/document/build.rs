@@ -3,9 +3,10 @@
 use super::Snapshot;
 use super::status::{
     ClientStatus, IdentityStatus, MapperStatus, MemberStatus, MemoryStatus, ObjectStatus, OrdersStatus, PagerStatus,
-    RangeStatus, ReservationStatus, ShareStatus, StatusDocument, StoreStatus, TaskStatus, TimesStatus,
+    RangeStatus, ReservationStatus, ShareStatus, StatusDocument, StoreStatus, TaskStatus, TimesStatus, UnmanagedStatus,
 };
-use crate::engine::ClientRole;
+use crate::control::Unmanaged;
+use crate::engine::{ClientRole, Membership};
 use crate::view::{ClientView, EngineView, ObjectView, ReservationRow, ServiceTimes, TaskView};
 use freehold_core::id::ReservationId;
 use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
@@ -57,6 +58,7 @@ pub(super) fn status(snapshot: &Snapshot) -> StatusDocument {
         pinned_pools: super::pools::of(view),
         pinning: super::pools::totals(view),
         clients: view.clients.iter().map(|client| self::client(view, client)).collect(),
+        unmanaged: Vec::new(),
         objects: view.objects.iter().map(|object| self::object(view, object)).collect(),
         store: store(view),
         orders: orders(view),
@@ -64,6 +66,21 @@ pub(super) fn status(snapshot: &Snapshot) -> StatusDocument {
         steps_ns: times(&view.steps),
         partial: false,
     }
+}
+
+/// Programs that run unmanaged.
+pub(super) fn unmanaged(snapshot: &Snapshot, strangers: Vec<(Unmanaged, u64)>) -> Vec<UnmanagedStatus> {
+    let row = |(stranger, begun): (Unmanaged, u64)| UnmanagedStatus {
+        program: stranger.name,
+        why: stranger.why.text().to_owned(),
+        begun,
+        pid: (stranger.pid != 0).then_some(stranger.pid),
+        reservation: stranger.membership.and_then(|membership| match membership {
+            Membership::Reservation(id) => Some(reservation_name(&snapshot.view, id)),
+            Membership::Pinned(_) => None,
+        }),
+    };
+    strangers.into_iter().map(row).collect()
 }
 
 fn memory(view: &EngineView) -> MemoryStatus {

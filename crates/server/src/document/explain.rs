@@ -4,7 +4,7 @@ use super::Snapshot;
 use super::build::{address, kind_name, reservation_name};
 use super::page::{Lists, explain_page};
 use super::{pools, ranges};
-use crate::control::Refused;
+use crate::control::{Refused, Unmanaged};
 use crate::engine::ClientId;
 use crate::view::{ClientView, EngineView, ObjectView, PinnedPoolRow, ReservationRow};
 use freehold_core::Memory;
@@ -29,6 +29,8 @@ pub(super) struct Look<'a> {
     pub(super) core: &'a Lend<'a>,
     /// The object and the page at an address of a client.
     pub(super) locate: &'a dyn Fn(ClientId, u64) -> Option<(ObjectId, u32)>,
+    /// Programs that run unmanaged.
+    pub(super) strangers: &'a [(Unmanaged, u64)],
 }
 
 /// What is to be said of a target.
@@ -122,12 +124,7 @@ pub(super) fn explain(snapshot: &Snapshot, look: &Look<'_>, target: &str) -> Res
         explain_object(&mut explanation, view, object);
     } else if let Ok(pid) = process.parse::<u32>() {
         let client = view.clients.iter().find(|client| client.pid == pid);
-        let client = client.ok_or_else(|| {
-            unknown(&format!(
-                "process {pid} is no client of this server: nothing of it \
-             is protected; start it with `freehold exec`"
-            ))
-        })?;
+        let client = client.ok_or_else(|| unknown(&no_client(pid, look.strangers)))?;
         match place {
             None => explain_process(&mut explanation, view, look, client),
             Some(place) => explain_address(&mut explanation, view, look, client, parse_address(place)?),
@@ -142,6 +139,20 @@ pub(super) fn explain(snapshot: &Snapshot, look: &Look<'_>, target: &str) -> Res
     }
     explanation.text = sentences(&explanation);
     Ok(explanation)
+}
+
+/// Why nothing of a process is protected.
+fn no_client(pid: u32, strangers: &[(Unmanaged, u64)]) -> String {
+    match strangers.iter().rev().find(|(stranger, _)| stranger.pid == pid) {
+        Some((Unmanaged { name, why, .. }, _)) => format!(
+            "process {pid} ({name}) runs unmanaged, though a client has begun it: {}; nothing of it is protected, and \
+             it uses no frames of a reservation",
+            why.text()
+        ),
+        None => format!(
+            "process {pid} is no client of this server: nothing of it is protected; start it with `freehold exec`"
+        ),
+    }
 }
 
 fn unknown(text: &str) -> Refused {

@@ -23,6 +23,7 @@ pub use pools::{CapacityRules, DelayStatus, JobStatus, PinnedPoolStatus, Pinning
 pub use status::{
     ClientStatus, IdentityStatus, MapperStatus, MemberStatus, MemoryStatus, ObjectStatus, OrdersStatus, PagerStatus,
     RangeStatus, ReservationStatus, ServerStatus, ShareStatus, StatusDocument, StoreStatus, TaskStatus, TimesStatus,
+    UnmanagedStatus,
 };
 pub use what_if::WhatIf;
 
@@ -144,9 +145,12 @@ pub(crate) fn answer(world: &World, peer: &Peer, question: Question, target: &st
     if partial {
         snapshot.view = Arc::new(restrict(&snapshot.view, peer.user, |id| world.maker(id)));
     }
+    let mut strangers = world.strangers.all();
+    strangers.retain(|(stranger, _)| !partial || stranger.user == peer.user);
     match question {
         Question::Status | Question::Metrics => {
             let mut status = build::status(&snapshot);
+            status.unmanaged = build::unmanaged(&snapshot, strangers);
             status.partial = partial;
             match question {
                 Question::Metrics => Ok(metrics::page(&status)),
@@ -157,6 +161,7 @@ pub(crate) fn answer(world: &World, peer: &Peer, question: Question, target: &st
             let look = explain::Look {
                 core: &|look| look(world.shared.engine().core()),
                 locate: &|client, address| world.shared.engine().locate(client, address),
+                strangers: &strangers,
             };
             json(&explain::explain(&snapshot, &look, target)?)
         }

@@ -21,6 +21,9 @@ pub struct StatusDocument {
     pub pinning: super::PinningStatus,
     /// Processes.
     pub clients: Vec<ClientStatus>,
+    /// Programs that these have begun and that run unmanaged, by kind; the latest last.
+    #[serde(default)]
+    pub unmanaged: Vec<UnmanagedStatus>,
     /// Shared objects: regions, and contents of files.
     pub objects: Vec<ObjectStatus>,
     /// Where evicted pages go.
@@ -125,6 +128,21 @@ pub struct ReservationStatus {
     pub taken_back: u64,
     /// Tasks in it.
     pub members: Vec<MemberStatus>,
+}
+
+/// Programs of one name that run unmanaged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnmanagedStatus {
+    /// What they are called.
+    pub program: String,
+    /// Why they are not managed, in words.
+    pub why: String,
+    /// How many were begun.
+    pub begun: u64,
+    /// The process that was begun last; null where it has no number here.
+    pub pid: Option<u32>,
+    /// The reservation of whoever has begun it, none of whose frames it uses.
+    pub reservation: Option<String>,
 }
 
 /// A task of a reservation.

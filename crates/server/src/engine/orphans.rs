@@ -25,11 +25,11 @@ const MOST_MISSED: usize = 16;
 
 impl Engine {
     /// The child of a fork has connected: gives it the userfaultfds that the kernel made for it, shared then private.
-    /// `parent_pid` is the process id of its parent, as the server sees it.
+    /// `parent_pid` is the process id of its parent, as the server sees it; `own_pid` its own, as it sees it itself.
     ///
     /// # Errors
     /// [`EngineError::NoSuchClient`]; [`EngineError::WouldWait`] until the kernel has told of the fork.
-    pub fn forked(&mut self, client: ClientId, parent_pid: u32) -> Result<Vec<OwnedFd>, EngineError> {
+    pub fn forked(&mut self, client: ClientId, parent_pid: u32, own_pid: u32) -> Result<Vec<OwnedFd>, EngineError> {
         self.begin();
         let pid = self.client(client).ok_or(EngineError::NoSuchClient)?.pid;
         let is_it = |row: &Client| {
@@ -37,10 +37,20 @@ impl Engine {
             let parent = parent.filter(|parent| !parent.family.gone);
             // The parent may be one that never connected itself, or have gone.
             let related = parent.is_none_or(|parent| parent.pid == parent_pid || parent.pid == 0);
-            row.family.parent.is_some() && related && row.family.threads.iter().any(|thread| belongs(*thread, pid))
+            let is_own = |thread: &u32| {
+                if own_pid == pid {
+                    belongs(*thread, pid)
+                } else {
+                    *thread == own_pid
+                }
+            };
+            row.family.parent.is_some() && related && row.family.threads.iter().any(is_own)
         };
-        let found = self.clients.iter().find(|(_, row)| is_it(row)).map(|(_, row)| row.id);
-        let orphan = found.ok_or(EngineError::WouldWait)?;
+        let mut found = self.clients.iter().filter(|(_, row)| is_it(row)).map(|(_, row)| row.id);
+        // In namespaces of their own two children of a parent may be called alike.
+        let (orphan, other) = (found.next(), found.next());
+        drop(found);
+        let orphan = orphan.filter(|_| other.is_none()).ok_or(EngineError::WouldWait)?;
         let ready = self
             .client(orphan)
             .is_some_and(|row| row.shared.is_some() && row.private.is_some() && row.family.legacy.is_over());

@@ -1,0 +1,122 @@
+//! What runs before a fork, and after it in the parent: a child that cannot reach the server's socket by its path
+//! inherits a connection.
+//!
+//! A program may take a namespace of mounts of its own, another root, another user, or the socket's folder may go. Its
+//! child must not depend on that: until it is a client, only the server holds what makes inherited memory fault. Where
+//! the path leads to the socket no more, the agent thread has the server make a connection, and the thread that forks
+//! takes it from the agent's table (`pidfd_getfd`, Linux 6.9) into the program's, for the time of the fork.
+
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+use crate::process::{self, Process};
+use crate::settings::SETTINGS;
+use crate::sys::{self, AT_FDCWD};
+use crate::{hooks, mailbox, start};
+
+/// The connection that a child inherits, in the program's table; -1 without. A child has it as it was at the fork.
+static INHERITED: AtomicI32 = AtomicI32::new(-1);
+/// The socket as it was found at the start: device and inode.
+static SOCKET: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// The signal mask of the thread that forks, for its child, where that has been changed.
+static MASK: AtomicU64 = AtomicU64::new(0);
+static IS_MASKED: AtomicU32 = AtomicU32::new(0);
+
+/// Notes which socket the server has, while its path leads there.
+pub(crate) fn note_socket() {
+    if let Some(found) = socket() {
+        for (place, word) in SOCKET.iter().zip(found) {
+            place.store(word, Ordering::Relaxed);
+        }
+    }
+}
+
+fn path() -> [u8; 108] {
+    let mut path = [0_u8; 108];
+    for (to, from) in path.iter_mut().take(107).zip(SETTINGS.socket()) {
+        *to = *from;
+    }
+    path
+}
+
+fn socket() -> Option<[u64; 2]> {
+    sys::place(&path()).ok()
+}
+
+/// Whether this thread, and so its child, may connect to the same socket by the path.
+fn is_within_reach() -> bool {
+    const WRITABLE: usize = 2;
+    let [device, inode] = SOCKET.each_ref().map(|place| place.load(Ordering::Relaxed));
+    socket() == Some([device, inode]) && sys::may(AT_FDCWD, path().as_ptr() as usize, WRITABLE, 0)
+}
+
+/// The process that is about to fork, if it is a client.
+fn client() -> Option<&'static Process> {
+    let ready = |process: &&Process| process.phase.load(Ordering::Acquire) == process::READY;
+    process::process().filter(|process| !hooks::is_filtered() && ready(process))
+}
+
+/// Before a fork. Signals are blocked from here on: a handler that forks too would wait for itself.
+pub(crate) extern "C" fn before() {
+    let Some(process) = client() else { return };
+    let mask = mailbox::block_signals();
+    mailbox::acquire(&process.forking);
+    process.forker.store(sys::thread_pointer(), Ordering::Relaxed);
+    process.mask.store(mask, Ordering::Relaxed);
+    MASK.store(mask, Ordering::Relaxed);
+    IS_MASKED.store(1, Ordering::Relaxed);
+    if !is_within_reach() && mailbox::ask(process, mailbox::LEND, [0; 2], || ()) {
+        INHERITED.store(take(process).unwrap_or(-1), Ordering::Relaxed);
+        mailbox::ask(process, mailbox::LENT, [0; 2], || ());
+    }
+}
+
+/// A duplicate of what the agent thread was given, in the calling thread's table.
+fn take(process: &Process) -> Option<i32> {
+    const PIDFD_OPEN: usize = 434;
+    const PIDFD_GETFD: usize = 438;
+    const THREAD: usize = 0o200;
+    let thread = start::client_of(process)?.thread as usize;
+    let lent = process.lent.load(Ordering::Relaxed) as usize;
+    // SAFETY: touches no memory.
+    let agent = sys::descriptor(unsafe { sys::call5(PIDFD_OPEN, thread, THREAD, 0, 0, 0) }.ok()?);
+    // SAFETY: touches no memory.
+    let taken = unsafe { sys::call5(PIDFD_GETFD, sys::arg(agent), lent, 0, 0, 0) };
+    sys::close(agent);
+    taken.map(sys::descriptor).ok()
+}
+
+/// After a fork, in the parent, or where there was none.
+pub(crate) extern "C" fn after() {
+    // Another thread may have set up a filter meanwhile: what was begun is ended all the same.
+    let own = |process: &&Process| process.forker.load(Ordering::Relaxed) == sys::thread_pointer();
+    let Some(process) = process::process().filter(own) else {
+        return;
+    };
+    process.forker.store(0, Ordering::Relaxed);
+    sys::close(INHERITED.swap(-1, Ordering::Relaxed));
+    let mask = process.mask.load(Ordering::Relaxed);
+    IS_MASKED.store(0, Ordering::Relaxed);
+    mailbox::release(&process.forking);
+    mailbox::restore_signals(mask);
+}
+
+/// In the child of the thread that forked: the connection that it has inherited is its own.
+pub(crate) fn inherit(process: &Process) {
+    let inherited = INHERITED.swap(-1, Ordering::Relaxed);
+    if let Ok(inherited) = u32::try_from(inherited) {
+        process.lent.store(inherited + 1, Ordering::Relaxed);
+    }
+}
+
+/// In the child that connects: the connection that it has inherited, if it has.
+pub(crate) fn inherited() -> Option<i32> {
+    let lent = process::process()?.lent.swap(0, Ordering::Relaxed);
+    lent.checked_sub(1).and_then(|lent| i32::try_from(lent).ok())
+}
+
+/// In the child, once it is a client: the signals that its parent had let through.
+pub(crate) fn restore_signals() {
+    if IS_MASKED.swap(0, Ordering::Relaxed) == 1 {
+        mailbox::restore_signals(MASK.load(Ordering::Relaxed));
+    }
+}

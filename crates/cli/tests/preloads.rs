@@ -1,0 +1,250 @@
+//! Programs with preloaded libraries that make memory and start threads before the program begins are managed all the
+//! same, or refused before they do anything; never unmanaged without a word. The agent's words arrive whatever standard
+//! error is.
+
+mod common;
+
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use common::{freehold, stderr, stdout};
+
+const SIZES: [&str; 3] = ["64MiB", "8MiB", "4MiB"];
+
+/// A library that has functions of the C library's names, makes memory and starts a thread when it is loaded.
+const EARLY: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static void *(*next)(void *, size_t, int, int, int, off_t);
+void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset) {
+    if (!next) next = (void *(*)(void *, size_t, int, int, int, off_t))dlsym(RTLD_NEXT, "mmap");
+    return next(at, size, protection, flags, fd, offset);
+}
+void *mmap64(void *at, size_t size, int protection, int flags, int fd, off_t offset) {
+    return mmap(at, size, protection, flags, fd, offset);
+}
+void *mremap(void *at, size_t before, size_t size, int flags, ...) { return MAP_FAILED; }
+static void *works(void *none) { for (;;) pause(); return none; }
+__attribute__((constructor)) static void begin(void) {
+    pthread_t thread;
+    free(memset(malloc(1 << 20), 1, 1 << 20));
+    pthread_create(&thread, 0, works, 0);
+}
+"#;
+
+/// Whether there is an agent: text of the program lies in memory objects; and whether its memory is right.
+const PROGRAM: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void) {
+    static char line[4096];
+    int managed = 0;
+    size_t wrong = 0, size = 6 << 20;
+    char *block = malloc(size);
+    memset(block, 1, size);
+    for (size_t at = 0; at < size; at += 4096) wrong += block[at] != 1;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps)) managed |= strstr(line, "/memfd:") != 0;
+    printf("managed %d, wrong %zu\n", managed, wrong);
+    fprintf(stderr, "the program's own words\n");
+    return 0;
+}
+"#;
+
+/// A folder with the program and the libraries.
+struct Bench(PathBuf);
+
+impl Bench {
+    fn new(name: &str) -> Option<Self> {
+        let probe = freehold(&["exec", "--reserve", "16MiB", "--", "true"])
+            .output()
+            .expect("it starts");
+        if !probe.status.success() {
+            println!("not tested: {}", stderr(&probe));
+            return None;
+        }
+        let bench = Self(std::env::temp_dir().join(format!("freehold-preloads-{name}-{}", std::process::id())));
+        std::fs::create_dir_all(&bench.0).expect("a folder");
+        std::fs::write(bench.0.join("early.c"), EARLY).expect("a file");
+        std::fs::write(bench.0.join("program.c"), PROGRAM).expect("a file");
+        let library = ["-shared", "-fPIC", "-pthread"];
+        let built = bench.compile("program", "program.c", &[])
+            && bench.compile("early.so", "early.c", &library)
+            && bench.compile("first.so", "early.c", &[&library[..], &["-Wl,-z,initfirst"]].concat());
+        built.then_some(bench)
+    }
+
+    fn compile(&self, to: &str, from: &str, options: &[&str]) -> bool {
+        let mut compiler = Command::new("cc");
+        compiler.args(options).args(["-o", to, from]).current_dir(&self.0);
+        match compiler.status() {
+            Ok(status) => status.success(),
+            Err(error) => {
+                println!("not tested: no C compiler ({error})");
+                false
+            }
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    fn exec(&self, options: &[&str], preload: &str, words: &[&str]) -> Command {
+        let mut command = freehold(&["exec"]);
+        command.args(options).arg("--").args(words);
+        if !preload.is_empty() {
+            command.env("LD_PRELOAD", preload);
+        }
+        command
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn expect_managed(output: &Output, what: &str) {
+    let said = (output.status.code(), stdout(output), stderr(output));
+    let right = (
+        Some(0),
+        "managed 1, wrong 0\n".to_owned(),
+        "the program's own words\n".to_owned(),
+    );
+    assert_eq!(said, right, "{what}");
+}
+
+#[test]
+fn programs_with_early_libraries_are_managed() {
+    let Some(bench) = Bench::new("early") else { return };
+    let program = bench.path("program");
+    let mut libraries = vec![bench.path("early.so")];
+    for name in ["libtcmalloc_minimal.so.4", "libtcmalloc.so.4", "libjemalloc.so.2"] {
+        let path = format!("/usr/lib/x86_64-linux-gnu/{name}");
+        if Path::new(&path).exists() {
+            libraries.push(path);
+        } else {
+            println!("not tested: {name} is not here");
+        }
+    }
+    for library in &libraries {
+        for size in SIZES {
+            let output = bench.exec(&["--reserve", size], library, &[&program]).output();
+            expect_managed(&output.expect("it starts"), library);
+        }
+    }
+}
+
+#[test]
+fn wrappers_that_change_the_environment_lose_nothing() {
+    let Some(bench) = Bench::new("wrappers") else { return };
+    let (program, library) = (bench.path("program"), bench.path("early.so"));
+    let preload = format!("LD_PRELOAD={library}");
+    for words in [
+        vec!["env", &preload, &program],
+        vec!["env", "-u", "LD_PRELOAD", &program],
+        vec!["env", "-i", &program],
+        vec!["env", "-i", &preload, &program],
+        vec!["sh", "-c", "unset LD_PRELOAD FREEHOLD_SOCKET; exec \"$0\"", &program],
+        vec!["sh", "-c", "LD_PRELOAD=$1 \"$0\"", &program, &library],
+    ] {
+        let output = bench.exec(&["--reserve", "16MiB"], "", &words).output();
+        expect_managed(&output.expect("it starts"), &format!("{words:?}"));
+    }
+}
+
+#[test]
+fn what_cannot_be_managed_is_refused_before_it_runs() {
+    let Some(bench) = Bench::new("refused") else { return };
+    // Of two libraries that want to be the first, the linker takes the last.
+    let (program, library) = (bench.path("program"), bench.path("first.so"));
+    let refused = bench.exec(&["--reserve", "16MiB"], &library, &[&program]).output();
+    let refused = refused.expect("it starts");
+    assert_eq!((refused.status.code(), stdout(&refused)), (Some(125), String::new()));
+    assert!(
+        stderr(&refused).contains("cannot be managed, and does not run"),
+        "{}",
+        stderr(&refused)
+    );
+    let goes_on = bench
+        .exec(&["--reserve", "16MiB", "--keep-going"], &library, &[&program])
+        .output();
+    let goes_on = goes_on.expect("it starts");
+    assert_eq!(
+        (goes_on.status.code(), stdout(&goes_on)),
+        (Some(0), "managed 0, wrong 0\n".to_owned())
+    );
+    assert!(stderr(&goes_on).contains("runs unmanaged"), "{}", stderr(&goes_on));
+}
+
+#[test]
+fn the_agent_s_words_arrive_whatever_standard_error_is() {
+    let Some(bench) = Bench::new("words") else { return };
+    let (program, library) = (bench.path("program"), bench.path("first.so"));
+    let run = |to: Stdio| {
+        let mut command = bench.exec(&["--reserve", "16MiB", "--keep-going"], &library, &[&program]);
+        let status = command.stdout(Stdio::null()).stderr(to).status();
+        assert_eq!(status.expect("it starts").code(), Some(0));
+    };
+    let (mut own, other) = UnixStream::pair().expect("a socket");
+    run(Stdio::from(OwnedFd::from(other)));
+    let mut heard = String::new();
+    own.read_to_string(&mut heard).expect("text");
+    let path = bench.path("words");
+    std::fs::write(&path, "what was there\n").expect("a file");
+    let file = std::fs::OpenOptions::new().append(true).open(&path).expect("a file");
+    run(Stdio::from(file));
+    let appended = std::fs::read_to_string(&path).expect("text");
+    let file = std::fs::File::create(&path).expect("a file");
+    run(Stdio::from(file));
+    let written = std::fs::read_to_string(&path).expect("text");
+    for (text, before) in [(&heard, ""), (&appended, "what was there\n"), (&written, "")] {
+        let lines: Vec<&str> = text.strip_prefix(before).expect("the beginning").lines().collect();
+        let [said, own] = lines[..] else {
+            panic!("two lines: {text}")
+        };
+        assert!(
+            said.starts_with("freehold: ") && said.contains("runs unmanaged"),
+            "{text}"
+        );
+        assert_eq!(own, "the program's own words", "{text}");
+    }
+}
+
+#[test]
+fn libraries_that_start_threads_when_they_are_loaded() {
+    let Some(bench) = Bench::new("installed") else { return };
+    let numbers = "import numpy; a = numpy.ones((300, 300)); print(float((a @ a).sum()), \
+                   'memfd' in open('/proc/self/maps').read())";
+    for (words, said) in [
+        (vec!["/usr/bin/python3", "-c", numbers], "27000000.0 True\n"),
+        (vec!["ffmpeg", "-version"], "ffmpeg version"),
+    ] {
+        let alone = Command::new(words[0]).args(&words[1..]).output();
+        if !alone.as_ref().is_ok_and(|output| output.status.success()) {
+            println!("not tested: {words:?} does not run here");
+            continue;
+        }
+        let output = bench
+            .exec(&["--reserve", "64MiB"], "", &words)
+            .output()
+            .expect("it starts");
+        assert_eq!(
+            (output.status.code(), stderr(&output)),
+            (Some(0), String::new()),
+            "{words:?}"
+        );
+        assert!(stdout(&output).starts_with(said), "{}", stdout(&output));
+    }
+}
