@@ -224,8 +224,7 @@ messages! {
             /// Another process of the same user, in the client's own numbering; 0 is this connection's own.
             process: u32,
         },
-        /// Says that the child of a fork is this connection: its private memory beyond what it inherited is managed.
-        /// Answer: `Done`, with the userfaultfds that the kernel made for the child: shared, private.
+        /// This connection is the child of a fork. Answer: `Done`, with the userfaultfds made for it: shared, private.
         17 Forked {
             /// The parent's process id, in the client's own numbering.
             parent: u32,

@@ -198,7 +198,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     };
     let ended = run::run(arguments, &command, setting.as_ref().zip(agent.as_deref()));
     if let Some(setting) = setting {
-        let reservation = setting.reservation.as_ref().map(|_| command.name());
+        let reservation = arguments.reserve.map(|_| command.name());
         strangers::tell(&setting.socket, reservation.as_deref(), setting.own.is_some());
         setting.end(arguments.reserve);
     }
