@@ -352,14 +352,6 @@ pub(crate) fn place(path: &[u8]) -> Result<[u64; 2], Errno> {
     Ok([device, inode])
 }
 
-/// What tells threads of a program apart without a call: where the C library keeps what is the calling thread's.
-pub(crate) fn thread_pointer() -> usize {
-    let pointer: usize;
-    // SAFETY: the first word there is its own address, by the ABI of thread-local storage.
-    unsafe { asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags)) };
-    pointer
-}
-
 /// How many names a file or directory has.
 pub(crate) fn links(path: &[u8]) -> Result<u64, Errno> {
     let [_, _, links, ..] = stat(path)?;

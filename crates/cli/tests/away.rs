@@ -7,7 +7,7 @@ mod common;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use common::{compiled, freehold, stderr, stdout};
+use common::{compiled, freehold, own_stderr, stderr, stdout};
 
 fn managed(program: &Path, folder: &Path, reserve: &str) -> Output {
     let mut command = freehold(&["exec", "--reserve", reserve, "--"]);
@@ -45,7 +45,7 @@ fn children_have_what_they_inherit_wherever_their_parent_has_gone() {
     for reserve in ["64MiB", "8MiB", "4MiB"] {
         let output = managed(&program, &folder.join("root"), reserve);
         assert_eq!(
-            (stdout(&output), stderr(&output)),
+            (stdout(&output), own_stderr(&output)),
             (alone.clone(), String::new()),
             "{reserve}"
         );

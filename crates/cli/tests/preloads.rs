@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use common::{freehold, stderr, stdout};
+use common::{freehold, own_stderr, stderr, stdout};
 
 const SIZES: [&str; 3] = ["64MiB", "8MiB", "4MiB"];
 
@@ -116,7 +116,7 @@ impl Drop for Bench {
 }
 
 fn expect_managed(output: &Output, what: &str) {
-    let said = (output.status.code(), stdout(output), stderr(output));
+    let said = (output.status.code(), stdout(output), own_stderr(output));
     let right = (
         Some(0),
         "managed 1, wrong 0\n".to_owned(),

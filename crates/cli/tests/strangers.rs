@@ -7,7 +7,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use common::{compiled, freehold, stderr, stdout};
+use common::{compiled, freehold, own_stderr, stderr, stdout};
 
 const SIZES: [&str; 3] = ["64MiB", "8MiB", "4MiB"];
 
@@ -144,7 +144,7 @@ fn compare(words: &[&str]) {
     let alone = native(words);
     for reserve in SIZES {
         let under = managed(reserve, words);
-        let said = |output: &Output| (output.status.code(), stdout(output), stderr(output));
+        let said = |output: &Output| (output.status.code(), stdout(output), own_stderr(output));
         assert_eq!(said(&alone), said(&under), "{words:?} in {reserve}");
     }
 }

@@ -33,6 +33,15 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("text")
 }
 
+/// Standard error without what `exec` says of a reservation that was too small.
+pub(crate) fn own_stderr(output: &Output) -> String {
+    let text = stderr(output);
+    let lines = text.split_inclusive('\n');
+    lines
+        .filter(|line| !line.contains("pages came back from the store"))
+        .collect()
+}
+
 /// Standard output as exactly one JSON document.
 pub(crate) fn document(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
