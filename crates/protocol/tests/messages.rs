@@ -376,7 +376,7 @@ fn the_header_is_checked() {
     assert_eq!(Request::decode(&other), Err(Malformed::Magic));
     let newer = packet(VERSION + 1, 4, 1, &7_u32.to_le_bytes());
     assert_eq!(Request::decode(&newer), Err(Malformed::Version { theirs: VERSION + 1 }));
-    for kind in [0, 27, u16::MAX] {
+    for kind in [0, 29, u16::MAX] {
         assert_eq!(
             Request::decode(&packet(VERSION, kind, 1, &[])),
             Err(Malformed::Kind { kind })

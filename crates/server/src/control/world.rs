@@ -1,9 +1,7 @@
 //! What all sessions share: the engine, the rights of users, what each of them has, and who holds which reservation.
 
-use super::kin::{Kin, numbers, parent_of};
 use super::lent::Lent;
 use super::refused::Refused;
-use super::session::Peer;
 use super::strangers::Strangers;
 use super::tickets::{Held, Ticket};
 use crate::document::Snapshots;
@@ -434,46 +432,9 @@ impl World {
         self.state().processes.remove(&pid);
     }
 
-    /// The process, in the server's numbering, that `peer` calls `claimed` in its own: a client where there is one.
-    pub(crate) fn called(&self, peer: &Peer, claimed: u32) -> u32 {
-        let depth = numbers(peer.pid).len();
-        if depth <= 1 {
-            return claimed;
-        }
-        // Another namespace: whoever is called so there, on the same level.
-        let clients: Vec<u32> = self.state().processes.iter().copied().collect();
-        let found = clients.into_iter().find(|pid| {
-            let numbers = numbers(*pid);
-            numbers.len() == depth && numbers.last() == Some(&claimed)
-        });
-        found.unwrap_or(claimed)
-    }
-
-    /// What a forked child is called and who its parent is. `claimed` is the parent in the numbering that the parent
-    /// itself has: a claim only, which the engine compares with what the kernel said of the fork.
-    pub(crate) fn kin(&self, peer: &Peer, claimed: u32) -> Kin {
-        let numbers = numbers(peer.pid);
-        let own = numbers.last().copied().unwrap_or(peer.pid);
-        let parent = if numbers.len() <= 1 {
-            claimed
-        } else {
-            self.parent_elsewhere(peer, claimed, numbers.len())
-        };
-        Kin { own, parent }
-    }
-
-    /// The parent of a process in another namespace, in the server's numbering: whose child the kernel says it is, or
-    /// whoever is called so in a namespace that is no deeper.
-    fn parent_elsewhere(&self, peer: &Peer, claimed: u32, depth: usize) -> u32 {
-        let clients: Vec<u32> = self.state().processes.iter().copied().collect();
-        let said = parent_of(peer.pid).filter(|parent| clients.contains(parent));
-        let found = || {
-            clients.iter().copied().find(|pid| {
-                let numbers = numbers(*pid);
-                numbers.len() <= depth && numbers.last() == Some(&claimed)
-            })
-        };
-        said.or_else(found).unwrap_or(claimed)
+    /// The processes of clients.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        self.state().processes.iter().copied().collect()
     }
 
     /// Takes a place in the queue of admissions.
