@@ -17,7 +17,7 @@
 //!   while it runs. No thread-local storage, no allocation, no lock but the mailbox's.
 //! - The program's table of descriptors stays as it is: the agent thread has a table of its own.
 //! - No change of the program's signal masks, and no signal handler that it could find: those before a core file
-//!   ([`core_file`]) look like the default.
+//!   (`core_file`) look like the default.
 //! - Without `FREEHOLD_SOCKET` in the environment the library does nothing at all.
 //!
 //! Where a program cannot be managed it runs as without the library, and standard error says why.
