@@ -297,12 +297,12 @@ fn a_missing_right_is_named_with_its_fix() {
     let output = public.run_without_rights("run spc.toml --json --set duration=500ms");
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     let text = stdout(&public.run_without_rights("doctor"));
-    for word in [
-        "ulimit -l",
-        "ulimit -r",
-        "CAP_SYS_NICE",
-        "of class best-effort; tasks of class fifo, deadline",
-    ] {
+    for word in ["ulimit -l", "ulimit -r", "CAP_SYS_NICE"] {
         assert!(text.contains(word), "{text}");
     }
+    let text = stdout(&public.run_without_rights("doctor --memory 2MiB"));
+    assert!(
+        text.contains("of class best-effort; tasks of class fifo, deadline"),
+        "{text}"
+    );
 }
