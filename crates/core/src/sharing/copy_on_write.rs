@@ -78,13 +78,15 @@ impl Memory {
             to: self.page_ref(page),
         };
         self.effects.push(effect);
+        // Off its list while it still names the base page: a pinned entry is on a list of that page's pool.
+        self.unlink(index);
         self.remove_sharer(index);
         let stored = self.pages[base].marks.has(PageMarks::STORED);
         self.pages[base].state = if stored { PageState::Stored } else { PageState::Empty };
         self.count_resident(base, -1);
         self.entries[index].page = page;
         self.append_sharer(index);
-        self.relink(index, Place::Active);
+        self.link(index, Place::Active);
         self.pages[page].state = PageState::Resident;
         self.pages[page].marks.set(PageMarks::OWN);
         self.pages[page].marks.set(PageMarks::SEEN);
