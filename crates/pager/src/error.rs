@@ -5,7 +5,7 @@ use freehold_core::error::{AdmitError, CreateError, LockError, RemoveError, Seal
 use freehold_core::units::FrameCount;
 use freehold_linux::Errno;
 use freehold_linux::fault::{InstallError, StackError};
-use freehold_linux::memory::{self, BallastError, MapError, MemfdError, ResidencyError};
+use freehold_linux::memory::{self, LockedFramesError, MapError, MemfdError, ResidencyError};
 use freehold_linux::userfault::{OpenError, RegisterError};
 use freehold_store::{SetupError, StoreError};
 
@@ -26,7 +26,7 @@ pub enum StartError {
     Store(#[from] SetupError),
     /// The memory of the reserve.
     #[error("the reserve: {0}")]
-    Reserve(#[from] BallastError),
+    Reserve(#[from] LockedFramesError),
     /// There are no frames for the headroom.
     #[error("the headroom of {frames}: {errno}")]
     Headroom {

@@ -13,64 +13,18 @@
 
 use crate::error::StartError;
 use freehold_core::units::FrameCount;
-use freehold_linux::memory::Ballast;
-use freehold_linux::pi_mutex::PiMutex;
-use freehold_linux::{Errno, PageRange};
+use freehold_linux::Errno;
+use freehold_linux::memory::LockedFrames;
 use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 
 /// Fewest frames of headroom.
 const LEAST_HEADROOM: usize = 16;
 
-/// Locked frames, the first pages of a ballast of their own.
-#[derive(Debug)]
-struct Stock {
-    memory: Ballast,
-    /// How many of the first pages are resident.
-    held: PiMutex<usize>,
-}
-
-impl Stock {
-    fn new(pages: usize) -> Result<Self, StartError> {
-        Ok(Self {
-            memory: Ballast::create(pages.max(1))?,
-            held: PiMutex::new(0),
-        })
-    }
-
-    /// Makes the stock `wanted` frames large (at most its length), in one system call.
-    fn resize(&self, wanted: usize) -> Result<(), Errno> {
-        let mut held = self.held.lock();
-        let wanted = wanted.min(self.memory.pages());
-        if wanted > *held {
-            self.memory.fill(PageRange::new(*held, wanted - *held))?;
-        } else if wanted < *held {
-            self.memory.release(PageRange::new(wanted, *held - wanted))?;
-        }
-        *held = wanted;
-        Ok(())
-    }
-
-    /// Releases `count` frames, or as many as there are; returns how many.
-    fn release(&self, count: usize) -> Result<usize, Errno> {
-        let mut held = self.held.lock();
-        let count = count.min(*held);
-        if count > 0 {
-            self.memory.release(PageRange::new(*held - count, count))?;
-            *held -= count;
-        }
-        Ok(count)
-    }
-
-    fn resident(&self) -> Result<usize, Errno> {
-        self.memory.resident()
-    }
-}
-
 /// Frames that are promised but not in use, and headroom.
 #[derive(Debug)]
 pub(crate) struct Reserve {
-    stock: Stock,
-    headroom: Stock,
+    stock: LockedFrames,
+    headroom: LockedFrames,
     headroom_size: usize,
     /// Resident pages of all objects, as the pager filled and dropped them.
     in_objects: AtomicUsize,
@@ -84,13 +38,15 @@ impl Reserve {
     /// A reserve that can back `frames`, empty at first, and headroom for `tasks`, there at once.
     pub(crate) fn new(frames: usize, tasks: usize) -> Result<Self, StartError> {
         let headroom_size = tasks.max(LEAST_HEADROOM);
-        let headroom = Stock::new(headroom_size)?;
-        headroom.resize(headroom_size).map_err(|errno| StartError::Headroom {
-            frames: FrameCount::new(u32::try_from(headroom_size).unwrap_or(u32::MAX)),
-            errno,
-        })?;
+        let headroom = LockedFrames::create(headroom_size)?;
+        headroom
+            .approach(headroom_size, headroom_size)
+            .map_err(|errno| StartError::Headroom {
+                frames: FrameCount::new(u32::try_from(headroom_size).unwrap_or(u32::MAX)),
+                errno,
+            })?;
         Ok(Self {
-            stock: Stock::new(frames)?,
+            stock: LockedFrames::create(frames.max(1))?,
             headroom,
             headroom_size,
             in_objects: AtomicUsize::new(0),
@@ -126,23 +82,23 @@ impl Reserve {
 
     /// Releases what the stock has beyond its due, given all frames in use by the core's books.
     pub(crate) fn trim(&self, used: usize) -> Result<(), Errno> {
-        let held = *self.stock.held.lock();
-        let there = held + self.in_objects.load(Ordering::Acquire);
+        let there = self.stock.held() + self.in_objects.load(Ordering::Acquire);
         // What is missing stays noted, for the next adjustment.
         self.behind
             .store(there.min(used).cast_signed() - used.cast_signed(), Ordering::Release);
         match there.saturating_sub(used) {
             0 => Ok(()),
-            excess => self.stock.release(excess).map(|_| ()),
+            excess => self.stock.release(excess).map(drop),
         }
     }
 
     /// Makes the stock exactly what it should be, and the headroom whole. Not for the fault path.
     pub(crate) fn adjust(&self, used: usize) -> Result<(), Errno> {
         self.behind.store(0, Ordering::Release);
-        self.stock
-            .resize(used.saturating_sub(self.in_objects.load(Ordering::Acquire)))?;
-        self.headroom.resize(self.headroom_size)
+        let wanted = used.saturating_sub(self.in_objects.load(Ordering::Acquire));
+        self.stock.approach(wanted, usize::MAX)?;
+        self.headroom.approach(self.headroom_size, usize::MAX)?;
+        Ok(())
     }
 
     /// Releases one frame of the headroom; false if there is none left.

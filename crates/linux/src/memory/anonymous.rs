@@ -1,6 +1,6 @@
 //! Private memory of this process that is reached by system calls only.
 
-use super::BallastError;
+use super::LockedFramesError;
 use crate::{AddressRange, Errno, PAGE_SIZE, PageRange};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::ffi::c_void;
@@ -23,9 +23,9 @@ impl Anonymous {
     /// Maps `pages`, at least one.
     ///
     /// # Errors
-    /// [`BallastError::Map`].
-    pub(super) fn create(pages: usize, access: ProtFlags) -> Result<Self, BallastError> {
-        let refused = |errno| BallastError::Map { pages, errno };
+    /// [`LockedFramesError::Map`].
+    pub(super) fn create(pages: usize, access: ProtFlags) -> Result<Self, LockedFramesError> {
+        let refused = |errno| LockedFramesError::Map { pages, errno };
         let length = pages.checked_mul(PAGE_SIZE).ok_or_else(|| refused(Errno::NOMEM))?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.

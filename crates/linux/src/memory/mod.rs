@@ -2,12 +2,12 @@
 
 mod anonymous;
 mod backed;
-mod ballast;
 mod channel;
 mod document;
 mod filler;
 mod loan;
 mod lock_all;
+mod locked_frames;
 mod mapping;
 mod memfd;
 mod racing;
@@ -17,12 +17,12 @@ mod zeroed;
 mod zeros;
 
 pub use backed::{Backed, BackedError};
-pub use ballast::{Ballast, BallastError};
 pub use channel::ChannelMapping;
 pub use document::{DocumentError, is_sealed, read_document, seal_document};
 pub use filler::Filler;
 pub use loan::{LoanCell, PageLoan};
 pub use lock_all::{lock_all_current, lock_all_on_fault};
+pub use locked_frames::{LockedFrames, LockedFramesError};
 pub use mapping::{Access, LockError, MapError, SharedMapping};
 use memfd::reopen_read_only;
 pub use memfd::{Memfd, MemfdError, Residency, ResidencyError, ResidencySource};

@@ -1,6 +1,6 @@
 //! Pages of zeros to copy from.
 
-use super::BallastError;
+use super::LockedFramesError;
 use super::anonymous::Anonymous;
 use crate::{AddressRange, PageRange};
 use rustix::mm::{Advice, ProtFlags};
@@ -16,12 +16,12 @@ impl Zeros {
     /// So many pages, at least one (Linux 5.14).
     ///
     /// # Errors
-    /// [`BallastError::Map`].
-    pub fn create(pages: usize) -> Result<Self, BallastError> {
+    /// [`LockedFramesError::Map`].
+    pub fn create(pages: usize) -> Result<Self, LockedFramesError> {
         let memory = Anonymous::create(pages, ProtFlags::READ)?;
         // Not the huge page of zeros, which is as large as many: the mapping has none.
         let filled = memory.advise(memory.whole(), Advice::LinuxPopulateRead);
-        filled.map_err(|errno| BallastError::Map { pages, errno })?;
+        filled.map_err(|errno| LockedFramesError::Map { pages, errno })?;
         Ok(Self(memory))
     }
 

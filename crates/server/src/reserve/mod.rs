@@ -17,16 +17,15 @@
 //! Between the release of a frame here and its allocation there, somebody else may take it.
 
 mod gentle;
-mod stock;
 
 use freehold_linux::Errno;
+use freehold_linux::memory::LockedFrames;
 use freehold_linux::pi_mutex::PiMutex;
 use gentle::Gentle;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use stock::Stock;
 
 /// Pages taken or released by the thread with one system call, and pages that may move before it is woken to take some.
 pub(crate) const BATCH: usize = 32;
@@ -85,7 +84,7 @@ pub(crate) struct Due {
 #[derive(Debug)]
 pub(crate) struct Reserve {
     /// Both, or neither where memory cannot be locked.
-    stocks: Option<(Stock, Stock)>,
+    stocks: Option<(LockedFrames, LockedFrames)>,
     shortfall: PiMutex<Option<String>>,
     /// The shortfall is new, and nobody has been told.
     fresh: AtomicBool,
@@ -107,7 +106,8 @@ impl Reserve {
     /// # Errors
     /// No eventfd is to be had.
     pub(crate) fn new(frames: usize) -> Result<Self, Errno> {
-        let stocks = Stock::new(frames).and_then(|stock| Ok((stock, Stock::new(HEADROOM)?)));
+        let stock = LockedFrames::create(frames.max(1));
+        let stocks = stock.and_then(|stock| Ok((stock, LockedFrames::create(HEADROOM)?)));
         let (stocks, shortfall) = match stocks {
             Ok(stocks) => (Some(stocks), None),
             Err(error) => (
@@ -314,7 +314,7 @@ impl Reserve {
     /// The kernel's refusal to count.
     pub(crate) fn resident(&self) -> Result<u64, Errno> {
         match &self.stocks {
-            Some((stock, _)) => stock.resident(),
+            Some((stock, _)) => stock.resident().map(|pages| pages as u64),
             None => Ok(0),
         }
     }
@@ -331,7 +331,7 @@ impl Reserve {
         ReserveView {
             due: due as u64,
             resident: 0,
-            headroom: headroom.and_then(Result::ok).unwrap_or(0),
+            headroom: headroom.and_then(Result::ok).map_or(0, |pages| pages as u64),
             taken: counts.taken.load(Ordering::Relaxed),
             released: counts.released.load(Ordering::Relaxed),
             released_by_pagers: counts.by_pagers.load(Ordering::Relaxed),
@@ -409,9 +409,7 @@ mod tests {
         settle(&reserve, 100);
         assert!(reserve.note(HEADROOM));
         let (stock, _) = reserve.stocks.as_ref().unwrap();
-        let changing = stock.changing.lock();
-        reserve.follow(exactly(36));
-        drop(changing);
+        stock.while_changing(|| reserve.follow(exactly(36)));
         assert_eq!(reserve.held(), 100);
         assert!(reserve.note(1));
         reserve.follow(exactly(35));
