@@ -26,6 +26,7 @@ pub mod futex;
 pub mod hangup;
 pub mod memory;
 mod perf;
+pub mod physical;
 pub mod pi_mutex;
 pub mod probe;
 pub mod process;

@@ -3,6 +3,7 @@
 mod anonymous;
 mod backed;
 mod channel;
+mod chunk;
 mod document;
 mod filler;
 mod loan;
@@ -13,11 +14,13 @@ mod memfd;
 mod racing;
 mod served;
 mod vault;
+mod window;
 mod zeroed;
 mod zeros;
 
 pub use backed::{Backed, BackedError};
 pub use channel::ChannelMapping;
+pub use chunk::{Chunk, HUGE_PAGES};
 pub use document::{DocumentError, is_sealed, read_document, seal_document};
 pub use filler::Filler;
 pub use loan::{LoanCell, PageLoan};
@@ -28,5 +31,6 @@ use memfd::reopen_read_only;
 pub use memfd::{Memfd, MemfdError, Residency, ResidencyError, ResidencySource};
 pub use served::{ServeError, ServedMapping};
 pub use vault::{Vault, VaultError};
+pub use window::Window;
 pub use zeroed::{Zeroed, zeroed};
 pub use zeros::Zeros;

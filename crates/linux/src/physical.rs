@@ -1,0 +1,124 @@
+//! Which frames of the machine lie behind addresses of this process (`/proc/self/pagemap`), and whether anybody still
+//! has a frame (`/proc/kpageflags`). Both take CAP_SYS_ADMIN: without it nothing is known, and that is said.
+
+use crate::{AddressRange, Errno, PAGE_SIZE};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+const PRESENT: u64 = 1 << 63;
+const NUMBER: u64 = (1 << 55) - 1;
+/// Bytes of one entry in each of the files.
+const ENTRY: u64 = 8;
+/// Entries read at a time.
+const BATCH: usize = 4096;
+// Bits of an entry in kpageflags: of the page cache or of a memory object (LRU, SWAPBACKED), mapped, anonymous.
+const LRU: u64 = 1 << 5;
+const MAPPED: u64 = 1 << 11;
+const ANONYMOUS: u64 = 1 << 12;
+const SWAPBACKED: u64 = 1 << 14;
+
+/// The numbers of the machine's frames, of one page in every `step` of the range: `None` where the page is absent, or
+/// the number is not told.
+///
+/// # Errors
+/// The kernel's refusal to open or read.
+pub fn frames(range: AddressRange, step: usize) -> Result<Vec<Option<u64>>, Errno> {
+    let file = open("/proc/self/pagemap")?;
+    let first = (range.start() / PAGE_SIZE) as u64;
+    let count = range.length() / PAGE_SIZE;
+    let step = step.max(1);
+    let mut found = Vec::with_capacity(count / step + 1);
+    if step > 1 {
+        for page in (0..count).step_by(step) {
+            found.push(number(entry(&file, first + page as u64)?));
+        }
+        return Ok(found);
+    }
+    let mut bytes = vec![0; BATCH.min(count) * 8];
+    let mut page = 0;
+    while page < count {
+        let wanted = BATCH.min(count - page) * 8;
+        let part = bytes.get_mut(..wanted).ok_or(Errno::INVAL)?;
+        file.read_exact_at(part, (first + page as u64) * ENTRY).map_err(errno)?;
+        let entries = part.as_chunks::<8>().0;
+        found.extend(entries.iter().map(|entry| number(u64::from_ne_bytes(*entry))));
+        page += entries.len();
+    }
+    Ok(found)
+}
+
+/// Pages of small frames that belong to no file or process any more, and that something in the kernel still keeps: a
+/// ring's buffer, a transfer of a device. A frame that another file of memory has got since looks the same.
+#[derive(Debug)]
+pub struct Pins {
+    flags: File,
+}
+
+impl Pins {
+    /// Opens what the kernel says.
+    ///
+    /// # Errors
+    /// `ACCES` or `PERM` without CAP_SYS_ADMIN; `NOENT` where the kernel does not offer it.
+    pub fn open() -> Result<Self, Errno> {
+        open("/proc/kpageflags").map(|flags| Self { flags })
+    }
+
+    /// Whether somebody has this frame.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn has(&self, frame: u64) -> Result<bool, Errno> {
+        let flags = entry(&self.flags, frame)?;
+        Ok(flags & LRU != 0 && flags & SWAPBACKED != 0 && flags & (MAPPED | ANONYMOUS) == 0)
+    }
+
+    /// Whether a process maps this frame: then it has been given to somebody since.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn is_mapped(&self, frame: u64) -> Result<bool, Errno> {
+        Ok(entry(&self.flags, frame)? & MAPPED != 0)
+    }
+}
+
+fn open(path: &str) -> Result<File, Errno> {
+    File::open(path).map_err(errno)
+}
+
+fn entry(file: &File, place: u64) -> Result<u64, Errno> {
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, place * ENTRY).map_err(errno)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// A frame's number; the kernel shows 0 to those who may not know.
+fn number(entry: u64) -> Option<u64> {
+    (entry & PRESENT != 0 && entry & NUMBER != 0).then_some(entry & NUMBER)
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn errno(error: std::io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::frames;
+    use crate::PageRange;
+    use crate::memory::{Chunk, Window};
+
+    #[test]
+    fn present_pages_have_frames_where_one_may_know() {
+        let window = Window::reserve(4).unwrap();
+        let chunk = Chunk::create(c"test", 4, false).unwrap();
+        window.place(0, &chunk).unwrap();
+        window.populate(PageRange::new(0, 2)).unwrap();
+        let range = window.addresses(PageRange::new(0, 4)).unwrap();
+        let found = frames(range, 1).unwrap();
+        assert_eq!((found.len(), found[2], found[3]), (4, None, None));
+        if rustix::process::geteuid().is_root() {
+            assert!(found[0].is_some() && found[1].is_some() && found[0] != found[1]);
+        }
+        assert_eq!(frames(range, 2).unwrap(), [found[0], None]);
+    }
+}
