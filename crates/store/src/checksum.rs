@@ -7,10 +7,23 @@ const WORD: usize = 8;
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The checksum of `record` as stored in slot `slot`: the same bytes in another slot have another checksum.
+pub(crate) fn of(slot: u32, record: &Record) -> u64 {
+    keyed([u64::from(slot), 0], record)
+}
+
+/// The checksum of `record` under a key: the same bytes under another key have another checksum. Against accidents; it
+/// is no defence against an adversary.
 ///
 /// Each step takes two words with one multiplication, in eight independent lanes, so that nothing waits for one.
-pub(crate) fn of(slot: u32, record: &Record) -> u64 {
-    let mut lanes = [1_u64, 2, 3, 4, 5, 6, 7, 8].map(|lane| mix(u64::from(slot).wrapping_add(lane << 32)));
+#[must_use]
+pub fn keyed(key: [u64; 2], record: &Record) -> u64 {
+    let [first, second] = key;
+    let first = if second == 0 {
+        first
+    } else {
+        first ^ mix(second).rotate_left(17)
+    };
+    let mut lanes = [1_u64, 2, 3, 4, 5, 6, 7, 8].map(|lane| mix(first.wrapping_add(lane << 32)));
     for block in record.as_chunks::<{ 2 * WORD * LANES }>().0 {
         for (lane, pair) in lanes.iter_mut().zip(block.as_chunks::<{ 2 * WORD }>().0) {
             let [first, second] = words(*pair);

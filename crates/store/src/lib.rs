@@ -31,6 +31,7 @@ mod slots;
 mod store;
 mod tally;
 
+pub use checksum::keyed as checksum;
 pub use compressed::{CompressedConfig, CompressedStore};
 pub use description::{Backend, Description, Kind, Shortfall};
 pub use error::{Damage, SetupError, StoreError};
