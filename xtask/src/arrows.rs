@@ -55,6 +55,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "freehold-store",
         ],
     ),
+    (
+        "freehold-ecache",
+        &[
+            "freehold-core",
+            "freehold-linux",
+            "freehold-protocol",
+            "freehold-scenario",
+            "freehold-store",
+        ],
+    ),
     ("freehold-client", &["freehold-linux", "freehold-protocol"]),
     ("freehold-capi", &["freehold-client", "freehold-linux", "freehold-rt"]),
     ("freehold-agent", &["freehold-protocol"]),

@@ -7,6 +7,7 @@ const WIDEST_LINE: usize = 120;
 /// The crates that may contain `unsafe`.
 const MAY_BE_UNSAFE: &[&str] = &[
     "crates/agent/",
+    "crates/ecache/tests/",
     "crates/capi/",
     "crates/linux/",
     "crates/live/",

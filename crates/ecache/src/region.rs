@@ -1,0 +1,336 @@
+//! The memory of a region: its chunks, mapped behind one another.
+
+use crate::contiguity::Layout;
+use crate::cuts::Cuts;
+use crate::error::CacheError;
+use freehold_core::victim_cache::FrameRange;
+use freehold_linux::memory::{Chunk, HUGE_PAGES, MemfdError, Window};
+use freehold_linux::physical::{self, Pins};
+use freehold_linux::{Errno, PAGE_SIZE, PageRange};
+use freehold_scenario::{Backing, DeviceFile};
+use rustix::fd::OwnedFd;
+use std::collections::BTreeSet;
+use std::ffi::CStr;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const NAME: &CStr = c"freehold-device";
+const HUGE: u32 = 512;
+
+/// The memory.
+#[derive(Debug)]
+pub(crate) struct Region {
+    window: Window,
+    cuts: Cuts,
+    /// `None` where one was given up and no memory for another has been found yet.
+    chunks: Vec<Mutex<Option<Chunk>>>,
+    huge: bool,
+    /// Why it is not as it was to be.
+    shortfalls: Vec<String>,
+}
+
+impl Region {
+    /// Memory for the devices of a file, all of it in frames from the start.
+    pub(crate) fn new(file: &DeviceFile) -> Result<Self, CacheError> {
+        match file.backing {
+            Backing::Huge => Self::on(file, true),
+            Backing::Small => Self::on(file, false),
+            Backing::Auto => Self::on(file, true).or_else(|why| {
+                let mut region = Self::on(file, false)?;
+                region
+                    .shortfalls
+                    .push(format!("device memory lies on small pages: {why}"));
+                Ok(region)
+            }),
+        }
+    }
+
+    fn on(file: &DeviceFile, huge: bool) -> Result<Self, CacheError> {
+        let sizes: Vec<u32> = file.devices.iter().map(|device| device.size.get()).collect();
+        let cuts = Cuts::new(&sizes, if huge { HUGE } else { 1 }).ok_or(CacheError::Sizes)?;
+        let mut chunks = Vec::with_capacity(cuts.count());
+        for place in 0..cuts.count() {
+            chunks.push(Chunk::create(NAME, page_range(&cuts, place).count(), huge)?);
+        }
+        let window = Window::reserve(index(cuts.frames()))?;
+        let mut region = Self {
+            window,
+            cuts,
+            chunks: Vec::new(),
+            huge,
+            shortfalls: Vec::new(),
+        };
+        let whole = 0..region.cuts.count();
+        region.place_all(&chunks).map_err(|errno| match errno {
+            Errno::NOMEM if huge => CacheError::HugePages {
+                wanted: region.cuts.frames() / HUGE,
+                free: free_huge_pages(),
+            },
+            errno => CacheError::System(errno),
+        })?;
+        let order = region.order(whole.clone());
+        let mut chunks: Vec<Option<Chunk>> = chunks.into_iter().map(Some).collect();
+        region.chunks = order.iter().map(|from| Mutex::new(chunks[*from].take())).collect();
+        region.place_again(whole)?;
+        region.lock();
+        Ok(region)
+    }
+
+    fn place_all(&self, chunks: &[Chunk]) -> Result<(), Errno> {
+        for (place, chunk) in chunks.iter().enumerate() {
+            let range = page_range(&self.cuts, place);
+            self.window.place(range.first(), chunk)?;
+            self.window.populate(range)?;
+        }
+        Ok(())
+    }
+
+    /// Which chunk should be at which place, so that frames ascend; as they are where that is unknown, or they are not
+    /// alike.
+    fn order(&self, places: Range<usize>) -> Vec<usize> {
+        let mut order: Vec<usize> = places.clone().collect();
+        if !self.cuts.alike() {
+            return order;
+        }
+        let first = |place: &usize| {
+            let range = self.window.addresses(page_range(&self.cuts, *place))?;
+            physical::frames(range, range.length() / PAGE_SIZE)
+                .ok()?
+                .first()
+                .copied()
+                .flatten()
+        };
+        let frames: Option<Vec<u64>> = order.iter().map(first).collect();
+        if let Some(frames) = frames {
+            order.sort_by_key(|place| frames[*place - places.start]);
+        }
+        order
+    }
+
+    /// Maps chunks where the rows say.
+    fn place_again(&self, places: Range<usize>) -> Result<(), Errno> {
+        for place in places {
+            let range = page_range(&self.cuts, place);
+            if let Some(chunk) = &*self.chunk(place) {
+                self.window.place(range.first(), chunk)?;
+                self.window.populate(range)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn lock(&mut self) {
+        let whole = PageRange::new(0, self.window.pages());
+        if !self.huge
+            && let Err(errno) = self.window.lock(whole)
+        {
+            let why = format!("device memory can be swapped out: it cannot be locked ({errno})");
+            self.shortfalls.push(why);
+        }
+    }
+
+    pub(crate) fn is_huge(&self) -> bool {
+        self.huge
+    }
+
+    pub(crate) fn shortfalls(&self) -> &[String] {
+        &self.shortfalls
+    }
+
+    pub(crate) fn cuts(&self) -> &Cuts {
+        &self.cuts
+    }
+
+    /// Copies a page in, whose frame the core has given for it.
+    pub(crate) fn write(&self, frame: u32, content: &[u8; PAGE_SIZE]) -> bool {
+        self.window.write(index(frame), content).is_ok()
+    }
+
+    /// Copies a page out, of whose frame the core has said that it holds one.
+    pub(crate) fn read(&self, frame: u32, content: &mut [u8; PAGE_SIZE]) -> bool {
+        self.window.read(index(frame), content).is_ok()
+    }
+
+    pub(crate) fn zero(&self, range: FrameRange) -> Result<(), Errno> {
+        self.window.zero(pages_of(range))
+    }
+
+    /// Descriptors for somebody else, in order of address.
+    pub(crate) fn descriptors(&self, range: FrameRange) -> Result<Vec<OwnedFd>, Errno> {
+        let chunks = self.chunks_of(range).ok_or(Errno::INVAL)?;
+        let reopen = |place| self.chunk(place).as_ref().ok_or(Errno::NOMEM)?.reopen();
+        chunks.map(reopen).collect()
+    }
+
+    /// The chunks of a range that is made of whole ones.
+    pub(crate) fn chunks_of(&self, range: FrameRange) -> Option<Range<usize>> {
+        self.cuts.chunks(range.first().get(), range.count().get())
+    }
+
+    /// Whether anybody else has a descriptor or a mapping of a chunk. What cannot be told counts as yes.
+    pub(crate) fn is_held(&self, place: usize) -> bool {
+        let chunk = self.chunk(place);
+        chunk.as_ref().is_some_and(|chunk| chunk.is_held().unwrap_or(true))
+    }
+
+    /// Whether all of a chunk's pages are in frames, as far as they have been handed over.
+    pub(crate) fn is_whole(&self, place: usize) -> bool {
+        let chunk = self.chunk(place);
+        let whole = |chunk: &Chunk| chunk.resident().is_ok_and(|pages| pages == chunk.pages());
+        chunk.as_ref().is_some_and(whole)
+    }
+
+    /// Makes a chunk that nobody else has fit for pages again: frames where somebody punched them.
+    pub(crate) fn restore(&self, place: usize) -> bool {
+        self.window.populate(page_range(&self.cuts, place)).is_ok()
+    }
+
+    /// How a range lies in the machine's memory, now.
+    pub(crate) fn layout(&self, range: FrameRange) -> Layout {
+        let Some(addresses) = self.window.addresses(pages_of(range)) else {
+            return Layout::UNKNOWN;
+        };
+        let step = if self.huge { HUGE_PAGES } else { 1 };
+        physical::frames(addresses, step).map_or(Layout::UNKNOWN, |frames| Layout::of(&frames, step as u64))
+    }
+
+    /// Bytes of the region that are in frames, as the kernel counts them.
+    pub(crate) fn measured(&self) -> u64 {
+        let resident = |chunk: &Mutex<Option<Chunk>>| {
+            let chunk = chunk.lock().unwrap_or_else(PoisonError::into_inner);
+            chunk.as_ref().and_then(|chunk| chunk.resident().ok()).unwrap_or(0)
+        };
+        let pages: usize = self.chunks.iter().map(resident).sum();
+        (pages * PAGE_SIZE) as u64
+    }
+
+    /// Gives the memory of chunks that nobody else has back to the kernel, and takes other memory for them. Returns
+    /// those that have it. What something in the kernel still keeps, a ring's buffer, is no part of it; as long as one
+    /// does, its chunk waits.
+    pub(crate) fn retire(&self, places: &[usize], pinned: &mut BTreeSet<u64>) -> Vec<usize> {
+        let mut old = self.give_up(places);
+        old.append(pinned);
+        let mut fresh = Vec::new();
+        for place in places {
+            if self.take_anew(*place).is_ok() {
+                fresh.push(*place);
+            }
+        }
+        self.sort(&fresh);
+        let new: BTreeSet<u64> = fresh.iter().flat_map(|place| self.frames(*place)).collect();
+        let gone: BTreeSet<u64> = old.difference(&new).copied().collect();
+        *pinned = self.still_kept(gone);
+        // As many pages as are kept elsewhere are not taken from the machine twice.
+        let size = fresh.first().map_or(1, |place| page_range(&self.cuts, *place).count());
+        let unit = if self.huge { HUGE_PAGES } else { 1 };
+        let waiting = (pinned.len() * unit).div_ceil(size.max(1)).min(fresh.len());
+        for place in fresh.split_off(fresh.len() - waiting) {
+            self.give_up(&[place]);
+        }
+        fresh
+    }
+
+    /// Of frames that did not come back, those that somebody keeps.
+    fn still_kept(&self, gone: BTreeSet<u64>) -> BTreeSet<u64> {
+        let Ok(pins) = Pins::open() else {
+            return BTreeSet::new();
+        };
+        // The pool of huge pages is last in, first out: what was given back and neither comes again nor has gone to
+        // another process is not free.
+        let kept = |frame: &u64| {
+            if self.huge {
+                !pins.is_mapped(*frame).unwrap_or(false)
+            } else {
+                pins.has(*frame).unwrap_or(false)
+            }
+        };
+        gone.into_iter().filter(kept).collect()
+    }
+
+    /// Returns the frames that chunks had, as far as they are known.
+    fn give_up(&self, places: &[usize]) -> BTreeSet<u64> {
+        let mut rows: Vec<(Vec<u64>, usize)> = places.iter().map(|place| (self.frames(*place), *place)).collect();
+        // The pool of huge pages is last in, first out: in descending order, what comes next ascends.
+        rows.sort_by(|one, other| other.0.cmp(&one.0));
+        for (_, place) in &rows {
+            let range = page_range(&self.cuts, *place);
+            let vacated = self.window.vacate(range);
+            if let Some(chunk) = self.chunk(*place).take()
+                && vacated.is_ok()
+            {
+                let _ = chunk.punch();
+            }
+        }
+        rows.into_iter().flat_map(|(frames, _)| frames).collect()
+    }
+
+    fn take_anew(&self, place: usize) -> Result<(), CacheError> {
+        let range = page_range(&self.cuts, place);
+        let chunk = Chunk::create(NAME, range.count(), self.huge)?;
+        let placed = self.window.place(range.first(), &chunk);
+        let placed = placed.and_then(|()| self.window.populate(range));
+        if let Err(errno) = placed {
+            let _ = self.window.vacate(range);
+            return Err(CacheError::Memory(MemfdError::System(errno)));
+        }
+        if !self.huge {
+            let _ = self.window.lock(range);
+        }
+        *self.chunk(place) = Some(chunk);
+        Ok(())
+    }
+
+    /// Lets frames ascend where chunks lie behind one another.
+    fn sort(&self, places: &[usize]) {
+        for run in runs(places) {
+            let order = self.order(run.clone());
+            if order.is_sorted() {
+                continue;
+            }
+            let mut taken: Vec<Option<Chunk>> = run.clone().map(|place| self.chunk(place).take()).collect();
+            for (place, from) in run.clone().zip(&order) {
+                *self.chunk(place) = taken[*from - run.start].take();
+            }
+            // Their places are mapped already: nothing is there to fail but the machine.
+            let _ = self.place_again(run);
+        }
+    }
+
+    /// The frames of a chunk; of huge ones the first of each.
+    fn frames(&self, place: usize) -> Vec<u64> {
+        let step = if self.huge { HUGE_PAGES } else { 1 };
+        let addresses = self.window.addresses(page_range(&self.cuts, place));
+        let frames = addresses.and_then(|addresses| physical::frames(addresses, step).ok());
+        frames.unwrap_or_default().into_iter().flatten().collect()
+    }
+
+    fn chunk(&self, place: usize) -> MutexGuard<'_, Option<Chunk>> {
+        self.chunks[place].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs of numbers that follow each other.
+pub(crate) fn runs(sorted: &[usize]) -> Vec<Range<usize>> {
+    sorted
+        .chunk_by(|one, next| one + 1 == *next)
+        .filter_map(|run| Some(*run.first()?..run.last()? + 1))
+        .collect()
+}
+
+fn page_range(cuts: &Cuts, place: usize) -> PageRange {
+    let (first, count) = cuts.pages(place);
+    PageRange::new(index(first), index(count))
+}
+
+fn pages_of(range: FrameRange) -> PageRange {
+    PageRange::new(index(range.first().get()), index(range.count().get()))
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn free_huge_pages() -> u64 {
+    let text = std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+    text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
