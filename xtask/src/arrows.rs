@@ -11,15 +11,28 @@ use crate::Finding;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("freehold-core", &[]),
     ("freehold-protocol", &[]),
+    ("freehold-driver", &["freehold-core"]),
     ("freehold-linux", &["freehold-core", "freehold-protocol"]),
     ("freehold-scenario", &["freehold-core"]),
     ("freehold-store", &["freehold-core", "freehold-linux"]),
-    ("freehold-sim", &["freehold-core", "freehold-scenario"]),
+    (
+        "freehold-sim",
+        &["freehold-core", "freehold-driver", "freehold-scenario"],
+    ),
     ("freehold-picture", &["freehold-protocol", "freehold-scenario"]),
-    ("freehold-pager", &["freehold-core", "freehold-linux", "freehold-store"]),
+    (
+        "freehold-pager",
+        &["freehold-core", "freehold-driver", "freehold-linux", "freehold-store"],
+    ),
     (
         "freehold-server",
-        &["freehold-core", "freehold-linux", "freehold-protocol", "freehold-store"],
+        &[
+            "freehold-core",
+            "freehold-driver",
+            "freehold-linux",
+            "freehold-protocol",
+            "freehold-store",
+        ],
     ),
     (
         "freehold-rt",

@@ -4,9 +4,9 @@
 use crate::context::{Context, Work};
 use crate::object::Object;
 use crate::pager::Pager;
-use crate::request::HolderRow;
 use crate::shared::Shared;
 use freehold_core::fact::{PageRef, Request};
+use freehold_driver::HolderRow;
 use freehold_linux::clock;
 use freehold_store::{Due, Urgency};
 use std::sync::atomic::Ordering;

@@ -12,10 +12,11 @@ use crate::config::Pace;
 use crate::context::{Context, DUE_BATCH, Ended, Unmapping, Work};
 use crate::object::{Object, Whose};
 use crate::report::Broken;
-use crate::request::{Account, HolderRow, Transfer, WHEN_TOLD};
+use crate::request::{Account, Moving, Transfer};
 use crate::shared::{Shared, TaskRow};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::units::Instant;
+use freehold_driver::{HolderRow, WHEN_TOLD};
 use freehold_linux::{Errno, PageRange};
 use freehold_store::{Completion, Due, Slot, StoreError, Urgency};
 use std::sync::atomic::Ordering;
@@ -117,7 +118,7 @@ impl Shared {
         unmappings.sort_unstable_by_key(|unmapping| {
             let whose = match unmapping.whose {
                 Whose::Everyones => u32::MAX,
-                Whose::Of(HolderRow(row)) => row,
+                Whose::Of(row) => row.get(),
             };
             (unmapping.object, whose, unmapping.page)
         });
@@ -206,7 +207,7 @@ impl Shared {
     fn urgency_for(&self, context: &Context, holder: HolderRow) -> Urgency {
         let mine = context.me.map(usize::from);
         let concerned = |(at, row): &(usize, &TaskRow)| {
-            (Some(*at) == mine || row.waits.is_waiting()) && row.holder.load(Ordering::Acquire) == holder.0
+            (Some(*at) == mine || row.waits.is_waiting()) && row.holder.load(Ordering::Acquire) == holder.get()
         };
         let urgencies = self.tasks.iter().enumerate().filter(concerned);
         urgencies.map(|(_, row)| row.urgency()).max().unwrap_or_default()
@@ -227,16 +228,21 @@ impl Shared {
         begun: Result<Due, StoreError>,
     ) {
         let transfer = Transfer {
-            page,
-            number: u32::try_from(self.number(page)).unwrap_or(u32::MAX),
-            kind,
+            record: self.slot(page).get(),
+            queue: account.holder.index(),
             due: match begun {
                 Ok(Due::At(due)) => due,
                 Ok(Due::WhenTold) => WHEN_TOLD,
                 Err(_) => self.lately(context),
             },
-            refused: begun.is_err(),
-            account,
+            urgency: Urgency::BACKGROUND.get(),
+            frees_for: None,
+            what: Moving {
+                page,
+                kind,
+                refused: begun.is_err(),
+                account,
+            },
         };
         // What ends as it begins need not be found by anybody: whoever began it ends it, except for write-backs beyond
         // those that the store wants ended in passing.
@@ -260,7 +266,7 @@ impl Shared {
             Some(true) => self.nudge_all(),
             None => return false,
         }
-        let slot = self.slot(transfer.page);
+        let slot = Slot::new(transfer.record);
         if transfer.due == WHEN_TOLD && self.store.due(self.now(), slot).has_come(self.now()) {
             // It was told before there was anything to tell of.
             self.ends.ended(slot);

@@ -3,9 +3,10 @@
 
 use crate::object::Whose;
 use crate::recorder::{EventCapacity, Recorder};
-use crate::request::{HolderRow, Transfer};
+use crate::request::Transfer;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::units::{Duration, Instant};
+use freehold_driver::HolderRow;
 use std::collections::VecDeque;
 
 /// Most transfers ended together.

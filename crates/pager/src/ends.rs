@@ -7,9 +7,10 @@
 //! A task that waits notes what it waits for before it looks into the table; here the table is changed before the notes
 //! are read. So an end is either seen by the task or followed by a nudge.
 
-use crate::request::{HolderRow, Transfers};
+use crate::request::Transfers;
 use crate::shared::TaskRow;
 use freehold_core::units::Instant;
+use freehold_driver::HolderRow;
 use freehold_linux::clock::MonotonicTime;
 use freehold_linux::{clock, futex};
 use freehold_store::{Completion, Slot};
@@ -93,7 +94,7 @@ impl Completion for Ends {
         // `None`: not entered yet, and whoever enters it asks; or somebody was faster.
         if let Some(holder) = self.transfers.ripen(slot.get(), now) {
             for row in self.tasks.iter() {
-                let same_holder = HolderRow(row.holder.load(Ordering::Acquire)) == holder;
+                let same_holder = HolderRow::new(row.holder.load(Ordering::Acquire)) == holder;
                 if row.waits.concern(slot.get(), same_holder) {
                     row.mailbox.nudge();
                 }

@@ -8,10 +8,10 @@
 //! preempted thread, and must not hit what took their place. A mapping whose task is gone serves the next task that
 //! maps the object.
 
-use crate::request::HolderRow;
 use freehold_core::fact::PageRef;
 use freehold_core::id::ObjectId;
 use freehold_core::limits::ObjectKind;
+use freehold_driver::HolderRow;
 use freehold_linux::PageRange;
 use freehold_linux::memory::{Access, Memfd, PageLoan, SharedMapping};
 use freehold_linux::userfault::{Modes, Userfault};
@@ -104,7 +104,7 @@ impl Object {
             // Empty as just seen, and only one thread attaches at a time.
             let _ = mapper.mapping.set(mapping);
         }
-        mapper.holder.store(holder.0, Ordering::Release);
+        mapper.holder.store(holder.get(), Ordering::Release);
         mapper.in_use.store(true, Ordering::Release);
         self.used_rows.fetch_max(row + 1, Ordering::AcqRel);
         Ok(row)
@@ -140,7 +140,7 @@ impl Object {
         for mapper in &self.mappers[..self.used_rows.load(Ordering::Acquire)] {
             let meant = match whose {
                 Whose::Everyones => true,
-                Whose::Of(holder) => mapper.holder.load(Ordering::Acquire) == holder.0,
+                Whose::Of(holder) => mapper.holder.load(Ordering::Acquire) == holder.get(),
             };
             if !meant || !mapper.in_use.load(Ordering::Acquire) {
                 continue;

@@ -10,11 +10,12 @@
 
 use crate::context::Context;
 use crate::mailbox::Answer;
-use crate::request::{Account, HolderRow};
+use crate::request::Account;
 use crate::shared::Shared;
 use freehold_core::effect::{Effect, Holder, Resolution, Scope, UnmapReason};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::units::{Duration, Instant, PageIndex};
+use freehold_driver::HolderRow;
 use freehold_linux::clock;
 
 /// Events that each task's thread, and the thread that gives commands, can keep.

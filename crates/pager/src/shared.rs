@@ -13,15 +13,16 @@ use crate::mailbox::{Answer, Mailbox};
 use crate::object::{Object, Whose};
 use crate::recorder::EventCapacity;
 use crate::report::Broken;
-use crate::request::{HolderRow, Transfers};
+use crate::request::Transfers;
 use crate::reserve::Reserve;
 use crate::task::Local;
 use crate::watch::Watch;
 use freehold_core::Memory;
-use freehold_core::effect::{Effect, Holder, Scope, Source, UnmapReason};
+use freehold_core::effect::{Effect, Scope, Source, UnmapReason};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::units::Instant;
+use freehold_driver::HolderRow;
 use freehold_linux::clock;
 use freehold_linux::fault::Installed;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
@@ -244,7 +245,7 @@ impl Shared {
                     Source::CopyOf(_) => Work::Refuse(page, Request::Fill),
                 });
             }
-            Effect::WriteBack { page, holder } => context.work.push(Work::WriteBack(page, row_of(holder))),
+            Effect::WriteBack { page, holder } => context.work.push(Work::WriteBack(page, HolderRow::from(holder))),
             Effect::Discard { page, .. } => context.work.push(Work::Discard(page)),
             Effect::Take { .. } => self.counters.note_broken(Broken::NotSupported),
             // Whoever reported the job carries it out.
@@ -283,7 +284,7 @@ impl Shared {
     }
 
     pub(crate) fn holder_of(&self, task: usize) -> HolderRow {
-        HolderRow(self.tasks[task].holder.load(Ordering::Acquire))
+        HolderRow::new(self.tasks[task].holder.load(Ordering::Acquire))
     }
 }
 
@@ -293,15 +294,7 @@ fn unmapping(page: PageRef, from: Scope) -> Unmapping {
         page: Object::page_of(page),
         whose: match from {
             Scope::Everyone => Whose::Everyones,
-            Scope::Of(holder) => Whose::Of(row_of(holder)),
+            Scope::Of(holder) => Whose::Of(HolderRow::from(holder)),
         },
-    }
-}
-
-/// The row of a holder: the pool first, then the reservation slots.
-pub(crate) fn row_of(holder: Holder) -> HolderRow {
-    match holder {
-        Holder::Pool => HolderRow::POOL,
-        Holder::Reservation(id) => HolderRow(u32::try_from(id.index() + 1).unwrap_or(u32::MAX)),
     }
 }

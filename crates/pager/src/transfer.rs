@@ -5,11 +5,12 @@ use crate::config::Pace;
 use crate::context::{Context, DUE_BATCH};
 use crate::object::Object;
 use crate::report::Broken;
-use crate::request::{HolderRow, Transfer, WHEN_TOLD};
+use crate::request::{Moving, Transfer};
 use crate::shared::Shared;
 use freehold_core::fact::Request;
 use freehold_core::units::Instant;
-use freehold_store::Due;
+use freehold_driver::{HolderRow, WHEN_TOLD};
+use freehold_store::{Due, Slot};
 
 impl Shared {
     /// Ends transfers of `holder` that were due at `now`, at most `most`. In manual pace the coordinator does.
@@ -58,8 +59,8 @@ impl Shared {
     /// A transfer that was due when it was entered goes to those to finish if that still holds: others may have
     /// overtaken it meanwhile. Else it is entered once more.
     fn sort_by_end(&self, context: &mut Context, transfer: Transfer, now: Instant) {
-        let due = match self.store.due(now, self.slot(transfer.page)) {
-            _ if transfer.refused => transfer.due,
+        let due = match self.store.due(now, Slot::new(transfer.record)) {
+            _ if transfer.what.refused => transfer.due,
             Due::At(due) => due,
             Due::WhenTold => WHEN_TOLD,
         };
@@ -82,51 +83,54 @@ impl Shared {
     pub(crate) fn move_pages(&self, context: &mut Context, failed: bool) {
         let mut taken = std::mem::take(&mut context.due);
         for transfer in &mut taken {
-            let done = match transfer.kind {
+            let done = match transfer.what.kind {
                 Request::Fill => self.finish_read(transfer, failed),
                 Request::Evict => self.finish_write(transfer, failed),
             };
-            transfer.refused = !done;
-            if done && transfer.kind == Request::Evict {
-                let page = transfer.page;
+            transfer.what.refused = !done;
+            if done && transfer.what.kind == Request::Evict {
+                let page = transfer.what.page;
                 context.drops.push((page.object().index(), Object::page_of(page)));
             }
         }
         self.drop_pages(context);
         let now = context.time_to_record();
         for transfer in taken.drain(..) {
+            let Moving {
+                page, kind, refused, ..
+            } = transfer.what;
             if let Some(recorder) = &mut context.recorder {
-                recorder.transfer(transfer.page, transfer.kind, transfer.account, transfer.refused, now);
+                recorder.transfer(page, kind, transfer.what.account, refused, now);
             }
-            end(context, transfer.page, transfer.kind, transfer.refused);
+            end(context, page, kind, refused);
         }
         // Handed back before anything can need it again: no buffer is ever allocated anew.
         context.due = taken;
     }
 
     fn finish_write(&self, transfer: &Transfer, failed: bool) -> bool {
-        let slot = self.slot(transfer.page);
-        if !transfer.refused && failed {
+        let slot = Slot::new(transfer.record);
+        if !transfer.what.refused && failed {
             self.store.cancel(slot);
         }
         // The page is the object's again: nothing of the loan outlives this line.
-        !transfer.refused && !failed && self.store.finish_write(slot).is_ok()
+        !transfer.what.refused && !failed && self.store.finish_write(slot).is_ok()
     }
 
     fn finish_read(&self, transfer: &Transfer, failed: bool) -> bool {
-        if transfer.refused {
+        if transfer.what.refused {
             // Its frame went back when it was refused.
             return false;
         }
-        let slot = self.slot(transfer.page);
+        let slot = Slot::new(transfer.record);
         if failed {
             self.store.cancel(slot);
         }
         if failed || self.store.finish_read(slot).is_err() {
-            self.take_frame_back(transfer.page);
+            self.take_frame_back(transfer.what.page);
             return false;
         }
-        self.object_at(transfer.page.object().index()).note_filled();
+        self.object_at(transfer.what.page.object().index()).note_filled();
         true
     }
 }

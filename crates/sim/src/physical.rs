@@ -84,6 +84,16 @@ impl Physical {
         }
     }
 
+    /// The number of a page among all pages.
+    pub(crate) fn number(&self, region: usize, page: u32) -> u32 {
+        u32::try_from(self.first[region] + page as usize).unwrap_or(u32::MAX)
+    }
+
+    /// Pages of all regions.
+    pub(crate) fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
     fn page(&mut self, region: usize, page: u32) -> &mut Page {
         &mut self.pages[self.first[region] + page as usize]
     }

@@ -3,18 +3,31 @@
 //! come from a seed.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
+use freehold_core::units::Instant;
+use freehold_driver::{HolderRow, Transfer, Transfers, WHEN_TOLD};
 use freehold_scenario::{Faults, StoreConfig};
 
 use crate::rng::Rng;
 use crate::world::{Ticket, Urgency};
 
-/// A request that has ended.
+/// A request that has ended, or that a channel serves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) ticket: Ticket,
     pub(crate) failed: bool,
+}
+
+/// A request to be handed in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Submission {
+    pub(crate) ticket: Ticket,
+    pub(crate) urgency: Urgency,
+    /// The page's number among all pages.
+    pub(crate) record: u32,
+    /// Of a write: who gets the frame.
+    pub(crate) frees_for: Option<HolderRow>,
 }
 
 /// A request that no channel serves yet.
@@ -23,7 +36,7 @@ struct Waiting {
     urgency: Urgency,
     /// A running number.
     arrival: u64,
-    ticket: Ticket,
+    record: u32,
 }
 
 impl Waiting {
@@ -33,67 +46,87 @@ impl Waiting {
     }
 }
 
+/// All requests end in one queue.
+const QUEUE: usize = 0;
+
 #[derive(Debug)]
 pub(crate) struct Store {
     latency: u64,
     channels: usize,
+    /// Those that no channel serves are due when they are told.
+    transfers: Transfers<Ended>,
     /// By rank.
     waiting: VecDeque<Waiting>,
     arrivals: u64,
-    /// Due time, running number (ties end in order of starting), slot in `serving`.
-    due: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    serving: Vec<Option<Ended>>,
-    started: u64,
     injector: Option<Injector>,
 }
 
 impl Store {
-    pub(crate) fn new(config: &StoreConfig, injector: Option<Injector>) -> Self {
-        let channels = usize::try_from(config.parallel.max(1)).unwrap_or(1);
+    /// For the pages of `records` on the lists of `holders`.
+    pub(crate) fn new(config: &StoreConfig, records: usize, holders: usize, injector: Option<Injector>) -> Self {
         Self {
             latency: config.latency.get(),
-            channels,
+            channels: usize::try_from(config.parallel.max(1)).unwrap_or(1),
+            transfers: Transfers::growing(records, 1, holders),
             waiting: VecDeque::new(),
             arrivals: 0,
-            due: BinaryHeap::with_capacity(channels),
-            serving: vec![None; channels],
-            started: 0,
             injector,
         }
     }
 
-    /// Hands a request in at `now`.
-    pub(crate) fn submit(&mut self, now: u64, ticket: Ticket, urgency: Urgency) {
-        let arrival = self.arrivals;
-        self.arrivals += 1;
-        self.enqueue(Waiting {
-            urgency,
-            arrival,
+    /// Hands a request in at `now`; whether its page has no other.
+    #[must_use]
+    pub(crate) fn submit(&mut self, now: u64, request: Submission) -> bool {
+        let Submission {
             ticket,
+            urgency,
+            record,
+            frees_for,
+        } = request;
+        let entered = self.transfers.insert(Transfer {
+            record,
+            queue: QUEUE,
+            due: WHEN_TOLD,
+            urgency: urgency.get(),
+            frees_for,
+            what: Ended { ticket, failed: false },
         });
-        self.start(now);
+        if entered {
+            let arrival = self.arrivals;
+            self.arrivals += 1;
+            self.enqueue(Waiting {
+                urgency,
+                arrival,
+                record,
+            });
+            self.start(now);
+        }
+        entered
     }
 
     /// Whether a request handed in now begins at once, whatever its urgency.
     pub(crate) fn has_free_channel(&self) -> bool {
-        self.due.len() < self.channels
+        self.transfers.count() - self.waiting.len() < self.channels
     }
 
-    /// Whether such a request waits or is being served. O(requests).
-    pub(crate) fn is_under_way(&self, chosen: impl Fn(&Ticket) -> bool) -> bool {
-        let serving = self.serving.iter().flatten().map(|ended| &ended.ticket);
-        serving
-            .chain(self.waiting.iter().map(|waiting| &waiting.ticket))
-            .any(chosen)
+    /// Makes the request of a page, if there is one, as urgent as this at least, so that it is served before less
+    /// urgent ones; whether there is one. O(requests) where it waits and is less urgent.
+    pub(crate) fn lift(&mut self, record: u32, urgency: Urgency) -> bool {
+        let raised = self.transfers.raise(record, urgency.get());
+        let waits = |waiting: &Waiting| waiting.record == record;
+        if raised == Some(true)
+            && let Some(position) = self.waiting.iter().position(waits)
+            && let Some(waiting) = self.waiting.remove(position)
+        {
+            self.enqueue(Waiting { urgency, ..waiting });
+        }
+        raised.is_some()
     }
 
-    /// Lets requests that wait be served before less urgent ones. O(requests), more only where any is lifted.
-    pub(crate) fn lift(&mut self, urgency: Urgency, chosen: impl Fn(&Ticket) -> bool) {
-        let lifted = |waiting: &Waiting| waiting.urgency < urgency && chosen(&waiting.ticket);
-        while let Some(position) = self.waiting.iter().position(lifted) {
-            if let Some(waiting) = self.waiting.remove(position) {
-                self.enqueue(Waiting { urgency, ..waiting });
-            }
+    /// Makes all write-backs that free frames for a holder as urgent as this at least.
+    pub(crate) fn lift_writes(&mut self, holder: HolderRow, urgency: Urgency) {
+        while let Some(record) = self.transfers.write_below(holder, urgency.get()) {
+            self.lift(record, urgency);
         }
     }
 
@@ -104,23 +137,20 @@ impl Store {
 
     /// When the next request ends.
     pub(crate) fn next_end(&self) -> Option<u64> {
-        self.due.peek().map(|Reverse((due, ..))| *due)
+        let due = self.transfers.first(QUEUE)?.due;
+        (due != WHEN_TOLD).then_some(due.get())
     }
 
     /// The next request that has ended by `now`; its channel takes up the next one that waits.
     pub(crate) fn end_one(&mut self, now: u64) -> Option<Ended> {
-        if self.next_end()? > now {
-            return None;
-        }
-        let Reverse((_, _, slot)) = self.due.pop()?;
-        let ended = self.serving.get_mut(slot)?.take();
+        let ended = self.transfers.take_due(QUEUE, Instant::new(now))?.what;
         self.start(now);
-        ended
+        Some(ended)
     }
 
     /// Requests handed in and not ended.
     pub(crate) fn outstanding(&self) -> usize {
-        self.waiting.len() + self.due.len()
+        self.transfers.count()
     }
 
     /// From now on nothing goes wrong.
@@ -134,19 +164,18 @@ impl Store {
                 Some(injector) => injector.choose(self.waiting.len()),
                 None => 0,
             };
-            let Some(Waiting { ticket, .. }) = self.waiting.remove(position) else {
-                return;
-            };
-            let Some(slot) = self.serving.iter().position(Option::is_none) else {
+            let Some(Waiting { record, .. }) = self.waiting.remove(position) else {
                 return;
             };
             let (time, failed) = match &mut self.injector {
                 Some(injector) => injector.serve(self.latency),
                 None => (self.latency, false),
             };
-            self.serving[slot] = Some(Ended { ticket, failed });
-            self.due.push(Reverse((now.saturating_add(time), self.started, slot)));
-            self.started += 1;
+            if let Some(ended) = self.transfers.what_mut(record) {
+                ended.failed = failed;
+            }
+            let due = Instant::new(now.saturating_add(time));
+            self.transfers.expect(record, QUEUE, due);
         }
     }
 }

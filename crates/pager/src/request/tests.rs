@@ -1,12 +1,12 @@
-use super::{Account, Candidate, HolderRow, Transfer, Transfers};
+use super::{Account, Candidate, HolderRow, Moving, Transfer, Transfers};
 use freehold_core::Memory;
 use freehold_core::effect::Effect;
 use freehold_core::fact::{Access, Fault, PageRef, Request};
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime};
 use freehold_core::units::{FrameCount, Instant, PageCount, PageIndex};
 
-const FIRST: HolderRow = HolderRow(1);
-const SECOND: HolderRow = HolderRow(2);
+const FIRST: HolderRow = HolderRow::new(1);
+const SECOND: HolderRow = HolderRow::new(2);
 
 /// Names of pages: only a core makes them.
 fn pages(count: u32) -> Vec<PageRef> {
@@ -51,15 +51,20 @@ fn pages(count: u32) -> Vec<PageRef> {
 
 fn transfer(page: PageRef, due: u64, holder: HolderRow) -> Transfer {
     Transfer {
-        page,
-        number: page.page().get(),
-        kind: Request::Evict,
+        record: page.page().get(),
+        queue: holder.index(),
         due: Instant::new(due),
-        refused: false,
-        account: Account {
-            holder,
-            task: None,
-            since: Instant::ZERO,
+        urgency: 0,
+        frees_for: None,
+        what: Moving {
+            page,
+            kind: Request::Evict,
+            refused: false,
+            account: Account {
+                holder,
+                task: None,
+                since: Instant::ZERO,
+            },
         },
     }
 }
@@ -99,48 +104,11 @@ fn transfers_become_due_when_told_and_move_to_their_places() {
     assert_eq!(transfers.earliest(), at(2, 20));
     transfers.retime(2, Instant::new(60));
     assert_eq!(
-        transfers.take_due(FIRST, Instant::new(50)).map(|taken| taken.number),
+        transfers.take_due(FIRST, Instant::new(50)).map(|taken| taken.record),
         Some(1)
     );
     assert!(transfers.take_page_due(2, Instant::new(60)).is_some());
     assert_eq!(transfers.counts(), (1, 3));
-}
-
-#[test]
-fn each_holder_gets_its_transfers_in_order_of_due_times() {
-    let pages = pages(6);
-    let transfers = Transfers::new(6, 6, 3);
-    for (page, due, holder) in [
-        (0, 30, FIRST),
-        (1, 10, FIRST),
-        (2, 20, FIRST),
-        (3, 5, SECOND),
-        (4, 10, FIRST),
-    ] {
-        assert_eq!(transfers.insert(transfer(pages[page], due, holder)), Some(false));
-    }
-    assert!(!transfers.is_due(FIRST, Instant::new(9)) && transfers.is_due(FIRST, Instant::new(10)));
-    let mut order = Vec::new();
-    while let Some(taken) = transfers.take_due(FIRST, Instant::new(25)) {
-        order.push(taken.number);
-    }
-    assert_eq!(order, [1, 4, 2]);
-    assert_eq!(transfers.counts(), (2, 5));
-    assert_eq!(transfers.take_page(3).map(|taken| taken.number), Some(3));
-    assert!(transfers.take_page(3).is_none());
-    assert_eq!(transfers.earliest(), at(0, 30));
-}
-
-#[test]
-fn a_page_has_one_transfer_and_a_full_table_refuses() {
-    let pages = pages(3);
-    let transfers = Transfers::new(2, 3, 2);
-    assert!(transfers.insert(transfer(pages[0], 1, FIRST)).is_some());
-    assert!(transfers.insert(transfer(pages[0], 2, FIRST)).is_none());
-    assert!(transfers.insert(transfer(pages[1], 1, FIRST)).is_some());
-    assert!(transfers.insert(transfer(pages[2], 1, FIRST)).is_none());
-    assert!(transfers.take_page(0).is_some());
-    assert!(transfers.insert(transfer(pages[2], 1, FIRST)).is_some());
 }
 
 #[test]

@@ -109,7 +109,6 @@ use sources::Sources;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use table::Table;
-use transfers::Waiting;
 use under_way::Transfers;
 use vacate::Vacating;
 
@@ -197,8 +196,6 @@ pub struct Engine {
     regions: BTreeMap<(u32, String), ObjectId>,
     files: BTreeMap<Identity, ObjectId>,
     transfers: Transfers,
-    /// Of each pager thread.
-    waiting: Vec<Waiting>,
     /// Records whose transfers have ended.
     ready: VecDeque<u32>,
     ended: VecDeque<Ended>,
@@ -293,8 +290,7 @@ impl Engine {
             records: Extents::new(settings.pages.get()),
             regions: BTreeMap::new(),
             files: BTreeMap::new(),
-            transfers: Transfers::default(),
-            waiting: cpus.iter().map(|_| Waiting::default()).collect(),
+            transfers: Transfers::new(settings, cpus.len()),
             ready: VecDeque::new(),
             ended: VecDeque::new(),
             immovable: VecDeque::new(),

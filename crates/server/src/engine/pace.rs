@@ -98,7 +98,7 @@ impl Engine {
             let told = std::mem::take(&mut self.pace.told);
             let ended =
                 |record: &u32| told.contains(record) || self.store.due(self.now, Slot::new(*record)) != Due::WhenTold;
-            self.ready.extend(self.transfers.records().filter(ended));
+            self.ready.extend(self.transfers.records().into_iter().filter(ended));
             for HeldRead { page, file } in std::mem::take(&mut self.pace.reads) {
                 self.read_now(page, &file);
             }

@@ -13,18 +13,10 @@ use freehold_core::id::ObjectId;
 use freehold_core::units::Instant;
 use freehold_linux::Errno;
 use freehold_store::{Due, PageLoan, Record, Slot, StoreError, Urgency};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// Pages kept for transfers to come.
 const MOST_LOANS: usize = 256;
-
-/// Transfers that end at a known time, of one pager thread.
-#[derive(Debug, Default)]
-pub(super) struct Waiting {
-    due: BinaryHeap<Reverse<(u64, u32)>>,
-}
 
 impl Engine {
     /// A page of the server's own, for a transfer.
@@ -165,7 +157,7 @@ impl Engine {
             self.transfers.enter_ended(record, what);
             return;
         }
-        self.transfers.enter(record, what, urgency);
+        self.transfers.enter(record, what, urgency, self.pager);
         match due {
             Due::At(due) => self.wait_until(due, record),
             Due::WhenTold => {}
@@ -176,22 +168,20 @@ impl Engine {
         if self.pace.is_held() {
             return;
         }
-        self.transfers.expect(record, due.get());
         if due <= self.now {
             self.ready.push_back(record);
-        } else if let Some(waiting) = self.waiting.get_mut(self.pager) {
-            waiting.due.push(Reverse((due.get(), record)));
-            if !self.in_round {
-                // The thread that sleeps does not know of it.
-                self.ends.ring(self.pager);
-            }
+            return;
+        }
+        self.transfers.expect(record, self.pager, due);
+        if !self.in_round {
+            // The thread that sleeps does not know of it.
+            self.ends.ring(self.pager);
         }
     }
 
     /// When this pager thread has something to do next, in nanoseconds of the monotonic clock.
     pub(super) fn next_due(&self, pager: usize) -> Option<u64> {
-        let waiting = self.waiting.get(pager)?;
-        waiting.due.peek().map(|Reverse((due, _))| *due)
+        self.transfers.next_due(pager).map(Instant::get)
     }
 
     /// Collects what has ended for this pager thread.
@@ -207,15 +197,7 @@ impl Engine {
             self.file_ended(end);
         }
         let now = self.now;
-        while let Some(waiting) = self.waiting.get_mut(self.pager)
-            && let Some(&Reverse((due, record))) = waiting.due.peek()
-            && due <= now.get()
-        {
-            waiting.due.pop();
-            if !self.transfers.is_expected(record, due) {
-                // It has been lifted, or has ended, since.
-                continue;
-            }
+        while let Some(record) = self.transfers.next_expected(self.pager, now) {
             match self.store.due(now, Slot::new(record)) {
                 // Somebody more urgent has overtaken it.
                 Due::At(later) if later > now => self.wait_until(later, record),

@@ -1,11 +1,14 @@
-//! Transfers that are under way, by record, and the evictions among them by whose they are.
+//! Transfers that are under way, by record: those that are waited for, and those that had ended when they began.
 
 use crate::engine::keys::ClientId;
+use crate::settings::Settings;
 use freehold_core::effect::Holder;
 use freehold_core::fact::PageRef;
 use freehold_core::id::ObjectId;
+use freehold_core::units::Instant;
+use freehold_driver::{HolderRow, Transfers as Table, WHEN_TOLD};
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// What a transfer is for.
 #[derive(Clone, Copy, Debug)]
@@ -18,19 +21,10 @@ pub(super) enum Transfer {
     Inherited { heir: (ClientId, ObjectId, u32) },
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Row {
-    what: Transfer,
-    urgency: u8,
-    due: Option<u64>,
-}
-
-/// All of them. Each look-up and change is O(log transfers), and O(those that have ended).
-#[derive(Debug, Default)]
+/// All of them. Each pager thread has a queue of those whose ends it knows beforehand.
+#[derive(Debug)]
 pub(super) struct Transfers {
-    rows: BTreeMap<u32, Row>,
-    /// For whom, how urgent, record.
-    evictions: BTreeSet<(Holder, u8, u32)>,
+    table: Table<Transfer>,
     /// Pages of each object that are being written.
     leaving: BTreeMap<ObjectId, u32>,
     /// Those that had ended when they began, to be finished in the same step: few, and nobody need look for them.
@@ -38,8 +32,18 @@ pub(super) struct Transfers {
 }
 
 impl Transfers {
+    /// None, by so many pager threads.
+    pub(super) fn new(settings: &Settings, pagers: usize) -> Self {
+        let holders = usize::from(settings.reservations) + 1;
+        Self {
+            table: Table::growing(settings.pages.get() as usize, pagers, holders),
+            leaving: BTreeMap::new(),
+            ended: VecDeque::new(),
+        }
+    }
+
     pub(super) fn contains(&self, record: u32) -> bool {
-        self.rows.contains_key(&record) || self.ended.iter().any(|(ended, _)| *ended == record)
+        self.table.get(record).is_some() || self.ended.iter().any(|(ended, _)| *ended == record)
     }
 
     /// A transfer has begun, and ended.
@@ -52,26 +56,35 @@ impl Transfers {
         self.ended.pop_front()
     }
 
-    /// A transfer has begun.
-    pub(super) fn enter(&mut self, record: u32, what: Transfer, urgency: u8) {
-        let due = None;
-        self.rows.insert(record, Row { what, urgency, due });
-        if let Transfer::Evict { holder, page } = what {
-            self.evictions.insert((holder, urgency, record));
+    /// A transfer has begun, by this pager thread; it ends when that is told, or is [expected](Self::expect).
+    pub(super) fn enter(&mut self, record: u32, what: Transfer, urgency: u8, pager: usize) {
+        let frees_for = match what {
+            Transfer::Evict { holder, .. } => Some(HolderRow::from(holder)),
+            Transfer::Fill { .. } | Transfer::Inherited { .. } => None,
+        };
+        let entered = self.table.insert(freehold_driver::Transfer {
+            record,
+            queue: pager,
+            due: WHEN_TOLD,
+            urgency,
+            frees_for,
+            what,
+        });
+        debug_assert!(entered, "a record had a transfer");
+        if let Transfer::Evict { page, .. } = what {
             *self.leaving.entry(page.object()).or_default() += 1;
         }
     }
 
     /// A transfer has ended; what it was for.
     pub(super) fn leave(&mut self, record: u32) -> Option<Transfer> {
-        let Row { what, urgency, .. } = self.rows.remove(&record)?;
-        if let Transfer::Evict { holder, page } = what {
-            self.evictions.remove(&(holder, urgency, record));
-            if let Entry::Occupied(mut count) = self.leaving.entry(page.object()) {
-                *count.get_mut() -= 1;
-                if *count.get() == 0 {
-                    count.remove();
-                }
+        let what = self.table.take(record)?.what;
+        if let Transfer::Evict { page, .. } = what
+            && let Entry::Occupied(mut count) = self.leaving.entry(page.object())
+        {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
             }
         }
         Some(what)
@@ -79,7 +92,7 @@ impl Transfers {
 
     /// What the transfer of a record is for.
     pub(super) fn what(&self, record: u32) -> Option<Transfer> {
-        self.rows.get(&record).map(|row| row.what)
+        self.table.get(record).map(|row| row.what)
     }
 
     /// Pages of an object that are being written: they are in frames until that has ended.
@@ -91,46 +104,44 @@ impl Transfers {
         waiting.saturating_add(u32::try_from(ended).unwrap_or(u32::MAX))
     }
 
-    /// The records of all.
-    pub(super) fn records(&self) -> impl Iterator<Item = u32> {
-        self.rows.keys().copied()
+    /// The records of all, ascending. Allocates.
+    pub(super) fn records(&self) -> Vec<u32> {
+        let mut records: Vec<u32> = self.table.iter().map(|row| row.record).collect();
+        records.sort_unstable();
+        records
     }
 
-    /// A transfer is expected to end then, and not when it was expected before.
-    pub(super) fn expect(&mut self, record: u32, due: u64) {
-        if let Some(row) = self.rows.get_mut(&record) {
-            row.due = Some(due);
-        }
+    /// A transfer is expected to end then, by this pager thread, and not when it was expected before.
+    pub(super) fn expect(&mut self, record: u32, pager: usize, due: Instant) {
+        self.table.expect(record, pager, due);
     }
 
-    /// Whether a transfer is expected to end then: it has not ended, nor is it expected at another time since.
-    pub(super) fn is_expected(&self, record: u32, due: u64) -> bool {
-        self.rows.get(&record).is_some_and(|row| row.due == Some(due))
+    /// When the first of those ends that a pager thread expects.
+    pub(super) fn next_due(&self, pager: usize) -> Option<Instant> {
+        let due = self.table.first(pager)?.due;
+        (due != WHEN_TOLD).then_some(due)
+    }
+
+    /// The first of those that a pager thread expects, if it is due by now; it is expected no more, and has not left.
+    pub(super) fn next_expected(&mut self, pager: usize, now: Instant) -> Option<u32> {
+        let record = self.table.first(pager).filter(|row| row.due <= now)?.record;
+        self.table.expect(record, pager, WHEN_TOLD);
+        Some(record)
     }
 
     /// Makes a transfer as urgent as this at least; whether it was less urgent, `None` where there is none.
     pub(super) fn raise(&mut self, record: u32, urgency: u8) -> Option<bool> {
-        let row = self.rows.get_mut(&record)?;
-        if row.urgency >= urgency {
-            return Some(false);
-        }
-        let before = std::mem::replace(&mut row.urgency, urgency);
-        if let Transfer::Evict { holder, .. } = row.what {
-            self.evictions.remove(&(holder, before, record));
-            self.evictions.insert((holder, urgency, record));
-        }
-        Some(true)
+        self.table.raise(record, urgency)
     }
 
     /// The least urgent eviction for a holder, where it is less urgent than this.
     pub(super) fn eviction_below(&self, holder: Holder, urgency: u8) -> Option<u32> {
-        let mut less = self.evictions.range((holder, 0, 0)..(holder, urgency, 0));
-        less.next().map(|(_, _, record)| *record)
+        self.table.write_below(HolderRow::from(holder), urgency)
     }
 
     /// Pages that are being read for the core. O(transfers).
     pub(super) fn fills(&self) -> usize {
-        let waiting = self.rows.values().map(|row| &row.what);
+        let waiting = self.table.iter().map(|row| &row.what);
         let all = waiting.chain(self.ended.iter().map(|(_, what)| what));
         all.filter(|what| matches!(what, Transfer::Fill { .. })).count()
     }

@@ -12,14 +12,25 @@ fn store(latency: u64, parallel: u32, faults: Option<Faults>) -> Store {
         capacity: None::<PageCount>,
         directory: std::path::PathBuf::new(),
     };
-    Store::new(&config, faults.map(|faults| Injector::new(faults, 1)))
+    Store::new(&config, 64, 2, faults.map(|faults| Injector::new(faults, 1)))
+}
+
+/// A request with a page of its own, by the number that tells the ticket apart.
+fn submit(store: &mut Store, now: u64, ticket: Ticket, urgency: u8) {
+    let submission = Submission {
+        ticket,
+        urgency: Urgency::for_test(urgency),
+        record: u32::try_from(ticket.region).unwrap(),
+        frees_for: (ticket.region > 2).then_some(HolderRow::POOL),
+    };
+    assert!(store.submit(now, submission));
 }
 
 /// When each of `requests`, handed in together at time 0, ends, in the order of ending; and whether it failed.
 fn ends(store: &mut Store, tickets: &[Ticket]) -> Vec<(u64, usize, bool)> {
-    tickets
-        .iter()
-        .for_each(|ticket| store.submit(0, *ticket, Urgency::default()));
+    for ticket in tickets {
+        submit(store, 0, *ticket, 0);
+    }
     let mut ends = Vec::new();
     while let Some(due) = store.next_end() {
         let ended = store.end_one(due).unwrap();
@@ -52,10 +63,10 @@ fn requests_queue_for_the_channels() {
 fn a_free_channel_starts_at_once() {
     let mut store = store(100, 1, None);
     let tickets = tickets(2);
-    store.submit(0, tickets[0], Urgency::default());
+    submit(&mut store, 0, tickets[0], 0);
     assert!(store.end_one(99).is_none());
     assert!(store.end_one(100).is_some());
-    store.submit(130, tickets[1], Urgency::default());
+    submit(&mut store, 130, tickets[1], 0);
     assert_eq!(store.next_end(), Some(230));
 }
 
@@ -115,7 +126,7 @@ fn order(store: &mut Store) -> Vec<usize> {
 fn the_more_urgent_overtakes_what_waits_but_not_what_is_served() {
     let mut store = store(100, 1, None);
     for (ticket, urgency) in tickets(6).into_iter().zip([0, 0, 7, 0, 7, 9]) {
-        store.submit(0, ticket, Urgency::for_test(urgency));
+        submit(&mut store, 0, ticket, urgency);
     }
     assert_eq!(order(&mut store), [0, 5, 2, 4, 1, 3]);
 }
@@ -124,10 +135,23 @@ fn the_more_urgent_overtakes_what_waits_but_not_what_is_served() {
 fn what_is_lifted_keeps_its_place_among_equals() {
     let mut store = store(100, 1, None);
     for (ticket, urgency) in tickets(6).into_iter().zip([0, 0, 3, 0, 3, 0]) {
-        store.submit(0, ticket, Urgency::for_test(urgency));
+        submit(&mut store, 0, ticket, urgency);
     }
-    assert!(store.is_under_way(|ticket| ticket.region == 0) && !store.is_under_way(|ticket| ticket.region == 6));
+    assert!(!store.lift(6, Urgency::for_test(3)), "there is none");
     // What is as urgent already, or served already, stays.
-    store.lift(Urgency::for_test(3), |ticket| [0, 1, 4, 5].contains(&ticket.region));
+    for record in [0, 1, 4, 5] {
+        assert!(store.lift(record, Urgency::for_test(3)));
+    }
     assert_eq!(order(&mut store), [0, 1, 2, 4, 5, 3]);
+}
+
+#[test]
+fn those_that_free_frames_for_a_holder_are_lifted_together() {
+    let mut store = store(100, 1, None);
+    for (ticket, urgency) in tickets(6).into_iter().zip([0, 0, 2, 0, 3, 0]) {
+        submit(&mut store, 0, ticket, urgency);
+    }
+    store.lift_writes(HolderRow::new(1), Urgency::for_test(9));
+    store.lift_writes(HolderRow::POOL, Urgency::for_test(3));
+    assert_eq!(order(&mut store), [0, 3, 4, 5, 2, 1]);
 }

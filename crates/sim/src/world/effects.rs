@@ -4,13 +4,15 @@ use freehold_core::effect::{Effect, Holder, Protection, Resolution, Scope, Sourc
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::{MappingId, TaskId};
 use freehold_core::units::Instant;
+use freehold_driver::HolderRow;
 use freehold_scenario::recording::TransferKind;
 
-use super::{FaultEnd, Ticket, Wake, World};
+use super::{FaultEnd, Ticket, Urgency, Wake, World};
 use crate::event_log::Unmapped;
 use crate::laws::Oracle;
 use crate::physical::Wrong;
 use crate::sequence::Change;
+use crate::store::Submission;
 
 impl World<'_> {
     /// Drains the core's effects, and answers what is to be answered at once, until both are empty.
@@ -185,7 +187,6 @@ impl World<'_> {
             request: Request::Fill,
             source: Some(source),
             written: false,
-            reservation: None,
             transfer: matches!(source, Source::Store)
                 .then(|| self.log.transfer(now, (region, page.page().get()), TransferKind::Read))
                 .flatten(),
@@ -194,7 +195,7 @@ impl World<'_> {
             self.answers.push_back(ticket);
         } else {
             let urgency = self.urgency_of_fill(page);
-            self.store.submit(now, ticket, urgency);
+            self.submit(now, ticket, urgency, None);
         }
     }
 
@@ -221,7 +222,6 @@ impl World<'_> {
             request: Request::Evict,
             source: None,
             written,
-            reservation,
             transfer: written
                 .then(|| self.log.transfer(now, (region, number), TransferKind::Write))
                 .flatten(),
@@ -230,7 +230,19 @@ impl World<'_> {
             self.answers.push_back(ticket);
         } else {
             let urgency = self.urgency_of_write_back(holder);
-            self.store.submit(now, ticket, urgency);
+            self.submit(now, ticket, urgency, Some(HolderRow::from(holder)));
+        }
+    }
+
+    fn submit(&mut self, now: u64, ticket: Ticket, urgency: Urgency, frees_for: Option<HolderRow>) {
+        let submission = Submission {
+            ticket,
+            urgency,
+            record: self.physical.number(ticket.region, ticket.page.page().get()),
+            frees_for,
+        };
+        if !self.store.submit(now, submission) {
+            self.blame(now, Oracle::Effects, Some("two requests at once"), ticket.page);
         }
     }
 

@@ -39,8 +39,6 @@ pub(crate) struct Ticket {
     source: Option<Source>,
     /// Of an eviction: whether the page is written to the store.
     written: bool,
-    /// Of an eviction: the reservation whose frame it frees; `None` is the pool.
-    reservation: Option<usize>,
     /// In the recording.
     transfer: Option<usize>,
 }
@@ -56,7 +54,6 @@ impl Ticket {
             request: Request::Fill,
             source: Some(Source::Store),
             written: false,
-            reservation: None,
             transfer: None,
         }
     }

@@ -23,15 +23,18 @@ impl<'a> World<'a> {
     pub(crate) fn new(scenario: &'a Scenario, options: &Options) -> Result<Self, SimError> {
         let actors = scenario.tasks.len() + plan::restorers(scenario).count();
         let injector = scenario.faults.map(|faults| Injector::new(faults, scenario.seed));
-        let mut memory = plan::limits(scenario).seal().map_err(SimError::Seal)?;
+        let limits = plan::limits(scenario);
+        let mut memory = limits.seal().map_err(SimError::Seal)?;
+        let physical = Physical::new(scenario);
+        let holders = usize::from(limits.reservations) + 1;
         memory.set_read_ahead(scenario.store.read_ahead);
         let mut world = Self {
             scenario,
             memory,
             names: Names::default(),
             tables: PageTables::new(scenario),
-            physical: Physical::new(scenario),
-            store: Store::new(&scenario.store, injector),
+            store: Store::new(&scenario.store, physical.pages(), holders, injector),
+            physical,
             laws: LawBook::default(),
             sequences: Sequences::new(scenario.reservations.len(), options.sequences),
             log: EventLog::default(),

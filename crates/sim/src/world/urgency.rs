@@ -5,7 +5,8 @@
 //! own fill waits for a frame of its reservation, the reservation's write-backs.
 
 use freehold_core::effect::Holder;
-use freehold_core::fact::{PageRef, Request};
+use freehold_core::fact::PageRef;
+use freehold_driver::HolderRow;
 use freehold_scenario::{Class, RegionIndex, ReservationIndex, Task};
 
 use super::World;
@@ -22,6 +23,11 @@ impl Urgency {
             Class::Fifo { priority } => Self(priority),
             Class::BestEffort => Self::default(),
         }
+    }
+
+    /// Its number.
+    pub(crate) fn get(self) -> u8 {
+        self.0
     }
 
     /// One told apart by its number.
@@ -59,17 +65,15 @@ impl World<'_> {
             return;
         };
         let urgency = self.urgency_of_task(task);
-        let (region, base) = (pending.region, self.base_of(pending.region));
-        let of_page = |ticket: &super::Ticket| {
-            ticket.page.page().get() == pending.page && (ticket.region == region || Some(ticket.region) == base)
-        };
-        if self.store.is_under_way(of_page) {
-            self.store.lift(urgency, of_page);
-            return;
+        let regions = std::iter::once(pending.region).chain(self.base_of(pending.region));
+        let mut is_under_way = false;
+        for region in regions {
+            let record = self.physical.number(region, pending.page);
+            is_under_way |= self.store.lift(record, urgency);
         }
-        let reservation = self.reservation_of_task(task);
-        let of_holder = |ticket: &super::Ticket| ticket.request == Request::Evict && ticket.reservation == reservation;
-        self.store.lift(urgency, of_holder);
+        if !is_under_way {
+            self.store.lift_writes(self.holder_of_task(task), urgency);
+        }
     }
 
     fn most_urgent(&self, chosen: impl Fn(usize) -> bool) -> Urgency {
@@ -93,6 +97,12 @@ impl World<'_> {
     /// Who restores is the least urgent.
     fn urgency_of_task(&self, task: usize) -> Urgency {
         self.scenario.tasks.get(task).map(Urgency::of).unwrap_or_default()
+    }
+
+    fn holder_of_task(&self, task: usize) -> HolderRow {
+        let reservation = self.reservation_of_task(task);
+        let id = reservation.and_then(|position| self.names.reservations[position]);
+        HolderRow::from(id.map_or(Holder::Pool, Holder::Reservation))
     }
 
     /// Who restores has no reservation.
