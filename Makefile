@@ -52,7 +52,7 @@ test: lint ## lint, then every test and doc test
 verify: setup ## arithmetic of quotas, limits, ages, rings and parsers, over whole domains (minutes)
 	@echo '== verify: no proofs by Kani: its compiler comes from no package registry. Small domains are gone through'
 	@echo '==         in full instead, large ones in steps, with optimisation; what stays open is in CAVEATS.md'
-	$(CARGO) test --locked --release -p freehold-protocol -p freehold-core -p freehold-server --lib verify
+	$(CARGO) test --locked --release -p freehold-shm -p freehold-protocol -p freehold-core -p freehold-server --lib verify
 	$(CARGO) test --locked --release -p freehold-protocol --test verify
 	$(CARGO) test --locked --release -p freehold-core --test exhaustive
 
@@ -62,7 +62,7 @@ soak: setup ## the random suites a hundred times longer, optimised (hours)
 	  $(CARGO) test --locked --release --workspace --no-fail-fast
 	@if $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
 	  echo '== soak: what makes no system calls, under Miri'; \
-	  $(CARGO) +nightly miri test --locked -p freehold-protocol --lib && \
+	  $(CARGO) +nightly miri test --locked -p freehold-shm -p freehold-protocol --lib && \
 	  $(CARGO) +nightly miri test --locked -p freehold-linux --lib memory::racing; \
 	else echo '== soak: no Miri: rustup toolchain install nightly --component miri,rust-src'; fi
 

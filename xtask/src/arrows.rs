@@ -10,8 +10,9 @@ use crate::Finding;
 /// Each crate and the crates of this workspace that it may depend on. A new crate needs a row.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("freehold-core", &[]),
-    ("freehold-protocol", &[]),
     ("freehold-driver", &["freehold-core"]),
+    ("freehold-shm", &[]),
+    ("freehold-protocol", &["freehold-shm"]),
     ("freehold-linux", &["freehold-core", "freehold-protocol"]),
     ("freehold-scenario", &["freehold-core"]),
     ("freehold-store", &["freehold-core", "freehold-linux"]),

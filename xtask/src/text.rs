@@ -12,6 +12,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "crates/linux/",
     "crates/live/",
     "crates/pager/",
+    "crates/shm/",
     "crates/core/tests/no_allocation.rs",
 ];
 /// How many lines above an `unsafe` block its reason may begin.

@@ -28,6 +28,7 @@ pub mod memory;
 mod perf;
 pub mod physical;
 pub mod pi_mutex;
+pub mod pi_word;
 pub mod probe;
 pub mod process;
 mod range;

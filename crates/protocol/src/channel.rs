@@ -14,10 +14,9 @@
 //! ([`announce`]; the agent's side is [`doze`] and [`woke`]); the agent writes to the event descriptor after its
 //! answers.
 
-pub use crate::doorbell::{announce, doze, woke};
-pub use crate::ring::{Broken, Position, Ring, Word3, is_before};
-use crate::sync::AtomicU32;
-pub use crate::sync::ORDERS;
+use core::sync::atomic::AtomicU32;
+pub use freehold_shm::doorbell::{announce, doze, woke};
+pub use freehold_shm::entry_ring::{Broken, ENTRIES as ORDERS, EntryRing as Ring, Position, Word3, is_before};
 
 /// Bytes of the memory object that holds a [`Channel`]: whole pages.
 pub const BYTES: usize = size_of::<Channel>().next_multiple_of(crate::PAGE_SIZE);

@@ -15,16 +15,11 @@
 
 pub mod channel;
 mod choices;
-mod doorbell;
 pub mod field;
 mod header;
 pub mod message;
 pub mod packet;
-mod ring;
-#[cfg(test)]
-mod ring_verify;
 pub mod shown;
-mod sync;
 
 /// The version of both ways. A server answers a `Hello` of another version with a refusal that names its own.
 pub const VERSION: u16 = 3;

@@ -3,4 +3,4 @@
 
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-pub(crate) const ORDERS: usize = 2;
+pub const ENTRIES: usize = 2;

@@ -1,6 +1,7 @@
 //! A ring of entries in shared memory, between two sides that do not trust each other.
 
-use crate::sync::{AtomicU32, AtomicU64, ORDERS, Ordering};
+pub use crate::sync::ENTRIES;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 // What nobody reads or writes here is no part of the model.
 use core::sync::atomic::AtomicU32 as Filling;
 
@@ -16,16 +17,16 @@ pub trait Word3: Sized {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken;
 
-/// A ring of [`ORDERS`] entries with one writer and one reader, neither of which trusts the other: each keeps its own
+/// A ring of [`ENTRIES`] entries with one writer and one reader, neither of which trusts the other: each keeps its own
 /// position to itself ([`Position`]) and only publishes it here.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Ring {
+pub struct EntryRing {
     pub(crate) written: AtomicU32,
     _apart: [Filling; 15],
     pub(crate) read: AtomicU32,
     _apart_again: [Filling; 15],
-    pub(crate) entries: [[AtomicU64; 3]; ORDERS],
+    pub(crate) entries: [[AtomicU64; 3]; ENTRIES],
 }
 
 /// Where one side of a ring is; kept outside the shared memory.
@@ -33,7 +34,7 @@ pub struct Ring {
 pub struct Position(pub(crate) u32);
 
 impl Position {
-    /// Whether it was passed before so many entries had been written, by [`Ring::written`] of the same ring.
+    /// Whether it was passed before so many entries had been written, by [`EntryRing::written`] of the same ring.
     #[must_use]
     pub const fn is_before(&self, written: u32) -> bool {
         is_before(self.0, written)
@@ -46,7 +47,7 @@ pub const fn is_before(count: u32, other: u32) -> bool {
     other.wrapping_sub(count).cast_signed() > 0
 }
 
-impl Default for Ring {
+impl Default for EntryRing {
     fn default() -> Self {
         Self {
             written: AtomicU32::new(0),
@@ -58,7 +59,7 @@ impl Default for Ring {
     }
 }
 
-impl Ring {
+impl EntryRing {
     /// Whether nothing is to be read; wrong claims of the writer count as something.
     #[must_use]
     pub fn is_empty(&self, position: &Position) -> bool {
@@ -74,10 +75,10 @@ impl Ring {
     /// Appends an entry; `false` where the ring is full, or the reader claims to have read what was never written.
     pub fn push(&self, position: &mut Position, entry: impl Word3) -> bool {
         let unread = position.0.wrapping_sub(self.read.load(Ordering::Acquire));
-        if unread as usize >= ORDERS {
+        if unread as usize >= ENTRIES {
             return false;
         }
-        let place = &self.entries[position.0 as usize % ORDERS];
+        let place = &self.entries[position.0 as usize % ENTRIES];
         for (cell, word) in place.iter().zip(entry.to_words()) {
             cell.store(word, Ordering::Relaxed);
         }
@@ -95,10 +96,10 @@ impl Ring {
         if unread == 0 {
             return Ok(None);
         }
-        if unread as usize > ORDERS {
+        if unread as usize > ENTRIES {
             return Err(Broken);
         }
-        let place = &self.entries[position.0 as usize % ORDERS];
+        let place = &self.entries[position.0 as usize % ENTRIES];
         let words = [0, 1, 2].map(|word: usize| place[word].load(Ordering::Relaxed));
         position.0 = position.0.wrapping_add(1);
         self.read.store(position.0, Ordering::Release);

@@ -1,8 +1,8 @@
 //! Indices of a ring are claims of the other side: every distance between what it claims and the own position, from
 //! positions around each edge. Apart from the ring's own file, which is compiled against a model checker too.
 
-use crate::ring::{Broken, Position, Ring, Word3, is_before};
-use crate::sync::{ORDERS, Ordering};
+use crate::entry_ring::{Broken, EntryRing, Position, Word3, is_before};
+use crate::sync::{ENTRIES, Ordering};
 
 const ROOM: u32 = 512;
 const NEAR: u32 = 2 * ROOM;
@@ -36,14 +36,14 @@ fn distances() -> impl Iterator<Item = u32> {
 
 #[test]
 fn a_writer_writes_only_into_room_that_the_reader_has_left() {
-    assert_eq!(ROOM as usize, ORDERS);
-    let ring = Ring::default();
+    assert_eq!(ROOM as usize, ENTRIES);
+    let ring = EntryRing::default();
     for start in positions() {
         for unread in distances() {
             ring.read.store(start.wrapping_sub(unread), Ordering::Relaxed);
             let mut position = Position(start);
             let pushed = ring.push(&mut position, Entry);
-            assert_eq!(pushed, (unread as usize) < ORDERS, "{unread} unread at {start}");
+            assert_eq!(pushed, (unread as usize) < ENTRIES, "{unread} unread at {start}");
             assert_eq!(position.0.wrapping_sub(start), u32::from(pushed));
         }
     }
@@ -51,7 +51,7 @@ fn a_writer_writes_only_into_room_that_the_reader_has_left() {
 
 #[test]
 fn a_reader_reads_only_what_the_writer_can_have_written() {
-    let ring = Ring::default();
+    let ring = EntryRing::default();
     for (cell, word) in ring.entries.iter().flat_map(|entry| entry.iter().zip([1, 2, 3])) {
         cell.store(word, Ordering::Relaxed);
     }
@@ -61,7 +61,7 @@ fn a_reader_reads_only_what_the_writer_can_have_written() {
             let mut position = Position(start);
             let expected = match unread as usize {
                 0 => Ok(None),
-                1..=ORDERS => Ok(Some(Entry)),
+                1..=ENTRIES => Ok(Some(Entry)),
                 _ => Err(Broken),
             };
             assert_eq!(ring.pop(&mut position), expected, "{unread} unread at {start}");

@@ -1,4 +1,4 @@
-//! No entry is lost, torn, doubled or out of order, and no sleeping reader is forgotten: `src/ring.rs` and
+//! No entry is lost, torn, doubled or out of order, and no sleeping reader is forgotten: `src/entry_ring.rs` and
 //! `src/doorbell.rs`, compiled against a model checker, between a writer and a reader in every interleaving. A reader
 //! that is not woken is a deadlock, which the checker reports. Each planted mistake must be found.
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -11,14 +11,15 @@ mod doorbell;
     dead_code,
     reason = "the crate's own, public there, of which this needs a part"
 )]
-#[path = "../src/ring.rs"]
-mod ring;
+#[path = "../src/entry_ring.rs"]
+mod entry_ring;
+#[allow(unreachable_pub, reason = "the crate's own, public there")]
 #[path = "model/sync.rs"]
 mod sync;
 
+use entry_ring::{EntryRing, Position, Word3};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
-use ring::{Position, Ring, Word3};
 use std::sync::Arc;
 use sync::{AtomicU32, Ordering};
 
@@ -49,7 +50,7 @@ enum Mistake {
 }
 
 struct World {
-    ring: Ring,
+    ring: EntryRing,
     bell: AtomicU32,
     asleep: AtomicU32,
     /// The kernel's futex queue: comparing the word and going to sleep are one step to whoever wakes.
@@ -60,7 +61,7 @@ struct World {
 impl World {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            ring: Ring::default(),
+            ring: EntryRing::default(),
             bell: AtomicU32::new(0),
             asleep: AtomicU32::new(0),
             sleepers: Mutex::new(0),

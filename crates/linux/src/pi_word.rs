@@ -1,0 +1,156 @@
+//! The system calls on the words of locks with priority inheritance (`freehold_shm::pi_word`), in memory of this
+//! process or shared with others.
+
+use crate::clock::MonotonicTime;
+use crate::{Errno, sys};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// From Linux 5.14; `FUTEX_LOCK_PI` has its time limit on the wall clock.
+const FUTEX_LOCK_PI2: i32 = 13;
+
+/// Who may use a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Threads of this process.
+    Process,
+    /// Threads of every process that maps the word's memory.
+    Shared,
+}
+
+impl Scope {
+    const fn flag(self) -> i32 {
+        match self {
+            Self::Process => libc::FUTEX_PRIVATE_FLAG,
+            Self::Shared => 0,
+        }
+    }
+}
+
+/// Why a lock was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LockWordError {
+    /// The time was reached.
+    #[error("the owner held the lock until the time limit")]
+    TimedOut,
+    /// The thread that the word names has ended, or is none.
+    #[error("the thread that the lock names has ended")]
+    OwnerGone,
+    /// The caller's mistake: it owns the lock, or waiting would close a circle.
+    #[error("the caller owns the lock, or waiting would close a circle of locks")]
+    Deadlock,
+    /// The kernel has no memory to wait, no PI futexes, or the word's memory is gone.
+    #[error("the kernel refused to wait for the lock: {0}")]
+    System(Errno),
+}
+
+/// Takes the lock, waiting until `until` (no limit if `None`); the owner meanwhile runs with the caller's priority or
+/// deadline. A lock that is free is taken. Async-signal-safe.
+///
+/// # Errors
+/// See [`LockWordError`].
+pub fn lock(word: &AtomicU32, scope: Scope, until: Option<MonotonicTime>) -> Result<(), LockWordError> {
+    let limit = until.map(MonotonicTime::timespec);
+    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    loop {
+        // SAFETY: the word is live and aligned, and the limit null or live; the kernel changes the word by the PI
+        // protocol, which its users expect.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                word.as_ptr(),
+                FUTEX_LOCK_PI2 | scope.flag(),
+                0_u32,
+                limit,
+            )
+        };
+        match sys::check(result) {
+            Ok(_) => {
+                // Orders the caller's reads after the last owner's release, which the kernel passed on.
+                word.load(Ordering::Acquire);
+                return Ok(());
+            }
+            // A signal, or the owner is just ending: ask again. The limit is absolute.
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(Errno::TIMEDOUT) => return Err(LockWordError::TimedOut),
+            Err(Errno::SRCH) => return Err(LockWordError::OwnerGone),
+            Err(Errno::DEADLK) => return Err(LockWordError::Deadlock),
+            Err(errno) => return Err(LockWordError::System(errno)),
+        }
+    }
+}
+
+/// Releases a lock that the caller owns and for which somebody waits or waited: the most urgent waiter owns it then.
+/// Async-signal-safe.
+///
+/// # Errors
+/// `PERM` where the caller does not own the lock; `INVAL` where the word was overwritten.
+pub fn unlock(word: &AtomicU32, scope: Scope) -> Result<(), Errno> {
+    loop {
+        // SAFETY: as in `lock`; there is no limit.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                word.as_ptr(),
+                libc::FUTEX_UNLOCK_PI | scope.flag(),
+                0_u32,
+                std::ptr::null::<libc::timespec>(),
+            )
+        };
+        match sys::check(result) {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LockWordError, Scope, lock, unlock};
+    use crate::clock::{MonotonicTime, now};
+    use crate::{Errno, ThreadId};
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    const DIED: u32 = 1 << 30;
+    const NOBODY: u32 = DIED - 1;
+
+    #[test]
+    fn the_owner_is_waited_for_until_the_limit_and_hands_over() {
+        for scope in [Scope::Process, Scope::Shared] {
+            let word = &AtomicU32::new(ThreadId::current().get());
+            assert_eq!(lock(word, scope, None), Err(LockWordError::Deadlock));
+            std::thread::scope(|threads| {
+                let past = Some(MonotonicTime::from_nanos(1));
+                let early = threads.spawn(move || lock(word, scope, past));
+                assert_eq!(early.join().unwrap(), Err(LockWordError::TimedOut));
+                let until = now().saturating_add(Duration::from_secs(60));
+                let waiter = threads.spawn(move || {
+                    lock(word, scope, Some(until)).and_then(|()| {
+                        assert_eq!(word.load(Ordering::Relaxed) & NOBODY, ThreadId::current().get());
+                        unlock(word, scope).map_err(LockWordError::System)
+                    })
+                });
+                unlock(word, scope).unwrap();
+                assert_eq!(waiter.join().unwrap(), Ok(()));
+            });
+            assert_eq!(word.load(Ordering::Relaxed), 0);
+            assert_eq!(unlock(word, scope), Err(Errno::PERM));
+        }
+    }
+
+    #[test]
+    fn an_owner_that_has_ended_or_is_no_thread_is_not_waited_for() {
+        let ended = std::thread::spawn(|| ThreadId::current().get()).join().unwrap();
+        for owner in [ended, NOBODY] {
+            let word = AtomicU32::new(owner);
+            // A thread that has just been joined may still be on its way out of the kernel.
+            let refused = lock(
+                &word,
+                Scope::Process,
+                Some(now().saturating_add(Duration::from_secs(60))),
+            );
+            assert_eq!(refused, Err(LockWordError::OwnerGone));
+        }
+    }
+}

@@ -1,8 +1,0 @@
-//! What the ring and the doorbell are made of. The model in `tests/` compiles those files against another module of
-//! this name, so that every interleaving of the very code can be run; they take atomics from here and from nowhere
-//! else.
-
-pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-
-/// Orders under way at a time, at most.
-pub const ORDERS: usize = 512;

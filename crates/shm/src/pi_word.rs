@@ -1,0 +1,205 @@
+//! The word of a lock with priority inheritance, as the kernel's PI futexes read it: the owner's thread identifier, and
+//! a bit that somebody waits. Without waiters a lock or a release is one compare-and-swap here; with them it is a
+//! system call, `FUTEX_LOCK_PI2` or `FUTEX_UNLOCK_PI` on [`PiWord::raw`], in which the waiters lend the owner their
+//! priority or deadline, across processes too.
+//!
+//! An owner that dies is noticed by the kernel at once where somebody waits: the waiter owns the lock, and the word
+//! has [`Owner::dead_before`]. Where nobody waits, a later attempt to wait is refused with `ESRCH`, and
+//! [`PiWord::take_from_dead`] takes the lock.
+//!
+//! A word that two sides share is a claim as everything else: a side that writes a thread's identifier into it has the
+//! other wait for that thread. So each word is shared with one peer, and waits have a limit.
+
+use crate::sync::{AtomicU32, Ordering};
+
+/// The bit that somebody waits.
+pub const WAITERS: u32 = 1 << 31;
+/// The bit that an owner died.
+pub const OWNER_DIED: u32 = 1 << 30;
+const THREAD: u32 = OWNER_DIED - 1;
+/// No thread's identifier: nobody can own the lock at present, and to wait for it is refused with `ESRCH` at once.
+const WITHDRAWN: u32 = THREAD;
+
+/// The owner of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its thread identifier, in the namespace of the process that locked.
+    pub thread: u32,
+    /// Somebody waits; may stay set for a while though nobody does any more.
+    pub waiters: bool,
+    /// The owner before it died with the lock.
+    pub dead_before: bool,
+}
+
+/// What a word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nobody owns the lock.
+    Free,
+    /// A thread owns it.
+    Owned(Owner),
+    /// See [`PiWord::withdraw`].
+    Withdrawn,
+}
+
+/// The word. Zero is a free lock.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct PiWord(AtomicU32);
+
+impl PiWord {
+    /// The word itself, for the system calls.
+    #[must_use]
+    pub const fn raw(&self) -> &AtomicU32 {
+        &self.0
+    }
+
+    /// What it says now.
+    #[must_use]
+    pub fn state(&self) -> State {
+        decode(self.0.load(Ordering::Acquire))
+    }
+
+    /// Takes the lock if it is free. `thread` is the caller's identifier, from 1 to 2³⁰ − 2.
+    ///
+    /// # Errors
+    /// What the word says instead.
+    pub fn take(&self, thread: u32) -> Result<(), State> {
+        match self.0.compare_exchange(0, thread, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Ok(()),
+            // The kernel leaves the bit behind where a wait was refused or given up.
+            Err(WAITERS) => self.swap(WAITERS, thread),
+            Err(word) => Err(decode(word)),
+        }
+    }
+
+    /// Releases the lock if `thread` owns it and nobody waits; `false` where it takes a system call, or where it is
+    /// not the caller's ([`PiWord::state`] tells).
+    #[must_use]
+    pub fn release(&self, thread: u32) -> bool {
+        let released = self.0.compare_exchange(thread, 0, Ordering::Release, Ordering::Relaxed);
+        released.is_ok()
+    }
+
+    /// Whether `thread` owns the lock.
+    #[must_use]
+    pub fn is_owned_by(&self, thread: u32) -> bool {
+        self.0.load(Ordering::Relaxed) & THREAD == thread
+    }
+
+    /// Takes the lock from an owner that has died, as the refusal `ESRCH` of a wait for just this `owner` tells;
+    /// `false` where the word says something else by now. Who waits is left to the kernel: there is nobody, as waiters
+    /// of a dead owner get the lock at once.
+    #[must_use]
+    pub fn take_from_dead(&self, owner: Owner, thread: u32) -> bool {
+        let dead = owner.thread;
+        if dead == WITHDRAWN || dead == 0 {
+            return false;
+        }
+        let word = self.0.load(Ordering::Acquire);
+        word & THREAD == dead && self.swap(word, thread | OWNER_DIED).is_ok()
+    }
+
+    /// Takes a free lock away from everybody, until [`PiWord::restore`]; `false` where it is not free.
+    #[must_use]
+    pub fn withdraw(&self) -> bool {
+        self.take(WITHDRAWN).is_ok()
+    }
+
+    /// Lets a withdrawn lock be taken again; `false` where it is not withdrawn.
+    #[must_use]
+    pub fn restore(&self) -> bool {
+        loop {
+            let word = self.0.load(Ordering::Relaxed);
+            if word & THREAD != WITHDRAWN {
+                return false;
+            }
+            // A waiter whose wait is being refused may set its bit meanwhile.
+            if self
+                .0
+                .compare_exchange(word, 0, Ordering::Release, Ordering::Relaxed)
+                .is_ok()
+            {
+                return true;
+            }
+        }
+    }
+
+    /// Makes the lock of a process that has ended free again, whatever the word says: nobody else may use it.
+    pub fn reset(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+
+    fn swap(&self, from: u32, to: u32) -> Result<(), State> {
+        let swapped = self.0.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed);
+        swapped.map(|_| ()).map_err(decode)
+    }
+}
+
+const fn decode(word: u32) -> State {
+    match word & THREAD {
+        0 => State::Free,
+        WITHDRAWN => State::Withdrawn,
+        thread => State::Owned(Owner {
+            thread,
+            waiters: word & WAITERS != 0,
+            dead_before: word & OWNER_DIED != 0,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owned(thread: u32, waiters: bool, dead_before: bool) -> State {
+        State::Owned(Owner {
+            thread,
+            waiters,
+            dead_before,
+        })
+    }
+
+    #[test]
+    fn a_lock_is_taken_once_and_released_by_its_owner_only() {
+        let word = PiWord::default();
+        assert_eq!(word.take(7), Ok(()));
+        assert_eq!(word.take(8), Err(owned(7, false, false)));
+        assert!(!word.release(8) && word.is_owned_by(7));
+        assert!(word.release(7) && !word.release(7));
+        assert_eq!(word.state(), State::Free);
+    }
+
+    #[test]
+    fn a_withdrawn_lock_is_nobodys() {
+        let word = PiWord::default();
+        assert!(!word.restore() && word.withdraw() && !word.withdraw());
+        assert_eq!(word.take(7), Err(State::Withdrawn));
+        word.raw().fetch_or(WAITERS, Ordering::Relaxed);
+        assert_eq!(word.state(), State::Withdrawn);
+        assert!(word.restore() && word.take(7).is_ok() && !word.withdraw());
+    }
+
+    #[test]
+    fn a_bit_that_a_given_up_wait_left_keeps_nobody_out() {
+        let word = PiWord::default();
+        word.raw().store(WAITERS, Ordering::Relaxed);
+        assert_eq!(word.state(), State::Free);
+        assert!(word.withdraw() && word.restore());
+        word.raw().store(WAITERS, Ordering::Relaxed);
+        assert_eq!(word.take(7), Ok(()));
+    }
+
+    #[test]
+    fn a_dead_owners_lock_is_taken_from_just_that_owner() {
+        let word = PiWord::default();
+        word.take(7).unwrap();
+        let State::Owned(dead) = word.state() else {
+            panic!("it is owned")
+        };
+        assert!(word.take_from_dead(dead, 8));
+        assert_eq!(word.state(), owned(8, false, true));
+        assert!(!word.take_from_dead(dead, 9), "the owner is another by now");
+        assert!(!word.release(8), "the kernel clears the bit that an owner died");
+    }
+}
