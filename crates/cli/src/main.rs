@@ -2,29 +2,40 @@
 //! can do. One module for each subcommand. See `freehold help`.
 
 mod advise;
+#[path = "../../command/src/background.rs"]
 mod background;
+#[path = "../../lab/src/bench/mod.rs"]
 mod bench;
 mod cache;
 mod compare;
 mod connect;
 mod doctor;
+#[path = "../../command/src/engine.rs"]
 mod engine;
 mod exec;
 mod explain;
+#[path = "../../command/src/leftovers.rs"]
 mod leftovers;
+#[path = "../../command/src/load.rs"]
 mod load;
+#[path = "../../command/src/output.rs"]
 mod output;
 mod pages;
 mod pictures;
+#[path = "../../lab/src/programs/mod.rs"]
 mod programs;
+#[path = "../../command/src/progress.rs"]
 mod progress;
+#[path = "../../lab/src/reproduce/mod.rs"]
 mod reproduce;
 mod run;
 mod serve;
 mod serve_run;
 mod show;
+#[path = "../../command/src/signals.rs"]
 mod signals;
 mod size;
+#[path = "../../command/src/status.rs"]
 mod status;
 mod tmem;
 mod top;

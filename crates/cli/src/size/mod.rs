@@ -1,6 +1,8 @@
 //! `freehold size`: the smallest reservation that keeps every deadline, or that a program runs in undisturbed.
 
+#[path = "../../../command/src/size/program.rs"]
 mod command;
+#[path = "../../../command/src/size/search.rs"]
 mod search;
 
 pub(crate) use command::{Trial, smallest as smallest_of_command};

@@ -4,6 +4,7 @@
 mod cgroup;
 mod clips;
 mod player;
+#[path = "../../../command/src/private_server.rs"]
 mod server;
 
 use std::io::ErrorKind;

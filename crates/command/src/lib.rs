@@ -1,0 +1,1 @@
+//! What the subcommands of `freehold` stand on.
