@@ -2,8 +2,8 @@
 
 use freehold_scenario::results::{Align, TaskResult, TextTable};
 
-use crate::engine::Outcome;
-use crate::output::human_time;
+use freehold_command::engine::Outcome;
+use freehold_command::output::human_time;
 
 /// One row for each task of each run, then whether the laws held.
 pub(crate) fn page(outcomes: &[Outcome]) -> String {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use freehold_client::{ConnectError, Observer, Options, Question, RequestError};
 use serde::de::DeserializeOwned;
 
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 /// Which server is meant.
 #[derive(Clone, Debug, clap::Args)]
@@ -58,8 +58,8 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
 /// Prints a document as it came.
 ///
 /// # Errors
-/// As [`crate::output::print`].
+/// As [`freehold_command::output::print`].
 pub(crate) fn print_document(text: &str) -> Result<(), Failure> {
     let value: serde_json::Value = read(text)?;
-    crate::output::print_json(&value)
+    freehold_command::output::print_json(&value)
 }

@@ -5,8 +5,8 @@ use freehold_client::Question;
 use freehold_server::document::{Explanation, WhatIf};
 
 use crate::connect::{self, Where};
-use crate::output;
-use crate::status::{Failure, Status};
+use freehold_command::output;
+use freehold_command::status::{Failure, Status};
 
 /// Options of `freehold explain`.
 #[derive(Debug, clap::Args)]

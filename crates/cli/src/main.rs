@@ -2,41 +2,21 @@
 //! can do. One module for each subcommand. See `freehold help`.
 
 mod advise;
-#[path = "../../command/src/background.rs"]
-mod background;
-#[path = "../../lab/src/bench/mod.rs"]
 mod bench;
 mod cache;
 mod compare;
 mod connect;
 mod doctor;
-#[path = "../../command/src/engine.rs"]
-mod engine;
 mod exec;
 mod explain;
-#[path = "../../command/src/leftovers.rs"]
-mod leftovers;
-#[path = "../../command/src/load.rs"]
-mod load;
-#[path = "../../command/src/output.rs"]
-mod output;
 mod pages;
 mod pictures;
-#[path = "../../lab/src/programs/mod.rs"]
-mod programs;
-#[path = "../../command/src/progress.rs"]
-mod progress;
-#[path = "../../lab/src/reproduce/mod.rs"]
 mod reproduce;
 mod run;
 mod serve;
 mod serve_run;
 mod show;
-#[path = "../../command/src/signals.rs"]
-mod signals;
 mod size;
-#[path = "../../command/src/status.rs"]
-mod status;
 mod tmem;
 mod top;
 
@@ -44,7 +24,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::status::{Failure, Status};
+use freehold_command::status::{self, Failure, Status};
+use freehold_command::{leftovers, output};
 
 const AFTER_HELP: &str = "\
 Exit status: 0 done; 1 the run failed (for `run`: stopped before its end; for `reproduce`: a claim does not hold; for \
@@ -101,18 +82,11 @@ enum Command {
     /// The memory server of one run
     #[command(hide = true)]
     ServeRun(serve_run::Arguments),
-    /// An operation of the core, for valgrind to count
-    #[command(hide = true)]
-    BenchCore(bench::callgrind::Arguments),
-    /// A task beside a sibling, in a process of its own
-    #[command(hide = true)]
-    BenchIsolation(bench::isolation::child::Arguments),
     /// Undoes what a command leaves that is killed
     #[command(hide = true)]
     CleanUp(leftovers::Arguments),
-    /// A memory server without books, in a process of its own
-    #[command(hide = true)]
-    BenchBare(bench::served::bare::Arguments),
+    #[command(flatten)]
+    Laboratory(freehold_lab::Helper),
 }
 
 fn main() -> ExitCode {
@@ -132,10 +106,8 @@ fn main() -> ExitCode {
         Command::Tmem(arguments) => tmem::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::ServeRun(arguments) => serve_run::run(arguments),
-        Command::BenchCore(arguments) => bench::callgrind::perform(arguments),
-        Command::BenchIsolation(arguments) => bench::isolation::child::perform(arguments),
         Command::CleanUp(arguments) => leftovers::clean_up(arguments),
-        Command::BenchBare(arguments) => bench::served::bare::perform(arguments),
+        Command::Laboratory(helper) => helper.perform(),
     };
     outcome.unwrap_or_else(report).into()
 }

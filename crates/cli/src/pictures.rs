@@ -9,9 +9,9 @@ use freehold_picture::Run;
 use freehold_scenario::Scenario;
 use freehold_scenario::recording::Recording;
 
-use crate::engine::{EngineArguments, Outcome};
-use crate::output;
-use crate::status::Failure;
+use freehold_command::engine::{EngineArguments, Outcome};
+use freehold_command::output;
+use freehold_command::status::Failure;
 
 /// Options that ask for pictures.
 #[derive(Debug, clap::Args)]

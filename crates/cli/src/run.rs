@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
-use crate::engine::{EngineArguments, Outcome, Session};
-use crate::load::{self, Overrides};
+use crate::compare;
 use crate::pictures::{PictureArguments, Pictures};
-use crate::status::{Failure, Status};
-use crate::{compare, output};
+use freehold_command::engine::{EngineArguments, Outcome, Session};
+use freehold_command::load::{self, Overrides};
+use freehold_command::output;
+use freehold_command::status::{Failure, Status};
 
 /// Options of `freehold run`.
 #[derive(Debug, clap::Args)]
@@ -102,7 +103,7 @@ mod tests {
     use freehold_scenario::results::Violation;
 
     use super::*;
-    use crate::engine;
+    use freehold_command::engine;
 
     #[test]
     fn a_broken_law_is_status_3_and_a_stop_status_1() {

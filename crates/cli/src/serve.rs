@@ -18,12 +18,11 @@ use freehold_server::{Backing, Limits, Quotas, Reaction, Settings, Unresponsive}
 use rustix::fd::OwnedFd;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::status::{Failure, Status};
+use freehold_command::options::{PAGE, read_ahead, refuse_what_is_not_there};
+use freehold_command::status::{Failure, Status};
 
 /// Frames that the smallest pool has.
 const LEAST: u32 = 64;
-/// Bytes of a frame.
-const PAGE: u64 = 4096;
 
 /// Options of `freehold serve`.
 #[derive(Debug, clap::Args)]
@@ -258,12 +257,6 @@ fn socket(arguments: &Arguments) -> Option<PathBuf> {
     named.or_else(serve::default_path)
 }
 
-/// A number of pages that are read back together.
-pub(crate) fn read_ahead(text: &str) -> Result<ReadAhead, String> {
-    let pages = text.parse().map_err(|_| format!("`{text}` is no number"))?;
-    ReadAhead::of(pages).ok_or_else(|| format!("{pages} is no power of two from 1 to 64"))
-}
-
 fn backing(store: &StoreArguments, pool: FrameCount) -> Backing {
     match store.store {
         StoreKind::Memory => Backing::Memory {
@@ -287,23 +280,6 @@ fn half_of_available() -> Result<FrameCount, Failure> {
     let frames = memory_available().and_then(|(bytes, _)| u32::try_from(bytes / PAGE / 2).ok());
     let unknown = || Failure::Run("how much memory is available is not known: give --pool".to_owned());
     frames.map(FrameCount::new).ok_or_else(unknown)
-}
-
-/// A pool that the machine, or the cgroup, does not have would end others sooner than be refused. `option` is what its
-/// size was said by.
-///
-/// # Errors
-/// There is not so much.
-pub(crate) fn refuse_what_is_not_there(option: &str, pool: FrameCount) -> Result<(), Failure> {
-    let bytes = u64::from(pool.get()) * PAGE;
-    match memory_available() {
-        Some((available, limit)) if bytes > available => Err(Failure::Input(format!(
-            "{option}: a pool of {} MiB is needed, {} MiB are available {limit}: ask for less",
-            bytes >> 20,
-            available >> 20
-        ))),
-        _ => Ok(()),
-    }
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {

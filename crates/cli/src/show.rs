@@ -8,8 +8,8 @@ use freehold_server::document::{
 };
 
 use crate::connect::{self, Where};
-use crate::output;
-use crate::status::{Failure, Status};
+use freehold_command::output;
+use freehold_command::status::{Failure, Status};
 
 const LEFT: Align = Align::Left;
 const RIGHT: Align = Align::Right;

@@ -13,9 +13,9 @@ use ratatui::text::{Line, Text};
 use ratatui::widgets::Paragraph;
 
 use crate::connect::{self, Where};
-use crate::output;
 use crate::show;
-use crate::status::{Failure, Status};
+use freehold_command::output;
+use freehold_command::status::{Failure, Status};
 
 const LEFT: Align = Align::Left;
 const RIGHT: Align = Align::Right;

@@ -16,7 +16,7 @@ const STOP_LATENCY: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// A scenario the simulator cannot run, or a stop.
-pub(crate) fn simulator<T: Send + 'static>(
+pub fn simulator<T: Send + 'static>(
     name: &str,
     stop: &AtomicBool,
     work: impl FnOnce() -> Result<T, SimError> + Send + 'static,

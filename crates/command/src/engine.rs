@@ -1,7 +1,6 @@
 //! The engines behind one door. An engine takes a scenario and a stop flag, and gives the result document and whether
 //! it was stopped; plugging one in is one function here.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,14 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use freehold_live::{Launch, Server};
+use freehold_live::Server;
 use freehold_scenario::recording::{Capacity, Recording};
 use freehold_scenario::results::{self, RunResult, Violation};
 use freehold_scenario::{Scenario, Sharing};
 
 use crate::background;
 use crate::progress::Progress;
-use crate::serve_run;
+use crate::run_server;
 use crate::signals;
 use crate::status::Failure;
 
@@ -37,7 +36,7 @@ const SIMULATED: Capacity = Capacity {
 
 /// What drives the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Engine {
+pub enum Engine {
     /// Virtual time: exact, repeatable, needs no rights
     Sim,
     /// Real pages, threads and deadlines
@@ -46,7 +45,7 @@ pub(crate) enum Engine {
 
 /// Where the core is when live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Placement {
+pub enum Placement {
     /// In the application's process
     Embedded,
     /// In a process of its own, a memory server that is started for the run or named by --socket
@@ -55,32 +54,32 @@ pub(crate) enum Placement {
 
 /// Options that choose and steer an engine.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct EngineArguments {
+pub struct EngineArguments {
     /// The engine
     #[arg(long, value_enum, default_value_t = Engine::Sim)]
-    pub(crate) engine: Engine,
+    pub engine: Engine,
     /// Where the core runs when live
     #[arg(long, value_enum, default_value_t = Placement::Embedded)]
-    pub(crate) placement: Placement,
+    pub placement: Placement,
     /// With --placement server: use the memory server at this socket, its pool and its store
     #[arg(long, value_name = "PATH")]
-    pub(crate) socket: Option<PathBuf>,
+    pub socket: Option<PathBuf>,
     /// Live: carry out accesses and completions in the simulator's order, so that every count is equal
     #[arg(long)]
-    pub(crate) lockstep: bool,
+    pub lockstep: bool,
 }
 
 /// What came out of a run.
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     /// The result document.
-    pub(crate) result: RunResult,
+    pub result: RunResult,
     /// What happened when, where that was asked for.
-    pub(crate) recording: Option<Recording>,
+    pub recording: Option<Recording>,
     /// Whether it was stopped before its end.
-    pub(crate) stopped: bool,
+    pub stopped: bool,
     /// The scenario's own warnings, which were passed on when it was read.
-    pub(crate) said: Vec<String>,
+    pub said: Vec<String>,
 }
 
 impl Outcome {
@@ -94,14 +93,14 @@ impl Outcome {
     }
 
     /// The result for a reader, without the warnings that have been passed on.
-    pub(crate) fn to_text(&self) -> String {
+    pub fn to_text(&self) -> String {
         let mut result = self.result.clone();
         result.warnings.retain(|warning| !self.said.contains(warning));
         result.to_text()
     }
 
     /// The broken laws, each in a line.
-    pub(crate) fn broken_laws(&self) -> impl Iterator<Item = String> {
+    pub fn broken_laws(&self) -> impl Iterator<Item = String> {
         let line = |found: &Violation| format!("law {} at {} ns: {}", found.law, found.at_ns, found.what);
         self.result.laws.violations.iter().map(line)
     }
@@ -113,7 +112,7 @@ fn said(scenario: &Scenario) -> Vec<String> {
 
 /// An engine, chosen and ready, with the signals caught.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub struct Session {
     arguments: EngineArguments,
     recording: bool,
     stop: Arc<AtomicBool>,
@@ -124,7 +123,7 @@ impl Session {
     ///
     /// # Errors
     /// Options that do not go together, or signals that cannot be caught.
-    pub(crate) fn start(arguments: &EngineArguments) -> Result<Self, Failure> {
+    pub fn start(arguments: &EngineArguments) -> Result<Self, Failure> {
         refuse_combinations(arguments)?;
         Ok(Self {
             arguments: arguments.clone(),
@@ -134,12 +133,12 @@ impl Session {
     }
 
     /// The same session, its runs recorded or not.
-    pub(crate) fn recording(self, recording: bool) -> Self {
+    pub fn recording(self, recording: bool) -> Self {
         Self { recording, ..self }
     }
 
     /// The same session in virtual time, for searches that would take too long in real time.
-    pub(crate) fn simulated(&self) -> Self {
+    pub fn simulated(&self) -> Self {
         let arguments = EngineArguments {
             engine: Engine::Sim,
             placement: Placement::Embedded,
@@ -155,17 +154,17 @@ impl Session {
     }
 
     /// The engine chosen.
-    pub(crate) fn engine(&self) -> Engine {
+    pub fn engine(&self) -> Engine {
         self.arguments.engine
     }
 
     /// Where the core is when live.
-    pub(crate) fn placement(&self) -> Placement {
+    pub fn placement(&self) -> Placement {
         self.arguments.placement
     }
 
     /// Set when the run is to end early.
-    pub(crate) fn stop(&self) -> &AtomicBool {
+    pub fn stop(&self) -> &AtomicBool {
         &self.stop
     }
 
@@ -173,7 +172,7 @@ impl Session {
     ///
     /// # Errors
     /// An engine that cannot run it.
-    pub(crate) fn run(&self, scenario: &Scenario) -> Result<Outcome, Failure> {
+    pub fn run(&self, scenario: &Scenario) -> Result<Outcome, Failure> {
         self.run_recorded(scenario, self.recording)
     }
 
@@ -181,7 +180,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub(crate) fn run_recorded(&self, scenario: &Scenario, recording: bool) -> Result<Outcome, Failure> {
+    pub fn run_recorded(&self, scenario: &Scenario, recording: bool) -> Result<Outcome, Failure> {
         let engine = self.arguments.engine;
         let expected = (engine == Engine::Live).then(|| Duration::from_nanos(scenario.duration.get()));
         let _progress = Progress::start(&format!("running {} ({engine})", scenario.name), expected);
@@ -196,12 +195,7 @@ impl Session {
     ///
     /// # Errors
     /// The first in that order that cannot be run, or a stop.
-    pub(crate) fn simulate_all(
-        &self,
-        scenarios: &[Scenario],
-        shown: &str,
-        recording: bool,
-    ) -> Result<Vec<Outcome>, Failure> {
+    pub fn simulate_all(&self, scenarios: &[Scenario], shown: &str, recording: bool) -> Result<Vec<Outcome>, Failure> {
         let _progress = Progress::start(&format!("running {shown}, {} times (sim)", scenarios.len()), None);
         let next = AtomicUsize::new(0);
         let work = || {
@@ -259,7 +253,7 @@ fn refuse_combinations(arguments: &EngineArguments) -> Result<(), Failure> {
 ///
 /// # Errors
 /// A scenario it cannot run, or a stop.
-pub(crate) fn simulate(scenario: &Scenario, check_every: Option<u32>, stop: &AtomicBool) -> Result<Outcome, Failure> {
+pub fn simulate(scenario: &Scenario, check_every: Option<u32>, stop: &AtomicBool) -> Result<Outcome, Failure> {
     let options = freehold_sim::Options {
         check_every,
         ..freehold_sim::Options::default()
@@ -303,7 +297,7 @@ fn live(
         recording: recording.then(Capacity::default),
     };
     let outcome = if arguments.placement == Placement::Server && arguments.lockstep {
-        freehold_live::run_in_lockstep_on_server(scenario, &launch(serve_run::paced(scenario))?, stop)
+        freehold_live::run_in_lockstep_on_server(scenario, &run_server::launch(run_server::paced(scenario))?, stop)
     } else if arguments.placement == Placement::Server {
         freehold_live::run_on_server(scenario, &server(scenario, arguments, &options)?, &options, stop)
     } else if arguments.lockstep {
@@ -332,21 +326,14 @@ fn server(
         return Ok(Server::At(socket.clone()));
     }
     let started = match &options.recording {
-        Some(capacity) => serve_run::recorded(scenario, capacity),
-        None => serve_run::arguments(scenario),
+        Some(capacity) => run_server::recorded(scenario, capacity),
+        None => run_server::arguments(scenario),
     };
-    launch(started).map(Server::Own)
-}
-
-/// How a server of the run's own is started.
-fn launch(arguments: Vec<OsString>) -> Result<Launch, Failure> {
-    let program = std::env::current_exe();
-    let program = program.map_err(|error| Failure::Run(format!("this program's own file is not known: {error}")))?;
-    Ok(Launch { program, arguments })
+    run_server::launch(started).map(Server::Own)
 }
 
 /// What the scenario asks for and cannot have is the input's fault; what the machine lacks is the run's.
-pub(crate) fn live_failure(scenario: &Scenario, error: &freehold_live::LiveError) -> Failure {
+pub fn live_failure(scenario: &Scenario, error: &freehold_live::LiveError) -> Failure {
     let text = format!("{}: {error}", scenario.name);
     if error.is_of_the_scenario() {
         Failure::Input(text)

@@ -29,7 +29,7 @@ const GROUP: &str = "cgroup";
 /// Holds a setting of the kernel's as it was: its path, and in the next line its value.
 const SETTING: &str = "setting";
 /// The processes of a memory cgroup.
-pub(crate) const MEMBERS: &str = "cgroup.procs";
+pub const MEMBERS: &str = "cgroup.procs";
 /// How often what is left is tried to be undone: processes that were killed may be about to end.
 const LOOKS: u32 = 100;
 const LOOK: Duration = Duration::from_millis(20);
@@ -38,7 +38,7 @@ const KILL: i32 = 9;
 
 /// A folder of a command's own in the system's folder for temporary files, and who undoes what is noted there.
 #[derive(Debug)]
-pub(crate) struct Workplace {
+pub struct Workplace {
     // Dropped last but for the watcher, which then finds nothing to do.
     folder: PrivateFolder,
     _watcher: Watcher,
@@ -49,7 +49,7 @@ impl Workplace {
     ///
     /// # Errors
     /// What the system refuses.
-    pub(crate) fn new() -> Result<Self, Failure> {
+    pub fn new() -> Result<Self, Failure> {
         let parent = std::env::temp_dir();
         undo_all(&parent);
         let failed = |error: std::io::Error| Failure::Run(format!("a folder for this command: {error}"));
@@ -62,12 +62,12 @@ impl Workplace {
     }
 
     /// The folder.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
     /// Where its swap file is to be.
-    pub(crate) fn swap_file(&self) -> PathBuf {
+    pub fn swap_file(&self) -> PathBuf {
         self.path().join(SWAP)
     }
 
@@ -75,7 +75,7 @@ impl Workplace {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(crate) fn note_group(&self, group: &Path) -> Result<(), Failure> {
+    pub fn note_group(&self, group: &Path) -> Result<(), Failure> {
         self.note(GROUP, group.as_os_str().as_bytes())
     }
 
@@ -83,7 +83,7 @@ impl Workplace {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(crate) fn note_setting(&self, path: &str, value: &str) -> Result<(), Failure> {
+    pub fn note_setting(&self, path: &str, value: &str) -> Result<(), Failure> {
         self.note(SETTING, format!("{path}\n{value}").as_bytes())
     }
 
@@ -119,12 +119,12 @@ impl Drop for Watcher {
 
 /// Options of the hidden subcommand.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     folder: PathBuf,
 }
 
 /// Waits for the end of standard input, then undoes what is left.
-pub(crate) fn clean_up(arguments: &Arguments) -> Result<Status, Failure> {
+pub fn clean_up(arguments: &Arguments) -> Result<Status, Failure> {
     // However reading ends, the command is gone.
     let _ = std::io::stdin().read(&mut [0]);
     let parent = arguments.folder.parent().unwrap_or(Path::new("/"));
@@ -162,7 +162,7 @@ fn undo(folder: &Path) -> bool {
 }
 
 /// Kills what runs in a memory cgroup and removes it; whether it is gone.
-pub(crate) fn remove_group(group: &Path) -> bool {
+pub fn remove_group(group: &Path) -> bool {
     (0..LOOKS).any(|look| {
         if look > 0 {
             std::thread::sleep(LOOK);

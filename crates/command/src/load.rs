@@ -9,13 +9,13 @@ use crate::status::Failure;
 
 /// What changes a scenario on the command line.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(crate) struct Overrides {
+pub struct Overrides {
     /// Override a key of the scenario, such as task.tau1.period=50ms; repeatable
     #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub(crate) sets: Vec<String>,
+    pub sets: Vec<String>,
     /// Override the scenario's seed
     #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
+    pub seed: Option<u64>,
 }
 
 impl Overrides {
@@ -30,7 +30,7 @@ impl Overrides {
 ///
 /// # Errors
 /// What is wrong with it, with file, line and key.
-pub(crate) fn file(path: &Path, overrides: &Overrides) -> Result<Scenario, Failure> {
+pub fn file(path: &Path, overrides: &Overrides) -> Result<Scenario, Failure> {
     let document = Document::load(path).map_err(input)?;
     resolve(document, &overrides.all(), &path.display().to_string())
 }
@@ -39,7 +39,7 @@ pub(crate) fn file(path: &Path, overrides: &Overrides) -> Result<Scenario, Failu
 ///
 /// # Errors
 /// What is wrong with the first bad one.
-pub(crate) fn files(paths: &[PathBuf], overrides: &Overrides) -> Result<Vec<Scenario>, Failure> {
+pub fn files(paths: &[PathBuf], overrides: &Overrides) -> Result<Vec<Scenario>, Failure> {
     paths.iter().map(|path| file(path, overrides)).collect()
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn files(paths: &[PathBuf], overrides: &Overrides) -> Result<Vec<Scen
 ///
 /// # Errors
 /// As [`file()`].
-pub(crate) fn embedded(name: &str, text: &str, sets: &[String]) -> Result<Scenario, Failure> {
+pub fn embedded(name: &str, text: &str, sets: &[String]) -> Result<Scenario, Failure> {
     resolve(Document::parse(text, name).map_err(input)?, sets, name)
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn embedded(name: &str, text: &str, sets: &[String]) -> Result<Scenar
 ///
 /// # Errors
 /// As [`file()`].
-pub(crate) fn embedded_with(
+pub fn embedded_with(
     name: &str,
     text: &str,
     traces: &'static [(&'static str, &'static str)],

@@ -12,7 +12,7 @@ use crate::status::Failure;
 ///
 /// # Errors
 /// Any other failure to write.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(lines(text).as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::Output(error)),
@@ -24,7 +24,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// As [`print()`].
-pub(crate) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
+pub fn print_json(document: &impl Serialize) -> Result<(), Failure> {
     let mut text = results::to_json(document).map_err(|error| Failure::Output(std::io::Error::other(error)))?;
     text.push('\n');
     print(&in_json(&text))
@@ -59,13 +59,13 @@ fn in_json(document: &str) -> String {
 }
 
 /// Prints a line to standard error; where that is impossible, nobody is there to be told.
-pub(crate) fn note(line: &str) {
+pub fn note(line: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = writeln!(stderr, "{}", lines(line));
 }
 
 /// A time for a person: three digits and a unit.
-pub(crate) fn human_time(ns: u64) -> String {
+pub fn human_time(ns: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     match units.iter().find(|(factor, _)| ns >= *factor) {
         Some((factor, unit)) => {
@@ -81,7 +81,7 @@ pub(crate) fn human_time(ns: u64) -> String {
 }
 
 /// A number of pages for a person: pages, and MiB.
-pub(crate) fn human_pages(pages: u64) -> String {
+pub fn human_pages(pages: u64) -> String {
     let hundredths = pages * 100 / 256;
     format!("{pages} pages ({}.{:02} MiB)", hundredths / 100, hundredths % 100)
 }

@@ -11,8 +11,8 @@ use freehold_core::units::FrameCount;
 use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
 use serde_json::Value;
 
-use crate::programs;
-use crate::serve;
+use crate::options;
+use crate::process;
 use crate::status::Failure;
 
 /// How often a server that starts, or a client that is to appear, is looked for, and how many times at most.
@@ -23,7 +23,7 @@ const PREFIX: &str = "freehold-experiment";
 
 /// A server that ends when this value is dropped.
 #[derive(Debug)]
-pub(crate) struct PrivateServer {
+pub struct PrivateServer {
     child: Child,
     folder: PrivateFolder,
     observer: Observer,
@@ -31,22 +31,22 @@ pub(crate) struct PrivateServer {
 
 /// What happened to a program's tasks so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Served {
+pub struct Served {
     /// Pages read from files for the first time.
-    pub(crate) file_reads: u64,
+    pub file_reads: u64,
     /// Pages brought in again, from the store or, where they are clean, from the file.
-    pub(crate) swap_ins: u64,
+    pub swap_ins: u64,
     /// Of these, pages that another's eviction had taken.
-    pub(crate) lost: u64,
+    pub lost: u64,
     /// Faults on resident pages.
-    pub(crate) soft_faults: u64,
+    pub soft_faults: u64,
     /// Pages taken from its own lists.
-    pub(crate) evictions: u64,
+    pub evictions: u64,
 }
 
 impl Served {
     /// Pages that had to be brought from somewhere: what the paper calls major faults.
-    pub(crate) fn brought(&self) -> u64 {
+    pub fn brought(&self) -> u64 {
         self.file_reads.saturating_add(self.swap_ins)
     }
 }
@@ -56,7 +56,7 @@ impl PrivateServer {
     ///
     /// # Errors
     /// Memory that is not there, a server that cannot be started or does not answer, or a stop.
-    pub(crate) fn start(option: &str, pool: u64, stop: &AtomicBool) -> Result<Self, Failure> {
+    pub fn start(option: &str, pool: u64, stop: &AtomicBool) -> Result<Self, Failure> {
         Self::start_with(option, pool, &[], stop)
     }
 
@@ -64,14 +64,14 @@ impl PrivateServer {
     ///
     /// # Errors
     /// As [`PrivateServer::start`].
-    pub(crate) fn start_with(option: &str, pool: u64, more: &[String], stop: &AtomicBool) -> Result<Self, Failure> {
+    pub fn start_with(option: &str, pool: u64, more: &[String], stop: &AtomicBool) -> Result<Self, Failure> {
         let frames = u32::try_from(pool.div_ceil(4096)).unwrap_or(u32::MAX);
-        serve::refuse_what_is_not_there(option, FrameCount::new(frames))?;
+        options::refuse_what_is_not_there(option, FrameCount::new(frames))?;
         let parent = folder::runtime_directory();
         let stale = folder::left_behind(&parent, PREFIX);
         stale.into_iter().for_each(StaleFolder::remove);
         let folder = PrivateFolder::new(&parent, PREFIX).map_err(|error| failed("the server's folder", &error))?;
-        let executable = std::env::current_exe().map_err(|error| failed("this command's own file", &error))?;
+        let executable = process::own_executable()?;
         let mut options = Options::named("freehold experiment");
         let socket = folder.path().join("socket");
         let mut command = Command::new(executable);
@@ -94,7 +94,7 @@ impl PrivateServer {
                 observer,
             }),
             Err(failure) => {
-                programs::end(&mut child);
+                process::end(&mut child);
                 Err(failure)
             }
         }
@@ -104,7 +104,7 @@ impl PrivateServer {
     ///
     /// # Errors
     /// This command's own file cannot be found.
-    pub(crate) fn exec(&self, reserve: u64, options: &[String]) -> Result<Vec<OsString>, Failure> {
+    pub fn exec(&self, reserve: u64, options: &[String]) -> Result<Vec<OsString>, Failure> {
         let mut all: Vec<OsString> = vec!["--reserve".into(), format!("{reserve}B").into()];
         all.extend(options.iter().map(OsString::from));
         self.exec_with(&all)
@@ -114,14 +114,14 @@ impl PrivateServer {
     ///
     /// # Errors
     /// As [`PrivateServer::exec`].
-    pub(crate) fn exec_with(&self, options: &[OsString]) -> Result<Vec<OsString>, Failure> {
+    pub fn exec_with(&self, options: &[OsString]) -> Result<Vec<OsString>, Failure> {
         let socket = ["--socket".into(), self.folder.path().join("socket").into()];
         let options: Vec<OsString> = socket.into_iter().chain(options.iter().cloned()).collect();
         exec_words(&options)
     }
 
     /// The connection that asks.
-    pub(crate) fn observer(&self) -> &Observer {
+    pub fn observer(&self) -> &Observer {
         &self.observer
     }
 
@@ -129,7 +129,7 @@ impl PrivateServer {
     ///
     /// # Errors
     /// A server that does not answer, or not as agreed.
-    pub(crate) fn ask(&self, question: Question, target: &str) -> Result<Value, Failure> {
+    pub fn ask(&self, question: Question, target: &str) -> Result<Value, Failure> {
         let answer = self.observer.ask(question, target);
         let text = answer.map_err(|error| Failure::Run(format!("the memory server: {error}")))?;
         serde_json::from_str(&text).map_err(|error| Failure::Run(format!("the memory server's document: {error}")))
@@ -139,7 +139,7 @@ impl PrivateServer {
     ///
     /// # Errors
     /// As [`PrivateServer::ask`].
-    pub(crate) fn programs(&self) -> Result<Vec<u64>, Failure> {
+    pub fn programs(&self) -> Result<Vec<u64>, Failure> {
         let status = self.ask(Question::Status, "")?;
         let clients = status["clients"].as_array().cloned().unwrap_or_default();
         let programs = clients.iter().filter(|client| client["role"] == "program");
@@ -150,12 +150,12 @@ impl PrivateServer {
     ///
     /// # Errors
     /// None appears, or a stop.
-    pub(crate) fn next_program(&self, known: &[u64], stop: &AtomicBool) -> Result<u64, Failure> {
+    pub fn next_program(&self, known: &[u64], stop: &AtomicBool) -> Result<u64, Failure> {
         for _ in 0..LOOKS {
             if let Some(pid) = self.programs()?.into_iter().find(|pid| !known.contains(pid)) {
                 return Ok(pid);
             }
-            programs::pause(LOOK, stop)?;
+            process::pause(LOOK, stop)?;
         }
         Err(Failure::Run(
             "a program did not come under the memory server".to_owned(),
@@ -166,7 +166,7 @@ impl PrivateServer {
     ///
     /// # Errors
     /// As [`PrivateServer::ask`].
-    pub(crate) fn served(&self, pid: u64) -> Result<Option<Served>, Failure> {
+    pub fn served(&self, pid: u64) -> Result<Option<Served>, Failure> {
         let status = self.ask(Question::Status, "")?;
         let clients = status["clients"].as_array().cloned().unwrap_or_default();
         Ok(clients.iter().find(|client| client["pid"] == pid).map(served))
@@ -177,8 +177,8 @@ impl PrivateServer {
 ///
 /// # Errors
 /// This command's own file cannot be found.
-pub(crate) fn exec_words(options: &[OsString]) -> Result<Vec<OsString>, Failure> {
-    let executable = std::env::current_exe().map_err(|error| failed("this command's own file", &error))?;
+pub fn exec_words(options: &[OsString]) -> Result<Vec<OsString>, Failure> {
+    let executable = process::own_executable()?;
     let mut words: Vec<OsString> = vec![executable.into(), "exec".into()];
     words.extend(options.iter().cloned());
     words.push("--".into());
@@ -200,7 +200,7 @@ fn connect(options: &Options, child: &mut Child, stop: &AtomicBool) -> Result<Ob
         if let Ok(Some(status)) = child.try_wait() {
             return Err(failed("the memory server ended early", &status));
         }
-        programs::pause(LOOK, stop)?;
+        process::pause(LOOK, stop)?;
     }
     Err(Failure::Run("the memory server does not answer".to_owned()))
 }
@@ -220,7 +220,7 @@ fn served(client: &Value) -> Served {
 
 impl Drop for PrivateServer {
     fn drop(&mut self) {
-        programs::end(&mut self.child);
+        process::end(&mut self.child);
     }
 }
 

@@ -10,14 +10,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Shows that something is under way until dropped.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub struct Progress {
     done: Option<Sender<()>>,
     ticker: Option<JoinHandle<()>>,
 }
 
 impl Progress {
     /// Begins: `what` is shown after a second, `expected` beside it where known.
-    pub(crate) fn start(what: &str, expected: Option<Duration>) -> Self {
+    pub fn start(what: &str, expected: Option<Duration>) -> Self {
         let (done, ended) = channel();
         let what = what.to_owned();
         let terminal = std::io::stderr().is_terminal();

@@ -16,7 +16,7 @@ const ENDED_AT_ONCE: i32 = 1;
 ///
 /// # Errors
 /// Signals that cannot be caught.
-pub(crate) fn catch() -> Result<Arc<AtomicBool>, Failure> {
+pub fn catch() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         // In this order: the second signal finds the flag set and ends the command.

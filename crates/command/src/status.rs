@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 /// How the command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Status {
+pub enum Status {
     /// Done.
     Done,
     /// The run failed, was stopped, or a claim does not hold.
@@ -31,7 +31,7 @@ impl From<Status> for ExitCode {
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// A scenario that cannot be read or run.
     #[error("{0}")]
     Input(String),
@@ -58,15 +58,15 @@ pub(crate) enum Failure {
 }
 
 /// `exec` itself failed.
-pub(crate) const EXEC_FAILED: u8 = 125;
+pub const EXEC_FAILED: u8 = 125;
 /// The program is there, and cannot be run.
-pub(crate) const EXEC_REFUSED: u8 = 126;
+pub const EXEC_REFUSED: u8 = 126;
 /// There is no such program.
-pub(crate) const EXEC_ABSENT: u8 = 127;
+pub const EXEC_ABSENT: u8 = 127;
 
 impl Failure {
     /// The same as a failure of `exec`, whose statuses are other programs' too.
-    pub(crate) fn of_exec(self) -> Self {
+    pub fn of_exec(self) -> Self {
         match self {
             Self::Exec { .. } => self,
             other => Self::Exec {
@@ -77,7 +77,7 @@ impl Failure {
     }
 
     /// The exit status.
-    pub(crate) fn status(&self) -> Status {
+    pub fn status(&self) -> Status {
         match self {
             Self::Input(_) => Status::Usage,
             Self::Run(_) | Self::Stopped => Status::Failed,

@@ -1,19 +1,18 @@
 //! Advice for living processes: the memory server samples what they reference.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use freehold_client::{Observer, Options, Question};
+use freehold_client::{Observer, Options};
 use freehold_scenario::parse_time;
 use freehold_scenario::results::{Align, TextTable};
 use serde_json::Value;
 
-use crate::output;
-use crate::programs;
-use crate::progress::Progress;
-use crate::signals;
-use crate::status::{Failure, Status};
+use freehold_command::output;
+use freehold_command::progress::Progress;
+use freehold_command::sampling::sampled;
+use freehold_command::signals;
+use freehold_command::status::{Failure, Status};
 
 /// Options for living processes.
 #[derive(Clone, Debug, clap::Args)]
@@ -70,37 +69,6 @@ pub(super) fn run(pids: &[u64], arguments: &SampleArguments, json: bool) -> Resu
         output::print(&page(&document))?;
     }
     Ok(Status::Done)
-}
-
-/// Has the references of processes sampled for a while; the server's advice.
-///
-/// # Errors
-/// A process that is not under the server, a server that refuses, or a stop. Sampling has ended in any case.
-pub(crate) fn sampled(
-    observer: &Observer,
-    pids: &[u64],
-    period: Duration,
-    during: Duration,
-    stop: &AtomicBool,
-) -> Result<Value, Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::Run(error.to_string());
-    let every = |period: Option<Duration>| {
-        let number = |pid: &u64| u32::try_from(*pid).unwrap_or(0);
-        let set = |pid: &u64| observer.sample(number(pid), period).map_err(|error| failed(&error));
-        pids.iter().try_for_each(set)
-    };
-    let waited = every(Some(period)).and_then(|()| programs::pause(during, stop));
-    let names: Vec<String> = pids.iter().map(u64::to_string).collect();
-    let answer = waited.and_then(|()| {
-        observer
-            .ask(Question::Advise, &names.join(" "))
-            .map_err(|error| failed(&error))
-    });
-    // A process that has ended needs no end of its sampling.
-    let ended = every(None);
-    let text = answer?;
-    ended?;
-    serde_json::from_str(&text).map_err(|error| failed(&error))
 }
 
 fn page(document: &Value) -> String {

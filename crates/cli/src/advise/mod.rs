@@ -10,14 +10,12 @@ use freehold_scenario::Scenario;
 use freehold_scenario::results::AdviceResult;
 use serde_json::json;
 
-use crate::background;
-use crate::engine::{self, Engine, EngineArguments, Placement, Session};
-use crate::load::{self, Overrides};
-use crate::output;
-use crate::progress::Progress;
-use crate::status::{Failure, Status};
-
-pub(crate) use living::sampled;
+use freehold_command::background;
+use freehold_command::engine::{self, Engine, EngineArguments, Placement, Session};
+use freehold_command::load::{self, Overrides};
+use freehold_command::output;
+use freehold_command::progress::Progress;
+use freehold_command::status::{Failure, Status};
 
 /// Options of `freehold advise`.
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,7 @@ mod document;
 mod input;
 mod replay;
 
-use crate::status::{Failure, Status};
+use freehold_command::status::{Failure, Status};
 
 /// Options of `freehold cache`.
 #[derive(Debug, clap::Args)]

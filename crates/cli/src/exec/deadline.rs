@@ -7,8 +7,8 @@ use freehold_linux::{ThreadId, tick};
 
 use super::Class;
 use super::pinning::class_name;
-use crate::output;
-use crate::status::Failure;
+use freehold_command::output;
+use freehold_command::status::Failure;
 
 /// A thread for which a page is being brought is held on its CPU meanwhile, and the kernel gives the class to none that
 /// may not run on all: so often it is asked again, so long after each refusal.

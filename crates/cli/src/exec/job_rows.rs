@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::pinning;
 use super::polling::Used;
-use crate::output::human_time;
+use freehold_command::output::human_time;
 
 /// An hour; longer responses count as that.
 const LONGEST_RESPONSE: u64 = 3_600_000_000_000;

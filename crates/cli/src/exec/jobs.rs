@@ -19,8 +19,8 @@ use serde::Serialize;
 use super::job_rows::{First, Row, Totals};
 use super::pinning::{self, Pinned};
 use super::polling::Poll;
-use crate::output;
-use crate::status::Failure;
+use freehold_command::output;
+use freehold_command::status::Failure;
 
 /// How often the kernel's records are looked at, at most and at least.
 const SHORTEST: Duration = Duration::from_millis(1);

@@ -27,9 +27,8 @@ use freehold_linux::folder::PrivateFolder;
 use freehold_scenario::{parse_size, parse_time};
 use serde_json::{Value, json};
 
-use crate::output;
-use crate::serve;
-use crate::status::{Failure, Status};
+use freehold_command::status::{Failure, Status};
+use freehold_command::{options, output};
 use server::Own;
 
 /// How often it is looked whether anything is managed, and how long nothing is until its reservation is given up.
@@ -249,7 +248,7 @@ fn connect(arguments: &Arguments) -> Result<(Observer, PathBuf, Option<Own>), Fa
         Err(error) => return Err(Failure::Run(error.to_string())),
     }
     if let Some(frames) = arguments.reserve {
-        serve::refuse_what_is_not_there("--reserve", server::pool_of(frames))?;
+        options::refuse_what_is_not_there("--reserve", server::pool_of(frames))?;
     }
     let own = Own::start(arguments.reserve)?;
     options.socket = Some(own.socket());

@@ -12,8 +12,8 @@ use freehold_rt::observed::ObservedJob;
 use serde::Serialize;
 
 use super::{Arguments, Class, parse_frames};
-use crate::output;
-use crate::status::Failure;
+use freehold_command::output;
+use freehold_command::status::Failure;
 
 /// Pages that the paper's pool may pin at first.
 const CAPACITY: u32 = 7000;

@@ -18,7 +18,7 @@ use signal_hook::low_level::siginfo::{Cause, Origin, Sent};
 use super::jobs::{Accounting, Report, Subject};
 use super::pinning::Pinned;
 use super::{Arguments, Setting, Sharing, deadline, program};
-use crate::status::{Failure, Status};
+use freehold_command::status::{Failure, Status};
 
 /// Signals that reach the program through this command.
 const PASSED: [i32; 9] = [

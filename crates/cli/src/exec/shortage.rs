@@ -4,7 +4,7 @@ use freehold_client::{Observer, Question};
 use freehold_core::units::FrameCount;
 use serde_json::Value;
 
-use crate::output;
+use freehold_command::output;
 
 /// Pages that came back and are not worth a word.
 const FEW: u64 = 100;

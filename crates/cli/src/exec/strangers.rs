@@ -7,7 +7,7 @@ use std::path::Path;
 use freehold_client::{Observer, Options, Question};
 use freehold_server::document::{StatusDocument, UnmanagedStatus};
 
-use crate::output;
+use freehold_command::output;
 
 /// Programs that are named.
 const NAMED: usize = 6;

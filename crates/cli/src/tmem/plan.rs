@@ -7,8 +7,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::facts::{Facts, Remembered};
-use crate::output;
-use crate::status::{Failure, Status};
+use freehold_command::output;
+use freehold_command::status::{Failure, Status};
 
 /// The largest file, in bytes.
 const MOST_BYTES: u64 = 16 << 20;

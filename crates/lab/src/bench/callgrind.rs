@@ -9,11 +9,12 @@ use freehold_core::limits::Regime;
 
 use super::operations::{Core, GROUPS, Operation};
 use super::rounds::refused;
-use crate::status::{Failure, Status};
+use freehold_command::process::own_executable;
+use freehold_command::status::{Failure, Status};
 
 /// Options of the hidden subcommand that valgrind runs.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     #[arg(value_enum)]
     operation: Operation,
     #[arg(value_enum)]
@@ -103,7 +104,7 @@ pub(crate) fn cost(operation: Operation, regime: Regime, quick: bool) -> Result<
 
 /// Instructions of a whole run; none where there is no valgrind.
 fn instructions(operation: Operation, regime: Regime, groups: u16) -> Result<Option<u64>, Failure> {
-    let me = std::env::current_exe().map_err(refused)?;
+    let me = own_executable()?;
     let mut command = Command::new("valgrind");
     command
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

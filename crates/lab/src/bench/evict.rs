@@ -14,7 +14,7 @@ use freehold_pager::Report;
 use super::floor::{Floor, Serving};
 use super::rounds::{Effort, Found, Samples, refused};
 use super::world::{self, WORDS};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 pub(super) const FRAMES: u32 = 1024;
 pub(super) const PAGES: u32 = 2 * FRAMES;

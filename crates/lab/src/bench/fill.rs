@@ -10,7 +10,7 @@ use freehold_linux::{PAGE_SIZE, PageRange};
 use super::floor::{Floor, Serving};
 use super::rounds::{Effort, Found, Samples, refused};
 use super::world::{self, WORDS};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 const PAGES: u32 = 1024;
 /// Fills of all pages in one round.

@@ -15,7 +15,7 @@ use freehold_scenario::results::Ratio;
 use super::floor::{Floor, Serving};
 use super::rounds::{Effort, Found, Samples, refused};
 use super::world::{self, WORDS};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 /// Pages of each thread, and faults in a burst.
 const PAGES: u32 = 32;

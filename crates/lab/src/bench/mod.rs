@@ -33,17 +33,17 @@ use std::sync::atomic::Ordering;
 use freehold_scenario::results::{Align, BenchResult, Judged, Ratio, TextTable};
 use serde_json::json;
 
-use crate::engine::Placement;
-use crate::output;
-use crate::progress::Progress;
-use crate::signals;
-use crate::status::{Failure, Status};
+use freehold_command::engine::Placement;
+use freehold_command::output;
+use freehold_command::progress::Progress;
+use freehold_command::signals;
+use freehold_command::status::{Failure, Status};
 
 use rounds::{Effort, Found};
 
 /// Options of `freehold bench`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// The benchmark, or `all`
     #[arg(required_unless_present = "list")]
     name: Option<String>,
@@ -246,7 +246,7 @@ const BENCHES: &[Bench] = &[
 ];
 
 /// Runs the subcommand.
-pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
+pub fn run(arguments: &Arguments) -> Result<Status, Failure> {
     if arguments.list {
         return list(arguments);
     }

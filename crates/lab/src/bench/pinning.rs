@@ -11,7 +11,7 @@ use freehold_linux::clock;
 
 use super::driven::{Driven, wrong};
 use super::rounds::{Effort, Found, Samples};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 /// Small enough for the tables to fit a cache.
 const FRAMES: u32 = 192;

@@ -6,7 +6,7 @@ use freehold_linux::clock;
 use freehold_scenario::results::{BenchRow, BenchSide, Quantiles};
 use hdrhistogram::Histogram;
 
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]

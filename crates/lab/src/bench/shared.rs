@@ -11,7 +11,7 @@ use freehold_pager::{Bound, MappedRegion, TaskHandle};
 use super::rounds::{Effort, Found, Samples, refused};
 use super::world::{self, WORDS};
 use super::{callgrind, operations::Operation};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 const PAGES: u32 = 512;
 /// Pagers in one round.

@@ -8,9 +8,9 @@ use freehold_linux::clock;
 use freehold_scenario::{AccessGenerator, Scenario, TaskIndex};
 
 use super::rounds::{Effort, Found, Samples};
-use crate::engine::{self, Outcome};
-use crate::load;
-use crate::status::Failure;
+use freehold_command::engine::{self, Outcome};
+use freehold_command::load;
+use freehold_command::status::Failure;
 
 const TEXT: &str = include_str!("../../../../scenarios/two-tasks-spc.toml");
 /// One task reads its region at random, as often as `amount` says, from frames enough for half of it.

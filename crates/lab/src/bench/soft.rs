@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::floor::{Floor, Serving};
 use super::rounds::{Effort, Found, Samples, refused};
 use super::world::{self, WORDS};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 const PAGES: u32 = 256;
 /// Walks over all pages in one round.

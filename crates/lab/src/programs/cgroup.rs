@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use freehold_linux::swap::SwapFile;
 
-use crate::leftovers::{self, MEMBERS, Workplace};
-use crate::output;
-use crate::status::Failure;
+use freehold_command::leftovers::{self, MEMBERS, Workplace};
+use freehold_command::output;
+use freehold_command::status::Failure;
 
 /// The limits in force.
 #[derive(Debug)]

@@ -4,26 +4,23 @@
 mod cgroup;
 mod clips;
 mod player;
-#[path = "../../../command/src/private_server.rs"]
-mod server;
 
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use freehold_linux::child::end_with_parent;
-use freehold_linux::resident::Resident;
-use rustix::process::{Pid, Signal, kill_process};
+use freehold_linux::resident::{self, Process, Resident};
+use rustix::process::Signal;
 
-use crate::pages;
-use crate::status::Failure;
+use freehold_command::process;
+use freehold_command::status::Failure;
 
 pub(crate) use cgroup::Limited;
 pub(crate) use clips::{Clip, Clips};
 pub(crate) use player::{Player, under};
-pub(crate) use server::{PrivateServer, Served, exec_words};
 
 /// How Debian installs everything.
 pub(crate) const INSTALL: &str = "apt-get install -y --no-install-recommends mplayer ffmpeg gstreamer1.0-tools \
@@ -34,9 +31,6 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How many looks it is given to start, and how many there are at most.
 const STARTING: u32 = 5;
 const LOOKS: u32 = 20;
-
-/// How long a program may take to end when asked.
-const GRACE: Duration = Duration::from_secs(3);
 
 /// Whether a program is installed: whether some folder of `PATH` has it.
 pub(crate) fn is_installed(program: &str) -> bool {
@@ -91,7 +85,7 @@ impl Running {
     pub(crate) fn settled(&mut self, stop: &AtomicBool) -> Result<Resident, Failure> {
         let mut before = 0;
         for look in 0..LOOKS {
-            pause(LOOK, stop)?;
+            process::pause(LOOK, stop)?;
             let resident = self.pages()?;
             let now = resident.total().resident();
             // To the hundredth: a program that plays always takes up and gives back a few.
@@ -112,48 +106,14 @@ impl Running {
         if let Ok(Some(status)) = self.child.try_wait() {
             return Err(Failure::Run(format!("{name} ended early: {status}")));
         }
-        let looked = pages::look_at(self.child.id(), &[]);
-        let (_, resident) = looked.map_err(|error| Failure::Run(format!("{name}: {error}")))?;
-        Ok(resident)
+        let looked = Process::open(self.child.id()).and_then(|process| resident::count(&process, &[]));
+        looked.map_err(|error| Failure::Run(format!("{name}: {error}")))
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        end(&mut self.child);
-    }
-}
-
-/// Ends a program of ours: politely, so that it ends what it started itself, and at once where that does not help.
-pub(crate) fn end(child: &mut Child) {
-    let asked = Instant::now();
-    if let Ok(None) = child.try_wait() {
-        // Not waited for yet, so the number is still its own. A refusal means that it has just ended.
-        let _ = kill_process(Pid::from_child(child), Signal::TERM);
-    }
-    while let Ok(None) = child.try_wait() {
-        if asked.elapsed() > GRACE {
-            let _ = child.kill();
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Waits, unless stopped.
-///
-/// # Errors
-/// [`Failure::Stopped`].
-pub(crate) fn pause(time: Duration, stop: &AtomicBool) -> Result<(), Failure> {
-    let end = Instant::now() + time;
-    loop {
-        if stop.load(Ordering::Relaxed) {
-            return Err(Failure::Stopped);
-        }
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(());
-        }
-        std::thread::sleep(left.min(Duration::from_millis(50)));
+        process::end(&mut self.child);
     }
 }
 

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use freehold_linux::child::end_with_parent;
 use rustix::process::Signal;
 
-use crate::programs;
-use crate::status::Failure;
+use freehold_command::process;
+use freehold_command::status::Failure;
 
 /// How often who waits for a frame looks.
 const LOOK: Duration = Duration::from_millis(10);
@@ -74,7 +74,7 @@ impl Player {
             if self.has_ended()? {
                 return Ok(self.frames() >= frames);
             }
-            programs::pause(LOOK, stop)?;
+            process::pause(LOOK, stop)?;
         }
     }
 
@@ -97,7 +97,7 @@ impl Player {
     /// A stop, or a player that failed.
     pub(crate) fn finish(mut self, stop: &AtomicBool) -> Result<Vec<u64>, Failure> {
         while !self.has_ended()? {
-            programs::pause(LOOK, stop)?;
+            process::pause(LOOK, stop)?;
         }
         self.join();
         let shown = lock(&self.shown);
@@ -119,7 +119,7 @@ impl Player {
 
 impl Drop for Player {
     fn drop(&mut self) {
-        programs::end(&mut self.child);
+        process::end(&mut self.child);
         self.join();
     }
 }

@@ -3,8 +3,8 @@
 use freehold_scenario::results::ReproduceRow;
 
 use super::{Claim, Laboratory, row, task_of};
-use crate::engine::{Outcome, Placement};
-use crate::status::Failure;
+use freehold_command::engine::{Outcome, Placement};
+use freehold_command::status::Failure;
 
 /// Under isolation a typical job may take this much longer than alone, in hundredths: the CPU is shared, the pages are
 /// isolated.

@@ -5,9 +5,9 @@ use freehold_scenario::format_size;
 use freehold_scenario::results::ReproduceRow;
 
 use super::{Claim, Laboratory, row, task_of};
-use crate::engine::Engine;
-use crate::size;
-use crate::status::Failure;
+use freehold_command::engine::Engine;
+use freehold_command::size;
+use freehold_command::status::Failure;
 
 /// Runs the experiment. The paper's sizes in pages: 11 MiB and 2 MiB, chosen by hand.
 pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {

@@ -3,7 +3,7 @@
 use freehold_scenario::results::{LateJob, ReproduceRow};
 
 use super::{Claim, Laboratory, row, task_of};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 const FILE: &str = "spc-fig9.toml";
 /// Releases of tau2 in the run, the last of which may be too late to harm tau1 within it.

@@ -19,17 +19,17 @@ use std::path::PathBuf;
 use freehold_scenario::results::{Align, ReproduceResult, ReproduceRow, TaskResult, TextTable};
 use serde_json::json;
 
-use crate::engine::{Engine, EngineArguments, Outcome, Session};
-use crate::load;
-use crate::output;
 use crate::programs::Clips;
-use crate::status::{Failure, Status};
+use freehold_command::engine::{Engine, EngineArguments, Outcome, Session};
+use freehold_command::load;
+use freehold_command::output;
+use freehold_command::status::{Failure, Status};
 
 use claim::{Claim, row};
 
 /// Options of `freehold reproduce`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// The experiments, or `all`: without app-*, which take minutes; those with real programs with `--engine live`
     #[arg(value_name = "LIST", default_value = "all", value_delimiter = ',')]
     names: Vec<String>,
@@ -321,7 +321,7 @@ fn lawful(outcome: Outcome, shown: &str) -> Result<Outcome, Failure> {
 }
 
 /// Runs the subcommand.
-pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
+pub fn run(arguments: &Arguments) -> Result<Status, Failure> {
     if let Some(file) = &arguments.show {
         let known = || files::names().join(", ");
         let text = files::text(file);

@@ -9,9 +9,10 @@ use freehold_core::units::PAGE_SIZE;
 use freehold_scenario::parse_size;
 
 use super::Laboratory;
-use crate::programs::{self, Clip, Player, PrivateServer, under};
-use crate::size::{Trial, smallest_of_command};
-use crate::status::Failure;
+use crate::programs::{self, Clip, Player, under};
+use freehold_command::private_server::PrivateServer;
+use freehold_command::size::program::{Trial, smallest as smallest_of_command};
+use freehold_command::status::Failure;
 
 /// The three movies in the order of their starts, each with the paper's reservation in MiB.
 pub(super) const MOVIES: [(Clip, &str, u64); 3] = [

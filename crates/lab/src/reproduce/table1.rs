@@ -6,9 +6,9 @@ use freehold_linux::resident::Counts;
 use freehold_scenario::results::ReproduceRow;
 
 use super::{Claim, Laboratory, row};
-use crate::output;
 use crate::programs::{self, Clip, Running};
-use crate::status::Failure;
+use freehold_command::output;
+use freehold_command::status::Failure;
 
 /// The paper's row: private code and data, shared code and data.
 struct Paper {

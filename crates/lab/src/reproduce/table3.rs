@@ -3,7 +3,7 @@
 use freehold_scenario::results::ReproduceRow;
 
 use super::{Claim, Laboratory, row};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 const PAGES_PER_MIB: u64 = 256;
 const NONE: &str = "region.shm.sharing=none";

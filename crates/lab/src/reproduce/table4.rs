@@ -10,9 +10,10 @@ use serde_json::Value;
 
 use super::players::{self, MOVIES};
 use super::{Claim, Laboratory, row};
-use crate::advise;
-use crate::programs::{self, Player};
-use crate::status::Failure;
+use crate::programs::Player;
+use freehold_command::process;
+use freehold_command::sampling;
+use freehold_command::status::Failure;
 
 /// The paper's rows: what the object's file name begins with, Max and Avg in KiB, and whether the lock is better.
 const PAPER: [(&str, u64, u64, bool); 7] = [
@@ -129,9 +130,9 @@ fn sample(laboratory: &Laboratory, clips: &[PathBuf]) -> Result<Vec<Object>, Fai
         let started = players::start(laboratory, &server, (clip, kind.rate()), reserve, &[])?;
         playing.push((started.player, started.pid));
     }
-    programs::pause(STARTUP, stop)?;
+    process::pause(STARTUP, stop)?;
     let pids: Vec<u64> = playing.iter().map(|(_, pid)| *pid).collect();
-    let document = advise::sampled(server.observer(), &pids, PERIOD, SAMPLED, stop)?;
+    let document = sampling::sampled(server.observer(), &pids, PERIOD, SAMPLED, stop)?;
     for (player, _) in &mut playing {
         if player.has_ended()? {
             return Err(Failure::Run("a player ended while it was sampled".to_owned()));

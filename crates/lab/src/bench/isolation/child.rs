@@ -24,8 +24,8 @@ use serde::{Deserialize, Serialize};
 use super::served;
 use crate::bench::rounds::{Samples, refused};
 use crate::bench::world::{self, WORDS};
-use crate::output;
-use crate::status::{Failure, Status};
+use freehold_command::output;
+use freehold_command::status::{Failure, Status};
 
 /// Pages of the task, all of them touched in every job: 1 MiB, which fits a private cache.
 pub(super) const WORKING_SET: usize = 256;
@@ -106,7 +106,7 @@ impl Setting {
 
 /// Options of the hidden subcommand.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     #[arg(value_enum)]
     setting: Setting,
     /// Jobs to measure

@@ -23,8 +23,9 @@ use rustix::process::Signal;
 
 use super::rounds::{Effort, Found, Samples, refused};
 use crate::programs::Limited;
-use crate::signals;
-use crate::status::Failure;
+use freehold_command::process::own_executable;
+use freehold_command::signals;
+use freehold_command::status::Failure;
 
 use child::{Report, Setting};
 use tails::compare_tails;
@@ -225,7 +226,7 @@ fn hog() -> Result<Running, Failure> {
 }
 
 fn this_command() -> Result<Command, Failure> {
-    let mut command = Command::new(std::env::current_exe().map_err(refused)?);
+    let mut command = Command::new(own_executable()?);
     command.arg("bench-isolation");
     Ok(command)
 }

@@ -9,7 +9,7 @@ use freehold_linux::{PAGE_SIZE, memory};
 use super::child::{HOG_PAGES, Memory, PRIORITY, Report, Touching, WORKING_SET, periodic, stay_with_sibling, touched};
 use crate::bench::rounds::refused;
 use crate::bench::world::WORDS;
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 /// Pages read and written in part in one job: a third of a period at the most, a debug build's too.
 const TOUCHES: usize = if cfg!(debug_assertions) { 128 } else { 1024 };

@@ -7,16 +7,16 @@ use std::thread;
 use clap::ValueEnum;
 use freehold_client::{Connection, Question};
 use freehold_linux::clock;
-use freehold_live::{Launch, OwnServer};
+use freehold_live::OwnServer;
 use serde_json::Value;
 
 use super::child::{HOG_FRAMES, HOG_PAGES, PERIOD, Report, Setting, WORKING_SET};
 use super::tails::compare_tails;
 use super::{JOBS, LOOK, RUNS, Running, Side, stalls, this_command};
 use crate::bench::rounds::{Effort, Found, refused};
-use crate::serve_run;
-use crate::signals;
-use crate::status::Failure;
+use freehold_command::run_server;
+use freehold_command::signals;
+use freehold_command::status::Failure;
 
 /// Pages that the sibling must have brought in before it counts as being at work.
 const AT_WORK: u64 = 1000;
@@ -27,10 +27,8 @@ pub(in crate::bench) fn run(effort: Effort) -> Result<Found, Failure> {
     let stop = signals::catch()?;
     let jobs = effort.scaled(JOBS);
     let pages = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    let launch = Launch {
-        program: std::env::current_exe().map_err(refused)?,
-        arguments: serve_run::plain(pages(WORKING_SET + 64 + HOG_FRAMES), pages(WORKING_SET + HOG_PAGES)),
-    };
+    let frames = pages(WORKING_SET + 64 + HOG_FRAMES);
+    let launch = run_server::launch(run_server::plain(frames, pages(WORKING_SET + HOG_PAGES)))?;
     let (process, connection) = OwnServer::start(&launch).map_err(refused)?;
     let bench = Bench {
         connection,

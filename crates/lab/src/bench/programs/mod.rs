@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::pairs::Paired;
 use super::rounds::{Effort, Found, Samples, refused};
 use crate::programs;
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 use place::{Outcome, Place, Size};
 use workload::{Compared, WORKLOADS, Workload};

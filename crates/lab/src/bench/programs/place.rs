@@ -14,9 +14,10 @@ use super::{cannot, inputs};
 use freehold_linux::child::{die_with_parent, end_with_parent};
 use rustix::process::Signal;
 
-use crate::leftovers::Workplace;
-use crate::signals;
-use crate::status::Failure;
+use freehold_command::leftovers::Workplace;
+use freehold_command::process::own_executable;
+use freehold_command::signals;
+use freehold_command::status::Failure;
 
 /// How long a server may take to listen.
 const STARTING: Duration = Duration::from_secs(20);
@@ -117,7 +118,7 @@ impl Place {
 
     /// Runs a program under `freehold exec`.
     pub(super) fn managed(&self, workload: &Workload, native: &Outcome, size: Size) -> Result<Outcome, Failure> {
-        let own = std::env::current_exe().map_err(|error| cannot("the path of freehold", error))?;
+        let own = own_executable()?;
         let mut command = Command::new(own);
         command.arg("exec").arg("--socket").arg(self.socket());
         command.args([
@@ -198,7 +199,7 @@ fn python() -> String {
 }
 
 fn server(folder: &Path) -> Result<Child, Failure> {
-    let own = std::env::current_exe().map_err(|error| cannot("the path of freehold", error))?;
+    let own = own_executable()?;
     let mut command = Command::new(own);
     command.arg("serve").arg("--socket").arg(folder.join("socket"));
     command

@@ -7,7 +7,7 @@ use super::{Client, on_one_cpu};
 use crate::bench::evict::{self, BATCH, Calls, FRAMES, PAGES, WALKS, walk};
 use crate::bench::rounds::{Effort, Found, Samples, refused};
 use crate::bench::world::{self, WORDS};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 pub(in crate::bench) fn run(effort: Effort) -> Result<Found, Failure> {
     let mut found = Found::new()?;

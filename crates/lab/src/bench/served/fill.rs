@@ -8,7 +8,7 @@ use super::{Client, on_one_cpu};
 use crate::bench::fill;
 use crate::bench::rounds::{Effort, Found, Samples, refused};
 use crate::bench::world::{self, WORDS};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 const PAGES: u32 = 1024;
 /// Fills of all pages in one round.

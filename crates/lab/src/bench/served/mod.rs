@@ -12,11 +12,11 @@ pub(super) mod soft;
 use freehold_client::{Connection, Regime, Region, RegionKind, RegionSpec, Reservation, ReservationType};
 use freehold_linux::ThreadId;
 use freehold_linux::sched;
-use freehold_live::{Launch, OwnServer};
+use freehold_live::OwnServer;
 
 use super::rounds::refused;
-use crate::serve_run;
-use crate::status::Failure;
+use freehold_command::run_server;
+use freehold_command::status::Failure;
 
 /// Runs `work` with the calling thread on one CPU, whose number it is given: the last that the process may use.
 fn on_one_cpu<T>(work: impl FnOnce(usize) -> Result<T, Failure>) -> Result<T, Failure> {
@@ -38,10 +38,7 @@ struct Client {
 impl Client {
     /// A server with so many frames and so many pages in all regions, its store in memory without latency.
     fn start(frames: u32, pages: u32) -> Result<Self, Failure> {
-        let launch = Launch {
-            program: std::env::current_exe().map_err(refused)?,
-            arguments: serve_run::plain(frames, pages),
-        };
+        let launch = run_server::launch(run_server::plain(frames, pages))?;
         let (server, connection) = OwnServer::start(&launch).map_err(refused)?;
         Ok(Self {
             connection,

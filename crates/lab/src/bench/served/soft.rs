@@ -7,7 +7,7 @@ use super::{Client, on_one_cpu};
 use crate::bench::rounds::{Effort, Found, Samples, refused};
 use crate::bench::soft;
 use crate::bench::world::{self, WORDS};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 const PAGES: u32 = 256;
 /// Walks over all pages in one round.

@@ -3,7 +3,7 @@
 use freehold_scenario::results::ReproduceRow;
 
 use super::{ALL, APP, Bench, Bound, LISTING, Laboratory, NEAR_ALL, row};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 /// The model runs eleven times for each.
 const SEEDS: u32 = 10;

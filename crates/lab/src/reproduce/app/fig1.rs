@@ -4,7 +4,7 @@ use freehold_scenario::results::ReproduceRow;
 
 use super::sample::Sample;
 use super::{Bench, Bound, Laboratory, NONE, row};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 const SEEDS: u32 = 10;
 const MODELS: [(&str, &[&str]); 3] = [

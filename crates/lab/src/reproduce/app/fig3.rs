@@ -3,7 +3,7 @@
 use freehold_scenario::results::ReproduceRow;
 
 use super::{APP_NO_BUDGET, Bench, Bound, Laboratory, row};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 const SEEDS: u32 = 10;
 /// Capacities in pages; in the last, the paper has no misses any more.

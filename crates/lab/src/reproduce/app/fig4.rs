@@ -6,7 +6,7 @@ use super::{
     ALL, APP, APP_NO_BUDGET, Bench, Bound, LISTING, Laboratory, Measured, NEAR_ALL, NONE, Policy, STEADY,
     STEADY_RESTORE, row,
 };
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 /// A model runs ten times for each.
 const SEEDS: u32 = 10;

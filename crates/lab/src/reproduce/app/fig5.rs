@@ -3,7 +3,7 @@
 use freehold_scenario::results::ReproduceRow;
 
 use super::{ALL, APP, Bench, Bound, Laboratory, NONE, row};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 /// A model runs thirteen times for each.
 const SEEDS: u32 = 10;

@@ -4,7 +4,7 @@ use freehold_scenario::results::ReproduceRow;
 
 use super::sample::Sample;
 use super::{APP, APP_NO_BUDGET, Bench, Bound, Laboratory, Measured, NONE, row};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 const SEEDS: u32 = 10;
 const TASKS: &[&str] = &["ranger", "opencv", "mplayer"];

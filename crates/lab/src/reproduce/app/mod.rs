@@ -19,10 +19,10 @@ use freehold_scenario::recording::{PinningSpan, TaskRecording};
 use freehold_scenario::results::ReproduceRow;
 
 use super::{Laboratory, files, task_of};
-use crate::engine::{Engine, Outcome};
-use crate::load;
-use crate::output;
-use crate::status::Failure;
+use freehold_command::engine::{Engine, Outcome};
+use freehold_command::load;
+use freehold_command::output;
+use freehold_command::status::Failure;
 
 pub(super) use beta::run as beta;
 pub(super) use fig1::run as fig1;

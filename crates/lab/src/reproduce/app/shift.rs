@@ -5,7 +5,7 @@ use freehold_scenario::results::ReproduceRow;
 
 use super::sample::Sample;
 use super::{ALL, APP, Bench, Bound, Laboratory, NONE, STEADY, STEADY_RESTORE, percent, row};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 const SEEDS: u32 = 10;
 /// Jobs between two shifts, as the model says, and how many of them may pass until a shift is followed.

@@ -5,7 +5,7 @@ use freehold_scenario::results::ReproduceRow;
 
 use super::sample::Sample;
 use super::{APP, Bench, Bound, Laboratory, STEADY, STEADY_RESTORE, number, percent, row};
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 const SEEDS: u32 = 10;
 /// How far from its mean the capacity may be with the extensions, in per cent.

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use crate::leftovers::Workplace;
-use crate::output;
 use crate::programs::Limited;
-use crate::status::Failure;
+use freehold_command::leftovers::Workplace;
+use freehold_command::output;
+use freehold_command::status::Failure;
 
 /// Room in swap for all that does not fit.
 const SWAP_PAGES: usize = 262_144;

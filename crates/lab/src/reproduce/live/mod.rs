@@ -18,9 +18,9 @@ use freehold_scenario::results::ReproduceRow;
 use freehold_scenario::{parse_size, parse_time};
 
 use super::Laboratory;
-use crate::output;
-use crate::programs::PrivateServer;
-use crate::status::Failure;
+use freehold_command::output;
+use freehold_command::private_server::PrivateServer;
+use freehold_command::status::Failure;
 use trial::{Place, Setting, Trial, count_lines};
 use workload::Program;
 use workshop::Workshop;
@@ -52,7 +52,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "TIME|file", default_value = "4us", value_parser = parse_store)]
     store: Store,
     /// Of app-live: pages that the server reads back together, a power of two up to 64 (Linux: 8)
-    #[arg(long, value_name = "PAGES", default_value = "1", value_parser = crate::serve::read_ahead)]
+    #[arg(long, value_name = "PAGES", default_value = "1", value_parser = freehold_command::options::read_ahead)]
     read_ahead: ReadAhead,
     /// Of app-live: run the programs without a server too
     #[arg(long, value_enum)]

@@ -8,8 +8,8 @@ use freehold_linux::child::end_with_parent;
 use rustix::process::Signal;
 use signal_hook::consts::SIGTERM;
 
-use crate::programs;
-use crate::status::Failure;
+use freehold_command::process;
+use freehold_command::status::Failure;
 
 /// How often a program whose end is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -57,7 +57,7 @@ impl Process {
     pub(super) fn succeed(mut self, stop: &AtomicBool) -> Result<(), Failure> {
         loop {
             match self.child.try_wait() {
-                Ok(None) => programs::pause(LOOK, stop)?,
+                Ok(None) => process::pause(LOOK, stop)?,
                 Ok(Some(status)) if status.success() => return Ok(()),
                 Ok(Some(status)) => return Err(Failure::Run(format!("{} failed: {status}", self.name))),
                 Err(error) => return Err(Failure::Run(format!("{} cannot be waited for: {error}", self.name))),

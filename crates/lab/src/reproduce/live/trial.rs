@@ -14,8 +14,10 @@ use super::jobs::{self, Jobs};
 use super::process::Process;
 use super::workload::{Pace, Program};
 use super::workshop::{JAVA, Scratch, Workshop};
-use crate::programs::{self, Limited, PrivateServer};
-use crate::status::Failure;
+use crate::programs::Limited;
+use freehold_command::private_server::{PrivateServer, exec_words};
+use freehold_command::process;
+use freehold_command::status::Failure;
 
 /// How often the programs are looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -140,7 +142,7 @@ struct Both {
 impl Both {
     /// Lets them run.
     fn go_on(&mut self, time: Duration, stop: &AtomicBool) -> Result<(), Failure> {
-        programs::pause(time, stop)?;
+        process::pause(time, stop)?;
         if let Some(playing) = &mut self.playing {
             playing.must_run()?;
         }
@@ -188,7 +190,7 @@ impl Playing {
             if Instant::now() > patience {
                 return Err(Failure::Run(format!("{} does not begin", self.program.name())));
             }
-            programs::pause(LOOK, stop)?;
+            process::pause(LOOK, stop)?;
             self.must_run()?;
         }
         Ok(())
@@ -249,7 +251,7 @@ fn exec(place: Place<'_>, options: &[OsString]) -> Result<Vec<OsString>, Failure
         Place::Kernel(_) => {
             let unmanaged = [OsString::from("--unmanaged")];
             let options: Vec<OsString> = unmanaged.into_iter().chain(options.iter().cloned()).collect();
-            programs::exec_words(&options)
+            exec_words(&options)
         }
     }
 }

@@ -9,10 +9,10 @@ use freehold_linux::child::die_with_parent;
 use rustix::process::Signal;
 
 use super::workload::{PYTHON, Program};
-use crate::leftovers::Workplace;
-use crate::output;
 use crate::programs::{Clip, Clips};
-use crate::status::Failure;
+use freehold_command::leftovers::Workplace;
+use freehold_command::output;
+use freehold_command::status::Failure;
 
 /// The files of `experiments/app`, part of the command so that it works anywhere.
 const FILES: [(&str, &str); 5] = [

@@ -21,7 +21,8 @@ use rustix::process::Signal;
 
 use crate::bench::rounds::{Effort, Found, Samples, refused};
 use crate::bench::world::WORDS;
-use crate::status::{Failure, Status};
+use freehold_command::process::own_executable;
+use freehold_command::status::{Failure, Status};
 
 /// What is done about a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -43,7 +44,7 @@ pub(super) enum Place {
 
 /// Options of the hidden subcommand. Its standard input is the socket to the client.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     #[arg(value_enum)]
     work: Work,
     /// Pages of the client's mapping
@@ -160,7 +161,7 @@ impl Drop for Bare {
 
 fn process(arguments: &Arguments, socket: PacketSocket) -> Result<Child, Failure> {
     let work = arguments.work.to_possible_value();
-    let mut command = Command::new(std::env::current_exe().map_err(refused)?);
+    let mut command = Command::new(own_executable()?);
     command
         .arg("bench-bare")
         .arg(work.map_or_else(String::new, |work| work.get_name().to_owned()))

@@ -11,7 +11,7 @@ use freehold_linux::{AddressRange, PAGE_SIZE, PageRange, ThreadId};
 use super::{Arguments, Work};
 use crate::bench::evict::BATCH;
 use crate::bench::rounds::refused;
-use crate::status::Failure;
+use freehold_command::status::Failure;
 
 /// Of the thread that serves: the memory server's own.
 const PRIORITY: u32 = 60;
