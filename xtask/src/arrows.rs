@@ -57,6 +57,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "freehold-client",
             "freehold-core",
+            "freehold-latency",
             "freehold-linux",
             "freehold-live",
             "freehold-protocol",
@@ -108,6 +109,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "freehold-store",
         ],
     ),
+    ("freehold-latency", &["freehold-linux", "freehold-rt"]),
     ("freehold-client", &["freehold-linux", "freehold-protocol"]),
     ("freehold-capi", &["freehold-client", "freehold-linux", "freehold-rt"]),
     ("freehold-agent", &["freehold-protocol"]),

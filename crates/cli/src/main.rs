@@ -9,6 +9,7 @@ mod connect;
 mod doctor;
 mod exec;
 mod explain;
+mod latency;
 mod pages;
 mod pictures;
 mod reproduce;
@@ -77,8 +78,13 @@ enum Command {
     Cache(cache::Arguments),
     /// Plan how units of transient memory ought to lie
     Tmem(tmem::Arguments),
+    /// Measure how late a real-time thread wakes up, beside what loads and in whose address space
+    Latency(latency::Arguments),
     /// Measure a mechanism beside its floor
     Bench(bench::Arguments),
+    /// The load of `latency`, in a process of its own
+    #[command(hide = true)]
+    LatencyLoad(latency::LoadArguments),
     /// The memory server of one run
     #[command(hide = true)]
     ServeRun(serve_run::Arguments),
@@ -104,6 +110,8 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => explain::run(arguments),
         Command::Cache(arguments) => cache::run(arguments),
         Command::Tmem(arguments) => tmem::run(arguments),
+        Command::Latency(arguments) => latency::run(arguments),
+        Command::LatencyLoad(arguments) => latency::serve_load(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::ServeRun(arguments) => serve_run::run(arguments),
         Command::CleanUp(arguments) => leftovers::clean_up(arguments),

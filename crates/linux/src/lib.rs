@@ -43,6 +43,7 @@ pub mod switches;
 mod sys;
 mod thread_id;
 pub mod tick;
+pub mod tracefs;
 pub mod user_namespace;
 pub mod userfault;
 

@@ -5,7 +5,7 @@
 
 use crate::clock::{MonotonicTime, now};
 use crate::perf::{self, Attributes};
-use crate::{Errno, PAGE_SIZE, ThreadId, sys};
+use crate::{Errno, PAGE_SIZE, ThreadId, sys, tracefs};
 use freehold_protocol::WAIT_MARK;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -397,8 +397,7 @@ struct Tracepoints {
 
 /// The number of a tracepoint of the scheduler.
 fn tracepoint(name: &str) -> Option<u64> {
-    let folders = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-    folders.iter().find_map(|folder| {
+    tracefs::FOLDERS.iter().find_map(|folder| {
         let text = std::fs::read_to_string(format!("{folder}/events/sched/{name}/id")).ok()?;
         text.trim().parse().ok()
     })

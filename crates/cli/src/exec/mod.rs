@@ -265,6 +265,7 @@ fn parse_frames(text: &str) -> Result<FrameCount, String> {
     Ok(FrameCount::new(frames))
 }
 
-fn parse_span(text: &str) -> Result<Duration, String> {
+/// A time with its unit, as options give it.
+pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
     parse_time(text).map(|time| Duration::from_nanos(time.get()))
 }

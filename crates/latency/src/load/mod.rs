@@ -1,0 +1,213 @@
+//! What runs beside the measured thread, at no real-time priority, until it is told to stop.
+
+mod flood;
+mod kernel;
+mod spin;
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use freehold_linux::ThreadId;
+use freehold_linux::sched::{self, AffinityError};
+
+/// A load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// Nothing: the CPU may sleep.
+    None,
+    /// A loop that touches no memory: the CPU never sleeps, and its caches stay.
+    Spin,
+    /// Every line of the first and second cache written, and the TLB filled with other pages, over and over.
+    Flood,
+    /// System calls of many kinds.
+    Kernel,
+    /// Both by turns.
+    FloodKernel,
+}
+
+impl Load {
+    /// All of them, as they are written.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("none", Self::None),
+        ("spin", Self::Spin),
+        ("flood", Self::Flood),
+        ("kernel", Self::Kernel),
+        ("flood+kernel", Self::FloodKernel),
+    ];
+
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL
+            .iter()
+            .find(|(_, load)| *load == self)
+            .map_or("none", |(name, _)| name)
+    }
+
+    /// Runs on the calling thread until `stop` is set.
+    fn run(self, stop: &AtomicBool) {
+        let mut flood = matches!(self, Self::Flood | Self::FloodKernel).then(flood::Flood::new);
+        let mut kernel = matches!(self, Self::Kernel | Self::FloodKernel).then(kernel::Kernel::new);
+        while self != Self::None && !stop.load(Ordering::Relaxed) {
+            if let Some(flood) = &mut flood {
+                flood.round();
+            }
+            if let Some(kernel) = &mut kernel {
+                kernel.round();
+            }
+            if self == Self::Spin {
+                spin::round();
+            }
+        }
+    }
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// A word that names no load.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} names no load: write none, spin, flood, kernel or flood+kernel")]
+pub struct LoadError(String);
+
+impl FromStr for Load {
+    type Err = LoadError;
+
+    fn from_str(text: &str) -> Result<Self, LoadError> {
+        let known = Self::ALL.iter().find(|(name, _)| *name == text);
+        known.map(|(_, load)| *load).ok_or_else(|| LoadError(text.to_owned()))
+    }
+}
+
+/// A load cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The CPU is not there, or not allowed.
+    #[error("the load cannot run on CPU {cpu}: {error}")]
+    Cpu {
+        /// Which.
+        cpu: usize,
+        /// The kernel's word.
+        error: AffinityError,
+    },
+    /// The machine has no room for a thread or a process more.
+    #[error("the load cannot be started: {0}")]
+    Start(#[from] io::Error),
+}
+
+/// A load that runs until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Running(#[expect(dead_code, reason = "ends the load when dropped")] Place);
+
+#[derive(Debug)]
+enum Place {
+    Here { _thread: Stopped },
+    There { _process: Ended },
+}
+
+impl Running {
+    /// Starts a load on `cpu`, in this process.
+    pub(crate) fn here(load: Load, cpu: usize) -> Result<Self, StartError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&stop);
+        let (send, receive) = std::sync::mpsc::channel();
+        let thread = std::thread::Builder::new().name("load".to_owned()).spawn(move || {
+            let placed = sched::pin(ThreadId::current(), cpu);
+            let ready = placed.is_ok();
+            let _ = send.send(placed);
+            if ready {
+                load.run(&theirs);
+            }
+        })?;
+        let thread = Stopped {
+            stop,
+            thread: Some(thread),
+        };
+        match receive.recv() {
+            Ok(Err(error)) => Err(StartError::Cpu { cpu, error }),
+            _ => Ok(Self(Place::Here { _thread: thread })),
+        }
+    }
+
+    /// Starts a load by `command`, which is to call [`serve`].
+    pub(crate) fn there(mut command: Command) -> Result<Self, StartError> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let process = Ended { child, input };
+        let mut ready = [0];
+        match output.map(|mut output| output.read_exact(&mut ready)) {
+            Some(Ok(())) => Ok(Self(Place::There { _process: process })),
+            _ => Err(io::Error::other("its process ended before it ran").into()),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Stopped {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+#[derive(Debug)]
+struct Ended {
+    child: Child,
+    input: Option<ChildStdin>,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // The end of its input ends it, also where this process is killed.
+        drop(self.input.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a load on `cpu` until the end of standard input. Says by a byte on standard output that it runs.
+///
+/// # Errors
+/// [`StartError`]: the CPU is not allowed, or there is no thread to wait for the end of the input.
+pub fn serve(load: Load, cpu: usize) -> Result<(), StartError> {
+    sched::pin(ThreadId::current(), cpu).map_err(|error| StartError::Cpu { cpu, error })?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let theirs = Arc::clone(&stop);
+    let waiter = std::thread::Builder::new().spawn(move || {
+        // Whatever it says, an error too, it is the end.
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        theirs.store(true, Ordering::Relaxed);
+    })?;
+    let mut output = io::stdout();
+    output.write_all(b".")?;
+    output.flush()?;
+    load.run(&stop);
+    let _ = waiter.join();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Load;
+
+    #[test]
+    fn each_load_is_read_as_it_is_written() {
+        for (name, load) in Load::ALL {
+            assert_eq!(name.parse(), Ok(load));
+            assert_eq!(load.to_string(), name);
+        }
+        assert!("flood,spin".parse::<Load>().is_err());
+    }
+}
