@@ -68,7 +68,7 @@ impl Interval {
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
         let fraction = turn.wrapping_mul(GOLDEN) >> 32;
         let range = self.longest.saturating_sub(self.shortest).as_nanos();
-        let part = range * u128::from(fraction) >> 32;
+        let part = (range * u128::from(fraction)) >> 32;
         self.shortest + Duration::from_nanos(u64::try_from(part).unwrap_or(0))
     }
 }
