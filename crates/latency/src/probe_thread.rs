@@ -12,7 +12,7 @@ use crate::settings::Interval;
 pub(crate) struct Plan(Vec<MonotonicTime>);
 
 impl Plan {
-    /// Wake-ups from `first` on for `span`, a first interval after its begin; `turn` is the number of the first interval.
+    /// Wake-ups for `span` from `first` on, the first an interval later; `turn` is that interval's number.
     pub(crate) fn new(first: MonotonicTime, span: Duration, interval: Interval, turn: u64) -> Self {
         let end = first.saturating_add(span);
         let times = (turn..).scan(first, |time, turn| {
