@@ -88,6 +88,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "freehold-command",
             "freehold-core",
             "freehold-lab",
+            "freehold-latency",
             "freehold-linux",
             "freehold-live",
             "freehold-picture",

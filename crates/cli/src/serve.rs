@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use freehold_core::ReadAhead;
 use freehold_core::units::FrameCount;
 use freehold_linux::available::memory_available;
-use freehold_scenario::{parse_size, parse_time};
+use freehold_scenario::parse_size;
 use freehold_server::log::{self, Format};
 use freehold_server::serve::{self, Ends, Options, Owner, ServeError, SocketError};
 use freehold_server::{Backing, Limits, Quotas, Reaction, Settings, Unresponsive};
@@ -20,6 +20,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use freehold_command::options::{PAGE, read_ahead, refuse_what_is_not_there};
 use freehold_command::status::{Failure, Status};
+
+use crate::exec::parse_span;
 
 /// Frames that the smallest pool has.
 const LEAST: u32 = 64;
@@ -291,10 +293,6 @@ fn parse_frames(text: &str) -> Result<FrameCount, String> {
     pages
         .map(|pages| pages.to_frames())
         .ok_or_else(|| "more than 16 TiB".to_owned())
-}
-
-fn parse_span(text: &str) -> Result<Duration, String> {
-    parse_time(text).map(|time| Duration::from_nanos(time.get()))
 }
 
 fn parse_mode(text: &str) -> Result<u32, String> {
