@@ -124,6 +124,7 @@ fn documents_have_the_names_of_the_contract() {
         ("borrowed", 0),
         ("owned", 0),
         ("conserved", 0),
+        ("outside", 0),
         ("held", 1_000),
         ("peak", 1_000),
     ] {
@@ -133,7 +134,7 @@ fn documents_have_the_names_of_the_contract() {
     for field in ["reads", "writes", "read_bytes"] {
         assert!(json["store"][field].is_u64(), "{field}");
     }
-    for field in ["pool", "used", "peak", "resident_measured"] {
+    for field in ["pool", "used", "peak", "outside", "resident_measured"] {
         assert!(json["memory"][field].is_u64(), "{field}");
     }
     let parsed: StatusDocument = serde_json::from_value(json).unwrap();

@@ -1,10 +1,11 @@
 //! The account of one holder of frames: a reservation, or the pool with its global lists.
 
 use crate::frame::Frames;
+use crate::holder::HolderPolicy;
 use crate::id::ReservationId;
 use crate::index::{HolderIndex, TaskIndex};
-use crate::limits::ReservationKind;
 use crate::list::List;
+use crate::sharing::UNLOCKED_FRAMES;
 use crate::units::{FrameCount, PageCount};
 use crate::view::ReservationView;
 
@@ -17,16 +18,24 @@ pub(crate) struct LockProgress {
     pub(crate) end: u32,
 }
 
+/// A holder's frames that left the page lists.
+#[derive(Debug)]
+pub(crate) struct Outside {
+    pub(crate) frames: Frames,
+    /// Of these, frames that were asked back and have not come yet; counted in `returning` as well.
+    pub(crate) recalled: u32,
+}
+
 /// Lists, frames and claims of one holder.
 ///
 /// For a reservation two laws tie these together (contract, law 1):
-/// active + inactive + locked + free + in flight + owed = capacity + borrowed, and
-/// held = owned + free + in flight + conserved = capacity + borrowed − returned − unpaid − owed.
+/// active + inactive + locked + free + in flight + owed + outside = capacity + borrowed, and
+/// held = owned + free + in flight + conserved + outside = capacity + borrowed − returned − unpaid − owed.
 #[derive(Debug)]
 pub(crate) struct Account {
     /// The reservation's name; none for the pool.
     pub(crate) id: Option<ReservationId>,
-    pub(crate) kind: ReservationKind,
+    pub(crate) policy: HolderPolicy,
     pub(crate) capacity: u32,
     /// Free for the next fault; of the pool: held by nobody.
     pub(crate) free: Frames,
@@ -36,6 +45,8 @@ pub(crate) struct Account {
     pub(crate) owned: Frames,
     /// The conserved-page list: one for each foreign page mapped under Shared-Page Conservation.
     pub(crate) conserved: Frames,
+    /// Under nothing that is on these lists: somebody outside of the core uses them (see `memory::outside`).
+    pub(crate) outside: Outside,
     pub(crate) active: List,
     /// Of the pool: the half of its inactive list whose pages are mapped (see `reclaim::global_lists`).
     pub(crate) young: List,
@@ -65,6 +76,8 @@ pub(crate) struct Account {
     pub(crate) first_claim: TaskIndex,
     pub(crate) last_claim: TaskIndex,
     pub(crate) claims: u32,
+    /// Tasks that use its frames.
+    pub(crate) tasks: u32,
     pub(crate) lock: Option<LockProgress>,
     /// The reservation has ended; frames in flight go to the pool as they come back.
     pub(crate) closing: bool,
@@ -78,7 +91,8 @@ pub(crate) struct Account {
     pub(crate) in_owed: bool,
     /// When it last borrowed, as a running number.
     pub(crate) borrowed_at: u64,
-    /// Frames in flight that go back to the pool when the page above them is gone.
+    /// Frames on their way back to the pool that lent them: in flight, as soon as the page above them is gone, or
+    /// recalled from outside.
     pub(crate) returning: u32,
     /// Pages ever evicted because their frames were taken back.
     pub(crate) taken_back: u64,
@@ -87,15 +101,19 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    pub(crate) fn new(id: Option<ReservationId>, kind: ReservationKind, capacity: u32) -> Self {
+    pub(crate) fn new(id: Option<ReservationId>, policy: HolderPolicy, capacity: u32) -> Self {
         Self {
             id,
-            kind,
+            policy,
             capacity,
             free: Frames::none(),
             in_flight: Frames::none(),
             owned: Frames::none(),
             conserved: Frames::none(),
+            outside: Outside {
+                frames: Frames::none(),
+                recalled: 0,
+            },
             active: List::EMPTY,
             young: List::EMPTY,
             inactive: List::EMPTY,
@@ -114,6 +132,7 @@ impl Account {
             first_claim: TaskIndex::NONE,
             last_claim: TaskIndex::NONE,
             claims: 0,
+            tasks: 0,
             lock: None,
             closing: false,
             parting: false,
@@ -153,14 +172,66 @@ impl Account {
         self.locked.len() - self.unsettled_locked
     }
 
-    /// Whether there is anything to take back from it: a free frame that no claim waits for, or a page that is there.
+    /// Whether there is anything to take back from it: a free frame that no claim waits for, a page that is there, or
+    /// frames outside.
     pub(crate) const fn can_give(&self) -> bool {
-        (self.claims == 0 && !self.free.is_empty()) || self.active_pages() > 0 || self.inactive.len() > 0
+        (self.claims == 0 && !self.free.is_empty())
+            || self.active_pages() > 0
+            || self.inactive.len() > 0
+            || self.recallable() > 0
+    }
+
+    /// Frames outside that have not been asked back.
+    pub(crate) const fn recallable(&self) -> u32 {
+        self.outside.frames.len() - self.outside.recalled
+    }
+
+    /// Pages that are locked or may become so: those locked by programs as far as that was admitted, and what a lock is
+    /// still to bring in.
+    pub(crate) const fn lockable_pages(&self) -> u32 {
+        let coming = match self.lock {
+            Some(progress) => progress.end - progress.next,
+            None => 0,
+        };
+        self.locked.len() - self.self_paid + self.program_locks + coming
+    }
+
+    /// Frames for its pages, once everything that is on its way back is gone.
+    pub(crate) const fn left_for_pages(&self) -> u32 {
+        (self.capacity + self.borrowed + self.outside.recalled) - (self.returning + self.outside.frames.len())
+    }
+
+    /// The capacity that it needs to lock so many pages more beside what it has outside of its own, and to keep 8
+    /// frames unlocked (law 4).
+    pub(crate) fn capacity_to_lock(&self, pages: u32) -> FrameCount {
+        let own_outside = self.capacity.saturating_sub(self.left_for_pages());
+        let locks = self.lockable_pages().saturating_add(pages);
+        FrameCount::new(locks.saturating_add(UNLOCKED_FRAMES).saturating_add(own_outside))
+    }
+
+    /// Of its capacity what stays for its pages whatever leaves through the door: with tasks or locks, the locks and 8
+    /// frames, as for the locks themselves (law 4).
+    pub(crate) fn kept_for_pages(&self) -> u32 {
+        if self.tasks == 0 && self.lockable_pages() == 0 {
+            0
+        } else {
+            self.needed_for_pages()
+        }
+    }
+
+    /// Whether what is outside leaves frames for the pages of a task.
+    pub(crate) fn has_frames_for_a_task(&self) -> bool {
+        !self.policy.is_promised() || self.needed_for_pages() <= self.left_for_pages()
+    }
+
+    fn needed_for_pages(&self) -> u32 {
+        self.capacity.min(self.lockable_pages() + UNLOCKED_FRAMES)
     }
 
     /// Frames held: what this reservation really takes from the pool.
     pub(crate) const fn held(&self) -> u32 {
-        self.owned.len() + self.free.len() + self.in_flight.len() + self.conserved.len()
+        let on_lists = self.owned.len() + self.free.len() + self.in_flight.len() + self.conserved.len();
+        on_lists + self.outside.frames.len()
     }
 
     /// Frames of the pool that nobody else can be promised.
@@ -186,6 +257,8 @@ impl Account {
             taken_back: self.taken_back,
             owned: self.owned.count(),
             conserved: self.conserved.count(),
+            outside: self.outside.frames.count(),
+            recalled: FrameCount::new(self.outside.recalled),
             held: FrameCount::new(self.held()),
             peak: FrameCount::new(self.peak.max(self.held())),
         }

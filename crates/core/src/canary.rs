@@ -1,15 +1,27 @@
-//! For tests only: a planted bug that the suite must find, and states that can be compared.
+//! For tests only: planted bugs that the suite must find, and states that can be compared.
 
 use alloc::vec::Vec;
 
 use crate::index::{EntryIndex, HolderIndex, PageNumber};
 use crate::memory::Memory;
 
+/// A mistake that is made on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Planted {
+    Ownership,
+    ForgottenFrame,
+}
+
 impl Memory {
     /// Breaks the transfer of ownership: the heir keeps the frame that it conserved, and the evictor is given one of
     /// the pool's. The counts stay plausible; only the laws can tell.
     pub fn plant_ownership_bug(&mut self) {
-        self.planted = true;
+        self.planted = Some(Planted::Ownership);
+    }
+
+    /// Forgets one frame of each return from outside.
+    pub fn plant_forgotten_frame(&mut self) {
+        self.planted = Some(Planted::ForgottenFrame);
     }
 
     /// The state without names, times and counters, with the reservation slots in the given order: two states that
@@ -32,6 +44,8 @@ impl Memory {
                 account.in_flight.len(),
                 account.owned.len(),
                 account.conserved.len(),
+                account.outside.frames.len(),
+                account.outside.recalled,
             ];
             print.extend(counts);
             print.extend([

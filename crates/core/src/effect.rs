@@ -6,7 +6,7 @@
 
 use crate::fact::PageRef;
 use crate::id::{MappingId, PinnedPoolId, ReservationId, TaskId};
-use crate::units::Duration;
+use crate::units::{Duration, FrameCount};
 
 /// Who a frame or a page is charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -171,6 +171,15 @@ pub enum Effect {
         from: ReservationId,
         /// The owner from now on.
         to: ReservationId,
+    },
+    /// The pool wants back frames that it lent and that this reservation has outside. Whoever uses them returns so many
+    /// ([`return_outside`](crate::Memory::return_outside)) within the bound that the engine gave, or is ended: then the
+    /// engine returns them (law 9). A later recall adds to an earlier one.
+    Recall {
+        /// The reservation.
+        reservation: ReservationId,
+        /// How many.
+        frames: FrameCount,
     },
     /// All pages that this reservation locks are resident now.
     Locked {

@@ -63,6 +63,40 @@ errors! {
     }
 }
 errors! {
+    /// Why frames cannot leave the page lists.
+    TakeOutsideError {
+        /// The reservation is gone.
+        Stale => "the id names something that no longer exists",
+        /// Its pages and locks keep the rest, and it may not borrow.
+        Kept {
+            /// Frames that may still leave.
+            available: FrameCount,
+        } => "only {available} more of this reservation can leave its pages: take fewer, or make it larger",
+        /// It may borrow, but nobody can lend so many now.
+        NotLent {
+            /// Frames missing.
+            missing: FrameCount,
+        } => "the pool has {missing} too few to lend now: take fewer, or try again later",
+        /// Pages of the reservation itself use the frames and are leaving. Try again.
+        InUse {
+            /// Frames still missing.
+            missing: FrameCount,
+        } => "{missing} are under pages of this reservation, which are leaving: try again",
+    }
+}
+errors! {
+    /// Why frames cannot come back from outside.
+    ReturnOutsideError {
+        /// The reservation is gone.
+        Stale => "the id names something that no longer exists",
+        /// So many are not outside.
+        NotOutside {
+            /// Frames of this reservation that are.
+            outside: FrameCount,
+        } => "only {outside} of this reservation are outside",
+    }
+}
+errors! {
     /// Why an object, task or mapping cannot be made.
     CreateError {
         /// Every slot is in use.
@@ -76,6 +110,8 @@ errors! {
         } => "no room for {wanted} in the page table: raise the limit `pages`",
         /// The id names something that is gone.
         Stale => "the id names something that no longer exists",
+        /// The frames that its pages would need are outside.
+        FramesOutside => "too many frames of this reservation are outside for a task of its own: return some first",
         /// The task maps this object already.
         AlreadyMapped => "this task maps this object already",
         /// A copy-on-write view needs a base of kind file that is not a view itself.

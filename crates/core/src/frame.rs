@@ -7,7 +7,7 @@ use crate::units::FrameCount;
 /// law, checked after every step of debug builds, catches that.
 #[derive(Debug, Default)]
 #[must_use = "frames that are dropped are lost to everybody"]
-pub(crate) struct Frames(u32);
+pub struct Frames(u32);
 
 impl Frames {
     /// The whole pool. Called once, when the tables are made.
@@ -24,7 +24,9 @@ impl Frames {
         self.0
     }
 
-    pub(crate) const fn count(&self) -> FrameCount {
+    /// How many.
+    #[must_use]
+    pub const fn count(&self) -> FrameCount {
         FrameCount::new(self.0)
     }
 

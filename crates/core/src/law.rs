@@ -5,8 +5,8 @@ use core::fmt;
 
 use crate::account::Account;
 use crate::entry::{Entry, Marks, Place};
-use crate::index::{EntryIndex, HolderIndex, PageNumber};
-use crate::limits::{Regime, ReservationKind};
+use crate::index::{EntryIndex, PageNumber};
+use crate::limits::Regime;
 use crate::memory::Memory;
 use crate::sharing::UNLOCKED_FRAMES;
 use crate::view::PageState;
@@ -63,7 +63,7 @@ impl Memory {
     /// The laws that counters alone can show: conservation, effective and physical. O(reservations).
     pub(crate) fn check_counts(&self) -> Check {
         let frames: u32 = self.accounts.iter().map(Account::held).sum();
-        equal(1, "every frame has one holder", 0, frames, self.total)?;
+        equal(1, "every frame has one holder", 0, frames + self.set_aside, self.total)?;
         for (slot, account) in self.accounts.iter().enumerate().skip(1) {
             if account.closing {
                 holds(
@@ -94,11 +94,12 @@ impl Memory {
             + account.locked_pages()
             + account.free.len()
             + account.in_flight.len()
-            + account.owed;
+            + account.owed
+            + account.outside.frames.len();
         let promised = account.capacity + account.borrowed;
         equal(
             1,
-            "active + inactive + locked + free + in flight + owed = capacity + borrowed",
+            "active + inactive + locked + free + in flight + owed + outside = capacity + borrowed",
             slot,
             effective,
             promised,
@@ -115,7 +116,7 @@ impl Memory {
             1,
             "only firm reservations borrow",
             slot,
-            account.borrowed == 0 || account.kind == ReservationKind::Firm,
+            account.borrowed == 0 || account.policy.borrows(),
         )?;
         holds(
             1,
@@ -123,6 +124,7 @@ impl Memory {
             slot,
             account.returning <= account.borrowed,
         )?;
+        Self::check_outside(slot, account)?;
         let lockable = account.capacity.saturating_sub(UNLOCKED_FRAMES);
         holds(
             4,
@@ -135,6 +137,23 @@ impl Memory {
             "programs lock no more than was admitted",
             slot,
             account.self_paid <= account.program_locks && account.program_locks <= lockable,
+        )
+    }
+
+    /// What left the page lists of a reservation.
+    fn check_outside(slot: usize, account: &Account) -> Check {
+        let outside = &account.outside;
+        holds(
+            1,
+            "frames recalled are outside and on their way back",
+            slot,
+            outside.recalled <= outside.frames.len() && outside.recalled <= account.returning,
+        )?;
+        holds(
+            4,
+            "what is outside leaves frames for locks and pages",
+            slot,
+            account.kept_for_pages() <= account.left_for_pages(),
         )
     }
 
@@ -197,7 +216,7 @@ impl Memory {
         equal(1, "locked pages", slot, sums.locked, account.locked.len())?;
         equal(4, "pages locked by programs", slot, sums.self_paid, account.self_paid)?;
         equal(1, "young pages", slot, sums.young, account.young.len())?;
-        let pinned = if slot == HolderIndex::POOL.slot() {
+        let pinned = if account.policy.uses_global_lists() {
             self.pinned.len()
         } else {
             0
@@ -216,7 +235,7 @@ impl Memory {
             "frames leaving",
             slot,
             sums.leaving,
-            account.leaving + account.returning,
+            account.leaving + account.returning - account.outside.recalled,
         )?;
         equal(1, "owned", slot, sums.owned, account.owned.len())?;
         equal(
@@ -276,7 +295,7 @@ impl Memory {
                     slot,
                     entry.marks.has(Marks::SETTLED),
                 )?;
-                let pooled = entry.holder == HolderIndex::POOL;
+                let pooled = !self.policy(entry.holder).is_promised();
                 holds(
                     2,
                     "a page that a reservation has is not the pool's",

@@ -28,7 +28,11 @@ pub struct ReservationView {
     pub owned: FrameCount,
     /// Frames on the conserved-page list.
     pub conserved: FrameCount,
-    /// All frames held: owned + free + in flight + conserved.
+    /// Frames that left the page lists: transient memory, device memory.
+    pub outside: FrameCount,
+    /// Of these, frames that were asked back and have not come yet.
+    pub recalled: FrameCount,
+    /// All frames held: owned + free + in flight + conserved + outside.
     pub held: FrameCount,
     /// The largest `held` so far.
     pub peak: FrameCount,
@@ -45,9 +49,11 @@ pub struct PoolView {
     pub used: FrameCount,
     /// Frames of the pool's pages being filled or written back.
     pub in_flight: FrameCount,
+    /// Frames set aside for good, for devices: held outside of the core.
+    pub outside: FrameCount,
     /// Frames promised to reservations.
     pub committed: FrameCount,
-    /// Sum of all `held` plus `used` plus `in_flight`, the contract's `memory.used`.
+    /// Sum of all `held` plus `used` plus `in_flight` plus `outside`, the contract's `memory.used`.
     pub memory_used: FrameCount,
     /// The largest `memory_used` so far.
     pub memory_peak: FrameCount,

@@ -20,6 +20,8 @@ const PAGES: u32 = 3;
 enum Operation {
     Touch { task: usize, page: u32, write: bool },
     Complete { at: usize, fails: bool },
+    Take { of: usize },
+    Return { of: usize },
 }
 
 fn depth() -> usize {
@@ -31,11 +33,26 @@ fn apply(world: &mut World, operation: Operation) {
     match operation {
         Operation::Touch { task, page, write } => world.touch(task, 0, PageIndex::new(page), write),
         Operation::Complete { at, fails } => world.complete(at, fails),
+        Operation::Take { of } => {
+            let _refused_or_not = world.take_outside(world.reservations[of], 1);
+        }
+        Operation::Return { of } => world.return_outside(world.reservations[of], 1),
     }
 }
 
-fn operations(world: &World) -> Vec<Operation> {
+fn operations(world: &World, shape: &Shape) -> Vec<Operation> {
     let mut all = Vec::new();
+    // Of a reservation without a task somebody outside takes frames.
+    for of in (0..shape.reservations.len()).filter(|of| !shape.tasks.contains(&Some(*of))) {
+        all.push(Operation::Take { of });
+        if world
+            .outside
+            .get(&world.reservations[of])
+            .is_some_and(|found| found.held > 0)
+        {
+            all.push(Operation::Return { of });
+        }
+    }
     for task in (0..world.tasks.len()).filter(|&task| world.tasks[task].waiting.is_none()) {
         for page in 0..PAGES {
             all.extend([false, true].map(|write| Operation::Touch { task, page, write }));
@@ -55,9 +72,10 @@ fn replay(shape: &Shape, path: &[Operation]) -> World {
     world
 }
 
-/// All ways to rename reservations of equal capacity.
+/// All ways to rename reservations of equal capacity that have a task each.
 fn renamings(shape: &Shape) -> Vec<Vec<u16>> {
-    let count = shape.reservations.len() as u16;
+    let all = shape.reservations.len() as u16;
+    let count = shape.tasks.iter().flatten().count() as u16;
     let mut orders: Vec<Vec<u16>> = vec![Vec::new()];
     for _ in 0..count {
         orders = orders
@@ -76,16 +94,22 @@ fn renamings(shape: &Shape) -> Vec<Vec<u16>> {
             .zip(0..)
             .all(|(&slot, place)| capacity(slot) == capacity(place))
     });
+    for order in &mut orders {
+        order.extend(count..all);
+    }
     orders
 }
 
 fn signature(world: &World, order: &[u16]) -> Vec<u32> {
     let mut print = world.memory.fingerprint(order);
-    // Tasks stand in the order of their reservations, one each; one without a reservation comes last.
+    // Tasks stand in the order of their reservations, one each; one without a reservation comes last. A reservation
+    // without a task comes last of all.
+    let reserved = world.tasks.iter().filter(|task| task.reservation.is_some()).count();
     let tasks = order
         .iter()
         .map(|&slot| usize::from(slot))
-        .chain(order.len()..world.tasks.len());
+        .filter(|&slot| slot < reserved)
+        .chain(reserved..world.tasks.len());
     for task in tasks {
         let found = &world.tasks[task];
         print.push(
@@ -108,7 +132,7 @@ fn explore(name: &str, shape: &Shape) {
     for _ in 0..depth() {
         let mut next = Vec::new();
         for path in &frontier {
-            for operation in operations(&replay(shape, path)) {
+            for operation in operations(&replay(shape, path), shape) {
                 let longer = [path.as_slice(), &[operation]].concat();
                 let world = std::panic::catch_unwind(|| replay(shape, &longer));
                 let world = world.unwrap_or_else(|_| panic!("{name} fails after {longer:?}"));
@@ -178,4 +202,17 @@ fn firm_reservations() {
         "1 + 1 firm",
         &shape(&[1, 1], ReservationKind::Firm, Regime::Conserve, true),
     );
+}
+
+/// A firm reservation whose one frame, and what it borrows, somebody outside takes and returns.
+#[test]
+fn frames_outside() {
+    let mut one = shape(&[1, 1], ReservationKind::Firm, Regime::Conserve, true);
+    one.tasks.remove(1);
+    explore("1 firm, 1 firm outside and a guest", &one);
+    one.reservations[0].1 = ReservationKind::Hard;
+    explore("1 hard, 1 firm outside and a guest", &one);
+    one.tasks.remove(0);
+    one.frames = 4;
+    explore("1 hard and 1 firm outside, and a guest", &one);
 }

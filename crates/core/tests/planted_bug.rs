@@ -1,4 +1,4 @@
-//! The checker proved: a bug planted in the transfer of ownership is found.
+//! The checker proved: bugs planted in the transfer of ownership and in the door are found.
 
 #![allow(clippy::cast_possible_truncation, reason = "small numbers of a test world")]
 
@@ -40,4 +40,34 @@ fn without_the_bug_all_laws_hold() {
 #[should_panic(expected = "law 1 broken")]
 fn the_planted_bug_is_found() {
     owner_evicts_a_shared_page(true);
+}
+
+fn a_frame_goes_out_and_comes_back(planted: bool) {
+    let shape = Shape {
+        frames: 8,
+        reservations: vec![(4, ReservationKind::Firm)],
+        objects: vec![(ObjectKind::Shared, 4, Regime::Conserve)],
+        views: Vec::new(),
+        tasks: vec![None],
+    };
+    let mut world = World::new(&shape);
+    if planted {
+        world.memory.plant_forgotten_frame();
+    }
+    let reservation = world.reservations[0];
+    world
+        .take_outside(reservation, 6)
+        .expect("four of its own, two that are lent");
+    world.return_outside(reservation, 3);
+}
+
+#[test]
+fn without_the_bug_frames_come_back() {
+    a_frame_goes_out_and_comes_back(false);
+}
+
+#[test]
+#[should_panic(expected = "law 1 broken")]
+fn a_forgotten_frame_is_found() {
+    a_frame_goes_out_and_comes_back(true);
 }

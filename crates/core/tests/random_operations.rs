@@ -8,6 +8,7 @@ mod common;
 
 use common::{Random, Shape, World};
 use freehold_core::ReadAhead;
+use freehold_core::error::RemoveError;
 use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
 use freehold_core::units::PageIndex;
 
@@ -29,6 +30,8 @@ struct Mix {
     foreign: bool,
     /// Tasks without a reservation read pages ahead.
     reads_ahead: bool,
+    /// A stand-in takes, keeps and returns frames of any reservation.
+    outside: bool,
 }
 
 const PLAIN: Mix = Mix {
@@ -41,6 +44,7 @@ const PLAIN: Mix = Mix {
     departures: false,
     foreign: false,
     reads_ahead: false,
+    outside: false,
 };
 
 fn shape(random: &mut Random, mix: Mix) -> Shape {
@@ -110,6 +114,7 @@ fn step(world: &mut World, random: &mut Random, mix: Mix) {
             world.complete(random.below(64), fails);
         }
         93..96 if mix.locks => lock_or_unlock(world, random),
+        98..100 if mix.outside => through_the_door(world, random),
         96..98 if mix.departures => come_or_go(world, random),
         _ => {}
     }
@@ -149,6 +154,19 @@ fn lock_or_unlock(world: &mut World, random: &mut Random) {
     world.drain();
 }
 
+fn through_the_door(world: &mut World, random: &mut Random) {
+    let reservation = world.reservations[random.below(world.reservations.len())];
+    let frames = random.below(8) as u32;
+    let held = world.outside.get(&reservation).map_or(0, |stand_in| stand_in.held);
+    match random.below(8) {
+        0..4 => {
+            let _refused_or_not = world.take_outside(reservation, frames);
+        }
+        4..7 if held > 0 => world.return_outside(reservation, frames),
+        _ => world.answer_recalls(),
+    }
+}
+
 fn come_or_go(world: &mut World, random: &mut Random) {
     let slot = random.below(world.reservations.len());
     let reservation = world.reservations[slot];
@@ -158,6 +176,11 @@ fn come_or_go(world: &mut World, random: &mut Random) {
     if random.chance(3) {
         for index in mine.iter().rev() {
             world.remove_task(*index);
+        }
+        if let Some(stand_in) = world.outside.remove(&reservation).filter(|found| found.held > 0) {
+            assert_eq!(world.memory.release(reservation), Err(RemoveError::Busy));
+            world.outside.insert(reservation, stand_in);
+            world.return_outside(reservation, u32::MAX);
         }
         // Where an earlier successor found no room there is nothing to release.
         let _gone_already = world.memory.release(reservation);
@@ -209,6 +232,7 @@ fn run(name: &str, mix: Mix) {
 /// Once every request is answered nobody waits any more.
 fn settle(world: &mut World) {
     for _ in 0..64 {
+        world.answer_recalls();
         world.complete_all();
     }
     assert!(
@@ -319,6 +343,38 @@ fn read_ahead() {
             locks: true,
             views: true,
             foreign: true,
+            ..mix
+        },
+    );
+}
+
+#[test]
+fn frames_outside() {
+    let mix = Mix {
+        outside: true,
+        firm: true,
+        guests: true,
+        ..PLAIN
+    };
+    run("frames outside", mix);
+    run(
+        "frames outside, and everything else",
+        Mix {
+            failures: true,
+            locks: true,
+            departures: true,
+            foreign: true,
+            views: true,
+            reads_ahead: true,
+            ..mix
+        },
+    );
+    run(
+        "frames outside without management",
+        Mix {
+            regime: Regime::Unmanaged,
+            departures: true,
+            failures: true,
             ..mix
         },
     );

@@ -250,7 +250,8 @@ impl Shared {
             Effect::Take { .. } => self.counters.note_broken(Broken::NotSupported),
             // Whoever reported the job carries it out.
             Effect::SetBudget { budget, .. } => context.budget = Some(budget),
-            Effect::Transfer { .. } => {}
+            // No reservation of this pager has frames outside.
+            Effect::Transfer { .. } | Effect::Recall { .. } => {}
             Effect::Locked { reservation } => self.locks[reservation.index()].store(LOCK_DONE, Ordering::Release),
             Effect::LockFailed { reservation } => {
                 self.locks[reservation.index()].store(LOCK_FAILED, Ordering::Release);

@@ -161,7 +161,7 @@ fn numbers_are_those_of_the_document() {
         (
             "Frames of 4 KiB",
             "reservations",
-            "capacity active inactive locked free in_flight owed borrowed taken_back owned conserved held peak",
+            "capacity active inactive locked free in_flight owed borrowed taken_back owned conserved outside held peak",
         ),
     ];
     for (caption, list, paths) in tables {

@@ -194,6 +194,7 @@ pub fn reservation_result(name: &str, view: &ReservationView) -> ReservationResu
         taken_back: view.taken_back,
         owned: frames(view.owned),
         conserved: frames(view.conserved),
+        outside: frames(view.outside),
         held: frames(view.held),
         peak: frames(view.peak),
     }
@@ -212,6 +213,7 @@ pub fn reservation_sample(view: &ReservationView) -> ReservationSample {
         borrowed: frames(view.borrowed),
         owned: frames(view.owned),
         conserved: frames(view.conserved),
+        outside: frames(view.outside),
         held: frames(view.held),
     }
 }
@@ -223,6 +225,7 @@ pub fn memory_result(pool: &PoolView, resident_measured: u64) -> MemoryResult {
         pool: frames(pool.total),
         used: frames(pool.memory_used),
         peak: frames(pool.memory_peak),
+        outside: frames(pool.outside),
         resident_measured,
     }
 }

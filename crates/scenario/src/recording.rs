@@ -243,6 +243,9 @@ pub struct ReservationSample {
     pub owned: u64,
     /// Frames conserved for foreign pages.
     pub conserved: u64,
+    /// Frames that left the page lists.
+    #[serde(default)]
+    pub outside: u64,
     /// Frames held.
     pub held: u64,
 }

@@ -83,8 +83,8 @@ fn run_keeps_the_contract() {
         fault_service_ns swap_budget_ns pinned_pages class period_ns deadline_ns write_faults cpu_wait_ns \
         lock_wait_ns late_jobs job release_ns response_ns tardiness_ns cpu_wait_ns store_wait_ns fault_service_ns \
         lock_wait_ns reason late_jobs_total reservations name capacity active inactive free locked in_flight owed \
-        borrowed owned conserved held peak regions name resident max_use avg_use sharing memory pool used peak \
-        resident_measured store reads writes read_bytes laws checked violations lock warnings";
+        borrowed owned conserved outside held peak regions name resident max_use avg_use sharing memory pool used peak \
+        outside resident_measured store reads writes read_bytes laws checked violations lock warnings";
     in_order(&json, &keys.split_whitespace().collect::<Vec<_>>());
     for part in [
         "\"engine\": \"sim\"",

@@ -3,6 +3,8 @@
 use crate::account::Account;
 use crate::entry::Marks;
 use crate::error::{AdmitError, RemoveError};
+use crate::frame::Frames;
+use crate::holder::HolderPolicy;
 use crate::id::ReservationId;
 use crate::index::{EntryIndex, HolderIndex};
 use crate::limits::ReservationSpec;
@@ -18,17 +20,33 @@ impl Memory {
     /// See [`AdmitError`]. Only after [`AdmitError::InUse`] is there something to drain: frames being taken back. To be
     /// sure to get them, [`gather`](Self::gather) them first.
     pub fn admit(&mut self, spec: ReservationSpec) -> Result<ReservationId, AdmitError> {
-        let wanted = spec.capacity.get();
-        if wanted == 0 {
+        if spec.capacity.is_zero() {
             return Err(AdmitError::ZeroCapacity);
         }
         if !self.reservations.has_vacancy() {
             return Err(AdmitError::TableFull);
         }
-        let available = self.unpromised();
+        let frames = self.begin_admission(spec.capacity)?;
+        let Some((slot, generation)) = self.reservations.insert(()) else {
+            self.give_pool(frames);
+            self.end();
+            return Err(AdmitError::TableFull);
+        };
+        let id = ReservationId::new(slot, generation);
+        let account = self.account(HolderIndex::reservation(usize::from(slot)));
+        *account = Account::new(Some(id), HolderPolicy::of(spec.kind), spec.capacity.get());
+        account.free.put(frames);
+        self.end_admission();
+        Ok(id)
+    }
+
+    /// The one test of whether frames can be had for good: takes them out of the pool, in a step that
+    /// [`end_admission`](Self::end_admission) ends. Where they are refused the step has ended.
+    pub(crate) fn begin_admission(&mut self, frames: FrameCount) -> Result<Frames, AdmitError> {
+        let (wanted, available) = (frames.get(), self.unpromised());
         if wanted > available {
             return Err(AdmitError::Overcommitted {
-                wanted: spec.capacity,
+                wanted: frames,
                 available: FrameCount::new(available),
             });
         }
@@ -45,18 +63,16 @@ impl Memory {
                 missing: FrameCount::new(wanted - supply),
             });
         }
-        let (slot, generation) = self.reservations.insert(()).ok_or(AdmitError::TableFull)?;
-        let id = ReservationId::new(slot, generation);
-        let frames = self.accounts[0].free.take(wanted);
-        let account = self.account(HolderIndex::reservation(usize::from(slot)));
-        *account = Account::new(Some(id), spec.kind, wanted);
-        account.free.put(frames);
+        Ok(self.accounts[0].free.take(wanted))
+    }
+
+    /// Whoever gathered frames for this has them.
+    pub(crate) fn end_admission(&mut self) {
         if self.gathering > 0 {
             self.gathering = 0;
             self.call_for_service(HolderIndex::POOL);
         }
         self.end();
-        Ok(id)
     }
 
     /// Frames promised to reservations.
@@ -68,10 +84,11 @@ impl Memory {
             .sum()
     }
 
-    /// Frames promised to nobody, nor pinned for good, nor locked by programs of the pool.
+    /// Frames promised to nobody, nor set aside, nor pinned for good, nor locked by programs of the pool.
     pub(crate) fn unpromised(&self) -> u32 {
         self.total
             .saturating_sub(self.committed())
+            .saturating_sub(self.set_aside)
             .saturating_sub(self.pinned.all)
             .saturating_sub(self.pool().program_locks)
     }
@@ -81,7 +98,7 @@ impl Memory {
     /// lists).
     ///
     /// # Errors
-    /// [`RemoveError::Busy`] while it has tasks, [`RemoveError::Stale`].
+    /// [`RemoveError::Busy`] while it has tasks or frames outside, [`RemoveError::Stale`].
     pub fn release(&mut self, reservation: ReservationId) -> Result<(), RemoveError> {
         self.release_partly(reservation, PageCount::new(u32::MAX)).map(drop)
     }
@@ -115,7 +132,7 @@ impl Memory {
         if account.closing && !account.parting {
             return Err(RemoveError::Stale);
         }
-        if self.tasks.iter().any(|(_, task)| task.holder == holder) {
+        if account.tasks > 0 || !account.outside.frames.is_empty() {
             return Err(RemoveError::Busy);
         }
         Ok(holder)
@@ -163,7 +180,7 @@ impl Memory {
             frames.put(account.conserved.take_all());
             frames.put(account.owned.take_all());
             let borrowed = account.borrowed;
-            *account = Account::new(None, crate::limits::ReservationKind::Hard, 0);
+            *account = Account::new(None, HolderPolicy::Hard, 0);
             self.borrowed_total -= borrowed;
             self.forget_taken(holder);
             self.reservations.remove(holder.slot() - 1);

@@ -52,12 +52,12 @@ impl Memory {
 
     fn has_to_spare(&self, holder: HolderIndex) -> bool {
         let account = self.account_of(holder);
-        let whole = if holder == HolderIndex::POOL {
-            self.total
-        } else {
+        let whole = if account.policy.is_promised() {
             account.capacity
+        } else {
+            self.total
         };
-        let wanted_elsewhere = holder == HolderIndex::POOL && self.pool_is_short();
+        let wanted_elsewhere = account.policy.is_reclaimed() && self.pool_is_short();
         account.claims == 0 && !wanted_elsewhere && !account.closing && account.free.len() > whole / KEPT_SHARE
     }
 
@@ -65,7 +65,7 @@ impl Memory {
         let wanted = match self.pages[page].state {
             PageState::Empty => true,
             PageState::Stored => object.kind == ObjectKind::File && !self.pages[page].marks.has(PageMarks::DIRTY),
-            PageState::Resident => holder != HolderIndex::POOL,
+            PageState::Resident => self.policy(holder).is_promised(),
             PageState::Filling | PageState::Leaving => false,
         };
         if !wanted || self.find_entry(holder, page).is_some() {
@@ -140,7 +140,7 @@ impl Memory {
 
     fn is_there(&self, index: EntryIndex) -> bool {
         let entry = &self.entries[index];
-        let left_behind = entry.place == Place::Inactive && entry.holder != HolderIndex::POOL;
+        let left_behind = entry.place == Place::Inactive && self.policy(entry.holder).is_promised();
         entry.marks.has(Marks::SETTLED) && (entry.is_mapped_place() || left_behind && self.has_to_spare(entry.holder))
     }
 

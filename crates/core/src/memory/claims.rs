@@ -197,7 +197,7 @@ impl Memory {
             source,
             urgent: urgent.map(|task| self.task_id(task)),
         });
-        if let Some(task) = urgent.filter(|_| swapped_in && holder == HolderIndex::POOL) {
+        if let Some(task) = urgent.filter(|_| swapped_in && self.policy(holder).uses_global_lists()) {
             self.read_around(task, page);
         }
     }

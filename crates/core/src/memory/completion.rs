@@ -102,7 +102,7 @@ impl Memory {
             if self.account_of(holder).claims > 0 || self.account_of(holder).closing {
                 self.call_for_service(holder);
             }
-            let reclaimable = holder == HolderIndex::POOL || self.account_of(holder).borrowed > 0;
+            let reclaimable = self.policy(holder).is_reclaimed() || self.account_of(holder).borrowed > 0;
             if reclaimable && self.pool_is_short() {
                 self.call_for_service(HolderIndex::POOL);
             }
@@ -139,15 +139,16 @@ impl Memory {
             account.leaving -= 1;
             account.free.put(frame);
         }
+        let evicted_at = self.evicted_at(&entry);
         self.drop_entry(index);
-        if let Some(age) = entry.evicted_at() {
+        if let Some(age) = evicted_at {
             let found = &mut self.pages[page];
             if found.state == PageState::Stored && found.first_sharer().is_none() {
                 found.set_evicted_at(age);
             }
         }
         self.call_for_service(entry.holder);
-        if entry.holder != HolderIndex::POOL && !self.first_owed.is_none() {
+        if self.policy(entry.holder).is_promised() && !self.first_owed.is_none() {
             self.call_for_service(HolderIndex::POOL);
         }
         self.refill_or_wake(page);
@@ -219,7 +220,7 @@ impl Memory {
         let provided = account.claims > 0 && account.uncommitted_supply() >= 0;
         if !provided && account.kept > self.evictable_for(claimant) {
             self.account(claimant).kept = 0;
-            self.gathers_nothing |= claimant == HolderIndex::POOL;
+            self.gathers_nothing |= self.policy(claimant).is_reclaimed();
             self.give_up_for(claimant, FaultFailure::NoFrame);
         } else {
             self.call_for_service(claimant);
@@ -231,10 +232,10 @@ impl Memory {
 
     /// Pages that might leave for this holder: so many that stay in a row are all.
     fn evictable_for(&self, claimant: HolderIndex) -> u32 {
-        if claimant == HolderIndex::POOL {
+        let account = self.account_of(claimant);
+        if account.policy.is_reclaimed() {
             return self.total;
         }
-        let account = self.account_of(claimant);
         account.active.len() + account.inactive.len()
     }
 
@@ -281,10 +282,11 @@ impl Memory {
 
     /// Whoever waited for a frame that does not come gets an error.
     fn give_up_for(&mut self, claimant: HolderIndex, failure: FaultFailure) {
-        let waits = claimant != HolderIndex::POOL || self.gathering == 0;
+        let reclaimed = self.policy(claimant).is_reclaimed();
+        let waits = !reclaimed || self.gathering == 0;
         if waits && self.account_of(claimant).claims > 0 && self.account_of(claimant).uncommitted_supply() < 0 {
             self.refuse_first_claim(claimant, failure);
-        } else if claimant == HolderIndex::POOL {
+        } else if reclaimed {
             self.refuse_debtor();
         }
         self.store_failed = true;

@@ -85,7 +85,7 @@ impl Memory {
                 self.grant_at_once(task, mapping, page, access, resolution);
             }
             Some(_) => self.start_waiting(task, page, mapping, access),
-            None if holder == HolderIndex::POOL && self.guest(task, mapping, page, access) => {}
+            None if !self.policy(holder).is_promised() && self.guest(task, mapping, page, access) => {}
             None => {
                 self.remember(task, page);
                 self.start_waiting(task, page, mapping, access);
@@ -208,7 +208,7 @@ impl Memory {
                 }
             }
             Some(_) => Readiness::NotYet,
-            None if holder != HolderIndex::POOL => Readiness::LookAgain,
+            None if self.policy(holder).is_promised() => Readiness::LookAgain,
             None => match self.pages[page].state {
                 PageState::Resident if unwritable => Readiness::LookAgain,
                 PageState::Resident => Readiness::Ready,

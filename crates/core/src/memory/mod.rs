@@ -12,6 +12,7 @@ mod completion;
 mod fault;
 mod forget;
 mod objects;
+mod outside;
 mod read_ahead;
 mod removal;
 mod service;
@@ -28,8 +29,9 @@ use crate::effect::{Effect, Holder, Scope, UnmapReason};
 use crate::entry::{Entries, Place};
 use crate::fact::PageRef;
 use crate::frame::Frames;
+use crate::holder::HolderPolicy;
 use crate::index::{EntryIndex, HolderIndex, PageNumber, TaskIndex};
-use crate::limits::{Limits, Regime, ReservationKind};
+use crate::limits::{Limits, Regime};
 use crate::object::Object;
 use crate::page::{Page, Pages};
 use crate::pinning::PinnedPools;
@@ -101,6 +103,8 @@ pub struct Memory {
     /// Pages for which they may go on.
     pub(crate) lock_room: u64,
     pub(crate) unpaid_total: u32,
+    /// Frames taken out of the pool for good: whoever has the token holds them.
+    pub(crate) set_aside: u32,
     pub(crate) peak: u32,
     pub(crate) pinned: PinnedPools,
     /// Pinned pages unmapped in this batch.
@@ -110,7 +114,7 @@ pub struct Memory {
     /// The task whose fault is being handled, to which evictions are counted.
     pub(crate) acting: TaskIndex,
     #[cfg(feature = "canary")]
-    pub(crate) planted: bool,
+    pub(crate) planted: Option<crate::canary::Planted>,
 }
 
 impl Memory {
@@ -119,7 +123,8 @@ impl Memory {
         let holders = usize::from(limits.reservations) + 1;
         let mut accounts = Vec::new();
         accounts.try_reserve_exact(holders).ok()?;
-        accounts.resize_with(holders, || Account::new(None, ReservationKind::Hard, 0));
+        accounts.resize_with(holders, || Account::new(None, HolderPolicy::Hard, 0));
+        accounts[0].policy = HolderPolicy::Pool;
         accounts[0].free = Frames::pool(limits.frames);
         let mut taken = Vec::new();
         taken.try_reserve_exact(limits.compared_pages.get() as usize).ok()?;
@@ -157,6 +162,7 @@ impl Memory {
             locks_in_progress: 0,
             lock_room: u64::MAX,
             unpaid_total: 0,
+            set_aside: 0,
             peak: 0,
             pinned: PinnedPools::with_limits(&limits)?,
             balanced: 0,
@@ -164,7 +170,7 @@ impl Memory {
             read_ahead: ReadAhead::NONE,
             acting: TaskIndex::NONE,
             #[cfg(feature = "canary")]
-            planted: false,
+            planted: None,
         })
     }
 
@@ -265,6 +271,10 @@ impl Memory {
 
     pub(crate) fn account_of(&self, holder: HolderIndex) -> &Account {
         &self.accounts[holder.slot()]
+    }
+
+    pub(crate) fn policy(&self, holder: HolderIndex) -> HolderPolicy {
+        self.account_of(holder).policy
     }
 
     pub(crate) fn holder_name(&self, holder: HolderIndex) -> Holder {

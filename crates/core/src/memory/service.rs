@@ -39,7 +39,7 @@ impl Memory {
     }
 
     fn serve(&mut self, holder: HolderIndex) {
-        if holder == HolderIndex::POOL {
+        if self.policy(holder).is_reclaimed() {
             self.pay_debts();
             if self.gathering > 0 {
                 // Tasks without a reservation wait until it is over.
@@ -80,7 +80,7 @@ impl Memory {
     fn look_for_hope(&mut self, holder: HolderIndex) {
         let account = self.account_of(holder);
         let coming = !account.in_flight.is_empty() || account.owed > 0;
-        let pool_hopes = holder == HolderIndex::POOL && self.borrowed_total > 0;
+        let pool_hopes = account.policy.lends() && self.borrowed_total > 0;
         if coming || pool_hopes || !self.room_for_batch() {
             if !self.room_for_batch() {
                 self.call_for_service(holder);

@@ -23,6 +23,9 @@ impl Memory {
             Some(id) => self.holder_of_reservation(id).ok_or(CreateError::Stale)?,
             None => HolderIndex::POOL,
         };
+        if !self.account_of(holder).has_frames_for_a_task() {
+            return Err(CreateError::FramesOutside);
+        }
         let task = Task {
             holder,
             waiting: None,
@@ -34,6 +37,7 @@ impl Memory {
             counts: TaskCounts::default(),
         };
         let (slot, generation) = self.tasks.insert(task).ok_or(CreateError::TableFull)?;
+        self.account(holder).tasks += 1;
         Ok(TaskId::new(slot, generation))
     }
 
@@ -55,6 +59,7 @@ impl Memory {
             self.drop_mapping(mapping, last);
         }
         if let Some(found) = self.tasks.remove(task.index()) {
+            self.account(found.holder).tasks -= 1;
             self.leave_pinned_pool(found.pinner);
         }
         self.end();
@@ -211,7 +216,7 @@ impl Memory {
             return;
         };
         object.mappings -= 1;
-        if holder == HolderIndex::POOL && !pinner.is_none() {
+        if self.policy(holder).uses_global_lists() && !pinner.is_none() {
             self.leave_if_last(pinner, mapping.object);
         }
     }
@@ -227,7 +232,7 @@ impl Memory {
         };
         let holder = self.task_holder(mapping.task);
         // With its last task all it has is left, and stays in the order in which it leaves anyway.
-        let stays = holder == HolderIndex::POOL || last && object.regime != Regime::Unmanaged;
+        let stays = !self.policy(holder).is_promised() || last && object.regime != Regime::Unmanaged;
         let only = |object: u16| self.reads(holder, object) == 1;
         let own = (!stays && object.resident > 0 && only(mapping.object)).then_some(object.first);
         let read = object.base.filter(|base| !stays && only(base.object));

@@ -28,6 +28,7 @@ impl Memory {
             free: pool.free.count(),
             used: pool.owned.count(),
             in_flight: pool.in_flight.count(),
+            outside: FrameCount::new(self.set_aside),
             committed: FrameCount::new(self.committed()),
             memory_used: FrameCount::new(used),
             memory_peak: FrameCount::new(self.peak.max(used)),
@@ -86,7 +87,7 @@ impl Memory {
         let state = self.pages[number].state;
         let owner = (state == PageState::Resident).then(|| self.entries[self.owner(number)].holder);
         let locked = |index: &_| settled(index) && self.entries[*index].place == Place::Locked;
-        let reserved = |index: &_| settled(index) && self.entries[*index].holder != HolderIndex::POOL;
+        let reserved = |index: &_| settled(index) && self.policy(self.entries[*index].holder).is_promised();
         Some(PageView {
             state,
             dirty: self.pages[number].marks.has(PageMarks::DIRTY),

@@ -212,6 +212,7 @@ impl Memory {
             self.pinned.room = self
                 .total
                 .saturating_sub(self.committed())
+                .saturating_sub(self.set_aside)
                 .saturating_sub(UNPINNED_FRAMES.min(self.total / 4));
         }
     }

@@ -6,7 +6,9 @@
 //! borrower to do anything. A frame costs no request if it is free or under a shared page, a discard if the page is
 //! clean, one write to the store if it is dirty. So `n` frames are back after at most `n` requests: with a store that
 //! serves `p` requests at a time in `t` each, within `t · ⌈n / p⌉` of being wanted, once the store has ended what it
-//! had begun before.
+//! had begun before. Frames that the borrower has outside (see `memory::outside`) are recalled instead: all in one
+//! request, which is answered within the bound that its engine gives whoever uses them. Pages go first, but what is
+//! outside beyond the reservation's own part is always recalled, so that its locks and pages keep theirs.
 
 use crate::effect::UnmapReason;
 use crate::entry::Marks;
@@ -23,26 +25,36 @@ const CLEAN_SEARCH: u32 = 32;
 enum Taken {
     /// It is in the pool.
     Now,
-    /// It comes when a request ends.
-    Begun,
+    /// So many come when requests end.
+    Begun(u32),
 }
 
 impl Memory {
     /// Lends this firm reservation one frame, if the pool has one that nobody has a better claim to.
     pub(crate) fn borrow(&mut self, holder: HolderIndex) -> bool {
-        let pool = self.pool();
-        if pool.free.is_empty() || pool.claims > 0 || !self.first_owed.is_none() || self.gathering > 0 {
+        if !self.may_lend(1) {
             return false;
         }
-        let frame = self.accounts[0].free.take_one();
+        let frame = self.lend(holder, 1);
+        self.account(holder).free.put(frame);
+        true
+    }
+
+    /// Whether the pool has so many frames that nobody has a better claim to.
+    pub(crate) fn may_lend(&self, frames: u32) -> bool {
+        self.pool().free.len() >= frames && !self.pool_is_short()
+    }
+
+    /// Lends frames that the pool [may lend](Self::may_lend).
+    pub(crate) fn lend(&mut self, holder: HolderIndex, frames: u32) -> Frames {
+        let lent = self.accounts[0].free.take(frames);
         self.borrowings += 1;
         let now = self.borrowings;
         let account = self.account(holder);
-        account.free.put(frame);
-        account.borrowed += 1;
+        account.borrowed += lent.len();
         account.borrowed_at = now;
-        self.borrowed_total += 1;
-        true
+        self.borrowed_total += lent.len();
+        lent
     }
 
     /// The firm reservation that borrowed last, of those that still have what they borrowed and can give it up now:
@@ -66,9 +78,9 @@ impl Memory {
         let demand = wanted.max(self.pool().claims + self.owed_total + self.gathering);
         let (mut got, mut begun) = (0, 0);
         while got + begun < wanted {
-            match self.take_one_back(demand) {
+            match self.take_some_back(wanted - got - begun, demand) {
                 Some(Taken::Now) => got += 1,
-                Some(Taken::Begun) => begun += 1,
+                Some(Taken::Begun(frames)) => begun += frames,
                 None => break,
             }
             if !self.room_for_batch() {
@@ -78,14 +90,19 @@ impl Memory {
         got
     }
 
-    fn take_one_back(&mut self, demand: u32) -> Option<Taken> {
+    /// Takes back one frame, or recalls up to `wanted` that are outside.
+    fn take_some_back(&mut self, wanted: u32, demand: u32) -> Option<Taken> {
         let borrower = self.latest_borrower()?;
-        let account = self.account(borrower);
-        if account.claims == 0 && !account.free.is_empty() {
+        let account = self.account_of(borrower);
+        let spares = account.left_for_pages() > account.kept_for_pages();
+        if spares && account.claims == 0 && !account.free.is_empty() {
             self.repay_free(borrower);
             return Some(Taken::Now);
         }
-        let index = self.cheapest_page(borrower)?;
+        let Some(index) = self.cheapest_page(borrower).filter(|_| spares) else {
+            let recalled = self.recall_outside(borrower, wanted.min(demand.saturating_sub(self.returning_total)));
+            return (recalled > 0).then_some(Taken::Begun(recalled));
+        };
         let at_once = self.is_shared(index) && self.regime(self.entries[index].page) == Regime::Conserve;
         if !at_once && self.returning_total >= demand {
             return None;
@@ -101,7 +118,7 @@ impl Memory {
         account.leaving -= 1;
         account.returning += 1;
         self.returning_total += 1;
-        Some(Taken::Begun)
+        Some(Taken::Begun(1))
     }
 
     fn repay_free(&mut self, borrower: HolderIndex) {
@@ -134,11 +151,11 @@ impl Memory {
             || (self.is_shared(index) && self.regime(page) == Regime::Conserve)
     }
 
-    /// One borrowed frame is back in the pool.
-    pub(crate) fn repay(&mut self, borrower: HolderIndex, frame: Frames) {
-        self.account(borrower).borrowed -= 1;
-        self.borrowed_total -= 1;
-        self.accounts[0].free.put(frame);
+    /// Borrowed frames are back in the pool.
+    pub(crate) fn repay(&mut self, borrower: HolderIndex, frames: Frames) {
+        self.account(borrower).borrowed -= frames.len();
+        self.borrowed_total -= frames.len();
+        self.accounts[0].free.put(frames);
     }
 
     /// Whether the frame under this leaving page goes back to the pool that lent it.

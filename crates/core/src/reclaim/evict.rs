@@ -3,7 +3,7 @@
 use crate::effect::{Effect, Holder, Scope, UnmapReason};
 use crate::entry::{Marks, Place};
 use crate::index::{EntryIndex, HolderIndex};
-use crate::limits::{Regime, ReservationKind};
+use crate::limits::Regime;
 use crate::memory::Memory;
 use crate::page::PageMarks;
 use crate::view::PageState;
@@ -15,17 +15,17 @@ impl Memory {
     /// A reservation's victims depend only on its own lists: not on when a write-back ends (frames leaving count as
     /// there) and not on whether a neighbour keeps the page (a shared victim costs the lists the same), which is law 0.
     pub(crate) fn make_room(&mut self, holder: HolderIndex, wanted: i64) {
-        let supply = self.account_of(holder).uncommitted_supply();
+        let (supply, policy) = (self.account_of(holder).uncommitted_supply(), self.policy(holder));
         if supply >= wanted {
-            if holder == HolderIndex::POOL {
+            if policy.uses_global_lists() {
                 self.clear_before_need(supply);
             }
             return;
         }
-        if holder == HolderIndex::POOL && (self.gathering > 0 || self.take_back(1) > 0) {
+        if policy.lends() && (self.gathering > 0 || self.take_back(1) > 0) {
             return;
         }
-        if self.account_of(holder).kind == ReservationKind::Firm && self.borrow(holder) {
+        if policy.borrows() && self.borrow(holder) {
             return;
         }
         if !self.room_for_batch() {
@@ -84,7 +84,7 @@ impl Memory {
         self.unlink(index);
         self.link(index, Place::Leaving);
         self.entries[index].marks.clear(Marks::SETTLED);
-        if entry.holder == HolderIndex::POOL {
+        if self.policy(entry.holder).uses_global_lists() {
             // When it was decided, not when it is gone: that must not depend on how fast its store is.
             self.entries[index].set_evicted_at(self.refaults.age);
             self.advance_age();

@@ -99,7 +99,7 @@ impl Memory {
     /// else each page would leave as soon as its bit is cleared, and none could prove that it is used.
     pub(crate) fn victims_now(&self, holder: HolderIndex) -> u32 {
         let batch = self.eviction_batch(holder);
-        if holder == HolderIndex::POOL && self.pool().inactive.len() < self.cleared_wanted() {
+        if self.policy(holder).uses_global_lists() && self.pool().inactive.len() < self.cleared_wanted() {
             batch.min(DEMOTION_BATCH / 2)
         } else {
             batch

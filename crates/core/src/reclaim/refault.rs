@@ -65,15 +65,15 @@ impl Entry {
     pub(crate) fn set_evicted_at(&mut self, age: Age) {
         self.previous = EntryIndex(age.bits());
     }
-
-    /// When this leaving entry of the pool was evicted.
-    pub(crate) fn evicted_at(&self) -> Option<Age> {
-        let leaves = self.place == Place::Leaving && self.holder == HolderIndex::POOL;
-        leaves.then(|| Age::from_bits(self.previous.0))
-    }
 }
 
 impl Memory {
+    /// When this entry, leaving the pool, was evicted.
+    pub(crate) fn evicted_at(&self, entry: &Entry) -> Option<Age> {
+        let leaves = entry.place == Place::Leaving && self.policy(entry.holder).uses_global_lists();
+        leaves.then(|| Age::from_bits(entry.previous.0))
+    }
+
     /// A page leaves the pool's lists, or becomes active there. O(1).
     pub(crate) fn advance_age(&mut self) {
         self.refaults.age = self.refaults.age.next();
@@ -95,7 +95,7 @@ impl Memory {
     /// was evicted too long ago.
     pub(crate) fn refault_distance(&self, page: PageNumber) -> Option<u32> {
         let found = self.pages[page];
-        let leaving = || self.entries[found.first_sharer().some()?].evicted_at();
+        let leaving = || self.evicted_at(&self.entries[found.first_sharer().some()?]);
         let then = found.evicted_at().or_else(leaving)?;
         Some(self.refaults.age.since(then))
     }
@@ -103,7 +103,7 @@ impl Memory {
     /// Where the entry of a page that a holder is about to want begins. Of the pool: a page that comes back soon after
     /// its eviction on the active list, every other on the inactive one.
     pub(crate) fn first_place(&mut self, holder: HolderIndex, page: PageNumber) -> Place {
-        if holder != HolderIndex::POOL {
+        if !self.policy(holder).uses_global_lists() {
             return Place::Active;
         }
         let soon = |distance| distance <= self.pool().active.len();

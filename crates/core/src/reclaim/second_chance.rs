@@ -18,7 +18,7 @@ const BATCH_SHARE: u32 = 32;
 impl Memory {
     /// Frames freed together when this holder has none: few enough to cost little of a small reservation.
     pub(crate) fn eviction_batch(&self, holder: HolderIndex) -> u32 {
-        if holder == HolderIndex::POOL {
+        if self.policy(holder).uses_global_lists() {
             // Its own pages, not all frames: reservations may have left it few.
             let account = self.account_of(holder);
             let pages = account.active.len() + account.unused();
@@ -31,7 +31,7 @@ impl Memory {
     /// Moves pages from the front of the active list to the inactive list until that has its share, at most
     /// [`DEMOTION_BATCH`] of them. The pool's lists have rules of their own.
     pub(crate) fn demote(&mut self, holder: HolderIndex) {
-        if holder == HolderIndex::POOL {
+        if self.policy(holder).uses_global_lists() {
             return self.scan_global_lists();
         }
         let name = self.holder_name(holder);
@@ -64,7 +64,7 @@ impl Memory {
     pub(crate) fn reference(&mut self, index: EntryIndex) {
         match self.entries[index].place {
             Place::Inactive => {
-                if self.entries[index].holder == HolderIndex::POOL {
+                if self.policy(self.entries[index].holder).uses_global_lists() {
                     self.advance_age();
                 }
                 self.relink(index, Place::Active);

@@ -39,7 +39,7 @@ impl Memory {
             return crate::frame::Frames::none();
         };
         #[cfg(feature = "canary")]
-        if self.planted {
+        if self.planted == Some(crate::canary::Planted::Ownership) {
             return self.planted_succession(owner, heir);
         }
         let holder = self.entries[heir].holder;

@@ -66,10 +66,8 @@ impl Memory {
     fn check_lock_size(&self, holder: HolderIndex, pages: core::ops::Range<u32>) -> Result<(), LockError> {
         let account = self.account_of(holder);
         let wanted = pages.end - pages.start;
-        let locked = account.locked.len() - account.self_paid + account.program_locks;
-        let needed = u64::from(locked) + u64::from(wanted) + u64::from(UNLOCKED_FRAMES);
-        if needed > u64::from(account.capacity) {
-            let needed = FrameCount::new(u32::try_from(needed).unwrap_or(u32::MAX));
+        let needed = account.capacity_to_lock(wanted);
+        if needed.get() > account.capacity {
             return Err(LockError::TooLarge { needed });
         }
         let mut shared = self.unpaid_total;

@@ -11,7 +11,6 @@ use crate::id::{ObjectId, TaskId};
 use crate::index::{EntryIndex, HolderIndex, PageNumber};
 use crate::limits::Regime;
 use crate::memory::Memory;
-use crate::sharing::UNLOCKED_FRAMES;
 use crate::units::{FrameCount, PageCount, PageIndex};
 
 /// Programs without a reservation lock one page of so many of the pool, together.
@@ -26,7 +25,7 @@ impl Memory {
         let holder = self.locker(task).ok_or(LockError::Stale)?;
         let account = self.account_of(holder);
         let wanted = u64::from(account.program_locks) + u64::from(pages.get());
-        if holder == HolderIndex::POOL {
+        if !account.policy.is_promised() {
             let available = (self.total / POOL_PART).saturating_sub(account.program_locks);
             let available = available.min(self.unpromised());
             if pages.get() > available {
@@ -34,10 +33,8 @@ impl Memory {
                 return Err(LockError::PoolShare { available });
             }
         } else {
-            let others = account.locked.len() - account.self_paid;
-            let needed = wanted + u64::from(others) + u64::from(UNLOCKED_FRAMES);
-            if needed > u64::from(account.capacity) {
-                let needed = FrameCount::new(u32::try_from(needed).unwrap_or(u32::MAX));
+            let needed = account.capacity_to_lock(pages.get());
+            if needed.get() > account.capacity {
                 return Err(LockError::TooLarge { needed });
             }
         }

@@ -1,7 +1,7 @@
 //! What a holder pays for a page once it is there.
 
 use crate::entry::{Marks, Place};
-use crate::index::{EntryIndex, HolderIndex, PageNumber};
+use crate::index::{EntryIndex, PageNumber};
 use crate::limits::Regime;
 use crate::memory::Memory;
 
@@ -15,13 +15,13 @@ impl Memory {
         let frame = self.account(entry.holder).in_flight.take_one();
         if owner == index {
             self.account(entry.holder).owned.put(frame);
-        } else if entry.holder == HolderIndex::POOL {
+        } else if !self.policy(entry.holder).is_promised() {
             // A reservation was faster: the pool needs no frame for its page, and its tasks are guests there.
             self.give_pool(frame);
             self.entries[index].marks.clear(Marks::HAS_FRAME);
             self.drop_entry(index);
             return;
-        } else if self.entries[owner].holder == HolderIndex::POOL {
+        } else if !self.policy(self.entries[owner].holder).is_promised() {
             self.adopt(owner, index);
             self.give_pool(frame);
         } else if self.regime(entry.page) == Regime::Unmanaged {
@@ -57,7 +57,7 @@ impl Memory {
             Place::Young => account.unsettled_young -= 1,
             _ => account.unsettled_active -= 1,
         }
-        if entry.holder == HolderIndex::POOL {
+        if account.policy.uses_global_lists() {
             self.pin_on_arrival(index);
         }
     }

@@ -52,7 +52,7 @@ impl Memory {
 
     /// Whether another's eviction took this page from `holder`; forgets it.
     pub(crate) fn recall_taken(&mut self, page: PageNumber, holder: HolderIndex) -> bool {
-        let Some(row) = self.taken_row(page).filter(|_| holder != HolderIndex::POOL) else {
+        let Some(row) = self.taken_row(page).filter(|_| self.policy(holder).is_promised()) else {
             return false;
         };
         let bit = 1u32 << (holder.0 - 1);

@@ -8,6 +8,15 @@ use freehold_core::units::{PageCount, PageIndex};
 use super::{Content, World};
 
 impl World {
+    pub(crate) fn remove_task(&mut self, index: usize) {
+        let task = self.tasks.remove(index);
+        for (mapping, _) in &task.mappings {
+            self.mapped.retain(|key, _| key.0 != *mapping);
+        }
+        self.memory.remove_task(task.id).expect("a live task");
+        self.drain();
+    }
+
     /// A task unmaps an object.
     pub(crate) fn unmap_object(&mut self, task: usize, mapping: MappingId) {
         self.tasks[task].mappings.retain(|found| found.0 != mapping);

@@ -4,6 +4,7 @@
 
 pub(crate) mod foreign;
 pub(crate) mod naive;
+pub(crate) mod outside;
 pub(crate) mod pinned;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,6 +104,8 @@ pub(crate) struct World {
     pub(crate) locked: Vec<ReservationId>,
     /// Pages that an owner's eviction passed on, and to whom.
     pub(crate) transfers: Vec<(PageRef, ReservationId, ReservationId)>,
+    /// What somebody outside has of each reservation.
+    pub(crate) outside: BTreeMap<ReservationId, outside::StandIn>,
 }
 
 pub(crate) struct Shape {
@@ -154,6 +157,7 @@ impl World {
             evicted: BTreeMap::new(),
             locked: Vec::new(),
             transfers: Vec::new(),
+            outside: BTreeMap::new(),
         };
         world.populate(shape);
         world
@@ -336,6 +340,7 @@ impl World {
         {
             panic!("{violation}");
         }
+        self.check_outside();
     }
 
     fn carry_out_effect(&mut self, effect: Effect) {
@@ -390,6 +395,7 @@ impl World {
             Effect::Take { from, to } => self.take(from, to),
             Effect::Locked { reservation } => self.locked.push(reservation),
             Effect::Transfer { page, from, to } => self.transfers.push((page, from, to)),
+            Effect::Recall { reservation, frames } => self.recall(reservation, frames.get()),
             Effect::LockFailed { .. } | Effect::SetBudget { .. } => {}
         }
     }
@@ -485,14 +491,5 @@ impl World {
             self.mapped.values().all(|found| found.0 != page),
             "law 5: every mapping goes before the page does"
         );
-    }
-
-    pub(crate) fn remove_task(&mut self, index: usize) {
-        let task = self.tasks.remove(index);
-        for (mapping, _) in &task.mappings {
-            self.mapped.retain(|key, _| key.0 != *mapping);
-        }
-        self.memory.remove_task(task.id).expect("a live task");
-        self.drain();
     }
 }

@@ -317,6 +317,10 @@ fn remove(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>, now: Inst
             memory.stop_gathering();
             None
         }
+        10 => {
+            through_the_door(memory, names, bytes);
+            None
+        }
         7..10 => {
             let (object, range) = (bytes.one_of(&names.objects), bytes.range());
             let _refused_or_not = object.map(|object| memory.forget(object, range));
@@ -327,6 +331,29 @@ fn remove(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>, now: Inst
             None
         }
     };
+}
+
+/// Frames that leave the page lists, and come back; never more than are there.
+fn through_the_door(memory: &mut Memory, names: &Names, bytes: &mut Bytes<'_>) {
+    let frames = FrameCount::new(bytes.number());
+    let Some(id) = bytes.one_of(&names.reservations) else {
+        return;
+    };
+    let outside = memory.reservation(id).map_or(FrameCount::ZERO, |view| view.outside);
+    match bytes.below(4) {
+        0 => {
+            let back = memory.return_outside(id, frames);
+            assert!(back.is_err() || frames <= outside, "frames from nowhere");
+        }
+        1 => {
+            if let Ok(aside) = memory.set_aside(frames) {
+                assert!(memory.put_back(aside).is_ok(), "they were set aside here");
+            }
+        }
+        _ => {
+            let _refused_or_not = memory.take_outside(id, frames);
+        }
+    }
 }
 
 /// Every getter, with every name.
@@ -376,6 +403,10 @@ impl Machine {
         let now = Instant::new(now);
         // Who waits because frames are gathered waits for this.
         self.memory.stop_gathering();
+        for &id in &names.reservations {
+            let outside = self.memory.reservation(id).map(|view| view.outside);
+            let _stale = outside.map(|outside| self.memory.return_outside(id, outside));
+        }
         for _ in 0..10_000 {
             self.poll(names, usize::MAX);
             // An answer given before its request was polled leaves a request behind that is none.

@@ -66,7 +66,7 @@ fn pool_counts(result: &TaskResult) -> [(&'static str, u64); 4] {
     ]
 }
 
-fn reservation_counts(result: &ReservationResult) -> [(&'static str, u64); 11] {
+fn reservation_counts(result: &ReservationResult) -> [(&'static str, u64); 12] {
     [
         ("active", result.active),
         ("inactive", result.inactive),
@@ -77,6 +77,7 @@ fn reservation_counts(result: &ReservationResult) -> [(&'static str, u64); 11] {
         ("borrowed", result.borrowed),
         ("owned", result.owned),
         ("conserved", result.conserved),
+        ("outside", result.outside),
         ("held", result.held),
         ("peak", result.peak),
     ]

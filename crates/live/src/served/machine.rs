@@ -372,7 +372,8 @@ impl ServedMachine {
                 + reservation.locked
                 + reservation.free
                 + reservation.in_flight
-                + reservation.owed;
+                + reservation.owed
+                + reservation.outside;
             let whole = reservation.capacity + reservation.borrowed;
             checks.check(1, sum == whole, || {
                 format!("reservation {}: {sum} frames where there are {whole}", reservation.name)

@@ -216,12 +216,13 @@ fn check_sample(scenario: &Scenario, sample: &Sample) {
     let pool = u64::from(scenario.pool.get());
     assert_eq!(sample.pool_free + sample.pool_used, pool);
     for (lists, reservation) in sample.reservations.iter().zip(&scenario.reservations) {
-        let effective = lists.active + lists.inactive + lists.locked + lists.free + lists.in_flight + lists.owed;
+        let effective =
+            lists.active + lists.inactive + lists.locked + lists.free + lists.in_flight + lists.owed + lists.outside;
         let capacity = u64::from(reservation.capacity.get());
         assert_eq!(effective, capacity + lists.borrowed, "{lists:?}");
         assert_eq!(
             lists.held,
-            lists.owned + lists.free + lists.in_flight + lists.conserved,
+            lists.owned + lists.free + lists.in_flight + lists.conserved + lists.outside,
             "{lists:?}"
         );
     }

@@ -116,6 +116,7 @@ pub(super) fn reservations(result: &RunResult, counted_at: u64) -> Table {
             "taken back",
             "owned",
             "conserved",
+            "outside",
             "held",
             "peak",
         ],
@@ -133,6 +134,7 @@ pub(super) fn reservations(result: &RunResult, counted_at: u64) -> Table {
             of.taken_back,
             of.owned,
             of.conserved,
+            of.outside,
             of.held,
             of.peak,
         ];

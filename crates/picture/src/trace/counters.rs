@@ -8,7 +8,7 @@ use crate::Run;
 type Field = (&'static str, fn(&ReservationSample) -> u64);
 
 /// The lists of a reservation.
-const LISTS: [Field; 10] = [
+const LISTS: [Field; 11] = [
     ("active", |of| of.active),
     ("inactive", |of| of.inactive),
     ("locked", |of| of.locked),
@@ -18,6 +18,7 @@ const LISTS: [Field; 10] = [
     ("borrowed", |of| of.borrowed),
     ("owned", |of| of.owned),
     ("conserved", |of| of.conserved),
+    ("outside", |of| of.outside),
     ("held", |of| of.held),
 ];
 

@@ -128,6 +128,7 @@ impl RunResult {
             "borrowed",
             "owned",
             "conserved",
+            "outside",
             "held",
             "peak",
         ];
@@ -143,7 +144,7 @@ impl RunResult {
                 r.owed,
                 r.borrowed,
             ];
-            let frames = [r.owned, r.conserved, r.held, r.peak];
+            let frames = [r.owned, r.conserved, r.outside, r.held, r.peak];
             let numbers = lists.into_iter().chain(frames).map(|number| number.to_string());
             table.row(std::iter::once(r.name.clone()).chain(numbers));
         }

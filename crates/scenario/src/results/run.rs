@@ -194,7 +194,10 @@ pub struct ReservationResult {
     pub owned: u64,
     /// Frames conserved for foreign pages.
     pub conserved: u64,
-    /// Frames held: owned, free, in flight and conserved.
+    /// Frames that left the page lists: transient memory, device memory.
+    #[serde(default)]
+    pub outside: u64,
+    /// Frames held: owned, free, in flight, conserved and outside.
     pub held: u64,
     /// The most frames held at any time.
     pub peak: u64,
@@ -254,6 +257,9 @@ pub struct MemoryResult {
     pub used: u64,
     /// The most used at any time.
     pub peak: u64,
+    /// Of these, set aside for devices.
+    #[serde(default)]
+    pub outside: u64,
     /// What the kernel says is resident; never the core's own books.
     pub resident_measured: u64,
 }

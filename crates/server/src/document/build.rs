@@ -95,6 +95,7 @@ fn memory(view: &EngineView) -> MemoryStatus {
         headroom: view.reserve.headroom,
         free: frames(pool.free),
         committed: frames(pool.committed),
+        outside: frames(pool.outside),
         pool_pages: frames(pool.used),
         in_flight: frames(pool.in_flight),
     }
@@ -119,6 +120,7 @@ fn reservation(row: &ReservationRow) -> ReservationStatus {
         borrowed: frames(lists.borrowed),
         owned: frames(lists.owned),
         conserved: frames(lists.conserved),
+        outside: frames(lists.outside),
         held: frames(lists.held),
         peak: frames(lists.peak),
         taken_back: lists.taken_back,

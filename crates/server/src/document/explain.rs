@@ -332,12 +332,14 @@ fn explain_reservation(explanation: &mut Explanation, view: &EngineView, look: &
     explanation.next = victims(view, look, row);
     let lists = &row.lists;
     explanation.charged.push(format!(
-        "it holds {} frames: {} under pages that it owns, {} conserved for pages of others, {} free, {} in flight",
+        "it holds {} frames: {} under pages that it owns, {} conserved for pages of others, {} free, {} in flight, \
+         {} outside",
         lists.held.get(),
         lists.owned.get(),
         lists.conserved.get(),
         lists.free.get(),
-        lists.in_flight.get()
+        lists.in_flight.get(),
+        lists.outside.get()
     ));
     let shared = |object: &&ObjectView| object.shares.iter().any(|share| share.reservation == Some(row.id));
     for object in view.objects.iter().filter(shared) {

@@ -77,6 +77,7 @@ fn server(page: &mut Page, status: &StatusDocument) {
             "Frames promised to reservations.",
             memory.committed,
         ),
+        ("pool_outside_frames", "Frames set aside for devices.", memory.outside),
         (
             "pool_used_frames",
             "Frames in use, reservations' included.",
@@ -156,7 +157,7 @@ fn quantiles(times: &TimesStatus) -> [(&'static str, u64); 3] {
 type Of<T> = (&'static str, &'static str, fn(&T) -> u64);
 
 fn reservations(page: &mut Page, reservations: &[ReservationStatus]) {
-    let gauges: [Of<ReservationStatus>; 10] = [
+    let gauges: [Of<ReservationStatus>; 11] = [
         ("capacity_frames", "Frames promised.", |row| row.capacity),
         ("active_pages", "Pages on the active list.", |row| row.active),
         ("inactive_pages", "Pages on the inactive list.", |row| row.inactive),
@@ -170,6 +171,7 @@ fn reservations(page: &mut Page, reservations: &[ReservationStatus]) {
         ("conserved_frames", "Frames on the conserved-page list.", |row| {
             row.conserved
         }),
+        ("outside_frames", "Frames that left the page lists.", |row| row.outside),
         ("held_frames", "All frames held.", |row| row.held),
     ];
     for (name, help, value) in gauges {

@@ -63,6 +63,7 @@ struct Lists {
     borrowed: u32,
     owned: u32,
     conserved: u32,
+    outside: u32,
     held: u32,
 }
 
@@ -162,6 +163,7 @@ fn lists(view: &ReservationView) -> Lists {
         borrowed: frames(view.borrowed),
         owned: frames(view.owned),
         conserved: frames(view.conserved),
+        outside: frames(view.outside),
         held: frames(view.held),
     }
 }

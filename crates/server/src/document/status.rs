@@ -86,6 +86,9 @@ pub struct MemoryStatus {
     pub free: u64,
     /// Promised to reservations.
     pub committed: u64,
+    /// Set aside for devices: promised to nobody else.
+    #[serde(default)]
+    pub outside: u64,
     /// Pages of tasks without a reservation, and of nobody.
     pub pool_pages: u64,
     /// Of these, being filled or written back.
@@ -120,6 +123,9 @@ pub struct ReservationStatus {
     pub owned: u64,
     /// Frames on the conserved-page list.
     pub conserved: u64,
+    /// Frames that left the page lists: transient memory, device memory.
+    #[serde(default)]
+    pub outside: u64,
     /// All frames held.
     pub held: u64,
     /// The largest `held` so far.

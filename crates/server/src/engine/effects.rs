@@ -71,7 +71,8 @@ impl Engine {
             Effect::LockFailed { reservation } => self.lock_ended(reservation, Locking::Failed),
             // Copy-on-write is the kernel's here; ownership is the core's book-keeping.
             // A program's budget is set by who asked for its pinned page pool.
-            Effect::Take { .. } | Effect::Transfer { .. } | Effect::SetBudget { .. } => {}
+            // No reservation of this engine has frames outside.
+            Effect::Take { .. } | Effect::Transfer { .. } | Effect::SetBudget { .. } | Effect::Recall { .. } => {}
         }
     }
 

@@ -95,7 +95,8 @@ impl World<'_> {
             Effect::WriteBack { page, holder } => self.evict(now, page, holder, true),
             Effect::Discard { page, holder } => self.evict(now, page, holder, false),
             Effect::Take { from, to } => self.take(now, from, to),
-            Effect::Transfer { .. } | Effect::Locked { .. } => {}
+            // Nobody in this world has frames outside.
+            Effect::Transfer { .. } | Effect::Locked { .. } | Effect::Recall { .. } => {}
             Effect::SetBudget { pool, budget } => {
                 let task = self.names.pool_of.get(pool.index()).copied();
                 self.budgets.extend(task.map(|task| (task, budget.get())));
