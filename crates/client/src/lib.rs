@@ -38,6 +38,7 @@
 
 mod agent;
 mod connection;
+pub mod device;
 mod error;
 mod link;
 mod pace;

@@ -84,6 +84,15 @@ impl Cache {
 }
 
 impl Opened {
+    /// The grant without its descriptors stays: whoever serves a client passes them on and keeps none.
+    pub(crate) fn take_grant(&mut self) -> Grant {
+        let descriptors = std::mem::take(&mut self.grant.descriptors);
+        Grant {
+            descriptors,
+            ..self.grant
+        }
+    }
+
     /// Gives the device more, up to its size: it uses `used` pages then, all where that is zero. What is new is
     /// granted. Only waits for copies under way.
     ///

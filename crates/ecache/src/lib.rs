@@ -32,6 +32,7 @@ mod error;
 mod hand_over;
 mod region;
 mod returns;
+pub mod serve;
 mod status;
 
 pub use cache::{Cache, Key};

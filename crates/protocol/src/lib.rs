@@ -15,6 +15,7 @@
 
 pub mod channel;
 mod choices;
+pub mod device;
 pub mod field;
 mod header;
 pub mod message;

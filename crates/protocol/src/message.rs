@@ -81,6 +81,7 @@ macro_rules! messages {
         }
     };
 }
+pub(crate) use messages;
 
 messages! {
     /// What a client asks. Every request has one answer: the one named, or `Refused`; where none is named, `Done`.

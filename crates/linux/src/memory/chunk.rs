@@ -50,6 +50,21 @@ impl Chunk {
         Ok(Self { fd, pages })
     }
 
+    /// Takes over a descriptor that somebody sent: a memory object whose size nobody can change, to be mapped.
+    ///
+    /// # Errors
+    /// [`MemfdError::Unsuitable`] where it is something else.
+    pub fn adopt(fd: OwnedFd) -> Result<Self, MemfdError> {
+        let size = rustix::fs::fstat(&fd).map_err(MemfdError::System)?.st_size;
+        let pages = usize::try_from(size).unwrap_or(0) / PAGE_SIZE;
+        let seals = rustix::fs::fcntl_get_seals(&fd).map_err(|_| MemfdError::Unsuitable(pages))?;
+        if pages > 0 && seals.contains(SealFlags::SHRINK | SealFlags::GROW) {
+            Ok(Self { fd, pages })
+        } else {
+            Err(MemfdError::Unsuitable(pages))
+        }
+    }
+
     /// Its length in pages.
     #[must_use]
     pub fn pages(&self) -> usize {

@@ -1,0 +1,205 @@
+//! The socket at which devices are opened. Whoever has a [`Cache`] embeds it: the mount, and the memory server, which
+//! hands over connections of its own socket.
+//!
+//! Each connection has a thread: what one waits for, no other does. Who may open which device, the kernel's word about
+//! the peer and the device file decide.
+
+mod connection;
+mod rights;
+
+use crate::Cache;
+use freehold_linux::Errno;
+use freehold_linux::bell::Bell;
+use freehold_linux::socket::{Listener, PacketSocket};
+use rights::{Connections, Rights};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fd::AsFd;
+use serde_json::{Map, Value};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use tracing::{info, warn};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 64;
+/// Anybody may connect: who may open what is decided for each request.
+const MODE: u32 = 0o666;
+
+/// What an embedding program adds to the status document of those who may see all of it.
+pub type MoreStatus = dyn Fn() -> Map<String, Value> + Send + Sync;
+
+/// Why devices cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Somebody else serves there.
+    #[error("{} is in use: another program serves there", .0.display())]
+    InUse(PathBuf),
+    /// The socket cannot be made.
+    #[error("cannot listen at {}: {error}", path.display())]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The system's refusal.
+    #[error("devices cannot be served: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Serves devices until it is dropped: then every device is closed, and who has memory keeps it.
+#[derive(Debug)]
+pub struct DeviceServer {
+    service: Arc<Service>,
+    /// Where this server listens itself.
+    own: Option<(PathBuf, JoinHandle<()>)>,
+}
+
+/// What all connections use.
+pub(crate) struct Service {
+    cache: Arc<Cache>,
+    more: Box<MoreStatus>,
+    connections: Connections,
+    stop: Bell,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Service")
+            .field("connections", &self.connections)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DeviceServer {
+    /// Serves connections that are handed to it.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    pub fn new(cache: Arc<Cache>, more: Box<MoreStatus>) -> Result<Self, ServeError> {
+        let stop = Bell::new().map_err(io::Error::from)?;
+        let service = Service {
+            cache,
+            more,
+            connections: Connections::default(),
+            stop,
+            threads: Mutex::new(Vec::new()),
+        };
+        Ok(Self {
+            service: Arc::new(service),
+            own: None,
+        })
+    }
+
+    /// Listens at `path`, and serves who connects. A socket that a dead server has left there is replaced.
+    ///
+    /// # Errors
+    /// See [`ServeError`].
+    pub fn listen(path: &Path, cache: Arc<Cache>, more: Box<MoreStatus>) -> Result<Self, ServeError> {
+        let mut server = Self::new(cache, more)?;
+        let listener = bind(path)?;
+        let service = Arc::clone(&server.service);
+        let accepting = thread::Builder::new().name("devices".to_owned());
+        let accepting = accepting.spawn(move || accept(&service, &listener))?;
+        server.own = Some((path.to_owned(), accepting));
+        Ok(server)
+    }
+
+    /// Serves a connection that was accepted elsewhere, whose first packet, if it has been read, is `first`.
+    pub fn serve(&self, socket: PacketSocket, first: Option<Vec<u8>>) {
+        serve(&self.service, socket, first);
+    }
+}
+
+impl Drop for DeviceServer {
+    fn drop(&mut self) {
+        self.service.stop.ring(1);
+        if let Some((path, accepting)) = self.own.take() {
+            let _ = accepting.join();
+            let _ = fs::remove_file(path);
+        }
+        let threads = std::mem::take(&mut *self.service.threads());
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Service {
+    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn serve(service: &Arc<Service>, socket: PacketSocket, first: Option<Vec<u8>>) {
+    let Ok(peer) = socket.peer() else { return };
+    let Some(seat) = service.connections.enter(peer.uid) else {
+        warn!(
+            pid = peer.pid,
+            uid = peer.uid,
+            "a client of devices is refused: it has too many connections"
+        );
+        connection::refuse(&socket);
+        return;
+    };
+    let shared = Arc::clone(service);
+    let run = move || {
+        let _seat = seat;
+        connection::run(&shared, &socket, Rights::of(peer), first);
+    };
+    let mut threads = service.threads();
+    threads.retain(|thread| !thread.is_finished());
+    match thread::Builder::new().name("device".to_owned()).spawn(run) {
+        Ok(thread) => threads.push(thread),
+        Err(error) => warn!("a client of devices is refused: {error}"),
+    }
+}
+
+fn accept(service: &Arc<Service>, listener: &Listener) {
+    loop {
+        let mut sources = [
+            PollFd::from_borrowed_fd(service.stop.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN),
+        ];
+        let polled = rustix::io::retry_on_intr(|| rustix::event::poll(&mut sources, None));
+        if polled.is_err() || !sources[0].revents().is_empty() {
+            return;
+        }
+        match listener.accept() {
+            Ok(Some(socket)) => serve(service, socket, None),
+            Ok(None) => {}
+            Err(errno) => {
+                // Too many open files, as a rule: it may pass.
+                warn!("a client of devices cannot connect: {errno}");
+                thread::sleep(std::time::Duration::from_millis(50));
+            }
+        }
+    }
+}
+
+fn bind(path: &Path) -> Result<Listener, ServeError> {
+    let failed = |error: io::Error| ServeError::Socket {
+        path: path.to_owned(),
+        error,
+    };
+    let listener = match Listener::bind(path, BACKLOG) {
+        Err(Errno::ADDRINUSE) => {
+            if !matches!(PacketSocket::connect(path), Err(Errno::CONNREFUSED)) {
+                return Err(ServeError::InUse(path.to_owned()));
+            }
+            info!("replacing the socket of a server that has gone");
+            fs::remove_file(path).map_err(failed)?;
+            Listener::bind(path, BACKLOG)
+        }
+        result => result,
+    };
+    let listener = listener.map_err(|errno| failed(errno.into()))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(MODE)).map_err(failed)?;
+    Ok(listener)
+}
