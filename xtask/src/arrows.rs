@@ -71,6 +71,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "freehold-client",
             "freehold-command",
             "freehold-core",
+            "freehold-latency",
             "freehold-linux",
             "freehold-live",
             "freehold-pager",

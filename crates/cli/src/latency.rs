@@ -1,7 +1,6 @@
 //! `freehold latency`: how late a real-time thread wakes up, and why.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use freehold_latency::load::{self, Load};
@@ -10,6 +9,7 @@ use freehold_latency::settings::{Interval, Settings, Spaces};
 use freehold_linux::{sched, tracefs};
 
 use freehold_command::output;
+use freehold_command::process::own_executable;
 use freehold_command::progress::Progress;
 use freehold_command::status::{Failure, Status};
 
@@ -91,15 +91,8 @@ pub(crate) fn serve_load(arguments: &LoadArguments) -> Result<Status, Failure> {
 /// Runs the subcommand.
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     let settings = arguments.settings()?;
-    let itself = std::env::current_exe().map_err(|error| Failure::Run(format!("cannot find itself: {error}")))?;
-    let process = |load: Load| {
-        let mut command = Command::new(&itself);
-        command
-            .arg("latency-load")
-            .arg(load.name())
-            .arg(settings.cpu.to_string());
-        command
-    };
+    let itself = own_executable()?;
+    let process = |load| load::command(&itself, load, settings.cpu);
     if arguments.events {
         // Where it cannot be had, the report names the levels that are missing.
         let _ = tracefs::mount_for_this_thread();

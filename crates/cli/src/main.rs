@@ -83,7 +83,7 @@ enum Command {
     /// Measure a mechanism beside its floor
     Bench(bench::Arguments),
     /// The load of `latency`, in a process of its own
-    #[command(hide = true)]
+    #[command(hide = true, name = freehold_latency::load::SUBCOMMAND)]
     LatencyLoad(latency::LoadArguments),
     /// The memory server of one run
     #[command(hide = true)]

@@ -23,6 +23,20 @@ pub struct Percentiles {
     pub max: f64,
 }
 
+impl Percentiles {
+    /// The median.
+    #[must_use]
+    pub fn median(&self) -> f64 {
+        self.p50
+    }
+
+    /// What nine of ten are below.
+    #[must_use]
+    pub fn ninth(&self) -> f64 {
+        self.p90
+    }
+}
+
 /// A late wake-up.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Outlier {

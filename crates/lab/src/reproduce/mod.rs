@@ -7,6 +7,7 @@ mod fig3;
 mod fig8;
 mod fig9;
 mod files;
+mod latencies;
 mod live;
 mod players;
 mod table1;
@@ -82,7 +83,7 @@ struct Experiment {
     run: fn(&Laboratory) -> Result<Vec<ReproduceRow>, Failure>,
 }
 
-const EXPERIMENTS: [Experiment; 17] = [
+const EXPERIMENTS: [Experiment; 19] = [
     Experiment {
         name: "spc-fig3",
         about: "execution and completion time of a task alone, and beside one that is short of frames",
@@ -201,6 +202,20 @@ const EXPERIMENTS: [Experiment; 17] = [
         files: &[],
         kind: Kind::LongPrograms,
         run: live::run,
+    },
+    Experiment {
+        name: "rtl-fig3",
+        about: "how late a real-time thread runs beside dirty caches and a busy kernel, and where that is lost",
+        files: &[],
+        kind: Kind::LongPrograms,
+        run: latencies::fig3,
+    },
+    Experiment {
+        name: "rtl-fig4",
+        about: "what an address space of its own adds to a real-time thread's latency, beside what dirty caches add",
+        files: &[],
+        kind: Kind::LongPrograms,
+        run: latencies::fig4,
     },
 ];
 

@@ -6,6 +6,7 @@ mod spin;
 
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -14,6 +15,9 @@ use std::thread::JoinHandle;
 
 use freehold_linux::ThreadId;
 use freehold_linux::sched::{self, AffinityError};
+
+/// The subcommand that is to call [`serve`].
+pub const SUBCOMMAND: &str = "latency-load";
 
 /// A load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,6 +179,14 @@ impl Drop for Ended {
         drop(self.input.take());
         let _ = self.child.wait();
     }
+}
+
+/// The command that runs a load on `cpu` by [`serve`]: a subcommand of `freehold`, whose file is `executable`.
+#[must_use]
+pub fn command(executable: &Path, load: Load, cpu: usize) -> Command {
+    let mut command = Command::new(executable);
+    command.arg(SUBCOMMAND).arg(load.name()).arg(cpu.to_string());
+    command
 }
 
 /// Runs a load on `cpu` until the end of standard input. Says by a byte on standard output that it runs.
