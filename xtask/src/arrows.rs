@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("freehold-shm", &[]),
     ("freehold-protocol", &["freehold-shm"]),
     ("freehold-linux", &["freehold-core", "freehold-protocol"]),
+    ("freehold-tmem", &["freehold-core", "freehold-linux", "freehold-shm"]),
     ("freehold-scenario", &["freehold-core"]),
     ("freehold-store", &["freehold-core", "freehold-linux"]),
     (

@@ -13,6 +13,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "crates/live/",
     "crates/pager/",
     "crates/shm/",
+    "crates/tmem/",
     "crates/core/tests/no_allocation.rs",
 ];
 /// How many lines above an `unsafe` block its reason may begin.

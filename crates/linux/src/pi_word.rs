@@ -1,12 +1,18 @@
 //! The system calls on the words of locks with priority inheritance (`freehold_shm::pi_word`), in memory of this
 //! process or shared with others.
 
-use crate::clock::MonotonicTime;
+use crate::clock::{self, MonotonicTime};
 use crate::{Errno, sys};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// From Linux 5.14; `FUTEX_LOCK_PI` has its time limit on the wall clock.
 const FUTEX_LOCK_PI2: i32 = 13;
+
+/// How often, and after what pause, a wait is tried again whose owner has died while another waited. The pause lends
+/// no priority. A word that was overwritten is refused in the same way, so the tries have an end.
+const UNSETTLED_TRIES: u32 = 2000;
+const UNSETTLED_PAUSE: Duration = Duration::from_micros(50);
 
 /// Who may use a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +57,7 @@ pub enum LockWordError {
 pub fn lock(word: &AtomicU32, scope: Scope, until: Option<MonotonicTime>) -> Result<(), LockWordError> {
     let limit = until.map(MonotonicTime::timespec);
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let mut unsettled = 0;
     loop {
         // SAFETY: the word is live and aligned, and the limit null or live; the kernel changes the word by the PI
         // protocol, which its users expect.
@@ -71,6 +78,15 @@ pub fn lock(word: &AtomicU32, scope: Scope, until: Option<MonotonicTime>) -> Res
             }
             // A signal, or the owner is just ending: ask again. The limit is absolute.
             Err(Errno::INTR | Errno::AGAIN) => {}
+            // An owner has died and its first waiter has not run yet: until it has, the kernel refuses others.
+            Err(Errno::INVAL) if unsettled < UNSETTLED_TRIES => {
+                unsettled += 1;
+                let again = clock::now().saturating_add(UNSETTLED_PAUSE);
+                if until.is_some_and(|until| until < again) {
+                    return Err(LockWordError::TimedOut);
+                }
+                clock::sleep_until(again);
+            }
             Err(Errno::TIMEDOUT) => return Err(LockWordError::TimedOut),
             Err(Errno::SRCH) => return Err(LockWordError::OwnerGone),
             Err(Errno::DEADLK) => return Err(LockWordError::Deadlock),

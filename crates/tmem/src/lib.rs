@@ -1,0 +1,23 @@
+//! Transient memory: buffers and stacks from small caches, whose exhaustion is a bounded wait.
+//!
+//! A [`Pool`] is a cache of buffers of one size, for threads of one process or of several. Where all are in use, a
+//! thread waits for one of their users, which runs with the waiter's priority or deadline meanwhile; the wait ends with
+//! the buffer or at the pool's bound. A user that dies returns what it held. The manager of a pool takes unused units
+//! away and gives them back without its users' help.
+//!
+//! A buffer's content is as good as its user's word: who reads another's buffer maps it read-only, copies, and checks.
+
+mod cache;
+pub mod capi;
+mod id;
+mod layout;
+pub mod pool;
+pub mod registry;
+mod sync;
+mod unit;
+
+pub use cache::TakeError;
+pub use id::BufferId;
+pub use pool::{Buffer, Pool, PoolError, PoolSettings};
+
+use freehold_shm::pi_word;

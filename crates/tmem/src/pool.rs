@@ -1,0 +1,433 @@
+//! A pool of buffers of one size.
+
+use crate::cache::{self, TakeError, WaitEnd};
+use crate::id::{BufferId, MOST_UNITS};
+use crate::layout::{Counts, Header, MAGIC, first_unit_page, pages};
+use crate::pi_word::{PiWord, State};
+use crate::sync::Ordering;
+use crate::unit::Unit;
+use freehold_linux::clock::{self, MonotonicTime};
+use freehold_linux::memory::{Access, MapError, Memfd, MemfdError, SharedMapping};
+use freehold_linux::pi_word::{LockWordError, Scope, lock, unlock};
+use freehold_linux::{Errno, PAGE_SIZE, PageRange, ThreadId};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// Bytes of a unit, at most.
+const MOST_UNIT: usize = 1 << 30;
+
+/// How a pool is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSettings {
+    /// The component whose pool it is, above 0: it is a part of the names of its buffers.
+    pub component: u16,
+    /// Units, from 1 on.
+    pub units: usize,
+    /// Bytes of a unit, rounded up to whole pages.
+    pub unit_bytes: usize,
+    /// Units that the pool always keeps, from 1 to `units`; a thread that has so many does not wait for another.
+    pub minimum: usize,
+    /// How long a request waits at most.
+    pub bound: Duration,
+    /// Threads of which processes take units.
+    pub scope: Scope,
+}
+
+/// A pool cannot be made or opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PoolError {
+    /// The caller's mistake: a number outside its range.
+    #[error("a pool has 1 to 2^24 units of at most 1 GiB, a minimum from 1 to its units, and a component above 0")]
+    Settings,
+    /// The sender's mistake: the descriptor is not of a pool.
+    #[error("the memory is not that of a pool")]
+    NotAPool,
+    /// No memory object.
+    #[error(transparent)]
+    Memfd(#[from] MemfdError),
+    /// No mapping.
+    #[error(transparent)]
+    Map(#[from] MapError),
+}
+
+/// A buffer that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// Its first byte; it has as many as were asked for, and to the end of its unit.
+    pub start: *mut u8,
+    /// Its name, for others.
+    pub id: BufferId,
+}
+
+/// What has happened in a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolUsage {
+    /// Units in the pool: free or in use.
+    pub allocated: u32,
+    /// Units in use now.
+    pub held: u32,
+    /// Units that were in use since the last call.
+    pub used: u32,
+    /// Requests that waited at the same time since the last call, at most.
+    pub waiting_peak: u32,
+    /// Requests that had to wait, in all.
+    pub contended: u64,
+    /// How long they waited, in all.
+    pub blocked: Duration,
+    /// Requests that ended at the bound, in all.
+    pub timed_out: u64,
+}
+
+/// A pool of buffers. Processes that share one map the same memory object.
+#[derive(Debug)]
+pub struct Pool {
+    memory: Memfd,
+    mapping: SharedMapping,
+    settings: PoolSettings,
+    first_unit: usize,
+}
+
+impl Pool {
+    /// Makes a pool with all its units in it.
+    ///
+    /// # Errors
+    /// See [`PoolError`].
+    pub fn create(settings: PoolSettings) -> Result<Self, PoolError> {
+        let settings = checked(settings)?;
+        let unit_pages = settings.unit_bytes / PAGE_SIZE;
+        let memory = Memfd::create_sealed(c"freehold-pool", pages(settings.units, unit_pages), false)?;
+        let pool = Self::map(memory, settings, Access::ReadWrite)?;
+        let header = pool.header();
+        header.units.store(small(settings.units), Ordering::Relaxed);
+        header.unit_pages.store(small(unit_pages), Ordering::Relaxed);
+        header.minimum.store(small(settings.minimum), Ordering::Relaxed);
+        header.component.store(settings.component.into(), Ordering::Relaxed);
+        let nanos = u64::try_from(settings.bound.as_nanos()).unwrap_or(u64::MAX);
+        header.bound_nanos.store(nanos, Ordering::Relaxed);
+        header.magic.store(MAGIC, Ordering::Release);
+        Ok(pool)
+    }
+
+    /// Opens a pool that another process has made and whose descriptor it has passed on, to take and release units of
+    /// it. Both are to be in the same namespace of process identifiers.
+    ///
+    /// # Errors
+    /// See [`PoolError`].
+    pub fn open(memory: OwnedFd) -> Result<Self, PoolError> {
+        Self::adopt(memory, Access::ReadWrite)
+    }
+
+    /// Opens a pool only to read buffers of it. [`Pool::take`] and [`Pool::release`] must not be called then.
+    ///
+    /// # Errors
+    /// See [`PoolError`].
+    pub fn open_to_read(memory: OwnedFd) -> Result<Reader, PoolError> {
+        Ok(Reader(Self::adopt(memory, Access::Read)?))
+    }
+
+    fn adopt(memory: OwnedFd, access: Access) -> Result<Self, PoolError> {
+        let first = Memfd::adopt(memory, 1)?;
+        let settings = {
+            let page = SharedMapping::new(&first, PageRange::single(0), Access::Read)?;
+            // SAFETY: a mapped page, of atomics only, and as long as this block.
+            read_header(unsafe { &*page.base().cast::<Header>() })?
+        };
+        let descriptor = rustix::io::fcntl_dupfd_cloexec(&first, 0).map_err(MemfdError::System)?;
+        let memory = Memfd::adopt(descriptor, pages(settings.units, settings.unit_bytes / PAGE_SIZE))?;
+        Self::map(memory, settings, access)
+    }
+
+    fn map(memory: Memfd, settings: PoolSettings, access: Access) -> Result<Self, PoolError> {
+        let mapping = SharedMapping::of_whole(&memory, access)?;
+        Ok(Self {
+            memory,
+            mapping,
+            settings,
+            first_unit: first_unit_page(settings.units) * PAGE_SIZE,
+        })
+    }
+
+    /// How it was made, with whole pages.
+    #[must_use]
+    pub fn settings(&self) -> &PoolSettings {
+        &self.settings
+    }
+
+    /// Takes a buffer of `length` bytes. Its content is what was there before. Real-time safe: two atomic operations
+    /// and no system call where a unit is free, else a bounded wait that lends its priority.
+    ///
+    /// # Errors
+    /// See [`TakeError`].
+    pub fn take(&self, length: usize) -> Result<Buffer, TakeError> {
+        if length == 0 || length > self.settings.unit_bytes {
+            return Err(TakeError::Size);
+        }
+        let unit = self.take_unit()?;
+        let sequence = self.units()[unit].begin(small(length));
+        HINT.set(small(unit));
+        Ok(Buffer {
+            start: self.unit_start(unit),
+            id: BufferId::new(self.settings.component, unit, sequence),
+        })
+    }
+
+    fn take_unit(&self) -> Result<usize, TakeError> {
+        let thread = ThreadId::current().get();
+        let hint = HINT.get() as usize;
+        if let Some(unit) = self.units().get(hint)
+            && unit.take(thread)
+        {
+            return Ok(hint);
+        }
+        self.take_elsewhere(hint, thread)
+    }
+
+    #[cold]
+    fn take_elsewhere(&self, hint: usize, thread: u32) -> Result<usize, TakeError> {
+        let counts = &self.header().counts;
+        let mut began: Option<MonotonicTime> = None;
+        let wait = |word: &PiWord| {
+            let began = *began.get_or_insert_with(|| {
+                let waiting = counts.waiting.fetch_add(1, Ordering::Relaxed) + 1;
+                counts.waiting_peak.fetch_max(waiting, Ordering::Relaxed);
+                clock::now()
+            });
+            lock(
+                word.raw(),
+                self.settings.scope,
+                Some(began.saturating_add(self.settings.bound)),
+            )
+            .map_err(wait_end)
+        };
+        let now = || clock::now().as_nanos();
+        let taken = cache::take(self.units(), hint, thread, self.settings.minimum, now, wait);
+        if let Some(began) = began {
+            note_wait(counts, began, taken.is_err());
+        }
+        taken.map(|taken| taken.unit)
+    }
+
+    /// Releases the buffer that begins at `start`. Real-time safe: an atomic operation, and one system call where
+    /// somebody waits for it.
+    ///
+    /// # Errors
+    /// `INVAL` where no buffer of the pool begins there; `PERM` where the calling thread does not have it.
+    pub fn release(&self, start: *const u8) -> Result<(), Errno> {
+        let offset = start.addr().wrapping_sub(self.unit_start(0).addr());
+        let at = offset / self.settings.unit_bytes;
+        let unit = self.units().get(at).ok_or(Errno::INVAL)?;
+        if !offset.is_multiple_of(self.settings.unit_bytes) {
+            return Err(Errno::INVAL);
+        }
+        let scope = self.settings.scope;
+        let thread = ThreadId::current().get();
+        let mut refused = None;
+        if !cache::release(unit, thread, |word| refused = unlock(word.raw(), scope).err()) {
+            return Err(Errno::PERM);
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Where the buffer of this name is, if it is still in the use that was named, with at least `length` bytes. The
+    /// content may change at any time. Real-time safe: no atomic operation but reads.
+    #[must_use]
+    pub fn find(&self, id: BufferId, length: usize) -> Option<*const u8> {
+        let unit = self.units().get(id.unit())?;
+        let length = u32::try_from(length).ok()?;
+        let current = id.component() == self.settings.component && unit.is_current(id.sequence(), length);
+        current.then(|| self.unit_start(id.unit()).cast_const())
+    }
+
+    /// Takes a free unit out of the pool, and its memory; false where none of the units from `from` on is free. For the
+    /// pool's manager.
+    pub fn withdraw(&self, unit: usize) -> bool {
+        let withdrawn = self.units().get(unit).is_some_and(Unit::withdraw);
+        if withdrawn {
+            self.drop_memory(unit);
+        }
+        withdrawn
+    }
+
+    /// Has the unit come to the manager when its user releases it and nobody waits for it, or no longer so.
+    pub fn relinquish(&self, unit: usize, wanted: bool) {
+        if let Some(unit) = self.units().get(unit) {
+            unit.relinquish(wanted);
+        }
+    }
+
+    /// Drops the memory of a unit that is withdrawn already; false where it is not.
+    pub fn drop_withdrawn(&self, unit: usize) -> bool {
+        let withdrawn = self.is_withdrawn(unit);
+        if withdrawn {
+            self.drop_memory(unit);
+        }
+        withdrawn
+    }
+
+    /// Whether the unit is out of the pool.
+    #[must_use]
+    pub fn is_withdrawn(&self, unit: usize) -> bool {
+        let unit = self.units().get(unit);
+        unit.is_some_and(|unit| unit.word.state() == State::Withdrawn)
+    }
+
+    /// Fills a withdrawn unit with memory of zeros and puts it back into the pool; false where it is not withdrawn, or
+    /// the memory is not to be had.
+    pub fn give(&self, unit: usize) -> bool {
+        if !self.is_withdrawn(unit) {
+            return false;
+        }
+        let populated = self.mapping.populate(self.unit_range(unit));
+        populated.is_ok() && self.units()[unit].restore()
+    }
+
+    /// Makes every unit that a thread of an ended process held free. Only where no other process uses the pool.
+    pub fn reset(&self) {
+        for unit in self.units() {
+            if unit.word.state() != State::Withdrawn {
+                unit.word.reset();
+            }
+        }
+        self.header().counts.waiting.store(0, Ordering::Relaxed);
+    }
+
+    /// What has happened; takes the peaks since the last call.
+    pub fn usage(&self) -> PoolUsage {
+        let counts = &self.header().counts;
+        let mut usage = PoolUsage {
+            waiting_peak: counts
+                .waiting_peak
+                .swap(counts.waiting.load(Ordering::Relaxed), Ordering::Relaxed),
+            contended: counts.contended.load(Ordering::Relaxed),
+            blocked: Duration::from_nanos(counts.blocked_nanos.load(Ordering::Relaxed)),
+            timed_out: counts.timed_out.load(Ordering::Relaxed),
+            ..PoolUsage::default()
+        };
+        for unit in self.units() {
+            let state = unit.word.state();
+            usage.allocated += u32::from(state != State::Withdrawn);
+            usage.held += u32::from(matches!(state, State::Owned(_)));
+            usage.used += u32::from(unit.take_used());
+        }
+        usage
+    }
+
+    /// Pages of its units that are in frames.
+    ///
+    /// # Errors
+    /// The kernel's refusal to count.
+    pub fn resident(&self) -> Result<usize, freehold_linux::memory::ResidencyError> {
+        let first = self.first_unit / PAGE_SIZE;
+        let range = PageRange::new(first, self.memory.pages() - first);
+        self.memory.resident(range).map(|residency| residency.pages)
+    }
+
+    fn drop_memory(&self, unit: usize) {
+        let range = self.unit_range(unit);
+        // The range is within the object, and no seal forbids it.
+        let punched = self.memory.punch_hole(range);
+        debug_assert_eq!(punched, Ok(()));
+    }
+
+    fn unit_range(&self, unit: usize) -> PageRange {
+        let pages = self.settings.unit_bytes / PAGE_SIZE;
+        PageRange::new(self.first_unit / PAGE_SIZE + unit * pages, pages)
+    }
+
+    pub(crate) fn unit_start(&self, unit: usize) -> *mut u8 {
+        self.mapping
+            .base()
+            .wrapping_add(self.first_unit + unit * self.settings.unit_bytes)
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the first page of the mapping, which lives as long as `self`; it has atomics only.
+        unsafe { &*self.mapping.base().cast::<Header>() }
+    }
+
+    fn units(&self) -> &[Unit] {
+        let first = self.mapping.base().wrapping_add(PAGE_SIZE).cast::<Unit>();
+        // SAFETY: the mapping has so many of them from its second page on, aligned, and lives as long as `self`; they
+        // are atomics, of which every value is valid.
+        unsafe { std::slice::from_raw_parts(first, self.settings.units) }
+    }
+}
+
+impl AsFd for Pool {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.memory.as_fd()
+    }
+}
+
+/// A pool of which this process reads buffers only.
+#[derive(Debug)]
+pub struct Reader(Pool);
+
+impl Reader {
+    /// See [`Pool::find`].
+    #[must_use]
+    pub fn find(&self, id: BufferId, length: usize) -> Option<*const u8> {
+        self.0.find(id, length)
+    }
+
+    /// See [`Pool::settings`].
+    #[must_use]
+    pub fn settings(&self) -> &PoolSettings {
+        self.0.settings()
+    }
+}
+
+std::thread_local! {
+    /// The unit that the thread took last, where its next search begins.
+    static HINT: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+fn checked(settings: PoolSettings) -> Result<PoolSettings, PoolError> {
+    let fits = (1..MOST_UNITS).contains(&settings.units)
+        && (1..=MOST_UNIT).contains(&settings.unit_bytes)
+        && (1..=settings.units).contains(&settings.minimum)
+        && settings.component > 0;
+    if !fits {
+        return Err(PoolError::Settings);
+    }
+    Ok(PoolSettings {
+        unit_bytes: settings.unit_bytes.next_multiple_of(PAGE_SIZE),
+        ..settings
+    })
+}
+
+fn read_header(header: &Header) -> Result<PoolSettings, PoolError> {
+    if header.magic.load(Ordering::Acquire) != MAGIC {
+        return Err(PoolError::NotAPool);
+    }
+    let settings = PoolSettings {
+        component: u16::try_from(header.component.load(Ordering::Relaxed)).map_err(|_| PoolError::NotAPool)?,
+        units: header.units.load(Ordering::Relaxed) as usize,
+        unit_bytes: header.unit_pages.load(Ordering::Relaxed) as usize * PAGE_SIZE,
+        minimum: header.minimum.load(Ordering::Relaxed) as usize,
+        bound: Duration::from_nanos(header.bound_nanos.load(Ordering::Relaxed)),
+        scope: Scope::Shared,
+    };
+    checked(settings).map_err(|_| PoolError::NotAPool)
+}
+
+fn note_wait(counts: &Counts, began: MonotonicTime, failed: bool) {
+    counts.waiting.fetch_sub(1, Ordering::Relaxed);
+    counts.contended.fetch_add(1, Ordering::Relaxed);
+    counts.timed_out.fetch_add(u64::from(failed), Ordering::Relaxed);
+    let nanos = u64::try_from(clock::now().saturating_since(began).as_nanos()).unwrap_or(u64::MAX);
+    counts.blocked_nanos.fetch_add(nanos, Ordering::Relaxed);
+}
+
+fn wait_end(error: LockWordError) -> WaitEnd {
+    match error {
+        LockWordError::TimedOut => WaitEnd::TimedOut,
+        LockWordError::OwnerGone => WaitEnd::OwnerGone,
+        LockWordError::Deadlock | LockWordError::System(_) => WaitEnd::Refused,
+    }
+}
+
+/// A number that settings bound far below 2³².
+fn small(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
