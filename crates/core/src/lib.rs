@@ -30,7 +30,7 @@ mod page;
 pub mod pinning;
 mod queue;
 mod reclaim;
-mod sharing;
+pub mod sharing;
 mod slots;
 mod swap_budget;
 mod task;

@@ -75,10 +75,15 @@ pub fn run(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError>
 /// # Errors
 /// As [`run`].
 pub fn run_with(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Result<Outcome, LiveError> {
-    let decision = freehold_sim::decide(scenario).map_err(LiveError::Decision)?;
-    let mut outcome = run_decided(&decision.scenario, options, stop)?;
-    decision.annotate(&mut outcome.result);
-    Ok(outcome)
+    decided(scenario, |scenario| run_decided(scenario, options, stop))
+}
+
+/// Runs a scenario once `auto` is resolved.
+pub(crate) fn decided(
+    scenario: &Scenario,
+    run: impl FnOnce(&Scenario) -> Result<Outcome, LiveError>,
+) -> Result<Outcome, LiveError> {
+    freehold_sim::run_decided(scenario, LiveError::Decision, run, |outcome| &mut outcome.result)
 }
 
 fn run_decided(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Result<Outcome, LiveError> {

@@ -1,16 +1,10 @@
 //! Conservation (SPC) or eviction lock (SPEL) for a region: the paper's rule (IV.C), from a profile.
 //!
-//! Those who touch a region, n reservations, each touch Max_r pages of it in all and Avg_r per period. Under SPC
-//! each keeps its M_R frames. Under SPEL each locks the pages that it touches itself and needs M_R + Max_r − Avg_r
-//! to have as much room for other pages; of the frames of a page that several lock, all but one go back to the
-//! pool. So SPEL takes fewer frames exactly where the union of the pages touched, Max, is less than Σ Avg_r. Where
-//! all touch the same pages this is the paper's Max < n·Avg.
-//!
-//! Frames are whole: a reservation grows by ⌈Max_r − Avg_r⌉, and where that eats up what SPEL would save, SPC is
-//! chosen. Reservations that say themselves how they share the region, by an override or a lock list, stay as they
-//! are; pages that they lock cost the others nothing more.
+//! The rule itself is [`choice`](freehold_core::sharing::choice). Reservations that say themselves how they share the
+//! region, by an override or a lock list, stay as they are; pages that they lock cost the others nothing more.
 
 use freehold_core::UNLOCKED_FRAMES;
+use freehold_core::sharing::choice::{self, Choice, Sharer, Union, Weighed};
 use freehold_core::units::{ByteLen, PAGE_SIZE};
 use freehold_scenario::results::{RegionAdvice, ReservationAdvice, RunResult};
 use freehold_scenario::{LockSpec, PageRange, RegionIndex, ReservationIndex, Scenario, Sharing};
@@ -78,6 +72,22 @@ pub fn decide(scenario: &Scenario) -> Result<Decision, SimError> {
     }
 }
 
+/// The one place where `auto` is resolved for a run: decides, runs what was decided, and says so in the result.
+///
+/// # Errors
+/// Of `run`, and what `refused` makes of the errors of [`decide`].
+pub fn run_decided<O, E>(
+    scenario: &Scenario,
+    refused: impl FnOnce(SimError) -> E,
+    run: impl FnOnce(&Scenario) -> Result<O, E>,
+    result: impl FnOnce(&mut O) -> &mut RunResult,
+) -> Result<O, E> {
+    let decision = decide(scenario).map_err(refused)?;
+    let mut outcome = run(&decision.scenario)?;
+    decision.annotate(result(&mut outcome));
+    Ok(outcome)
+}
+
 /// What `auto` would choose for each region, whatever its sharing is; regions that do ask for `auto` are decided in
 /// passing, so that those after them are weighed beside their locks.
 ///
@@ -129,20 +139,8 @@ fn unprofiled(scenario: &Scenario, reason: &SimError) -> Result<Decision, SimErr
 #[derive(Debug)]
 struct Part<'a> {
     reservation: usize,
-    /// It says itself how it shares the region.
-    fixed: bool,
     used: &'a RegionProfile,
-    frames_spc: u64,
-    /// M_R′, and no less than the locks and what must stay unlocked.
-    frames_spel: u64,
-    /// M_R′ is less than that.
-    too_small: bool,
-}
-
-impl Part<'_> {
-    fn takes_part(&self) -> bool {
-        !self.fixed && self.used.max() > 0
-    }
+    sharer: Sharer,
 }
 
 /// Both choices for one region.
@@ -151,11 +149,7 @@ struct Weighing<'a> {
     scenario: &'a Scenario,
     region: usize,
     parts: Vec<Part<'a>>,
-    /// Pages that SPEL would lock beside those locked already.
-    max: u64,
-    sum_of_averages: f64,
-    frames_spc: u64,
-    frames_spel: u64,
+    weighed: Weighed,
 }
 
 impl<'a> Weighing<'a> {
@@ -168,25 +162,16 @@ impl<'a> Weighing<'a> {
         let parts: Vec<Part<'_>> = reservations
             .map(|reservation| part(scenario, profile, region, reservation))
             .collect();
+        let fixed = parts.iter().filter(|part| part.sharer.fixed.is_some());
         let locks_of = |part: &Part<'_>| scenario.reservations[part.reservation].regions[region].locks.clone();
-        let fixed: Vec<PageRange> = parts.iter().filter(|part| part.fixed).flat_map(locks_of).collect();
-        let own = parts.iter().filter(|part| part.takes_part());
-        let all: Vec<PageRange> = own
-            .flat_map(|part| part.used.touched())
-            .chain(&fixed)
-            .copied()
-            .collect();
-        let sizes = |of: fn(&Part<'_>) -> u64| parts.iter().map(of).sum::<u64>();
-        let averages = parts
-            .iter()
-            .filter(|part| part.takes_part())
-            .map(|part| part.used.average());
+        let fixed: Vec<PageRange> = fixed.flat_map(locks_of).collect();
+        let own = parts.iter().filter(|part| part.sharer.takes_part());
+        let own = own.flat_map(|part| part.used.touched());
+        let all: Vec<PageRange> = own.chain(&fixed).copied().collect();
+        let sharers: Vec<Sharer> = parts.iter().map(|part| part.sharer).collect();
+        let (all, fixed) = (distinct(&all), distinct(&fixed));
         Self {
-            max: union(&all) - union(&fixed),
-            // The sum of nothing would be minus zero.
-            sum_of_averages: averages.fold(0.0, |sum, average| sum + average),
-            frames_spc: sizes(|part| part.frames_spc).saturating_sub(given_back(&fixed)),
-            frames_spel: sizes(|part| part.frames_spel).saturating_sub(given_back(&all)),
+            weighed: choice::choose(&sharers, Union { all, fixed }),
             scenario,
             region,
             parts,
@@ -195,64 +180,54 @@ impl<'a> Weighing<'a> {
 
     /// The advice, and the scenario with the locks where they are chosen.
     fn conclude(&self) -> (RegionAdvice, Option<Scenario>) {
-        let below = self.is_below();
-        let conserve = |reason: String| (Some(Sharing::Spc), reason, None);
-        let (choice, reason, locked) = if let Some(reason) = self.nothing_to_choose() {
-            (None, format!("nothing to choose: {reason}"), None)
-        } else if !below {
-            conserve(self.numbers("is not below", ""))
-        } else if let Some(part) = self.parts.iter().find(|part| part.too_small) {
-            let name = &self.scenario.reservations[part.reservation].name;
-            let max = part.used.max();
-            let why = format!(
-                ", but grown by Max - Avg {name} is too small to lock {max} pages and leave {UNLOCKED_FRAMES} frames \
-                 unlocked"
-            );
-            conserve(self.numbers("is below", &why))
-        } else if self.frames_spel >= self.frames_spc {
-            conserve(self.numbers("is below", ", but not in whole frames"))
-        } else {
-            match self.locked() {
+        let weighed = &self.weighed;
+        let conserve = |relation, but: &str| (Some(Sharing::Spc), self.numbers(relation, but), None);
+        let (choice, reason, locked) = match (self.nothing_to_choose(), weighed.choice) {
+            (Some(reason), _) => (None, format!("nothing to choose: {reason}"), None),
+            (None, Choice::NotBelow) => conserve("is not below", ""),
+            (None, Choice::TooSmall(position)) => conserve("is below", &self.too_small(position)),
+            (None, Choice::NothingSaved) => conserve("is below", ", but not in whole frames"),
+            (None, Choice::Spel) => match self.locked() {
                 Ok(locked) => (Some(Sharing::Spel), self.numbers("is below", ""), Some(locked)),
-                Err(why) => conserve(self.numbers("is below", &format!(", but it cannot be locked ({why})"))),
-            }
+                Err(why) => conserve("is below", &format!(", but it cannot be locked ({why})")),
+            },
         };
         let found = &self.scenario.regions[self.region];
-        let n = self.n();
         let advice = RegionAdvice {
             name: found.name.clone(),
             asked: found.sharing,
             choice,
             reason,
-            max: self.max,
-            avg: self.sum_of_averages / as_float(n.max(1)),
-            n,
-            max_below_n_avg: below,
-            frames_spc: self.frames_spc,
-            frames_spel: self.frames_spel,
+            max: weighed.max,
+            avg: weighed.sum_of_averages / as_float(weighed.n.max(1)),
+            n: weighed.n,
+            max_below_n_avg: weighed.is_below(),
+            frames_spc: weighed.frames_spc,
+            frames_spel: weighed.frames_spel,
             reservations: self.parts.iter().map(|part| self.line(part)).collect(),
         };
         (advice, locked)
     }
 
-    fn n(&self) -> u64 {
-        self.parts.iter().filter(|part| part.takes_part()).count() as u64
-    }
-
-    fn is_below(&self) -> bool {
-        as_float(self.max) < self.sum_of_averages
+    fn too_small(&self, position: usize) -> String {
+        let part = &self.parts[position];
+        let (name, max) = (&self.scenario.reservations[part.reservation].name, part.used.max());
+        format!(
+            ", but grown by Max - Avg {name} is too small to lock {max} pages and leave {UNLOCKED_FRAMES} frames \
+             unlocked"
+        )
     }
 
     fn line(&self, part: &Part<'_>) -> ReservationAdvice {
         let found = &self.scenario.reservations[part.reservation];
         ReservationAdvice {
             name: found.name.clone(),
-            takes_part: part.takes_part(),
+            takes_part: part.sharer.takes_part(),
             max: part.used.max(),
             avg: part.used.average(),
             frames: u64::from(found.capacity.get()),
-            frames_spc: part.frames_spc,
-            frames_spel: part.frames_spel,
+            frames_spc: part.sharer.frames,
+            frames_spel: part.sharer.grown().max(part.sharer.least()),
         }
     }
 
@@ -263,7 +238,7 @@ impl<'a> Weighing<'a> {
                 let name = &self.scenario.reservations[only.reservation].name;
                 Some(format!("of the reservations only {name} maps it"))
             }
-            parts if parts.iter().all(|part| part.fixed) => {
+            parts if parts.iter().all(|part| part.sharer.fixed.is_some()) => {
                 Some("every reservation that maps it says itself how it shares it".to_owned())
             }
             _ => None,
@@ -273,7 +248,7 @@ impl<'a> Weighing<'a> {
     fn numbers(&self, relation: &str, but: &str) -> String {
         format!(
             "Max(S) of {} pages {relation} n*Avg(S) of {:.1}{but}: the eviction lock takes {} frames, conservation {}",
-            self.max, self.sum_of_averages, self.frames_spel, self.frames_spc
+            self.weighed.max, self.weighed.sum_of_averages, self.weighed.frames_spel, self.weighed.frames_spc
         )
     }
 
@@ -285,10 +260,10 @@ impl<'a> Weighing<'a> {
             return Err("it is a copy-on-write view".to_owned());
         }
         spec.regions[self.region].sharing = Sharing::Spel;
-        for part in self.parts.iter().filter(|part| !part.fixed) {
+        for part in self.parts.iter().filter(|part| part.sharer.fixed.is_none()) {
             let reservation = &mut spec.reservations[part.reservation];
-            reservation.size = ByteLen::new(part.frames_spel * PAGE_SIZE);
-            if !part.takes_part() {
+            reservation.size = ByteLen::new(part.sharer.grown() * PAGE_SIZE);
+            if !part.sharer.takes_part() {
                 reservation.sharing.push((name.clone(), Sharing::Spc));
             }
             let lock = |range: &PageRange| LockSpec {
@@ -330,35 +305,22 @@ fn part<'a>(scenario: &'a Scenario, profile: &'a Profile, region: usize, reserva
         written.sharing.iter().any(|(other, _)| other == name) || written.locks.iter().any(|lock| lock.region == *name);
     let locked = pages_of(&found.regions[region].locks);
     let frames = u64::from(found.capacity.get());
-    let average = whole(used.average());
     // A reservation that locks by the region's own setting is as large as that takes.
     let frames_spc = match locked {
         0 => frames,
         _ if fixed => frames,
-        _ => frames.saturating_sub(locked) + average,
+        _ => frames.saturating_sub(locked) + choice::whole(used.average()),
     };
-    let growth = if fixed { 0 } else { used.max().saturating_sub(average) };
-    let (grown, least) = (frames_spc + growth, used.max() + u64::from(UNLOCKED_FRAMES));
-    let too_small = !fixed && used.max() > 0 && grown < least;
     Part {
         reservation,
-        fixed,
         used,
-        frames_spc,
-        frames_spel: if too_small { least } else { grown },
-        too_small,
+        sharer: Sharer {
+            frames: frames_spc,
+            max: used.max(),
+            avg: used.average(),
+            fixed: fixed.then_some(locked),
+        },
     }
-}
-
-/// Whole pages of a mean. A sum of quotients that is whole but for rounding is whole.
-fn whole(mean: f64) -> u64 {
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a mean of page counts: not negative, far below 2^53"
-    )]
-    let whole = (mean + 1e-6).floor() as u64;
-    whole
 }
 
 fn as_float(count: u64) -> f64 {
@@ -371,13 +333,8 @@ fn pages_of(ranges: &[PageRange]) -> u64 {
     ranges.iter().map(|range| u64::from(range.pages.get())).sum()
 }
 
-/// Frames that locks of these ranges give back: all but one of each page.
-fn given_back(ranges: &[PageRange]) -> u64 {
-    pages_of(ranges) - union(ranges)
-}
-
 /// Distinct pages of ranges. O(ranges × log ranges).
-fn union(ranges: &[PageRange]) -> u64 {
+fn distinct(ranges: &[PageRange]) -> u64 {
     let mut ranges = ranges.to_vec();
     ranges.sort_unstable();
     let (mut pages, mut end) = (0, 0);

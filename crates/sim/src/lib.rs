@@ -81,7 +81,7 @@ mod tape;
 mod usage;
 mod world;
 
-pub use advice::{Decision, advise, decide};
+pub use advice::{Decision, advise, decide, run_decided};
 pub use differential::{Agreement, Difference, compare_alone, differential, not_comparable};
 pub use error::SimError;
 pub use history::{Activity, Interval};

@@ -3,9 +3,9 @@
 use freehold_core::units::Instant;
 use freehold_scenario::recording::Recording;
 use freehold_scenario::results::{Engine as EngineKind, RunResult, TaskResult};
-use freehold_scenario::{Scenario, Sharing, plan};
+use freehold_scenario::{Scenario, plan};
 
-use crate::advice::decide;
+use crate::advice::run_decided;
 use crate::counts::Counts;
 use crate::engine::Engine;
 use crate::error::SimError;
@@ -60,8 +60,8 @@ impl Outcome {
 
 /// Runs a scenario in virtual time.
 ///
-/// The same scenario and options always give the same outcome. Where a region asks for `auto`, [`decide`] decides
-/// first; the result says how.
+/// The same scenario and options always give the same outcome. Where a region asks for `auto`,
+/// [`decide`](crate::decide) decides first; the result says how.
 ///
 /// ```
 /// use freehold_scenario::Scenario;
@@ -96,13 +96,8 @@ impl Outcome {
 /// # Errors
 /// [`SimError`] where the core refuses what the scenario asks for, with the core's reason.
 pub fn simulate(scenario: &Scenario, options: &Options) -> Result<Outcome, SimError> {
-    if !scenario.regions.iter().any(|region| region.sharing == Sharing::Auto) {
-        return run(scenario, options);
-    }
-    let decision = decide(scenario)?;
-    let mut outcome = run(&decision.scenario, options)?;
-    decision.annotate(&mut outcome.result);
-    Ok(outcome)
+    let run = |decided: &Scenario| run(decided, options);
+    run_decided(scenario, |refused| refused, run, |outcome| &mut outcome.result)
 }
 
 /// As [`simulate`], everything decided.

@@ -30,7 +30,7 @@ use self::stage::{Embedded, Stage};
 use crate::collect::{self, Counts};
 use crate::error::LiveError;
 use crate::machine::Machine;
-use crate::run::Outcome;
+use crate::run::{Outcome, decided};
 use crate::seat::Seat;
 use crate::served::{Launch, ServedMachine, Server};
 use crate::store;
@@ -44,10 +44,7 @@ use crate::worker::Harvest;
 /// # Errors
 /// [`LiveError`], among them [`LiveError::Diverged`] where the real run could not follow.
 pub fn run_in_lockstep(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError> {
-    let decision = freehold_sim::decide(scenario).map_err(LiveError::Decision)?;
-    let mut outcome = follow_embedded(&decision.scenario, stop)?;
-    decision.annotate(&mut outcome.result);
-    Ok(outcome)
+    decided(scenario, |scenario| follow_embedded(scenario, stop))
 }
 
 /// The same with the pages brought by a server, which is started for the run and lets it set its pace.
@@ -59,10 +56,7 @@ pub fn run_in_lockstep_on_server(
     launch: &Launch,
     stop: &AtomicBool,
 ) -> Result<Outcome, LiveError> {
-    let decision = freehold_sim::decide(scenario).map_err(LiveError::Decision)?;
-    let mut outcome = follow_served(&decision.scenario, launch, stop)?;
-    decision.annotate(&mut outcome.result);
-    Ok(outcome)
+    decided(scenario, |scenario| follow_served(scenario, launch, stop))
 }
 
 /// What the simulator did.

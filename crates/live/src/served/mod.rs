@@ -28,7 +28,7 @@ use crate::collect::{self, Remainder};
 use crate::error::LiveError;
 use crate::lead;
 use crate::machine::choose_cpus;
-use crate::run::{self, Options, Outcome};
+use crate::run::{self, Options, Outcome, decided};
 use crate::stolen::stolen;
 use crate::watch::{Paging, Watch};
 
@@ -142,10 +142,7 @@ pub fn run_on_server(
     options: &Options,
     stop: &AtomicBool,
 ) -> Result<Outcome, LiveError> {
-    let decision = freehold_sim::decide(scenario).map_err(LiveError::Decision)?;
-    let mut outcome = run_decided(&decision.scenario, server, options, stop)?;
-    decision.annotate(&mut outcome.result);
-    Ok(outcome)
+    decided(scenario, |scenario| run_decided(scenario, server, options, stop))
 }
 
 fn run_decided(

@@ -1,7 +1,8 @@
 //! Advice for living processes: conservation or the eviction lock for each shared object (the paper's Table IV).
 //!
-//! Field names are those of the advice for scenarios. Max(S) of the object is the distinct pages that any of the
-//! reservations has been seen to touch: a lock is one for all of them.
+//! The rule is [`choice`](freehold_core::sharing::choice); field names are those of the advice for scenarios. Max(S) of
+//! the object is the distinct pages that any of the reservations has been seen to touch; each locks those that it
+//! touches itself.
 
 use super::build::reservation_name;
 use crate::control::Refused;
@@ -9,6 +10,7 @@ use crate::view::{EngineView, ObjectView, ShareView};
 use freehold_core::UNLOCKED_FRAMES;
 use freehold_core::id::{ObjectId, ReservationId};
 use freehold_core::limits::Regime;
+use freehold_core::sharing::choice::{self, Choice, Sharer, Union, Weighed};
 use freehold_protocol::message::Refusal;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -104,39 +106,26 @@ fn weigh(
 ) -> RegionAdvice {
     let part = |share: &&ShareView| share.reservation.is_some_and(|id| chosen.contains(&id));
     let shares: Vec<&ShareView> = object.shares.iter().filter(part).collect();
-    // What is locked is locked for all, whoever touches it.
     let pages: BTreeSet<u32> = chosen.iter().flat_map(|id| touched(object.id, *id)).collect();
-    let max = u32::try_from(pages.len()).unwrap_or(u32::MAX);
-    let reservations: Vec<ReservationAdvice> = shares.iter().map(|share| one(view, share, max)).collect();
-    let taking: Vec<&ReservationAdvice> = reservations.iter().filter(|part| part.takes_part).collect();
-    let n = taking.len() as u64;
-    let sum: f64 = taking.iter().map(|part| part.avg).sum();
-    #[allow(clippy::cast_precision_loss, reason = "a handful of reservations")]
-    let avg = if n == 0 { 0.0 } else { sum / n as f64 };
-    let frames_spc: u64 = taking.iter().map(|part| part.frames_spc).sum();
-    let grown: u64 = taking.iter().map(|part| part.frames_spel).sum();
-    let saved = n.saturating_sub(1) * u64::from(max);
-    let pool = &view.pool;
-    let available = u64::from(pool.total.get()).saturating_sub(u64::from(pool.committed.get()));
-    let growth = grown.saturating_sub(frames_spc);
-    let max_below_n_avg = f64::from(max) < sum;
+    let sharers: Vec<Sharer> = shares.iter().map(|share| sharer(view, share)).collect();
+    let all = pages.len() as u64;
+    let weighed = choice::choose(&sharers, Union { all, fixed: 0 });
+    let reservations: Vec<ReservationAdvice> = shares
+        .iter()
+        .zip(&sharers)
+        .map(|(share, sharer)| line(view, share, sharer))
+        .collect();
     let (choice, reason) = if object.regime == Regime::Unmanaged {
-        (
-            None,
-            "it is under `none`, for comparison: nothing is conserved or locked".to_owned(),
-        )
-    } else if n < 2 {
+        let reason = "it is under `none`, for comparison: nothing is conserved or locked".to_owned();
+        (None, reason)
+    } else if weighed.n < 2 {
         let reason = "fewer than two of these reservations were seen to touch it while sampled".to_owned();
         (None, reason)
-    } else if !max_below_n_avg {
-        (Some("spc"), format!("Max = {max} is not below n·Avg = {sum:.1}"))
-    } else if growth > available {
-        let reason = format!("Max = {max} < n·Avg = {sum:.1}, but the reservations cannot grow by {growth} frames");
-        (Some("spc"), reason)
     } else {
-        let reason = format!("Max = {max} < n·Avg = {sum:.1}, and every reservation can grow by Max − Avg");
-        (Some("spel"), reason)
+        chosen_of(view, &weighed, &reservations)
     };
+    #[allow(clippy::cast_precision_loss, reason = "a handful of reservations")]
+    let avg = weighed.sum_of_averages / weighed.n.max(1) as f64;
     RegionAdvice {
         name: object.name.clone(),
         asked: if object.regime == Regime::Unmanaged {
@@ -147,40 +136,66 @@ fn weigh(
         .to_owned(),
         choice: choice.map(str::to_owned),
         reason,
-        max: u64::from(max),
+        max: weighed.max,
         avg,
-        n,
-        max_below_n_avg,
-        frames_spc,
-        frames_spel: grown.saturating_sub(saved),
+        n: weighed.n,
+        max_below_n_avg: weighed.is_below(),
+        frames_spc: weighed.frames_spc,
+        frames_spel: weighed.frames_spel,
         reservations,
     }
 }
 
-fn one(view: &EngineView, share: &ShareView, max: u32) -> ReservationAdvice {
+/// What the rule came to, and whether there is room for it.
+fn chosen_of(
+    view: &EngineView,
+    weighed: &Weighed,
+    reservations: &[ReservationAdvice],
+) -> (Option<&'static str>, String) {
+    let (max, sum) = (weighed.max, weighed.sum_of_averages);
+    let pool = &view.pool;
+    let promised = pool.committed.get().saturating_add(pool.outside.get());
+    let available = u64::from(pool.total.get().saturating_sub(promised));
+    let growth: u64 = reservations.iter().map(|part| part.frames_spel - part.frames_spc).sum();
+    let spc = |but: String| (Some("spc"), format!("Max = {max} < n·Avg = {sum:.1}, but {but}"));
+    match weighed.choice {
+        Choice::NotBelow => (Some("spc"), format!("Max = {max} is not below n·Avg = {sum:.1}")),
+        Choice::TooSmall(position) => {
+            let part = &reservations[position];
+            spc(format!(
+                "grown by Max − Avg {} is too small to lock {} pages and leave {UNLOCKED_FRAMES} frames unlocked",
+                part.name, part.max
+            ))
+        }
+        Choice::NothingSaved => spc("not in whole frames".to_owned()),
+        Choice::Spel if growth > available => spc(format!("the reservations cannot grow by {growth} frames")),
+        Choice::Spel => {
+            let reason = format!("Max = {max} < n·Avg = {sum:.1}, and every reservation can grow by Max − Avg");
+            (Some("spel"), reason)
+        }
+    }
+}
+
+fn sharer(view: &EngineView, share: &ShareView) -> Sharer {
     let id = share.reservation;
     let row = view.reservations.iter().find(|row| Some(row.id) == id);
-    let frames = row.map_or(0, |row| u64::from(row.lists.capacity.get()));
-    let average = share.sampled_average.max(0.0);
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an average of 32-bit counts, not negative"
-    )]
-    let growth = (f64::from(max) - average).max(0.0).ceil() as u64;
-    let takes_part = share.sampled_max > 0;
-    let least = u64::from(max) + u64::from(UNLOCKED_FRAMES);
+    Sharer {
+        frames: row.map_or(0, |row| u64::from(row.lists.capacity.get())),
+        max: u64::from(share.sampled_max),
+        avg: share.sampled_average.max(0.0),
+        fixed: None,
+    }
+}
+
+fn line(view: &EngineView, share: &ShareView, sharer: &Sharer) -> ReservationAdvice {
+    let id = share.reservation;
     ReservationAdvice {
         name: id.map_or_else(|| "the pool".to_owned(), |id| reservation_name(view, id)),
-        takes_part,
-        max: u64::from(share.sampled_max),
+        takes_part: sharer.takes_part(),
+        max: sharer.max,
         avg: share.sampled_average,
-        frames,
-        frames_spc: frames,
-        frames_spel: if takes_part {
-            (frames + growth).max(least)
-        } else {
-            frames
-        },
+        frames: sharer.frames,
+        frames_spc: sharer.frames,
+        frames_spel: sharer.grown().max(sharer.least()),
     }
 }
