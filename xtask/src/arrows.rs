@@ -96,6 +96,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "freehold-picture",
             "freehold-protocol",
             "freehold-rt",
+            "freehold-rtl",
             "freehold-scenario",
             "freehold-server",
             "freehold-sim",
@@ -114,6 +115,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("freehold-latency", &["freehold-linux", "freehold-rt"]),
     ("freehold-client", &["freehold-linux", "freehold-protocol"]),
+    // The API of modules stands beside the memory server: it needs the kernel's mechanisms only.
+    ("freehold-rtl", &["freehold-linux"]),
     ("freehold-capi", &["freehold-client", "freehold-linux", "freehold-rt"]),
     ("freehold-agent", &["freehold-protocol"]),
     ("xtask", &[]),

@@ -14,6 +14,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "crates/pager/",
     "crates/shm/",
     "crates/tmem/",
+    "crates/rtl/",
     "crates/core/tests/no_allocation.rs",
 ];
 /// How many lines above an `unsafe` block its reason may begin.

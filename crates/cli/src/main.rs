@@ -13,6 +13,7 @@ mod latency;
 mod pages;
 mod pictures;
 mod reproduce;
+mod rtl;
 mod run;
 mod serve;
 mod serve_run;
@@ -80,6 +81,8 @@ enum Command {
     Tmem(tmem::Arguments),
     /// Measure how late a real-time thread wakes up, beside what loads and in whose address space
     Latency(latency::Arguments),
+    /// Run programs written for RTLinux, beside the time-sharing side or in address spaces of their own
+    Rtl(rtl::Arguments),
     /// Measure a mechanism beside its floor
     Bench(bench::Arguments),
     /// The load of `latency`, in a process of its own
@@ -112,6 +115,7 @@ fn main() -> ExitCode {
         Command::Tmem(arguments) => tmem::run(arguments),
         Command::Latency(arguments) => latency::run(arguments),
         Command::LatencyLoad(arguments) => latency::serve_load(arguments),
+        Command::Rtl(arguments) => rtl::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::ServeRun(arguments) => serve_run::run(arguments),
         Command::CleanUp(arguments) => leftovers::clean_up(arguments),

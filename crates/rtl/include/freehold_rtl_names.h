@@ -1,0 +1,236 @@
+/* The original names for what freehold_rtl.h declares. Included by it only, after every header of the system's. */
+#ifndef FREEHOLD_RTL_NAMES_H
+#define FREEHOLD_RTL_NAMES_H
+
+/* Time. Both clocks are one scale, CLOCK_MONOTONIC of Linux: programs subtract one from the other. */
+#undef CLOCK_REALTIME
+#undef CLOCK_MONOTONIC
+#define CLOCK_REALTIME rtl_clock_by_number(0)
+#define CLOCK_MONOTONIC rtl_clock_by_number(1)
+#define CLOCK_RTL_SCHED rtl_clock_by_number(2)
+#define CLOCK_GPOS rtl_clock_by_number(3)
+#define CLOCK_UST rtl_clock_by_number(4)
+#define CLOCK_8254 rtl_clock_by_number(5)
+#define CLOCK_APIC rtl_clock_by_number(6)
+#define clockid_t rtl_clockid_t
+#define gethrtime rtl_gethrtime
+#define gethrtimeres rtl_gethrtimeres
+#define clock_gethrtime rtl_clock_gethrtime
+#define clock_gettime rtl_clock_gettime
+#define clock_settime rtl_clock_settime
+#define clock_getres rtl_clock_getres
+#define clock_nanosleep rtl_clock_nanosleep
+#define nanosleep rtl_nanosleep
+#define usleep rtl_usleep
+#define sleep rtl_sleep
+
+/* Threads. */
+#undef PTHREAD_STACK_MIN
+#define PTHREAD_STACK_MIN RTL_PTHREAD_STACK_MIN
+#define pthread_t rtl_pthread_t
+#define pthread_attr_t rtl_pthread_attr_t
+#define pthread_attr_init rtl_pthread_attr_init
+#define pthread_attr_destroy rtl_pthread_attr_destroy
+#define pthread_attr_setstacksize rtl_pthread_attr_setstacksize
+#define pthread_attr_getstacksize rtl_pthread_attr_getstacksize
+#define pthread_attr_setstackaddr rtl_pthread_attr_setstackaddr
+#define pthread_attr_getstackaddr rtl_pthread_attr_getstackaddr
+#define pthread_attr_setdetachstate rtl_pthread_attr_setdetachstate
+#define pthread_attr_getdetachstate rtl_pthread_attr_getdetachstate
+#define pthread_attr_setschedparam rtl_pthread_attr_setschedparam
+#define pthread_attr_getschedparam rtl_pthread_attr_getschedparam
+#define pthread_attr_setschedpolicy rtl_pthread_attr_setschedpolicy
+#define pthread_attr_getschedpolicy rtl_pthread_attr_getschedpolicy
+#define pthread_attr_setcpu_np rtl_pthread_attr_setcpu_np
+#define pthread_attr_getcpu_np rtl_pthread_attr_getcpu_np
+#define pthread_attr_setfp_np rtl_pthread_attr_setfp_np
+#define pthread_create rtl_pthread_create
+#define pthread_self rtl_pthread_self
+#define pthread_equal rtl_pthread_equal
+#define pthread_exit rtl_pthread_exit
+#define pthread_join rtl_pthread_join
+#define pthread_detach rtl_pthread_detach
+#define pthread_cancel rtl_pthread_cancel
+#define pthread_testcancel rtl_pthread_testcancel
+#define pthread_setcancelstate rtl_pthread_setcancelstate
+#define pthread_setcanceltype rtl_pthread_setcanceltype
+#define pthread_setschedparam rtl_pthread_setschedparam
+#define pthread_getschedparam rtl_pthread_getschedparam
+#define pthread_make_periodic_np rtl_pthread_make_periodic_np
+#define pthread_wait_np rtl_pthread_wait_np
+#define pthread_suspend_np rtl_pthread_suspend_np
+#define pthread_wakeup_np rtl_pthread_wakeup_np
+#define pthread_delete_np rtl_pthread_delete_np
+#define pthread_setfp_np rtl_pthread_setfp_np
+#define pthread_setperiod_np rtl_pthread_setperiod_np
+#define pthread_getcpu_np rtl_pthread_getcpu_np
+#define pthread_linux rtl_pthread_linux
+#define sched_get_priority_max rtl_sched_get_priority_max
+#define sched_get_priority_min rtl_sched_get_priority_min
+#define sched_yield rtl_sched_yield
+#undef pthread_cleanup_push
+#undef pthread_cleanup_pop
+#define pthread_cleanup_push(function, value) do { struct rtl_cleanup rtl_cleanup_here; \
+    rtl_cleanup_here.routine = (void (*)(void *))(function); rtl_cleanup_here.argument = (value); \
+    rtl_cleanup_push(&rtl_cleanup_here);
+#define pthread_cleanup_pop(execute) rtl_cleanup_pop(&rtl_cleanup_here, (execute)); } while (0)
+
+/* Signals. */
+#undef sa_handler
+#undef sa_sigaction
+#define sa_handler rtl_u.rtl_handler
+#define sa_sigaction rtl_u.rtl_action
+#define sigset_t rtl_sigset_t
+#define sigaction rtl_sigaction
+#define sigprocmask rtl_sigprocmask
+#define pthread_sigmask rtl_sigprocmask
+#define sigpending rtl_sigpending
+#define sigsuspend rtl_sigsuspend
+#undef sigemptyset
+#undef sigfillset
+#undef sigaddset
+#undef sigdelset
+#undef sigismember
+#define sigemptyset(set) rtl_sigemptyset(set)
+#define sigfillset(set) rtl_sigfillset(set)
+#define sigaddset(set, signal) rtl_sigaddset(set, signal)
+#define sigdelset(set, signal) rtl_sigdelset(set, signal)
+#define sigismember(set, signal) rtl_sigismember(set, signal)
+#define pthread_kill rtl_pthread_kill
+#define raise rtl_raise
+
+/* Locks. */
+#undef PTHREAD_MUTEX_INITIALIZER
+#undef PTHREAD_COND_INITIALIZER
+#undef PTHREAD_MUTEX_NORMAL
+#undef PTHREAD_MUTEX_DEFAULT
+#undef PTHREAD_PRIO_NONE
+#undef PTHREAD_PRIO_INHERIT
+#undef PTHREAD_PRIO_PROTECT
+#define PTHREAD_MUTEX_NORMAL 0
+#define PTHREAD_MUTEX_DEFAULT 0
+#define PTHREAD_MUTEX_SPINLOCK_NP 1
+#define PTHREAD_PRIO_NONE 0
+#define PTHREAD_PRIO_INHERIT 1
+#define PTHREAD_PRIO_PROTECT 2
+#define PTHREAD_MUTEX_INITIALIZER { 0, 0, 0, 0 }
+#define PTHREAD_COND_INITIALIZER { 0, 0 }
+#define pthread_mutex_t rtl_pthread_mutex_t
+#define pthread_mutexattr_t rtl_pthread_mutexattr_t
+#define pthread_cond_t rtl_pthread_cond_t
+#define pthread_condattr_t rtl_pthread_condattr_t
+#define pthread_mutexattr_init rtl_pthread_mutexattr_init
+#define pthread_mutexattr_destroy rtl_pthread_mutexattr_destroy
+#define pthread_mutexattr_settype rtl_pthread_mutexattr_settype
+#define pthread_mutexattr_gettype rtl_pthread_mutexattr_gettype
+#define pthread_mutexattr_setprotocol rtl_pthread_mutexattr_setprotocol
+#define pthread_mutexattr_getprotocol rtl_pthread_mutexattr_getprotocol
+#define pthread_mutexattr_setprioceiling rtl_pthread_mutexattr_setprioceiling
+#define pthread_mutexattr_getprioceiling rtl_pthread_mutexattr_getprioceiling
+#define pthread_mutexattr_setpshared rtl_pthread_mutexattr_setpshared
+#define pthread_mutexattr_getpshared rtl_pthread_mutexattr_getpshared
+#define pthread_mutex_init rtl_pthread_mutex_init
+#define pthread_mutex_destroy rtl_pthread_mutex_destroy
+#define pthread_mutex_lock rtl_pthread_mutex_lock
+#define pthread_mutex_trylock rtl_pthread_mutex_trylock
+#define pthread_mutex_timedlock rtl_pthread_mutex_timedlock
+#define pthread_mutex_unlock rtl_pthread_mutex_unlock
+#define pthread_condattr_init(attributes) 0
+#define pthread_condattr_destroy(attributes) 0
+#define pthread_cond_init rtl_pthread_cond_init
+#define pthread_cond_destroy rtl_pthread_cond_destroy
+#define pthread_cond_wait rtl_pthread_cond_wait
+#define pthread_cond_timedwait rtl_pthread_cond_timedwait
+#define pthread_cond_signal rtl_pthread_cond_signal
+#define pthread_cond_broadcast rtl_pthread_cond_broadcast
+#define sem_t rtl_sem_t
+#define sem_init rtl_sem_init
+#define sem_destroy rtl_sem_destroy
+#define sem_wait rtl_sem_wait
+#define sem_trywait rtl_sem_trywait
+#define sem_timedwait rtl_sem_timedwait
+#define sem_post rtl_sem_post
+#define sem_getvalue rtl_sem_getvalue
+#define pthread_spinlock_t rtl_pthread_spinlock_t
+#define pthread_spin_init rtl_spin_init
+#define pthread_spin_destroy rtl_spin_destroy
+#define pthread_spin_lock rtl_spin_take
+#define pthread_spin_trylock rtl_spin_try
+#define pthread_spin_unlock rtl_spin_release
+#define spinlock_t rtl_pthread_spinlock_t
+#define SPIN_LOCK_UNLOCKED { 0 }
+#define spin_lock_init(lock) rtl_spin_init((lock), 0)
+
+/* Files, from real-time threads. The flags and further arguments that have no meaning here are dropped. */
+#define open(path, flags, ...) rtl_open((path), (flags))
+#define read(descriptor, buffer, count) rtl_read((descriptor), (buffer), (count))
+#define write(descriptor, buffer, count) rtl_write((descriptor), (buffer), (count))
+#define close(descriptor) rtl_close(descriptor)
+#define ioctl(descriptor, request, argument...) rtl_ioctl((descriptor), (request), (long)(0, ##argument))
+
+/* Shared memory. */
+#define mbuff_alloc(name, size) rtl_mbuff_alloc((name), (size))
+#define mbuff_attach(name, size) rtl_mbuff_attach((name), (size))
+#define mbuff_free(name, memory) rtl_mbuff_free((name), (void *)(memory))
+#define mbuff_detach(name, memory) rtl_mbuff_free((name), (void *)(memory))
+
+/* What the kernel gave modules. */
+#define printk rtl_printf
+#define KERN_EMERG ""
+#define KERN_ALERT ""
+#define KERN_CRIT ""
+#define KERN_ERR ""
+#define KERN_WARNING ""
+#define KERN_NOTICE ""
+#define KERN_INFO ""
+#define KERN_DEBUG ""
+#define GFP_KERNEL 0
+#define GFP_ATOMIC 0
+#define kmalloc(size, flags) malloc(size)
+#define kfree(memory) free(memory)
+#define vmalloc(size) malloc(size)
+#define vfree(memory) free(memory)
+#define __init
+#define __exit
+#define __initdata
+#define EXPORT_NO_SYMBOLS extern int rtl_no_symbols
+#define EXPORT_SYMBOL(name) extern int rtl_no_symbols
+#define MODULE_AUTHOR(text) extern int rtl_no_symbols
+#define MODULE_DESCRIPTION(text) extern int rtl_no_symbols
+#define MODULE_LICENSE(text) extern int rtl_no_symbols
+#define MODULE_SUPPORTED_DEVICE(text) extern int rtl_no_symbols
+#define MODULE_PARM_DESC(variable, text) extern int rtl_no_symbols
+/* A parameter is found by its pointer, so that a static variable can be one. */
+#define MODULE_PARM(variable, kind) \
+    void *rtl_parameter_##variable = (void *)&variable; const char rtl_parameter_kind_##variable[] = kind
+#define MOD_INC_USE_COUNT do {} while (0)
+#define MOD_DEC_USE_COUNT do {} while (0)
+#define module_init(function) int init_module(void) { return function(); } extern int rtl_no_symbols
+#define module_exit(function) void cleanup_module(void) { function(); } extern int rtl_no_symbols
+#define THIS_MODULE ((void *)0)
+
+/* Ports are latches of the host. */
+#undef inb
+#undef inw
+#undef inl
+#undef outb
+#undef outw
+#undef outl
+#define inb(port) ((unsigned char)rtl_port_read((port), 1))
+#define inw(port) ((unsigned short)rtl_port_read((port), 2))
+#define inl(port) rtl_port_read((port), 4)
+#define inb_p(port) inb(port)
+#define outb(value, port) rtl_port_write((port), (unsigned char)(value), 1)
+#define outw(value, port) rtl_port_write((port), (unsigned short)(value), 2)
+#define outl(value, port) rtl_port_write((port), (unsigned)(value), 4)
+#define outb_p(value, port) outb(value, port)
+#define rtl_inb(port) inb(port)
+#define rtl_outb(value, port) outb(value, port)
+#define CMOS_READ(address) (outb((address), 0x70), inb(0x71))
+#define CMOS_WRITE(value, address) (outb((address), 0x70), outb((value), 0x71))
+#define RTC_REG_A 10
+#define RTC_REG_B 11
+#define RTC_REG_C 12
+#define RTC_REG_D 13
+#define RTC_PIE 0x40
+#endif

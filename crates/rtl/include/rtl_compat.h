@@ -1,0 +1,2 @@
+/* See linux/rt_sched.h. */
+#include <linux/rt_sched.h>

@@ -1,0 +1,116 @@
+//! POSIX input and output on `/dev/rtfN` from real-time threads. Nothing here waits: an open without O_NONBLOCK is refused.
+
+use super::failed;
+use crate::fifo::COUNT;
+use crate::runtime::fifos;
+
+/// Descriptors of FIFOs are from here on, where Linux has none.
+const BASE: i32 = 1 << 20;
+
+/// `RTF_SETSIZE` of the header.
+const SET_SIZE: libc::c_ulong = 1;
+
+/// `FIONREAD` of the system's header.
+const READABLE: libc::c_ulong = 0x541b;
+
+fn fifo(descriptor: i32) -> Option<u32> {
+    let number = u32::try_from(descriptor.checked_sub(BASE)?).ok()?;
+    usize::try_from(number)
+        .is_ok_and(|number| number < COUNT)
+        .then_some(number)
+}
+
+/// `open`: EACCES without O_NONBLOCK and for `/dev/mem`, ENODEV when the FIFO does not exist, ENOENT for other files.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rtl_open(path: *const libc::c_char, flags: i32) -> i32 {
+    if path.is_null() {
+        return failed(libc::EFAULT);
+    }
+    // SAFETY: not null, so a string that ends, as the C API wants it.
+    let path = unsafe { std::ffi::CStr::from_ptr(path) }.to_str().unwrap_or_default();
+    if path == "/dev/mem" {
+        return failed(libc::EACCES);
+    }
+    let number = path
+        .strip_prefix("/dev/rtf")
+        .and_then(|number| number.parse::<u32>().ok());
+    match number {
+        Some(number) if usize::try_from(number).is_ok_and(|number| number < COUNT) => {
+            if flags & libc::O_NONBLOCK == 0 {
+                failed(libc::EACCES)
+            } else if !fifos::exists(number) {
+                failed(libc::ENODEV)
+            } else {
+                BASE + number.cast_signed()
+            }
+        }
+        Some(_) => failed(libc::ENODEV),
+        None => failed(libc::ENOENT),
+    }
+}
+
+fn counted(result: Result<usize, i32>) -> isize {
+    match result {
+        Ok(count) => isize::try_from(count).unwrap_or(isize::MAX),
+        Err(errno) => {
+            failed(-errno);
+            -1
+        }
+    }
+}
+
+/// `read`: what is there, 0 when nothing is.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rtl_read(descriptor: i32, buffer: *mut u8, bytes: usize) -> isize {
+    match fifo(descriptor) {
+        Some(_) if buffer.is_null() => counted(Err(-libc::EFAULT)),
+        // SAFETY: not null, so as long as the program says, and only written, as the C API wants it.
+        Some(fifo) => counted(fifos::get(fifo, unsafe {
+            std::slice::from_raw_parts_mut(buffer, bytes)
+        })),
+        None => counted(Err(-libc::EBADF)),
+    }
+}
+
+/// `write`: all of it, or ENOSPC.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rtl_write(descriptor: i32, buffer: *const u8, bytes: usize) -> isize {
+    match fifo(descriptor) {
+        Some(_) if buffer.is_null() => counted(Err(-libc::EFAULT)),
+        // SAFETY: not null, so as long as the program says, as the C API wants it.
+        Some(fifo) => counted(fifos::put(fifo, unsafe { std::slice::from_raw_parts(buffer, bytes) })),
+        None => counted(Err(-libc::EBADF)),
+    }
+}
+
+/// `close`.
+#[unsafe(no_mangle)]
+pub extern "C" fn rtl_close(descriptor: i32) -> i32 {
+    if fifo(descriptor).is_some() {
+        0
+    } else {
+        failed(libc::EBADF)
+    }
+}
+
+/// `ioctl`: RTF_SETSIZE, with a FIFO that is empty, and FIONREAD; EINVAL otherwise.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rtl_ioctl(descriptor: i32, request: libc::c_ulong, argument: libc::c_long) -> i32 {
+    let Some(fifo) = fifo(descriptor) else {
+        return failed(libc::EBADF);
+    };
+    let done = match request {
+        SET_SIZE => i32::try_from(argument)
+            .map_err(|_| -libc::EINVAL)
+            .and_then(|size| fifos::resize(fifo, size)),
+        READABLE => fifos::used(fifo).map(|used| {
+            let place = std::ptr::with_exposed_provenance_mut::<i32>(argument.cast_unsigned() as usize);
+            // SAFETY: the program passes where a number is to be put, or null.
+            if let Some(place) = unsafe { place.as_mut() } {
+                *place = i32::try_from(used).unwrap_or(i32::MAX);
+            }
+        }),
+        _ => Err(-libc::EINVAL),
+    };
+    done.map_or_else(|errno| failed(-errno), |()| 0)
+}
