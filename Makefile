@@ -20,7 +20,7 @@ setup:
 
 build: setup ## build the command freehold and the agent that it loads into programs, optimised
 	@echo '== building freehold (release)'
-	$(CARGO) build --release --locked -p freehold -p freehold-agent
+	$(CARGO) build --release --locked -p freehold -p freehold-agent -p freehold-rtl
 
 demo: build ## two tasks share a region, live, under none, spc and spel: who misses what and why; then a program
 	@echo '== two tasks, one region, real pages: under none, spc and spel'
@@ -44,8 +44,8 @@ lint: setup ## tidy, format, clippy and rustdoc, warnings refused
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --workspace --no-deps --document-private-items -q
 
 test: lint ## lint, then every test and doc test
-	@echo '== the agent, which tests of programs load'
-	$(CARGO) build --locked -p freehold-agent
+	@echo '== the agent, which tests of programs load, and the process for modules'
+	$(CARGO) build --locked -p freehold-agent -p freehold-rtl
 	@echo '== tests'
 	$(CARGO) test --locked --workspace --no-fail-fast
 

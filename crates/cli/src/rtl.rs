@@ -11,8 +11,8 @@ use freehold_rtl::directory::Directory;
 use freehold_rtl::list::{self, ModuleView};
 use freehold_rtl::load::{self, RtlError, Space};
 
-use crate::output::{human_time, print, print_json};
-use crate::status::{Failure, Status};
+use freehold_command::output::{human_time, print, print_json};
+use freehold_command::status::{Failure, Status};
 
 /// What `rtl` is to do.
 #[derive(Debug, Args)]

@@ -1,5 +1,5 @@
-//! Where modules, FIFOs and shared memory are found by name: a directory of links into `/proc/PID/fd`. A link is valid as
-//! long as the process that published it lives, so nothing has to be cleaned up after a kill.
+//! Where modules, FIFOs and shared memory are found by name: a directory of links into `/proc/PID/fd`. A link is valid
+//! as long as the process that published it lives, so nothing has to be cleaned up after a kill.
 
 use std::fs;
 use std::io;

@@ -1,5 +1,5 @@
-//! Memory that modules and processes share by name. Whoever holds it publishes it, so it is there as long as one of them
-//! lives.
+//! Memory that modules and processes share by name. Whoever holds it publishes it, so it is there as long as one of
+//! them lives.
 
 use std::fs::{self, DirBuilder};
 use std::io;

@@ -245,8 +245,8 @@ unsafe fn store(variable: *mut libc::c_void, index: usize, letter: char, value: 
 }
 
 impl Loaded {
-    /// Calls `cleanup_module` and takes the module out. Not done, and said so, when that does not end, or a thread of it
-    /// does not.
+    /// Calls `cleanup_module` and takes the module out. Not done, and said so, when that does not end, or a thread of
+    /// it does not.
     pub(crate) fn unload(self, directory: &Directory) -> Result<(), Self> {
         let clean_up = self.library.symbol("cleanup_module");
         if !clean_up.is_null() {

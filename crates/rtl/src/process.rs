@@ -16,8 +16,8 @@ use crate::mount::Mounts;
 /// The host's name in the directory; no module can have it.
 pub const HOST: &str = "host";
 
-/// What `freehold-rtl` does. `host` serves until it is ended; `task INSERT` loads one module, says on standard output how
-/// that went, and serves until the module is removed.
+/// What `freehold-rtl` does. `host` serves until it is ended; `task INSERT` loads one module, says on standard output
+/// how that went, and serves until the module is removed.
 ///
 /// # Safety
 /// `arguments` are `count` strings that end.

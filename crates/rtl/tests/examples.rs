@@ -12,8 +12,13 @@ use freehold_rtl::load::{self, Space};
 
 fn programs() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rtl");
-    let entries = fs::read_dir(folder).expect("the examples").flatten().map(|entry| entry.path());
-    let mut programs: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "c")).collect();
+    let entries = fs::read_dir(folder)
+        .expect("the examples")
+        .flatten()
+        .map(|entry| entry.path());
+    let mut programs: Vec<PathBuf> = entries
+        .filter(|path| path.extension().is_some_and(|end| end == "c"))
+        .collect();
     programs.sort();
     programs
 }
@@ -35,7 +40,10 @@ fn write(side: &ProcessSide, bytes: &[u8]) {
 
 /// `struct command` of frank.c.
 fn command(start: i32, thread: i32) -> Vec<u8> {
-    [start, thread, 500].iter().flat_map(|number| number.to_ne_bytes()).collect()
+    [start, thread, 500]
+        .iter()
+        .flat_map(|number| number.to_ne_bytes())
+        .collect()
 }
 
 /// Does what a program's process does.
@@ -87,16 +95,22 @@ fn run(world: &World, program: &Path, space: Space) -> String {
         "parameters" => &[("number", "-5"), ("name", "somebody"), ("values", "9,8")],
         _ => &[],
     };
-    world.insert(&object, space, parameters).unwrap_or_else(|error| panic!("{name}: {error}"));
+    world
+        .insert(&object, space, parameters)
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
     drive(world, &name);
-    eventually(&format!("{name} is done, {}", world.printed(&name)), || world.printed(&name).contains("done\n"));
+    eventually(&format!("{name} is done, {}", world.printed(&name)), || {
+        world.printed(&name).contains("done\n")
+    });
     load::remove(&world.directory, &name, false).unwrap_or_else(|error| panic!("{name}: {error}"));
     without_times(&world.printed(&name))
 }
 
 #[test]
 fn every_example_prints_the_same_in_both_spaces() {
-    let Some(mut world) = World::new("examples") else { return };
+    let Some(mut world) = World::new("examples") else {
+        return;
+    };
     world.start_host();
     let programs = programs();
     assert!(programs.len() >= 15, "{programs:?}");
@@ -105,7 +119,10 @@ fn every_example_prints_the_same_in_both_spaces() {
         world.compile(&program.display().to_string(), &name);
         let [shared, separate] = SPACES.map(|space| run(&world, program, space));
         assert_eq!(shared, separate, "{name}");
-        assert!(!shared.contains('?'), "{name}: an answer is another than it should be:\n{shared}");
+        assert!(
+            !shared.contains('?'),
+            "{name}: an answer is another than it should be:\n{shared}"
+        );
         println!("{name}:\n{separate}");
     }
     assert!(world.directory.names(Kind::Fifo).is_empty());

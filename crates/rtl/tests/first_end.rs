@@ -1,5 +1,5 @@
-//! The main path with real processes: a program in both spaces, its FIFO read by `cat`, the time-sharing side killed and
-//! started again while the separate task goes on.
+//! The main path with real processes: a program in both spaces, its FIFO read by `cat`, the time-sharing side killed
+//! and started again while the separate task goes on.
 
 mod common;
 

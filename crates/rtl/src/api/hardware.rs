@@ -101,8 +101,8 @@ pub extern "C" fn rtl_hard_disable_irq(line: u32) -> i32 {
     lines::enable(line, false).err().unwrap_or(0)
 }
 
-/// `rtl_global_pend_irq`: the handler of a soft line runs on the time-sharing side; for others nothing is to be done, for
-/// Linux has had its interrupt.
+/// `rtl_global_pend_irq`: the handler of a soft line runs on the time-sharing side; for others nothing is to be done,
+/// for Linux has had its interrupt.
 #[unsafe(no_mangle)]
 pub extern "C" fn rtl_global_pend_irq(line: i32) {
     lines::pend(line);

@@ -1,4 +1,5 @@
-//! POSIX input and output on `/dev/rtfN` from real-time threads. Nothing here waits: an open without O_NONBLOCK is refused.
+//! POSIX input and output on `/dev/rtfN` from real-time threads. Nothing here waits: an open without O_NONBLOCK is
+//! refused.
 
 use super::failed;
 use crate::fifo::COUNT;
@@ -104,7 +105,7 @@ pub unsafe extern "C" fn rtl_ioctl(descriptor: i32, request: libc::c_ulong, argu
             .map_err(|_| -libc::EINVAL)
             .and_then(|size| fifos::resize(fifo, size)),
         READABLE => fifos::used(fifo).map(|used| {
-            let place = std::ptr::with_exposed_provenance_mut::<i32>(argument.cast_unsigned() as usize);
+            let place = std::ptr::with_exposed_provenance_mut::<i32>(usize::try_from(argument).unwrap_or(0));
             // SAFETY: the program passes where a number is to be put, or null.
             if let Some(place) = unsafe { place.as_mut() } {
                 *place = i32::try_from(used).unwrap_or(i32::MAX);

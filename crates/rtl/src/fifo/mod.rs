@@ -1,8 +1,8 @@
 //! FIFOs between real-time threads and processes: a ring of bytes in shared memory.
 //!
-//! The real-time side ([`owner`]) keeps both indices in memory of its own. What the shared page says is a claim: an index
-//! outside what the owner knows to be possible is counted, the FIFO is emptied, and that is said. Neither side waits for
-//! the other; a process that wants to sleep ([`peer`]) arms a word, and the owner rings it.
+//! The real-time side ([`owner`]) keeps both indices in memory of its own. What the shared page says is a claim: an
+//! index outside what the owner knows to be possible is counted, the FIFO is emptied, and that is said. Neither side
+//! waits for the other; a process that wants to sleep ([`peer`]) arms a word, and the owner rings it.
 
 pub mod owner;
 pub mod peer;

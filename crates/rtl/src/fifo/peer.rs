@@ -121,8 +121,8 @@ impl ProcessSide {
         futex::wake_shared(operations, u32::MAX);
     }
 
-    /// Sleeps until the real-time side has read or written, or until `most` has passed. `wanted` is asked between arming
-    /// and sleeping: true when there is no need to sleep.
+    /// Sleeps until the real-time side has read or written, or until `most` has passed. `wanted` is asked between
+    /// arming and sleeping: true when there is no need to sleep.
     pub fn wait(&self, most: Duration, wanted: impl Fn(&Self) -> bool) {
         let peer = &self.0.header().peer;
         let seen = peer.bell.load(Ordering::Acquire);

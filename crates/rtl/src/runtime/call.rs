@@ -1,5 +1,5 @@
-//! Calls of the runtime. A thread can be suspended, signalled or deleted at any instruction of its own, but not while it
-//! holds a lock of the runtime: then when the call ends.
+//! Calls of the runtime. A thread can be suspended, signalled or deleted at any instruction of its own, but not while
+//! it holds a lock of the runtime: then when the call ends.
 
 use std::sync::atomic::Ordering;
 

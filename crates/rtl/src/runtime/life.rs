@@ -105,8 +105,8 @@ unsafe fn spawn(thread: &'static Thread, wanted: &Wanted, cpu: u32) -> i32 {
         return refused;
     }
     thread.life.library.store(library, Ordering::Release);
-    // It begins on the time-sharing side and is raised: Linux puts a raised thread behind those of its priority, and one
-    // that is lowered, as a new thread of a more urgent one would be, in front of them.
+    // It begins on the time-sharing side and is raised: Linux puts a raised thread behind those of its priority, and
+    // one that is lowered, as a new thread of a more urgent one would be, in front of them.
     let parameters = libc::sched_param {
         sched_priority: system_priority(wanted.priority),
     };
@@ -168,8 +168,8 @@ fn touch_stack() {
     std::hint::black_box(&mut bytes);
 }
 
-/// Ends the calling thread, wherever it is. It does not unwind: nothing of the runtime is on its stack that would have to
-/// be dropped, and the C library's join waits for the kernel's own word.
+/// Ends the calling thread, wherever it is. It does not unwind: nothing of the runtime is on its stack that would have
+/// to be dropped, and the C library's join waits for the kernel's own word.
 pub(crate) fn end(thread: &'static Thread, result: *mut libc::c_void) -> ! {
     finish(thread, result);
     // SAFETY: ends this thread only. Its structures are freed by who joins it.

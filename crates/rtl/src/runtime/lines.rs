@@ -1,5 +1,5 @@
-//! Virtual interrupt lines: 0 is a timer, 8 the clock whose rate CMOS register A sets, others are descriptors that become
-//! readable (`--irq N=FILE`). A line's handler runs in a thread of its own, above every thread of a module.
+//! Virtual interrupt lines: 0 is a timer, 8 the clock whose rate CMOS register A sets, others are descriptors that
+//! become readable (`--irq N=FILE`). A line's handler runs in a thread of its own, above every thread of a module.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! What one thread asks of another: to run a signal's handler, to be suspended, to end. A thread that sleeps is woken; one
-//! that computes is interrupted by a signal of the system's, whose handler attends to what is asked.
+//! What one thread asks of another: to run a signal's handler, to be suspended, to end. A thread that sleeps is woken;
+//! one that computes is interrupted by a signal of the system's, whose handler attends to what is asked.
 
 use std::sync::atomic::Ordering;
 

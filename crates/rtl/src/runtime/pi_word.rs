@@ -15,8 +15,8 @@ pub(crate) fn try_take(word: &AtomicU32) -> Result<(), i32> {
     }
 }
 
-/// Takes the lock, until `until` on CLOCK_MONOTONIC at most. Goes on waiting when a signal's handler has run. The error is a
-/// number of `errno`.
+/// Takes the lock, until `until` on CLOCK_MONOTONIC at most. Goes on waiting when a signal's handler has run. The error
+/// is a number of `errno`.
 pub(crate) fn take(word: &AtomicU32, until: Option<&libc::timespec>) -> Result<(), i32> {
     match try_take(word) {
         Err(libc::EBUSY) => {}
