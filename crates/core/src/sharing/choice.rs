@@ -1,9 +1,9 @@
 //! Which of SPC and SPEL for a shared region S_i: paper 000, section IV.C, under its symbols.
 //!
 //! Under SPC each of n reservations keeps its M_R frames. Under SPEL it locks the pages that it touches itself. It
-//! then needs M_R′ = M_R + Max − Avg, to have as much room for other pages. Of the frames of a page that several lock
-//! all but one go back to the pool. So SPEL takes fewer frames exactly where Max(S_i), the union of the pages touched, is less than
-//! Σ Avg(S_i). Where all touch the same pages this is the paper's Max < n·Avg.
+//! then needs M_R′ = M_R + Max − Avg, to have as much room for other pages. Of the frames of a page that several
+//! lock all but one go back to the pool. So SPEL takes fewer frames exactly where Max(S_i), the union of the pages
+//! touched, is less than Σ Avg(S_i). Where all touch the same pages this is the paper's Max < n·Avg.
 //!
 //! Frames are whole: a reservation grows by ⌈Max − Avg⌉. Where that eats up what SPEL would save the choice is SPC: the
 //! rule is there to save frames, and locked pages cannot be reclaimed.
