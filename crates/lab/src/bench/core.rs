@@ -9,9 +9,11 @@ use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationK
 use freehold_core::units::{FrameCount, PageCount};
 use freehold_linux::clock;
 
+use super::Bench;
 use super::driven::{Driven, wrong};
 use super::rounds::{Effort, Found, Samples};
 use freehold_command::status::Failure;
+use freehold_scenario::results::Judged;
 
 /// Faults in one sample.
 const FAULTS: u32 = 480;
@@ -22,8 +24,19 @@ const LOADS: u32 = 10_000;
 /// `mem_reserve_page` come on top.
 const PAPER_BYTES: u64 = 64;
 
+/// The benchmark.
+pub(super) const SMALL: Bench = Bench {
+    name: "core",
+    about: "one fault event handled by the core with all that follows from it, tables in the cache",
+    floor: "one dependent load",
+    unit: "ns",
+    judged: Judged::OursP50,
+    goal: 150.0,
+    run: small,
+};
+
 /// Tables that fit a first-level cache or nearly: a task walks through half again as many pages as it has frames.
-pub(super) fn small(effort: Effort) -> Result<Found, Failure> {
+fn small(effort: Effort) -> Result<Found, Failure> {
     let mut world = World::new(64, 96)?;
     let mut next = 0;
     let walk = move |_: &World| {
@@ -34,8 +47,19 @@ pub(super) fn small(effort: Effort) -> Result<Found, Failure> {
     against_loads(effort, 96, world, walk)
 }
 
+/// The benchmark.
+pub(super) const LARGE: Bench = Bench {
+    name: "core-large",
+    about: "one fault event handled by the core, 10^6 pages touched at random",
+    floor: "one dependent load over a table as large as the core's",
+    unit: "ns",
+    judged: Judged::RatioP50,
+    goal: 6.0,
+    run: large,
+};
+
 /// A million pages, touched at random: the touches that fault reach the core.
-pub(super) fn large(effort: Effort) -> Result<Found, Failure> {
+fn large(effort: Effort) -> Result<Found, Failure> {
     let pages = if effort.quick { 100_000 } else { 1_000_000 };
     let mut world = World::new(pages / 3 * 2, pages)?;
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -57,8 +81,19 @@ pub(super) fn large(effort: Effort) -> Result<Found, Failure> {
     Ok(found)
 }
 
+/// The benchmark.
+pub(super) const METADATA: Bench = Bench {
+    name: "metadata",
+    about: "all tables of the core for each mapped page, every frame in use",
+    floor: "the paper's page descriptor with its pointer, 56 + 8",
+    unit: "bytes",
+    judged: Judged::OursP50,
+    goal: 32.0,
+    run: metadata,
+};
+
 /// Fills a core until every frame and every page of its tables is in use.
-pub(super) fn metadata(effort: Effort) -> Result<Found, Failure> {
+fn metadata(effort: Effort) -> Result<Found, Failure> {
     let mut found = Found::new()?;
     let frames = if effort.quick { 1 << 14 } else { 1 << 16 };
     let mut world = World::new(frames, frames)?;

@@ -11,10 +11,12 @@ use freehold_linux::bare::{BareRegion, PageContent};
 use freehold_linux::{PAGE_SIZE, PageRange, clock};
 use freehold_pager::Report;
 
+use super::Bench;
 use super::floor::{Floor, Serving};
 use super::rounds::{Effort, Found, Samples, refused};
 use super::world::{self, WORDS};
 use freehold_command::status::Failure;
+use freehold_scenario::results::Judged;
 
 pub(super) const FRAMES: u32 = 1024;
 pub(super) const PAGES: u32 = 2 * FRAMES;
@@ -23,7 +25,19 @@ pub(super) const BATCH: usize = 16;
 /// Walks over all pages in one round, after two that reach the steady state.
 pub(super) const WALKS: u32 = 10;
 
-pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
+/// The benchmark.
+pub(super) const BENCH: Bench = Bench {
+    name: "evict-fill",
+    about: "steady state at a full reservation: each fault evicts a dirty page and fills one; a sample is the \
+            mean of the 16 faults of one batch",
+    floor: "the same in the same batches of 16: zap, copy out, drop; locked frame, copy in, UFFDIO_CONTINUE",
+    unit: "ns",
+    judged: Judged::RatioP50,
+    goal: 1.3,
+    run,
+};
+
+fn run(effort: Effort) -> Result<Found, Failure> {
     let mut found = Found::new()?;
     let walks = effort.scaled(WALKS);
     let mut calls = Calls::default();

@@ -7,16 +7,29 @@ use freehold_core::units::PageIndex;
 use freehold_linux::bare::{BareRegion, PageContent};
 use freehold_linux::{PAGE_SIZE, PageRange};
 
+use super::Bench;
 use super::floor::{Floor, Serving};
 use super::rounds::{Effort, Found, Samples, refused};
 use super::world::{self, WORDS};
 use freehold_command::status::Failure;
+use freehold_scenario::results::Judged;
 
 const PAGES: u32 = 1024;
 /// Fills of all pages in one round.
 const PASSES: u32 = 10;
 
-pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
+/// The benchmark.
+pub(super) const BENCH: Bench = Bench {
+    name: "fault-fill",
+    about: "a fault on a page in the memory store (latency 0), a free frame at hand",
+    floor: "SIGBUS, a locked frame, a copy of 4 KiB, UFFDIO_CONTINUE, return",
+    unit: "ns",
+    judged: Judged::RatioP50,
+    goal: 1.3,
+    run,
+};
+
+fn run(effort: Effort) -> Result<Found, Failure> {
     let mut found = Found::new()?;
     let passes = effort.scaled(PASSES);
     let stored = vec![[0x5a; PAGE_SIZE]; PAGES as usize];

@@ -10,8 +10,9 @@ use freehold_core::limits::{ObjectKind, Regime};
 use freehold_linux::PageRange;
 use freehold_linux::clock::{self, MonotonicTime};
 use freehold_rt::class::Class;
-use freehold_scenario::results::Ratio;
+use freehold_scenario::results::{Judged, Ratio};
 
+use super::Bench;
 use super::floor::{Floor, Serving};
 use super::rounds::{Effort, Found, Samples, refused};
 use super::world::{self, WORDS};
@@ -26,7 +27,18 @@ const BURSTS: u32 = 2_000;
 const START: Duration = Duration::from_millis(20);
 const PRIORITIES: [u32; 3] = [30, 20, 10];
 
-pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
+/// The benchmark.
+pub(super) const BENCH: Bench = Bench {
+    name: "fault-soft-four",
+    about: "soft faults of three real-time threads and a best-effort one at the same time",
+    floor: "the same four threads on the bare mechanism",
+    unit: "ns",
+    judged: Judged::RatioP999,
+    goal: 3.0,
+    run,
+};
+
+fn run(effort: Effort) -> Result<Found, Failure> {
     let mut found = Found::new()?;
     let bursts = effort.scaled(BURSTS);
     let mut sides = [Both::new()?, Both::new()?];

@@ -78,171 +78,30 @@ struct Bench {
     run: fn(Effort) -> Result<Found, Failure>,
 }
 
-/// Those with the pager in a memory server. Where it says something, what the pager in the faulting thread takes is
-/// shown beside it.
-const SERVED: &[Bench] = &[
-    Bench {
-        name: "fault-soft",
-        about: "a fault on a resident page that is not mapped, served by the memory server",
-        floor: "message mode: a SCHED_FIFO process on the same CPU reads the message, UFFDIO_CONTINUE",
-        unit: "ns",
-        judged: Judged::RatioP50,
-        goal: 1.5,
-        run: served::soft::run,
-    },
-    Bench {
-        name: "fault-fill",
-        about: "a fault on a page in the memory server's store (in memory, latency 0), a free frame at hand",
-        floor: "message mode: UFFDIO_COPY of 4 KiB to a locked frame, UFFDIO_CONTINUE",
-        unit: "ns",
-        judged: Judged::RatioP50,
-        goal: 1.5,
-        run: served::fill::run,
-    },
-    Bench {
-        name: "evict-fill",
-        about: "steady state at a full reservation of the memory server: each fault evicts a dirty page and fills one; \
-                a sample is the mean of the 16 faults of one batch",
-        floor: "message mode, the same batches of 16: protect, copy out, drop; UFFDIO_COPY to a locked frame, \
-                UFFDIO_CONTINUE",
-        unit: "ns",
-        judged: Judged::RatioP50,
-        goal: 1.5,
-        run: served::evict::run,
-    },
-    Bench {
-        name: "isolation",
-        about: "the response time of a reserved task of a memory server beside another process under it that faults \
-                as fast as it can",
-        floor: "the same task alone",
-        unit: "ns",
-        judged: Judged::RatioP999,
-        goal: 1.2,
-        run: isolation::server::run,
-    },
+/// The benchmarks with the pager in the process, or without one. A new one is a module above and a line here.
+const EMBEDDED: &[&Bench] = &[
+    &core::SMALL,
+    &core::LARGE,
+    &pinning::BENCH,
+    &core::METADATA,
+    &soft::BENCH,
+    &four::BENCH,
+    &fill::BENCH,
+    &evict::BENCH,
+    &shared::MAP,
+    &shared::UNMAP,
+    &sim::BENCH,
+    &isolation::BENCH,
+    &programs::BENCH,
 ];
 
-const BENCHES: &[Bench] = &[
-    Bench {
-        name: "core",
-        about: "one fault event handled by the core with all that follows from it, tables in the cache",
-        floor: "one dependent load",
-        unit: "ns",
-        judged: Judged::OursP50,
-        goal: 150.0,
-        run: core::small,
-    },
-    Bench {
-        name: "core-large",
-        about: "one fault event handled by the core, 10^6 pages touched at random",
-        floor: "one dependent load over a table as large as the core's",
-        unit: "ns",
-        judged: Judged::RatioP50,
-        goal: 6.0,
-        run: core::large,
-    },
-    Bench {
-        name: "core-pinning",
-        about: "one fault event of over-committed memory beside a pinned page pool that pins and unpins, tables in the \
-                cache",
-        floor: "the same without the pool: the global lists only",
-        unit: "ns",
-        judged: Judged::OursP50,
-        goal: 200.0,
-        run: pinning::run,
-    },
-    Bench {
-        name: "metadata",
-        about: "all tables of the core for each mapped page, every frame in use",
-        floor: "the paper's page descriptor with its pointer, 56 + 8",
-        unit: "bytes",
-        judged: Judged::OursP50,
-        goal: 32.0,
-        run: core::metadata,
-    },
-    Bench {
-        name: "fault-soft",
-        about: "a fault on a resident page that is not mapped, through the whole pager",
-        floor: "SIGBUS, UFFDIO_CONTINUE, return",
-        unit: "ns",
-        judged: Judged::RatioP50,
-        goal: 1.25,
-        run: soft::run,
-    },
-    Bench {
-        name: "fault-soft-four",
-        about: "soft faults of three real-time threads and a best-effort one at the same time",
-        floor: "the same four threads on the bare mechanism",
-        unit: "ns",
-        judged: Judged::RatioP999,
-        goal: 3.0,
-        run: four::run,
-    },
-    Bench {
-        name: "fault-fill",
-        about: "a fault on a page in the memory store (latency 0), a free frame at hand",
-        floor: "SIGBUS, a locked frame, a copy of 4 KiB, UFFDIO_CONTINUE, return",
-        unit: "ns",
-        judged: Judged::RatioP50,
-        goal: 1.3,
-        run: fill::run,
-    },
-    Bench {
-        name: "evict-fill",
-        about: "steady state at a full reservation: each fault evicts a dirty page and fills one; a sample is the \
-                mean of the 16 faults of one batch",
-        floor: "the same in the same batches of 16: zap, copy out, drop; locked frame, copy in, UFFDIO_CONTINUE",
-        unit: "ns",
-        judged: Judged::RatioP50,
-        goal: 1.3,
-        run: evict::run,
-    },
-    Bench {
-        name: "map-shared",
-        about: "a page that another reservation owns is mapped, with Shared-Page Conservation",
-        floor: "the same under `none`",
-        unit: "ns",
-        judged: Judged::RatioP50,
-        goal: 1.05,
-        run: shared::map,
-    },
-    Bench {
-        name: "unmap-shared",
-        about: "a sharer ends: what each of its pages costs, with Shared-Page Conservation",
-        floor: "the same under `none`",
-        unit: "ns",
-        judged: Judged::RatioP50,
-        goal: 1.05,
-        run: shared::unmap,
-    },
-    Bench {
-        name: "sim",
-        about: "references simulated",
-        floor: "the same references only generated",
-        unit: "million/s",
-        judged: Judged::OursP50AtLeast,
-        goal: 5.0,
-        run: sim::run,
-    },
-    Bench {
-        name: "isolation",
-        about: "the response time of a reserved task beside a sibling that faults as fast as it can",
-        floor: "the same task alone",
-        unit: "ns",
-        judged: Judged::RatioP999,
-        goal: 1.2,
-        run: isolation::run,
-    },
-    Bench {
-        name: "programs",
-        about: "ordinary programs under `freehold exec` with an ample reservation; with half and a quarter of what \
-                they use they must do the same too",
-        floor: "the same programs as they are",
-        unit: "ns",
-        judged: Judged::RatioP50,
-        goal: 1.15,
-        run: programs::run,
-    },
+/// Those with the pager in a memory server. Where it says something, what the pager in the faulting thread takes is
+/// shown beside it.
+const SERVED: &[&Bench] = &[
+    &served::soft::BENCH,
+    &served::fill::BENCH,
+    &served::evict::BENCH,
+    &isolation::server::BENCH,
 ];
 
 /// Runs the subcommand.
@@ -295,9 +154,9 @@ pub fn run(arguments: &Arguments) -> Result<Status, Failure> {
 }
 
 /// The benchmarks of a placement.
-fn all(placement: Placement) -> &'static [Bench] {
+fn all(placement: Placement) -> &'static [&'static Bench] {
     match placement {
-        Placement::Embedded => BENCHES,
+        Placement::Embedded => EMBEDDED,
         Placement::Server => SERVED,
     }
 }
@@ -305,7 +164,7 @@ fn all(placement: Placement) -> &'static [Bench] {
 fn choose(name: &str, placement: Placement) -> Result<Vec<&'static Bench>, Failure> {
     let benches = all(placement);
     if name == "all" {
-        return Ok(benches.iter().collect());
+        return Ok(benches.to_vec());
     }
     let known = || benches.iter().map(|bench| bench.name).collect::<Vec<_>>().join(", ");
     let bench = benches.iter().find(|bench| bench.name == name);
@@ -346,11 +205,11 @@ fn list(arguments: &Arguments) -> Result<Status, Failure> {
     let benches = all(arguments.placement);
     if arguments.json {
         let row = |bench: &Bench| json!({"bench": bench.name, "about": bench.about, "floor": bench.floor});
-        let rows: Vec<_> = benches.iter().map(row).collect();
+        let rows: Vec<_> = benches.iter().copied().map(row).collect();
         output::print_json(&json!({ "benches": rows }))?;
     } else if arguments.names {
         let name = |bench: &Bench| format!("{}\n", bench.name);
-        output::print(&benches.iter().map(name).collect::<String>())?;
+        output::print(&benches.iter().copied().map(name).collect::<String>())?;
     } else {
         let left = Align::Left;
         let mut table = TextTable::new(&[("benchmark", left), ("what", left), ("floor", left)]);

@@ -9,9 +9,11 @@ use freehold_core::pinning::{JobReport, PinningSettings};
 use freehold_core::units::{Duration, FrameCount, PageCount};
 use freehold_linux::clock;
 
+use super::Bench;
 use super::driven::{Driven, wrong};
 use super::rounds::{Effort, Found, Samples};
 use freehold_command::status::Failure;
+use freehold_scenario::results::Judged;
 
 /// Small enough for the tables to fit a cache.
 const FRAMES: u32 = 192;
@@ -28,9 +30,21 @@ const SAMPLES: u32 = 400;
 /// Touches of the task in one of its jobs.
 const JOB: u32 = 200;
 
+/// The benchmark.
+pub(super) const BENCH: Bench = Bench {
+    name: "core-pinning",
+    about: "one fault event of over-committed memory beside a pinned page pool that pins and unpins, tables in the \
+            cache",
+    floor: "the same without the pool: the global lists only",
+    unit: "ns",
+    judged: Judged::OursP50,
+    goal: 200.0,
+    run,
+};
+
 /// Faults of a soft-real-time task and a hog together, by all that follows from them; with the end of a job every 200
 /// touches.
-pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
+fn run(effort: Effort) -> Result<Found, Failure> {
     let mut found = Found::new()?;
     let (mut without, mut with) = (World::new(false)?, World::new(true)?);
     let repeat = effort.scaled(SAMPLES);

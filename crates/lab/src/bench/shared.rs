@@ -8,10 +8,12 @@
 use freehold_core::limits::{ObjectKind, Regime};
 use freehold_pager::{Bound, MappedRegion, TaskHandle};
 
+use super::Bench;
 use super::rounds::{Effort, Found, Samples, refused};
 use super::world::{self, WORDS};
 use super::{callgrind, operations::Operation};
 use freehold_command::status::Failure;
+use freehold_scenario::results::Judged;
 
 const PAGES: u32 = 512;
 /// Pagers in one round.
@@ -20,12 +22,34 @@ const PASSES: u32 = 12;
 const GOAL_MAP: f64 = 1.16;
 const GOAL_UNMAP: f64 = 1.27;
 
-pub(super) fn map(effort: Effort) -> Result<Found, Failure> {
+/// The benchmark.
+pub(super) const MAP: Bench = Bench {
+    name: "map-shared",
+    about: "a page that another reservation owns is mapped, with Shared-Page Conservation",
+    floor: "the same under `none`",
+    unit: "ns",
+    judged: Judged::RatioP50,
+    goal: 1.05,
+    run: map,
+};
+
+fn map(effort: Effort) -> Result<Found, Failure> {
     let found = measure(effort, |live| &mut live.mapping)?;
     with_core(found, effort, Operation::Map, GOAL_MAP)
 }
 
-pub(super) fn unmap(effort: Effort) -> Result<Found, Failure> {
+/// The benchmark.
+pub(super) const UNMAP: Bench = Bench {
+    name: "unmap-shared",
+    about: "a sharer ends: what each of its pages costs, with Shared-Page Conservation",
+    floor: "the same under `none`",
+    unit: "ns",
+    judged: Judged::RatioP50,
+    goal: 1.05,
+    run: unmap,
+};
+
+fn unmap(effort: Effort) -> Result<Found, Failure> {
     let found = measure(effort, |live| &mut live.unmapping)?;
     with_core(found, effort, Operation::Unmap, GOAL_UNMAP)
 }

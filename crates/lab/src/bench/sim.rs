@@ -7,10 +7,12 @@ use std::sync::atomic::AtomicBool;
 use freehold_linux::clock;
 use freehold_scenario::{AccessGenerator, Scenario, TaskIndex};
 
+use super::Bench;
 use super::rounds::{Effort, Found, Samples};
 use freehold_command::engine::{self, Outcome};
 use freehold_command::load;
 use freehold_command::status::Failure;
+use freehold_scenario::results::Judged;
 
 const TEXT: &str = include_str!("../../../../scenarios/two-tasks-spc.toml");
 /// One task reads its region at random, as often as `amount` says, from frames enough for half of it.
@@ -47,7 +49,18 @@ const PERIOD: u32 = 10;
 /// References of one job in it.
 const REFERENCES: u32 = 16_384;
 
-pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
+/// The benchmark.
+pub(super) const BENCH: Bench = Bench {
+    name: "sim",
+    about: "references simulated",
+    floor: "the same references only generated",
+    unit: "million/s",
+    judged: Judged::OursP50AtLeast,
+    goal: 5.0,
+    run,
+};
+
+fn run(effort: Effort) -> Result<Found, Failure> {
     let mut found = Found::new()?;
     let scenario = load::embedded("two-tasks-spc.toml", TEXT, &[])?;
     let floor = |samples: &mut Samples| rate(samples, || Ok(generate(&scenario)));

@@ -4,16 +4,29 @@ use freehold_core::limits::{ObjectKind, Regime};
 use freehold_linux::PageRange;
 use std::rc::Rc;
 
+use super::Bench;
 use super::floor::{Floor, Serving};
 use super::rounds::{Effort, Found, Samples, refused};
 use super::world::{self, WORDS};
 use freehold_command::status::Failure;
+use freehold_scenario::results::Judged;
 
 const PAGES: u32 = 256;
 /// Walks over all pages in one round.
 const WALKS: u32 = 80;
 
-pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
+/// The benchmark.
+pub(super) const BENCH: Bench = Bench {
+    name: "fault-soft",
+    about: "a fault on a resident page that is not mapped, through the whole pager",
+    floor: "SIGBUS, UFFDIO_CONTINUE, return",
+    unit: "ns",
+    judged: Judged::RatioP50,
+    goal: 1.25,
+    run,
+};
+
+fn run(effort: Effort) -> Result<Found, Failure> {
     let mut found = Found::new()?;
     let walks = effort.scaled(WALKS);
     found.alternate(effort, |samples| floor(samples, walks), |samples| ours(samples, walks))?;

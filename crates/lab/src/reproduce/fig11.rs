@@ -7,6 +7,7 @@ use freehold_scenario::results::ReproduceRow;
 
 use super::players::{self, MOVIES, STARTED, STARTS};
 use super::{Claim, Laboratory, row, table4};
+use super::{Experiment, Kind};
 use freehold_command::output;
 use freehold_command::private_server::Served;
 use freehold_command::status::Failure;
@@ -60,8 +61,17 @@ impl Run {
     }
 }
 
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "spc-fig11",
+    about: "a movie player's frames while two more start, under none, spc and spel",
+    files: &[],
+    kind: Kind::Programs,
+    run,
+};
+
 /// Runs the experiment.
-pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let clips = players::clips(laboratory)?;
     let sizes = players::reservations(laboratory, &clips)?;
     let mut rows = Vec::new();

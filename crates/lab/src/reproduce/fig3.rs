@@ -2,7 +2,9 @@
 
 use freehold_scenario::results::ReproduceRow;
 
+use super::files::file;
 use super::{Claim, Laboratory, row, task_of};
+use super::{Experiment, Kind};
 use freehold_command::engine::{Outcome, Placement};
 use freehold_command::status::Failure;
 
@@ -16,8 +18,17 @@ struct Times {
     shared_swap_ins: Option<u64>,
 }
 
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "spc-fig3",
+    about: "execution and completion time of a task alone, and beside one that is short of frames",
+    files: &[file!("spc-fig3-alone.toml"), file!("spc-fig3.toml")],
+    kind: Kind::Scenarios,
+    run,
+};
+
 /// Runs the experiment.
-pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let alone = times(&laboratory.run("spc-fig3-alone.toml", &[])?);
     let file = "spc-fig3.toml";
     let none = times(&laboratory.run(file, &["region.shm.sharing=none"])?);

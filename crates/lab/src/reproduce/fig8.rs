@@ -4,13 +4,24 @@ use freehold_core::units::PageCount;
 use freehold_scenario::format_size;
 use freehold_scenario::results::ReproduceRow;
 
+use super::files::file;
 use super::{Claim, Laboratory, row, task_of};
+use super::{Experiment, Kind};
 use freehold_command::engine::Engine;
 use freehold_command::size;
 use freehold_command::status::Failure;
 
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "spc-fig8",
+    about: "the smallest schedulable reservations of tau1 and tau2",
+    files: &[file!("spc-fig8-tau1.toml"), file!("spc-fig8-tau2.toml")],
+    kind: Kind::Scenarios,
+    run,
+};
+
 /// Runs the experiment. The paper's sizes in pages: 11 MiB and 2 MiB, chosen by hand.
-pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let mut rows = Vec::new();
     for (file, task, pages) in [
         ("spc-fig8-tau1.toml", "tau1", 2816),

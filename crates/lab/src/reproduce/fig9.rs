@@ -2,7 +2,9 @@
 
 use freehold_scenario::results::{LateJob, ReproduceRow};
 
+use super::files::file;
 use super::{Claim, Laboratory, row, task_of};
+use super::{Experiment, Kind};
 use freehold_command::status::Failure;
 
 const FILE: &str = "spc-fig9.toml";
@@ -12,8 +14,17 @@ const RELEASES: u64 = 10;
 /// The period of tau2.
 const PERIOD: u64 = 500_000_000;
 
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "spc-fig9",
+    about: "tau1's misses beside tau2 under none, spc and spel",
+    files: &[file!("spc-fig9.toml")],
+    kind: Kind::Scenarios,
+    run,
+};
+
 /// Runs the experiment.
-pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let mut rows = Vec::new();
     let none = laboratory.run(FILE, &["region.shm.sharing=none"])?;
     let tau1 = task_of(&none, "tau1");

@@ -1,28 +1,20 @@
 //! The scenario files of the experiments, part of the command so that it works anywhere.
 
-macro_rules! files {
-    ($($name:literal),* $(,)?) => {
-        const FILES: &[(&str, &str)] =
-            &[$(($name, include_str!(concat!("../../../../experiments/", $name)))),*];
+use super::EXPERIMENTS;
+
+/// A file below `experiments/` of the repository: its name there, and its text.
+pub(super) type File = (&'static str, &'static str);
+
+/// The [`File`] of this name.
+macro_rules! file {
+    ($name:literal) => {
+        (
+            $name,
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/", $name)),
+        )
     };
 }
-
-files![
-    "spc-fig3-alone.toml",
-    "spc-fig3.toml",
-    "spc-fig8-tau1.toml",
-    "spc-fig8-tau2.toml",
-    "spc-fig9.toml",
-    "spc-table3-11.toml",
-    "spc-table3-12.toml",
-    "spc-table3-22.toml",
-    "app/mplayer.toml",
-    "app/opencv.toml",
-    "app/ranger.toml",
-    "app/shift.toml",
-    "app/stationary.toml",
-    "app/three.toml",
-];
+pub(super) use file;
 
 /// The traces that the models of `app/` name.
 pub(super) const TRACES: &[(&str, &str)] = &[
@@ -42,10 +34,25 @@ pub(super) const TRACES: &[(&str, &str)] = &[
 
 /// The text of a file.
 pub(super) fn text(name: &str) -> Option<&'static str> {
-    FILES.iter().find(|(file, _)| *file == name).map(|(_, text)| *text)
+    all().find(|(file, _)| *file == name).map(|(_, text)| text)
 }
 
-/// All names.
+/// All names, each once.
 pub(super) fn names() -> Vec<&'static str> {
-    FILES.iter().map(|(name, _)| *name).collect()
+    let mut names = Vec::new();
+    for (name, _) in all() {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// The names of an experiment's files.
+pub(super) fn names_of(files: &[File]) -> Vec<&'static str> {
+    files.iter().map(|(name, _)| *name).collect()
+}
+
+fn all() -> impl Iterator<Item = File> {
+    EXPERIMENTS.iter().flat_map(|experiment| experiment.files).copied()
 }

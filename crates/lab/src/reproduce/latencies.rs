@@ -13,7 +13,7 @@ use freehold_latency::settings::{Interval, Settings, Space};
 use freehold_linux::{sched, tracefs};
 use freehold_scenario::results::ReproduceRow;
 
-use super::{Claim, Laboratory, row};
+use super::{Claim, Experiment, Kind, Laboratory, row};
 use freehold_command::process::own_executable;
 use freehold_command::status::Failure;
 
@@ -26,8 +26,17 @@ const PAIRS: usize = 10;
 /// The paper's worst cases on a Pentium Pro of 200 MHz, in nanoseconds: without and with address spaces.
 const PENTIUM_PRO: [(Space, u64); 2] = [(Space::Shared, 21_000), (Space::Separate, 56_000)];
 
+/// Figure 3.
+pub(super) const FIG3: Experiment = Experiment {
+    name: "rtl-fig3",
+    about: "how late a real-time thread runs beside dirty caches and a busy kernel, and where that is lost",
+    files: &[],
+    kind: Kind::LongPrograms,
+    run: fig3,
+};
+
 /// Runs Figure 3.
-pub(super) fn fig3(_: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn fig3(_: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     // Where it cannot be mounted the levels of the kernel are missing, and so are their rows.
     let _ = tracefs::mount_for_this_thread();
     let report = measure(WHOLE, &[Load::FloodKernel], true)?;
@@ -50,8 +59,17 @@ pub(super) fn fig3(_: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     Ok(rows)
 }
 
+/// Figure 4.
+pub(super) const FIG4: Experiment = Experiment {
+    name: "rtl-fig4",
+    about: "what an address space of its own adds to a real-time thread's latency, beside what dirty caches add",
+    files: &[],
+    kind: Kind::LongPrograms,
+    run: fig4,
+};
+
 /// Runs Figure 4.
-pub(super) fn fig4(_: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn fig4(_: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let mut reports = Vec::new();
     for _ in 0..PAIRS {
         reports.push(measure(PART, &[Load::Spin, Load::Flood], false)?);

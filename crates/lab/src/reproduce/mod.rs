@@ -27,6 +27,7 @@ use freehold_command::output;
 use freehold_command::status::{Failure, Status};
 
 use claim::{Claim, row};
+use files::{File, names_of};
 
 /// Options of `freehold reproduce`.
 #[derive(Debug, clap::Args)]
@@ -78,145 +79,32 @@ enum Kind {
 struct Experiment {
     name: &'static str,
     about: &'static str,
-    files: &'static [&'static str],
+    files: &'static [File],
     kind: Kind,
     run: fn(&Laboratory) -> Result<Vec<ReproduceRow>, Failure>,
 }
 
-const EXPERIMENTS: [Experiment; 19] = [
-    Experiment {
-        name: "spc-fig3",
-        about: "execution and completion time of a task alone, and beside one that is short of frames",
-        files: &["spc-fig3-alone.toml", "spc-fig3.toml"],
-        kind: Kind::Scenarios,
-        run: fig3::run,
-    },
-    Experiment {
-        name: "spc-fig8",
-        about: "the smallest schedulable reservations of tau1 and tau2",
-        files: &["spc-fig8-tau1.toml", "spc-fig8-tau2.toml"],
-        kind: Kind::Scenarios,
-        run: fig8::run,
-    },
-    Experiment {
-        name: "spc-table2",
-        about: "what shared-page management adds to the cost of single operations",
-        files: &[],
-        kind: Kind::Scenarios,
-        run: table2::run,
-    },
-    Experiment {
-        name: "spc-table3",
-        about: "total physical memory of three task sets under none, spc and spel",
-        files: &["spc-table3-11.toml", "spc-table3-22.toml", "spc-table3-12.toml"],
-        kind: Kind::Scenarios,
-        run: table3::run,
-    },
-    Experiment {
-        name: "spc-fig9",
-        about: "tau1's misses beside tau2 under none, spc and spel",
-        files: &["spc-fig9.toml"],
-        kind: Kind::Scenarios,
-        run: fig9::run,
-    },
-    Experiment {
-        name: "spc-table1",
-        about: "private and shared pages of real programs, one and two instances",
-        files: &[],
-        kind: Kind::Programs,
-        run: table1::run,
-    },
-    Experiment {
-        name: "spc-table4",
-        about: "what three movie players use of each object they share, and whether to conserve or to lock it",
-        files: &[],
-        kind: Kind::Programs,
-        run: table4::run,
-    },
-    Experiment {
-        name: "spc-fig11",
-        about: "a movie player's frames while two more start, under none, spc and spel",
-        files: &[],
-        kind: Kind::Programs,
-        run: fig11::run,
-    },
-    Experiment {
-        name: "app-fig1",
-        about: "a store of 4 us and one of 40 us: who misses more under Linux's lists, and what the graph walk gains",
-        files: &["app/ranger.toml", "app/opencv.toml", "app/mplayer.toml"],
-        kind: Kind::Models,
-        run: app::fig1,
-    },
-    Experiment {
-        name: "app-fig4",
-        about: "misses of three soft-real-time tasks, and what each policy costs the graph walk",
-        files: &["app/ranger.toml", "app/opencv.toml", "app/mplayer.toml"],
-        kind: Kind::Models,
-        run: app::fig4,
-    },
-    Experiment {
-        name: "app-fig3",
-        about: "misses of OpenCV and Ranger against the capacity of the pinned page pool",
-        files: &["app/opencv.toml", "app/ranger.toml"],
-        kind: Kind::Models,
-        run: app::fig3,
-    },
-    Experiment {
-        name: "app-fig5",
-        about: "misses and slow-down with a quarter and more of the memory taken away",
-        files: &["app/ranger.toml", "app/opencv.toml", "app/mplayer.toml"],
-        kind: Kind::Models,
-        run: app::fig5,
-    },
-    Experiment {
-        name: "app-fig6",
-        about: "the three soft-real-time tasks together beside the graph walk",
-        files: &["app/three.toml"],
-        kind: Kind::Models,
-        run: app::fig6,
-    },
-    Experiment {
-        name: "app-beta",
-        about: "misses of Ranger against beta, to which the paper gives no value",
-        files: &["app/ranger.toml"],
-        kind: Kind::Models,
-        run: app::beta,
-    },
-    Experiment {
-        name: "app-shift",
-        about: "a working set that shifts every 3 s: how soon it is followed",
-        files: &["app/shift.toml"],
-        kind: Kind::Models,
-        run: app::shift,
-    },
-    Experiment {
-        name: "app-stationary",
-        about: "a load that stays the same: how far the capacity of the pinned page pool swings",
-        files: &["app/stationary.toml"],
-        kind: Kind::Models,
-        run: app::stationary,
-    },
-    Experiment {
-        name: "app-live",
-        about: "Ranger, OpenCV and MPlayer beside GraphChi under a memory server: misses, and what each policy costs",
-        files: &[],
-        kind: Kind::LongPrograms,
-        run: live::run,
-    },
-    Experiment {
-        name: "rtl-fig3",
-        about: "how late a real-time thread runs beside dirty caches and a busy kernel, and where that is lost",
-        files: &[],
-        kind: Kind::LongPrograms,
-        run: latencies::fig3,
-    },
-    Experiment {
-        name: "rtl-fig4",
-        about: "what an address space of its own adds to a real-time thread's latency, beside what dirty caches add",
-        files: &[],
-        kind: Kind::LongPrograms,
-        run: latencies::fig4,
-    },
+/// Every experiment. A new one is a module above and a line here.
+const EXPERIMENTS: &[&Experiment] = &[
+    &fig3::EXPERIMENT,
+    &fig8::EXPERIMENT,
+    &table2::EXPERIMENT,
+    &table3::EXPERIMENT,
+    &fig9::EXPERIMENT,
+    &table1::EXPERIMENT,
+    &table4::EXPERIMENT,
+    &fig11::EXPERIMENT,
+    &app::fig1::EXPERIMENT,
+    &app::fig4::EXPERIMENT,
+    &app::fig3::EXPERIMENT,
+    &app::fig5::EXPERIMENT,
+    &app::fig6::EXPERIMENT,
+    &app::beta::EXPERIMENT,
+    &app::shift::EXPERIMENT,
+    &app::stationary::EXPERIMENT,
+    &live::EXPERIMENT,
+    &latencies::FIG3,
+    &latencies::FIG4,
 ];
 
 /// The seed of every experiment's files.
@@ -423,7 +311,7 @@ fn choose(names: &[String], engine: Engine) -> Result<Vec<&'static Experiment>, 
             Kind::Programs => engine == Engine::Live,
             Kind::Models | Kind::LongPrograms => false,
         });
-        return Ok(all.collect());
+        return Ok(all.copied().collect());
     }
     let find = |name: &String| {
         let known = EXPERIMENTS
@@ -432,7 +320,9 @@ fn choose(names: &[String], engine: Engine) -> Result<Vec<&'static Experiment>, 
             .collect::<Vec<_>>()
             .join(", ");
         let found = EXPERIMENTS.iter().find(|experiment| experiment.name == name);
-        found.ok_or_else(|| Failure::Input(format!("there is no experiment `{name}`: there is {known}, all")))
+        found
+            .copied()
+            .ok_or_else(|| Failure::Input(format!("there is no experiment `{name}`: there is {known}, all")))
     };
     names.iter().map(find).collect()
 }
@@ -441,7 +331,7 @@ fn list(json: bool) -> Result<Status, Failure> {
     if json {
         let rows: Vec<_> = EXPERIMENTS
             .iter()
-            .map(|row| json!({"experiment": row.name, "about": row.about, "files": row.files}))
+            .map(|row| json!({"experiment": row.name, "about": row.about, "files": names_of(row.files)}))
             .collect();
         return output::print_json(&json!({ "experiments": rows })).map(|()| Status::Done);
     }
@@ -451,11 +341,11 @@ fn list(json: bool) -> Result<Status, Failure> {
         ("what", left),
         ("files (print with --show FILE)", left),
     ]);
-    for experiment in &EXPERIMENTS {
+    for experiment in EXPERIMENTS {
         table.row([
             experiment.name.to_owned(),
             experiment.about.to_owned(),
-            experiment.files.join(" "),
+            names_of(experiment.files).join(" "),
         ]);
     }
     output::print(&table.to_string()).map(|()| Status::Done)

@@ -6,6 +6,7 @@ use freehold_linux::resident::Counts;
 use freehold_scenario::results::ReproduceRow;
 
 use super::{Claim, Laboratory, row};
+use super::{Experiment, Kind};
 use crate::programs::{self, Clip, Running};
 use freehold_command::output;
 use freehold_command::status::Failure;
@@ -33,8 +34,17 @@ const fn paper(name: &'static str, pages: [u64; 4]) -> Paper {
     Paper { name, pages }
 }
 
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "spc-table1",
+    about: "private and shared pages of real programs, one and two instances",
+    files: &[],
+    kind: Kind::Programs,
+    run,
+};
+
 /// Runs the experiment.
-pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     programs::require(&["mplayer", "ffmpeg"])?;
     let clips = laboratory.clips();
     let (movie, tone) = (clips.path(Clip::First)?, clips.path(Clip::Tone)?);

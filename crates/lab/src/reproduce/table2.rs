@@ -8,6 +8,7 @@ use freehold_core::limits::Regime;
 use freehold_scenario::results::ReproduceRow;
 
 use super::Laboratory;
+use super::{Experiment, Kind};
 use crate::bench::callgrind::{self, Cost};
 use crate::bench::operations::Operation;
 use crate::bench::rounds::Samples;
@@ -28,8 +29,17 @@ const AT_MOST: [Option<f64>; 4] = [None, None, Some(1.16), Some(1.27)];
 /// Pagers for the live times.
 const PASSES: u32 = 8;
 
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "spc-table2",
+    about: "what shared-page management adds to the cost of single operations",
+    files: &[],
+    kind: Kind::Scenarios,
+    run,
+};
+
 /// Runs the experiment.
-pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let (none, unit) = counts(Regime::Unmanaged)?;
     let (spc, _) = counts(Regime::Conserve)?;
     let unit = format!("paper: cycles, ours: {unit}");

@@ -2,7 +2,9 @@
 
 use freehold_scenario::results::ReproduceRow;
 
+use super::files::file;
 use super::{Claim, Laboratory, row};
+use super::{Experiment, Kind};
 use freehold_command::status::Failure;
 
 const PAGES_PER_MIB: u64 = 256;
@@ -24,8 +26,21 @@ const CELLS: [(&str, &str, &str, &[&str], u64); 9] = [
     ("{tau1,tau2}", "spel", "spc-table3-12.toml", &[SPEL, R2], 12),
 ];
 
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "spc-table3",
+    about: "total physical memory of three task sets under none, spc and spel",
+    files: &[
+        file!("spc-table3-11.toml"),
+        file!("spc-table3-22.toml"),
+        file!("spc-table3-12.toml"),
+    ],
+    kind: Kind::Scenarios,
+    run,
+};
+
 /// Runs the experiment.
-pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let mut rows = Vec::new();
     for (tasks, policy, file, sets, mib) in CELLS {
         let memory = laboratory.run(file, sets)?.result.memory;

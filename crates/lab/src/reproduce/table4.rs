@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::players::{self, MOVIES};
 use super::{Claim, Laboratory, row};
+use super::{Experiment, Kind};
 use crate::programs::Player;
 use freehold_command::process;
 use freehold_command::sampling;
@@ -77,8 +78,17 @@ pub(super) struct Locks {
     pub(super) growth: u64,
 }
 
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "spc-table4",
+    about: "what three movie players use of each object they share, and whether to conserve or to lock it",
+    files: &[],
+    kind: Kind::Programs,
+    run,
+};
+
 /// Runs the experiment.
-pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let clips = players::clips(laboratory)?;
     let objects = sample(laboratory, &clips)?;
     let mut rows = Vec::new();

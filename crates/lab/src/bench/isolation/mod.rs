@@ -21,11 +21,13 @@ use freehold_linux::PAGE_SIZE;
 use freehold_linux::child::end_with_parent;
 use rustix::process::Signal;
 
+use super::Bench;
 use super::rounds::{Effort, Found, Samples, refused};
 use crate::programs::Limited;
 use freehold_command::process::own_executable;
 use freehold_command::signals;
 use freehold_command::status::Failure;
+use freehold_scenario::results::Judged;
 
 use child::{Report, Setting};
 use tails::compare_tails;
@@ -37,7 +39,18 @@ const RUNS: u32 = 3;
 /// How often a child is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
-pub(crate) fn run(effort: Effort) -> Result<Found, Failure> {
+/// The benchmark.
+pub(super) const BENCH: Bench = Bench {
+    name: "isolation",
+    about: "the response time of a reserved task beside a sibling that faults as fast as it can",
+    floor: "the same task alone",
+    unit: "ns",
+    judged: Judged::RatioP999,
+    goal: 1.2,
+    run,
+};
+
+fn run(effort: Effort) -> Result<Found, Failure> {
     let stop = signals::catch()?;
     let mut found = Found::new()?;
     let jobs = effort.scaled(JOBS);

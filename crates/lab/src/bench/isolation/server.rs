@@ -13,24 +13,38 @@ use serde_json::Value;
 use super::child::{HOG_FRAMES, HOG_PAGES, PERIOD, Report, Setting, WORKING_SET};
 use super::tails::compare_tails;
 use super::{JOBS, LOOK, RUNS, Running, Side, stalls, this_command};
+use crate::bench::Bench;
 use crate::bench::rounds::{Effort, Found, refused};
 use freehold_command::run_server;
 use freehold_command::signals;
 use freehold_command::status::Failure;
+use freehold_scenario::results::Judged;
 
 /// Pages that the sibling must have brought in before it counts as being at work.
 const AT_WORK: u64 = 1000;
 /// Looks at the sibling before it is given up.
 const LOOKS: u32 = 500;
 
-pub(in crate::bench) fn run(effort: Effort) -> Result<Found, Failure> {
+/// The benchmark.
+pub(in crate::bench) const BENCH: Bench = Bench {
+    name: "isolation",
+    about: "the response time of a reserved task of a memory server beside another process under it that faults \
+            as fast as it can",
+    floor: "the same task alone",
+    unit: "ns",
+    judged: Judged::RatioP999,
+    goal: 1.2,
+    run,
+};
+
+fn run(effort: Effort) -> Result<Found, Failure> {
     let stop = signals::catch()?;
     let jobs = effort.scaled(JOBS);
     let pages = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let frames = pages(WORKING_SET + 64 + HOG_FRAMES);
     let launch = run_server::launch(run_server::plain(frames, pages(WORKING_SET + HOG_PAGES)))?;
     let (process, connection) = OwnServer::start(&launch).map_err(refused)?;
-    let bench = Bench {
+    let bench = Measured {
         connection,
         process,
         jobs,
@@ -51,14 +65,14 @@ pub(in crate::bench) fn run(effort: Effort) -> Result<Found, Failure> {
 }
 
 /// A server, and how it is measured. Fields are dropped in this order.
-struct Bench<'a> {
+struct Measured<'a> {
     connection: Connection,
     process: OwnServer,
     jobs: u32,
     stop: &'a AtomicBool,
 }
 
-impl Bench<'_> {
+impl Measured<'_> {
     fn start(&self, setting: Setting) -> Result<Running, Failure> {
         let mut command = this_command()?;
         let name = setting.to_possible_value();

@@ -7,10 +7,12 @@ mod workload;
 
 use std::time::{Duration, Instant};
 
+use super::Bench;
 use super::pairs::Paired;
 use super::rounds::{Effort, Found, Samples, refused};
 use crate::programs;
 use freehold_command::status::Failure;
+use freehold_scenario::results::Judged;
 
 use place::{Outcome, Place, Size};
 use workload::{Compared, WORKLOADS, Workload};
@@ -24,11 +26,23 @@ const NARROW: f64 = 0.08;
 const MOST_PAIRS: u32 = 40;
 const PATIENCE: Duration = Duration::from_secs(150);
 
+/// The benchmark.
+pub(super) const BENCH: Bench = Bench {
+    name: "programs",
+    about: "ordinary programs under `freehold exec` with an ample reservation; with half and a quarter of what \
+            they use they must do the same too",
+    floor: "the same programs as they are",
+    unit: "ns",
+    judged: Judged::RatioP50,
+    goal: 1.15,
+    run,
+};
+
 /// Runs the benchmark.
 ///
 /// # Errors
 /// A server that does not start, a program that cannot be run, or one that does not do the same.
-pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
+fn run(effort: Effort) -> Result<Found, Failure> {
     let place = Place::new(effort.quick)?;
     let mut found = Found::new()?;
     let mut different = Vec::new();

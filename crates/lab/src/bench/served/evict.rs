@@ -4,12 +4,27 @@ use freehold_client::RegionKind;
 
 use super::bare::{self, Bare, Work};
 use super::{Client, on_one_cpu};
+use crate::bench::Bench;
 use crate::bench::evict::{self, BATCH, Calls, FRAMES, PAGES, WALKS, walk};
 use crate::bench::rounds::{Effort, Found, Samples, refused};
 use crate::bench::world::{self, WORDS};
 use freehold_command::status::Failure;
+use freehold_scenario::results::Judged;
 
-pub(in crate::bench) fn run(effort: Effort) -> Result<Found, Failure> {
+/// The benchmark.
+pub(in crate::bench) const BENCH: Bench = Bench {
+    name: "evict-fill",
+    about: "steady state at a full reservation of the memory server: each fault evicts a dirty page and fills one; \
+            a sample is the mean of the 16 faults of one batch",
+    floor: "message mode, the same batches of 16: protect, copy out, drop; UFFDIO_COPY to a locked frame, \
+            UFFDIO_CONTINUE",
+    unit: "ns",
+    judged: Judged::RatioP50,
+    goal: 1.5,
+    run,
+};
+
+fn run(effort: Effort) -> Result<Found, Failure> {
     let mut found = Found::new()?;
     let walks = effort.scaled(WALKS);
     let mut embedded = Samples::new()?;

@@ -5,10 +5,12 @@ use freehold_linux::PAGE_SIZE;
 
 use super::bare::{self, Bare, Work};
 use super::{Client, on_one_cpu};
+use crate::bench::Bench;
 use crate::bench::fill;
 use crate::bench::rounds::{Effort, Found, Samples, refused};
 use crate::bench::world::{self, WORDS};
 use freehold_command::status::Failure;
+use freehold_scenario::results::Judged;
 
 const PAGES: u32 = 1024;
 /// Fills of all pages in one round.
@@ -16,7 +18,18 @@ const PASSES: u32 = 10;
 /// Frames of the task that puts the pages into the store: they are short, so that all pages but these leave.
 const SHORT: u32 = 64;
 
-pub(in crate::bench) fn run(effort: Effort) -> Result<Found, Failure> {
+/// The benchmark.
+pub(in crate::bench) const BENCH: Bench = Bench {
+    name: "fault-fill",
+    about: "a fault on a page in the memory server's store (in memory, latency 0), a free frame at hand",
+    floor: "message mode: UFFDIO_COPY of 4 KiB to a locked frame, UFFDIO_CONTINUE",
+    unit: "ns",
+    judged: Judged::RatioP50,
+    goal: 1.5,
+    run,
+};
+
+fn run(effort: Effort) -> Result<Found, Failure> {
     let mut found = Found::new()?;
     let passes = effort.scaled(PASSES);
     let mut embedded = Samples::new()?;

@@ -4,16 +4,29 @@ use freehold_client::{Mapping, RegionKind, Task};
 
 use super::bare::{self, Bare, Work};
 use super::{Client, on_one_cpu};
+use crate::bench::Bench;
 use crate::bench::rounds::{Effort, Found, Samples, refused};
 use crate::bench::soft;
 use crate::bench::world::{self, WORDS};
 use freehold_command::status::Failure;
+use freehold_scenario::results::Judged;
 
 const PAGES: u32 = 256;
 /// Walks over all pages in one round.
 const WALKS: u32 = 40;
 
-pub(in crate::bench) fn run(effort: Effort) -> Result<Found, Failure> {
+/// The benchmark.
+pub(in crate::bench) const BENCH: Bench = Bench {
+    name: "fault-soft",
+    about: "a fault on a resident page that is not mapped, served by the memory server",
+    floor: "message mode: a SCHED_FIFO process on the same CPU reads the message, UFFDIO_CONTINUE",
+    unit: "ns",
+    judged: Judged::RatioP50,
+    goal: 1.5,
+    run,
+};
+
+fn run(effort: Effort) -> Result<Found, Failure> {
     let mut found = Found::new()?;
     let walks = effort.scaled(WALKS);
     let mut embedded = Samples::new()?;

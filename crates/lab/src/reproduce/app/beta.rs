@@ -3,6 +3,8 @@
 use freehold_scenario::results::ReproduceRow;
 
 use super::{ALL, APP, Bench, Bound, LISTING, Laboratory, NEAR_ALL, row};
+use crate::reproduce::files::file;
+use crate::reproduce::{Experiment, Kind};
 use freehold_command::status::Failure;
 
 /// The model runs eleven times for each.
@@ -10,8 +12,17 @@ const SEEDS: u32 = 10;
 /// From a tenth less after a job with time to spare to no page less.
 const FACTORS: [&str; 5] = ["0.9", "0.98", "0.99", "0.998", "1"];
 
+/// The experiment.
+pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {
+    name: "app-beta",
+    about: "misses of Ranger against beta, to which the paper gives no value",
+    files: &[file!("app/ranger.toml")],
+    kind: Kind::Models,
+    run,
+};
+
 /// Runs the experiment: Ranger, the one model that misses anything.
-pub(in crate::reproduce) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let bench = Bench::new(laboratory, "app/ranger.toml", &["ranger"], SEEDS)?;
     let all = bench.measure(&ALL, &[])?.misses.swap_remove(0);
     let near = Bound::AtMost(all.mean() + NEAR_ALL);

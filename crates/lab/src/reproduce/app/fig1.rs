@@ -4,6 +4,8 @@ use freehold_scenario::results::ReproduceRow;
 
 use super::sample::Sample;
 use super::{Bench, Bound, Laboratory, NONE, row};
+use crate::reproduce::files::file;
+use crate::reproduce::{Experiment, Kind};
 use freehold_command::status::Failure;
 
 const SEEDS: u32 = 10;
@@ -22,8 +24,21 @@ const LESS: (f64, f64) = (5.0, 14.0);
 /// Pages read back together: by themselves, and as many as Linux does unless told otherwise (`vm.page-cluster` 3).
 const CLUSTERS: [(u32, &str); 2] = [(1, ""), (8, ", read-ahead of 8")];
 
+/// The experiment.
+pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {
+    name: "app-fig1",
+    about: "a store of 4 us and one of 40 us: who misses more under Linux's lists, and what the graph walk gains",
+    files: &[
+        file!("app/ranger.toml"),
+        file!("app/opencv.toml"),
+        file!("app/mplayer.toml"),
+    ],
+    kind: Kind::Models,
+    run,
+};
+
 /// Runs the experiment, without read-ahead and with it.
-pub(in crate::reproduce) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let mut rows = Vec::new();
     for (pages, with) in CLUSTERS {
         rows.extend(run_with(laboratory, pages, with)?);

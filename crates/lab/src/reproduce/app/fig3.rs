@@ -3,6 +3,8 @@
 use freehold_scenario::results::ReproduceRow;
 
 use super::{APP_NO_BUDGET, Bench, Bound, Laboratory, row};
+use crate::reproduce::files::file;
+use crate::reproduce::{Experiment, Kind};
 use freehold_command::status::Failure;
 
 const SEEDS: u32 = 10;
@@ -11,9 +13,18 @@ const CAPACITIES: [u32; 5] = [1, 1000, 3000, 5000, 7000];
 const CONVERGED: u32 = 7000;
 const KIB_PER_PAGE: u32 = 4;
 
+/// The experiment.
+pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {
+    name: "app-fig3",
+    about: "misses of OpenCV and Ranger against the capacity of the pinned page pool",
+    files: &[file!("app/opencv.toml"), file!("app/ranger.toml")],
+    kind: Kind::Models,
+    run,
+};
+
 /// Runs the experiment. The capacity never shrinks (α and β see to that) and there is no swap budget; a job that missed
 /// and swapped in still makes it grow, as Algorithm 1 knows no other way.
-pub(in crate::reproduce) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let models: [(&str, &[&str]); 2] = [("app/opencv.toml", &["opencv"]), ("app/ranger.toml", &["ranger"])];
     let mut rows = Vec::new();
     for (file, tasks) in models {

@@ -6,6 +6,8 @@ use super::{
     ALL, APP, APP_NO_BUDGET, Bench, Bound, LISTING, Laboratory, Measured, NEAR_ALL, NONE, Policy, STEADY,
     STEADY_RESTORE, row,
 };
+use crate::reproduce::files::file;
+use crate::reproduce::{Experiment, Kind};
 use freehold_command::status::Failure;
 
 /// A model runs ten times for each.
@@ -62,8 +64,21 @@ const NEAR_NONE: f64 = 5.0;
 /// With restore, pinned pages at most this share of the paper's algorithm's.
 const PINNED_SHARE: f64 = 0.75;
 
+/// The experiment.
+pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {
+    name: "app-fig4",
+    about: "misses of three soft-real-time tasks, and what each policy costs the graph walk",
+    files: &[
+        file!("app/ranger.toml"),
+        file!("app/opencv.toml"),
+        file!("app/mplayer.toml"),
+    ],
+    kind: Kind::Models,
+    run,
+};
+
 /// Runs the experiment.
-pub(in crate::reproduce) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let mut rows = Vec::new();
     for paper in &MODELS {
         let bench = Bench::new(laboratory, paper.file, paper.tasks, SEEDS)?;

@@ -3,6 +3,8 @@
 use freehold_scenario::results::ReproduceRow;
 
 use super::{ALL, APP, Bench, Bound, Laboratory, NONE, row};
+use crate::reproduce::files::file;
+use crate::reproduce::{Experiment, Kind};
 use freehold_command::status::Failure;
 
 /// A model runs thirteen times for each.
@@ -19,8 +21,21 @@ const WHOLE_MIB: u32 = 300;
 /// From here on the paper's bounds are claimed.
 const CLAIMED: u32 = 25;
 
+/// The experiment.
+pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {
+    name: "app-fig5",
+    about: "misses and slow-down with a quarter and more of the memory taken away",
+    files: &[
+        file!("app/ranger.toml"),
+        file!("app/opencv.toml"),
+        file!("app/mplayer.toml"),
+    ],
+    kind: Kind::Models,
+    run,
+};
+
 /// Runs the experiment.
-pub(in crate::reproduce) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let mut rows = Vec::new();
     for (file, tasks, limit) in MODELS {
         let bench = Bench::new(laboratory, file, tasks, SEEDS)?;

@@ -4,6 +4,8 @@ use freehold_scenario::results::ReproduceRow;
 
 use super::sample::Sample;
 use super::{APP, APP_NO_BUDGET, Bench, Bound, Laboratory, Measured, NONE, row};
+use crate::reproduce::files::file;
+use crate::reproduce::{Experiment, Kind};
 use freehold_command::status::Failure;
 
 const SEEDS: u32 = 10;
@@ -12,8 +14,17 @@ const TASKS: &[&str] = &["ranger", "opencv", "mplayer"];
 const FEWER: f64 = 12.0;
 const SLOWER: f64 = 5.0;
 
+/// The experiment.
+pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {
+    name: "app-fig6",
+    about: "the three soft-real-time tasks together beside the graph walk",
+    files: &[file!("app/three.toml")],
+    kind: Kind::Models,
+    run,
+};
+
 /// Runs the experiment. Pinning everything is left out, as in the paper: the three are larger than the memory.
-pub(in crate::reproduce) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let bench = Bench::new(laboratory, "app/three.toml", TASKS, SEEDS)?;
     let alone = bench.alone(&[])?;
     let none = bench.measure(&NONE, &[])?;

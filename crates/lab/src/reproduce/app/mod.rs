@@ -3,15 +3,15 @@
 //! Each model runs with several seeds; rows carry the mean and its confidence interval. Differences are between means.
 //! The models were committed before any policy was measured with them: a claim that does not hold is shown as such.
 
-mod beta;
-mod fig1;
-mod fig3;
-mod fig4;
-mod fig5;
-mod fig6;
+pub(super) mod beta;
+pub(super) mod fig1;
+pub(super) mod fig3;
+pub(super) mod fig4;
+pub(super) mod fig5;
+pub(super) mod fig6;
 mod sample;
-mod shift;
-mod stationary;
+pub(super) mod shift;
+pub(super) mod stationary;
 
 use freehold_core::units::Duration;
 use freehold_scenario::format_time;
@@ -24,15 +24,7 @@ use freehold_command::load;
 use freehold_command::output;
 use freehold_command::status::Failure;
 
-pub(super) use beta::run as beta;
-pub(super) use fig1::run as fig1;
-pub(super) use fig3::run as fig3;
-pub(super) use fig4::run as fig4;
-pub(super) use fig5::run as fig5;
-pub(super) use fig6::run as fig6;
 pub(super) use sample::{Bound, Sample, row};
-pub(super) use shift::run as shift;
-pub(super) use stationary::run as stationary;
 
 /// The memory-hungry neighbour.
 const HOG: &str = "hog";

@@ -5,6 +5,8 @@ use freehold_scenario::results::ReproduceRow;
 
 use super::sample::Sample;
 use super::{ALL, APP, Bench, Bound, Laboratory, NONE, STEADY, STEADY_RESTORE, percent, row};
+use crate::reproduce::files::file;
+use crate::reproduce::{Experiment, Kind};
 use freehold_command::status::Failure;
 
 const SEEDS: u32 = 10;
@@ -12,8 +14,17 @@ const SEEDS: u32 = 10;
 const PART: usize = 100;
 const FOLLOWED: usize = 10;
 
+/// The experiment.
+pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {
+    name: "app-shift",
+    about: "a working set that shifts every 3 s: how soon it is followed",
+    files: &[file!("app/shift.toml")],
+    kind: Kind::Models,
+    run,
+};
+
 /// Runs the experiment.
-pub(in crate::reproduce) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let bench = Bench::new(laboratory, "app/shift.toml", &["vision"], SEEDS)?;
     let mut rows = Vec::new();
     for policy in [NONE, ALL] {

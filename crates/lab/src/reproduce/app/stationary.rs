@@ -5,14 +5,25 @@ use freehold_scenario::results::ReproduceRow;
 
 use super::sample::Sample;
 use super::{APP, Bench, Bound, Laboratory, STEADY, STEADY_RESTORE, number, percent, row};
+use crate::reproduce::files::file;
+use crate::reproduce::{Experiment, Kind};
 use freehold_command::status::Failure;
 
 const SEEDS: u32 = 10;
 /// How far from its mean the capacity may be with the extensions, in per cent.
 const NEAR: f64 = 10.0;
 
+/// The experiment.
+pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {
+    name: "app-stationary",
+    about: "a load that stays the same: how far the capacity of the pinned page pool swings",
+    files: &[file!("app/stationary.toml")],
+    kind: Kind::Models,
+    run,
+};
+
 /// Runs the experiment: the first half of a run is for settling, the second is looked at.
-pub(in crate::reproduce) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let bench = Bench::new(laboratory, "app/stationary.toml", &["vision"], SEEDS)?;
     let mut rows = Vec::new();
     for (policy, swing, misses) in [

@@ -18,6 +18,7 @@ use freehold_scenario::results::ReproduceRow;
 use freehold_scenario::{parse_size, parse_time};
 
 use super::Laboratory;
+use super::{Experiment, Kind};
 use freehold_command::output;
 use freehold_command::private_server::PrivateServer;
 use freehold_command::status::Failure;
@@ -171,8 +172,17 @@ struct HogAlone {
     kernel: Vec<f64>,
 }
 
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "app-live",
+    about: "Ranger, OpenCV and MPlayer beside GraphChi under a memory server: misses, and what each policy costs",
+    files: &[],
+    kind: Kind::LongPrograms,
+    run,
+};
+
 /// Runs the experiment.
-pub(super) fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let bench = Bench::open(laboratory)?;
     let mut alone = HogAlone::default();
     let baseline = bench.options.baseline.is_some();
