@@ -10,7 +10,7 @@
 //! claimed. The list of `reproduce/mod.rs` names it, and its module stands there too.
 //!
 //! What must be done in a process of its own is another hidden subcommand, a variant of [`Helper`]. Programs to compare
-//! with are in `programs`. No other place knows of a benchmark or an experiment: `--list`, `--names`, `all` and `--show`
+//! with are in `programs`. No other place knows of a benchmark or an experiment: `--list`, `--names`, `all`, `--show`
 //! follow from the lists.
 #![forbid(unsafe_code)]
 
