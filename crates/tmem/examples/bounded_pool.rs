@@ -56,6 +56,7 @@ fn main() {
         units: 2,
         unit_bytes: 4096,
         minimum: 1,
+        guard_pages: 0,
         bound: Duration::from_secs(1),
         scope: Scope::Shared,
     })

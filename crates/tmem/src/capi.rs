@@ -23,6 +23,7 @@ pub extern "C" fn freehold_cbuf_create(
         units,
         unit_bytes: unit_size,
         minimum,
+        guard_pages: 0,
         bound: Duration::from_nanos(bound_ns),
         scope: Scope::Shared,
     };
@@ -120,7 +121,7 @@ unsafe fn open(fd: c_int, open: impl FnOnce(OwnedFd) -> Result<Known, PoolError>
     }
 }
 
-fn take_errno(error: TakeError) -> c_int {
+pub(crate) fn take_errno(error: TakeError) -> c_int {
     match error {
         TakeError::TimedOut => libc::ETIMEDOUT,
         TakeError::TooMany => libc::EDQUOT,

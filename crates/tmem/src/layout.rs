@@ -16,6 +16,7 @@ pub(crate) struct Header {
     pub(crate) unit_pages: AtomicU32,
     pub(crate) minimum: AtomicU32,
     pub(crate) component: AtomicU32,
+    pub(crate) guard_pages: AtomicU32,
     pub(crate) bound_nanos: AtomicU64,
     pub(crate) counts: Counts,
 }

@@ -9,10 +9,13 @@
 
 mod cache;
 pub mod capi;
+pub mod channel;
 mod id;
 mod layout;
 pub mod pool;
 pub mod registry;
+pub mod stack;
+mod switch;
 mod sync;
 mod unit;
 

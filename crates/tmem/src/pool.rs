@@ -27,6 +27,9 @@ pub struct PoolSettings {
     pub unit_bytes: usize,
     /// Units that the pool always keeps, from 1 to `units`; a thread that has so many does not wait for another.
     pub minimum: usize,
+    /// Pages at the beginning of each unit that nobody may touch: for stacks, which grow towards them. They are a part
+    /// of the unit's bytes and never in memory.
+    pub guard_pages: usize,
     /// How long a request waits at most.
     pub bound: Duration,
     /// Threads of which processes take units.
@@ -101,6 +104,7 @@ impl Pool {
         header.units.store(small(settings.units), Ordering::Relaxed);
         header.unit_pages.store(small(unit_pages), Ordering::Relaxed);
         header.minimum.store(small(settings.minimum), Ordering::Relaxed);
+        header.guard_pages.store(small(settings.guard_pages), Ordering::Relaxed);
         header.component.store(settings.component.into(), Ordering::Relaxed);
         let nanos = u64::try_from(settings.bound.as_nanos()).unwrap_or(u64::MAX);
         header.bound_nanos.store(nanos, Ordering::Relaxed);
@@ -139,12 +143,24 @@ impl Pool {
 
     fn map(memory: Memfd, settings: PoolSettings, access: Access) -> Result<Self, PoolError> {
         let mapping = SharedMapping::of_whole(&memory, access)?;
-        Ok(Self {
+        let pool = Self {
             memory,
             mapping,
             settings,
             first_unit: first_unit_page(settings.units) * PAGE_SIZE,
-        })
+        };
+        if settings.guard_pages > 0 {
+            (0..settings.units).try_for_each(|unit| pool.protect_guard(unit))?;
+        }
+        Ok(pool)
+    }
+
+    fn protect_guard(&self, unit: usize) -> Result<(), PoolError> {
+        let length = self.settings.guard_pages * PAGE_SIZE;
+        // SAFETY: whole pages of this pool's own mapping, which nobody has used yet.
+        let protected =
+            unsafe { rustix::mm::mprotect(self.unit_start(unit).cast(), length, rustix::mm::MprotectFlags::empty()) };
+        protected.map_err(|errno| PoolError::Map(MapError::System(errno)))
     }
 
     /// How it was made, with whole pages.
@@ -277,7 +293,9 @@ impl Pool {
         if !self.is_withdrawn(unit) {
             return false;
         }
-        let populated = self.mapping.populate(self.unit_range(unit));
+        let (range, guard) = (self.unit_range(unit), self.settings.guard_pages);
+        let usable = PageRange::new(range.first() + guard, range.count() - guard);
+        let populated = self.mapping.populate(usable);
         populated.is_ok() && self.units()[unit].restore()
     }
 
@@ -386,7 +404,8 @@ fn checked(settings: PoolSettings) -> Result<PoolSettings, PoolError> {
     let fits = (1..MOST_UNITS).contains(&settings.units)
         && (1..=MOST_UNIT).contains(&settings.unit_bytes)
         && (1..=settings.units).contains(&settings.minimum)
-        && settings.component > 0;
+        && settings.component > 0
+        && settings.guard_pages < settings.unit_bytes.div_ceil(PAGE_SIZE);
     if !fits {
         return Err(PoolError::Settings);
     }
@@ -405,6 +424,7 @@ fn read_header(header: &Header) -> Result<PoolSettings, PoolError> {
         units: header.units.load(Ordering::Relaxed) as usize,
         unit_bytes: header.unit_pages.load(Ordering::Relaxed) as usize * PAGE_SIZE,
         minimum: header.minimum.load(Ordering::Relaxed) as usize,
+        guard_pages: header.guard_pages.load(Ordering::Relaxed) as usize,
         bound: Duration::from_nanos(header.bound_nanos.load(Ordering::Relaxed)),
         scope: Scope::Shared,
     };

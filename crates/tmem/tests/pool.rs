@@ -17,6 +17,7 @@ fn pool(units: usize, minimum: usize, bound: Duration) -> Pool {
         units,
         unit_bytes: 5000,
         minimum,
+        guard_pages: 0,
         bound,
         scope: Scope::Process,
     })

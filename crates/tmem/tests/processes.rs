@@ -68,7 +68,7 @@ fn work(pool: &Pool, board: &Board) {
         let unit = usize::try_from(buffer.id.raw() >> 24 & 0xff).unwrap();
         let before = board.users[unit].swap(own, Ordering::SeqCst);
         // A process that was killed has left its mark; who lives must not have the unit.
-        if before != 0 && std::fs::exists(format!("/proc/{before}/task")).unwrap() && is_alive(before) {
+        if before != 0 && is_alive(before) {
             board.doubled.fetch_add(1, Ordering::Relaxed);
         }
         // Long enough for others to wait, and to be killed with it.
@@ -83,19 +83,15 @@ fn work(pool: &Pool, board: &Board) {
     }
 }
 
-/// Whether a thread runs, and is not on its way out.
+/// Whether a thread runs, and is not on its way out: the kernel passes its units on while it ends.
 fn is_alive(thread: u32) -> bool {
+    const ENDS: u64 = 4;
     let stat = std::fs::read_to_string(format!("/proc/{thread}/stat")).unwrap_or_default();
-    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X')) && !is_being_killed(thread)
-}
-
-fn is_being_killed(thread: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
-    let pending = status.lines().filter_map(|line| line.split_once("Pnd:"));
-    pending
-        .map(|(_, mask)| u64::from_str_radix(mask.trim(), 16).unwrap_or(0))
-        .any(|mask| mask & (1 << 8) != 0)
+    let Some((_, rest)) = stat.rsplit_once(") ") else {
+        return false;
+    };
+    let flags: u64 = rest.split(' ').nth(6).and_then(|flags| flags.parse().ok()).unwrap_or(0);
+    !rest.starts_with(['Z', 'X']) && flags & ENDS == 0
 }
 
 #[test]
@@ -107,6 +103,7 @@ fn processes_that_are_killed_lose_no_unit_and_leave_nobody_waiting() {
         units: UNITS,
         unit_bytes: PAGE_SIZE,
         minimum: UNITS,
+        guard_pages: 0,
         bound: Duration::from_secs(60),
         scope: Scope::Shared,
     })

@@ -1,0 +1,94 @@
+//! Calls from one component to another, in separate address spaces, with inherited priority.
+//!
+//! A channel has some *contexts*, each a thread of the callee with a *call word* that it owns while it serves. A caller
+//! claims a context, leaves its request, rings, and waits for the call word: the kernel has the callee's thread run
+//! with the caller's priority or deadline until it releases the word, however many calls it makes meanwhile, and the
+//! callees of those likewise. A context without a call has a small stack; for each call it takes one from a pool.
+//!
+//! The word of a call and the request are a claim to the other side. A callee that dies ends the wait at once, and one
+//! that hangs ends it at the bound. A caller that dies leaves its context to the next, when the callee is done with it.
+
+mod call;
+mod context;
+mod serve;
+
+pub use call::{CallError, Caller};
+pub use serve::{Callee, Request};
+
+use context::Context;
+use freehold_linux::memory::{Access, MapError, Memfd, MemfdError, SharedMapping};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Words of arguments of a call.
+pub const ARGUMENTS: usize = 6;
+/// Contexts of a channel, at most: as many as a page has.
+pub const MOST_CONTEXTS: usize = freehold_linux::PAGE_SIZE / size_of::<Context>();
+
+/// A channel cannot be made or opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChannelError {
+    /// The caller's mistake.
+    #[error("a channel has 1 to {MOST_CONTEXTS} contexts")]
+    Contexts,
+    /// No memory object, or one that is no channel.
+    #[error(transparent)]
+    Memfd(#[from] MemfdError),
+    /// No mapping.
+    #[error(transparent)]
+    Map(#[from] MapError),
+}
+
+/// The memory that caller and callee share: one page, and one pair of components.
+#[derive(Debug)]
+pub struct Channel {
+    memory: Memfd,
+    mapping: SharedMapping,
+    contexts: usize,
+}
+
+impl Channel {
+    /// Makes a channel with so many contexts. Both sides get its descriptor, and say the same number.
+    ///
+    /// # Errors
+    /// See [`ChannelError`].
+    pub fn create(contexts: usize) -> Result<Self, ChannelError> {
+        Self::map(Memfd::create_sealed(c"freehold-channel", 1, false)?, contexts)
+    }
+
+    /// Opens a channel whose descriptor was passed on.
+    ///
+    /// # Errors
+    /// See [`ChannelError`].
+    pub fn open(memory: OwnedFd, contexts: usize) -> Result<Self, ChannelError> {
+        Self::map(Memfd::adopt(memory, 1)?, contexts)
+    }
+
+    fn map(memory: Memfd, contexts: usize) -> Result<Self, ChannelError> {
+        if !(1..=MOST_CONTEXTS).contains(&contexts) {
+            return Err(ChannelError::Contexts);
+        }
+        let mapping = SharedMapping::of_whole(&memory, Access::ReadWrite)?;
+        Ok(Self {
+            memory,
+            mapping,
+            contexts,
+        })
+    }
+
+    /// How many contexts it has.
+    #[must_use]
+    pub fn contexts(&self) -> usize {
+        self.contexts
+    }
+
+    fn all(&self) -> &[Context] {
+        // SAFETY: the page has room for as many, as was checked, and lives as long as `self`; they are atomics.
+        unsafe { std::slice::from_raw_parts(self.mapping.base().cast::<Context>(), self.contexts) }
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.memory.as_fd()
+    }
+}
