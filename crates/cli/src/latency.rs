@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     /// What runs beside: none, spin, flood, kernel, flood+kernel
     #[arg(long, value_name = "LOADS", value_delimiter = ',', default_value = "none,spin,flood")]
     load: Vec<Load>,
-    /// Add what the kernel's events show of each wake-up: waking and switch
+    /// Add what the kernel's events show of each wake-up: irq, hrtimer, waking and switch
     #[arg(long)]
     events: bool,
     /// Measure another program in turns: cyclictest (package rt-tests)

@@ -21,3 +21,4 @@ pub mod session;
 pub mod settings;
 mod slice;
 mod tally;
+mod timer;

@@ -53,7 +53,7 @@ pub struct Row {
     pub space: &'static str,
     /// As the option names it.
     pub load: &'static str,
-    /// Where on its way the wake-up was seen: `waking`, `switch`, or `thread`, its first instruction.
+    /// Where on its way the wake-up was seen: `irq`, `hrtimer`, `waking`, `switch`, or `thread`, its first instruction.
     pub level: &'static str,
     /// The program that measured, where it was not this one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,7 +143,7 @@ impl fmt::Display for Report {
             )?;
             let (space, load, level) = (row.space, row.load, row.level);
             let (us, faults) = (&row.us, row.faults);
-            write!(formatter, "  {space:8} {load:12} {level:6}")?;
+            write!(formatter, "  {space:8} {load:12} {level:7}")?;
             write!(
                 formatter,
                 " p50 {:.1} p90 {:.1} p99 {:.1} p99.9 {:.1} us",

@@ -7,11 +7,16 @@ use freehold_linux::switches::{Happening, Record};
 use crate::cyclictest::{self, PeerError};
 use crate::load::Load;
 use crate::power::Awake;
+use crate::probe_thread::Wake;
 use crate::report::{NoiseFloor, Report, Row};
 use crate::settings::{Settings, Space};
 use crate::slice::{self, Measured, SliceError};
 use crate::tally::Tally;
+use crate::timer::{self, Step};
 use crate::{floor, load};
+
+/// The levels that the kernel's events show, in the order in which a wake-up passes them.
+const WAY: [&str; 4] = ["irq", "hrtimer", "waking", "switch"];
 
 /// A measurement cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -35,9 +40,9 @@ struct Combination {
     space: Space,
     load: Load,
     thread: Tally,
-    /// Since the timer's time, when the thread was made ready, and when it was switched to.
-    waking: Tally,
-    switch: Tally,
+    /// Since the timer's time: when its interrupt came, when the timer expired in it, when the thread was made ready,
+    /// and when it was switched to.
+    way: [Tally; 4],
 }
 
 /// Measures. `process` starts a load in a process of its own by calling [`load::serve`]. `events` adds the levels that
@@ -102,8 +107,7 @@ fn combinations(settings: &Settings) -> Vec<Combination> {
             space,
             load,
             thread: tally(),
-            waking: tally(),
-            switch: tally(),
+            way: [tally(), tally(), tally(), tally()],
         })
         .collect()
 }
@@ -117,28 +121,18 @@ impl Combination {
     fn add(&mut self, measured: &Measured) {
         self.thread.add(measured);
         for wake in &measured.wakes {
-            let due = wake.due.as_nanos();
-            let at = measured.records.partition_point(|record| record.time < wake.due);
-            let during = measured.records.get(at..).unwrap_or(&[]);
-            let first = |what| first(during, what, wake.woke.as_nanos());
-            if let Some(time) = first(Happening::Woken) {
-                self.waking.count(time - due);
-            }
-            if let Some(time) = first(Happening::On) {
-                self.switch.count(time - due);
+            for (tally, time) in self.way.iter_mut().zip(way(measured, wake)) {
+                if let Some(time) = time {
+                    tally.count(time.saturating_sub(wake.due.as_nanos()));
+                }
             }
         }
     }
 
     fn rows(&self, events: bool, unavailable: &mut Vec<String>) -> Vec<Row> {
-        let levels = [
-            ("waking", &self.waking),
-            ("switch", &self.switch),
-            ("thread", &self.thread),
-        ];
-        let wanted = if events { &levels[..] } else { &levels[2..] };
+        let way = WAY.iter().zip(&self.way).filter(|_| events);
         let mut rows = Vec::new();
-        for (level, tally) in wanted {
+        for (level, tally) in way.chain([(&"thread", &self.thread)]) {
             if tally.wakeups() == 0 && *level != "thread" {
                 unavailable.push(format!("{level}: the kernel lets its events not be read here"));
                 continue;
@@ -147,6 +141,18 @@ impl Combination {
         }
         rows
     }
+}
+
+/// When each step of [`WAY`] was taken of a wake-up, where it is known.
+fn way(measured: &Measured, wake: &Wake) -> [Option<u64>; 4] {
+    let (due, end) = (wake.due.as_nanos(), wake.woke.as_nanos());
+    let at = measured.records.partition_point(|record| record.time < wake.due);
+    let during = measured.records.get(at..).unwrap_or(&[]);
+    let woken = first(during, Happening::Woken, end);
+    let switched = first(during, Happening::On, end);
+    let before = |step, until: Option<u64>| timer::last(&measured.triggers, step, due, until?);
+    let expiry = before(Step::Expiry, woken.or(switched));
+    [before(Step::Interrupt, expiry), expiry, woken, switched]
 }
 
 /// When something first happened, no later than `end`; in nanoseconds.

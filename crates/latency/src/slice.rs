@@ -13,6 +13,7 @@ use crate::load::{Load, Running, StartError};
 use crate::probe_thread::{self, Plan, Wake};
 use crate::reference::Lateness;
 use crate::settings::{Settings, Space};
+use crate::timer::{Timers, Trigger};
 
 /// What the threads need to get ready.
 const LEAD: Duration = Duration::from_millis(50);
@@ -24,6 +25,8 @@ pub(crate) struct Measured {
     pub(crate) reference: Lateness,
     /// What the kernel did with the thread, in the order of time; empty without events.
     pub(crate) records: Vec<Record>,
+    /// What the CPU's timer did, in the order of time; empty without events.
+    pub(crate) triggers: Vec<Trigger>,
 }
 
 /// A slice could not be measured.
@@ -77,28 +80,33 @@ pub(crate) fn measure(settings: &Settings, span: Duration, turn: u64, events: bo
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let probe = named("probe").spawn_scoped(scope, || probe(&frame))?;
         let reference = named("reference").spawn_scoped(scope, || reference(&frame))?;
-        let (wakes, records) = probe.join().map_err(|_| SliceError::Ended)??;
-        let reference = reference.join().map_err(|_| SliceError::Ended)??;
-        Ok(Measured {
-            wakes,
-            reference,
-            records,
-        })
+        let mut measured = probe.join().map_err(|_| SliceError::Ended)??;
+        measured.reference = reference.join().map_err(|_| SliceError::Ended)??;
+        Ok(measured)
     })
 }
 
 /// The measured thread. What it needs is there before its first wake-up.
-fn probe(frame: &Frame) -> Result<(Vec<Wake>, Vec<Record>), SliceError> {
-    let mut wakes = probe_thread::room(&frame.plan);
+fn probe(frame: &Frame) -> Result<Measured, SliceError> {
+    let mut measured = Measured {
+        wakes: probe_thread::room(&frame.plan),
+        reference: Lateness::room(&frame.plan),
+        records: Vec::new(),
+        triggers: Vec::new(),
+    };
     // Without the right there are no records, which the report says.
-    let mut switches = frame.events.then(|| Switches::of(ThreadId::current()).ok()).flatten();
+    let wanted = || frame.events.then_some(());
+    let mut switches = wanted().and_then(|()| Switches::of(ThreadId::current()).ok());
+    let mut timers = wanted().and_then(|()| Timers::of(frame.cpu).ok());
     ready(frame.priority, frame.cpu)?;
-    probe_thread::follow(&frame.plan, &mut wakes);
-    let mut records = Vec::new();
+    probe_thread::follow(&frame.plan, &mut measured.wakes);
     if let Some(switches) = &mut switches {
-        switches.take(&mut records, true);
+        switches.take(&mut measured.records, true);
     }
-    Ok((wakes, records))
+    if let Some(timers) = &mut timers {
+        timers.take(&mut measured.triggers);
+    }
+    Ok(measured)
 }
 
 fn reference(frame: &Frame) -> Result<Lateness, SliceError> {

@@ -44,6 +44,7 @@ mod sys;
 mod thread_id;
 pub mod tick;
 pub mod tracefs;
+pub mod tracepoints;
 pub mod user_namespace;
 pub mod userfault;
 

@@ -4,23 +4,17 @@
 //! and the kernel writes that record into the ring of that CPU only. [`Switches::take`] puts the records in order.
 
 use crate::clock::{MonotonicTime, now};
+use crate::perf::ring::{Entry, Ring, join, start};
 use crate::perf::{self, Attributes};
-use crate::{Errno, PAGE_SIZE, ThreadId, sys, tracefs};
+use crate::{Errno, ThreadId, sys, tracefs};
 use freehold_protocol::WAIT_MARK;
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::fd::{AsRawFd, OwnedFd};
 use std::ffi::CString;
 use std::os::linux::fs::MetadataExt;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Pages of one ring's records; a power of two.
 const PAGES: usize = 128;
-const BYTES: usize = PAGES * PAGE_SIZE;
-/// Where the kernel keeps the ends of the records in the first page (`struct perf_event_mmap_page`).
-const HEAD: usize = 1024;
-const TAIL: usize = 1032;
 /// Records this young may still be joined by older ones from other CPUs.
 const YOUNG: Duration = Duration::from_micros(200);
 
@@ -99,14 +93,11 @@ pub enum SwitchesError {
 /// One ring and the events that write to it.
 #[derive(Debug)]
 struct PerCpu {
-    ring: NonNull<u8>,
+    ring: Ring,
     /// The identifiers of the events, which samples carry.
     meanings: Vec<(u64, Happening)>,
     events: Vec<OwnedFd>,
 }
-
-// SAFETY: the mapping belongs to this value alone, and whichever thread has the value is its only reader.
-unsafe impl Send for PerCpu {}
 
 /// The records of one thread.
 #[derive(Debug)]
@@ -132,8 +123,8 @@ impl Switches {
             other => SwitchesError::System(other),
         };
         let tracepoints = Tracepoints {
-            waking: tracepoint("sched_waking").filter(|_| is_first_namespace()),
-            switching: tracepoint("sched_switch"),
+            waking: tracefs::number("sched", "sched_waking").filter(|_| is_first_namespace()),
+            switching: tracefs::number("sched", "sched_switch"),
         };
         let (mut wakeups, mut deep, mut asking) = (true, true, true);
         let mut rings = Vec::new();
@@ -225,19 +216,8 @@ impl PerCpu {
             let event = open_tracepoint((whose, cpu), number, filter, meaning == Happening::Asking);
             followers.extend(event.map(|event| (event, meaning)));
         }
-        // SAFETY: a new mapping at a place that the kernel chooses; nothing else refers to it.
-        let ring = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                BYTES + PAGE_SIZE,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-                &leader,
-                0,
-            )
-        }?;
         let mut this = Self {
-            ring: NonNull::new(ring.cast()).ok_or(Errno::NOMEM)?,
+            ring: Ring::map(&leader, PAGES)?,
             meanings: Vec::new(),
             events: Vec::new(),
         };
@@ -257,78 +237,46 @@ impl PerCpu {
         self.meanings.iter().any(|(_, meaning)| *meaning == what)
     }
 
-    fn position(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: both positions are aligned words in the mapped first page, which the kernel too accesses whole.
-        unsafe { AtomicU64::from_ptr(self.ring.as_ptr().add(offset).cast()) }
-    }
-
     /// Appends what has come; how many records were lost.
     fn read(&self, records: &mut Vec<Record>) -> u64 {
-        let head = self.position(HEAD).load(Ordering::Acquire);
-        let mut tail = self.position(TAIL).load(Ordering::Relaxed);
         let mut lost = 0;
-        while tail < head {
-            // kind: u32, flags: u16, length: u16.
-            let header = self.word(tail);
-            let length = header >> 48;
-            if length < 8 {
-                // Nothing that the kernel writes.
-                tail = head;
-                break;
+        self.ring.read(|entry| match entry.kind {
+            // id, count, and what all records end with.
+            LOST => {
+                lost += entry.word(16);
+                records.push(record(entry, 24, Happening::Lost));
             }
-            let flags = u16::try_from(header >> 32 & 0xffff).unwrap_or(0);
-            match u32::try_from(header & 0xffff_ffff).unwrap_or(0) {
-                // id, count, and what all records end with.
-                LOST => {
-                    lost += self.word(tail + 16);
-                    records.push(self.record(tail + 24, Happening::Lost));
-                }
-                SAMPLE => {
-                    let id = self.word(tail + 8);
-                    let meaning = self.meanings.iter().find(|(known, _)| *known == id);
-                    let told = |what| what != Happening::Asking || self.is_marked(tail + 24, tail + length);
-                    let what = meaning.map(|(_, what)| *what).filter(|what| told(*what));
-                    records.extend(what.map(|what| self.record(tail + 16, what)));
-                }
-                SWITCH if flags & OUT == 0 => records.push(self.record(tail + 8, Happening::On)),
-                SWITCH if flags & PREEMPTED != 0 => records.push(self.record(tail + 8, Happening::Preempted)),
-                SWITCH => records.push(self.record(tail + 8, Happening::Blocked)),
-                _ => {}
+            SAMPLE => {
+                let id = entry.word(8);
+                let meaning = self.meanings.iter().find(|(known, _)| *known == id);
+                let told = |what| what != Happening::Asking || is_marked(entry);
+                let what = meaning.map(|(_, what)| *what).filter(|what| told(*what));
+                records.extend(what.map(|what| record(entry, 16, what)));
             }
-            tail += length;
-        }
-        self.position(TAIL).store(tail, Ordering::Release);
+            SWITCH if entry.flags & OUT == 0 => records.push(record(entry, 8, Happening::On)),
+            SWITCH if entry.flags & PREEMPTED != 0 => records.push(record(entry, 8, Happening::Preempted)),
+            SWITCH => records.push(record(entry, 8, Happening::Blocked)),
+            _ => {}
+        });
         lost
-    }
-
-    fn record(&self, time: u64, what: Happening) -> Record {
-        Record {
-            time: MonotonicTime::from_nanos(self.word(time)),
-            what,
-        }
-    }
-
-    /// Whether the registers at a position, in a record that ends there, are those of a wait for an agent.
-    fn is_marked(&self, registers: u64, end: u64) -> bool {
-        let [fifth, sixth] = WAIT_MARK.map(|word| word as u64);
-        registers + 24 <= end
-            && self.word(registers) == WIDE
-            && (self.word(registers + 8), self.word(registers + 16)) == (fifth, sixth)
-    }
-
-    /// The word at a position; records are made of whole words.
-    fn word(&self, position: u64) -> u64 {
-        let offset = (usize::try_from(position).unwrap_or(0) % BYTES) & !7;
-        // SAFETY: an aligned word within the mapped records; the kernel does not write what lies between tail and head.
-        unsafe { self.ring.as_ptr().add(PAGE_SIZE + offset).cast::<u64>().read() }
     }
 }
 
-impl Drop for PerCpu {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made in `open`, of this length, and nothing refers to it any more.
-        let _ = unsafe { munmap(self.ring.as_ptr().cast(), BYTES + PAGE_SIZE) };
+/// A record whose time lies at an offset of `entry`.
+fn record(entry: &Entry<'_>, time: u64, what: Happening) -> Record {
+    Record {
+        time: MonotonicTime::from_nanos(entry.word(time)),
+        what,
     }
+}
+
+/// Whether the registers that a sample ends with are those of a wait for an agent.
+fn is_marked(entry: &Entry<'_>) -> bool {
+    const REGISTERS: u64 = 24;
+    let [fifth, sixth] = WAIT_MARK.map(|word| word as u64);
+    entry.length >= REGISTERS + 24
+        && entry.word(REGISTERS) == WIDE
+        && (entry.word(REGISTERS + 8), entry.word(REGISTERS + 16)) == (fifth, sixth)
 }
 
 /// An event of one thread, or of everybody, on one CPU that is not yet counted; with the thread's `arguments` or not.
@@ -352,18 +300,6 @@ fn open_event((thread, cpu): (i32, i32), kind: u32, config: u64, arguments: bool
     perf::open(&attributes, thread, cpu)
 }
 
-/// Has `event` write into the ring of `leader`; its identifier.
-fn join(event: &OwnedFd, leader: &OwnedFd) -> Result<u64, Errno> {
-    const SET_OUTPUT: libc::c_ulong = 0x2405;
-    const IDENTIFIER: libc::c_ulong = 0x8008_2407;
-    let mut id = 0_u64;
-    // SAFETY: this request takes a descriptor by value.
-    sys::check_int(unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, leader.as_fd().as_raw_fd()) })?;
-    // SAFETY: the kernel writes one word to `id`.
-    sys::check_int(unsafe { libc::ioctl(event.as_raw_fd(), IDENTIFIER, &raw mut id) })?;
-    Ok(id)
-}
-
 /// A tracepoint that tells of what its filter lets through; none where it cannot be had.
 fn open_tracepoint(place: (i32, i32), number: Option<u64>, filter: &str, arguments: bool) -> Option<OwnedFd> {
     const TRACEPOINT: u32 = 2;
@@ -380,12 +316,6 @@ fn narrow(event: &OwnedFd, filter: &str) -> Result<(), Errno> {
     sys::check_int(unsafe { libc::ioctl(event.as_raw_fd(), FILTER, filter.as_ptr()) }).map(|_| ())
 }
 
-fn start(event: &OwnedFd) -> Result<(), Errno> {
-    const ENABLE: libc::c_ulong = 0x2400;
-    // SAFETY: this request takes no memory.
-    sys::check_int(unsafe { libc::ioctl(event.as_raw_fd(), ENABLE, 0) }).map(|_| ())
-}
-
 /// Numbers of tracepoints, as far as they are known.
 #[derive(Clone, Copy)]
 struct Tracepoints {
@@ -393,14 +323,6 @@ struct Tracepoints {
     waking: Option<u64>,
     /// Tells in which state a thread stops.
     switching: Option<u64>,
-}
-
-/// The number of a tracepoint of the scheduler.
-fn tracepoint(name: &str) -> Option<u64> {
-    tracefs::FOLDERS.iter().find_map(|folder| {
-        let text = std::fs::read_to_string(format!("{folder}/events/sched/{name}/id")).ok()?;
-        text.trim().parse().ok()
-    })
 }
 
 /// Filters know threads by their numbers in the first namespace of processes, and are of no use in others.

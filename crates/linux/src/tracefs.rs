@@ -3,7 +3,7 @@
 use crate::{Errno, sys};
 
 /// Where it lies when the system has mounted it.
-pub(crate) const FOLDERS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+const FOLDERS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// Whether the calling thread sees it.
 #[must_use]
@@ -11,6 +11,17 @@ pub fn is_mounted() -> bool {
     FOLDERS
         .iter()
         .any(|folder| std::path::Path::new(folder).join("events").is_dir())
+}
+
+/// The number of a tracepoint; none where the calling thread may not read it, or the kernel has none such.
+pub(crate) fn number(system: &str, name: &str) -> Option<u64> {
+    read(&format!("events/{system}/{name}/id"))?.trim().parse().ok()
+}
+
+/// A file of it, by its path in it.
+pub(crate) fn read(path: &str) -> Option<String> {
+    let mut files = FOLDERS.iter().map(|folder| std::path::Path::new(folder).join(path));
+    files.find_map(|file| std::fs::read_to_string(file).ok())
 }
 
 /// Mounts it for the calling thread and the threads and processes that it begins from now on, and for nobody else:

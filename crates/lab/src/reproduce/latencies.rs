@@ -42,7 +42,7 @@ fn fig3(_: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let report = measure(WHOLE, &[Load::FloodKernel], true)?;
     let mut rows = Vec::new();
     for (space, worst) in PENTIUM_PRO {
-        for level in ["waking", "switch", "thread"] {
+        for level in ["irq", "hrtimer", "waking", "switch", "thread"] {
             let Some(us) = find(&report, space, Load::FloodKernel, level) else {
                 continue;
             };

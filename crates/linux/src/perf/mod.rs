@@ -1,5 +1,7 @@
 //! `perf_event_open(2)`: one event, and the descriptor that counts or records it.
 
+pub(crate) mod ring;
+
 use crate::{Errno, sys};
 use rustix::fd::{FromRawFd, OwnedFd};
 
