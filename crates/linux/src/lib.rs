@@ -17,14 +17,17 @@ compile_error!("freehold-linux supports Linux on x86-64 only: the SIGBUS handler
 pub mod available;
 pub mod bare;
 pub mod bell;
+pub mod caller;
 pub mod child;
 pub mod clock;
 pub mod fault;
 pub mod faults;
+pub mod file_lease;
 pub mod folder;
 pub mod futex;
 pub mod hangup;
 pub mod memory;
+pub mod mounts;
 mod perf;
 pub mod physical;
 pub mod pi_mutex;
