@@ -1,0 +1,191 @@
+//! What is known of a regular file's content: the lease that keeps it still, who writes it, what is read ahead.
+
+use crate::reader::Reader;
+use rustix::fd::OwnedFd;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
+
+/// How long a refused lease is not asked for again, unless the file is opened.
+const PATIENCE: Duration = Duration::from_millis(10);
+/// Pages that are read ahead at first, and at most: 128 KiB and 1 MiB.
+const WINDOW: Range<u32> = 32..256;
+
+/// The content of an inode. Whoever serves pages of it reads `state` until the answer is sent; so a lease is let go
+/// after the last answer that relied on it.
+#[derive(Debug, Default)]
+pub(crate) struct Content {
+    state: RwLock<State>,
+    /// A program has mapped it: it is opened cached from then on.
+    mapped: AtomicBool,
+    /// Fills for mappings, as one reader.
+    pub(crate) fills: Mutex<Sequence>,
+    ahead: Mutex<Option<Range<u32>>>,
+    landed: Condvar,
+}
+
+/// What the lock keeps.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) reader: Option<Reader>,
+    pub(crate) lease: Option<Leased>,
+    /// Opened for writing through the mount so many times. Such a file has no lease.
+    pub(crate) writers: u32,
+    /// The lease is about to be let go: none is taken until it is.
+    pub(crate) letting_go: bool,
+    /// No lease was to be had: what is read passes through.
+    pub(crate) refused: bool,
+    pub(crate) tried: Option<Instant>,
+}
+
+/// A content that does not change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leased {
+    /// What the caches call this content. Another one of the same file has another number.
+    pub(crate) file: u64,
+    /// Bytes.
+    pub(crate) size: u64,
+}
+
+impl State {
+    /// Whether a lease may be asked for now.
+    pub(crate) fn may_lease(&self, opening: bool) -> bool {
+        let patient = self.tried.is_none_or(|tried| tried.elapsed() >= PATIENCE);
+        self.lease.is_none() && self.writers == 0 && !self.letting_go && (opening || patient)
+    }
+
+    /// The lease, if the kernel has not taken it away meanwhile.
+    pub(crate) fn still(&self) -> Option<(&Reader, Leased)> {
+        let (reader, lease) = (self.reader.as_ref()?, self.lease?);
+        freehold_linux::file_lease::is_held(reader).then_some((reader, lease))
+    }
+}
+
+impl Content {
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.mapped.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_mapped(&self) {
+        self.mapped.store(true, Ordering::Relaxed);
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, Option<Range<u32>>> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// These pages are being read ahead from now on, by the one thread that does so.
+    pub(crate) fn begin_ahead(&self, pages: Range<u32>) {
+        *self.ahead() = Some(pages);
+    }
+
+    /// They are here.
+    pub(crate) fn end_ahead(&self) {
+        *self.ahead() = None;
+        self.landed.notify_all();
+    }
+
+    /// Waits while one of these pages is being read ahead; whether there was any.
+    pub(crate) fn await_ahead(&self, pages: &Range<u32>) -> bool {
+        let meets = |ahead: &Option<Range<u32>>| {
+            let overlaps = |ahead: &Range<u32>| ahead.start < pages.end && pages.start < ahead.end;
+            ahead.as_ref().is_some_and(overlaps)
+        };
+        let mut ahead = self.ahead();
+        let waited = meets(&ahead);
+        while meets(&ahead) {
+            ahead = self.landed.wait(ahead).unwrap_or_else(PoisonError::into_inner);
+        }
+        waited
+    }
+}
+
+/// A reader's way through a file.
+#[derive(Debug, Default)]
+pub(crate) struct Sequence {
+    /// The page that was used last.
+    last: Option<u32>,
+    next: u32,
+    window: u32,
+    /// Up to here pages were read ahead, or asked for.
+    ahead: u32,
+    /// Something was not here: reading ahead is of use.
+    missed: bool,
+}
+
+impl Sequence {
+    /// The page that was used last.
+    pub(crate) fn last(&self) -> Option<u32> {
+        self.last
+    }
+
+    /// These pages are read now. Returns what to read ahead, none of it past `end`.
+    pub(crate) fn step(&mut self, pages: &Range<u32>, missed: bool, end: u32) -> Option<Range<u32>> {
+        let sequential = pages.start == self.next || (self.next > 0 && pages.start == self.next - 1);
+        self.last = pages.end.checked_sub(1);
+        self.next = pages.end;
+        if !sequential {
+            (self.window, self.ahead, self.missed) = (0, 0, false);
+            return None;
+        }
+        self.missed |= missed;
+        let near = self.ahead <= pages.end.saturating_add(self.window / 2);
+        if !self.missed || !near {
+            return None;
+        }
+        self.window = (self.window * 2).clamp(WINDOW.start, WINDOW.end);
+        let start = self.ahead.max(pages.end);
+        let stop = start.saturating_add(self.window).min(end);
+        self.ahead = stop.max(self.ahead);
+        (start < stop).then_some(start..stop)
+    }
+}
+
+/// A regular file that a program has open.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    pub(crate) inode: std::sync::Arc<crate::inode::Inode>,
+    /// Where it is open for writing.
+    pub(crate) writer: Option<OwnedFd>,
+    pub(crate) sequence: Mutex<Sequence>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_ahead_begins_with_a_miss_and_doubles_up_to_its_limit() {
+        let mut way = Sequence::default();
+        assert_eq!(way.step(&(0..1), false, 10_000), None);
+        assert_eq!(way.step(&(1..2), true, 10_000), Some(2..34));
+        assert_eq!(way.step(&(2..3), false, 10_000), None);
+        assert_eq!(way.step(&(3..20), false, 10_000), Some(34..98));
+        let mut widths = Vec::new();
+        for page in 20..2000 {
+            widths.extend(way.step(&(page..page + 1), false, 10_000).map(|ahead| ahead.len()));
+        }
+        assert_eq!(widths[..2], [128, 256]);
+        assert!(widths[2..].iter().all(|width| *width == 256));
+    }
+
+    #[test]
+    fn reading_here_and_there_reads_nothing_ahead_and_nothing_goes_past_the_end() {
+        let mut way = Sequence::default();
+        for page in [70, 3, 900, 44] {
+            assert_eq!(way.step(&(page..page + 1), true, 1000), None);
+        }
+        let mut way = Sequence::default();
+        assert_eq!(way.step(&(0..8), true, 10), Some(8..10));
+        assert_eq!(way.step(&(8..10), true, 10), None);
+    }
+}

@@ -1,0 +1,169 @@
+//! What all threads of a mount share.
+
+use crate::ahead::Ahead;
+use crate::content::OpenFile;
+use crate::inode::Inode;
+use crate::own::{Evicted, PageKey};
+use crate::page_cache::PageCache;
+use crate::recall::Fill;
+use crate::tree::Tree;
+use freehold_ecache::{Cache, FileId, Key, PageIndex};
+use freehold_linux::file_lease::LeaseOwner;
+use fuser::Notifier;
+use rustix::fd::{OwnedFd, RawFd};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+
+/// What happened so far.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) reads: AtomicU64,
+    pub(crate) own_hits: AtomicU64,
+    pub(crate) victim_hits: AtomicU64,
+    pub(crate) device_pages: AtomicU64,
+    pub(crate) writes: AtomicU64,
+    pub(crate) invalidations: AtomicU64,
+    pub(crate) lease_breaks: AtomicU64,
+    /// Inodes without a lease that were read.
+    pub(crate) uncached_inodes: AtomicU64,
+}
+
+/// Counts one more.
+pub(crate) fn count(counter: &AtomicU64, more: usize) {
+    counter.fetch_add(more as u64, Ordering::Relaxed);
+}
+
+/// Leases: which descriptor is whose, and whom the kernel tells.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    pub(crate) files: Mutex<BTreeMap<RawFd, Weak<Inode>>>,
+    pub(crate) owner: OnceLock<LeaseOwner>,
+    next_file: AtomicU64,
+}
+
+/// Open files and directories.
+#[derive(Debug, Default)]
+pub(crate) struct Handles {
+    files: RwLock<BTreeMap<u64, Arc<OpenFile>>>,
+    directories: RwLock<BTreeMap<u64, Arc<Mutex<OwnedFd>>>>,
+    next: AtomicU64,
+}
+
+/// All of it.
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub(crate) tree: Tree,
+    pub(crate) handles: Handles,
+    pub(crate) victims: Arc<Cache>,
+    pub(crate) leases: Leases,
+    pub(crate) counters: Counters,
+    pub(crate) notifier: OnceLock<Notifier>,
+    pub(crate) ahead: SyncSender<Ahead>,
+    cache: Mutex<PageCache>,
+    /// Fills that wait for frames. Taken after the lock of the cache.
+    waiting: Mutex<Vec<Fill>>,
+    /// There is something to take back, or the end has come.
+    pub(crate) wanted: Condvar,
+    pub(crate) stop: AtomicBool,
+}
+
+impl Files {
+    pub(crate) fn new(tree: Tree, frames: usize, victims: Arc<Cache>, ahead: SyncSender<Ahead>) -> Self {
+        Self {
+            tree,
+            handles: Handles::default(),
+            victims,
+            leases: Leases::default(),
+            counters: Counters::default(),
+            notifier: OnceLock::new(),
+            ahead,
+            cache: Mutex::new(PageCache::new(frames)),
+            waiting: Mutex::new(Vec::new()),
+            wanted: Condvar::new(),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn cache(&self) -> MutexGuard<'_, PageCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn waiting(&self) -> MutexGuard<'_, Vec<Fill>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A page that made room goes to the device memory. Where that takes none it is read again some day.
+    pub(crate) fn put_victim(&self, gone: &Evicted) {
+        let _ = self.victims.put(victim_key(gone.key), &gone.bytes);
+    }
+
+    /// Wakes the thread that takes pages back, if there is something for it.
+    pub(crate) fn wake_recall(&self) {
+        let wanted = !self.cache().to_take_back(1, false).is_empty() || !self.waiting().is_empty();
+        if wanted {
+            self.wanted.notify_one();
+        }
+    }
+}
+
+/// What the victim cache calls a page.
+pub(crate) fn victim_key(key: PageKey) -> Key {
+    Key {
+        file: FileId::new(key.file),
+        page: PageIndex::new(key.page),
+    }
+}
+
+impl Leases {
+    pub(crate) fn files(&self) -> MutexGuard<'_, BTreeMap<RawFd, Weak<Inode>>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number for a content that no other has had.
+    pub(crate) fn new_file(&self) -> u64 {
+        self.next_file.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+impl Handles {
+    fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn add_file(&self, file: OpenFile) -> u64 {
+        let number = self.number();
+        let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
+        files.insert(number, Arc::new(file));
+        number
+    }
+
+    pub(crate) fn file(&self, number: u64) -> Result<Arc<OpenFile>, Errno> {
+        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        files.get(&number).cloned().ok_or(Errno::BADF)
+    }
+
+    pub(crate) fn remove_file(&self, number: u64) -> Option<Arc<OpenFile>> {
+        let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
+        files.remove(&number)
+    }
+
+    pub(crate) fn add_directory(&self, directory: OwnedFd) -> u64 {
+        let number = self.number();
+        let mut all = self.directories.write().unwrap_or_else(PoisonError::into_inner);
+        all.insert(number, Arc::new(Mutex::new(directory)));
+        number
+    }
+
+    pub(crate) fn directory(&self, number: u64) -> Result<Arc<Mutex<OwnedFd>>, Errno> {
+        let all = self.directories.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(&number).cloned().ok_or(Errno::BADF)
+    }
+
+    pub(crate) fn remove_directory(&self, number: u64) {
+        let mut all = self.directories.write().unwrap_or_else(PoisonError::into_inner);
+        all.remove(&number);
+    }
+}

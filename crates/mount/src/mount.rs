@@ -1,0 +1,247 @@
+//! A mount from its beginning to its end.
+
+use crate::files::Files;
+use crate::filesystem::Mounted;
+use crate::page_cache::LEAST_FRAMES;
+use crate::source::{self, SourceError};
+use crate::status::{self, MountRow};
+use crate::tree::Tree;
+use crate::{ahead, coherence, recall};
+use freehold_ecache::Cache;
+use freehold_linux::mounts::{self, Unmount};
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use tracing::warn;
+
+/// Threads that answer requests: two, so that one may wait for the device, and as many more for writers.
+const THREADS: usize = 4;
+/// Requests to read ahead that may wait.
+const MOST_AHEAD: usize = 16;
+/// Descriptors that the process may have: one or two for each inode that the kernel knows.
+const DESCRIPTORS: u64 = 1 << 20;
+
+/// What to mount, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is served.
+    pub source: PathBuf,
+    /// Where.
+    pub mountpoint: PathBuf,
+    /// Frames of the page cache, 4 KiB each: at least [`Options::LEAST_FRAMES`].
+    pub frames: usize,
+    /// Nothing may be changed through the mount.
+    pub read_only: bool,
+    /// Other users may use the mount too.
+    pub allow_other: bool,
+}
+
+impl Options {
+    /// The smallest page cache, in frames.
+    pub const LEAST_FRAMES: usize = LEAST_FRAMES;
+}
+
+/// Why there is no mount.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// SOURCE or MOUNTPOINT.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The page cache is too small.
+    #[error("the page cache has {LEAST_FRAMES} frames (4 MiB) at least: enlarge it")]
+    TooSmall,
+    /// A system call that serving needs.
+    #[error("cannot serve {}: {error}", .path.display())]
+    Serve {
+        /// SOURCE.
+        path: PathBuf,
+        /// What it said.
+        error: Errno,
+    },
+    /// The kernel does not mount.
+    #[error("cannot mount at {}: {error}; it takes /dev/fuse and CAP_SYS_ADMIN", .path.display())]
+    Mount {
+        /// MOUNTPOINT.
+        path: PathBuf,
+        /// What it said.
+        error: std::io::Error,
+    },
+}
+
+/// What is mounted. It ends with [`unmount`](Self::unmount), or when somebody takes it off its mount point.
+#[derive(Debug)]
+pub struct Mount {
+    files: Arc<Files>,
+    source: PathBuf,
+    mountpoint: PathBuf,
+    session: BackgroundSession,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What tells of a mount while another thread waits for its end.
+#[derive(Clone, Debug)]
+pub struct Watcher {
+    files: Arc<Files>,
+    source: PathBuf,
+    mountpoint: PathBuf,
+}
+
+impl Watcher {
+    /// What the mount is doing now.
+    #[must_use]
+    pub fn row(&self) -> MountRow {
+        status::row(&self.files, &self.source, &self.mountpoint)
+    }
+}
+
+impl Mount {
+    /// Mounts. Evicted pages go to `victims`.
+    ///
+    /// # Errors
+    /// See [`MountError`].
+    pub fn new(options: &Options, victims: Arc<Cache>) -> Result<Self, MountError> {
+        if options.frames < LEAST_FRAMES {
+            return Err(MountError::TooSmall);
+        }
+        let (source, mountpoint, cleaned) = source::check(&options.source, &options.mountpoint)?;
+        if cleaned {
+            warn!(mountpoint = %mountpoint.display(), "a mount whose process is gone was taken off");
+        }
+        let serve = |error| MountError::Serve {
+            path: source.clone(),
+            error,
+        };
+        let mounting = |error| MountError::Mount {
+            path: mountpoint.clone(),
+            error,
+        };
+        allow_descriptors();
+        let tree = Tree::new(&source).map_err(serve)?;
+        let (sender, wanted) = mpsc::sync_channel(MOST_AHEAD);
+        let files = Arc::new(Files::new(tree, options.frames, victims, sender));
+        let mut threads = vec![coherence::start(&files).map_err(serve)?];
+        let session = Session::new(
+            Mounted(Arc::clone(&files)),
+            &mountpoint,
+            &configuration(options, &source),
+        );
+        let session = match session {
+            Ok(session) => session,
+            Err(error) => {
+                files.end();
+                return Err(mounting(error));
+            }
+        };
+        // It is set once.
+        let _ = files.notifier.set(session.notifier());
+        threads.push(recall::start(&files).map_err(serve)?);
+        ahead::start(&files, wanted).map_err(serve)?;
+        let session = session.spawn().map_err(mounting)?;
+        Ok(Self {
+            files,
+            source,
+            mountpoint,
+            session,
+            threads,
+        })
+    }
+
+    /// Whether it is mounted still.
+    #[must_use]
+    pub fn is_mounted(&self) -> bool {
+        !self.session.guard.is_finished()
+    }
+
+    /// Where.
+    #[must_use]
+    pub fn mountpoint(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    /// What tells of it.
+    #[must_use]
+    pub fn watcher(&self) -> Watcher {
+        Watcher {
+            files: Arc::clone(&self.files),
+            source: self.source.clone(),
+            mountpoint: self.mountpoint.clone(),
+        }
+    }
+
+    /// Takes it off its mount point; false where programs use it still, who find it gone from then on.
+    ///
+    /// # Errors
+    /// It cannot be taken off.
+    pub fn unmount(self) -> Result<bool, Errno> {
+        let unused = if self.session.guard.is_finished() {
+            true
+        } else {
+            match mounts::unmount(&self.mountpoint, Unmount::Unused) {
+                Ok(()) => true,
+                Err(Errno::BUSY) => {
+                    mounts::unmount(&self.mountpoint, Unmount::Detach)?;
+                    false
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        self.files.end();
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+        if unused {
+            // An error of the session is of a connection that is gone.
+            let _ = self.session.join();
+        }
+        Ok(unused)
+    }
+}
+
+impl Files {
+    /// Has the threads end.
+    fn end(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.wanted.notify_all();
+    }
+}
+
+fn configuration(options: &Options, source: &Path) -> Config {
+    let mut configuration = Config::default();
+    configuration.mount_options = vec![
+        MountOption::FSName(source.to_string_lossy().into_owned()),
+        MountOption::Subtype("freehold".to_owned()),
+        MountOption::DefaultPermissions,
+        MountOption::NoSuid,
+        MountOption::NoDev,
+        if options.read_only {
+            MountOption::RO
+        } else {
+            MountOption::RW
+        },
+    ];
+    configuration.acl = if options.allow_other {
+        SessionACL::All
+    } else {
+        SessionACL::Owner
+    };
+    configuration.n_threads = Some(THREADS);
+    configuration
+}
+
+/// Each inode that the kernel knows costs a descriptor. Where more are not to be had, the limit stays as it is.
+fn allow_descriptors() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    for most in [Some(DESCRIPTORS), limit.maximum] {
+        let wanted = Rlimit {
+            current: most,
+            maximum: most.max(limit.maximum),
+        };
+        if rustix::process::setrlimit(Resource::Nofile, wanted).is_ok() {
+            return;
+        }
+    }
+}

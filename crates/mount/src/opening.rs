@@ -1,0 +1,167 @@
+//! Opening, writing and changing the size of regular files.
+//!
+//! A file that is open for writing through the mount has no lease, so nothing of it is cached: writes go through to the
+//! file. Where a lease has to be let go first, the request is answered by a thread of its own.
+
+use crate::content::OpenFile;
+use crate::files::{Files, count};
+use crate::inode::Inode;
+use crate::tree::{Creation, Entry};
+use fuser::FopenFlags;
+use rustix::fd::OwnedFd;
+use rustix::fs::{FallocateFlags, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+/// What open(2) sets for execve(2).
+const FOR_EXEC: i32 = 0x20;
+/// Flags of a program's open(2) that its writes must obey.
+const KEPT: OFlags = OFlags::APPEND.union(OFlags::SYNC).union(OFlags::DSYNC);
+
+impl Files {
+    /// Opens a file for reading only.
+    pub(crate) fn open_to_read(&self, inode: &Arc<Inode>, flags: i32) -> Result<(u64, FopenFlags), Errno> {
+        self.lease(inode, true)?;
+        if flags & FOR_EXEC != 0 {
+            inode.content.set_mapped();
+        }
+        let leased = inode.content.read().lease.is_some();
+        let mut answer = FopenFlags::FOPEN_NOFLUSH;
+        if leased {
+            answer |= FopenFlags::FOPEN_KEEP_CACHE;
+        }
+        // A direct open drops the kernel's pages at each mapping, so a file that programs map is opened cached.
+        if !leased || !inode.content.is_mapped() {
+            answer |= FopenFlags::FOPEN_DIRECT_IO;
+        }
+        Ok((self.add_open(inode, None), answer))
+    }
+
+    /// Opens a file for writing. [`begin_writing`](Self::begin_writing) came before.
+    pub(crate) fn open_to_write(&self, inode: &Arc<Inode>, flags: i32) -> Result<(u64, FopenFlags), Errno> {
+        self.let_go(inode);
+        let flags = OFlags::from_bits_retain(flags.cast_unsigned()) & (KEPT | OFlags::RWMODE);
+        match self.tree.open(inode, flags) {
+            Ok(writer) => Ok((self.add_open(inode, Some(writer)), FopenFlags::FOPEN_DIRECT_IO)),
+            Err(error) => {
+                self.end_writing(inode);
+                Err(error)
+            }
+        }
+    }
+
+    /// Creates a file and opens it.
+    pub(crate) fn create(
+        &self,
+        parent: u64,
+        name: &OsStr,
+        creation: Creation,
+        flags: i32,
+    ) -> Result<(Entry, u64, FopenFlags), Errno> {
+        let asked = OFlags::from_bits_retain(flags.cast_unsigned());
+        let writes = asked & OFlags::RWMODE != OFlags::RDONLY;
+        let kept = asked & (KEPT | OFlags::RWMODE | OFlags::EXCL);
+        let (entry, file) = self.tree.create(parent, name, creation, kept)?;
+        let inode = &entry.0;
+        let handle = if writes {
+            self.begin_writing(inode);
+            self.add_open(inode, Some(file))
+        } else {
+            self.lease(inode, true)?;
+            self.add_open(inode, None)
+        };
+        Ok((entry, handle, FopenFlags::FOPEN_DIRECT_IO))
+    }
+
+    fn add_open(&self, inode: &Arc<Inode>, writer: Option<OwnedFd>) -> u64 {
+        self.handles.add_file(OpenFile {
+            inode: Arc::clone(inode),
+            writer,
+            sequence: std::sync::Mutex::default(),
+        })
+    }
+
+    /// A program has closed a file for good.
+    pub(crate) fn close(&self, handle: u64) {
+        let Some(file) = self.handles.remove_file(handle) else {
+            return;
+        };
+        let inode = Arc::clone(&file.inode);
+        let writes = file.writer.is_some();
+        // The descriptor goes first: the kernel refuses a lease as long as it is there.
+        drop(file);
+        if writes {
+            self.end_writing(&inode);
+        }
+    }
+
+    /// Writes; how many bytes were taken.
+    pub(crate) fn write(&self, handle: u64, offset: u64, bytes: &[u8]) -> Result<u32, Errno> {
+        let file = self.handles.file(handle)?;
+        let writer = file.writer.as_ref().ok_or(Errno::BADF)?;
+        count(&self.counters.writes, 1);
+        let mut done = 0;
+        while done < bytes.len() {
+            match rustix::io::pwrite(writer, &bytes[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(written) => done += written,
+                Err(Errno::INTR) => {}
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        u32::try_from(done).map_err(|_| Errno::OVERFLOW)
+    }
+
+    /// Sets the size of a file. [`begin_writing`](Self::begin_writing) came before, and has ended after.
+    pub(crate) fn set_size(&self, inode: &Arc<Inode>, handle: Option<u64>, size: u64) -> Result<(), Errno> {
+        self.let_go(inode);
+        let open = handle.and_then(|handle| self.handles.file(handle).ok());
+        let outcome = match open.as_ref().and_then(|open| open.writer.as_ref()) {
+            Some(writer) => rustix::fs::ftruncate(writer, size),
+            None => self
+                .tree
+                .open(inode, OFlags::WRONLY)
+                .and_then(|file| rustix::fs::ftruncate(file, size)),
+        };
+        self.end_writing(inode);
+        outcome
+    }
+
+    /// fallocate(2), through a descriptor that is open for writing.
+    pub(crate) fn allocate(&self, handle: u64, offset: u64, length: u64, mode: i32) -> Result<(), Errno> {
+        let file = self.handles.file(handle)?;
+        let writer = file.writer.as_ref().ok_or(Errno::BADF)?;
+        rustix::fs::fallocate(
+            writer,
+            FallocateFlags::from_bits_retain(mode.cast_unsigned()),
+            offset,
+            length,
+        )
+    }
+
+    /// Has everything written reach the device.
+    pub(crate) fn synchronize(&self, handle: u64, data_only: bool) -> Result<(), Errno> {
+        let file = self.handles.file(handle)?;
+        let state = file.inode.content.read();
+        let reader = state.reader.as_ref().map(rustix::fd::AsFd::as_fd);
+        let writer = file.writer.as_ref().map(rustix::fd::AsFd::as_fd);
+        let open = writer.or(reader).ok_or(Errno::BADF)?;
+        if data_only {
+            rustix::fs::fdatasync(open)
+        } else {
+            rustix::fs::fsync(open)
+        }
+    }
+
+    /// What close(2) reports: errors of writes that were put off.
+    pub(crate) fn flush(&self, handle: u64) -> Result<(), Errno> {
+        let file = self.handles.file(handle)?;
+        match &file.writer {
+            // Some file systems report them when a descriptor is closed, to nobody but its closer.
+            Some(writer) => rustix::io::dup(writer).map(drop),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Reading a file past the kernel's page cache.
+//!
+//! In this order: a read that drops what it brought in (`RWF_DONTCACHE`, 6.14), one that goes around the page cache
+//! (`O_DIRECT`), one followed by advice to drop what it brought in. What a file system does not know
+//! is not asked twice.
+
+use crate::own::PAGE;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Advice, OFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::io::IoSliceMut;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// `RWF_DONTCACHE`
+const DONT_CACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
+
+const DROPPING: u8 = 0;
+const DIRECT: u8 = 1;
+const ADVISED: u8 = 2;
+
+/// A file open for reading.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    file: OwnedFd,
+    way: AtomicU8,
+    direct: Option<OwnedFd>,
+}
+
+impl AsFd for Reader {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Reader {
+    /// A reader of an open file. `again` opens it once more, with these flags beside.
+    pub(crate) fn new(file: OwnedFd, again: impl FnOnce(OFlags) -> Result<OwnedFd, Errno>) -> Self {
+        let way = if takes_dropping_reads(file.as_fd()) {
+            DROPPING
+        } else {
+            DIRECT
+        };
+        // Opened now: later it could break a lease.
+        let direct = if way == DIRECT {
+            again(OFlags::DIRECT).ok()
+        } else {
+            None
+        };
+        let way = if way == DIRECT && direct.is_none() {
+            ADVISED
+        } else {
+            way
+        };
+        Self {
+            file,
+            way: AtomicU8::new(way),
+            direct,
+        }
+    }
+
+    /// Reads whole pages from `offset` on, a multiple of a page: the bytes that there were.
+    pub(crate) fn read_pages(&self, to: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        match &self.direct {
+            Some(file) if self.way.load(Ordering::Relaxed) == DIRECT => match read_direct(file.as_fd(), to, offset) {
+                Err(Errno::INVAL) => {
+                    self.way.store(ADVISED, Ordering::Relaxed);
+                    self.read(to, offset)
+                }
+                outcome => outcome,
+            },
+            _ => self.read(to, offset),
+        }
+    }
+
+    /// Reads from `offset` on: the bytes that there were, fewer than wanted only at the end of the file.
+    pub(crate) fn read(&self, to: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        let dropping = self.way.load(Ordering::Relaxed) == DROPPING;
+        let flags = if dropping { DONT_CACHE } else { ReadWriteFlags::empty() };
+        let read = read_all(self.file.as_fd(), to, offset, flags)?;
+        if !dropping && let Some(length) = NonZeroU64::new(read as u64) {
+            // Advice: where it is not taken, pages stay until the kernel wants them.
+            let _ = rustix::fs::fadvise(&self.file, offset, Some(length), Advice::DontNeed);
+        }
+        Ok(read)
+    }
+}
+
+/// Whether the file system knows reads that drop. Behind the largest end of a file there is nothing to be read.
+fn takes_dropping_reads(file: BorrowedFd<'_>) -> bool {
+    let mut byte = [0];
+    let mut parts = [IoSliceMut::new(&mut byte)];
+    let nowhere = i64::MAX.cast_unsigned() - PAGE as u64;
+    rustix::io::preadv2(file, &mut parts, nowhere, DONT_CACHE) == Ok(0)
+}
+
+fn read_all(file: BorrowedFd<'_>, to: &mut [u8], offset: u64, flags: ReadWriteFlags) -> Result<usize, Errno> {
+    let mut done = 0;
+    while done < to.len() {
+        let mut parts = [IoSliceMut::new(&mut to[done..])];
+        match rustix::io::preadv2(file, &mut parts, offset + done as u64, flags) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(Errno::INTR) => {}
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
+}
+
+/// Around the page cache, which wants memory that begins at a page.
+fn read_direct(file: BorrowedFd<'_>, to: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let mut memory = vec![0; to.len() + PAGE];
+    let start = memory.as_ptr().align_offset(PAGE);
+    let aligned = memory.get_mut(start..start + to.len()).ok_or(Errno::INVAL)?;
+    let read = read_all(file, aligned, offset, ReadWriteFlags::empty())?;
+    to[..read].copy_from_slice(&aligned[..read]);
+    Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    fn reads_the_same(way: u8) {
+        let path = std::env::temp_dir().join(format!("freehold-reader-{way}-{}", std::process::id()));
+        let bytes: Vec<u8> = (0..20_000_u32).flat_map(u32::to_le_bytes).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        File::open(&path).unwrap().sync_all().unwrap();
+        let again = |flags| rustix::fs::open(&path, OFlags::RDONLY | flags, rustix::fs::Mode::empty());
+        let mut reader = Reader::new(File::open(&path).unwrap().into(), again);
+        if way != DROPPING {
+            reader.way = AtomicU8::new(way);
+            reader.direct = again(OFlags::DIRECT).ok();
+        }
+        let mut to = vec![1; 21 * PAGE];
+        assert_eq!(reader.read_pages(&mut to, 0), Ok(80_000));
+        assert!(to[..80_000] == bytes);
+        assert_eq!(reader.read_pages(&mut to[..PAGE], 19 * 4096), Ok(80_000 - 19 * PAGE));
+        assert_eq!(reader.read(&mut to[..10], 79_995), Ok(5));
+        assert_eq!(to[..5], bytes[79_995..]);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn every_way_reads_the_same() {
+        for way in [DROPPING, DIRECT, ADVISED] {
+            reads_the_same(way);
+        }
+    }
+}

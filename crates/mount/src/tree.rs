@@ -1,0 +1,216 @@
+//! Names: looking up, creating, linking, renaming and removing entries beneath SOURCE.
+//!
+//! Every name is one component, resolved beneath the descriptor of its directory; a symbolic link is never followed
+//! here. The kernel has checked permissions (`default_permissions`) before it asks.
+
+use crate::attributes::{Status, status_at, status_of};
+use crate::inode::{Inode, Inodes};
+use freehold_linux::caller::Caller;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Who asks for a new inode, and with what mode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Creation {
+    pub(crate) user: u32,
+    pub(crate) group: u32,
+    pub(crate) mode: u32,
+    pub(crate) mask: u32,
+}
+
+/// What is mounted: the inodes beneath SOURCE.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(crate) inodes: Inodes,
+    device: (u32, u32),
+    /// `/proc/self/fd`, by which an inode's descriptor is opened anew.
+    descriptors: OwnedFd,
+}
+
+/// An inode and what the kernel is told of it.
+pub(crate) type Entry = (Arc<Inode>, Status);
+
+impl Tree {
+    /// The tree beneath `source`.
+    pub(crate) fn new(source: &Path) -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(CWD, source, flags, Mode::empty())?;
+        let status = status_of(root.as_fd())?;
+        let descriptors = rustix::fs::openat(CWD, "/proc/self/fd", flags, Mode::empty())?;
+        Ok(Self {
+            device: status.identity.device,
+            inodes: Inodes::new(status.identity, root),
+            descriptors,
+        })
+    }
+
+    /// The entry `name` of a directory; the kernel is told of it once more.
+    pub(crate) fn lookup(&self, parent: u64, name: &OsStr) -> Result<Entry, Errno> {
+        let parent = self.inodes.get(parent)?;
+        component(name)?;
+        let status = status_at(parent.place.as_fd(), name)?;
+        if status.identity.device != self.device {
+            // What is mounted inside SOURCE is not part of it.
+            return Err(Errno::XDEV);
+        }
+        if let Some(inode) = self.inodes.find(status.identity) {
+            return Ok((inode, status));
+        }
+        let place = beneath(parent.place.as_fd(), name, OFlags::PATH, Mode::empty())?;
+        self.enter(place)
+    }
+
+    /// Enters the inode of an `O_PATH` descriptor.
+    fn enter(&self, place: OwnedFd) -> Result<Entry, Errno> {
+        let status = status_of(place.as_fd())?;
+        let inode = self.inodes.enter(status.identity, status.kind, place);
+        Ok((inode, status))
+    }
+
+    /// Opens an inode again. It must be a regular file or a directory: others can block.
+    pub(crate) fn open(&self, inode: &Inode, flags: OFlags) -> Result<OwnedFd, Errno> {
+        if !matches!(inode.kind, FileType::RegularFile | FileType::Directory) {
+            return Err(Errno::INVAL);
+        }
+        self.reopen(inode.place.as_fd(), flags)
+    }
+
+    fn reopen(&self, file: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        rustix::fs::openat(&self.descriptors, descriptor_name(file), flags, Mode::empty())
+    }
+
+    /// The path of an inode for calls that take no descriptor: it leads to the inode and no further.
+    pub(crate) fn path_of(inode: &Inode) -> String {
+        format!("/proc/self/fd/{}", descriptor_name(inode.place.as_fd()))
+    }
+
+    /// Creates a regular file and opens it.
+    pub(crate) fn create(
+        &self,
+        parent: u64,
+        name: &OsStr,
+        creation: Creation,
+        flags: OFlags,
+    ) -> Result<(Entry, OwnedFd), Errno> {
+        let parent = self.inodes.get(parent)?;
+        component(name)?;
+        let caller = creation.assume()?;
+        let mode = Mode::from_raw_mode(creation.mode & 0o7777);
+        let file = beneath(parent.place.as_fd(), name, flags | OFlags::CREATE, mode)?;
+        drop(caller);
+        if !status_of(file.as_fd())?.kind.is_file() {
+            return Err(Errno::EXIST);
+        }
+        let entry = self.enter(self.reopen(file.as_fd(), OFlags::PATH)?)?;
+        Ok((entry, file))
+    }
+
+    /// Creates a directory, or anything but one with `mknod`.
+    pub(crate) fn make(
+        &self,
+        parent: u64,
+        name: &OsStr,
+        creation: Creation,
+        device: Option<u64>,
+    ) -> Result<Entry, Errno> {
+        let directory = self.inodes.get(parent)?;
+        component(name)?;
+        let caller = creation.assume()?;
+        let mode = Mode::from_raw_mode(creation.mode & 0o7777);
+        match device {
+            None => rustix::fs::mkdirat(&directory.place, name, mode)?,
+            Some(device) => {
+                let kind = FileType::from_raw_mode(creation.mode);
+                rustix::fs::mknodat(&directory.place, name, kind, mode, device)?;
+            }
+        }
+        drop(caller);
+        self.lookup(parent, name)
+    }
+
+    /// Creates a symbolic link.
+    pub(crate) fn symlink(&self, parent: u64, name: &OsStr, target: &Path, creation: Creation) -> Result<Entry, Errno> {
+        let directory = self.inodes.get(parent)?;
+        component(name)?;
+        let caller = creation.assume()?;
+        rustix::fs::symlinkat(target, &directory.place, name)?;
+        drop(caller);
+        self.lookup(parent, name)
+    }
+
+    /// Another name for an inode.
+    pub(crate) fn link(&self, inode: u64, parent: u64, name: &OsStr) -> Result<Entry, Errno> {
+        let inode = self.inodes.get(inode)?;
+        let directory = self.inodes.get(parent)?;
+        component(name)?;
+        let path = Self::path_of(&inode);
+        rustix::fs::linkat(CWD, path, &directory.place, name, AtFlags::SYMLINK_FOLLOW)?;
+        self.lookup(parent, name)
+    }
+
+    /// Removes a name: a directory's, or another's.
+    pub(crate) fn remove(&self, parent: u64, name: &OsStr, directory: bool) -> Result<(), Errno> {
+        let parent = self.inodes.get(parent)?;
+        component(name)?;
+        let flags = if directory {
+            AtFlags::REMOVEDIR
+        } else {
+            AtFlags::empty()
+        };
+        rustix::fs::unlinkat(&parent.place, name, flags)
+    }
+
+    /// Renames, with the flags of renameat2(2).
+    pub(crate) fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32) -> Result<(), Errno> {
+        let (from_parent, to_parent) = (self.inodes.get(from.0)?, self.inodes.get(to.0)?);
+        component(from.1)?;
+        component(to.1)?;
+        let flags = RenameFlags::from_bits_retain(flags);
+        rustix::fs::renameat_with(&from_parent.place, from.1, &to_parent.place, to.1, flags)
+    }
+
+    /// Where a symbolic link leads.
+    pub(crate) fn read_link(&self, inode: u64) -> Result<Vec<u8>, Errno> {
+        let inode = self.inodes.get(inode)?;
+        rustix::fs::readlinkat(&inode.place, "", Vec::new()).map(std::ffi::CString::into_bytes)
+    }
+}
+
+impl Creation {
+    fn assume(self) -> Result<Caller, Errno> {
+        Caller::assume(self.user, self.group, self.mask)
+    }
+}
+
+/// Opens one component of a path, no link followed, nothing outside the directory reached, no mount crossed.
+fn beneath(directory: BorrowedFd<'_>, name: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    loop {
+        match rustix::fs::openat2(directory, name, flags, mode, how) {
+            // Something was renamed while the kernel looked.
+            Err(Errno::AGAIN) => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Refuses what is no name of an entry. The kernel sends none such.
+fn component(name: &OsStr) -> Result<(), Errno> {
+    let bytes = name.as_bytes();
+    if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.contains(&b'/') || bytes.contains(&0) {
+        return Err(Errno::INVAL);
+    }
+    Ok(())
+}
+
+fn descriptor_name(file: BorrowedFd<'_>) -> String {
+    use rustix::fd::AsRawFd;
+    file.as_raw_fd().to_string()
+}
