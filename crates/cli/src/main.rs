@@ -10,6 +10,7 @@ mod doctor;
 mod exec;
 mod explain;
 mod latency;
+mod mount;
 mod pages;
 mod pictures;
 mod reproduce;
@@ -77,6 +78,8 @@ enum Command {
     Explain(explain::Arguments),
     /// Say what a cache of file pages in device-reserved memory would save
     Cache(cache::Arguments),
+    /// Serve the files of a directory elsewhere, from a page cache of a given size
+    Mount(mount::Arguments),
     /// Plan how units of transient memory ought to lie
     Tmem(tmem::Arguments),
     /// Measure how late a real-time thread wakes up, beside what loads and in whose address space
@@ -112,6 +115,7 @@ fn main() -> ExitCode {
         Command::Top(arguments) => top::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Cache(arguments) => cache::run(arguments),
+        Command::Mount(arguments) => mount::run(arguments),
         Command::Tmem(arguments) => tmem::run(arguments),
         Command::Latency(arguments) => latency::run(arguments),
         Command::LatencyLoad(arguments) => latency::serve_load(arguments),
