@@ -1,17 +1,18 @@
 //! `freehold mount`: a directory's files elsewhere, over a page cache of a given size and device memory behind it.
 
 use freehold_ecache::Cache;
+use freehold_ecache::serve::DeviceServer;
 use freehold_linux::PAGE_SIZE;
-use freehold_mount::{Mount, Options};
+use freehold_mount::{Mount, Options, Watcher};
 use freehold_scenario::{DeviceFile, parse_size};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::output;
-use crate::signals;
-use crate::status::{Failure, Status};
+use freehold_command::output;
+use freehold_command::signals;
+use freehold_command::status::{Failure, Status};
 
 /// How often the command looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);
@@ -35,6 +36,9 @@ pub(crate) struct Arguments {
     /// Let other users use the mount too
     #[arg(long)]
     allow_other: bool,
+    /// Where devices are opened and the status is asked for [default: $FREEHOLD_SOCKET, or nowhere]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
 }
 
 fn parse_frames(text: &str) -> Result<usize, String> {
@@ -61,12 +65,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         read_only: arguments.read_only,
         allow_other: arguments.allow_other,
     };
-    let mount = Mount::new(&options, Arc::new(cache)).map_err(failure)?;
+    let cache = Arc::new(cache);
+    let mount = Mount::new(&options, Arc::clone(&cache)).map_err(failure)?;
+    let socket = arguments
+        .socket
+        .clone()
+        .or_else(|| std::env::var_os("FREEHOLD_SOCKET").map(PathBuf::from));
+    let served = socket.map(|socket| serve_devices(&socket, cache, mount.watcher()));
+    let served = served.transpose()?;
     let place = mount.mountpoint().display().to_string();
     output::print(&format!("{} at {place}\n", arguments.source.display()))?;
     while mount.is_mounted() && !stop.load(Ordering::Relaxed) {
         std::thread::sleep(LOOK);
     }
+    drop(served);
     let unused = mount.unmount();
     match unused.map_err(|error| Failure::Run(format!("cannot unmount {place}: {error}")))? {
         true => Ok(Status::Done),
@@ -77,6 +89,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
             Ok(Status::Done)
         }
     }
+}
+
+fn serve_devices(socket: &Path, cache: Arc<Cache>, watcher: Watcher) -> Result<DeviceServer, Failure> {
+    let more = move || {
+        let mut row = serde_json::Map::new();
+        // Numbers and text: it is always JSON.
+        if let Ok(value) = serde_json::to_value(watcher.row()) {
+            row.insert("mount".to_owned(), value);
+        }
+        row
+    };
+    DeviceServer::listen(socket, cache, Box::new(more)).map_err(|error| Failure::Run(error.to_string()))
 }
 
 fn failure(error: freehold_mount::MountError) -> Failure {

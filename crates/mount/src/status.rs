@@ -2,7 +2,7 @@
 
 use crate::files::Files;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The page cache: frames, and pages in them. `own` + `kernel` ≤ `frames` at all times.
@@ -18,8 +18,8 @@ pub struct PageCacheRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "the names are the document's, explained in docs/mount.md")]
 pub struct MountRow {
-    pub source: PathBuf,
-    pub mountpoint: PathBuf,
+    pub source: String,
+    pub mountpoint: String,
     pub page_cache: PageCacheRow,
     pub inodes: u64,
     pub leases: u64,
@@ -39,8 +39,8 @@ pub(crate) fn row(files: &Files, source: &Path, mountpoint: &Path) -> MountRow {
     let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let counters = &files.counters;
     MountRow {
-        source: source.to_path_buf(),
-        mountpoint: mountpoint.to_path_buf(),
+        source: source.display().to_string(),
+        mountpoint: mountpoint.display().to_string(),
         page_cache: PageCacheRow {
             frames: frames as u64,
             own: own as u64,
