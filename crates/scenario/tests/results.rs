@@ -6,7 +6,8 @@ use freehold_core::units::Duration;
 use freehold_scenario::Scenario;
 use freehold_scenario::results::{
     BenchResult, BenchRow, Delays, Engine, Judged, LateJob, LateJobs, Laws, MemoryResult, Quantiles, Ratio,
-    RegionResult, ReproduceResult, ReproduceRow, ReservationResult, RunResult, StoreResult, TaskResult, to_json,
+    RegionResult, ReproduceResult, ReproduceRow, ReservationResult, RunResult, StoreResult, TaskResult, Verdict,
+    to_json,
 };
 
 fn run() -> RunResult {
@@ -166,6 +167,7 @@ fn bench_keeps_the_contract() {
         goal: 1.25,
         unit: "ns".into(),
         holds: true,
+        verdict: Verdict::Held,
         judged: Judged::RatioP50,
         floor: "bare".into(),
         sides: Vec::new(),
@@ -177,8 +179,8 @@ fn bench_keeps_the_contract() {
         r#"{"bench":"fault-soft","rounds":5,"floor_ns":{"p50":4,"p99":8,"p999":9.5,"max":10},"#,
         r#""ours_ns":{"p50":5,"p99":8,"p999":10,"max":20},"#,
         r#""ratio":{"p50":1.25,"p99":1.0,"p999":1.0526315789473684},"goal":1.25,"unit":"ns","#,
-        r#""holds":true,"judged":"ratio.p50","floor":"bare","sides":[],"#,
-        r#""rows":[{"what":"core","value":1.5,"unit":"","goal":1.16,"holds":false}],"notes":[]}"#,
+        r#""holds":true,"verdict":"held","judged":"ratio.p50","floor":"bare","sides":[],"#,
+        r#""rows":[{"what":"core","value":1.5,"unit":"","goal":1.16,"holds":false,"verdict":"missed"}],"notes":[]}"#,
     ];
     assert_eq!(json, expected.concat());
     for (judged, goal, held) in [
@@ -192,4 +194,46 @@ fn bench_keeps_the_contract() {
     assert!(!Judged::OursP50.judge(&Quantiles::default(), &result.ratio, 1.0));
     assert!(result.to_text().contains("MISSED"), "{}", result.to_text());
     assert!(result.to_text().contains("ratio  1.25"), "{}", result.to_text());
+}
+
+#[test]
+fn a_goal_is_open_where_the_interval_has_both_sides_of_it() {
+    for (low, high, verdict) in [
+        (0.8, 1.0, Verdict::Held),
+        (0.9, 1.1, Verdict::Open),
+        (1.0, 1.1, Verdict::Open),
+        (1.1, 1.2, Verdict::Missed),
+        (f64::NAN, f64::NAN, Verdict::Missed),
+    ] {
+        let row = BenchRow::interval_at_most("x", low, high, "", 1.0);
+        assert_eq!(
+            (row.verdict, row.holds),
+            (verdict, verdict == Verdict::Held),
+            "{low} {high}"
+        );
+    }
+    assert!(Verdict::Held < Verdict::Open && Verdict::Open < Verdict::Missed);
+    let quantiles = Quantiles::default();
+    let result = BenchResult {
+        bench: "x".into(),
+        rounds: 1,
+        floor_ns: quantiles,
+        ours_ns: quantiles,
+        ratio: Ratio::of(&quantiles, &quantiles),
+        goal: 1.0,
+        unit: "ns".into(),
+        holds: false,
+        verdict: Verdict::Open,
+        judged: Judged::RatioP50,
+        floor: "bare".into(),
+        sides: Vec::new(),
+        rows: vec![BenchRow::interval_at_most("x", 0.9, 1.1, "", 1.0)],
+        notes: Vec::new(),
+    };
+    assert!(result.to_text().contains("goal open"), "{}", result.to_text());
+    let document = serde_json::to_value(&result).unwrap();
+    assert_eq!(
+        (&document["verdict"], &document["rows"][0]["verdict"]),
+        (&"open".into(), &"open".into())
+    );
 }

@@ -6,7 +6,7 @@
 //! rounds of the one between rounds of the other, each event by itself, and every sample goes into a histogram that
 //! keeps the largest.
 //!
-//! A benchmark reports, it does not judge: a goal that is missed is printed and marked (`holds`), and the exit status
+//! A benchmark reports, it does not judge: a goal that is missed is printed and marked (`verdict`), and the exit status
 //! is 0.
 
 pub(crate) mod callgrind;
@@ -30,7 +30,7 @@ mod world;
 
 use std::sync::atomic::Ordering;
 
-use freehold_scenario::results::{Align, BenchResult, Judged, Ratio, TextTable};
+use freehold_scenario::results::{Align, BenchResult, Judged, Ratio, TextTable, Verdict};
 use serde_json::json;
 
 use freehold_command::engine::Placement;
@@ -183,7 +183,8 @@ fn measure(bench: &Bench, effort: Effort) -> Result<BenchResult, Failure> {
     outcome.row("ratio of means", outcome.ours.mean() / outcome.floor.mean(), "");
     let (floor_ns, ours_ns) = (outcome.floor.quantiles(), outcome.ours.quantiles());
     let ratio = Ratio::of(&ours_ns, &floor_ns);
-    let held = bench.judged.judge(&ours_ns, &ratio, bench.goal);
+    let own = Verdict::of(bench.judged.judge(&ours_ns, &ratio, bench.goal));
+    let verdict = outcome.rows.iter().map(|row| row.verdict).fold(own, Verdict::max);
     Ok(BenchResult {
         bench: bench.name.to_owned(),
         rounds: effort.rounds.into(),
@@ -192,7 +193,8 @@ fn measure(bench: &Bench, effort: Effort) -> Result<BenchResult, Failure> {
         ratio,
         goal: bench.goal,
         unit: bench.unit.to_owned(),
-        holds: held && outcome.rows.iter().all(|row| row.holds),
+        holds: verdict == Verdict::Held,
+        verdict,
         judged: bench.judged,
         floor: bench.floor.to_owned(),
         sides: outcome.sides,

@@ -143,6 +143,11 @@ impl Found {
         self.rows.push(BenchRow::at_most(what, value, unit, goal));
     }
 
+    /// Adds the interval from `low` to `high` of a number that should not exceed `goal`.
+    pub(crate) fn interval_row(&mut self, what: &str, [low, high]: [f64; 2], unit: &str, goal: f64) {
+        self.rows.push(BenchRow::interval_at_most(what, low, high, unit, goal));
+    }
+
     /// Measures both in turns, a round of the one and a round of the other.
     ///
     /// # Errors

@@ -22,8 +22,10 @@ pub struct BenchResult {
     pub goal: f64,
     /// The unit of `floor_ns` and `ours_ns`.
     pub unit: String,
-    /// Whether every goal, that of each row included, is kept.
+    /// Whether every goal, that of each row included, is kept for certain: whether `verdict` is `held`.
     pub holds: bool,
+    /// The worst verdict on a goal, those of the rows included.
+    pub verdict: Verdict,
     /// Which number the goal is for.
     pub judged: Judged,
     /// What the floor is.
@@ -34,6 +36,18 @@ pub struct BenchResult {
     pub rows: Vec<BenchRow>,
     /// What a reader must know to judge the numbers.
     pub notes: Vec<String>,
+}
+
+/// What a measurement says of a goal, from the best on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It is kept.
+    Held,
+    /// The interval that the number lies in has both sides of it.
+    Open,
+    /// It is not kept.
+    Missed,
 }
 
 /// The number that a goal is for.
@@ -75,8 +89,10 @@ pub struct BenchRow {
     /// What it should not exceed; null where it is shown only.
     #[serde(serialize_with = "number::serialize_option")]
     pub goal: Option<f64>,
-    /// Whether the goal is kept; true where there is none.
+    /// Whether the goal is kept for certain; true where there is none.
     pub holds: bool,
+    /// What is said of the goal; `held` where there is none.
+    pub verdict: Verdict,
 }
 
 /// A distribution.
@@ -153,16 +169,50 @@ impl BenchRow {
             unit: unit.to_owned(),
             goal: None,
             holds: true,
+            verdict: Verdict::Held,
         }
     }
 
     /// A number that should not exceed `goal`.
     #[must_use]
     pub fn at_most(what: impl Into<String>, value: f64, unit: &str, goal: f64) -> Self {
+        Self::judged(what, value, unit, goal, Verdict::of(value <= goal))
+    }
+
+    /// The lower end of the interval from `low` to `high`, in which a number lies that should not exceed `goal`. The
+    /// goal is held where the whole interval keeps it, missed where none of it does, and open in between.
+    #[must_use]
+    pub fn interval_at_most(what: impl Into<String>, low: f64, high: f64, unit: &str, goal: f64) -> Self {
+        let verdict = match (low <= goal, high <= goal) {
+            (_, true) => Verdict::Held,
+            (true, false) => Verdict::Open,
+            (false, false) => Verdict::Missed,
+        };
+        Self::judged(what, low, unit, goal, verdict)
+    }
+
+    fn judged(what: impl Into<String>, value: f64, unit: &str, goal: f64, verdict: Verdict) -> Self {
         Self {
             goal: Some(goal),
-            holds: value <= goal,
+            holds: verdict == Verdict::Held,
+            verdict,
             ..Self::shown(what, value, unit)
+        }
+    }
+}
+
+impl Verdict {
+    /// Of a number that is known.
+    #[must_use]
+    pub fn of(held: bool) -> Self {
+        if held { Self::Held } else { Self::Missed }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Held => "goal held",
+            Self::Open => "goal open: the interval has both sides of it",
+            Self::Missed => "goal MISSED",
         }
     }
 }
@@ -192,11 +242,11 @@ impl BenchResult {
             self.floor,
             self.judged.name(),
             number::show(self.goal),
-            verdict(held)
+            Verdict::of(held).text()
         );
         for row in &self.rows {
             let goal = row.goal.map_or(String::new(), |goal| {
-                format!(" (at most {}: {})", number::show(goal), verdict(row.holds))
+                format!(" (at most {}: {})", number::show(goal), row.verdict.text())
             });
             text += &format!("{}: {} {}{goal}\n", row.what, number::show(row.value), row.unit);
         }
@@ -205,8 +255,4 @@ impl BenchResult {
         }
         text
     }
-}
-
-fn verdict(held: bool) -> &'static str {
-    if held { "goal held" } else { "goal MISSED" }
 }

@@ -13,7 +13,7 @@ mod run;
 mod table;
 
 pub use advice::{AdviceResult, RegionAdvice, ReservationAdvice};
-pub use bench::{BenchResult, BenchRow, BenchSide, Judged, Quantiles, Ratio};
+pub use bench::{BenchResult, BenchRow, BenchSide, Judged, Quantiles, Ratio, Verdict};
 pub use late::{Delays, LateJob, LateJobs, MAX_LATE_JOBS, Reason};
 pub use reproduce::{ReproduceResult, ReproduceRow};
 pub use response::{Response, ResponseRecorder};

@@ -8,8 +8,8 @@ use crate::bench::rounds::{Found, Samples};
 /// `goal` times.
 ///
 /// Without the stalls of the machine all runs together are judged, but where the goal is 1: of two that are equal
-/// either may come out as the longer. There, and where a few stalls are all of a percentile, the lower end of the
-/// interval is judged.
+/// either may come out as the longer. There, and where a few stalls are all of a percentile, the interval is judged:
+/// the goal is open where the interval has both sides of it.
 pub(super) fn compare_tails(found: &mut Found, ours: &Side, with: &str, other: &Side, goal: f64) {
     let what = format!("p99.9 beside the sibling / {with}");
     let pooled = ratio(&ours.without_stalls, &other.without_stalls);
@@ -34,7 +34,7 @@ fn show(found: &mut Found, what: &str, tails: Option<Paired>, goal: Option<f64>)
     let Some(tails) = tails else { return };
     let from = format!("{what}: the interval from");
     match goal {
-        Some(goal) => found.goal_row(&from, tails.low, "", goal),
+        Some(goal) => found.interval_row(&from, [tails.low, tails.high], "", goal),
         None => found.row(&from, tails.low, ""),
     }
     found.row(&format!("{what}: to"), tails.high, "");
