@@ -148,6 +148,8 @@ pub(crate) fn document(
         reservations: counts.reservations,
         memory: counts.memory,
         store: counts.store,
+        victim_cache: None,
+        devices: Vec::new(),
         laws: remainder.laws,
         lock: remainder.lock,
         warnings,

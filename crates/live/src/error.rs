@@ -160,6 +160,11 @@ pub enum LiveError {
     /// The memory server, or the way to it.
     #[error(transparent)]
     Server(#[from] ServerError),
+    /// Devices, which the simulator alone has.
+    #[error(
+        "[[device]] is for the simulator: run it with --engine sim; real device memory is opened by `freehold device`"
+    )]
+    Devices,
     /// Failures of a store, in lockstep with a server.
     #[error(
         "[faults] cannot be followed by a server, whose store fails only if it really does: take --placement embedded"
@@ -186,7 +191,7 @@ impl LiveError {
     #[must_use]
     pub fn is_of_the_scenario(&self) -> bool {
         match self {
-            Self::Restore(_) | Self::Wait(_) | Self::Faults | Self::Errors(_) => true,
+            Self::Restore(_) | Self::Wait(_) | Self::Faults | Self::Devices | Self::Errors(_) => true,
             Self::Pool { .. } | Self::Budget { .. } => true,
             Self::CopyOnWrite(_) | Self::Cpus { .. } | Self::Memory { .. } | Self::Decision(_) => true,
             Self::Task { .. } | Self::Lock { .. } => true,

@@ -83,6 +83,9 @@ pub(crate) fn decided(
     scenario: &Scenario,
     run: impl FnOnce(&Scenario) -> Result<Outcome, LiveError>,
 ) -> Result<Outcome, LiveError> {
+    if !scenario.devices.is_empty() {
+        return Err(LiveError::Devices);
+    }
     freehold_sim::run_decided(scenario, LiveError::Decision, run, |outcome| &mut outcome.result)
 }
 

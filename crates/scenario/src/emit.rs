@@ -3,6 +3,7 @@
 use crate::model::{Costs, Faults, Pattern, RegionKind, ReservationKind, Scenario, Sharing};
 use crate::pinning::AppSpec;
 use crate::quantity::{format_size, format_time};
+use crate::scenario_devices::DeviceSpec;
 use crate::spec::{AccessSpec, ClassSpec, MemorySpec, RegionSpec, ReservationSpec, ScenarioSpec, TaskSpec};
 use freehold_core::units::Duration;
 use std::fmt::{Display, Write};
@@ -35,6 +36,7 @@ impl ScenarioSpec {
             .iter()
             .for_each(|reservation| out.reservation(reservation));
         self.tasks.iter().for_each(|task| out.task(task));
+        self.devices.iter().for_each(|device| out.device(device));
         out.0
     }
 }
@@ -157,6 +159,21 @@ impl Text {
             self.app(app);
         }
         task.accesses.iter().for_each(|access| self.access(access));
+    }
+
+    fn device(&mut self, device: &DeviceSpec) {
+        self.head("[[device]]");
+        self.key("name", quoted(&device.name));
+        self.key("size", quoted(&format_size(device.size)));
+        self.key("trusted", device.trusted);
+        self.key_if("task", device.task.as_deref().map(quoted));
+        self.key_if("use", device.used.map(|used| quoted(&format_size(used))));
+        for open in &device.opens {
+            self.head("[[device.open]]");
+            self.key("at", time(open.at));
+            self.key("hold", time(open.hold));
+            self.key_if("use", open.used.map(|used| quoted(&format_size(used))));
+        }
     }
 
     fn app(&mut self, app: &AppSpec) {

@@ -24,6 +24,7 @@ mod quantity;
 pub mod recording;
 mod resolve;
 pub mod results;
+mod scenario_devices;
 mod spec;
 mod wait;
 
@@ -39,5 +40,6 @@ pub use model::{
 pub use pinning::{AppSettings, AppSpec, MILLION, Pinning, Unpinned};
 pub use quantity::{format_size, format_time, parse_size, parse_time};
 pub use resolve::{MAX_CPUS, MAX_ENTRIES, MAX_PAGES, MAX_TIME};
+pub use scenario_devices::{DeviceOpen, DeviceSpec, OpenSpec, ScenarioDevice};
 pub use spec::{AccessSpec, ClassSpec, LockSpec, MemorySpec, RegionSpec, ReservationSpec, ScenarioSpec, TaskSpec};
 pub use wait::StoreWait;

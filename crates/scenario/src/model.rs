@@ -2,6 +2,7 @@
 
 use crate::error::Warning;
 use crate::pinning::{AppSettings, Pinning};
+use crate::scenario_devices::ScenarioDevice;
 use crate::spec::ScenarioSpec;
 use crate::wait::StoreWait;
 use freehold_core::ReadAhead;
@@ -71,6 +72,8 @@ pub struct Scenario {
     pub reservations: Vec<Reservation>,
     /// In file order.
     pub tasks: Vec<Task>,
+    /// In file order.
+    pub devices: Vec<ScenarioDevice>,
     /// What the author should know.
     pub warnings: Vec<Warning>,
     pub(crate) spec: ScenarioSpec,

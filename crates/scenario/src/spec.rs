@@ -3,6 +3,7 @@
 
 use crate::model::{Costs, Faults, Pattern, RegionKind, ReservationKind, Sharing, StoreKind};
 use crate::pinning::{AppSpec, Pinning};
+use crate::scenario_devices::DeviceSpec;
 use crate::wait::StoreWait;
 use freehold_core::units::{ByteLen, Duration};
 
@@ -46,6 +47,8 @@ pub struct ScenarioSpec {
     pub reservations: Vec<ReservationSpec>,
     /// `[[task]]`, in file order.
     pub tasks: Vec<TaskSpec>,
+    /// `[[device]]`, in file order.
+    pub devices: Vec<DeviceSpec>,
 }
 
 /// `[memory]`.
@@ -192,6 +195,7 @@ impl ScenarioSpec {
             regions: Vec::new(),
             reservations: Vec::new(),
             tasks: Vec::new(),
+            devices: Vec::new(),
         }
     }
 }

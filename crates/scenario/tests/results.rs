@@ -59,6 +59,8 @@ fn run() -> RunResult {
             ..MemoryResult::default()
         },
         store: StoreResult::default(),
+        victim_cache: None,
+        devices: Vec::new(),
         laws: Laws::default(),
         lock: None,
         warnings: vec!["something".into()],

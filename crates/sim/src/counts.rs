@@ -4,8 +4,9 @@ use freehold_core::pinning::PinnedPoolView;
 use freehold_core::units::PAGE_SIZE;
 use freehold_core::view::{ReservationView, TaskCounts};
 use freehold_scenario::plan;
-use freehold_scenario::results::{MemoryResult, ReservationResult, StoreResult};
+use freehold_scenario::results::{DeviceResult, MemoryResult, ReservationResult, StoreResult, VictimCacheResult};
 
+use crate::device::DeviceMemory;
 use crate::world::World;
 
 /// The counts of all tasks, reservations and regions, of the pool and of the store.
@@ -20,6 +21,8 @@ pub(crate) struct Counts {
     pub(crate) resident: Vec<u64>,
     pub(crate) memory: MemoryResult,
     pub(crate) store: StoreResult,
+    pub(crate) victim_cache: Option<VictimCacheResult>,
+    pub(crate) devices: Vec<DeviceResult>,
 }
 
 impl Counts {
@@ -37,6 +40,7 @@ impl Counts {
             .flatten()
             .map(|view| frames(view.free) + frames(view.conserved))
             .sum();
+        let region = frames(world.memory.pool_view().outside);
         Self {
             tasks: world
                 .names
@@ -53,7 +57,10 @@ impl Counts {
             resident: (0..world.scenario.regions.len())
                 .map(|region| world.physical.resident(region))
                 .collect(),
-            memory: plan::memory_result(&world.memory.pool_view(), world.physical.all_resident() + reserve),
+            memory: plan::memory_result(
+                &world.memory.pool_view(),
+                world.physical.all_resident() + reserve + region,
+            ),
             store: StoreResult {
                 reads: world.counts.reads,
                 writes: world.counts.writes,
@@ -61,6 +68,11 @@ impl Counts {
                 kind: world.scenario.store.kind.name().to_owned(),
                 ..StoreResult::default()
             },
+            victim_cache: world.devices.as_ref().map(DeviceMemory::result),
+            devices: world
+                .devices
+                .as_ref()
+                .map_or_else(Vec::new, |devices| devices.devices(world.scenario)),
         }
     }
 }

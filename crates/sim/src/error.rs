@@ -2,6 +2,7 @@
 
 use freehold_core::error::{AdmitError, CreateError, LockError, PinningError, SealError};
 use freehold_core::units::PageIndex;
+use freehold_core::victim_cache::error::SpecError;
 
 /// Why a scenario cannot be simulated. Nothing was run, save for [`SimError::Fault`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,6 +18,18 @@ pub enum SimError {
         reservation: String,
         /// The core's reason.
         reason: AdmitError,
+    },
+    /// The core does not set memory for devices aside.
+    #[error("devices: their memory is not set aside: {reason}")]
+    Devices {
+        /// The core's reason.
+        reason: AdmitError,
+    },
+    /// The victim cache cannot be made.
+    #[error("devices: {reason}")]
+    VictimCache {
+        /// The core's reason.
+        reason: SpecError,
     },
     /// The core refuses a memory object.
     #[error("region {region}: {reason}")]

@@ -16,6 +16,8 @@ pub(crate) enum Oracle {
     Effects,
     /// Frames in use never exceed the pool, and residency is what the core says.
     Frames,
+    /// What the victim cache serves is what the file holds; no frame of a device holds a page.
+    VictimCache,
     /// Every fault ends exactly once.
     Faults,
     /// Nobody waits for nothing.
@@ -28,6 +30,7 @@ impl Oracle {
         match self {
             Self::Integrity | Self::Effects => 5,
             Self::Frames => 1,
+            Self::VictimCache => 6,
             Self::Faults | Self::Liveness => 9,
         }
     }
@@ -40,6 +43,7 @@ impl fmt::Display for Oracle {
             Self::Effects => "effects",
             Self::Frames => "frames",
             Self::Faults => "faults",
+            Self::VictimCache => "victim cache",
             Self::Liveness => "liveness",
         })
     }

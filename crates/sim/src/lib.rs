@@ -55,6 +55,7 @@ mod account;
 mod advice;
 mod counts;
 mod cpu;
+mod device;
 mod differential;
 mod engine;
 mod error;

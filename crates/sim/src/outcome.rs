@@ -154,6 +154,8 @@ fn report(scenario: &Scenario, options: &Options, engine: Engine<'_>, mut record
         regions,
         memory: counts.memory,
         store: counts.store,
+        victim_cache: counts.victim_cache,
+        devices: counts.devices,
         laws: engine.world.laws.into_laws(),
         lock: None,
         warnings: warnings(scenario, options, &extras),

@@ -102,6 +102,16 @@ impl Physical {
         &self.pages[self.first[region] + page as usize]
     }
 
+    /// The version that the file of a page holds; `None` of a page that is no file's.
+    pub(crate) fn file_version(&self, region: usize, page: u32) -> Option<u64> {
+        self.is_file[region].then(|| self.get(region, page).store)
+    }
+
+    /// Frames that are set aside for devices are not there for pages.
+    pub(crate) fn set_aside(&mut self, frames: u64) {
+        self.pool -= frames;
+    }
+
     pub(crate) fn is_resident(&self, region: usize, page: u32) -> bool {
         self.get(region, page).place == Place::Resident
     }

@@ -101,6 +101,7 @@ impl RegionProfile {
 pub fn ample(scenario: &Scenario) -> Result<Scenario, SimError> {
     let mut spec = scenario.spec().clone();
     (spec.faults, spec.memory.capacity) = (None, None);
+    spec.devices.clear();
     for region in &mut spec.regions {
         region.sharing = Sharing::Spc;
     }

@@ -2,7 +2,7 @@
 
 mod read;
 pub(crate) mod schema;
-mod section;
+pub(crate) mod section;
 mod set;
 mod trace;
 mod tree;

@@ -1,12 +1,15 @@
 //! From the document to a [`ScenarioSpec`]: every key's own form.
 
-use super::schema::{ACCESS, APP, COSTS, FAULTS, LOCK, MACHINE, MEMORY, REGION, RESERVATION, ROOT, SWAP, TASK};
+use super::schema::{
+    ACCESS, APP, COSTS, FAULTS, LOCK, MACHINE, MEMORY, REGION, RESERVATION, ROOT, SCENARIO_DEVICE, SWAP, TASK,
+};
 use super::section::Section;
 use super::trace::Traces;
 use super::tree::{Node, Value};
 use crate::error::Fault;
 use crate::model::{Costs, Faults, Pattern, RegionKind, ReservationKind, Sharing, StoreKind};
 use crate::pinning::{AppSpec, Pinning, Unpinned};
+use crate::scenario_devices;
 use crate::spec::{AccessSpec, ClassSpec, LockSpec, MemorySpec, RegionSpec, ReservationSpec, ScenarioSpec, TaskSpec};
 use crate::wait::StoreWait;
 use freehold_core::units::Duration;
@@ -49,6 +52,11 @@ pub(super) fn scenario(table: &[(String, Node)], traces: &Traces<'_>) -> Result<
     spec.tasks = tasks
         .iter()
         .map(|section| task(section, traces))
+        .collect::<Result<_, _>>()?;
+    spec.devices = root
+        .tables("device", SCENARIO_DEVICE)?
+        .iter()
+        .map(scenario_devices::read)
         .collect::<Result<_, _>>()?;
     Ok(spec)
 }

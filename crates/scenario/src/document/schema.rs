@@ -45,7 +45,7 @@ pub(crate) const ROOT: Fields = &[
     ("region", Named(REGION)),
     ("reservation", Named(RESERVATION)),
     ("task", Named(TASK)),
-    ("device", Later),
+    ("device", Named(SCENARIO_DEVICE)),
     ("component", Later),
     ("trace", Later),
 ];
@@ -54,6 +54,17 @@ pub(crate) const ROOT: Fields = &[
 pub(crate) const DEVICE_FILE: Fields = &[("region", Table(DEVICE_REGION)), ("device", Named(DEVICE))];
 pub(crate) const DEVICE_REGION: Fields = &[("backing", Leaf)];
 pub(crate) const DEVICE: Fields = &[("name", Leaf), ("size", Leaf), ("trusted", Leaf), ("users", Leaf)];
+
+/// A device of a scenario.
+pub(crate) const SCENARIO_DEVICE: Fields = &[
+    ("name", Leaf),
+    ("size", Leaf),
+    ("trusted", Leaf),
+    ("task", Leaf),
+    ("use", Leaf),
+    ("open", Numbered(DEVICE_OPEN)),
+];
+pub(crate) const DEVICE_OPEN: Fields = &[("at", Leaf), ("hold", Leaf), ("use", Leaf)];
 
 pub(crate) const MEMORY: Fields = &[("pool", Leaf), ("swap", Table(SWAP))];
 pub(crate) const SWAP: Fields = &[

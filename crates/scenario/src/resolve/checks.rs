@@ -110,8 +110,14 @@ impl Names {
             .map(|reservation| reservation.name.clone())
             .collect();
         let tasks = spec.tasks.iter().map(|task| task.name.clone()).collect();
+        let devices = spec.devices.iter().map(|device| device.name.clone()).collect();
         Self {
-            entries: BTreeMap::from([("region", regions), ("reservation", reservations), ("task", tasks)]),
+            entries: BTreeMap::from([
+                ("region", regions),
+                ("reservation", reservations),
+                ("task", tasks),
+                ("device", devices),
+            ]),
         }
     }
 

@@ -1,6 +1,6 @@
 //! From a scenario as written to one the engines can run: every rule that concerns more than one value's own form.
 
-mod checks;
+pub(crate) mod checks;
 mod pinning;
 mod region;
 mod reservation;
@@ -9,11 +9,12 @@ mod task;
 use crate::admission;
 use crate::error::{Error, Fault, Place};
 use crate::model::{Costs, Faults, Scenario, StoreConfig, StoreKind};
+use crate::scenario_devices;
 use crate::spec::{MemorySpec, ScenarioSpec};
 use crate::wait::StoreWait;
 use checks::{Names, pages, refuse, span};
 use freehold_core::ReadAhead;
-use freehold_core::units::Duration;
+use freehold_core::units::{Duration, FrameCount};
 use std::path::PathBuf;
 
 /// The largest pool, and the most pages of all regions together: 256 GiB. The engines keep tables per page.
@@ -50,7 +51,10 @@ pub(crate) fn resolve(spec: ScenarioSpec) -> Result<Scenario, Fault> {
     let mut warnings = Vec::new();
     let regions = region::resolve(&spec)?;
     let mut tasks = task::resolve(&spec, &regions, &mut warnings)?;
-    let reservations = reservation::resolve(&spec, pool, &regions, &tasks, &mut warnings)?;
+    let devices = scenario_devices::resolve(&spec, pool, &tasks)?;
+    let aside: u32 = devices.iter().map(|device| device.size.get()).sum();
+    let rest = FrameCount::new(pool.get() - aside);
+    let reservations = reservation::resolve(&spec, rest, &regions, &tasks, &mut warnings)?;
     region::warn_shared_private(&regions, &tasks, &mut warnings);
     admission::check(spec.cpus, &tasks, &mut warnings)?;
     admission::grant_swap_budgets(&mut tasks, &mut warnings);
@@ -66,6 +70,7 @@ pub(crate) fn resolve(spec: ScenarioSpec) -> Result<Scenario, Fault> {
         regions,
         reservations,
         tasks,
+        devices,
         warnings,
         spec,
     })

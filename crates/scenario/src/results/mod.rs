@@ -4,6 +4,7 @@
 
 mod advice;
 mod bench;
+mod devices;
 mod late;
 mod number;
 mod render;
@@ -14,6 +15,7 @@ mod table;
 
 pub use advice::{AdviceResult, RegionAdvice, ReservationAdvice};
 pub use bench::{BenchResult, BenchRow, BenchSide, Judged, Quantiles, Ratio, Verdict};
+pub use devices::{DeviceResult, VictimCacheResult};
 pub use late::{Delays, LateJob, LateJobs, MAX_LATE_JOBS, Reason};
 pub use reproduce::{ReproduceResult, ReproduceRow};
 pub use response::{Response, ResponseRecorder};

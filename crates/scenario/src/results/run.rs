@@ -1,6 +1,7 @@
 //! The document of `run`.
 
 use super::advice::RegionAdvice;
+use super::devices::{DeviceResult, VictimCacheResult};
 use super::late::{Delays, LateJob, LateJobs};
 use super::response::Response;
 use crate::model::{Scenario, Sharing};
@@ -52,6 +53,12 @@ pub struct RunResult {
     pub memory: MemoryResult,
     /// The store.
     pub store: StoreResult,
+    /// What was cached in device memory; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub victim_cache: Option<VictimCacheResult>,
+    /// In the scenario's order; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceResult>,
     /// The laws.
     pub laws: Laws,
     /// The core's lock; live only.

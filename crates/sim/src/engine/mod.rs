@@ -83,6 +83,7 @@ impl<'a> Engine<'a> {
             self.world.sample(self.now);
             self.end_jobs();
             self.end_requests();
+            self.advance_devices();
             if self.counts.is_none() && self.now >= self.counts_at {
                 self.take_counts();
             }
@@ -105,8 +106,12 @@ impl<'a> Engine<'a> {
         self.world.check_liveness(self.now);
         self.world.store.heal();
         self.world.physical.enlarge_store();
-        while let Some(due) = self.world.store.next_end() {
+        if let Some(devices) = &mut self.world.devices {
+            devices.heal();
+        }
+        while let Some(due) = self.world.next_end() {
             self.now = self.now.max(due);
+            self.world.advance_devices(self.now);
             while let Some(ended) = self.world.store.end_one(self.now) {
                 let failed = ended.failed || self.world.fails_for_room(&ended.ticket);
                 self.world.complete(self.now, ended.ticket, failed);
@@ -124,6 +129,7 @@ impl<'a> Engine<'a> {
             let report = self.report_of_end(task);
             self.recorder.job_end(task);
             self.world.end_job(self.now, task);
+            self.world.job_of_devices(self.now, task, false);
             self.hear_wakes();
             if let Some(report) = report {
                 self.tell_report(task, report);
@@ -139,6 +145,7 @@ impl<'a> Engine<'a> {
 
     fn begin_job(&mut self, task: usize) {
         self.recorder.job_start(task);
+        self.world.job_of_devices(self.now, task, true);
         self.runners[task].begin_job();
         self.runners[task].account.note_begin(self.now);
     }
@@ -153,6 +160,12 @@ impl<'a> Engine<'a> {
                 failed,
             });
             self.world.complete(self.now, ended.ticket, failed);
+            self.hear_wakes();
+        }
+    }
+
+    fn advance_devices(&mut self) {
+        if self.world.advance_devices(self.now) {
             self.hear_wakes();
         }
     }

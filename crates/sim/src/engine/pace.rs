@@ -9,7 +9,7 @@ impl Engine<'_> {
         if self.counts.is_none() {
             next = next.min(self.counts_at);
         }
-        if let Some(end) = self.world.store.next_end() {
+        if let Some(end) = self.world.next_end() {
             next = next.min(end);
         }
         if let Some(restore) = self.next_restore() {

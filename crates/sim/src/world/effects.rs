@@ -46,7 +46,7 @@ impl World<'_> {
                     Source::CopyOf(from) => Some((self.region_of(from), from.page().get())),
                     _ => None,
                 };
-                self.counts.reads += u64::from(matches!(source, Source::Store));
+                self.counts.reads += u64::from(matches!(source, Source::Store) && !ticket.cached);
                 let wrong = self.physical.filled(region, page, source, from);
                 self.blame(now, Oracle::Integrity, wrong, ticket.page);
             }
@@ -188,16 +188,27 @@ impl World<'_> {
             request: Request::Fill,
             source: Some(source),
             written: false,
-            transfer: matches!(source, Source::Store)
-                .then(|| self.log.transfer(now, (region, page.page().get()), TransferKind::Read))
-                .flatten(),
+            transfer: None,
+            cached: false,
         };
         if self.setting_up || !matches!(source, Source::Store) {
             self.answers.push_back(ticket);
-        } else {
-            let urgency = self.urgency_of_fill(page);
-            self.submit(now, ticket, urgency, None);
+        } else if !self.get_cached(now, ticket) {
+            self.read(now, ticket);
         }
+    }
+
+    /// Reads a page from its store.
+    pub(super) fn read(&mut self, now: u64, ticket: Ticket) {
+        let number = ticket.page.page().get();
+        let transfer = self.log.transfer(now, (ticket.region, number), TransferKind::Read);
+        let urgency = self.urgency_of_fill(ticket.page);
+        let ticket = Ticket {
+            transfer,
+            cached: false,
+            ..ticket
+        };
+        self.submit(now, ticket, urgency, None);
     }
 
     fn evict(&mut self, now: u64, page: PageRef, holder: Holder, written: bool) {
@@ -226,9 +237,12 @@ impl World<'_> {
             transfer: written
                 .then(|| self.log.transfer(now, (region, number), TransferKind::Write))
                 .flatten(),
+            cached: false,
         };
         if self.setting_up || !written {
-            self.answers.push_back(ticket);
+            if self.setting_up || !self.put_cached(now, ticket) {
+                self.answers.push_back(ticket);
+            }
         } else {
             let urgency = self.urgency_of_write_back(holder);
             self.submit(now, ticket, urgency, Some(HolderRow::from(holder)));

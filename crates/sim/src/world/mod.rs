@@ -5,6 +5,7 @@
 //! `Discard` are answered, in order, as soon as the effects at hand are drained; whatever that brings is drained next.
 //! Only fills from the store and write-backs take time.
 
+mod devices;
 mod effects;
 mod pinning;
 mod setup;
@@ -15,10 +16,12 @@ use std::collections::VecDeque;
 use freehold_core::Memory;
 use freehold_core::effect::{FaultFailure, Resolution, Source};
 use freehold_core::fact::{Access, Fault, PageRef, Request};
+use freehold_core::frame::Frames;
 use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId};
 use freehold_core::units::{Instant, PageIndex};
 use freehold_scenario::Scenario;
 
+use crate::device::DeviceMemory;
 use crate::error::SimError;
 use crate::event_log::EventLog;
 use crate::laws::{LawBook, Oracle};
@@ -41,6 +44,8 @@ pub(crate) struct Ticket {
     written: bool,
     /// In the recording.
     transfer: Option<usize>,
+    /// Of a fill: the victim cache has it.
+    cached: bool,
 }
 
 #[cfg(test)]
@@ -55,6 +60,7 @@ impl Ticket {
             source: Some(Source::Store),
             written: false,
             transfer: None,
+            cached: false,
         }
     }
 }
@@ -130,6 +136,10 @@ pub(crate) struct World<'a> {
     pub(crate) sequences: Sequences,
     pub(crate) log: EventLog,
     pub(crate) counts: StoreCounts,
+    /// The victim cache and its devices, where there are any.
+    pub(crate) devices: Option<DeviceMemory>,
+    /// The frames of its region.
+    _region: Option<Frames>,
     answers: VecDeque<Ticket>,
     pending: Vec<Option<Pending>>,
     /// For each task, the number of its present fault in the sequence of its reservation.
@@ -261,11 +271,13 @@ impl World<'_> {
         if let Err(violation) = self.memory.check_laws() {
             self.laws.note(now, violation.law, || format!("books: {violation}"));
         }
+        self.check_devices(now);
     }
 
     /// Nobody may be left waiting when the store has nothing left to do.
     pub(crate) fn check_liveness(&mut self, now: u64) {
-        if self.store.outstanding() > 0 {
+        let copies = self.devices.as_ref().map_or(0, DeviceMemory::copies);
+        if self.store.outstanding() + copies > 0 {
             return;
         }
         for (task, pending) in self.pending.iter().enumerate() {

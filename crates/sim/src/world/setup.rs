@@ -6,6 +6,7 @@ use freehold_core::limits::PageRange;
 use freehold_scenario::{ReservationIndex, Scenario, plan};
 
 use super::{Names, StoreCounts, World};
+use crate::device::DeviceMemory;
 use crate::error::SimError;
 use crate::event_log::EventLog;
 use crate::laws::LawBook;
@@ -25,7 +26,11 @@ impl<'a> World<'a> {
         let injector = scenario.faults.map(|faults| Injector::new(faults, scenario.seed));
         let limits = plan::limits(scenario);
         let mut memory = limits.seal().map_err(SimError::Seal)?;
-        let physical = Physical::new(scenario);
+        let mut physical = Physical::new(scenario);
+        let devices = DeviceMemory::new(scenario)?;
+        let region = devices.as_ref().map(|devices| memory.set_aside(devices.region()));
+        let region = region.transpose().map_err(|reason| SimError::Devices { reason })?;
+        physical.set_aside(region.as_ref().map_or(0, |region| u64::from(region.count().get())));
         let holders = usize::from(limits.reservations) + 1;
         memory.set_read_ahead(scenario.store.read_ahead);
         let mut world = Self {
@@ -39,6 +44,8 @@ impl<'a> World<'a> {
             sequences: Sequences::new(scenario.reservations.len(), options.sequences),
             log: EventLog::default(),
             counts: StoreCounts::default(),
+            devices,
+            _region: region,
             answers: std::collections::VecDeque::new(),
             pending: vec![None; actors],
             events: vec![None; actors],
