@@ -6,7 +6,7 @@
 use crate::clock::{MonotonicTime, now};
 use crate::perf::ring::{Entry, Ring, join, start};
 use crate::perf::{self, Attributes};
-use crate::{Errno, ThreadId, sys, tracefs};
+use crate::{Errno, ThreadId, sched, sys, tracefs};
 use freehold_protocol::WAIT_MARK;
 use rustix::fd::{AsRawFd, OwnedFd};
 use std::ffi::CString;
@@ -128,7 +128,8 @@ impl Switches {
         };
         let (mut wakeups, mut deep, mut asking) = (true, true, true);
         let mut rings = Vec::new();
-        for cpu in online() {
+        for cpu in sched::online_cpus() {
+            let cpu = i32::try_from(cpu).unwrap_or(0);
             let ring = PerCpu::open(thread, cpu, tracepoints).map_err(refused)?;
             wakeups &= ring.tells(Happening::Woken);
             deep &= ring.tells(Happening::Deep);
@@ -329,16 +330,6 @@ struct Tracepoints {
 fn is_first_namespace() -> bool {
     const FIRST_NAMESPACE: u64 = 0xeffffffc;
     std::fs::metadata("/proc/self/ns/pid").is_ok_and(|status| status.st_ino() == FIRST_NAMESPACE)
-}
-
-/// The CPUs that are online; the first one where the kernel does not say.
-fn online() -> Vec<i32> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".to_owned());
-    let ranges = text.trim().split(',').filter_map(|part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse::<i32>().ok()?..=last.parse::<i32>().ok()?)
-    });
-    ranges.flatten().collect()
 }
 
 fn nanos(span: Duration) -> u64 {

@@ -2,6 +2,7 @@
 
 mod document;
 mod input;
+mod record;
 mod replay;
 
 use freehold_command::status::{Failure, Status};
@@ -17,11 +18,14 @@ pub(crate) struct Arguments {
 enum Command {
     /// Replay a trace of file pages against a page cache and the victim cache behind it
     Replay(replay::Arguments),
+    /// Record which file pages a command uses, as a trace for `replay`
+    Record(record::Arguments),
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     match &arguments.command {
         Command::Replay(arguments) => replay::run(arguments),
+        Command::Record(arguments) => record::run(arguments),
     }
 }

@@ -78,3 +78,14 @@ pub fn allowed_cpus() -> Result<Vec<usize>, AffinityError> {
     let cpus = affinity(ThreadId::current())?;
     Ok((0..CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).collect())
 }
+
+/// The numbers of the CPUs that are online, ascending; the first one where the kernel does not say.
+#[must_use]
+pub fn online_cpus() -> Vec<usize> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".to_owned());
+    let ranges = text.trim().split(',').filter_map(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<usize>().ok()?..=last.parse::<usize>().ok()?)
+    });
+    ranges.flatten().collect()
+}
