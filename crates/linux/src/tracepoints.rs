@@ -25,8 +25,8 @@ pub struct Tracepoint {
 pub enum TraceError {
     /// The right is missing, or the kernel has no such tracepoint.
     #[error(
-        "the tracepoint {system}:{name} cannot be read: the kernel needs CONFIG_FTRACE, and the caller CAP_SYS_ADMIN or \
-         a tracing file system at /sys/kernel/tracing that he may read",
+        "the tracepoint {system}:{name} cannot be read: the kernel needs CONFIG_FTRACE, and the caller CAP_SYS_ADMIN \
+         or a tracing file system at /sys/kernel/tracing that he may read",
         system = .0.system, name = .0.name
     )]
     Unknown(Tracepoint),
