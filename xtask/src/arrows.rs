@@ -80,6 +80,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "freehold-pager",
             "freehold-picture",
             "freehold-rt",
+            "freehold-rtl",
             "freehold-scenario",
             "freehold-sim",
             "freehold-store",

@@ -9,9 +9,10 @@ use freehold_rtl::compile;
 use freehold_rtl::control::Insert;
 use freehold_rtl::directory::Directory;
 use freehold_rtl::list::{self, ModuleView};
-use freehold_rtl::load::{self, RtlError, Space};
+use freehold_rtl::load::{self, Place, RtlError, Space};
 
 use freehold_command::output::{human_time, print, print_json};
+use freehold_command::process::own_executable;
 use freehold_command::status::{Failure, Status};
 
 /// What `rtl` is to do.
@@ -101,6 +102,9 @@ struct Insmod {
     /// Writes to port N are logged in FILE, with the time
     #[arg(long, value_name = "N=FILE", value_parser = numbered)]
     port: Vec<(u32, PathBuf)>,
+    /// A separate task gets a memory server of its own with a reservation of so much: see `freehold exec`
+    #[arg(long, value_name = "SIZE")]
+    reserve: Option<String>,
 }
 
 fn parameter(text: &str) -> Result<(String, String), String> {
@@ -169,13 +173,23 @@ fn insert(insmod: &Insmod) -> Result<Status, Failure> {
         SpaceName::Shared => Space::Shared,
         SpaceName::Separate => Space::Separate,
     };
+    let mut place = Place::from(space);
+    if let Some(size) = &insmod.reserve {
+        if space == Space::Shared {
+            return Err(Failure::Input(
+                "--reserve: a program of shared space has the host's memory; use --space separate".to_owned(),
+            ));
+        }
+        let own = own_executable()?;
+        place.launcher = vec![own.into(), "exec".into(), "--reserve".into(), size.into(), "--".into()];
+    }
     let insert = Insert {
         parameters: insmod.parameters.clone(),
         lines: insmod.irq.clone(),
         ports: insmod.port.clone(),
         ..Insert::default()
     };
-    load::insert(&directory()?, &insmod.object, space, insert)
+    load::insert(&directory()?, &insmod.object, &place, insert)
         .map(|()| Status::Done)
         .map_err(failure)
 }

@@ -100,6 +100,32 @@ impl Area {
         self.descriptor.as_raw_fd()
     }
 
+    /// Copies `from` to the bytes from `at` on; None where they do not fit, and nothing is copied. Others may read and
+    /// write there meanwhile: then it is mixed.
+    #[inline]
+    pub fn copy_in(&self, at: usize, from: &[u8]) -> Option<()> {
+        let end = at.checked_add(from.len())?;
+        if end > self.bytes {
+            return None;
+        }
+        // SAFETY: inside the mapping, which does not overlap `from`, memory of this process. What others do there
+        // meanwhile changes bytes, and any bytes are valid.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.start.as_ptr().add(at), from.len()) };
+        Some(())
+    }
+
+    /// Copies the bytes from `at` on to `to`; None where there are not so many.
+    #[inline]
+    pub fn copy_out(&self, at: usize, to: &mut [u8]) -> Option<()> {
+        let end = at.checked_add(to.len())?;
+        if end > self.bytes {
+            return None;
+        }
+        // SAFETY: as in `copy_in`.
+        unsafe { std::ptr::copy_nonoverlapping(self.start.as_ptr().add(at), to.as_mut_ptr(), to.len()) };
+        Some(())
+    }
+
     /// What lies at `offset`; None where it does not fit. `T` may consist of atomics only: others write there.
     #[must_use]
     pub(crate) fn at<T: Shared>(&self, offset: usize) -> Option<&T> {

@@ -4,8 +4,10 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
+
+use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
 
 use crate::headers::HEADERS;
 
@@ -60,7 +62,7 @@ pub enum CompileError {
 /// # Errors
 /// It cannot be run, or the headers cannot be written.
 pub fn compile(arguments: &[OsString]) -> Result<i32, CompileError> {
-    let folder = Headers::write().map_err(|error| file("the headers", error))?;
+    let folder = headers().map_err(|error| file("the headers", error))?;
     let mut command = compiler();
     command.args(OPTIONS).arg("-I").arg(folder.path()).args(arguments);
     let status = command.status().map_err(|error| file("the C compiler", error))?;
@@ -122,29 +124,20 @@ fn option(prefix: &str, path: &Path) -> OsString {
     text
 }
 
-/// The headers in a folder of this command's own, removed in the end.
-#[derive(Debug)]
-struct Headers(PathBuf);
-
-impl Headers {
-    fn write() -> io::Result<Self> {
-        let folder = Self(std::env::temp_dir().join(format!("freehold-rtl-{}", std::process::id())));
-        fs::create_dir(&folder.0)?;
-        write_headers(&folder.0)?;
-        Ok(folder)
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
+/// The headers in a folder of this command's own, removed in the end; those of commands that were killed are removed
+/// too.
+fn headers() -> io::Result<PrivateFolder> {
+    let parent = folder::runtime_directory();
+    folder::left_behind(&parent, PREFIX)
+        .into_iter()
+        .for_each(StaleFolder::remove);
+    let own = PrivateFolder::new(&parent, PREFIX)?;
+    write_headers(own.path())?;
+    Ok(own)
 }
 
-impl Drop for Headers {
-    fn drop(&mut self) {
-        // What cannot be removed stays in the folder for such files.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+/// What the folders of headers are called, before six random characters.
+const PREFIX: &str = "freehold-rtl-headers";
 
 /// Writes the headers below `folder`.
 ///

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::inject::Fault;
+
 /// How long an answer may take: a module's own `init_module` or `cleanup_module` is in it.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
@@ -20,6 +22,15 @@ pub enum Request {
     Remove {
         /// Its name.
         name: String,
+    },
+    /// Answer.
+    Ping,
+    /// Have a fault, to see what it does to others.
+    Inject {
+        /// Which.
+        fault: Fault,
+        /// Of its random numbers.
+        seed: u64,
     },
     /// Serve the FIFOs as files.
     Mount {
@@ -79,8 +90,16 @@ impl Answer {
 /// # Errors
 /// Nobody listens, or no answer came.
 pub fn ask(socket: &Path, request: &Request) -> io::Result<Answer> {
+    ask_within(socket, request, ANSWER_WITHIN)
+}
+
+/// As [`ask`], waiting for `most`.
+///
+/// # Errors
+/// As [`ask`].
+pub fn ask_within(socket: &Path, request: &Request, most: Duration) -> io::Result<Answer> {
     let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+    stream.set_read_timeout(Some(most))?;
     send(&mut stream, request)?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;

@@ -7,16 +7,19 @@
 
 pub mod api;
 pub mod area;
+pub mod campaign;
 pub mod compile;
 pub mod control;
 pub mod directory;
 pub mod fifo;
 mod headers;
+pub mod inject;
 pub mod list;
 pub mod load;
 pub mod memory;
 mod module;
 mod mount;
 pub mod process;
+pub mod rtf;
 mod runtime;
 pub mod status;

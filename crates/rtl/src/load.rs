@@ -1,5 +1,6 @@
 //! What `insmod`, `rmmod` and `mount` do: from outside the processes that modules run in.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,24 @@ pub enum Space {
     Shared,
     /// In a process of its own.
     Separate,
+}
+
+/// Where a module is to run, and what its process is started by.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// In which space.
+    pub space: Space,
+    /// A command, with its arguments, that starts the process of a separate task; empty where none is needed.
+    pub launcher: Vec<OsString>,
+}
+
+impl From<Space> for Place {
+    fn from(space: Space) -> Self {
+        Self {
+            space,
+            launcher: Vec::new(),
+        }
+    }
 }
 
 /// Why it is not done, and how the command ends.
@@ -77,7 +96,7 @@ pub fn runner() -> Result<PathBuf, RtlError> {
 }
 
 /// Where the API's library is: in cargo's folder for libraries, or beside the program that loads it.
-fn library_folder(runner: &Path) -> PathBuf {
+pub(crate) fn library_folder(runner: &Path) -> PathBuf {
     let folder = runner.parent().unwrap_or(Path::new(""));
     let places = [folder.join("deps"), folder.to_owned()];
     let found = places.iter().find(|place| place.join("libfreehold_rtl.so").is_file());
@@ -88,7 +107,7 @@ fn library_folder(runner: &Path) -> PathBuf {
 ///
 /// # Errors
 /// See [`RtlError`]; nothing is loaded then.
-pub fn insert(directory: &Directory, object: &Path, space: Space, mut insert: Insert) -> Result<(), RtlError> {
+pub fn insert(directory: &Directory, object: &Path, place: &Place, mut insert: Insert) -> Result<(), RtlError> {
     insert.name = name_of(object)?;
     let failed = |error: io::Error| RtlError::Failed(error.to_string());
     let found = object.canonicalize();
@@ -103,9 +122,9 @@ pub fn insert(directory: &Directory, object: &Path, space: Space, mut insert: In
         compile::link(&object, &linked, &library_folder(&runner))?;
         linked.clone()
     };
-    let answer = match space {
+    let answer = match place.space {
         Space::Shared => control::ask(&directory.socket(HOST), &Request::Insert(insert)).map_err(no_host),
-        Space::Separate => start(directory, &runner, &insert).map_err(failed),
+        Space::Separate => start(directory, &place.launcher, &runner, &insert).map_err(failed),
     };
     // The dynamic linker has it mapped; where it was not made there is nothing to remove.
     let _ = fs::remove_file(linked);
@@ -130,19 +149,26 @@ fn done(answer: &Answer) -> Result<(), RtlError> {
 }
 
 /// Starts a separate task; its answer.
-fn start(directory: &Directory, runner: &Path, insert: &Insert) -> io::Result<Answer> {
-    let mut command = Command::new(runner);
-    command.arg("task").arg(serde_json::to_string(insert)?);
+fn start(directory: &Directory, launcher: &[OsString], runner: &Path, insert: &Insert) -> io::Result<Answer> {
+    let mut words = launcher.iter().cloned().chain([runner.as_os_str().to_owned()]);
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words).arg("task").arg(serde_json::to_string(insert)?);
     command.env(directory::VARIABLE, directory.path());
+    // What it says goes to a file: it may live longer than who reads this command's own output.
+    let said = directory.path().join(format!("{}.err", insert.name));
+    command.stderr(fs::File::create(&said)?);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     if let Some(output) = child.stdout.take() {
         BufReader::new(output).read_line(&mut line)?;
     }
+    let text = fs::read_to_string(&said).unwrap_or_default();
+    // What comes later nobody reads.
+    let _ = fs::remove_file(&said);
     if line.is_empty() {
         let status = child.wait()?;
         return Ok(Answer::failed(format!(
-            "the task ended before its module was loaded: {status}"
+            "the task ended before its module was loaded: {status}\n{text}"
         )));
     }
     let answer: Answer = serde_json::from_str(&line)?;

@@ -73,9 +73,12 @@ pub(crate) struct Loaded {
     writer: Option<JoinHandle<()>>,
 }
 
-/// An object of the dynamic linker's.
+/// An object of the dynamic linker's, and its path.
 #[derive(Debug)]
-struct Library(*mut libc::c_void);
+struct Library {
+    handle: *mut libc::c_void,
+    path: CString,
+}
 
 // SAFETY: the handle may be used from any thread.
 unsafe impl Send for Library {}
@@ -84,9 +87,9 @@ impl Library {
     fn open(insert: &Insert) -> Result<Self, LoadError> {
         let path = CString::new(insert.object.as_os_str().as_bytes()).unwrap_or_default();
         // SAFETY: the user wants this object's initialisers and functions to run in this process.
-        let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if !library.is_null() {
-            return Ok(Self(library));
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if !handle.is_null() {
+            return Ok(Self { handle, path });
         }
         // SAFETY: null, or a string that is valid until the next call.
         let why = unsafe {
@@ -98,15 +101,25 @@ impl Library {
         ))
     }
 
+    /// What the object itself has under this name; null where it has nothing. The C library has an `init_module` too.
     fn symbol(&self, name: &str) -> *mut libc::c_void {
         let name = CString::new(name).unwrap_or_default();
-        // SAFETY: an open library, and a string that ends.
-        unsafe { libc::dlsym(self.0, name.as_ptr()) }
+        // SAFETY: an open library and a string that ends; the structure is filled before it is read.
+        unsafe {
+            let symbol = libc::dlsym(self.handle, name.as_ptr());
+            let mut found: libc::Dl_info = std::mem::zeroed();
+            let known = !symbol.is_null() && libc::dladdr(symbol, &raw mut found) != 0 && !found.dli_fname.is_null();
+            if known && CStr::from_ptr(found.dli_fname) == self.path.as_c_str() {
+                symbol
+            } else {
+                std::ptr::null_mut()
+            }
+        }
     }
 
     fn close(self) {
         // SAFETY: open, and nothing of it runs any more.
-        unsafe { libc::dlclose(self.0) };
+        unsafe { libc::dlclose(self.handle) };
     }
 }
 

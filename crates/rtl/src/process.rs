@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::control::{self, Answer, Insert, Request};
 use crate::directory::Directory;
+use crate::inject;
 use crate::module::{self, Loaded};
 use crate::mount::Mounts;
 
@@ -133,6 +134,11 @@ impl Held {
         match request {
             Request::Insert(insert) => insert_into(&self.directory, &insert, &mut self.loaded),
             Request::Remove { name } => remove_from(&self.directory, &name, &mut self.loaded),
+            Request::Ping => Answer::done(),
+            Request::Inject { fault, seed } => {
+                inject::inject(&self.directory, fault, seed);
+                Answer::done()
+            }
             Request::Mount { directory, dev } => match self.mounts.add(&directory, dev) {
                 Ok(()) => Answer::done(),
                 Err(error) => Answer::failed(error),

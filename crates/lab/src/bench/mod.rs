@@ -22,6 +22,7 @@ mod pairs;
 mod pinning;
 mod programs;
 pub(crate) mod rounds;
+mod rtl;
 pub(crate) mod served;
 pub(crate) mod shared;
 mod sim;
@@ -93,6 +94,10 @@ const EMBEDDED: &[&Bench] = &[
     &sim::BENCH,
     &isolation::BENCH,
     &programs::BENCH,
+    &rtl::PUT,
+    &rtl::GET,
+    &rtl::STREAM,
+    &rtl::MEMORY,
 ];
 
 /// Those with the pager in a memory server. Where it says something, what the pager in the faulting thread takes is

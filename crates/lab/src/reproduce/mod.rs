@@ -10,6 +10,7 @@ mod files;
 mod latencies;
 mod live;
 mod players;
+mod rtl_faults;
 mod table1;
 mod table2;
 mod table3;
@@ -105,6 +106,7 @@ const EXPERIMENTS: &[&Experiment] = &[
     &live::EXPERIMENT,
     &latencies::FIG3,
     &latencies::FIG4,
+    &rtl_faults::EXPERIMENT,
 ];
 
 /// The seed of every experiment's files.

@@ -307,7 +307,7 @@ pub(crate) extern "C" fn rtl_pthread_wakeup_np(thread: Pointer) -> i32 {
 }
 
 /// `pthread_delete_np`: the thread ends wherever it is, and is gone when this returns. EBUSY when it does not end
-/// within a second; a separate process ends then.
+/// within a second.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn rtl_pthread_delete_np(thread: Pointer) -> i32 {
     let Some(thread) = Thread::named(thread) else {

@@ -98,27 +98,28 @@ impl Ring {
         unsafe { self.area.start().cast().as_ref() }
     }
 
-    /// Copies `from` to the place of index `at`, in two parts where it wraps.
+    /// Copies `from`, at most the size, to the place of index `at`, in two parts where it wraps.
+    #[inline]
     fn copy_in(&self, at: u64, from: &[u8]) {
         let (place, first) = self.parts(at, from.len());
-        // SAFETY: `parts` keeps both copies inside the bytes of the ring, which do not overlap `from`, memory of this
-        // process. Others may change the bytes meanwhile: they are only bytes.
-        unsafe {
-            let data = self.area.start().as_ptr().add(DATA);
-            std::ptr::copy_nonoverlapping(from.as_ptr(), data.add(place), first);
-            std::ptr::copy_nonoverlapping(from.as_ptr().add(first), data, from.len() - first);
-        }
+        let (first, rest) = from.split_at(first);
+        let copied = self
+            .area
+            .copy_in(DATA + place, first)
+            .and(self.area.copy_in(DATA, rest));
+        debug_assert!(copied.is_some());
     }
 
-    /// Copies what lies at index `at` to `to`.
+    /// Copies what lies at index `at` to `to`, at most the size.
+    #[inline]
     fn copy_out(&self, at: u64, to: &mut [u8]) {
         let (place, first) = self.parts(at, to.len());
-        // SAFETY: as in `copy_in`.
-        unsafe {
-            let data = self.area.start().as_ptr().add(DATA);
-            std::ptr::copy_nonoverlapping(data.add(place), to.as_mut_ptr(), first);
-            std::ptr::copy_nonoverlapping(data, to.as_mut_ptr().add(first), to.len() - first);
-        }
+        let (first, rest) = to.split_at_mut(first);
+        let copied = self
+            .area
+            .copy_out(DATA + place, first)
+            .and(self.area.copy_out(DATA, rest));
+        debug_assert!(copied.is_some());
     }
 
     /// Where index `at` lies, and how many of `count` bytes (at most the size) lie before the ring wraps.

@@ -13,6 +13,7 @@ use super::call::Call;
 use super::modules;
 use crate::directory::{Directory, Kind};
 use crate::fifo::owner::{Owner, OwnerError};
+use crate::fifo::peer::ProcessSide;
 use crate::fifo::{COUNT, FifoView, LARGEST};
 
 /// A function of a program that is called with a FIFO's number.
@@ -223,12 +224,19 @@ pub(crate) fn watch(fifo: u32, handler: Option<Handler>) -> Result<(), i32> {
     let area = directory()?
         .find(Kind::Fifo, &fifo.to_string())
         .map_err(|_| -libc::EINVAL)?;
+    let side = ProcessSide::of(area).map_err(|_| -libc::EINVAL)?;
+    // What processes do from here on is told, also before the thread runs.
+    let seen = side.operations().load(Ordering::Acquire);
     let module = modules::current();
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let thread = std::thread::Builder::new()
         .name(format!("rtf{fifo}"))
-        .spawn(move || watch_until(&stopped, area, || modules::on_behalf(module, || handler(fifo))))
+        .spawn(move || {
+            watch_until(&stopped, &side, seen, || {
+                modules::on_behalf(module, || handler(fifo));
+            });
+        })
         .map_err(|_| -libc::ENOMEM)?;
     if let Some(entry) = slot.lock().as_mut() {
         entry.watcher = Some(Watcher { stop, thread });
@@ -236,23 +244,19 @@ pub(crate) fn watch(fifo: u32, handler: Option<Handler>) -> Result<(), i32> {
     Ok(())
 }
 
-/// Calls `handler` after each read and write of a process.
-fn watch_until(stop: &AtomicBool, area: crate::area::Area, handler: impl Fn() -> i32) {
-    let Ok(side) = crate::fifo::peer::ProcessSide::of(area) else {
-        return;
-    };
+/// Calls `handler` after each read and write of a process, from those on that follow the count `seen`.
+fn watch_until(stop: &AtomicBool, side: &ProcessSide, mut seen: u32, handler: impl Fn()) {
     let word = side.operations();
-    let mut seen = word.load(Ordering::Acquire);
     while !stop.load(Ordering::Acquire) {
-        let until = clock::now().saturating_add(WATCH);
-        // However it ends, the word is looked at again.
-        let _ = futex::wait_shared(word, seen, Some(until));
         let now = word.load(Ordering::Acquire);
         // The word is others': of a jump no more is believed than a burst.
         for _ in 0..now.wrapping_sub(seen).min(1024) {
             handler();
         }
         seen = now;
+        let until = clock::now().saturating_add(WATCH);
+        // However it ends, the word is looked at again.
+        let _ = futex::wait_shared(word, seen, Some(until));
     }
 }
 

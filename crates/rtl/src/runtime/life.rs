@@ -23,6 +23,9 @@ const TOUCHED_STACK: usize = 64 * 1024;
 /// How long a thread that is deleted may take to end.
 pub(crate) const DELETE_WITHIN: Duration = Duration::from_secs(1);
 
+/// How often who joins a thread that is to end asks it again.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
 /// What a program wants of a new thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
@@ -223,8 +226,15 @@ pub(crate) fn join(thread: &'static Thread, most: Option<Duration>) -> Option<*m
         if until.is_some_and(|until| clock::now() >= until) {
             return None;
         }
+        let look = clock::now().saturating_add(LOOK_AGAIN);
+        let until = until.map_or(look, |until| until.min(look));
         // However it ends, the state is looked at again.
-        let _ = futex::wait(&thread.life.state, LIVE, until);
+        let _ = futex::wait(&thread.life.state, LIVE, Some(until));
+        let signals = &thread.signals;
+        if signals.delete.load(Ordering::Relaxed) || signals.cancel.load(Ordering::Relaxed) {
+            // It may have been about to sleep when it was asked to end.
+            nudge::nudge(thread);
+        }
     }
     let result = thread.life.result.load(Ordering::Relaxed);
     reap(thread);

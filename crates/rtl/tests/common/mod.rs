@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use freehold_rtl::control::Insert;
+use freehold_rtl::control::{self, Insert, Request};
 use freehold_rtl::directory::{Directory, Kind, VARIABLE};
 use freehold_rtl::list::{self, ModuleView};
 use freehold_rtl::load::{self, RtlError, Space};
@@ -48,9 +48,8 @@ impl World {
         host.arg("host").env(VARIABLE, self.directory.path());
         self.host = Some(host.stdin(Stdio::null()).spawn().expect("the host starts"));
         let socket = self.directory.socket(process::HOST);
-        eventually("the host serves", || {
-            std::os::unix::net::UnixStream::connect(&socket).is_ok()
-        });
+        let serves = || control::ask_within(&socket, &Request::Ping, Duration::from_secs(1)).is_ok();
+        eventually("the host serves", serves);
     }
 
     /// Kills the time-sharing side.
@@ -85,7 +84,7 @@ impl World {
             parameters: owned.collect(),
             ..Insert::default()
         };
-        load::insert(&self.directory, object, space, insert)
+        load::insert(&self.directory, object, &space.into(), insert)
     }
 
     /// What is listed of a module.

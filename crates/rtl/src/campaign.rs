@@ -1,0 +1,326 @@
+//! A campaign of faults: the time-sharing side is broken again and again, and restarted, while the same program runs in
+//! both spaces.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use freehold_linux::ThreadId;
+use freehold_linux::clock;
+use freehold_linux::sched::{self, Policy};
+use serde::Serialize;
+
+use crate::compile;
+use crate::control::{self, Insert, Request};
+use crate::directory::{self, Directory, Kind};
+use crate::fifo::peer::ProcessSide;
+use crate::inject::Fault;
+use crate::list;
+use crate::load::{self, RtlError, Space};
+use crate::process::HOST;
+
+/// The program's period.
+const PERIOD: Duration = Duration::from_millis(1);
+/// A reference thread that was later than this was held up by the machine itself.
+const ON_TIME: Duration = Duration::from_micros(500);
+/// How long a host may take to answer before it is called dead.
+const ALIVE_WITHIN: Duration = Duration::from_millis(300);
+/// From one fault to the next.
+const STEP: Duration = Duration::from_millis(5);
+
+const SEPARATE: &str = "steady_separate";
+const SHARED: &str = "steady_shared";
+const SEPARATE_FIFO: &str = "2";
+const SHARED_FIFO: &str = "1";
+
+/// What one kind of fault did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Toll {
+    /// How often it was injected.
+    pub injected: u64,
+    /// How often the program of shared space ended with it.
+    pub shared_ended: u64,
+    /// How often the separate one did.
+    pub separate_ended: u64,
+}
+
+/// What a campaign found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// By fault.
+    pub faults: BTreeMap<Fault, Toll>,
+    /// How often the time-sharing side was started again.
+    pub restarts: u64,
+    /// Periods of the separate program.
+    pub periods: u64,
+    /// Periods that it missed while the reference thread on its CPU was on time.
+    pub missed: u64,
+    /// Periods that it missed when the reference thread was late as well.
+    pub missed_with_reference: u64,
+    /// Messages of the separate program that were read.
+    pub messages: u64,
+    /// Messages whose check was wrong.
+    pub torn: u64,
+    /// Messages that did not come after the one before.
+    pub disordered: u64,
+    /// Impossible claims that its side of the FIFO has refused.
+    pub corrupt_claims: u64,
+    /// Whether each was said in its log.
+    pub corruption_said: bool,
+}
+
+/// Runs `injections` faults, in an order that `seed` gives. `directory` is to be empty, and is the campaign's own.
+///
+/// # Errors
+/// The program does not compile or load, or the host does not start: without rights, for example.
+pub fn run(directory: &Directory, injections: u32, seed: u64) -> Result<Report, RtlError> {
+    let mut campaign = Campaign::begin(directory)?;
+    for index in 0..injections {
+        campaign.step(index, seed)?;
+    }
+    campaign.finish()
+}
+
+struct Campaign<'a> {
+    directory: &'a Directory,
+    object: PathBuf,
+    host: Option<Child>,
+    reference: Reference,
+    side: ProcessSide,
+    last: u64,
+    missed: u64,
+    report: Report,
+}
+
+fn failed(error: impl ToString) -> RtlError {
+    RtlError::Failed(error.to_string())
+}
+
+impl<'a> Campaign<'a> {
+    fn begin(directory: &'a Directory) -> Result<Self, RtlError> {
+        let object = build(directory)?;
+        let insert = Insert {
+            parameters: parameters(SEPARATE_FIFO, "separate"),
+            ..Insert::default()
+        };
+        let own = object.with_file_name(format!("{SEPARATE}.so"));
+        std::fs::copy(&object, &own).map_err(failed)?;
+        load::insert(directory, &own, &Space::Separate.into(), insert)?;
+        let side = directory
+            .find(Kind::Fifo, SEPARATE_FIFO)
+            .and_then(ProcessSide::of)
+            .map_err(failed)?;
+        let cpu = view(directory).map_or(0, |module| module.threads.first().map_or(0, |thread| thread.cpu));
+        let mut campaign = Self {
+            directory,
+            object,
+            host: None,
+            reference: Reference::start(usize::try_from(cpu).unwrap_or(0)).map_err(failed)?,
+            side,
+            last: 0,
+            missed: 0,
+            report: Report::default(),
+        };
+        campaign.restart_host()?;
+        campaign.report.restarts = 0;
+        Ok(campaign)
+    }
+
+    fn step(&mut self, index: u32, seed: u64) -> Result<(), RtlError> {
+        let mixed = seed.wrapping_add(u64::from(index)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let fault = Fault::ALL[usize::try_from(index).unwrap_or(0) % Fault::ALL.len()];
+        let request = Request::Inject { fault, seed: mixed };
+        // A host that is killed by it does not answer.
+        let _ = control::ask_within(&self.directory.socket(HOST), &request, ALIVE_WITHIN);
+        std::thread::sleep(STEP);
+        let toll = self.report.faults.entry(fault).or_default();
+        toll.injected += 1;
+        let serves = control::ask_within(&self.directory.socket(HOST), &Request::Ping, ALIVE_WITHIN).is_ok();
+        if !serves || !self.directory.has(Kind::Module, SHARED) {
+            toll.shared_ended += 1;
+            self.restart_host()?;
+        }
+        if view(self.directory).is_none() {
+            self.report.faults.entry(fault).or_default().separate_ended += 1;
+            return Err(failed(format!("{fault:?} ended the separate task")));
+        }
+        self.read();
+        self.judge();
+        Ok(())
+    }
+
+    /// Starts the time-sharing side anew, with the program of shared space.
+    fn restart_host(&mut self) -> Result<(), RtlError> {
+        if let Some(mut host) = self.host.take() {
+            // It may have ended by itself.
+            let _ = host.kill();
+            host.wait().map_err(failed)?;
+        }
+        self.report.restarts += 1;
+        let mut command = Command::new(load::runner()?);
+        command.arg("host").env(directory::VARIABLE, self.directory.path());
+        let host = command
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(failed)?;
+        self.host = Some(host);
+        let socket = self.directory.socket(HOST);
+        let until = Instant::now() + Duration::from_secs(10);
+        while control::ask_within(&socket, &Request::Ping, ALIVE_WITHIN).is_err() {
+            if Instant::now() > until {
+                return Err(failed("the host does not start"));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let insert = Insert {
+            name: SHARED.to_owned(),
+            object: self.object.clone(),
+            parameters: parameters(SHARED_FIFO, "shared"),
+            ..Insert::default()
+        };
+        let answer = control::ask_within(&socket, &Request::Insert(insert), Duration::from_secs(10)).map_err(failed)?;
+        if answer.status == 0 {
+            Ok(())
+        } else {
+            Err(RtlError::Failed(answer.error))
+        }
+    }
+
+    /// Reads what the separate program wrote: in order, whole, and each once.
+    fn read(&mut self) {
+        let mut message = [0; 16];
+        while self.side.read(&mut message) == message.len() {
+            let [number, check] = [0, 8].map(|at| {
+                message[at..at + 8]
+                    .iter()
+                    .rev()
+                    .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+            });
+            self.report.messages += 1;
+            self.report.torn += u64::from(check != !number);
+            self.report.disordered += u64::from(number <= self.last);
+            self.last = number;
+        }
+    }
+
+    /// Counts what was missed since the last time, by whether the machine itself was late.
+    fn judge(&mut self) {
+        let late = self.reference.was_late();
+        let missed = view(self.directory).map_or(0, |module| module.threads.iter().map(|thread| thread.missed).sum());
+        let new = missed - self.missed;
+        self.missed = missed;
+        if late {
+            self.report.missed_with_reference += new;
+        } else {
+            self.report.missed += new;
+        }
+    }
+
+    fn finish(mut self) -> Result<Report, RtlError> {
+        let module = view(self.directory).ok_or_else(|| failed("the separate task has ended"))?;
+        self.report.periods = module.threads.iter().map(|thread| thread.periods).sum();
+        self.report.corrupt_claims = module.fifos.iter().map(|fifo| fifo.corrupt_claims).sum();
+        load::remove(self.directory, SEPARATE, false)?;
+        let log = std::fs::read_to_string(self.directory.log(SEPARATE)).unwrap_or_default();
+        let said = log.lines().filter(|line| line.contains("index is impossible")).count();
+        self.report.corruption_said = u64::try_from(said).is_ok_and(|said| said == self.report.corrupt_claims);
+        Ok(std::mem::take(&mut self.report))
+    }
+}
+
+impl Drop for Campaign<'_> {
+    fn drop(&mut self) {
+        if let Some(mut host) = self.host.take() {
+            // It may have ended by itself.
+            let _ = host.kill();
+            let _ = host.wait();
+        }
+        // After an orderly end it is gone already.
+        let _ = load::remove(self.directory, SEPARATE, true);
+    }
+}
+
+fn parameters(fifo: &str, memory: &str) -> Vec<(String, String)> {
+    vec![
+        ("fifo".to_owned(), fifo.to_owned()),
+        ("memory".to_owned(), memory.to_owned()),
+    ]
+}
+
+fn view(directory: &Directory) -> Option<list::ModuleView> {
+    list::modules(directory)
+        .into_iter()
+        .find(|module| module.name == SEPARATE)
+}
+
+/// Compiles the program.
+fn build(directory: &Directory) -> Result<PathBuf, RtlError> {
+    let (source, object) = (directory.path().join("steady.c"), directory.path().join("steady.o"));
+    std::fs::write(&source, include_str!("../programs/steady.c")).map_err(failed)?;
+    let arguments: [OsString; 5] = [
+        "-O2".into(),
+        "-c".into(),
+        source.into(),
+        "-o".into(),
+        object.clone().into(),
+    ];
+    if compile::compile(&arguments)? != 0 {
+        return Err(failed("the program does not compile"));
+    }
+    let linked = directory.path().join(format!("{SHARED}.so"));
+    compile::link(&object, &linked, &load::library_folder(&load::runner()?))?;
+    Ok(linked)
+}
+
+/// A thread on the same CPU that does nothing but wake up in time.
+struct Reference {
+    latest: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Reference {
+    fn start(cpu: usize) -> io::Result<Self> {
+        let (latest, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (own, over) = (Arc::clone(&latest), Arc::clone(&stop));
+        std::thread::Builder::new().spawn(move || {
+            let thread = ThreadId::current();
+            let placed =
+                sched::pin(thread, cpu).is_ok() && sched::set_policy(thread, Policy::Fifo { priority: 85 }).is_ok();
+            let mut next = clock::now();
+            while placed && !over.load(Ordering::Relaxed) {
+                next = next.saturating_add(PERIOD);
+                clock::sleep_until(next);
+                let now = clock::now();
+                let late = u64::try_from(now.saturating_since(next).as_nanos()).unwrap_or(u64::MAX);
+                own.fetch_max(late, Ordering::Relaxed);
+                next = next.max(now);
+            }
+        })?;
+        Ok(Self { latest, stop })
+    }
+
+    /// Whether it was late since it was last asked.
+    fn was_late(&self) -> bool {
+        Duration::from_nanos(self.latest.swap(0, Ordering::Relaxed)) > ON_TIME
+    }
+}
+
+impl Drop for Reference {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A folder for a campaign, in memory.
+///
+/// # Errors
+/// It cannot be made.
+pub fn folder() -> io::Result<Directory> {
+    Directory::at(Path::new("/dev/shm").join(format!("freehold-rtl-campaign-{}", std::process::id())))
+}

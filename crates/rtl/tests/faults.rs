@@ -1,0 +1,28 @@
+//! Faults of the time-sharing side do not reach a separate task; what shares its memory ends with it.
+
+mod common;
+
+use common::World;
+use freehold_rtl::campaign;
+use freehold_rtl::inject::Fault;
+
+#[test]
+fn a_separate_task_keeps_its_periods_and_its_fifo_through_every_fault() {
+    let Some(world) = World::new("faults") else { return };
+    let report = campaign::run(&world.directory, 64, 7).expect("the separate task goes on");
+    println!("{report:#?}");
+    assert_eq!(report.faults.len(), Fault::ALL.len());
+    assert!(report.faults.values().all(|toll| toll.separate_ended == 0));
+    assert_eq!(report.missed, 0);
+    assert_eq!((report.torn, report.disordered), (0, 0));
+    assert!(report.messages > 0 && report.periods > 0);
+    // Each of these ends the process, and what shares it.
+    for fault in [Fault::Kill, Fault::Stop] {
+        let toll = report.faults[&fault];
+        assert_eq!(toll.shared_ended, toll.injected, "{fault:?}");
+    }
+    assert!(report.restarts >= 16);
+    // Each was noticed, and said.
+    assert!(report.corrupt_claims >= report.faults[&Fault::CorruptFifos].injected);
+    assert!(report.corruption_said);
+}

@@ -1,0 +1,3 @@
+/* Not a module. */
+#include <rtl.h>
+int something(void) { return gethrtime() > 0; }
