@@ -1,6 +1,6 @@
 //! Device files: which devices have memory set aside, and how much.
 
-use crate::document::{Document, schema};
+use crate::document::{Document, keys, schema};
 use crate::error::{Error, Fault};
 use freehold_core::units::{ByteLen, FrameCount};
 use freehold_core::victim_cache::MOST_DEVICES;
@@ -76,21 +76,21 @@ impl DeviceFile {
 
 /// Reads the document's tables.
 pub(crate) fn read(table: &schema::Tree) -> Result<DeviceFile, Fault> {
-    let root = schema::section(table, schema::DEVICE_FILE)?;
+    let root = schema::section(table, keys::DEVICE_FILE)?;
     let words = [
         ("auto", Backing::Auto),
         ("huge", Backing::Huge),
         ("small", Backing::Small),
     ];
-    let backing = match root.table("region", schema::DEVICE_REGION)? {
-        Some(region) => region.choice("backing", &words, &[])?.unwrap_or_default(),
+    let backing = match root.table("region", keys::DEVICE_REGION)? {
+        Some(region) => region.choice("backing", &words)?.unwrap_or_default(),
         None => Backing::default(),
     };
     let mut devices: Vec<Device> = Vec::new();
-    let sections = root.tables("device", schema::DEVICE)?;
+    let sections = root.tables("device", keys::DEVICE)?;
     for section in &sections {
-        let name = section.required("name", section.text("name")?, "\"mfc0\"")?;
-        let size = section.required("size", section.size("size")?, "\"36MiB\"")?;
+        let name = section.required("name", section.text("name")?)?;
+        let size = section.required("size", section.size("size")?)?;
         if devices.iter().any(|device| device.name == name) {
             return Err(section.fault("name", format!("`{name}` stands twice: names tell devices apart")));
         }

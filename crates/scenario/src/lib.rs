@@ -30,7 +30,7 @@ mod wait;
 
 pub use access::{Access, AccessGenerator, ComputeSpread, Run};
 pub use devices::{Backing, Device, DeviceFile};
-pub use document::Document;
+pub use document::{Document, tables_of_keys};
 pub use error::{Error, Place, Warning};
 pub use judgements::Judgements;
 pub use model::{

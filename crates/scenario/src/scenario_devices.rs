@@ -1,6 +1,6 @@
 //! `[[device]]` of a scenario: memory set aside for devices, and when they open.
 
-use crate::document::schema;
+use crate::document::keys;
 use crate::document::section::Section;
 use crate::error::Fault;
 use crate::model::{Task, TaskIndex};
@@ -73,15 +73,15 @@ pub struct DeviceOpen {
 pub(crate) fn read(section: &Section<'_>) -> Result<DeviceSpec, Fault> {
     let open = |section: &Section<'_>| {
         Ok(OpenSpec {
-            at: section.required("at", section.time("at")?, "\"10ms\"")?,
-            hold: section.required("hold", section.time("hold")?, "\"5ms\"")?,
+            at: section.required("at", section.time("at")?)?,
+            hold: section.required("hold", section.time("hold")?)?,
             used: section.size("use")?,
         })
     };
-    let opens = section.tables("open", schema::DEVICE_OPEN)?;
+    let opens = section.tables("open", keys::DEVICE_OPEN)?;
     Ok(DeviceSpec {
-        name: section.required("name", section.text("name")?, "\"mfc0\"")?,
-        size: section.required("size", section.size("size")?, "\"36MiB\"")?,
+        name: section.required("name", section.text("name")?)?,
+        size: section.required("size", section.size("size")?)?,
         trusted: section.flag("trusted")?.unwrap_or(false),
         task: section.text("task")?,
         used: section.size("use")?,

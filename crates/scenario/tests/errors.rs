@@ -41,7 +41,7 @@ fn the_base_is_legal_and_quiet() {
 #[test]
 fn later_tables() {
     let later = "is not in this version";
-    for table in ["device", "component", "trace"] {
+    for table in ["component", "trace"] {
         let message = refused(&format!("{BASE}[[{table}]]\nname = \"x\"\n"));
         assert!(
             message.starts_with("s.toml:28: ") && message.contains(&format!("`{table}` {later}")),
@@ -132,7 +132,7 @@ fn unknown_addresses_list_what_there_is() {
         ("seed.x=1", "nothing is below it"),
         ("reservation.r1.sharing=spel", "the name of a region"),
         ("reservation.r1.lock.0.size=4KiB", "there is none"),
-        ("device.x=1", "not in this version"),
+        ("component.x=1", "not in this version"),
         ("=1", "there is no key ``"),
     ];
     for (set, part) in cases {

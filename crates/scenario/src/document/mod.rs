@@ -1,11 +1,15 @@
 //! The scenario file: TOML with places, overrides, and the reader.
 
+pub(crate) mod keys;
+mod markdown;
 mod read;
 pub(crate) mod schema;
 pub(crate) mod section;
 mod set;
 mod trace;
 mod tree;
+
+pub use markdown::tables_of_keys;
 
 use crate::devices::{self, DeviceFile};
 use crate::error::{Error, Fault, Place};
@@ -114,7 +118,7 @@ impl Document {
             ));
         };
         let node = set::parse_value(value.trim(), Origin::Set(self.sets.len()));
-        set::put(&mut self.root, schema::ROOT, "", address.trim(), node)
+        set::put(&mut self.root, keys::ROOT, "", address.trim(), node)
             .map_err(|fault| Error::new(place(), fault.path, fault.message))?;
         self.sets.push(set.to_owned());
         Ok(())

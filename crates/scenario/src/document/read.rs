@@ -1,6 +1,6 @@
 //! From the document to a [`ScenarioSpec`]: every key's own form.
 
-use super::schema::{
+use super::keys::{
     ACCESS, APP, COSTS, FAULTS, LOCK, MACHINE, MEMORY, REGION, RESERVATION, ROOT, SCENARIO_DEVICE, SWAP, TASK,
 };
 use super::section::Section;
@@ -19,17 +19,18 @@ const SHARING: [Sharing; 4] = [Sharing::None, Sharing::Spc, Sharing::Spel, Shari
 /// Reads a whole document. Trace files come from `traces`.
 pub(super) fn scenario(table: &[(String, Node)], traces: &Traces<'_>) -> Result<ScenarioSpec, Fault> {
     let root = Section::new(String::new(), table, ROOT)?;
-    let name = root.required("name", root.text("name")?, "\"…\"")?;
-    let duration = root.required("duration", root.time("duration")?, "\"10s\"")?;
-    let memory = root.required("memory.pool", root.table("memory", MEMORY)?, "\"64MiB\"")?;
-    let pool = memory.required("pool", memory.size("pool")?, "\"64MiB\"")?;
+    let name = root.required("name", root.text("name")?)?;
+    let duration = root.required("duration", root.time("duration")?)?;
+    let memory = root.table("memory", MEMORY)?;
+    let memory = memory.ok_or_else(|| root.missing("memory.pool", "\"64MiB\""))?;
+    let pool = memory.required("pool", memory.size("pool")?)?;
     let mut spec = ScenarioSpec::new(name, duration, pool);
     spec.seed = root.integer("seed")?.unwrap_or(spec.seed);
     if let Some(swap) = memory.table("swap", SWAP)? {
         store(&swap, &mut spec.memory)?;
     }
     if let Some(machine) = root.table("machine", MACHINE)? {
-        spec.cpus = machine.small("cpus", "1 to 256")?.unwrap_or(spec.cpus);
+        spec.cpus = machine.small("cpus")?.unwrap_or(spec.cpus);
     }
     if let Some(section) = root.table("costs", COSTS)? {
         costs(&section, &mut spec.costs)?;
@@ -63,14 +64,12 @@ pub(super) fn scenario(table: &[(String, Node)], traces: &Traces<'_>) -> Result<
 
 fn store(swap: &Section<'_>, memory: &mut MemorySpec) -> Result<(), Fault> {
     let kinds = [StoreKind::Memory, StoreKind::File, StoreKind::Compressed].map(|kind| (kind.name(), kind));
-    memory.store = swap.choice("store", &kinds, &[])?.unwrap_or_default();
+    memory.store = swap.choice("store", &kinds)?.unwrap_or_default();
     memory.latency = swap.time("latency")?.unwrap_or(memory.store.default_latency());
     let waits = [StoreWait::Sleep, StoreWait::Spin].map(|wait| (wait.name(), wait));
-    memory.wait = swap.choice("wait", &waits, &[])?;
-    memory.parallel = swap.small("parallel", "1 to 256")?.unwrap_or(memory.parallel);
-    memory.read_ahead = swap
-        .small("read_ahead", "a power of two, 1 to 64")?
-        .unwrap_or(memory.read_ahead);
+    memory.wait = swap.choice("wait", &waits)?;
+    memory.parallel = swap.small("parallel")?.unwrap_or(memory.parallel);
+    memory.read_ahead = swap.small("read_ahead")?.unwrap_or(memory.read_ahead);
     memory.capacity = swap.size("capacity")?;
     memory.directory = swap.text("directory")?;
     Ok(())
@@ -103,10 +102,10 @@ fn region(section: &Section<'_>) -> Result<RegionSpec, Fault> {
     ];
     let words = SHARING.map(|sharing| (sharing.name(), sharing));
     Ok(RegionSpec {
-        name: section.required("name", section.text("name")?, "\"…\"")?,
-        kind: section.choice("kind", &kinds, &[])?.unwrap_or(RegionKind::Shared),
+        name: section.required("name", section.text("name")?)?,
+        kind: section.choice("kind", &kinds)?.unwrap_or(RegionKind::Shared),
         size: section.size("size")?,
-        sharing: section.choice("sharing", &words, &[])?.unwrap_or(Sharing::Spc),
+        sharing: section.choice("sharing", &words)?.unwrap_or(Sharing::Spc),
         copy_of: section.text("copy_of")?,
     })
 }
@@ -115,9 +114,9 @@ fn reservation(section: &Section<'_>) -> Result<ReservationSpec, Fault> {
     let kinds = [("hard", ReservationKind::Hard), ("firm", ReservationKind::Firm)];
     let locks = section.tables("lock", LOCK)?;
     Ok(ReservationSpec {
-        name: section.required("name", section.text("name")?, "\"…\"")?,
-        size: section.required("size", section.size("size")?, "\"11MiB\"")?,
-        kind: section.choice("type", &kinds, &[])?.unwrap_or(ReservationKind::Hard),
+        name: section.required("name", section.text("name")?)?,
+        size: section.required("size", section.size("size")?)?,
+        kind: section.choice("type", &kinds)?.unwrap_or(ReservationKind::Hard),
         sharing: overrides(section)?,
         locks: locks.iter().map(lock).collect::<Result<_, _>>()?,
     })
@@ -152,9 +151,9 @@ fn overrides(section: &Section<'_>) -> Result<Vec<(String, Sharing)>, Fault> {
 
 fn lock(section: &Section<'_>) -> Result<LockSpec, Fault> {
     Ok(LockSpec {
-        region: section.required("region", section.text("region")?, "\"…\"")?,
+        region: section.required("region", section.text("region")?)?,
         offset: section.size("offset")?.unwrap_or_default(),
-        size: section.required("size", section.size("size")?, "\"4MiB\"")?,
+        size: section.required("size", section.size("size")?)?,
     })
 }
 
@@ -162,9 +161,9 @@ fn task(section: &Section<'_>, traces: &Traces<'_>) -> Result<TaskSpec, Fault> {
     let words = Pinning::ALL.map(|pinning| (pinning.name(), pinning));
     let accesses = section.tables("access", ACCESS)?;
     Ok(TaskSpec {
-        name: section.required("name", section.text("name")?, "\"…\"")?,
+        name: section.required("name", section.text("name")?)?,
         reservation: section.text("reservation")?,
-        pinning: section.choice("pinning", &words, &[])?,
+        pinning: section.choice("pinning", &words)?,
         app: section.table("app", APP)?.map(|section| app(&section)).transpose()?,
         class: class(section)?,
         period: section.time("period")?,
@@ -185,18 +184,14 @@ fn task(section: &Section<'_>, traces: &Traces<'_>) -> Result<TaskSpec, Fault> {
 fn app(section: &Section<'_>) -> Result<AppSpec, Fault> {
     let default = AppSpec::default();
     let words = [Unpinned::Text, Unpinned::Listing].map(|place| (place.name(), place));
-    let restore = section
-        .small("restore", "at most 4294967295")?
-        .unwrap_or(default.restore);
+    let restore = section.small("restore")?.unwrap_or(default.restore);
     Ok(AppSpec {
         capacity: section.size("capacity")?.unwrap_or(default.capacity),
         alpha: section.number("alpha")?.unwrap_or(default.alpha),
         beta: section.number("beta")?.unwrap_or(default.beta),
-        gamma: section.small("gamma", "1 to 4294967295")?.unwrap_or(default.gamma),
+        gamma: section.small("gamma")?.unwrap_or(default.gamma),
         lambda: section.number("lambda")?.unwrap_or(default.lambda),
-        unpinned: section
-            .choice("unpinned", &words, &[])?
-            .unwrap_or(Unpinned::beside(restore)),
+        unpinned: section.choice("unpinned", &words)?.unwrap_or(Unpinned::beside(restore)),
         memory_share: section.flag("memory-share")?.unwrap_or(default.memory_share),
         steady: section.flag("steady")?.unwrap_or(default.steady),
         restore,
@@ -204,13 +199,13 @@ fn app(section: &Section<'_>) -> Result<AppSpec, Fault> {
 }
 
 fn class(section: &Section<'_>) -> Result<Option<ClassSpec>, Fault> {
-    let priority = section.small::<u8>("priority", "1 to 99")?;
+    let priority = section.small::<u8>("priority")?;
     let words = [
         ("deadline", ClassSpec::Deadline),
         ("fifo", ClassSpec::Fifo(priority)),
         ("best-effort", ClassSpec::BestEffort),
     ];
-    let class = section.choice("class", &words, &[])?;
+    let class = section.choice("class", &words)?;
     match (class, priority) {
         (Some(ClassSpec::Deadline | ClassSpec::BestEffort), Some(_)) => {
             Err(section.fault("priority", "belongs to class \"fifo\": remove it, or change the class"))
@@ -238,7 +233,7 @@ fn access(section: &Section<'_>, traces: &Traces<'_>) -> Result<AccessSpec, Faul
         ("window", Word::Window),
         ("trace", Word::Trace),
     ];
-    let word = section.choice("pattern", &words, &[])?.unwrap_or(Word::Sequential);
+    let word = section.choice("pattern", &words)?.unwrap_or(Word::Sequential);
     let owners = [
         ("exponent", Word::Zipf, "zipf"),
         ("size", Word::Window, "window"),
@@ -255,7 +250,7 @@ fn access(section: &Section<'_>, traces: &Traces<'_>) -> Result<AccessSpec, Faul
         }
     }
     Ok(AccessSpec {
-        region: section.required("region", section.text("region")?, "\"…\"")?,
+        region: section.required("region", section.text("region")?)?,
         pattern: pattern(word, section, traces)?,
         amount: section.size("amount")?,
         write: section.flag("write")?.unwrap_or(false),
@@ -270,12 +265,12 @@ fn pattern(word: Word, section: &Section<'_>, traces: &Traces<'_>) -> Result<Pat
             exponent: section.number("exponent")?.unwrap_or(0.9),
         },
         Word::Window => Pattern::Window {
-            size: section.required("size", section.size("size")?, "\"1MiB\"")?,
-            shift: section.required("shift", section.size("shift")?, "\"64KiB\"")?,
-            every: section.small("every", "1 to 4294967295")?.unwrap_or(1),
+            size: section.required("size", section.size("size")?)?,
+            shift: section.required("shift", section.size("shift")?)?,
+            every: section.small("every")?.unwrap_or(1),
         },
         Word::Trace => {
-            let file = section.required("file", section.text("file")?, "\"pages.txt\"")?;
+            let file = section.required("file", section.text("file")?)?;
             let entries = traces.load(&file).map_err(|message| section.fault("file", message))?;
             Pattern::Trace { file, entries }
         }

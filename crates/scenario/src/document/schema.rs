@@ -1,4 +1,5 @@
-//! Which keys exist. The reader refuses what is not here; `--set` reaches what is.
+//! How keys are declared. The reader refuses what is not declared, `--set` reaches what is, and the documentation is
+//! made of it; the declarations themselves are in [`super::keys`].
 
 use super::section::Section;
 use super::tree::Node;
@@ -12,14 +13,24 @@ pub(crate) fn section(table: &Tree, fields: Fields) -> Result<Section<'_>, Fault
     Section::new(String::new(), table, fields)
 }
 
-/// The keys of one table.
-pub(crate) type Fields = &'static [(&'static str, Shape)];
+/// The keys of one table, in the order of the documentation.
+pub(crate) type Fields = &'static [Key];
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
+    pub(crate) unset: Unset,
+    /// What it is, for the documentation.
+    pub(crate) about: &'static str,
+}
 
 /// What stands under a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
     /// One value.
-    Leaf,
+    Leaf(Type),
     /// A table.
     Table(Fields),
     /// A list of tables, each addressed by its `name`.
@@ -32,132 +43,80 @@ pub(crate) enum Shape {
     Later,
 }
 
-use Shape::{Later, Leaf, Named, Numbered, PerRegion, Table};
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    /// A string.
+    Text,
+    /// A size with its unit.
+    Size,
+    /// A time with its unit.
+    Time,
+    /// A whole number in the range that is said.
+    Whole(&'static str),
+    /// A number in the range that is said.
+    Number(&'static str),
+    /// `true` or `false`.
+    Flag,
+    /// A list of whole numbers.
+    Wholes,
+    /// One of these.
+    Word(&'static [&'static str]),
+}
 
-pub(crate) const ROOT: Fields = &[
-    ("name", Leaf),
-    ("duration", Leaf),
-    ("seed", Leaf),
-    ("memory", Table(MEMORY)),
-    ("machine", Table(MACHINE)),
-    ("costs", Table(COSTS)),
-    ("faults", Table(FAULTS)),
-    ("region", Named(REGION)),
-    ("reservation", Named(RESERVATION)),
-    ("task", Named(TASK)),
-    ("device", Named(SCENARIO_DEVICE)),
-    ("component", Later),
-    ("trace", Later),
-];
+/// What holds where a key is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unset {
+    /// It must not be: such a value is missing.
+    Required(&'static str),
+    /// This, for the documentation.
+    Is(&'static str),
+}
 
-/// A device file.
-pub(crate) const DEVICE_FILE: Fields = &[("region", Table(DEVICE_REGION)), ("device", Named(DEVICE))];
-pub(crate) const DEVICE_REGION: Fields = &[("backing", Leaf)];
-pub(crate) const DEVICE: Fields = &[("name", Leaf), ("size", Leaf), ("trusted", Leaf), ("users", Leaf)];
+impl Key {
+    /// A value with what holds where it is left out.
+    pub(crate) const fn value(name: &'static str, what: Type, unset: &'static str, about: &'static str) -> Self {
+        Self {
+            name,
+            shape: Shape::Leaf(what),
+            unset: Unset::Is(unset),
+            about,
+        }
+    }
 
-/// A device of a scenario.
-pub(crate) const SCENARIO_DEVICE: Fields = &[
-    ("name", Leaf),
-    ("size", Leaf),
-    ("trusted", Leaf),
-    ("task", Leaf),
-    ("use", Leaf),
-    ("open", Numbered(DEVICE_OPEN)),
-];
-pub(crate) const DEVICE_OPEN: Fields = &[("at", Leaf), ("hold", Leaf), ("use", Leaf)];
+    /// A value that must stand, as in `example`.
+    pub(crate) const fn required(name: &'static str, what: Type, example: &'static str, about: &'static str) -> Self {
+        Self {
+            name,
+            shape: Shape::Leaf(what),
+            unset: Unset::Required(example),
+            about,
+        }
+    }
 
-pub(crate) const MEMORY: Fields = &[("pool", Leaf), ("swap", Table(SWAP))];
-pub(crate) const SWAP: Fields = &[
-    ("store", Leaf),
-    ("latency", Leaf),
-    ("wait", Leaf),
-    ("parallel", Leaf),
-    ("read_ahead", Leaf),
-    ("capacity", Leaf),
-    ("directory", Leaf),
-];
-pub(crate) const MACHINE: Fields = &[("cpus", Leaf)];
-pub(crate) const COSTS: Fields = &[
-    ("access", Leaf),
-    ("soft_fault", Leaf),
-    ("zero_fill", Leaf),
-    ("swap_in", Leaf),
-    ("eviction", Leaf),
-];
-pub(crate) const FAULTS: Fields = &[
-    ("seed", Leaf),
-    ("late", Leaf),
-    ("late_by", Leaf),
-    ("fail", Leaf),
-    ("reorder", Leaf),
-];
-pub(crate) const REGION: Fields = &[
-    ("name", Leaf),
-    ("kind", Leaf),
-    ("size", Leaf),
-    ("sharing", Leaf),
-    ("copy_of", Leaf),
-];
-pub(crate) const RESERVATION: Fields = &[
-    ("name", Leaf),
-    ("size", Leaf),
-    ("type", Leaf),
-    ("sharing", PerRegion),
-    ("lock", Numbered(LOCK)),
-];
-pub(crate) const LOCK: Fields = &[("region", Leaf), ("offset", Leaf), ("size", Leaf)];
-pub(crate) const TASK: Fields = &[
-    ("name", Leaf),
-    ("reservation", Leaf),
-    ("pinning", Leaf),
-    ("app", Table(APP)),
-    ("class", Leaf),
-    ("priority", Leaf),
-    ("period", Leaf),
-    ("budget", Leaf),
-    ("deadline", Leaf),
-    ("start", Leaf),
-    ("stop", Leaf),
-    ("phase", Leaf),
-    ("cpus", Leaf),
-    ("compute", Leaf),
-    ("access", Numbered(ACCESS)),
-    ("command", Later),
-];
-pub(crate) const APP: Fields = &[
-    ("capacity", Leaf),
-    ("alpha", Leaf),
-    ("beta", Leaf),
-    ("gamma", Leaf),
-    ("lambda", Leaf),
-    ("unpinned", Leaf),
-    ("memory-share", Leaf),
-    ("steady", Leaf),
-    ("restore", Leaf),
-];
-pub(crate) const ACCESS: Fields = &[
-    ("region", Leaf),
-    ("pattern", Leaf),
-    ("exponent", Leaf),
-    ("size", Leaf),
-    ("shift", Leaf),
-    ("every", Leaf),
-    ("file", Leaf),
-    ("amount", Leaf),
-    ("write", Leaf),
-    ("command", Later),
-];
+    /// A table, a list of tables, or a key of a later version.
+    pub(crate) const fn below(name: &'static str, shape: Shape, about: &'static str) -> Self {
+        Self {
+            name,
+            shape,
+            unset: Unset::Is(""),
+            about,
+        }
+    }
+}
+
+/// The declaration of `key`.
+pub(crate) fn find(fields: Fields, key: &str) -> Option<&'static Key> {
+    fields.iter().find(|declared| declared.name == key)
+}
 
 /// What stands under `key`.
 pub(crate) fn shape(fields: Fields, key: &str) -> Option<Shape> {
-    fields.iter().find(|(name, _)| *name == key).map(|(_, shape)| *shape)
+    find(fields, key).map(|declared| declared.shape)
 }
 
 /// The keys of this version, for a sentence.
 pub(crate) fn known(fields: Fields) -> String {
-    let keys = fields
-        .iter()
-        .filter(|(_, shape)| !matches!(shape, Later))
-        .map(|(name, _)| *name);
-    keys.collect::<Vec<_>>().join(", ")
+    let keys = fields.iter().filter(|key| !matches!(key.shape, Shape::Later));
+    keys.map(|key| key.name).collect::<Vec<_>>().join(", ")
 }

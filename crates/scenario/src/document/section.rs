@@ -1,6 +1,6 @@
 //! Typed access to the keys of one table, with an error for every way a value can be wrong.
 
-use super::schema::{self, Fields, Shape};
+use super::schema::{self, Fields, Key, Shape, Type, Unset};
 use super::tree::{Node, Value, get};
 use crate::error::Fault;
 use crate::quantity::{parse_size, parse_time};
@@ -11,6 +11,7 @@ use freehold_core::units::{ByteLen, Duration};
 pub(crate) struct Section<'a> {
     path: String,
     table: &'a [(String, Node)],
+    fields: Fields,
 }
 
 type Read<T> = Result<Option<T>, Fault>;
@@ -18,7 +19,7 @@ type Read<T> = Result<Option<T>, Fault>;
 impl<'a> Section<'a> {
     /// Refuses keys that `fields` does not know.
     pub(crate) fn new(path: String, table: &'a [(String, Node)], fields: Fields) -> Result<Self, Fault> {
-        let section = Self { path, table };
+        let section = Self { path, table, fields };
         for (key, _) in table {
             match schema::shape(fields, key) {
                 Some(Shape::Later) => {
@@ -62,8 +63,31 @@ impl<'a> Section<'a> {
         get(self.table, key).map(|node| &node.value)
     }
 
-    pub(crate) fn required<T>(&self, key: &str, value: Option<T>, example: &str) -> Result<T, Fault> {
-        value.ok_or_else(|| self.fault(key, format!("is missing: add `{key} = {example}`")))
+    /// The value that `key` must have; its declaration has an example.
+    pub(crate) fn required<T>(&self, key: &str, value: Option<T>) -> Result<T, Fault> {
+        let example = match self.declared(key).map(|declared| declared.unset) {
+            Some(Unset::Required(example)) => example,
+            _ => "\"…\"",
+        };
+        value.ok_or_else(|| self.missing(key, example))
+    }
+
+    /// What is said where `key` must stand and does not.
+    pub(crate) fn missing(&self, key: &str, example: &str) -> Fault {
+        self.fault(key, format!("is missing: add `{key} = {example}`"))
+    }
+
+    fn declared(&self, key: &str) -> Option<&'static Key> {
+        schema::find(self.fields, key)
+    }
+
+    /// The reader takes a value for what its declaration says it is.
+    fn check(&self, key: &str, is: impl Fn(Type) -> bool) {
+        debug_assert!(
+            matches!(self.declared(key), Some(Key { shape: Shape::Leaf(what), .. }) if is(*what)),
+            "`{}` is declared as something else",
+            self.path(key)
+        );
     }
 
     fn text_like(&self, key: &str, expected: &str) -> Read<&'a str> {
@@ -75,22 +99,26 @@ impl<'a> Section<'a> {
     }
 
     pub(crate) fn text(&self, key: &str) -> Read<String> {
+        self.check(key, |what| what == Type::Text);
         Ok(self.text_like(key, "a string in quotes")?.map(str::to_owned))
     }
 
     pub(crate) fn size(&self, key: &str) -> Read<ByteLen> {
+        self.check(key, |what| what == Type::Size);
         let text = self.text_like(key, "a size in quotes, such as \"10MiB\"")?;
         text.map(|text| parse_size(text).map_err(|message| self.fault(key, message)))
             .transpose()
     }
 
     pub(crate) fn time(&self, key: &str) -> Read<Duration> {
+        self.check(key, |what| what == Type::Time);
         let text = self.text_like(key, "a time in quotes, such as \"40ms\"")?;
         text.map(|text| parse_time(text).map_err(|message| self.fault(key, message)))
             .transpose()
     }
 
     pub(crate) fn integer(&self, key: &str) -> Read<u64> {
+        self.check(key, |what| matches!(what, Type::Whole(_)));
         match self.value(key) {
             None => Ok(None),
             Some(value) => self.whole(key, value).map(Some),
@@ -106,14 +134,20 @@ impl<'a> Section<'a> {
         }
     }
 
-    pub(crate) fn small<T: TryFrom<u64>>(&self, key: &str, rule: &str) -> Read<T> {
+    /// A whole number that fits; its declaration says the range.
+    pub(crate) fn small<T: TryFrom<u64>>(&self, key: &str) -> Read<T> {
         let number = self.integer(key)?;
+        let rule = match self.declared(key).map(|declared| declared.shape) {
+            Some(Shape::Leaf(Type::Whole(range))) => range,
+            _ => "smaller",
+        };
         number
             .map(|n| T::try_from(n).map_err(|_| self.fault(key, format!("is {n}: must be {rule}"))))
             .transpose()
     }
 
     pub(crate) fn integers(&self, key: &str) -> Read<Vec<u32>> {
+        self.check(key, |what| what == Type::Wholes);
         let items = match self.value(key) {
             None => return Ok(None),
             Some(Value::List(items)) => items,
@@ -127,6 +161,7 @@ impl<'a> Section<'a> {
     }
 
     pub(crate) fn number(&self, key: &str) -> Read<f64> {
+        self.check(key, |what| matches!(what, Type::Number(_)));
         match self.value(key) {
             None => Ok(None),
             Some(Value::Float(number)) => Ok(Some(*number)),
@@ -140,6 +175,7 @@ impl<'a> Section<'a> {
     }
 
     pub(crate) fn flag(&self, key: &str) -> Read<bool> {
+        self.check(key, |what| what == Type::Flag);
         match self.value(key) {
             None => Ok(None),
             Some(Value::Flag(flag)) => Ok(Some(*flag)),
@@ -147,8 +183,12 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// One of some words; `later` are words of versions to come.
-    pub(crate) fn choice<T: Copy>(&self, key: &str, words: &[(&str, T)], later: &[&str]) -> Read<T> {
+    /// One of the words that are declared.
+    pub(crate) fn choice<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Read<T> {
+        self.check(
+            key,
+            |what| matches!(what, Type::Word(declared) if declared.iter().eq(words.iter().map(|(word, _)| word))),
+        );
         let names = || {
             words
                 .iter()
@@ -159,9 +199,6 @@ impl<'a> Section<'a> {
         let Some(text) = self.text_like(key, &format!("one of {}", names()))? else {
             return Ok(None);
         };
-        if later.contains(&text) {
-            return Err(self.fault(key, format!("\"{text}\" is not in this version: use {}", names())));
-        }
         match words.iter().find(|(word, _)| *word == text) {
             Some((_, value)) => Ok(Some(*value)),
             None => Err(self.fault(

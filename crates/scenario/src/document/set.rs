@@ -30,7 +30,7 @@ pub(super) fn put(table: &mut Table, fields: Fields, at: &str, rest: &str, node:
             Err(Fault::new(path, message))
         }
         Some(Shape::Later) => Err(Fault::new(path, format!("`{key}` is not in this version"))),
-        Some(Shape::Leaf) => match below {
+        Some(Shape::Leaf(_)) => match below {
             Some(below) => Err(Fault::new(
                 join(&path, below),
                 format!("`{key}` is one value, nothing is below it"),

@@ -1,0 +1,52 @@
+//! The documentation has every key, and what is said of each is what is declared.
+
+use freehold_scenario::{Scenario, tables_of_keys};
+use std::path::Path;
+
+const BEGIN: &str = "<!-- keys: generated, see crates/scenario/tests/documentation.rs -->\n";
+const END: &str = "<!-- end of keys -->\n";
+
+/// With `FREEHOLD_WRITE_DOCUMENTATION` set, the tables are written instead of compared.
+#[test]
+fn the_tables_of_keys_are_those_that_are_declared() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenario.md");
+    let page = std::fs::read_to_string(&path).expect("docs/scenario.md");
+    let (before, rest) = page.split_once(BEGIN).expect("where the keys begin");
+    let (tables, after) = rest.split_once(END).expect("where the keys end");
+    let declared = format!("\n{}", tables_of_keys());
+    if std::env::var_os("FREEHOLD_WRITE_DOCUMENTATION").is_some() {
+        let page = [before, BEGIN, &declared, END, after].concat();
+        std::fs::write(&path, page).expect("docs/scenario.md is written");
+        return;
+    }
+    assert_eq!(
+        tables, declared,
+        "docs/scenario.md: run FREEHOLD_WRITE_DOCUMENTATION=1 cargo test -p freehold-scenario --test documentation"
+    );
+}
+
+/// A scenario in which every key that can stand beside the others does.
+const EVERYTHING: &str = include_str!("everything.toml");
+
+#[test]
+fn every_key_that_is_read_is_written() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let here = |name: &str| folder.join(name).display().to_string();
+    let read = Scenario::parse(EVERYTHING, &here("everything.toml")).expect("a scenario");
+    let written = read.to_toml();
+    let again = Scenario::parse(&written, &here("written.toml")).expect("a scenario");
+    assert_eq!(again, read);
+    let tables = tables_of_keys();
+    let (scenario, _) = tables.split_once("### Device files").expect("device files come last");
+    let keys = scenario
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let has = |text: &str, key: &str| {
+        let words = text.split(|c: char| !(c.is_alphanumeric() || "_-".contains(c)));
+        words.into_iter().any(|word| word == key)
+    };
+    for key in keys {
+        assert!(has(EVERYTHING, key), "everything.toml leaves `{key}` out");
+        assert!(has(&written, key), "`{key}` is read and not written");
+    }
+}
