@@ -14,7 +14,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("freehold-shm", &[]),
     ("freehold-protocol", &["freehold-shm"]),
     ("freehold-linux", &["freehold-core", "freehold-protocol"]),
-    ("freehold-tmem", &["freehold-core", "freehold-linux", "freehold-shm"]),
+    ("freehold-tmem", &["freehold-linux", "freehold-shm"]),
+    (
+        "freehold-component",
+        &["freehold-core", "freehold-linux", "freehold-scenario", "freehold-tmem"],
+    ),
     ("freehold-scenario", &["freehold-core"]),
     ("freehold-store", &["freehold-core", "freehold-linux"]),
     (
@@ -91,6 +95,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "freehold-client",
             "freehold-command",
+            "freehold-component",
             "freehold-core",
             "freehold-ecache",
             "freehold-lab",

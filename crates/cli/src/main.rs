@@ -5,6 +5,7 @@ mod advise;
 mod bench;
 mod cache;
 mod compare;
+mod component;
 mod connect;
 mod doctor;
 mod exec;
@@ -80,6 +81,8 @@ enum Command {
     Cache(cache::Arguments),
     /// Serve the files of a directory elsewhere, from a page cache of a given size
     Mount(mount::Arguments),
+    /// Run components that call each other with inherited priority, and share stacks and buffers
+    Component(component::Arguments),
     /// Plan how units of transient memory ought to lie
     Tmem(tmem::Arguments),
     /// Measure how late a real-time thread wakes up, beside what loads and in whose address space
@@ -116,6 +119,7 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => explain::run(arguments),
         Command::Cache(arguments) => cache::run(arguments),
         Command::Mount(arguments) => mount::run(arguments),
+        Command::Component(arguments) => component::run(arguments),
         Command::Tmem(arguments) => tmem::run(arguments),
         Command::Latency(arguments) => latency::run(arguments),
         Command::LatencyLoad(arguments) => latency::serve_load(arguments),

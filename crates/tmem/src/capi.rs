@@ -149,7 +149,7 @@ fn pool_errno(error: PoolError) -> c_int {
     }
 }
 
-fn set_errno(error: c_int) {
+pub(crate) fn set_errno(error: c_int) {
     // SAFETY: the calling thread's own number.
     unsafe { *libc::__errno_location() = error };
 }

@@ -12,6 +12,7 @@ pub mod capi;
 pub mod channel;
 mod id;
 mod layout;
+pub mod object;
 pub mod pool;
 pub mod registry;
 pub mod stack;

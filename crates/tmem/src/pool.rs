@@ -330,6 +330,13 @@ impl Pool {
         usage
     }
 
+    /// Units in the pool: free or in use.
+    #[must_use]
+    pub fn allocated(&self) -> u32 {
+        let inside = self.units().iter().filter(|unit| unit.word.state() != State::Withdrawn);
+        small(inside.count())
+    }
+
     /// Pages of its units that are in frames.
     ///
     /// # Errors
@@ -338,6 +345,12 @@ impl Pool {
         let first = self.first_unit / PAGE_SIZE;
         let range = PageRange::new(first, self.memory.pages() - first);
         self.memory.resident(range).map(|residency| residency.pages)
+    }
+
+    /// Bytes of what is known of its units.
+    #[must_use]
+    pub fn table_bytes(&self) -> usize {
+        self.first_unit
     }
 
     fn drop_memory(&self, unit: usize) {

@@ -6,9 +6,11 @@
 //! that it rests on. Where the paper is silent the reading is fixed there and stated beside the line.
 
 mod estimate;
+mod policies;
 mod schedule;
 
 pub use estimate::Estimates;
+pub use policies::{Policy, share_out};
 pub use schedule::Schedule;
 
 use crate::error::errors;

@@ -81,6 +81,13 @@ impl Channel {
         self.contexts
     }
 
+    /// Whether every context has a callee, if the other side is to be believed.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
+        let mut contexts = self.all().iter();
+        contexts.all(|context| context.callee.load(std::sync::atomic::Ordering::Acquire) != 0)
+    }
+
     fn all(&self) -> &[Context] {
         // SAFETY: the page has room for as many, as was checked, and lives as long as `self`; they are atomics.
         unsafe { std::slice::from_raw_parts(self.mapping.base().cast::<Context>(), self.contexts) }

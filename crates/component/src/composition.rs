@@ -1,0 +1,391 @@
+//! The file of a composition.
+
+use freehold_core::transient::{MOST_COMPONENTS, Policy};
+use freehold_linux::PAGE_SIZE;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A composition cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum CompositionError {
+    /// The file is not of this form: where, and what is wrong.
+    #[error("{0}")]
+    Form(String),
+    /// Two components or two threads have the same name.
+    #[error("`{0}` stands twice")]
+    Twice(String),
+    /// A component that is called, or a thread's, is not there.
+    #[error("`{by}` names the component `{name}`, which is not there")]
+    Unknown {
+        /// Who names it.
+        by: String,
+        /// The name.
+        name: String,
+    },
+    /// Calls that lead back: a thread could wait for itself.
+    #[error("calls lead from `{0}` back to it: a call could wait for itself")]
+    Circle(String),
+    /// A number outside its range.
+    #[error("`{name}`: {what}")]
+    Range {
+        /// The component or thread.
+        name: String,
+        /// The range.
+        what: &'static str,
+    },
+    /// The components' minima together are more than the limit.
+    #[error("the minima take {needed} bytes, more than the limit of {limit}: raise `limit` or lower a minimum")]
+    Limit {
+        /// Bytes of the minima.
+        needed: u64,
+        /// The limit.
+        limit: u64,
+    },
+}
+
+/// A size in bytes, written as `64KiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Size(pub(crate) u64);
+
+impl TryFrom<String> for Size {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        freehold_scenario::parse_size(&text).map(|size| Self(size.get()))
+    }
+}
+
+/// A time, written as `50ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Time(pub(crate) Duration);
+
+impl TryFrom<String> for Time {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        freehold_scenario::parse_time(&text).map(|time| Self(Duration::from_nanos(time.get())))
+    }
+}
+
+/// A policy by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PolicyName {
+    /// Algorithm 1 of paper 004.
+    Tmem,
+    /// See [`Policy::Minimum`].
+    Min,
+    /// See [`Policy::Maximum`].
+    Max,
+    /// See [`Policy::Static`].
+    Static,
+    /// See [`Policy::Fair`].
+    Fair,
+    /// See [`Policy::Greedy`].
+    Greedy,
+}
+
+impl PolicyName {
+    /// The names, as they are written.
+    pub const ALL: [&'static str; 6] = ["tmem", "min", "max", "static", "fair", "greedy"];
+
+    /// The core's.
+    #[must_use]
+    pub fn policy(self) -> Policy {
+        match self {
+            Self::Tmem => Policy::Tardiness,
+            Self::Min => Policy::Minimum,
+            Self::Max => Policy::Maximum,
+            Self::Static => Policy::Static,
+            Self::Fair => Policy::Fair,
+            Self::Greedy => Policy::Greedy,
+        }
+    }
+}
+
+impl std::str::FromStr for PolicyName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = serde_json::from_value(serde_json::Value::String(text.to_owned()));
+        parsed.map_err(|_| format!("no policy `{text}`: there are {}", Self::ALL.join(", ")))
+    }
+}
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Composition {
+    /// What it is called.
+    pub name: String,
+    /// The memory that components share.
+    pub transient: Transient,
+    /// The components.
+    #[serde(rename = "component")]
+    pub components: Vec<Component>,
+    /// Threads that do jobs.
+    #[serde(rename = "thread", default)]
+    pub threads: Vec<Thread>,
+}
+
+/// `[transient]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transient {
+    /// Bytes of all units together, at most.
+    pub limit: Size,
+    /// Who gets them.
+    #[serde(default = "tmem")]
+    pub policy: PolicyName,
+    /// How often that is looked at.
+    #[serde(default = "quarter")]
+    pub period: Time,
+}
+
+/// `[[component]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Component {
+    /// What it is called.
+    pub name: String,
+    /// Its object; relative to the file of the composition.
+    pub object: PathBuf,
+    /// Threads for each component that calls it.
+    #[serde(default = "one")]
+    pub contexts: usize,
+    /// How long a caller, or who asks for a unit, waits at most.
+    #[serde(default = "bound")]
+    pub bound: Time,
+    /// Stacks for calls.
+    pub stack: Units,
+    /// Buffers.
+    pub cbuf: Option<Units>,
+    /// Components that it calls, in the order of its numbers.
+    #[serde(default)]
+    pub calls: Vec<String>,
+    /// Whether it is started again when it dies.
+    #[serde(default = "yes")]
+    pub restart: bool,
+}
+
+/// Units of one kind.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Units {
+    /// Bytes of one.
+    pub size: Size,
+    /// Units that it always has: what one call holds at once.
+    #[serde(default = "one")]
+    pub minimum: usize,
+    /// Units that it may have.
+    #[serde(default = "many")]
+    pub most: usize,
+}
+
+/// `[[thread]]`: a job each period is one call.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Thread {
+    /// What it is called.
+    pub name: String,
+    /// The component that it calls.
+    pub component: String,
+    /// The number of the function.
+    #[serde(default)]
+    pub function: u32,
+    /// The arguments; those that are left out are 0.
+    #[serde(default)]
+    pub arguments: Vec<u64>,
+    /// Between releases of jobs.
+    pub period: Time,
+    /// From a release on; the period if left out.
+    pub deadline: Option<Time>,
+    /// SCHED_FIFO with this priority; an ordinary thread if left out.
+    pub priority: Option<u32>,
+}
+
+fn tmem() -> PolicyName {
+    PolicyName::Tmem
+}
+
+fn quarter() -> Time {
+    Time(Duration::from_millis(250))
+}
+
+fn bound() -> Time {
+    Time(Duration::from_millis(100))
+}
+
+fn one() -> usize {
+    1
+}
+
+fn many() -> usize {
+    32
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Units {
+    /// Pages of one.
+    pub(crate) fn pages(&self) -> usize {
+        usize::try_from(self.size.0).unwrap_or(usize::MAX).div_ceil(PAGE_SIZE)
+    }
+}
+
+impl Composition {
+    /// Reads and checks a composition.
+    ///
+    /// # Errors
+    /// See [`CompositionError`].
+    pub fn parse(text: &str) -> Result<Self, CompositionError> {
+        let composition: Self = toml::from_str(text).map_err(|error| CompositionError::Form(error.to_string()))?;
+        composition.check()?;
+        Ok(composition)
+    }
+
+    /// The place of a component.
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
+        self.components.iter().position(|component| component.name == name)
+    }
+
+    /// Components, each after all that it calls.
+    ///
+    /// # Errors
+    /// [`CompositionError::Circle`].
+    pub(crate) fn callees_first(&self) -> Result<Vec<usize>, CompositionError> {
+        let mut order = Vec::new();
+        while order.len() < self.components.len() {
+            let ready = |at: &usize| {
+                let calls = &self.components[*at].calls;
+                !order.contains(at)
+                    && calls
+                        .iter()
+                        .all(|name| self.place(name).is_none_or(|place| order.contains(&place)))
+            };
+            match (0..self.components.len()).find(ready) {
+                Some(next) => order.push(next),
+                None => {
+                    let left = (0..self.components.len()).find(|at| !order.contains(at)).unwrap_or(0);
+                    return Err(CompositionError::Circle(self.components[left].name.clone()));
+                }
+            }
+        }
+        Ok(order)
+    }
+
+    fn check(&self) -> Result<(), CompositionError> {
+        let range = |name: &str, what| {
+            Err(CompositionError::Range {
+                name: name.to_owned(),
+                what,
+            })
+        };
+        twice(self.components.iter().map(|component| &component.name))?;
+        twice(self.threads.iter().map(|thread| &thread.name))?;
+        // Each has up to two kinds of units.
+        if !(1..=MOST_COMPONENTS / 2).contains(&self.components.len()) || self.threads.len() > 64 {
+            return range(
+                &self.name,
+                "a composition has 1 to 32 components and at most 64 threads",
+            );
+        }
+        for component in &self.components {
+            for name in &component.calls {
+                self.known(&component.name, name)?;
+            }
+            let kinds = std::iter::once(&component.stack).chain(&component.cbuf);
+            let fits = |units: &Units| {
+                (1..=1024).contains(&units.most)
+                    && (1..=units.most).contains(&units.minimum)
+                    && (1..=4096).contains(&units.pages())
+            };
+            if !kinds.clone().all(fits) {
+                return range(
+                    &component.name,
+                    "units have 1 byte to 16 MiB, a minimum from 1 on, and at most 1024 units",
+                );
+            }
+            if !(1..=8).contains(&component.contexts) {
+                return range(&component.name, "`contexts` is 1 to 8");
+            }
+        }
+        for thread in &self.threads {
+            self.known(&thread.name, &thread.component)?;
+            if thread.period.0.is_zero() || thread.arguments.len() > freehold_tmem::channel::ARGUMENTS {
+                return range(&thread.name, "a thread has a period above 0 and at most 6 arguments");
+            }
+        }
+        self.callees_first()?;
+        self.check_minima()
+    }
+
+    fn check_minima(&self) -> Result<(), CompositionError> {
+        let kinds = self
+            .components
+            .iter()
+            .flat_map(|component| std::iter::once(&component.stack).chain(&component.cbuf));
+        let pages: usize = kinds.map(|units| units.minimum * units.pages()).sum();
+        let (needed, limit) = ((pages * PAGE_SIZE) as u64, self.transient.limit.0);
+        if needed > limit {
+            return Err(CompositionError::Limit { needed, limit });
+        }
+        Ok(())
+    }
+
+    fn known(&self, by: &str, name: &str) -> Result<(), CompositionError> {
+        match self.place(name) {
+            Some(_) => Ok(()),
+            None => Err(CompositionError::Unknown {
+                by: by.to_owned(),
+                name: name.to_owned(),
+            }),
+        }
+    }
+}
+
+fn twice<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), CompositionError> {
+    let mut names: Vec<&String> = names.collect();
+    names.sort();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(CompositionError::Twice(pair[0].clone())),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Composition, CompositionError};
+
+    fn file(limit: &str, calls: &str) -> String {
+        let one = |name: &str, calls: &str| {
+            format!(
+                "[[component]]\nname = \"{name}\"\nobject = \"{name}.so\"\nstack = {{ size = \"16KiB\" }}\n\
+                 calls = [{calls}]\n"
+            )
+        };
+        let head = format!("name = \"test\"\n[transient]\nlimit = \"{limit}\"\n");
+        head + &one("a", "\"b\"") + &one("b", calls)
+    }
+
+    #[test]
+    fn circles_and_names_and_minima_are_checked() {
+        let order =
+            Composition::parse(&file("1MiB", "")).map(|composition| composition.callees_first().unwrap_or_default());
+        assert_eq!(order.ok(), Some(vec![1, 0]));
+        let error = |limit: &str, calls: &str| Composition::parse(&file(limit, calls)).err();
+        assert!(matches!(error("1MiB", "\"a\""), Some(CompositionError::Circle(_))));
+        assert!(matches!(error("1MiB", "\"b\""), Some(CompositionError::Circle(_))));
+        assert!(matches!(error("1MiB", "\"c\""), Some(CompositionError::Unknown { .. })));
+        assert!(matches!(
+            error("31KiB", ""),
+            Some(CompositionError::Limit { needed: 32_768, .. })
+        ));
+        assert!(matches!(error("1.5MiB", ""), Some(CompositionError::Form(_))));
+    }
+}

@@ -1,0 +1,151 @@
+//! A process of components: loads their objects, serves their channels, and ends with its manager.
+
+use freehold_tmem::channel::{Callee, Caller, Channel, ChannelError};
+use freehold_tmem::object::{Component, Environment, Object, ObjectError, Target};
+use freehold_tmem::registry::{self, Known, RegisterError};
+use freehold_tmem::{Pool, PoolError};
+use serde::{Deserialize, Serialize};
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The exit status of a process that cannot be what its plan says.
+pub const REFUSED: u8 = 64;
+
+/// What a process is to be: one line of JSON on its standard input, which stays open for as long as its manager lives.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Plan {
+    /// The components, each after those that it calls.
+    pub(crate) components: Vec<Planned>,
+    /// Pools of buffers of components elsewhere.
+    pub(crate) readable: Vec<String>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Planned {
+    pub(crate) name: String,
+    pub(crate) number: u16,
+    pub(crate) object: PathBuf,
+    pub(crate) stacks: String,
+    pub(crate) buffers: Option<String>,
+    pub(crate) serves: Vec<Line>,
+    pub(crate) calls: Vec<Call>,
+}
+
+/// A channel.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Line {
+    pub(crate) path: String,
+    pub(crate) contexts: usize,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) enum Call {
+    Apart { line: Line, bound_nanos: u64 },
+    Here(usize),
+}
+
+/// A process cannot be what its plan says.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The plan.
+    #[error("the plan cannot be read: {0}")]
+    Plan(String),
+    /// Something that the plan names.
+    #[error("{0}: {1}")]
+    Open(String, std::io::Error),
+    /// A component's object.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    /// A pool.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// A pool's number.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// A channel.
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
+}
+
+/// Runs the components of the plan on standard input until that ends.
+///
+/// # Errors
+/// See [`HostError`]; nothing is served then.
+pub fn run() -> Result<(), HostError> {
+    let mut line = String::new();
+    std::io::stdin()
+        .read_line(&mut line)
+        .map_err(|error| HostError::Plan(error.to_string()))?;
+    let plan: Plan = serde_json::from_str(&line).map_err(|error| HostError::Plan(error.to_string()))?;
+    for path in &plan.readable {
+        registry::register(Known::Reader(Pool::open_to_read(open(path)?)?))?;
+    }
+    let mut components: Vec<Arc<Component>> = Vec::new();
+    for planned in &plan.components {
+        let component = make(planned, &components)?;
+        components.push(Arc::new(component));
+    }
+    let mut callees = Vec::new();
+    for (planned, component) in plan.components.iter().zip(&components) {
+        for line in &planned.serves {
+            callees.push(serve(planned, line, component)?);
+        }
+    }
+    for component in &components {
+        let component = Arc::clone(component);
+        let started = std::thread::Builder::new().spawn(move || component.object.start(&component.environment));
+        started.map_err(|error| HostError::Open("a thread".to_owned(), error))?;
+    }
+    // Whatever comes is no news; its end is that of the manager.
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    std::process::exit(0);
+}
+
+fn make(planned: &Planned, before: &[Arc<Component>]) -> Result<Component, HostError> {
+    let object = Object::load(&planned.object)?;
+    let stacks = Arc::new(Pool::open(open(&planned.stacks)?)?);
+    let buffers = match &planned.buffers {
+        Some(path) => match registry::register(Known::Own(Pool::open(open(path)?)?))? {
+            Known::Own(pool) => Some(pool),
+            Known::Reader(_) => None,
+        },
+        None => None,
+    };
+    let targets: Result<Vec<Target>, HostError> = planned.calls.iter().map(|call| target(call, before)).collect();
+    Ok(Component {
+        object,
+        stacks,
+        environment: Environment::new(planned.number, buffers, targets?),
+    })
+}
+
+fn target(call: &Call, before: &[Arc<Component>]) -> Result<Target, HostError> {
+    match call {
+        Call::Apart { line, bound_nanos } => {
+            let channel = Channel::open(open(&line.path)?, line.contexts)?;
+            let caller = Caller::new(channel, Duration::from_nanos(*bound_nanos));
+            Ok(Target::Apart(Arc::new(caller)))
+        }
+        Call::Here(place) => {
+            let component = before
+                .get(*place)
+                .ok_or_else(|| HostError::Plan("a component that comes later".to_owned()))?;
+            Ok(Target::Here(Arc::clone(component)))
+        }
+    }
+}
+
+fn serve(planned: &Planned, line: &Line, component: &Arc<Component>) -> Result<Callee, HostError> {
+    let channel = Channel::open(open(&line.path)?, line.contexts)?;
+    let (stacks, component) = (Arc::clone(&component.stacks), Arc::clone(component));
+    let callee = Callee::start(&planned.name, channel, stacks, move |request| component.serve(request));
+    callee.map_err(|error| HostError::Open(planned.name.clone(), error))
+}
+
+fn open(path: &str) -> Result<std::os::fd::OwnedFd, HostError> {
+    let file = std::fs::File::options().read(true).write(true).open(path);
+    file.map(Into::into)
+        .map_err(|error| HostError::Open(path.to_owned(), error))
+}

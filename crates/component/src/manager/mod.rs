@@ -1,0 +1,112 @@
+//! The manager of a composition: makes pools and channels, starts processes, moves units, restarts what dies, and says
+//! what happened. Components never wait for it.
+
+mod driver;
+mod memory;
+mod processes;
+mod report;
+
+pub use report::{Document, MemoryRow, PolicyRow, ThreadRow, UnitRow};
+
+use crate::composition::{Composition, PolicyName};
+use crate::registry::Entry;
+use driver::Drivers;
+use freehold_core::transient::ScheduleError;
+use freehold_tmem::PoolError;
+use freehold_tmem::channel::ChannelError;
+use memory::Memory;
+use processes::Processes;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often the manager looks after its processes.
+const TICK: Duration = Duration::from_millis(5);
+
+/// How a composition is run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The folder of the composition's file, from which objects are found.
+    pub folder: PathBuf,
+    /// All components in one process.
+    pub shared: bool,
+    /// Instead of the file's.
+    pub policy: Option<PolicyName>,
+    /// Whether threads have the priorities of the file: waiting lends nothing between ordinary threads.
+    pub inheritance: bool,
+    /// Ends after so long; else when told to.
+    pub duration: Option<Duration>,
+    /// The program that runs [`crate::host::run`], and its arguments.
+    pub host: (PathBuf, Vec<String>),
+}
+
+/// A composition cannot be run, or not any longer.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A pool.
+    #[error("the units of `{0}`: {1}")]
+    Pool(String, PoolError),
+    /// A channel.
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
+    /// The policy's tables.
+    #[error(transparent)]
+    Policy(#[from] ScheduleError),
+    /// Memory for the minima.
+    #[error("there is no memory for the minimum of `{0}`")]
+    Minimum(String),
+    /// A process or thread.
+    #[error("`{0}` cannot be started: {1}")]
+    Start(String, io::Error),
+    /// A process that ended before it served, or ended and is not to be started again.
+    #[error("`{0}` has ended: {1}")]
+    Ended(String, String),
+    /// The folder of what runs.
+    #[error("the folder of compositions that run: {0}")]
+    Registry(io::Error),
+}
+
+/// Runs a composition until its time is over or `stop` is set.
+///
+/// # Errors
+/// See [`RunError`]. Its processes have ended then too.
+pub fn run(composition: &Composition, settings: &Settings, stop: &AtomicBool) -> Result<Document, RunError> {
+    let policy = settings.policy.unwrap_or(composition.transient.policy);
+    let mut memory = Memory::new(composition, policy)?;
+    let entry = Entry::new().map_err(RunError::Registry)?;
+    let mut processes = Processes::start(composition, settings, &memory)?;
+    let announce = |processes: &Processes| entry.write(&processes.running(composition)).map_err(RunError::Registry);
+    announce(&processes)?;
+    let drivers = Drivers::start(composition, settings, &processes)?;
+    let began = Instant::now();
+    let mut due = began + composition.transient.period.0;
+    while !stop.load(Ordering::Relaxed) && settings.duration.is_none_or(|duration| began.elapsed() < duration) {
+        std::thread::sleep(TICK);
+        if processes.look_after(composition, &memory)? {
+            announce(&processes)?;
+        }
+        if Instant::now() >= due {
+            memory.run_policy(&drivers.take_window());
+            due += composition.transient.period.0;
+        }
+    }
+    let threads = drivers.stop();
+    memory.look();
+    let outcome = report::Outcome {
+        policy,
+        duration: began.elapsed(),
+        memory: &memory,
+        processes: &processes,
+        threads,
+    };
+    let document = report::document(composition, settings, outcome);
+    processes.end();
+    Ok(document)
+}
+
+fn absolute(folder: &Path, object: &Path) -> PathBuf {
+    // A name without a slash would be looked for among the system's libraries.
+    let path = folder.join(object);
+    path.canonicalize().unwrap_or(path)
+}

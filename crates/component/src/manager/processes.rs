@@ -1,0 +1,282 @@
+//! The processes of a composition, and the channels between them.
+
+use super::memory::{Kind, Memory};
+use super::{RunError, Settings, absolute};
+use crate::composition::Composition;
+use crate::host::{Call, Line, Plan, Planned};
+use crate::registry::Running;
+use freehold_tmem::channel::{Caller, Channel};
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A channel from a component, or from the threads of the manager, to a component.
+#[derive(Debug)]
+struct Edge {
+    from: Option<usize>,
+    to: usize,
+    channel: Channel,
+}
+
+#[derive(Debug)]
+struct Process {
+    components: Vec<usize>,
+    child: Child,
+    /// Open for as long as the process is to live.
+    input: Option<ChildStdin>,
+    line: Vec<u8>,
+    restarts: u32,
+    began: Instant,
+    /// Times in a row that it ended soon after its start.
+    quick_ends: u32,
+}
+
+/// How long a process may take until it serves.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A process that lives so long ended by some event, and not because it cannot run.
+const LIVES: Duration = Duration::from_millis(200);
+/// Quick ends in a row after which a component is given up.
+const MOST_QUICK_ENDS: u32 = 5;
+
+/// All processes; dropping it ends them.
+#[derive(Debug)]
+pub(super) struct Processes {
+    edges: Vec<Edge>,
+    all: Vec<Process>,
+    host: Command,
+}
+
+impl Processes {
+    pub(super) fn start(composition: &Composition, settings: &Settings, memory: &Memory) -> Result<Self, RunError> {
+        let mut host = Command::new(&settings.host.0);
+        host.args(&settings.host.1).stdin(Stdio::piped());
+        let mut processes = Self {
+            edges: edges(composition, settings.shared)?,
+            all: Vec::new(),
+            host,
+        };
+        // The order was checked when the file was read.
+        let order = composition.callees_first().unwrap_or_default();
+        let groups: Vec<Vec<usize>> = if settings.shared {
+            vec![order]
+        } else {
+            order.into_iter().map(|at| vec![at]).collect()
+        };
+        for components in groups {
+            let plan = processes.plan(composition, settings, memory, &components);
+            let mut line =
+                serde_json::to_vec(&plan).map_err(|error| start_error(composition, &components, error.into()))?;
+            line.push(b'\n');
+            let started = launch(&mut processes.host, &line);
+            let (child, input) = started.map_err(|error| start_error(composition, &components, error))?;
+            processes.all.push(Process {
+                components,
+                child,
+                input,
+                line,
+                restarts: 0,
+                began: Instant::now(),
+                quick_ends: 0,
+            });
+        }
+        processes.wait_until_served(composition)?;
+        Ok(processes)
+    }
+
+    fn wait_until_served(&mut self, composition: &Composition) -> Result<(), RunError> {
+        let began = Instant::now();
+        while let Some(edge) = self.edges.iter().find(|edge| !edge.channel.is_served()) {
+            let name = composition.components[edge.to].name.clone();
+            let process = self
+                .all
+                .iter_mut()
+                .find(|process| process.components.contains(&edge.to));
+            let ended = process.and_then(|process| process.child.try_wait().ok().flatten());
+            if let Some(status) = ended {
+                return Err(RunError::Ended(name, status.to_string()));
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(RunError::Ended(name, "it does not serve".to_owned()));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Starts again what has died; whether anything has.
+    pub(super) fn look_after(&mut self, composition: &Composition, memory: &Memory) -> Result<bool, RunError> {
+        let mut changed = false;
+        for process in &mut self.all {
+            let first = &composition.components[process.components[0]];
+            let ended = process
+                .child
+                .try_wait()
+                .map_err(|error| RunError::Start(first.name.clone(), error))?;
+            let Some(status) = ended else { continue };
+            process.quick_ends = if process.began.elapsed() < LIVES {
+                process.quick_ends + 1
+            } else {
+                0
+            };
+            // A plan that is refused would be so again.
+            let given_up = !first.restart || process.quick_ends > MOST_QUICK_ENDS;
+            if given_up || status.code() == Some(i32::from(crate::host::REFUSED)) {
+                return Err(RunError::Ended(first.name.clone(), status.to_string()));
+            }
+            for component in &process.components {
+                let pools = [Kind::Stack, Kind::Buffer].map(|kind| memory.of(*component, kind));
+                pools.iter().flatten().for_each(|pool| pool.reset());
+            }
+            let started = launch(&mut self.host, &process.line);
+            let (child, input) = started.map_err(|error| RunError::Start(first.name.clone(), error))?;
+            (process.child, process.input) = (child, input);
+            process.began = Instant::now();
+            process.restarts += 1;
+            changed = true;
+        }
+        Ok(changed)
+    }
+
+    /// A caller for a thread of the manager.
+    pub(super) fn caller(&self, composition: &Composition, to: usize) -> Result<Caller, RunError> {
+        let edge = self.edges.iter().find(|edge| edge.from.is_none() && edge.to == to);
+        let missing = || RunError::Ended(composition.components[to].name.clone(), "no thread calls it".to_owned());
+        let channel = &edge.ok_or_else(missing)?.channel;
+        let again = channel
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|error| RunError::Start("a thread".to_owned(), error))?;
+        let channel = Channel::open(again, channel.contexts())?;
+        Ok(Caller::new(channel, composition.components[to].bound.0))
+    }
+
+    pub(super) fn restarts(&self, component: usize) -> u32 {
+        let process = self.all.iter().find(|process| process.components.contains(&component));
+        process.map_or(0, |process| process.restarts)
+    }
+
+    /// Threads that wait for calls.
+    pub(super) fn contexts(&self) -> usize {
+        self.edges.iter().map(|edge| edge.channel.contexts()).sum()
+    }
+
+    pub(super) fn running(&self, composition: &Composition) -> Running {
+        let rows = self.all.iter().flat_map(|process| {
+            let name = |at: &usize| composition.components[*at].name.clone();
+            process
+                .components
+                .iter()
+                .map(move |at| (name(at), process.child.id(), process.restarts))
+        });
+        Running {
+            composition: composition.name.clone(),
+            manager: std::process::id(),
+            components: rows.collect(),
+        }
+    }
+
+    /// Ends all, and waits for that.
+    pub(super) fn end(self) {
+        drop(self);
+    }
+
+    fn plan(&self, composition: &Composition, settings: &Settings, memory: &Memory, components: &[usize]) -> Plan {
+        let elsewhere = (0..composition.components.len()).filter(|at| !components.contains(at));
+        let planned = components.iter().map(|at| {
+            let component = &composition.components[*at];
+            let serves = self.edges.iter().filter(|edge| edge.to == *at);
+            let calls = component.calls.iter().filter_map(|name| composition.place(name));
+            Planned {
+                name: component.name.clone(),
+                number: u16::try_from(at + 1).unwrap_or(u16::MAX),
+                object: absolute(&settings.folder, &component.object),
+                stacks: memory.of(*at, Kind::Stack).map(path).unwrap_or_default(),
+                buffers: memory.of(*at, Kind::Buffer).map(path),
+                serves: serves.map(|edge| line(&edge.channel)).collect(),
+                calls: calls
+                    .filter_map(|to| self.call(composition, components, *at, to))
+                    .collect(),
+            }
+        });
+        Plan {
+            components: planned.collect(),
+            readable: elsewhere
+                .filter_map(|at| memory.of(at, Kind::Buffer))
+                .map(path)
+                .collect(),
+        }
+    }
+
+    fn call(&self, composition: &Composition, components: &[usize], from: usize, to: usize) -> Option<Call> {
+        if let Some(place) = components.iter().position(|at| *at == to) {
+            return Some(Call::Here(place));
+        }
+        let edge = self
+            .edges
+            .iter()
+            .find(|edge| edge.from == Some(from) && edge.to == to)?;
+        let bound = composition.components[to].bound.0;
+        Some(Call::Apart {
+            line: line(&edge.channel),
+            bound_nanos: u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX),
+        })
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        for process in &mut self.all {
+            // Its input ends with this; what hangs is killed.
+            drop(process.input.take());
+            let _ = process.child.kill();
+            let _ = process.child.wait();
+        }
+    }
+}
+
+fn edges(composition: &Composition, shared: bool) -> Result<Vec<Edge>, RunError> {
+    let mut edges = Vec::new();
+    for (to, component) in composition.components.iter().enumerate() {
+        let callers = composition.components.iter().enumerate();
+        let callers = callers.filter(|(_, caller)| !shared && caller.calls.contains(&component.name));
+        let mut froms: Vec<Option<usize>> = callers.map(|(from, _)| Some(from)).collect();
+        if composition
+            .threads
+            .iter()
+            .any(|thread| thread.component == component.name)
+        {
+            froms.push(None);
+        }
+        for from in froms {
+            let channel = Channel::create(component.contexts)?;
+            edges.push(Edge { from, to, channel });
+        }
+    }
+    Ok(edges)
+}
+
+fn launch(host: &mut Command, line: &[u8]) -> std::io::Result<(Child, Option<ChildStdin>)> {
+    let mut child = host.spawn()?;
+    let mut input = child.stdin.take();
+    if let Some(input) = &mut input {
+        input.write_all(line)?;
+    }
+    Ok((child, input))
+}
+
+fn start_error(composition: &Composition, components: &[usize], error: std::io::Error) -> RunError {
+    RunError::Start(composition.components[components[0]].name.clone(), error)
+}
+
+fn line(channel: &Channel) -> Line {
+    Line {
+        path: path(channel),
+        contexts: channel.contexts(),
+    }
+}
+
+/// The name under which another process of the user opens a memory object of this one.
+fn path(object: &impl AsFd) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), object.as_fd().as_raw_fd())
+}
