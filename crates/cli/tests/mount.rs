@@ -120,10 +120,10 @@ fn writes_appends_truncations_and_holes_are_in_the_real_file_at_once() {
     file.seek(SeekFrom::Start(1 << 20)).unwrap();
     file.write_all(b"far").unwrap();
     assert_eq!(fs::metadata(&real).unwrap().len(), (1 << 20) + 3);
-    let hole = rustix::fs::seek(&File::open(&path).unwrap(), rustix::fs::SeekFrom::Hole(0)).unwrap();
+    let hole = rustix::fs::seek(File::open(&path).unwrap(), rustix::fs::SeekFrom::Hole(0)).unwrap();
     assert_eq!(
         hole,
-        rustix::fs::seek(&File::open(&real).unwrap(), rustix::fs::SeekFrom::Hole(0)).unwrap()
+        rustix::fs::seek(File::open(&real).unwrap(), rustix::fs::SeekFrom::Hole(0)).unwrap()
     );
     let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
     rustix::fs::fallocate(&file, punch, 0, 4096).unwrap();
