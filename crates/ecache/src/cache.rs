@@ -110,11 +110,8 @@ impl Cache {
     /// # Errors
     /// See [`PutError`]: the page is not here then, nor what was there of this key.
     pub fn put(&self, key: Key, content: &[u8; PAGE_SIZE]) -> Result<(), PutError> {
-        let frame = self.shared.state().core.put(key.file, key.page, 1)?.frame;
-        if let Some(sum) = self.shared.sum(frame) {
-            sum.store(sum_of(key, content), Ordering::Relaxed);
-        }
-        let copied = self.shared.region.write(frame.get(), content);
+        let frame = self.shared.begin_put(key)?;
+        let copied = self.shared.copy_in(frame, key, content);
         self.shared.end_copy(frame, copied);
         Ok(())
     }
@@ -122,11 +119,10 @@ impl Cache {
     /// Gives a page back, which is in the cache no more; false where it is not here: what `content` holds then is
     /// undefined.
     pub fn get(&self, key: Key, content: &mut [u8; PAGE_SIZE]) -> bool {
-        let got = self.shared.state().core.get(key.file, key.page);
-        let Got::Hit(frame) = got else { return false };
-        let copied = self.shared.region.read(frame.get(), content);
-        let noted = self.shared.sum(frame).map(|sum| sum.load(Ordering::Relaxed));
-        let right = copied && noted == Some(sum_of(key, content));
+        let Got::Hit(frame) = self.shared.begin_get(key) else {
+            return false;
+        };
+        let right = self.shared.copy_out(frame, key, content);
         self.shared.end_copy(frame, true);
         if !right {
             self.complain(key);
@@ -174,6 +170,30 @@ impl Cache {
 impl Shared {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first of a put's three steps; the frame is its until the last.
+    fn begin_put(&self, key: Key) -> Result<FrameIndex, PutError> {
+        self.state().core.put(key.file, key.page, 1).map(|put| put.frame)
+    }
+
+    /// The first of a get's.
+    fn begin_get(&self, key: Key) -> Got {
+        self.state().core.get(key.file, key.page)
+    }
+
+    fn copy_in(&self, frame: FrameIndex, key: Key, content: &[u8; PAGE_SIZE]) -> bool {
+        if let Some(sum) = self.sum(frame) {
+            sum.store(sum_of(key, content), Ordering::Relaxed);
+        }
+        self.region.write(frame.get(), content)
+    }
+
+    /// Whether the copy is what was put, which the copy itself is asked.
+    fn copy_out(&self, frame: FrameIndex, key: Key, content: &mut [u8; PAGE_SIZE]) -> bool {
+        let copied = self.region.read(frame.get(), content);
+        let noted = self.sum(frame).map(|sum| sum.load(Ordering::Relaxed));
+        copied && noted == Some(sum_of(key, content))
     }
 
     fn sum(&self, frame: FrameIndex) -> Option<&AtomicU64> {
@@ -232,3 +252,7 @@ impl Drop for Cache {
 fn sum_of(key: Key, content: &[u8; PAGE_SIZE]) -> u64 {
     checksum([key.file.get(), u64::from(key.page.get()) + 1], content)
 }
+
+#[cfg(test)]
+#[path = "interleavings.rs"]
+mod interleavings;

@@ -30,6 +30,7 @@ mod cuts;
 mod device;
 mod error;
 mod hand_over;
+pub mod prepare;
 pub mod record;
 mod region;
 mod returns;

@@ -244,7 +244,12 @@ impl Region {
                 pins.has(*frame).unwrap_or(false)
             }
         };
-        gone.into_iter().filter(kept).collect()
+        let mut suspects: BTreeSet<u64> = gone.into_iter().filter(kept).collect();
+        if !self.huge && !suspects.is_empty() {
+            Pins::settle();
+            suspects.retain(kept);
+        }
+        suspects
     }
 
     /// Returns the frames that chunks had, as far as they are known.

@@ -11,7 +11,8 @@ const NUMBER: u64 = (1 << 55) - 1;
 const ENTRY: u64 = 8;
 /// Entries read at a time.
 const BATCH: usize = 4096;
-// Bits of an entry in kpageflags: of the page cache or of a memory object (LRU, SWAPBACKED), mapped, anonymous.
+// Bits of an entry in kpageflags: of the page cache or of a memory object (LRU, SWAPBACKED), mapped, anonymous, dirty.
+const DIRTY: u64 = 1 << 4;
 const LRU: u64 = 1 << 5;
 const MAPPED: u64 = 1 << 11;
 const ANONYMOUS: u64 = 1 << 12;
@@ -48,7 +49,7 @@ pub fn frames(range: AddressRange, step: usize) -> Result<Vec<Option<u64>>, Errn
 }
 
 /// Pages of small frames that belong to no file or process any more, and that something in the kernel still keeps: a
-/// ring's buffer, a transfer of a device. A frame that another file of memory has got since looks the same.
+/// ring's buffer, a transfer of a device. What such a transfer has written to meanwhile does not show.
 #[derive(Debug)]
 pub struct Pins {
     flags: File,
@@ -69,7 +70,29 @@ impl Pins {
     /// The kernel's refusal.
     pub fn has(&self, frame: u64) -> Result<bool, Errno> {
         let flags = entry(&self.flags, frame)?;
-        Ok(flags & LRU != 0 && flags & SWAPBACKED != 0 && flags & (MAPPED | ANONYMOUS) == 0)
+        // A page of an object that is still there is dirty from its first write on; one that was cut off is clean.
+        Ok(flags & LRU != 0 && flags & SWAPBACKED != 0 && flags & (MAPPED | ANONYMOUS | DIRTY) == 0)
+    }
+
+    /// Has all CPUs let go of frames that they keep for a moment to sort them, which look as if somebody had them. Does
+    /// nothing where the kernel cannot move pages.
+    pub fn settle() {
+        let page = [0_u8; 1];
+        let address = page.as_ptr().cast::<libc::c_void>();
+        let (node, mut status) = (0_i32, 0_i32);
+        // SAFETY: one page of this thread's stack, a node and a place for the result, all alive through the call. The
+        // page is where it is to be, or is moved by the kernel without anybody's notice.
+        unsafe {
+            libc::syscall(
+                libc::SYS_move_pages,
+                0,
+                1_usize,
+                &raw const address,
+                &raw const node,
+                &raw mut status,
+                0,
+            )
+        };
     }
 
     /// Whether a process maps this frame: then it has been given to somebody since.

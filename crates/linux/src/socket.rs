@@ -109,6 +109,14 @@ impl PacketSocket {
         Self { fd }
     }
 
+    /// The same end once more, on a descriptor of its own, closed on exec.
+    ///
+    /// # Errors
+    /// The kernel's refusal, such as too many open files.
+    pub fn try_clone(&self) -> Result<Self, Errno> {
+        rustix::io::fcntl_dupfd_cloexec(&self.fd, 0).map(|fd| Self { fd })
+    }
+
     /// Makes sending and receiving block, or fail with `AGAIN`.
     ///
     /// # Errors
