@@ -35,8 +35,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "freehold-core",
             "freehold-driver",
+            "freehold-ecache",
             "freehold-linux",
             "freehold-protocol",
+            "freehold-scenario",
             "freehold-store",
         ],
     ),

@@ -7,6 +7,7 @@ mod cache;
 mod compare;
 mod component;
 mod connect;
+mod device;
 mod doctor;
 mod exec;
 mod explain;
@@ -14,6 +15,7 @@ mod latency;
 mod mount;
 mod pages;
 mod pictures;
+mod region;
 mod reproduce;
 mod rtl;
 mod run;
@@ -83,6 +85,10 @@ enum Command {
     Mount(mount::Arguments),
     /// Run components that call each other with inherited priority, and share stacks and buffers
     Component(component::Arguments),
+    /// Open a device whose memory caches file pages while it is closed
+    Device(device::Arguments),
+    /// Prepare physically contiguous memory for devices, or give it back
+    Region(region::Arguments),
     /// Plan how units of transient memory ought to lie
     Tmem(tmem::Arguments),
     /// Measure how late a real-time thread wakes up, beside what loads and in whose address space
@@ -120,6 +126,8 @@ fn main() -> ExitCode {
         Command::Cache(arguments) => cache::run(arguments),
         Command::Mount(arguments) => mount::run(arguments),
         Command::Component(arguments) => component::run(arguments),
+        Command::Device(arguments) => device::run(arguments),
+        Command::Region(arguments) => region::run(arguments),
         Command::Tmem(arguments) => tmem::run(arguments),
         Command::Latency(arguments) => latency::run(arguments),
         Command::LatencyLoad(arguments) => latency::serve_load(arguments),

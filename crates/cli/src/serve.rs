@@ -11,6 +11,7 @@ use clap::ValueEnum;
 use freehold_core::ReadAhead;
 use freehold_core::units::FrameCount;
 use freehold_linux::available::memory_available;
+use freehold_scenario::DeviceFile;
 use freehold_scenario::parse_size;
 use freehold_server::log::{self, Format};
 use freehold_server::serve::{self, Ends, Options, Owner, ServeError, SocketError};
@@ -60,6 +61,9 @@ pub(crate) struct Arguments {
     /// CPUs that get a pager thread [default: all that the process may use]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cpus: Vec<usize>,
+    /// Set memory aside for the devices of this file, where file pages are cached while they are closed
+    #[arg(long, value_name = "FILE")]
+    devices: Option<PathBuf>,
     /// How log lines on standard error look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log: LogFormat,
@@ -228,15 +232,34 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
         user_pages: u64::from(settings.pages.get()) / 2,
         ..Limits::default()
     };
-    let mode = if quotas.serves_others() { 0o666 } else { 0o600 };
+    let devices = devices(arguments, pool)?;
+    let for_users = |file: &DeviceFile| file.devices.iter().any(|device| !device.users.is_empty());
+    let others = quotas.serves_others() || devices.as_ref().is_some_and(for_users);
+    let mode = if others { 0o666 } else { 0o600 };
     Ok(Options {
         settings,
         quotas,
         limits,
         socket,
         mode: arguments.socket_mode.unwrap_or(mode),
+        devices,
         metrics: arguments.metrics_listen,
     })
+}
+
+fn devices(arguments: &Arguments, pool: FrameCount) -> Result<Option<DeviceFile>, Failure> {
+    let Some(path) = &arguments.devices else {
+        return Ok(None);
+    };
+    let file = DeviceFile::load(path).map_err(|error| Failure::Input(error.to_string()))?;
+    if file.frames() >= pool {
+        return Err(Failure::Input(format!(
+            "{}: device.size: all devices together have {}, the pool has {pool}: enlarge --pool, or shrink a device",
+            path.display(),
+            file.frames()
+        )));
+    }
+    Ok(Some(file))
 }
 
 /// Metrics name everybody's processes and files, and nobody is asked who he is.

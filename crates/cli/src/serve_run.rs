@@ -97,6 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         limits,
         socket: arguments.socket.clone(),
         mode: 0o600,
+        devices: None,
         metrics: None,
     };
     let input = std::io::stdin().as_fd().try_clone_to_owned();

@@ -8,6 +8,7 @@
 mod alarm;
 mod closing;
 mod control;
+mod devices;
 pub mod document;
 mod engine;
 mod error;

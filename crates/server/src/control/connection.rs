@@ -12,6 +12,7 @@ use freehold_core::error::AdmitError;
 use freehold_core::limits::ReservationSpec;
 use freehold_linux::Errno;
 use freehold_linux::socket::{Packet, PacketSocket};
+use freehold_protocol::device::is_request;
 use freehold_protocol::message::{LIMIT, Refusal, Request};
 use freehold_protocol::packet::messages;
 use rustix::fd::OwnedFd;
@@ -154,10 +155,29 @@ impl Connection {
             );
             return (1, self.answer(world, serial(bytes), Err(refused)));
         }
+        if !self.session.is_greeted() && is_request(bytes) {
+            return (1, self.hand_to_devices(world, bytes));
+        }
         if messages(bytes).nth(1).is_none() {
             (1, self.on_request(world, bytes, packet.descriptors, now))
         } else {
             self.on_several(world, bytes, packet.descriptors, now)
+        }
+    }
+
+    /// A client of devices, whose connection goes on there and is over here.
+    fn hand_to_devices(&self, world: &World, bytes: &[u8]) -> Left {
+        match &world.devices {
+            Some(devices) => {
+                if let Err(errno) = devices.serve(&self.socket, bytes) {
+                    self.complain(world, &format!("cannot be handed to the devices: {errno}"));
+                }
+                Left::Closed
+            }
+            None => {
+                let text = "this server has no devices: start it with `--devices FILE`";
+                self.answer(world, serial(bytes), Err(Refused::closing(Refusal::Unknown, text)))
+            }
         }
     }
 

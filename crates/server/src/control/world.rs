@@ -4,6 +4,7 @@ use super::lent::Lent;
 use super::refused::Refused;
 use super::strangers::Strangers;
 use super::tickets::{Held, Ticket};
+use crate::devices::Devices;
 use crate::document::Snapshots;
 use crate::engine::Membership;
 use crate::log::Frugal;
@@ -107,6 +108,8 @@ pub(crate) struct World {
     pub(super) lent: Lent,
     /// Programs that clients have begun and that run unmanaged.
     pub(crate) strangers: Strangers,
+    /// Devices, if any are served.
+    pub(crate) devices: Option<Devices>,
     quotas: Quotas,
     /// The process that this server is for, if it is for one only.
     owner: Option<u32>,
@@ -129,6 +132,7 @@ impl World {
         limits: Limits,
         snapshots: Snapshots,
         owner: Option<u32>,
+        devices: Option<Devices>,
     ) -> Arc<Self> {
         Arc::new(Self {
             shared,
@@ -137,6 +141,7 @@ impl World {
             frugal: Frugal::new(Instant::now()),
             lent: Lent::default(),
             strangers: Strangers::default(),
+            devices,
             quotas,
             owner,
             strays: Mutex::new(Vec::new()),

@@ -64,6 +64,8 @@ pub(super) fn status(snapshot: &Snapshot) -> StatusDocument {
         orders: orders(view),
         pagers: pagers(view),
         steps_ns: times(&view.steps),
+        victim_cache: None,
+        devices: Vec::new(),
         partial: false,
     }
 }

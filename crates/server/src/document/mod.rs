@@ -152,6 +152,9 @@ pub(crate) fn answer(world: &World, peer: &Peer, question: Question, target: &st
             let mut status = build::status(&snapshot);
             status.unmanaged = build::unmanaged(&snapshot, strangers);
             status.partial = partial;
+            if let Some(devices) = &world.devices {
+                (status.victim_cache, status.devices) = devices.rows(partial.then_some(peer.user));
+            }
             match question {
                 Question::Metrics => Ok(metrics::page(&status)),
                 _ => json(&status),

@@ -3,6 +3,7 @@
 //! New fields may be added; those there are keep their meaning.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Everything at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +36,12 @@ pub struct StatusDocument {
     /// How long the engine's steps took, one of which at most a fault waits for.
     #[serde(default)]
     pub steps_ns: TimesStatus,
+    /// The region that is set aside for devices, if there is one: see `docs/devices.md`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub victim_cache: Option<Value>,
+    /// Devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<Value>,
     /// Only what is the asking user's own is shown; of other reservations only the sizes.
     pub partial: bool,
 }

@@ -5,9 +5,10 @@ use crate::engine::keys::{Membership, ObjectKey};
 use crate::engine::rows::{Locking, Reservation};
 use crate::error::EngineError;
 use freehold_core::error::AdmitError;
+use freehold_core::frame::Frames;
 use freehold_core::id::ReservationId;
 use freehold_core::limits::{PageRange, ReservationSpec};
-use freehold_core::units::PageCount;
+use freehold_core::units::{FrameCount, PageCount};
 
 /// Pages that a lock brings in with one step: each may have to be copied from the page cache.
 const LOCKED: PageCount = PageCount::new(16);
@@ -70,6 +71,17 @@ impl Engine {
         }
         self.use_spare();
         Ok(id)
+    }
+
+    /// Takes frames out of the pool for good, by the test that admits reservations.
+    ///
+    /// # Errors
+    /// As of an admission.
+    pub fn set_aside(&mut self, frames: FrameCount) -> Result<Frames, EngineError> {
+        self.begin();
+        let taken = self.core.set_aside(frames);
+        self.settle();
+        Ok(taken?)
     }
 
     /// Whoever waited for an admission has given up.

@@ -6,12 +6,14 @@ mod process;
 mod socket;
 
 use crate::control::{self, Limits, World};
+use crate::devices::Devices;
 use crate::document::Snapshots;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::quota::Quotas;
 use crate::settings::Settings;
 use crate::shared::Shared;
+use freehold_scenario::DeviceFile;
 use rustix::fd::OwnedFd;
 use std::io;
 use std::net::SocketAddr;
@@ -35,6 +37,8 @@ pub struct Options {
     pub socket: PathBuf,
     /// Who may connect: the mode of the socket.
     pub mode: u32,
+    /// Devices whose memory is set aside in the pool, if there are any.
+    pub devices: Option<DeviceFile>,
     /// Where to answer `GET /metrics`, if anywhere.
     pub metrics: Option<SocketAddr>,
 }
@@ -48,6 +52,9 @@ pub enum ServeError {
     /// The engine cannot be made.
     #[error("the server cannot begin: {0}")]
     Engine(#[from] EngineError),
+    /// The memory of devices cannot be had.
+    #[error("the devices cannot be served: {0}")]
+    Devices(String),
     /// Metrics cannot be served.
     #[error("metrics cannot be served at {address}: {error}")]
     Metrics {
@@ -91,8 +98,17 @@ pub fn serve_while(options: &Options, ends: Ends<'_>) -> Result<(), ServeError> 
     }
     let socket_name = options.socket.display().to_string();
     let snapshots = Snapshots::new(socket_name.clone(), options.settings.unresponsive, shortfalls);
+    let devices = options.devices.as_ref().map(|file| Devices::new(file, &shared));
+    let devices = devices.transpose()?;
     let owner = ends.owner.map(|owner| owner.process);
-    let world = World::new(shared, options.quotas.clone(), options.limits, snapshots, owner);
+    let world = World::new(
+        shared,
+        options.quotas.clone(),
+        options.limits,
+        snapshots,
+        owner,
+        devices,
+    );
     if let Some(address) = options.metrics {
         let bound = metrics::start(&world, address);
         let bound = bound.map_err(|error| ServeError::Metrics { address, error })?;

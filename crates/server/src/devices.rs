@@ -1,0 +1,62 @@
+//! Devices: a region of the pool that is set aside for them, and clients that open them at the server's own socket.
+
+use crate::serve::ServeError;
+use crate::shared::Shared;
+use freehold_core::frame::Frames;
+use freehold_ecache::Cache;
+use freehold_ecache::serve::DeviceServer;
+use freehold_linux::Errno;
+use freehold_linux::socket::PacketSocket;
+use freehold_scenario::DeviceFile;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// The devices of a server.
+#[derive(Debug)]
+pub(crate) struct Devices {
+    server: DeviceServer,
+    cache: Arc<Cache>,
+    /// The region's frames: no reservation is promised any of them.
+    _frames: Frames,
+}
+
+impl Devices {
+    /// Sets the region aside, which is as many frames as all devices together.
+    ///
+    /// # Errors
+    /// [`ServeError::Devices`] where the pool has not so many, or their memory cannot be made.
+    pub(crate) fn new(file: &DeviceFile, shared: &Shared) -> Result<Self, ServeError> {
+        let cannot = |error: &dyn std::fmt::Display| ServeError::Devices(error.to_string());
+        let frames = shared
+            .engine()
+            .set_aside(file.frames())
+            .map_err(|error| cannot(&error))?;
+        let cache = Arc::new(Cache::new(file).map_err(|error| cannot(&error))?);
+        let server = DeviceServer::new(Arc::clone(&cache), Box::new(Map::new)).map_err(|error| cannot(&error))?;
+        Ok(Self {
+            server,
+            cache,
+            _frames: frames,
+        })
+    }
+
+    /// Serves a connection whose first packet was a request of a device, on a descriptor of its own.
+    ///
+    /// # Errors
+    /// The kernel's refusal of the descriptor.
+    pub(crate) fn serve(&self, socket: &PacketSocket, first: &[u8]) -> Result<(), Errno> {
+        let own = socket.try_clone()?;
+        self.server.serve(own, Some(first.to_vec()));
+        Ok(())
+    }
+
+    /// The rows of the status document: the region's, and the devices' that `user` may open, or all.
+    pub(crate) fn rows(&self, user: Option<u32>) -> (Option<Value>, Vec<Value>) {
+        let mut devices = self.cache.device_rows();
+        if let Some(user) = user {
+            devices.retain(|row| row.users.contains(&user));
+        }
+        let devices = devices.iter().map(|row| json!(row)).collect();
+        (user.is_none().then(|| json!(self.cache.region_row())), devices)
+    }
+}
