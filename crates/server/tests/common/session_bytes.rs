@@ -76,6 +76,7 @@ impl Target {
             limits: Limits::default(),
             socket: socket.clone(),
             mode: 0o600,
+            devices: None,
             metrics: None,
         };
         std::thread::spawn(move || {
