@@ -17,6 +17,7 @@ compile_error!("freehold-linux supports Linux on x86-64 only: the SIGBUS handler
 pub mod available;
 pub mod bare;
 pub mod bell;
+pub mod cached;
 pub mod caller;
 pub mod child;
 pub mod clock;

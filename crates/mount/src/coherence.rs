@@ -98,6 +98,7 @@ impl Files {
             file_lease::release(reader);
         }
         state.letting_go = false;
+        self.note_refused(&mut state, true);
         state.tried = Some(Instant::now());
     }
 

@@ -12,26 +12,6 @@ const READ_WRITE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// Of objects that nobody but their maker's first descriptor writes. Their maker's user may change the mode again.
 const READ_ONLY: Mode = Mode::RUSR;
 
-const SYS_CACHESTAT: libc::c_long = 451;
-
-/// `struct cachestat_range`
-#[repr(C)]
-struct CacheStatRange {
-    offset: u64,
-    length: u64,
-}
-
-/// `struct cachestat`
-#[repr(C)]
-#[derive(Default)]
-struct CacheStat {
-    cached: u64,
-    dirty: u64,
-    writeback: u64,
-    evicted: u64,
-    recently_evicted: u64,
-}
-
 /// A memory object could not be created or given its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemfdError {
@@ -195,20 +175,8 @@ impl Memfd {
             // To the kernel, length 0 means "to the end".
             return Ok(0);
         }
-        let request = CacheStatRange { offset, length };
-        let mut reply = CacheStat::default();
-        // SAFETY: both structures are laid out as the kernel's and live through the call; only `reply` is written.
-        let result = unsafe {
-            libc::syscall(
-                SYS_CACHESTAT,
-                self.fd.as_raw_fd(),
-                &raw const request,
-                &raw mut reply,
-                0_u32,
-            )
-        };
-        sys::check(result).map_err(ResidencyError::System)?;
-        usize::try_from(reply.cached).map_err(|_| ResidencyError::System(Errno::OVERFLOW))
+        let cached = crate::cached::cached_pages(&self.fd, offset, length).map_err(ResidencyError::System)?;
+        usize::try_from(cached).map_err(|_| ResidencyError::System(Errno::OVERFLOW))
     }
 
     /// Counts with `mincore` on a temporary mapping only.
