@@ -27,7 +27,7 @@ fn counted(socket: &Path, name: &str) -> u64 {
 fn with_socket(name: &str, cache: &str) -> (Mounted, std::path::PathBuf) {
     let (source, at) = mounts::folders(name);
     let socket = std::env::temp_dir().join(format!("freehold-mount-{name}-{}", std::process::id()));
-    let mounted = Mounted::of(&source, &at, cache, &["--socket", socket.to_str().unwrap()]);
+    let mounted = Mounted::of(&source, &at, cache, &["--socket", socket.to_str().expect("UTF-8")]);
     until("the socket is there", || socket.exists().then_some(()));
     (mounted, socket)
 }
@@ -78,6 +78,37 @@ fn writes_behind_the_back_are_seen_by_the_next_read() {
     assert!(!path.exists());
 }
 
+/// Reads pages here and there until it is stopped: none is of a version below one whose write has ended. How many.
+fn read_versions(
+    seed: u64,
+    stop: &AtomicBool,
+    written: &[AtomicU64],
+    path_of: impl Fn(u64) -> std::path::PathBuf,
+) -> u64 {
+    let pages = written.len() as u64 / 3;
+    let mut number = seed;
+    let mut reads = 0_u64;
+    while !stop.load(Ordering::Relaxed) {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(17);
+        let (file, page) = ((number >> 33) % 3, (number >> 40) % pages);
+        let reading = File::open(path_of(file)).expect("the file");
+        let mut bytes = vec![0; PAGE];
+        let least = written[usize::try_from(file * pages + page).expect("a page")].load(Ordering::SeqCst);
+        reading.read_exact_at(&mut bytes, page * PAGE as u64).expect("a page");
+        let words: Vec<u64> = bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().expect("a word")))
+            .collect();
+        assert!(
+            words.iter().all(|word| *word >= least),
+            "stale: {} below {least}",
+            words[0]
+        );
+        reads += 1;
+    }
+    reads
+}
+
 #[test]
 fn versions_of_a_file_only_ever_go_up_whoever_writes_it_and_wherever() {
     if !may_mount() {
@@ -102,12 +133,12 @@ fn versions_of_a_file_only_ever_go_up_whoever_writes_it_and_wherever() {
                 let mut version = 0_u64;
                 while !stop.load(Ordering::Relaxed) {
                     version += 1;
-                    let front = version % 3 == 0;
+                    let front = version.is_multiple_of(3);
                     let writer = OpenOptions::new().write(true).open(path_of(front, file)).unwrap();
                     for page in 0..pages {
                         let bytes: Vec<u8> = version.to_le_bytes().repeat(PAGE / 8);
                         writer.write_all_at(&bytes, page * PAGE as u64).unwrap();
-                        written[(file * pages + page) as usize].store(version, Ordering::SeqCst);
+                        written[usize::try_from(file * pages + page).unwrap()].store(version, Ordering::SeqCst);
                     }
                     rounds.fetch_add(1, Ordering::Relaxed);
                     drop(writer);
@@ -118,29 +149,7 @@ fn versions_of_a_file_only_ever_go_up_whoever_writes_it_and_wherever() {
         let readers: Vec<_> = (0..3_u64)
             .map(|reader| {
                 let (stop, written) = (&stop, &written);
-                scope.spawn(move || {
-                    let mut number = reader;
-                    let mut reads = 0_u64;
-                    while !stop.load(Ordering::Relaxed) {
-                        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(17);
-                        let (file, page) = ((number >> 33) % 3, (number >> 40) % pages);
-                        let reading = File::open(path_of(true, file)).unwrap();
-                        let mut bytes = vec![0; PAGE];
-                        let least = written[(file * pages + page) as usize].load(Ordering::SeqCst);
-                        reading.read_exact_at(&mut bytes, page * PAGE as u64).unwrap();
-                        let words: Vec<u64> = bytes
-                            .chunks_exact(8)
-                            .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
-                            .collect();
-                        assert!(
-                            words.iter().all(|word| *word >= least),
-                            "stale: {} below {least}",
-                            words[0]
-                        );
-                        reads += 1;
-                    }
-                    reads
-                })
+                scope.spawn(move || read_versions(reader, stop, written, |file| path_of(true, file)))
             })
             .collect();
         std::thread::sleep(Duration::from_secs(4));
@@ -187,7 +196,7 @@ fn mappings_follow_a_writer_behind_the_back() {
 fn held_by_kernel(files: &[File]) -> u64 {
     files
         .iter()
-        .map(|file| freehold_linux::cached::cached_pages(file, 0, 0).unwrap())
+        .map(|file| freehold_linux::cached::cached_pages(file, 0, 0).expect("cachestat"))
         .sum()
 }
 
@@ -308,21 +317,25 @@ fn run_programs(source: &Path, at: &Path, programs: &[&str], round: u32) {
     }
     if programs.contains(&"gcc") && programs.contains(&"cc1") {
         let text = format!("int puts(const char *);\nint main(void) {{ puts(\"round {round}\"); return 0; }}\n");
-        fs::write(at.join("a.c"), text).unwrap();
+        fs::write(at.join("a.c"), text).expect("it works");
         let output = format!("a{round}.s");
         succeed(
             program("gcc"),
-            &["-B", at.to_str().unwrap(), "-O2", "-S", "a.c", "-o", &output],
+            &["-B", at.to_str().expect("it works"), "-O2", "-S", "a.c", "-o", &output],
             at,
         );
         let native = at.with_file_name("native.s");
-        succeed("gcc", &["-O2", "-S", "a.c", "-o", native.to_str().unwrap()], source);
-        assert!(fs::read(at.join(output)).unwrap() == fs::read(native).unwrap());
+        succeed(
+            "gcc",
+            &["-O2", "-S", "a.c", "-o", native.to_str().expect("it works")],
+            source,
+        );
+        assert!(fs::read(at.join(output)).expect("it works") == fs::read(native).expect("it works"));
     }
     if programs.contains(&"git") {
         let git = program("git");
         let repository = at.join(format!("repository{round}"));
-        fs::create_dir(&repository).unwrap();
+        fs::create_dir(&repository).expect("it works");
         let run = |words: &[&str]| {
             succeed(
                 &git,
@@ -332,7 +345,7 @@ fn run_programs(source: &Path, at: &Path, programs: &[&str], round: u32) {
         };
         run(&["init", "-q"]);
         for number in 0..20 {
-            fs::write(repository.join(format!("f{number}")), vec![b'0' + number; 5000]).unwrap();
+            fs::write(repository.join(format!("f{number}")), vec![b'0' + number; 5000]).expect("it works");
         }
         run(&["add", "."]);
         run(&["commit", "-q", "-m", "one"]);
