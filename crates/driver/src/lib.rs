@@ -5,11 +5,15 @@
 //!
 //! # Absences
 //! - No clock, no system call, no lock: who shares a structure between threads puts it behind a lock of its own.
-//! - Nothing is allocated where a structure was made [bounded](Transfers::bounded).
+//! - Nothing is allocated where a structure was made [bounded](Transfers::bounded), and by a [`Recorder`].
 #![forbid(unsafe_code)]
 
+mod events;
 mod holder_row;
+mod recorder;
 mod transfers;
 
+pub use events::{EvictionEvent, Evictions, FaultEnd, FaultEvent, LockHoldEvent, TransferEvent, WaitEvent};
 pub use holder_row::HolderRow;
+pub use recorder::{EventCapacity, Recorder, keep, touched};
 pub use transfers::{Transfer, Transfers, WHEN_TOLD};

@@ -37,6 +37,7 @@ pub(crate) fn event_capacity(scenario: &Scenario, capacity: &Capacity) -> EventC
         transfers: share(capacity.transfers),
         lock_holds: share(capacity.lock_holds),
         shortest_hold: SHORTEST_HOLD,
+        shortest_wait: freehold_core::units::Duration::new(1),
     }
 }
 

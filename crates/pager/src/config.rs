@@ -1,10 +1,10 @@
 //! The shape of a pager.
 
-use crate::recorder::EventCapacity;
 use crate::watch::Watch;
 use freehold_core::ReadAhead;
 use freehold_core::limits::Limits;
 use freehold_core::units::{Duration, FrameCount};
+use freehold_driver::EventCapacity;
 use freehold_store::FileConfig;
 use std::sync::Arc;
 

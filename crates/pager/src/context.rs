@@ -2,11 +2,11 @@
 //! task is made.
 
 use crate::object::Whose;
-use crate::recorder::{EventCapacity, Recorder};
+use crate::recorder::Recorder;
 use crate::request::Transfer;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::units::{Duration, Instant};
-use freehold_driver::HolderRow;
+use freehold_driver::{EventCapacity, HolderRow};
 use std::collections::VecDeque;
 
 /// Most transfers ended together.
@@ -84,7 +84,7 @@ impl Context {
             lock_wait: 0,
             looked: Instant::ZERO,
             budget: None,
-            recorder: events.map(|capacity| Box::new(Recorder::new(capacity))),
+            recorder: events.map(|capacity| Box::new(Recorder::new(me, capacity))),
         }
     }
 

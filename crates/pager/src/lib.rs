@@ -55,11 +55,12 @@ pub use error::{
     AccessError, CreateObjectError, EndError, EnterError, Failure, LockPagesError, MapObjectError, MeasureError,
     ReserveError, StartError, UnlockPagesError,
 };
+pub use freehold_driver::{
+    EventCapacity, EvictionEvent, FaultEnd, FaultEvent, LockHoldEvent, TransferEvent, WaitEvent,
+};
 pub use pager::{Locking, Pager};
 pub use pinned::Verdict;
-pub use recorder::{
-    EventCapacity, Events, EvictionEvent, FaultEnd, FaultEvent, LockHoldEvent, TaskEvents, TransferEvent, WaitEvent,
-};
+pub use recorder::{Events, TaskEvents};
 pub use report::{Broken, ObjectReport, Report, TaskTimes};
 pub use task::{Bound, MappedRegion, TaskHandle};
 pub use watch::Watch;

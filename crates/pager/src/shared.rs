@@ -11,7 +11,6 @@ use crate::ends::{Ends, Waits};
 use crate::epoch::Epochs;
 use crate::mailbox::{Answer, Mailbox};
 use crate::object::{Object, Whose};
-use crate::recorder::EventCapacity;
 use crate::report::Broken;
 use crate::request::Transfers;
 use crate::reserve::Reserve;
@@ -22,7 +21,7 @@ use freehold_core::effect::{Effect, Scope, Source, UnmapReason};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::units::Instant;
-use freehold_driver::HolderRow;
+use freehold_driver::{EventCapacity, HolderRow};
 use freehold_linux::clock;
 use freehold_linux::fault::Installed;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
@@ -179,7 +178,7 @@ impl Shared {
         self.counters.longest_hold.raise(held);
         if let Some(recorder) = &mut context.recorder {
             let waited = context.lock_wait - waited_before;
-            recorder.lock_hold(context.me, begun.as_nanos(), ended.as_nanos(), waited);
+            recorder.lock_hold(begun.as_nanos(), ended.as_nanos(), waited);
         }
         result
     }

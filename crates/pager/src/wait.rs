@@ -14,12 +14,11 @@
 use crate::config::Pace;
 use crate::context::Context;
 use crate::mailbox::Answer;
-use crate::recorder::WaitEvent;
 use crate::request::Candidate;
 use crate::shared::{Shared, TaskRow};
 use freehold_core::id::TaskId;
 use freehold_core::units::{Duration, Instant};
-use freehold_driver::{HolderRow, WHEN_TOLD};
+use freehold_driver::{HolderRow, WHEN_TOLD, WaitEvent};
 use freehold_linux::clock::{self, MonotonicTime};
 use freehold_store::{Slot, Urgency};
 

@@ -165,7 +165,7 @@ fn there_is_an_event_for_everything_counted() {
             report.store.writes
         );
         let known = |holder| reservations.map(Holder::Reservation).contains(&holder);
-        assert!(evicted().all(|eviction| eviction.holder.is_some_and(known)));
+        assert!(evicted().all(|eviction| known(eviction.holder)));
         assert_eq!(events.short_holds, 0);
         // Taken while nothing happens, events are taken out once.
         let again = pager.take_events().unwrap();

@@ -13,6 +13,7 @@
 //! assert_eq!((recording.tasks[0].spans.len(), recording.lost), (1, 0));
 //! ```
 
+use freehold_core::effect::{Resolution, UnmapReason};
 use freehold_core::pinning::{CapacityRule, SwapBudgetRule};
 use serde::Deserialize;
 
@@ -162,6 +163,21 @@ pub enum FaultKind {
     Failed,
 }
 
+impl From<Resolution> for FaultKind {
+    fn from(resolution: Resolution) -> Self {
+        match resolution {
+            // Nothing is mapped ahead of a fault where every access is told.
+            Resolution::Soft | Resolution::Ahead => Self::Soft,
+            Resolution::ZeroFill => Self::ZeroFill,
+            Resolution::SwapIn { shared: false } => Self::SwapIn,
+            Resolution::SwapIn { shared: true } => Self::SharedSwapIn,
+            Resolution::FileRead => Self::FileRead,
+            Resolution::Copy => Self::Copy,
+            Resolution::Upgrade => Self::Upgrade,
+        }
+    }
+}
+
 impl FaultKind {
     /// Every kind, in the order in which documents list them.
     pub const ALL: [Self; 8] = [
@@ -264,6 +280,18 @@ pub enum EvictionReason {
     Left,
     /// A copy-on-write page got its own copy.
     Copied,
+}
+
+impl From<UnmapReason> for EvictionReason {
+    fn from(reason: UnmapReason) -> Self {
+        match reason {
+            UnmapReason::Demotion => Self::Demotion,
+            UnmapReason::Eviction => Self::Eviction,
+            UnmapReason::TakenBack => Self::TakenBack,
+            UnmapReason::Left => Self::Left,
+            UnmapReason::Copied => Self::Copied,
+        }
+    }
 }
 
 impl EvictionReason {

@@ -3,10 +3,11 @@
 
 use std::collections::VecDeque;
 
-use freehold_core::effect::{Resolution, UnmapReason};
-use freehold_core::fact::PageRef;
+use freehold_core::effect::Effect;
+use freehold_core::units::Instant;
+use freehold_driver::{EvictionEvent, Evictions};
 use freehold_scenario::recording::{
-    Capacity, Eviction, EvictionReason, FaultKind, FaultSpan, Recording, Sample, Transfer, TransferKind, keep,
+    Capacity, Eviction, FaultKind, FaultSpan, Recording, Sample, Transfer, TransferKind, keep,
 };
 use freehold_scenario::{Scenario, plan};
 
@@ -26,8 +27,7 @@ struct Inner {
     faults: Vec<TaskFaults>,
     /// The number of the sample to be taken next.
     next_sample: u64,
-    /// Why the page that was unmapped last was unmapped: it tells why a page leaves memory.
-    unmapped: Option<(PageRef, EvictionReason)>,
+    told: Evictions,
 }
 
 /// The faults of one task that are not over.
@@ -50,7 +50,7 @@ impl EventLog {
                 end: scenario.duration.get(),
                 faults: scenario.tasks.iter().map(|_| TaskFaults::default()).collect(),
                 next_sample: 0,
-                unmapped: None,
+                told: Evictions::default(),
             })
         });
         Self { inner }
@@ -135,30 +135,29 @@ impl EventLog {
         }
     }
 
-    /// A page was unmapped from a holder's tasks, or from everybody; `reservation`: the holder. One unmapped from a
-    /// holder's tasks has gone from its lists, save where it was only demoted.
-    pub(crate) fn unmapped(&mut self, now: u64, page: PageRef, place: (usize, u32), from: Unmapped) {
-        let Some(inner) = &mut self.inner else { return };
-        let reason = reason(from.reason);
-        inner.unmapped = Some((page, reason));
-        if from.holder_only && reason != EvictionReason::Demotion {
-            inner.evicted(now, place, from.reservation, reason, false);
-        }
+    /// The core has decided: what left the lists of whom, if it is a page, for [`EventLog::evicted`].
+    pub(crate) fn decided(&mut self, now: u64, effect: &Effect) -> Option<EvictionEvent> {
+        self.inner.as_mut()?.told.told(Instant::new(now), effect)
     }
 
-    /// A page leaves memory, from the lists of this reservation or of the pool.
-    pub(crate) fn expelled(
-        &mut self,
-        now: u64,
-        page: PageRef,
-        place: (usize, u32),
-        reservation: Option<usize>,
-        out: bool,
-    ) {
+    /// A page has left the lists of this reservation, or of the pool.
+    pub(crate) fn evicted(&mut self, event: &EvictionEvent, region: usize, reservation: Option<usize>) {
         let Some(inner) = &mut self.inner else { return };
-        let unmapped = inner.unmapped.filter(|(last, _)| *last == page);
-        let reason = unmapped.map_or(EvictionReason::Eviction, |(_, reason)| reason);
-        inner.evicted(now, place, reservation, reason, out);
+        let eviction = Eviction {
+            at_ns: event.at.get(),
+            region: narrow(region),
+            page: event.page.get(),
+            reservation: reservation.map(narrow),
+            reason: event.reason.into(),
+            write_back: event.write_back,
+        };
+        let recording = &mut inner.recording;
+        keep(
+            &mut recording.evictions,
+            inner.room.evictions,
+            &mut recording.lost,
+            eviction,
+        );
     }
 
     /// A page is asked from or handed to the store. Returns what to end the transfer with.
@@ -190,31 +189,6 @@ impl EventLog {
 }
 
 impl Inner {
-    fn evicted(
-        &mut self,
-        now: u64,
-        place: (usize, u32),
-        reservation: Option<usize>,
-        reason: EvictionReason,
-        out: bool,
-    ) {
-        let eviction = Eviction {
-            at_ns: now,
-            region: narrow(place.0),
-            page: place.1,
-            reservation: reservation.map(narrow),
-            reason,
-            write_back: out,
-        };
-        let recording = &mut self.recording;
-        keep(
-            &mut recording.evictions,
-            self.room.evictions,
-            &mut recording.lost,
-            eviction,
-        );
-    }
-
     /// The instant of the next sample: the first at time 0, the last at the end.
     fn sample_due(&self) -> Option<u64> {
         let last = u64::try_from(self.room.samples).ok()?.checked_sub(1)?;
@@ -224,15 +198,6 @@ impl Inner {
         let at = u128::from(self.end) * u128::from(self.next_sample) / u128::from(last.max(1));
         u64::try_from(at).ok()
     }
-}
-
-/// From whose mappings a page went, and why.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Unmapped {
-    /// From one holder's mappings, not from everybody's.
-    pub(crate) holder_only: bool,
-    pub(crate) reservation: Option<usize>,
-    pub(crate) reason: UnmapReason,
 }
 
 impl World<'_> {
@@ -274,26 +239,7 @@ fn kind(end: FaultEnd) -> Option<FaultKind> {
     match end {
         FaultEnd::Retry => None,
         FaultEnd::Failed(_) => Some(FaultKind::Failed),
-        FaultEnd::Mapped(resolution) => Some(match resolution {
-            // Nothing is mapped ahead of a fault where every access is told.
-            Resolution::Soft | Resolution::Ahead => FaultKind::Soft,
-            Resolution::ZeroFill => FaultKind::ZeroFill,
-            Resolution::SwapIn { shared: false } => FaultKind::SwapIn,
-            Resolution::SwapIn { shared: true } => FaultKind::SharedSwapIn,
-            Resolution::FileRead => FaultKind::FileRead,
-            Resolution::Copy => FaultKind::Copy,
-            Resolution::Upgrade => FaultKind::Upgrade,
-        }),
-    }
-}
-
-fn reason(reason: UnmapReason) -> EvictionReason {
-    match reason {
-        UnmapReason::Demotion => EvictionReason::Demotion,
-        UnmapReason::Eviction => EvictionReason::Eviction,
-        UnmapReason::TakenBack => EvictionReason::TakenBack,
-        UnmapReason::Left => EvictionReason::Left,
-        UnmapReason::Copied => EvictionReason::Copied,
+        FaultEnd::Mapped(resolution) => Some(resolution.into()),
     }
 }
 

@@ -1,9 +1,9 @@
 //! What a pager in this process tells of a run.
 
-use freehold_core::effect::{Holder, Resolution, UnmapReason};
+use freehold_core::effect::Holder;
 use freehold_core::fact::Request;
 use freehold_pager::{Events, FaultEnd, FaultEvent};
-use freehold_scenario::recording::{Eviction, EvictionReason, FaultKind, FaultSpan, LockHold, Transfer, TransferKind};
+use freehold_scenario::recording::{Eviction, FaultKind, FaultSpan, LockHold, Transfer, TransferKind};
 
 use crate::machine::Machine;
 use crate::recording::{Happened, RunClock, TaskHappened};
@@ -50,7 +50,7 @@ fn faults<'a>(events: &'a [FaultEvent], names: &'a Names, clock: RunClock) -> im
                 return None;
             }
             FaultEnd::Failed => FaultKind::Failed,
-            FaultEnd::Resolved(resolution) => kind_of(resolution),
+            FaultEnd::Resolved(resolution) => resolution.into(),
         };
         let page = (event.object, event.page);
         let first = again.take().filter(|first| (first.object, first.page) == page);
@@ -62,19 +62,6 @@ fn faults<'a>(events: &'a [FaultEvent], names: &'a Names, clock: RunClock) -> im
             kind,
         })
     })
-}
-
-fn kind_of(resolution: Resolution) -> FaultKind {
-    match resolution {
-        // Embedded, nothing is mapped ahead of a fault.
-        Resolution::Soft | Resolution::Ahead => FaultKind::Soft,
-        Resolution::ZeroFill => FaultKind::ZeroFill,
-        Resolution::SwapIn { shared: false } => FaultKind::SwapIn,
-        Resolution::SwapIn { shared: true } => FaultKind::SharedSwapIn,
-        Resolution::FileRead => FaultKind::FileRead,
-        Resolution::Copy => FaultKind::Copy,
-        Resolution::Upgrade => FaultKind::Upgrade,
-    }
 }
 
 /// The scenario's positions of what the pager names by its slots.
@@ -109,16 +96,10 @@ impl Names {
             region: self.region(event.object),
             page: event.page.get(),
             reservation: match event.holder {
-                Some(Holder::Reservation(id)) => position(&self.reservations, id.index()),
-                Some(Holder::Pool) | None => None,
+                Holder::Reservation(id) => position(&self.reservations, id.index()),
+                Holder::Pool => None,
             },
-            reason: match event.reason {
-                UnmapReason::Demotion => EvictionReason::Demotion,
-                UnmapReason::Eviction => EvictionReason::Eviction,
-                UnmapReason::TakenBack => EvictionReason::TakenBack,
-                UnmapReason::Left => EvictionReason::Left,
-                UnmapReason::Copied => EvictionReason::Copied,
-            },
+            reason: event.reason.into(),
             write_back: event.write_back,
         }
     }

@@ -43,6 +43,7 @@ pub(crate) fn event_capacity(events: usize) -> EventCapacity {
         transfers: events,
         lock_holds: events,
         shortest_hold: Duration::ZERO,
+        shortest_wait: Duration::ZERO,
     }
 }
 

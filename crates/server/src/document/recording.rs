@@ -7,6 +7,7 @@ use freehold_core::effect::{Holder, Resolution, UnmapReason};
 use freehold_core::fact::Request;
 use freehold_core::units::{FrameCount, PageCount};
 use freehold_core::view::ReservationView;
+use freehold_driver::FaultEnd;
 use freehold_protocol::message::Refusal;
 use serde::Serialize;
 
@@ -93,32 +94,31 @@ fn names(engine: &Engine) -> Names {
 }
 
 fn document(events: &Events, [tasks, objects, reservations]: Names) -> Document {
-    let faults = events.faults.iter().map(|fault| {
-        let (task, object) = (fault.task.index(), fault.object.index());
-        let how = fault.resolution.map_or("failed fault", resolution);
-        Fault(task, fault.from, fault.to, object, fault.page.get(), how)
-    });
-    let evictions = events.evictions.iter().map(|eviction| {
-        let (object, page) = (eviction.page.object().index(), eviction.page.page().get());
-        let holder = match eviction.holder {
-            Some(Holder::Reservation(id)) => Some(id.index()),
-            Some(Holder::Pool) | None => None,
+    let happened = &events.happened;
+    let task = |slot: Option<u16>| slot.map(usize::from);
+    let faults = happened.faults.iter().filter_map(|fault| {
+        let (from, to, object) = (fault.from.get(), fault.to.get(), usize::from(fault.object));
+        let how = match fault.end {
+            FaultEnd::Resolved(how) => resolution(how),
+            FaultEnd::Again | FaultEnd::Failed => "failed fault",
         };
-        Eviction(
-            eviction.at,
-            object,
-            page,
-            holder,
-            reason(eviction.reason),
-            eviction.write_back,
-        )
+        Some(Fault(task(fault.task)?, from, to, object, fault.page.get(), how))
     });
-    let transfers = events.transfers.iter().map(|transfer| {
-        let (object, page) = (transfer.page.object().index(), transfer.page.page().get());
-        let written = transfer.kind == Request::Evict;
-        let task = transfer.task.map(|task| task.index());
-        Transfer(transfer.from, transfer.to, object, page, written, transfer.failed, task)
+    let evictions = happened.evictions.iter().map(|eviction| {
+        let (object, page) = (usize::from(eviction.object), eviction.page.get());
+        let holder = match eviction.holder {
+            Holder::Reservation(id) => Some(id.index()),
+            Holder::Pool => None,
+        };
+        let (at, why) = (eviction.at.get(), reason(eviction.reason));
+        Eviction(at, object, page, holder, why, eviction.write_back)
     });
+    let transfers = happened.transfers.iter().map(|transfer| {
+        let (from, to, object) = (transfer.from.get(), transfer.to.get(), usize::from(transfer.object));
+        let (page, written) = (transfer.page.get(), transfer.kind == Request::Evict);
+        Transfer(from, to, object, page, written, transfer.failed, task(transfer.task))
+    });
+    let holds = happened.lock_holds.iter();
     let samples = events.samples.iter().map(|sample| Sample {
         at: sample.at,
         pool_free: sample.pool_free,
@@ -141,13 +141,11 @@ fn document(events: &Events, [tasks, objects, reservations]: Names) -> Document 
         faults: faults.collect(),
         evictions: evictions.collect(),
         transfers: transfers.collect(),
-        holds: events
-            .holds
-            .iter()
-            .map(|hold| Hold(hold.from, hold.to, hold.waited))
+        holds: holds
+            .map(|hold| Hold(hold.from.get(), hold.to.get(), hold.waited.get()))
             .collect(),
         samples: samples.collect(),
-        lost: events.lost,
+        lost: happened.lost,
     }
 }
 

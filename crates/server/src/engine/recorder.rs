@@ -7,59 +7,17 @@
 use crate::engine::keys::TaskKey;
 use crate::engine::{End, Ended, Engine};
 use crate::settings::Settings;
-use freehold_core::effect::{Effect, Holder, Resolution, Scope, Source, UnmapReason};
+use freehold_core::effect::{Effect, Resolution, Source};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::{ObjectId, ReservationId, TaskId};
-use freehold_core::units::{Instant, PageIndex};
+use freehold_core::units::{Duration, Instant, PageIndex};
 use freehold_core::view::ReservationView;
+use freehold_driver::{EventCapacity, FaultEnd, keep, touched};
 use freehold_linux::clock;
 use std::collections::BTreeMap;
-use std::mem::MaybeUninit;
 
-/// Holds of the engine shorter than this, in nanoseconds, that were waited for no longer, are left out.
-const SHORTEST_HOLD: u64 = 2_000;
-
-/// A fault, from its message on. It failed where there is no resolution.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FaultEvent {
-    pub(crate) task: TaskKey,
-    pub(crate) from: u64,
-    pub(crate) to: u64,
-    pub(crate) object: ObjectId,
-    pub(crate) page: PageIndex,
-    pub(crate) resolution: Option<Resolution>,
-}
-
-/// A page taken from its holder's lists; demotions are left out.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EvictionEvent {
-    pub(crate) at: u64,
-    pub(crate) page: PageRef,
-    /// Whose it was, where that is one holder.
-    pub(crate) holder: Option<Holder>,
-    pub(crate) reason: UnmapReason,
-    pub(crate) write_back: bool,
-}
-
-/// A page that went to or came from the store or a file, from the core's request on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TransferEvent {
-    pub(crate) from: u64,
-    pub(crate) to: u64,
-    pub(crate) page: PageRef,
-    pub(crate) kind: Request,
-    pub(crate) failed: bool,
-    /// Who waited for it, if anybody did.
-    pub(crate) task: Option<TaskKey>,
-}
-
-/// A hold of the engine, by any thread.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HoldEvent {
-    pub(crate) from: u64,
-    pub(crate) to: u64,
-    pub(crate) waited: u64,
-}
+/// Holds of the engine shorter than this that were waited for no longer, are left out.
+const SHORTEST_HOLD: Duration = Duration::from_micros(2);
 
 /// The lists at one moment.
 #[derive(Clone, Debug)]
@@ -75,20 +33,17 @@ pub(crate) struct SampleEvent {
 /// Everything that was recorded.
 #[derive(Debug)]
 pub(crate) struct Events {
-    pub(crate) faults: Vec<FaultEvent>,
-    pub(crate) evictions: Vec<EvictionEvent>,
-    pub(crate) transfers: Vec<TransferEvent>,
-    pub(crate) holds: Vec<HoldEvent>,
+    /// Nobody's thread holds the engine.
+    pub(crate) happened: freehold_driver::Recorder,
     pub(crate) samples: Vec<SampleEvent>,
-    /// Events that found no room.
-    pub(crate) lost: u64,
 }
 
 /// A transfer that is under way.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     since: Instant,
-    task: Option<TaskKey>,
+    /// The slot of who waits for it, if anybody does.
+    task: Option<u16>,
 }
 
 /// The buffers, and what is known of what has begun.
@@ -106,14 +61,19 @@ impl Recorder {
     /// Empty buffers, where something is to be recorded.
     pub(super) fn new(settings: &Settings) -> Option<Box<Self>> {
         let room = settings.recording.as_ref()?;
+        let capacity = EventCapacity {
+            faults: room.faults,
+            waits: 0,
+            evictions: room.evictions,
+            transfers: room.transfers,
+            lock_holds: room.holds,
+            shortest_hold: SHORTEST_HOLD,
+            shortest_wait: SHORTEST_HOLD,
+        };
         Some(Box::new(Self {
             events: Events {
-                faults: touched(room.faults),
-                evictions: touched(room.evictions),
-                transfers: touched(room.transfers),
-                holds: touched(room.holds),
+                happened: freehold_driver::Recorder::new(&capacity),
                 samples: touched(room.samples),
-                lost: 0,
             },
             under_way: BTreeMap::new(),
             resolved: vec![None; usize::from(settings.tasks)],
@@ -122,34 +82,8 @@ impl Recorder {
         }))
     }
 
-    fn expelled(&mut self, page: PageRef, holder: Holder, write_back: bool) {
-        // Its unmapping is the effect before this one.
-        let last = self.events.evictions.last_mut().filter(|last| last.page == page);
-        if let Some(last) = last {
-            (last.holder, last.write_back) = (Some(holder), write_back);
-        }
-    }
-
     fn begins(&mut self, page: PageRef, kind: Request, begun: Begun) {
         self.under_way.insert(key(page, kind), begun);
-    }
-
-    fn unmapped(&mut self, at: u64, page: PageRef, from: Scope, reason: UnmapReason) {
-        if reason == UnmapReason::Demotion {
-            return;
-        }
-        let holder = match from {
-            Scope::Everyone => None,
-            Scope::Of(holder) => Some(holder),
-        };
-        let eviction = EvictionEvent {
-            at,
-            page,
-            holder,
-            reason,
-            write_back: false,
-        };
-        keep(&mut self.events.evictions, &mut self.events.lost, eviction);
     }
 
     fn resolve(&mut self, task: TaskId, resolution: Option<Resolution>) {
@@ -193,13 +127,7 @@ impl Engine {
             return;
         };
         let (waited, to) = (from.saturating_sub(wanted), clock::now().as_nanos());
-        if waited >= SHORTEST_HOLD || to.saturating_sub(from) >= SHORTEST_HOLD {
-            keep(
-                &mut recorder.events.holds,
-                &mut recorder.events.lost,
-                HoldEvent { from, to, waited },
-            );
-        }
+        recorder.events.happened.lock_hold(None, (from, to), waited);
     }
 
     /// The core has decided.
@@ -208,6 +136,7 @@ impl Engine {
             return;
         };
         let since = self.now;
+        recorder.events.happened.decided(since, effect);
         match *effect {
             // Nobody faulted on it; the task may wait for another page.
             Effect::Map {
@@ -216,19 +145,14 @@ impl Engine {
             } => {}
             Effect::Map { task, resolution, .. } => recorder.resolve(task, Some(resolution)),
             Effect::Fail { task, .. } => recorder.resolve(task, None),
-            Effect::Unmap { page, from, reason } => recorder.unmapped(since.get(), page, from, reason),
-            Effect::WriteBack { page, holder } => {
-                recorder.expelled(page, holder, true);
-                recorder.begins(page, Request::Evict, Begun { since, task: None });
-            }
-            Effect::Discard { page, holder } => recorder.expelled(page, holder, false),
+            Effect::WriteBack { page, .. } => recorder.begins(page, Request::Evict, Begun { since, task: None }),
             Effect::Fill {
                 page,
                 source: Source::Store,
                 urgent,
             } => {
                 let lane = urgent.and_then(|task| self.lanes.get(task.index()).copied().flatten());
-                let task = lane.map(|lane| lane.task);
+                let task = lane.map(|lane| slot(lane.task));
                 recorder.begins(page, Request::Fill, Begun { since, task });
             }
             _ => {}
@@ -237,21 +161,14 @@ impl Engine {
 
     /// The core is told of an end. A page that stays was not transferred.
     pub(super) fn record_end(&mut self, Ended { page, request, end }: Ended) {
-        let to = self.now.get();
+        let to = self.now;
         let Some(recorder) = self.recorder.as_deref_mut() else {
             return;
         };
         let begun = recorder.under_way.remove(&key(page, request));
         if let Some(Begun { since, task }) = begun.filter(|_| end != End::Kept) {
-            let transfer = TransferEvent {
-                from: since.get(),
-                to,
-                page,
-                kind: request,
-                failed: end == End::Failed,
-                task,
-            };
-            keep(&mut recorder.events.transfers, &mut recorder.events.lost, transfer);
+            let happened = &mut recorder.events.happened;
+            happened.transfer((page, request), (since, to), task, end == End::Failed);
         }
     }
 
@@ -260,15 +177,10 @@ impl Engine {
         let Some(recorder) = self.recorder.as_deref_mut() else {
             return;
         };
-        let fault = FaultEvent {
-            task,
-            from: span.0,
-            to: span.1,
-            object: page.0,
-            page: page.1,
-            resolution: recorder.resolved.get_mut(lane.index()).and_then(Option::take),
-        };
-        keep(&mut recorder.events.faults, &mut recorder.events.lost, fault);
+        let resolution = recorder.resolved.get_mut(lane.index()).and_then(Option::take);
+        let end = resolution.map_or(FaultEnd::Failed, FaultEnd::Resolved);
+        let page = (page.0.index(), page.1);
+        recorder.events.happened.fault(Some(slot(task)), span, page, end);
     }
 
     /// Takes a sample of all lists, if one is due. O(reservations + objects) then.
@@ -294,7 +206,8 @@ impl Engine {
         };
         if let Some(recorder) = self.recorder.as_deref_mut() {
             recorder.next_sample = at.saturating_add(recorder.sample_step);
-            keep(&mut recorder.events.samples, &mut recorder.events.lost, sample);
+            let events = &mut recorder.events;
+            keep(&mut events.samples, &mut events.happened.lost, sample);
         }
     }
 }
@@ -317,17 +230,7 @@ fn key(page: PageRef, kind: Request) -> (ObjectId, u32, bool) {
     (page.object(), page.page().get(), kind == Request::Evict)
 }
 
-fn keep<T>(list: &mut Vec<T>, lost: &mut u64, item: T) {
-    if list.len() < list.capacity() {
-        list.push(item);
-    } else {
-        *lost = lost.saturating_add(1);
-    }
-}
-
-/// An empty buffer whose memory is there: the kernel would otherwise give it page by page, in a step.
-fn touched<T>(capacity: usize) -> Vec<T> {
-    let mut buffer = Vec::with_capacity(capacity);
-    buffer.spare_capacity_mut().fill_with(MaybeUninit::zeroed);
-    buffer
+/// The slot of a task: their table is shorter than 2^16.
+fn slot(task: TaskKey) -> u16 {
+    u16::try_from(task.index()).unwrap_or(u16::MAX)
 }

@@ -8,7 +8,6 @@ use freehold_driver::HolderRow;
 use freehold_scenario::recording::TransferKind;
 
 use super::{FaultEnd, Ticket, Urgency, Wake, World};
-use crate::event_log::Unmapped;
 use crate::laws::Oracle;
 use crate::physical::Wrong;
 use crate::sequence::Change;
@@ -72,6 +71,7 @@ impl World<'_> {
     }
 
     fn apply(&mut self, now: u64, effect: Effect) {
+        self.log_eviction(now, &effect);
         match effect {
             Effect::Map {
                 task,
@@ -90,7 +90,7 @@ impl World<'_> {
             }
             Effect::Retry { task } => self.end_fault(now, task, FaultEnd::Retry),
             Effect::Fail { task, failure } => self.end_fault(now, task, FaultEnd::Failed(failure)),
-            Effect::Unmap { page, from, reason } => self.unmap(now, page, from, reason),
+            Effect::Unmap { page, from, reason } => self.unmap(page, from, reason),
             Effect::Fill { page, source, .. } => self.fill(now, page, source),
             Effect::WriteBack { page, holder } => self.evict(now, page, holder, true),
             Effect::Discard { page, holder } => self.evict(now, page, holder, false),
@@ -102,6 +102,14 @@ impl World<'_> {
                 self.budgets.extend(task.map(|task| (task, budget.get())));
             }
             Effect::LockFailed { .. } => self.lock_failed = true,
+        }
+    }
+
+    fn log_eviction(&mut self, now: u64, effect: &Effect) {
+        if let Some(event) = self.log.decided(now, effect) {
+            let region = self.names.region_of.get(usize::from(event.object)).copied();
+            let reservation = self.reservation_of(event.holder);
+            self.log.evicted(&event, region.unwrap_or_default(), reservation);
         }
     }
 
@@ -157,7 +165,7 @@ impl World<'_> {
         });
     }
 
-    fn unmap(&mut self, now: u64, page: PageRef, from: Scope, reason: UnmapReason) {
+    fn unmap(&mut self, page: PageRef, from: Scope, reason: UnmapReason) {
         let (region, number) = (self.region_of(page), page.page().get());
         let holder = match from {
             Scope::Everyone => None,
@@ -167,12 +175,6 @@ impl World<'_> {
         if self.tables.unmap(region, number, chosen) {
             self.physical.written_once_more(region, number);
         }
-        let unmapped = Unmapped {
-            holder_only: holder.is_some(),
-            reservation: holder.flatten(),
-            reason,
-        };
-        self.log.unmapped(now, page, (region, number), unmapped);
         if let (Some(Some(reservation)), UnmapReason::Eviction) = (holder, reason) {
             self.sequences.note(reservation, Change::Evicted, region, number);
         }
@@ -227,7 +229,6 @@ impl World<'_> {
         if let Some(reservation) = reservation {
             self.sequences.note(reservation, Change::Evicted, region, number);
         }
-        self.log.expelled(now, page, (region, number), reservation, written);
         let ticket = Ticket {
             page,
             region,
