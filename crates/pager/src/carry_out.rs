@@ -1,22 +1,18 @@
-//! Effects turned into system calls.
-//!
-//! The order within one batch: threads whose faults were answered are woken; all unmappings but demotions; then
-//! requests in the order in which the core made them; then demotions. The core orders effects for each page only, and
-//! for one page unmappings precede its eviction (a page demoted and evicted in one batch is unmapped for its eviction
-//! too), so this is one of the orders it allows; it lets adjacent pages be unmapped and dropped together. One system
-//! call for a run matters: with a sibling thread running on another CPU each call costs a TLB shoot-down, after which
-//! the sibling has to find all its translations again. Demotions come last so that their shoot-down falls together
-//! with that of the drops that follow: the sibling pays once for both.
+//! Effects turned into system calls. Which when, and what together, is the driver's business
+//! (`freehold_driver::Batch`); threads whose faults were answered are woken first of all.
 
 use crate::config::Pace;
-use crate::context::{Context, DUE_BATCH, Ended, Unmapping, Work};
-use crate::object::{Object, Whose};
+use crate::context::{Context, DUE_BATCH};
+use crate::mailbox::Answer;
+use crate::object::Object;
 use crate::report::Broken;
 use crate::request::{Account, Moving, Transfer};
-use crate::shared::{Shared, TaskRow};
+use crate::shared::{LOCK_DONE, LOCK_FAILED, Shared, TaskRow};
+use freehold_core::effect::{Effect, Holder, Scope, Source};
 use freehold_core::fact::{PageRef, Request};
+use freehold_core::id::TaskId;
 use freehold_core::units::Instant;
-use freehold_driver::{HolderRow, WHEN_TOLD};
+use freehold_driver::{Backend, Batch, End, HolderRow, Run, WHEN_TOLD};
 use freehold_linux::{Errno, PageRange};
 use freehold_store::{Completion, Due, Slot, StoreError, Urgency};
 use std::sync::atomic::Ordering;
@@ -29,15 +25,29 @@ impl Shared {
     pub(crate) fn run(&self, context: &mut Context) {
         loop {
             self.trim_reserve(context);
-            self.carry_out(context);
+            self.with_batch(context, |batch, hands| batch.carry_out(hands));
             if !context.due.is_empty() {
                 self.move_pages(context, false);
             }
-            if context.ended.is_empty() {
+            if !context.batch.has_ends() {
                 return;
             }
             self.tell_ended(context);
         }
+    }
+
+    /// Does something with the thread's batch. What is begun or carried out in it finds an empty one in its place.
+    pub(crate) fn with_batch<R>(&self, context: &mut Context, work: impl FnOnce(&mut Batch, &mut Hands<'_>) -> R) -> R {
+        let mut batch = std::mem::take(&mut context.batch);
+        let mut hands = Hands {
+            shared: self,
+            context,
+            copied_early: false,
+        };
+        let result = work(&mut batch, &mut hands);
+        // Handed back before anything can need it again: no buffer is ever allocated anew.
+        context.batch = batch;
+        result
     }
 
     /// Tells the core what ended, several in one hold of its lock: each is short, and to lock takes longer than most.
@@ -45,15 +55,8 @@ impl Shared {
         let refused = self.hold_core(context, |shared, core, context, now| {
             let mut refused = 0;
             for _ in 0..ENDS_IN_ONE_HOLD {
-                let Some(Ended { page, kind, failed }) = context.ended.pop_front() else {
-                    break;
-                };
-                let told = if failed {
-                    core.handle_failed(now, page, kind)
-                } else {
-                    core.handle_done(now, page, kind)
-                };
-                refused += u32::from(told.is_err());
+                let Some(ended) = context.batch.next_end() else { break };
+                refused += u32::from(ended.tell(core, now).is_err());
                 shared.drain(core, context);
             }
             refused
@@ -72,82 +75,10 @@ impl Shared {
         }
     }
 
-    /// Carries out what is in the buffers. Never takes the core's lock.
-    pub(crate) fn carry_out(&self, context: &mut Context) {
-        for task in context.wakes.drain(..) {
-            let slot = usize::from(task);
-            self.tasks[slot].mailbox.wake();
-            if let Some(watch) = &self.watch {
-                watch.answered(slot);
-            }
-        }
-        #[cfg(feature = "canary")]
-        let copied_early = self.copy_before_zapping(context);
-        #[cfg(not(feature = "canary"))]
-        let copied_early = false;
-        self.unmap(&mut context.unmappings);
-        let mut at = 0;
-        let mut begun = false;
-        while let Some(&work) = context.work.get(at) {
-            at += 1;
-            begun |= matches!(work, Work::FillStored(..) | Work::WriteBack(..));
-            match work {
-                Work::FillZero(page) => self.fill_zero(context, page),
-                Work::FillStored(page, holder, task) => self.begin_read(context, page, holder, task),
-                Work::WriteBack(page, holder) if copied_early => self.begin_copied(context, page, holder),
-                Work::WriteBack(page, holder) => self.begin_write(context, page, holder),
-                Work::Discard(_) => at = self.discard(context, at - 1),
-                Work::Refuse(page, kind) => {
-                    self.counters.note_broken(Broken::NotSupported);
-                    end(context, page, kind, true);
-                }
-            }
-        }
-        context.work.clear();
-        if begun {
-            self.store.flush();
-        }
-        self.unmap(&mut context.demotions);
-    }
-
-    /// Advances the epochs of all pages to unmap, then zaps them in runs.
-    fn unmap(&self, unmappings: &mut Vec<Unmapping>) {
-        if unmappings.is_empty() {
-            return;
-        }
-        unmappings.sort_unstable_by_key(|unmapping| {
-            let whose = match unmapping.whose {
-                Whose::Everyones => u32::MAX,
-                Whose::Of(row) => row.get(),
-            };
-            (unmapping.object, whose, unmapping.page)
-        });
-        for unmapping in unmappings.iter() {
-            let object = self.object_at(unmapping.object);
-            self.epochs.advance(object.number(unmapping.page));
-        }
-        let mut rest = &unmappings[..];
-        while let Some((first, run)) = unmapping_run(rest) {
-            let pages = PageRange::new(first.page, run);
-            match self.object_at(first.object).zap(pages, first.whose) {
-                Ok(calls) => self.counters.zap_calls.add(u64::from(calls)),
-                Err(_) => self.not_unmapped(),
-            }
-            self.counters.pages_zapped.add(run as u64);
-            rest = &rest[unmapping_entries(rest, first, run)..];
-        }
-        unmappings.clear();
-    }
-
     /// A page that stays mapped can be written after it was copied out. Nothing right can follow.
     fn not_unmapped(&self) -> ! {
         self.counters.note_broken(Broken::NotUnmapped);
         crate::handler::die(b"freehold: a page could not be unmapped: its content cannot be kept\n")
-    }
-
-    fn fill_zero(&self, context: &mut Context, page: PageRef) {
-        let filled = self.give_frame(page);
-        end(context, page, Request::Fill, filled.is_err());
     }
 
     /// A locked frame of zeros for the page, from the headroom if the machine has none.
@@ -163,11 +94,13 @@ impl Shared {
         Ok(())
     }
 
-    fn begin_read(&self, context: &mut Context, page: PageRef, holder: HolderRow, task: Option<u16>) {
+    fn begin_read(&self, context: &mut Context, page: PageRef, urgent: Option<TaskId>) -> Option<End> {
+        let holder = urgent.map_or(HolderRow::POOL, |task| self.holder_of(task.index()));
+        let task = urgent.and_then(|task| u16::try_from(task.index()).ok());
         let urgency = task.map_or(Urgency::BACKGROUND, |task| self.tasks[usize::from(task)].urgency());
         let begun = self.submit_read(page, urgency, self.lately(context));
         let account = context.account(holder, task);
-        self.enter(context, page, Request::Fill, account, begun);
+        self.enter(context, page, Request::Fill, account, begun)
     }
 
     /// Gives the page its frame and has it filled.
@@ -192,7 +125,7 @@ impl Shared {
         }
     }
 
-    fn begin_write(&self, context: &mut Context, page: PageRef, holder: HolderRow) {
+    fn begin_write(&self, context: &mut Context, page: PageRef, holder: HolderRow) -> Option<End> {
         let slot = self.slot(page);
         let urgency = self.urgency_for(context, holder);
         let loan = self.object_at(page.object().index()).lend(Object::page_of(page));
@@ -200,7 +133,7 @@ impl Shared {
             .ok_or(StoreError::NoSuchSlot(slot))
             .and_then(|loan| self.store.submit_write(self.lately(context), slot, urgency, loan));
         let account = context.account(holder, context.me);
-        self.enter(context, page, Request::Evict, account, begun);
+        self.enter(context, page, Request::Evict, account, begun)
     }
 
     /// How much those hurry who wait for a frame of the holder's: the task whose thread this is, or others.
@@ -214,11 +147,11 @@ impl Shared {
     }
 
     #[cfg(not(feature = "canary"))]
-    fn begin_copied(&self, context: &mut Context, page: PageRef, holder: HolderRow) {
-        self.begin_write(context, page, holder);
+    fn begin_copied(&self, context: &mut Context, page: PageRef, holder: HolderRow) -> Option<End> {
+        self.begin_write(context, page, holder)
     }
 
-    /// Enters a transfer that has begun, or that could not.
+    /// Enters a transfer that has begun, or that could not. Where there is no room for it, it has failed.
     pub(crate) fn enter(
         &self,
         context: &mut Context,
@@ -226,7 +159,7 @@ impl Shared {
         kind: Request,
         account: Account,
         begun: Result<Due, StoreError>,
-    ) {
+    ) -> Option<End> {
         let transfer = Transfer {
             record: self.slot(page).get(),
             queue: account.holder.index(),
@@ -255,8 +188,9 @@ impl Shared {
             context.due.push(transfer);
         } else if !self.put_in_table(transfer) {
             self.counters.note_broken(Broken::TransferRefused);
-            end(context, page, kind, true);
+            return Some(End::Failed);
         }
+        None
     }
 
     /// Enters a transfer, and tells whom that concerns. False if there is no room, which the core's books exclude.
@@ -281,80 +215,135 @@ impl Shared {
         }
     }
 
-    /// Drops the pages of all discards that follow each other from `first` on; returns where other work begins. The
-    /// core is told in its own order.
-    fn discard(&self, context: &mut Context, first: usize) -> usize {
-        let discards = |work: &&Work| matches!(work, Work::Discard(_));
-        let count = context.work[first..].iter().take_while(discards).count();
-        let end_at = first + count;
-        for at in first..end_at {
-            if let Work::Discard(page) = context.work[at] {
-                context.drops.push((page.object().index(), Object::page_of(page)));
-            }
-        }
-        self.drop_pages(context);
-        for at in first..end_at {
-            if let Work::Discard(page) = context.work[at] {
-                end(context, page, Request::Evict, false);
-            }
-        }
-        end_at
-    }
-
-    /// Drops the frames of all pages in `drops`, run by run, and empties it.
-    pub(crate) fn drop_pages(&self, context: &mut Context) {
-        context.drops.sort_unstable();
-        let mut rest = &context.drops[..];
-        while let Some(&(object, page)) = rest.first() {
-            let run = (1..rest.len())
-                .find(|&next| rest[next] != (object, page + next))
-                .unwrap_or(rest.len());
-            let dropped = self.object_at(object).punch(PageRange::new(page, run));
-            if dropped.is_err() {
-                // The frames are still there, and the core will hand them out again.
-                crate::handler::die(b"freehold: pages could not be dropped: their frames cannot be given on\n");
-            }
-            self.reserve.note_dropped(run);
-            self.counters.punch_calls.add(1);
-            self.counters.pages_punched.add(run as u64);
-            rest = &rest[run..];
-        }
-        context.drops.clear();
-    }
-
     /// The place of a page in the store.
     pub(crate) fn slot(&self, page: PageRef) -> Slot {
         Slot::new(u32::try_from(self.number(page)).unwrap_or(u32::MAX))
     }
 }
 
-/// Notes that a request has ended.
-pub(crate) fn end(context: &mut Context, page: PageRef, kind: Request, failed: bool) {
-    debug_assert!(
-        context.ended.len() < context.ended.capacity(),
-        "more ends than the stated bound"
-    );
-    context.ended.push_back(Ended { page, kind, failed });
+/// What one thread carries out with.
+#[derive(Debug)]
+pub(crate) struct Hands<'a> {
+    shared: &'a Shared,
+    context: &'a mut Context,
+    /// The planted bug has struck.
+    copied_early: bool,
 }
 
-/// The first unmapping of a sorted slice, and how many adjacent pages of the same mappings begin with it.
-fn unmapping_run(sorted: &[Unmapping]) -> Option<(Unmapping, usize)> {
-    let first = *sorted.first()?;
-    let mut run = 1;
-    for next in &sorted[1..] {
-        let alike = next.object == first.object && next.whose == first.whose;
-        if !alike || next.page > first.page + run {
-            break;
+impl Backend for Hands<'_> {
+    fn decided(&mut self, effect: &Effect) {
+        let (shared, context) = (self.shared, &mut *self.context);
+        if let Some(recorder) = &mut context.recorder {
+            recorder.decided(effect);
         }
-        // A page may be there twice.
-        run = next.page - first.page + 1;
+        match *effect {
+            Effect::Map {
+                task,
+                page,
+                protection,
+                resolution,
+                ..
+            } => {
+                let answer = Answer::Map {
+                    epoch: shared.epochs.sample(shared.number(page)),
+                    protection,
+                    resolution,
+                };
+                shared.post(task.index(), answer, context);
+            }
+            Effect::Retry { task } => shared.post(task.index(), Answer::Retry, context),
+            Effect::Fail { task, failure } => shared.post(task.index(), Answer::Fail(failure), context),
+            // Whoever reported the job carries it out.
+            Effect::SetBudget { budget, .. } => context.budget = Some(budget),
+            Effect::Locked { reservation } => shared.locks[reservation.index()].store(LOCK_DONE, Ordering::Release),
+            Effect::LockFailed { reservation } => {
+                shared.locks[reservation.index()].store(LOCK_FAILED, Ordering::Release);
+            }
+            _ => {}
+        }
     }
-    Some((first, run))
+
+    fn has_room(&self) -> bool {
+        self.context.wakes.len() < self.context.wakes.capacity()
+    }
+
+    /// Only a lock of very many pages leaves so much. It is carried out under the core's lock.
+    fn overflow(&mut self) {
+        self.shared.counters.overlong_drains.add(1);
+    }
+
+    fn begin(&mut self, _writes: &mut dyn Iterator<Item = PageRef>) {
+        for task in self.context.wakes.drain(..) {
+            let slot = usize::from(task);
+            self.shared.tasks[slot].mailbox.wake();
+            if let Some(watch) = &self.shared.watch {
+                watch.answered(slot);
+            }
+        }
+        #[cfg(feature = "canary")]
+        {
+            self.copied_early = self.shared.copy_before_zapping(_writes);
+        }
+    }
+
+    /// Advances the epochs of the pages, then zaps them.
+    fn unmap(&mut self, run: Run, from: Scope) {
+        let shared = self.shared;
+        let object = shared.object_at(run.first.object().index());
+        let pages = range(run);
+        for page in pages.first()..pages.first() + pages.count() {
+            shared.epochs.advance(object.number(page));
+        }
+        match object.zap(pages, from) {
+            Ok(calls) => shared.counters.zap_calls.add(u64::from(calls)),
+            Err(_) => shared.not_unmapped(),
+        }
+        shared.counters.pages_zapped.add(run.count as u64);
+    }
+
+    fn fill(&mut self, page: PageRef, source: Source, urgent: Option<TaskId>) -> Option<End> {
+        match source {
+            Source::Zero => Some(match self.shared.give_frame(page) {
+                Ok(()) => End::Done,
+                Err(_) => End::Failed,
+            }),
+            Source::Store => self.shared.begin_read(self.context, page, urgent),
+            Source::CopyOf(_) => {
+                self.shared.counters.note_broken(Broken::NotSupported);
+                Some(End::Failed)
+            }
+        }
+    }
+
+    fn write(&mut self, page: PageRef, holder: Holder) -> Option<End> {
+        let holder = HolderRow::from(holder);
+        if self.copied_early {
+            return self.shared.begin_copied(self.context, page, holder);
+        }
+        self.shared.begin_write(self.context, page, holder)
+    }
+
+    fn drop_run(&mut self, run: Run) {
+        let shared = self.shared;
+        let dropped = shared.object_at(run.first.object().index()).punch(range(run));
+        if dropped.is_err() {
+            // The frames are still there, and the core will hand them out again.
+            crate::handler::die(b"freehold: pages could not be dropped: their frames cannot be given on\n");
+        }
+        shared.reserve.note_dropped(run.count);
+        shared.counters.punch_calls.add(1);
+        shared.counters.pages_punched.add(run.count as u64);
+    }
+
+    fn take(&mut self, _from: PageRef, _to: PageRef) {
+        self.shared.counters.note_broken(Broken::NotSupported);
+    }
+
+    fn flush(&mut self) {
+        self.shared.store.flush();
+    }
 }
 
-/// How many entries of a sorted slice the run that begins it takes up.
-fn unmapping_entries(sorted: &[Unmapping], first: Unmapping, run: usize) -> usize {
-    let in_run =
-        |next: &&Unmapping| next.object == first.object && next.whose == first.whose && next.page < first.page + run;
-    sorted.iter().take_while(in_run).count()
+fn range(run: Run) -> PageRange {
+    PageRange::new(Object::page_of(run.first), run.count)
 }

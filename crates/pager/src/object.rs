@@ -8,6 +8,7 @@
 //! preempted thread, and must not hit what took their place. A mapping whose task is gone serves the next task that
 //! maps the object.
 
+use freehold_core::effect::Scope;
 use freehold_core::fact::PageRef;
 use freehold_core::id::ObjectId;
 use freehold_core::limits::ObjectKind;
@@ -44,13 +45,6 @@ struct Mapper {
     mapping: OnceLock<SharedMapping>,
     in_use: AtomicBool,
     holder: AtomicU32,
-}
-
-/// Whose mappings are zapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
-    Everyones,
-    Of(HolderRow),
 }
 
 impl Object {
@@ -133,14 +127,14 @@ impl Object {
         self.mappers.get(row)?.mapping.get()
     }
 
-    /// Drops the page-table entries of `pages` in whose mappings it says. Pages are not dropped. One system call for
-    /// each mapping; returns how many.
-    pub(crate) fn zap(&self, pages: PageRange, whose: Whose) -> Result<u32, freehold_linux::Errno> {
+    /// Drops the page-table entries of `pages` in the mappings of a holder's tasks, or in all. Pages are not dropped.
+    /// One system call for each mapping; returns how many.
+    pub(crate) fn zap(&self, pages: PageRange, from: Scope) -> Result<u32, freehold_linux::Errno> {
         let mut calls = 0;
         for mapper in &self.mappers[..self.used_rows.load(Ordering::Acquire)] {
-            let meant = match whose {
-                Whose::Everyones => true,
-                Whose::Of(holder) => mapper.holder.load(Ordering::Acquire) == holder.get(),
+            let meant = match from {
+                Scope::Everyone => true,
+                Scope::Of(holder) => mapper.holder.load(Ordering::Acquire) == HolderRow::from(holder).get(),
             };
             if !meant || !mapper.in_use.load(Ordering::Acquire) {
                 continue;

@@ -5,20 +5,18 @@
 //! (copying, zapping, punching, waking) happens after the lock is released.
 
 use crate::config::Pace;
-use crate::context::{Context, Unmapping, Work};
+use crate::context::Context;
 use crate::counters::{Counters, TaskCounters};
 use crate::ends::{Ends, Waits};
 use crate::epoch::Epochs;
 use crate::mailbox::{Answer, Mailbox};
-use crate::object::{Object, Whose};
-use crate::report::Broken;
+use crate::object::Object;
 use crate::request::Transfers;
 use crate::reserve::Reserve;
 use crate::task::Local;
 use crate::watch::Watch;
 use freehold_core::Memory;
-use freehold_core::effect::{Effect, Scope, Source, UnmapReason};
-use freehold_core::fact::{PageRef, Request};
+use freehold_core::fact::PageRef;
 use freehold_core::id::ObjectId;
 use freehold_core::units::Instant;
 use freehold_driver::{EventCapacity, HolderRow};
@@ -196,69 +194,10 @@ impl Shared {
     }
 
     pub(crate) fn drain(&self, core: &mut Memory, context: &mut Context) {
-        while let Some(effect) = core.poll_effect() {
-            if !context.has_room() {
-                // Only a lock of very many pages leaves so much. What follows must not overtake what is in the
-                // buffers, so they are carried out here, under the lock.
-                self.counters.overlong_drains.add(1);
-                self.carry_out(context);
-            }
-            self.sort_in(effect, context);
-        }
+        self.with_batch(context, |batch, hands| batch.drain(hands, |_| core.poll_effect()));
     }
 
-    fn sort_in(&self, effect: Effect, context: &mut Context) {
-        if let Some(recorder) = &mut context.recorder {
-            recorder.decided(&effect);
-        }
-        match effect {
-            Effect::Map {
-                task,
-                page,
-                protection,
-                resolution,
-                ..
-            } => {
-                let epoch = self.epochs.sample(self.number(page));
-                let answer = Answer::Map {
-                    epoch,
-                    protection,
-                    resolution,
-                };
-                self.post(task.index(), answer, context);
-            }
-            Effect::Retry { task } => self.post(task.index(), Answer::Retry, context),
-            Effect::Fail { task, failure } => self.post(task.index(), Answer::Fail(failure), context),
-            Effect::Unmap {
-                page,
-                from,
-                reason: UnmapReason::Demotion,
-            } => context.demotions.push(unmapping(page, from)),
-            Effect::Unmap { page, from, .. } => context.unmappings.push(unmapping(page, from)),
-            Effect::Fill { page, source, urgent } => {
-                let holder = urgent.map_or(HolderRow::POOL, |task| self.holder_of(task.index()));
-                let task = urgent.and_then(|task| u16::try_from(task.index()).ok());
-                context.work.push(match source {
-                    Source::Zero => Work::FillZero(page),
-                    Source::Store => Work::FillStored(page, holder, task),
-                    Source::CopyOf(_) => Work::Refuse(page, Request::Fill),
-                });
-            }
-            Effect::WriteBack { page, holder } => context.work.push(Work::WriteBack(page, HolderRow::from(holder))),
-            Effect::Discard { page, .. } => context.work.push(Work::Discard(page)),
-            Effect::Take { .. } => self.counters.note_broken(Broken::NotSupported),
-            // Whoever reported the job carries it out.
-            Effect::SetBudget { budget, .. } => context.budget = Some(budget),
-            // No reservation of this pager has frames outside.
-            Effect::Transfer { .. } | Effect::Recall { .. } => {}
-            Effect::Locked { reservation } => self.locks[reservation.index()].store(LOCK_DONE, Ordering::Release),
-            Effect::LockFailed { reservation } => {
-                self.locks[reservation.index()].store(LOCK_FAILED, Ordering::Release);
-            }
-        }
-    }
-
-    fn post(&self, task: usize, answer: Answer, context: &mut Context) {
+    pub(crate) fn post(&self, task: usize, answer: Answer, context: &mut Context) {
         self.tasks[task].mailbox.post(answer);
         let task = u16::try_from(task).unwrap_or(u16::MAX);
         if context.me != Some(task) {
@@ -285,16 +224,5 @@ impl Shared {
 
     pub(crate) fn holder_of(&self, task: usize) -> HolderRow {
         HolderRow::new(self.tasks[task].holder.load(Ordering::Acquire))
-    }
-}
-
-fn unmapping(page: PageRef, from: Scope) -> Unmapping {
-    Unmapping {
-        object: page.object().index(),
-        page: Object::page_of(page),
-        whose: match from {
-            Scope::Everyone => Whose::Everyones,
-            Scope::Of(holder) => Whose::Of(HolderRow::from(holder)),
-        },
     }
 }

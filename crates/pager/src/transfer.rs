@@ -1,15 +1,13 @@
 //! The ends of transfers: pages written are dropped, pages read are complete.
 
-use crate::carry_out::end;
 use crate::config::Pace;
 use crate::context::{Context, DUE_BATCH};
-use crate::object::Object;
 use crate::report::Broken;
 use crate::request::{Moving, Transfer};
 use crate::shared::Shared;
 use freehold_core::fact::Request;
 use freehold_core::units::Instant;
-use freehold_driver::{HolderRow, WHEN_TOLD};
+use freehold_driver::{End, HolderRow, WHEN_TOLD};
 use freehold_store::{Due, Slot};
 
 impl Shared {
@@ -89,11 +87,10 @@ impl Shared {
             };
             transfer.what.refused = !done;
             if done && transfer.what.kind == Request::Evict {
-                let page = transfer.what.page;
-                context.drops.push((page.object().index(), Object::page_of(page)));
+                context.batch.has_left(transfer.what.page);
             }
         }
-        self.drop_pages(context);
+        self.with_batch(context, |batch, hands| batch.drop_left(hands));
         let now = context.time_to_record();
         for transfer in taken.drain(..) {
             let Moving {
@@ -102,7 +99,8 @@ impl Shared {
             if let Some(recorder) = &mut context.recorder {
                 recorder.transfer(page, kind, transfer.what.account, refused, now);
             }
-            end(context, page, kind, refused);
+            let end = if refused { End::Failed } else { End::Done };
+            context.batch.end(page, kind, end);
         }
         // Handed back before anything can need it again: no buffer is ever allocated anew.
         context.due = taken;

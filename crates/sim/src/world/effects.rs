@@ -4,7 +4,7 @@ use freehold_core::effect::{Effect, Holder, Protection, Resolution, Scope, Sourc
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::{MappingId, TaskId};
 use freehold_core::units::Instant;
-use freehold_driver::HolderRow;
+use freehold_driver::{Backend, End, Ended, HolderRow, Run};
 use freehold_scenario::recording::TransferKind;
 
 use super::{FaultEnd, Ticket, Urgency, Wake, World};
@@ -13,17 +13,21 @@ use crate::physical::Wrong;
 use crate::sequence::Change;
 use crate::store::Submission;
 
+const STILL_MAPPED: &str = "an eviction of a page that is still mapped";
+
 impl World<'_> {
-    /// Drains the core's effects, and answers what is to be answered at once, until both are empty.
+    /// Drains the core's effects, and tells it of what has ended at once, until both are empty.
     pub(super) fn carry_out(&mut self, now: u64) {
         self.facts += 1;
+        self.now = now;
+        let mut batch = std::mem::take(&mut self.batch);
         loop {
-            while let Some(effect) = self.memory.poll_effect() {
-                self.apply(now, effect);
-            }
-            let Some(ticket) = self.answers.pop_front() else { break };
-            self.answer(now, ticket, false);
+            batch.drain(self, |world| world.memory.poll_effect());
+            batch.carry_out(self);
+            let Some(ended) = batch.next_end() else { break };
+            self.tell(ended);
         }
+        self.batch = batch;
         if let Some((frames, pool)) = self.physical.overdrawn() {
             self.laws.report(now, Oracle::Frames, || {
                 format!("{frames} frames in use, the pool has {pool}")
@@ -35,20 +39,20 @@ impl World<'_> {
         }
     }
 
-    /// Tells the core that a request has ended.
-    pub(super) fn answer(&mut self, now: u64, ticket: Ticket, failed: bool) {
+    fn tell(&mut self, ended: Ended) {
+        if let Err(error) = ended.tell(&mut self.memory, Instant::new(self.now)) {
+            self.laws.report(self.now, Oracle::Effects, || {
+                format!("the core refuses the end of its own request: {error}")
+            });
+        }
+    }
+
+    /// A request has ended: pages and contents move, and the core is told with the next effects.
+    pub(super) fn end(&mut self, now: u64, ticket: Ticket, failed: bool) {
+        self.now = now;
         let (region, page) = (ticket.region, ticket.page.page().get());
         match (ticket.request, failed) {
-            (Request::Fill, false) => {
-                let source = ticket.source.unwrap_or(Source::Zero);
-                let from = match source {
-                    Source::CopyOf(from) => Some((self.region_of(from), from.page().get())),
-                    _ => None,
-                };
-                self.counts.reads += u64::from(matches!(source, Source::Store) && !ticket.cached);
-                let wrong = self.physical.filled(region, page, source, from);
-                self.blame(now, Oracle::Integrity, wrong, ticket.page);
-            }
+            (Request::Fill, false) => self.filled(ticket.page, ticket.source, ticket.cached),
             (Request::Fill, true) => self.physical.not_filled(region, page),
             (Request::Evict, false) => {
                 self.counts.writes += u64::from(ticket.written);
@@ -57,22 +61,28 @@ impl World<'_> {
             (Request::Evict, true) => self.physical.kept(region, page),
         }
         self.log.transferred(now, ticket.transfer, failed);
-        let at = Instant::new(now);
-        let told = if failed {
-            self.memory.handle_failed(at, ticket.page, ticket.request)
-        } else {
-            self.memory.handle_done(at, ticket.page, ticket.request)
-        };
-        if let Err(error) = told {
-            self.laws.report(now, Oracle::Effects, || {
-                format!("the core refuses the end of its own request: {error}")
-            });
-        }
+        let end = if failed { End::Failed } else { End::Done };
+        self.tell(Ended {
+            page: ticket.page,
+            request: ticket.request,
+            end,
+        });
     }
 
-    fn apply(&mut self, now: u64, effect: Effect) {
-        self.log_eviction(now, &effect);
-        match effect {
+    fn filled(&mut self, page: PageRef, source: Source, cached: bool) {
+        let from = match source {
+            Source::CopyOf(from) => Some((self.region_of(from), from.page().get())),
+            _ => None,
+        };
+        self.counts.reads += u64::from(matches!(source, Source::Store) && !cached);
+        let wrong = self
+            .physical
+            .filled(self.region_of(page), page.page().get(), source, from);
+        self.blame(self.now, Oracle::Integrity, wrong, page);
+    }
+
+    fn note_decision(&mut self, effect: &Effect) {
+        match *effect {
             Effect::Map {
                 task,
                 mapping,
@@ -80,28 +90,31 @@ impl World<'_> {
                 protection,
                 resolution,
             } => {
-                self.map(
-                    now,
-                    (task, mapping),
-                    page,
-                    protection == Protection::Writable,
-                    resolution,
-                );
+                let writable = protection == Protection::Writable;
+                self.map(self.now, (task, mapping), page, writable, resolution);
             }
-            Effect::Retry { task } => self.end_fault(now, task, FaultEnd::Retry),
-            Effect::Fail { task, failure } => self.end_fault(now, task, FaultEnd::Failed(failure)),
-            Effect::Unmap { page, from, reason } => self.unmap(page, from, reason),
-            Effect::Fill { page, source, .. } => self.fill(now, page, source),
-            Effect::WriteBack { page, holder } => self.evict(now, page, holder, true),
-            Effect::Discard { page, holder } => self.evict(now, page, holder, false),
-            Effect::Take { from, to } => self.take(now, from, to),
-            // Nobody in this world has frames outside.
-            Effect::Transfer { .. } | Effect::Locked { .. } | Effect::Recall { .. } => {}
+            Effect::Retry { task } => self.end_fault(self.now, task, FaultEnd::Retry),
+            Effect::Fail { task, failure } => self.end_fault(self.now, task, FaultEnd::Failed(failure)),
             Effect::SetBudget { pool, budget } => {
                 let task = self.names.pool_of.get(pool.index()).copied();
                 self.budgets.extend(task.map(|task| (task, budget.get())));
             }
             Effect::LockFailed { .. } => self.lock_failed = true,
+            Effect::Unmap {
+                page,
+                from: Scope::Of(holder),
+                reason: UnmapReason::Eviction,
+            } => self.note_evicted(holder, page),
+            Effect::WriteBack { page, holder } | Effect::Discard { page, holder } => self.note_evicted(holder, page),
+            _ => {}
+        }
+    }
+
+    fn note_evicted(&mut self, holder: Holder, page: PageRef) {
+        if let Some(reservation) = self.reservation_of(holder) {
+            let region = self.region_of(page);
+            self.sequences
+                .note(reservation, Change::Evicted, region, page.page().get());
         }
     }
 
@@ -165,41 +178,6 @@ impl World<'_> {
         });
     }
 
-    fn unmap(&mut self, page: PageRef, from: Scope, reason: UnmapReason) {
-        let (region, number) = (self.region_of(page), page.page().get());
-        let holder = match from {
-            Scope::Everyone => None,
-            Scope::Of(holder) => Some(self.reservation_of(holder)),
-        };
-        let chosen = |table: &crate::page_table::Table| holder.is_none_or(|holder| table.reservation == holder);
-        if self.tables.unmap(region, number, chosen) {
-            self.physical.written_once_more(region, number);
-        }
-        if let (Some(Some(reservation)), UnmapReason::Eviction) = (holder, reason) {
-            self.sequences.note(reservation, Change::Evicted, region, number);
-        }
-    }
-
-    fn fill(&mut self, now: u64, page: PageRef, source: Source) {
-        let region = self.region_of(page);
-        let wrong = self.physical.fill(region, page.page().get(), source);
-        self.blame(now, Oracle::Effects, wrong, page);
-        let ticket = Ticket {
-            page,
-            region,
-            request: Request::Fill,
-            source: Some(source),
-            written: false,
-            transfer: None,
-            cached: false,
-        };
-        if self.setting_up || !matches!(source, Source::Store) {
-            self.answers.push_back(ticket);
-        } else if !self.get_cached(now, ticket) {
-            self.read(now, ticket);
-        }
-    }
-
     /// Reads a page from its store.
     pub(super) fn read(&mut self, now: u64, ticket: Ticket) {
         let number = ticket.page.page().get();
@@ -211,43 +189,6 @@ impl World<'_> {
             ..ticket
         };
         self.submit(now, ticket, urgency, None);
-    }
-
-    fn evict(&mut self, now: u64, page: PageRef, holder: Holder, written: bool) {
-        let (region, number) = (self.region_of(page), page.page().get());
-        let wrong = match written {
-            true => self.physical.write_back(region, number),
-            false => self.physical.discard(region, number),
-        };
-        self.blame(now, Oracle::Integrity, wrong, page);
-        let mapped = self
-            .tables
-            .mapper(region, number)
-            .map(|_| "an eviction of a page that is still mapped");
-        self.blame(now, Oracle::Effects, mapped, page);
-        let reservation = self.reservation_of(holder);
-        if let Some(reservation) = reservation {
-            self.sequences.note(reservation, Change::Evicted, region, number);
-        }
-        let ticket = Ticket {
-            page,
-            region,
-            request: Request::Evict,
-            source: None,
-            written,
-            transfer: written
-                .then(|| self.log.transfer(now, (region, number), TransferKind::Write))
-                .flatten(),
-            cached: false,
-        };
-        if self.setting_up || !written {
-            if self.setting_up || !self.put_cached(now, ticket) {
-                self.answers.push_back(ticket);
-            }
-        } else {
-            let urgency = self.urgency_of_write_back(holder);
-            self.submit(now, ticket, urgency, Some(HolderRow::from(holder)));
-        }
     }
 
     fn submit(&mut self, now: u64, ticket: Ticket, urgency: Urgency, frees_for: Option<HolderRow>) {
@@ -262,18 +203,28 @@ impl World<'_> {
         }
     }
 
-    fn take(&mut self, now: u64, from: PageRef, to: PageRef) {
-        let (source, target) = (
-            (self.region_of(from), from.page().get()),
-            (self.region_of(to), to.page().get()),
-        );
-        let mapped = self
-            .tables
-            .mapper(source.0, source.1)
-            .map(|_| "a frame taken from a page that is still mapped");
-        self.blame(now, Oracle::Effects, mapped, from);
-        let wrong = self.physical.take(source, target);
-        self.blame(now, Oracle::Integrity, wrong, from);
+    /// A page leaves memory: its mappings must be gone.
+    fn check_unmapped(&mut self, page: PageRef, what: &'static str) {
+        let mapped = self.tables.mapper(self.region_of(page), page.page().get());
+        self.blame(self.now, Oracle::Effects, mapped.map(|_| what), page);
+    }
+
+    fn unmap_page(&mut self, region: usize, page: u32, from: Scope) {
+        let holder = match from {
+            Scope::Everyone => None,
+            Scope::Of(holder) => Some(self.reservation_of(holder)),
+        };
+        let chosen = |table: &crate::page_table::Table| holder.is_none_or(|holder| table.reservation == holder);
+        if self.tables.unmap(region, page, chosen) {
+            self.physical.written_once_more(region, page);
+        }
+    }
+
+    fn check_discard(&mut self, region: usize, page: u32) {
+        let wrong = self.physical.discard(region, page);
+        self.blame_in(self.now, Oracle::Integrity, wrong, (region, page));
+        let mapped = self.tables.mapper(region, page).map(|_| STILL_MAPPED);
+        self.blame_in(self.now, Oracle::Effects, mapped, (region, page));
     }
 
     pub(super) fn region_of(&self, page: PageRef) -> usize {
@@ -292,11 +243,112 @@ impl World<'_> {
     }
 
     fn blame(&mut self, now: u64, oracle: Oracle, wrong: Wrong, page: PageRef) {
+        self.blame_in(now, oracle, wrong, (self.region_of(page), page.page().get()));
+    }
+
+    fn blame_in(&mut self, now: u64, oracle: Oracle, wrong: Wrong, (region, page): (usize, u32)) {
         if let Some(wrong) = wrong {
-            let region = &self.scenario.regions[self.region_of(page)].name;
-            self.laws.report(now, oracle, || {
-                format!("{wrong}: page {} of {region}", page.page().get())
-            });
+            let region = &self.scenario.regions[region].name;
+            self.laws
+                .report(now, oracle, || format!("{wrong}: page {page} of {region}"));
         }
     }
+}
+
+impl Backend for World<'_> {
+    fn decided(&mut self, effect: &Effect) {
+        self.log_eviction(self.now, effect);
+        self.note_decision(effect);
+    }
+
+    fn unmap(&mut self, run: Run, from: Scope) {
+        let region = self.region_of(run.first);
+        for page in pages(run) {
+            self.unmap_page(region, page, from);
+        }
+    }
+
+    fn fill(&mut self, page: PageRef, source: Source, _urgent: Option<TaskId>) -> Option<End> {
+        let (now, region) = (self.now, self.region_of(page));
+        let wrong = self.physical.fill(region, page.page().get(), source);
+        self.blame(now, Oracle::Effects, wrong, page);
+        if self.setting_up || !matches!(source, Source::Store) {
+            self.filled(page, source, false);
+            return Some(End::Done);
+        }
+        let ticket = Ticket {
+            page,
+            region,
+            request: Request::Fill,
+            source,
+            written: false,
+            transfer: None,
+            cached: false,
+        };
+        if !self.get_cached(now, ticket) {
+            self.read(now, ticket);
+        }
+        None
+    }
+
+    fn write(&mut self, page: PageRef, holder: Holder) -> Option<End> {
+        let (now, region, number) = (self.now, self.region_of(page), page.page().get());
+        let wrong = self.physical.write_back(region, number);
+        self.blame(now, Oracle::Integrity, wrong, page);
+        self.check_unmapped(page, STILL_MAPPED);
+        if self.setting_up {
+            self.physical.gone(region, number, true);
+            return Some(End::Done);
+        }
+        let ticket = Ticket {
+            page,
+            region,
+            request: Request::Evict,
+            source: Source::Store,
+            written: true,
+            transfer: self.log.transfer(now, (region, number), TransferKind::Write),
+            cached: false,
+        };
+        let urgency = self.urgency_of_write_back(holder);
+        self.submit(now, ticket, urgency, Some(HolderRow::from(holder)));
+        None
+    }
+
+    fn offer(&mut self, page: PageRef) -> bool {
+        let (region, number) = (self.region_of(page), page.page().get());
+        let ticket = Ticket {
+            page,
+            region,
+            request: Request::Evict,
+            source: Source::Store,
+            written: false,
+            transfer: None,
+            cached: false,
+        };
+        let taken = !self.setting_up && self.put_cached(self.now, ticket);
+        if taken {
+            self.check_discard(region, number);
+        }
+        taken
+    }
+
+    fn drop_run(&mut self, run: Run) {
+        let region = self.region_of(run.first);
+        for page in pages(run) {
+            self.check_discard(region, page);
+            self.physical.gone(region, page, false);
+        }
+    }
+
+    fn take(&mut self, from: PageRef, to: PageRef) {
+        let place = |page: PageRef| (self.region_of(page), page.page().get());
+        let (source, target) = (place(from), place(to));
+        self.check_unmapped(from, "a frame taken from a page that is still mapped");
+        let wrong = self.physical.take(source, target);
+        self.blame(self.now, Oracle::Integrity, wrong, from);
+    }
+}
+
+fn pages(run: Run) -> impl Iterator<Item = u32> {
+    (run.first.page().get()..).take(run.count)
 }

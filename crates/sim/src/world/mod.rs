@@ -1,9 +1,9 @@
 //! Memory as the tasks see it: the core, the page tables, the frames and the store, with the effects that tie them
 //! together. It knows nothing of CPUs and scheduling.
 //!
-//! Order of answers, the same in every engine: effects are carried out in order; a `Fill` of zeros or of a copy and a
-//! `Discard` are answered, in order, as soon as the effects at hand are drained; whatever that brings is drained next.
-//! Only fills from the store and write-backs take time.
+//! Order of answers, the same in every engine: effects are carried out as `freehold_driver::Batch` says; a `Fill` of
+//! zeros or of a copy and a `Discard` are answered, in order, as soon as the effects at hand are carried out; whatever
+//! that brings is drained next. Only fills from the store and write-backs take time.
 
 mod devices;
 mod effects;
@@ -19,6 +19,7 @@ use freehold_core::fact::{Access, Fault, PageRef, Request};
 use freehold_core::frame::Frames;
 use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId};
 use freehold_core::units::{Instant, PageIndex};
+use freehold_driver::Batch;
 use freehold_scenario::Scenario;
 
 use crate::device::DeviceMemory;
@@ -39,7 +40,7 @@ pub(crate) struct Ticket {
     pub(crate) region: usize,
     pub(crate) request: Request,
     /// Of a fill: where the content comes from.
-    source: Option<Source>,
+    source: Source,
     /// Of an eviction: whether the page is written to the store.
     written: bool,
     /// In the recording.
@@ -57,7 +58,7 @@ impl Ticket {
             page,
             region,
             request: Request::Fill,
-            source: Some(Source::Store),
+            source: Source::Store,
             written: false,
             transfer: None,
             cached: false,
@@ -140,7 +141,10 @@ pub(crate) struct World<'a> {
     pub(crate) devices: Option<DeviceMemory>,
     /// The frames of its region.
     _region: Option<Frames>,
-    answers: VecDeque<Ticket>,
+    /// What the core wants. Taken out while it is carried out.
+    batch: Batch,
+    /// The time of the fact that is being told.
+    now: u64,
     pending: Vec<Option<Pending>>,
     /// For each task, the number of its present fault in the sequence of its reservation.
     events: Vec<Option<usize>>,
@@ -221,7 +225,7 @@ impl World<'_> {
 
     /// The store has ended a request.
     pub(crate) fn complete(&mut self, now: u64, ticket: Ticket, failed: bool) {
-        self.answer(now, ticket, failed);
+        self.end(now, ticket, failed);
         self.carry_out(now);
     }
 

@@ -3,6 +3,7 @@
 //! pages that a lock brings in are there at time 0.
 
 use freehold_core::limits::PageRange;
+use freehold_driver::Batch;
 use freehold_scenario::{ReservationIndex, Scenario, plan};
 
 use super::{Names, StoreCounts, World};
@@ -46,7 +47,8 @@ impl<'a> World<'a> {
             counts: StoreCounts::default(),
             devices,
             _region: region,
-            answers: std::collections::VecDeque::new(),
+            batch: Batch::default(),
+            now: 0,
             pending: vec![None; actors],
             events: vec![None; actors],
             wakes: std::collections::VecDeque::new(),
