@@ -10,7 +10,9 @@ use freehold_linux::sched;
 use freehold_pager::store::StoreStats;
 use freehold_pager::{Config, EventCapacity, Locking, MappedRegion, Pace, Pager, TaskHandle, Watch};
 use freehold_rt::budget;
-use freehold_scenario::{Class, Pinning, ReservationIndex, Scenario, StoreWait, Task, plan};
+use freehold_scenario::{
+    self as scenario, Class, Pinning, ReservationIndex, Scenario, Site, StoreWait, Task, plan, set_up,
+};
 
 use crate::error::LiveError;
 use crate::store;
@@ -44,7 +46,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Sets up in the order that [`plan`] lays down.
+    /// Sets up in the order that [`set_up`] lays down.
     pub(crate) fn new(
         scenario: &Scenario,
         pace: Pace,
@@ -78,174 +80,162 @@ impl Machine {
             pager,
             pace,
         };
-        machine.create_objects(scenario)?;
-        let mut tasks: Vec<Option<LiveTask>> = scenario.tasks.iter().map(|_| None).collect();
-        for position in 0..scenario.reservations.len() {
-            let index = ReservationIndex::new(u16::try_from(position).unwrap_or(u16::MAX));
-            machine.admit(scenario, position)?;
-            machine.add_tasks(scenario, Some(index), &mut tasks)?;
-            machine.keep(scenario, index)?;
-            machine.lock(scenario, position)?;
-        }
-        machine.add_tasks(scenario, None, &mut tasks)?;
-        machine.tasks = tasks.into_iter().flatten().collect();
+        let mut placing = Placing {
+            scenario,
+            tasks: scenario.tasks.iter().map(|_| None).collect(),
+            machine: &mut machine,
+        };
+        set_up(scenario, |_| true, &mut placing)?;
+        let tasks = placing.tasks.into_iter().flatten().collect();
+        machine.tasks = tasks;
         machine.before = machine.pager.store().stats();
         Ok(machine)
     }
 
-    fn create_objects(&mut self, scenario: &Scenario) -> Result<(), LiveError> {
-        for region in &scenario.regions {
-            let made = self.pager.create_object(plan::object(region));
-            let refused = |reason| LiveError::Region {
-                name: region.name.clone(),
-                reason,
-            };
-            self.objects.push(made.map_err(refused)?);
-        }
-        Ok(())
+    /// Frames that tasks without a reservation and the pool's own pages take, and everything held: the books' total.
+    pub(crate) fn memory_used(&self) -> FrameCount {
+        self.pager.inspect(|core| core.pool_view().memory_used)
     }
+}
 
-    fn admit(&mut self, scenario: &Scenario, position: usize) -> Result<(), LiveError> {
-        let reservation = &scenario.reservations[position];
-        let refused = |reason| LiveError::Reservation {
-            name: reservation.name.clone(),
-            reason,
-        };
-        let id = self.pager.reserve(plan::reservation(reservation)).map_err(refused)?;
-        self.reservations.push(id);
-        Ok(())
-    }
+/// A machine while a scenario is set up in it.
+#[derive(Debug)]
+struct Placing<'a> {
+    scenario: &'a Scenario,
+    machine: &'a mut Machine,
+    tasks: Vec<Option<LiveTask>>,
+}
 
+impl Placing<'_> {
     /// Opens the pool of a task that has one, and makes the task its member.
-    fn add_pinned_task(&mut self, scenario: &Scenario, position: usize) -> Result<Option<TaskHandle>, LiveError> {
-        let task = &scenario.tasks[position];
-        let Some(settings) = pool_settings(task, self.pace) else {
+    fn add_pinned_task(&mut self, position: usize) -> Result<Option<TaskHandle>, LiveError> {
+        let task = &self.scenario.tasks[position];
+        let Some(settings) = pool_settings(task, self.machine.pace) else {
             return Ok(None);
         };
         let refused = |reason| LiveError::Pool {
             task: task.name.clone(),
             reason,
         };
-        let pool = self.pager.open_pinned_pool(settings).map_err(refused)?;
-        self.pools[position] = Some(pool);
+        let pager = &self.machine.pager;
+        let pool = pager.open_pinned_pool(settings).map_err(refused)?;
         let refused = |reason| LiveError::Task {
             name: task.name.clone(),
             reason,
         };
-        self.pager.add_pinned_task(pool).map(Some).map_err(refused)
+        let handle = pager.add_pinned_task(pool).map_err(refused)?;
+        self.machine.pools[position] = Some(pool);
+        Ok(Some(handle))
     }
 
-    fn add_tasks(
-        &mut self,
-        scenario: &Scenario,
-        reservation: Option<ReservationIndex>,
-        tasks: &mut [Option<LiveTask>],
-    ) -> Result<(), LiveError> {
-        let id = reservation.map(|index| self.reservations[index.get()]);
-        for (position, task) in scenario
-            .tasks
-            .iter()
-            .enumerate()
-            .filter(|(_, task)| task.reservation == reservation)
-        {
-            let refused = |reason| LiveError::Task {
-                name: task.name.clone(),
-                reason,
-            };
-            let handle = match self.add_pinned_task(scenario, position)? {
-                Some(handle) => handle,
-                None => self.pager.add_task(id).map_err(refused)?,
-            };
-            handle.set_urgency(store::urgency(task.class));
-            let mut regions = vec![None; scenario.regions.len()];
-            for region in plan::mapped_regions(scenario, position) {
-                let refused = |reason| LiveError::Map {
-                    name: task.name.clone(),
-                    reason,
-                };
-                regions[region] = Some(handle.map(self.objects[region]).map_err(refused)?);
-            }
-            tasks[position] = Some(LiveTask { handle, regions });
-            self.add_restorer(scenario, position)?;
-        }
+    fn map(&self, handle: &TaskHandle, name: &str, region: usize) -> Result<MappedRegion, LiveError> {
+        let refused = |reason| LiveError::Map {
+            name: name.to_owned(),
+            reason,
+        };
+        handle.map(self.machine.objects[region]).map_err(refused)
+    }
+}
+
+impl Site for Placing<'_> {
+    type Error = LiveError;
+
+    fn make_object(&mut self, region: usize) -> Result<(), LiveError> {
+        let region = &self.scenario.regions[region];
+        let made = self.machine.pager.create_object(plan::object(region));
+        let refused = |reason| LiveError::Region {
+            name: region.name.clone(),
+            reason,
+        };
+        self.machine.objects.push(made.map_err(refused)?);
         Ok(())
     }
 
-    /// The task that restores pages for this one, if any does.
-    fn add_restorer(&mut self, scenario: &Scenario, position: usize) -> Result<(), LiveError> {
-        let Some(pool) = self.pools[position].filter(|_| plan::restorers(scenario).any(|owner| owner == position))
-        else {
+    fn admit(&mut self, index: ReservationIndex) -> Result<(), LiveError> {
+        let reservation = &self.scenario.reservations[index.get()];
+        let refused = |reason| LiveError::Reservation {
+            name: reservation.name.clone(),
+            reason,
+        };
+        let made = self.machine.pager.reserve(plan::reservation(reservation));
+        self.machine.reservations.push(made.map_err(refused)?);
+        Ok(())
+    }
+
+    fn add_task(&mut self, position: usize) -> Result<(), LiveError> {
+        let task = &self.scenario.tasks[position];
+        let id = task.reservation.map(|index| self.machine.reservations[index.get()]);
+        let refused = |reason| LiveError::Task {
+            name: task.name.clone(),
+            reason,
+        };
+        let handle = match self.add_pinned_task(position)? {
+            Some(handle) => handle,
+            None => self.machine.pager.add_task(id).map_err(refused)?,
+        };
+        handle.set_urgency(store::urgency(task.class));
+        let mut regions = vec![None; self.scenario.regions.len()];
+        for region in plan::mapped_regions(self.scenario, position) {
+            regions[region] = Some(self.map(&handle, &task.name, region)?);
+        }
+        self.tasks[position] = Some(LiveTask { handle, regions });
+        Ok(())
+    }
+
+    fn add_restorer(&mut self, position: usize) -> Result<(), LiveError> {
+        let Some(pool) = self.machine.pools[position] else {
             return Ok(());
         };
-        let name = || scenario.tasks[position].name.clone();
-        let refused = |reason| LiveError::Task { name: name(), reason };
-        let handle = self.pager.add_restorer(pool).map_err(refused)?;
-        for region in plan::mapped_regions(scenario, position) {
-            let refused = |reason| LiveError::Map { name: name(), reason };
-            handle.map(self.objects[region]).map_err(refused)?;
+        let name = &self.scenario.tasks[position].name;
+        let refused = |reason| LiveError::Task {
+            name: name.clone(),
+            reason,
+        };
+        let handle = self.machine.pager.add_restorer(pool).map_err(refused)?;
+        for region in plan::mapped_regions(self.scenario, position) {
+            self.map(&handle, name, region)?;
         }
-        self.restorers.push(handle);
+        self.machine.restorers.push(handle);
         Ok(())
     }
 
-    /// A reservation can only lock what one of its tasks maps. Where none touches the region, one that never runs
-    /// maps it.
-    fn keep(&mut self, scenario: &Scenario, index: ReservationIndex) -> Result<(), LiveError> {
-        let name = &scenario.reservations[index.get()].name;
-        let mut keeper = None;
-        for region in plan::kept_regions(scenario, index) {
-            let refused = |reason| LiveError::Task {
-                name: name.clone(),
-                reason,
-            };
-            let handle = match keeper.take() {
-                Some(handle) => handle,
-                None => self
-                    .pager
-                    .add_task(Some(self.reservations[index.get()]))
-                    .map_err(refused)?,
-            };
-            let refused = |reason| LiveError::Map {
-                name: name.clone(),
-                reason,
-            };
-            handle.map(self.objects[region]).map_err(refused)?;
-            keeper = Some(handle);
+    fn keep(&mut self, index: ReservationIndex, regions: &[usize]) -> Result<(), LiveError> {
+        let name = &self.scenario.reservations[index.get()].name;
+        let refused = |reason| LiveError::Task {
+            name: name.clone(),
+            reason,
+        };
+        let id = self.machine.reservations[index.get()];
+        let keeper = self.machine.pager.add_task(Some(id)).map_err(refused)?;
+        for region in regions {
+            self.map(&keeper, name, *region)?;
         }
-        self._keepers.extend(keeper);
+        self.machine._keepers.push(keeper);
         Ok(())
     }
 
-    fn lock(&self, scenario: &Scenario, position: usize) -> Result<(), LiveError> {
-        let reservation = &scenario.reservations[position];
-        let uses = reservation.regions.iter().enumerate();
-        for (region, range) in uses.flat_map(|(region, used)| used.locks.iter().map(move |range| (region, range))) {
-            let pages = PageRange {
-                first: range.first,
-                count: range.pages,
-            };
-            let refused = |reason| LiveError::Lock {
-                name: reservation.name.clone(),
-                region: scenario.regions[region].name.clone(),
-                reason,
-            };
-            let (id, object) = (self.reservations[position], self.objects[region]);
-            let mut locking = self.pager.lock_pages(id, object, pages).map_err(refused)?;
-            while locking == Locking::Pending {
-                for (page, request) in self.pager.outstanding() {
-                    self.pager.complete(page, request, false);
-                }
-                if self.pager.outstanding().is_empty() {
-                    locking = Locking::Complete;
-                }
+    fn lock(&mut self, index: ReservationIndex, region: usize, range: scenario::PageRange) -> Result<(), LiveError> {
+        let pages = PageRange {
+            first: range.first,
+            count: range.pages,
+        };
+        let refused = |reason| LiveError::Lock {
+            name: self.scenario.reservations[index.get()].name.clone(),
+            region: self.scenario.regions[region].name.clone(),
+            reason,
+        };
+        let (id, object) = (self.machine.reservations[index.get()], self.machine.objects[region]);
+        let pager = &self.machine.pager;
+        let mut locking = pager.lock_pages(id, object, pages).map_err(refused)?;
+        while locking == Locking::Pending {
+            for (page, request) in pager.outstanding() {
+                pager.complete(page, request, false);
+            }
+            if pager.outstanding().is_empty() {
+                locking = Locking::Complete;
             }
         }
         Ok(())
-    }
-
-    /// Frames that tasks without a reservation and the pool's own pages take, and everything held: the books' total.
-    pub(crate) fn memory_used(&self) -> FrameCount {
-        self.pager.inspect(|core| core.pool_view().memory_used)
     }
 }
 

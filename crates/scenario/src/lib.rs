@@ -25,6 +25,7 @@ pub mod recording;
 mod resolve;
 pub mod results;
 mod scenario_devices;
+mod set_up;
 mod spec;
 mod wait;
 
@@ -41,5 +42,6 @@ pub use pinning::{AppSettings, AppSpec, MILLION, Pinning, Unpinned};
 pub use quantity::{format_size, format_time, parse_size, parse_time};
 pub use resolve::{MAX_CPUS, MAX_ENTRIES, MAX_PAGES, MAX_TIME};
 pub use scenario_devices::{DeviceOpen, DeviceSpec, OpenSpec, ScenarioDevice};
+pub use set_up::{Site, set_up};
 pub use spec::{AccessSpec, ClassSpec, LockSpec, MemorySpec, RegionSpec, ReservationSpec, ScenarioSpec, TaskSpec};
 pub use wait::StoreWait;

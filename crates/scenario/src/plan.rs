@@ -1,9 +1,6 @@
 //! A scenario in the core's terms: what every engine asks of the core, and what it reports of it.
 //!
-//! Every engine sets up in the same order, so that all give the core's things the same names: objects in file order
-//! (copy-on-write views last), then for each reservation its admission, its tasks with their mappings, a *keeper* task
-//! for locked regions that none of them maps, and its locks; then the tasks without a reservation: for each its pinned
-//! page pool if it has one, the task with its mappings, and if pages are restored for it a *restorer* with the same.
+//! In which order it is set up, [`set_up`](crate::set_up) says.
 
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
 use freehold_core::pinning::{PinnedPoolView, PinningPolicy, PinningSettings, Ratio, UnpinnedGoTo};

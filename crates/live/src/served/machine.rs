@@ -14,7 +14,7 @@ use freehold_linux::folder::PrivateFolder;
 use freehold_pager::{Pace, TaskHandle};
 use freehold_scenario::recording::Recording;
 use freehold_scenario::results::Laws;
-use freehold_scenario::{self as scenario, ReservationIndex, Scenario, Sharing, plan};
+use freehold_scenario::{self as scenario, ReservationIndex, Scenario, Sharing, Site, plan, set_up};
 
 use super::pool::{self, ServedPool};
 use super::process::{self, OwnServer};
@@ -115,7 +115,14 @@ impl ServedMachine {
             _files: files,
             process,
         };
-        machine.set_up(scenario)?;
+        let mut placing = Placing {
+            scenario,
+            tasks: scenario.tasks.iter().map(|_| None).collect(),
+            machine: &mut machine,
+        };
+        set_up(scenario, |_| true, &mut placing)?;
+        let tasks = placing.tasks.into_iter().flatten().collect();
+        machine.tasks = tasks;
         machine.before = status(&machine.connection)?.store;
         Ok(machine)
     }
@@ -133,23 +140,6 @@ impl ServedMachine {
     /// This process sets the server's pace from now on, or no longer.
     pub(crate) fn set_pace(&self, held: bool) -> Result<(), ServerError> {
         self.connection.set_pace(held).map_err(asked("the server's pace"))
-    }
-
-    fn set_up(&mut self, scenario: &Scenario) -> Result<(), LiveError> {
-        for region in &scenario.regions {
-            self.open(region)?;
-        }
-        let mut tasks: Vec<Option<ServedTask>> = scenario.tasks.iter().map(|_| None).collect();
-        for position in 0..scenario.reservations.len() {
-            let index = ReservationIndex::new(u16::try_from(position).unwrap_or(u16::MAX));
-            self.reserve(scenario, position)?;
-            self.add_tasks(scenario, Some(index), &mut tasks)?;
-            self.keep(scenario, index)?;
-            self.lock(scenario, position)?;
-        }
-        self.add_tasks(scenario, None, &mut tasks)?;
-        self.tasks = tasks.into_iter().flatten().collect();
-        Ok(())
     }
 
     /// A name that no other run gives: this one's process is in it, unless the server is of this run.
@@ -221,34 +211,6 @@ impl ServedMachine {
         Ok(())
     }
 
-    fn add_tasks(
-        &self,
-        scenario: &Scenario,
-        reservation: Option<ReservationIndex>,
-        tasks: &mut [Option<ServedTask>],
-    ) -> Result<(), LiveError> {
-        for (position, task) in scenario.tasks.iter().enumerate() {
-            if task.reservation != reservation {
-                continue;
-            }
-            let urgency = store::urgency(task.class).get();
-            let regions = plan::mapped_regions(scenario, position);
-            let pool = self.open_pool(scenario, position)?;
-            let joined = match &pool {
-                Some(pool) => Some(
-                    pool.join(&self.connection)
-                        .map_err(asked(&format!("task {}", task.name)))?,
-                ),
-                None => None,
-            };
-            let held = reservation.map(|index| &self.reservations[index.get()]);
-            let mut made = self.add_task(&task.name, urgency, held.or(joined.as_ref()), regions)?;
-            made.pool = pool;
-            tasks[position] = Some(made);
-        }
-        Ok(())
-    }
-
     fn add_task(
         &self,
         name: &str,
@@ -286,34 +248,6 @@ impl ServedMachine {
         let observer = Observer::connect(&process::options(&self.socket)).map_err(ServerError::Connect)?;
         let opened = ServedPool::open(&observer, &self.name(&task.name), &settings, restore);
         Ok(Some(opened.map_err(asked(&format!("task {}", task.name)))?))
-    }
-
-    /// A reservation can only lock what one of its tasks maps. Where none touches the region, one that never runs
-    /// maps it.
-    fn keep(&mut self, scenario: &Scenario, index: ReservationIndex) -> Result<(), LiveError> {
-        let regions: Vec<usize> = plan::kept_regions(scenario, index).collect();
-        if !regions.is_empty() {
-            let name = format!("keeper of {}", scenario.reservations[index.get()].name);
-            let held = &self.reservations[index.get()];
-            let keeper = self.add_task(&name, 0, Some(held), regions.into_iter())?;
-            self._keepers.push(keeper);
-        }
-        Ok(())
-    }
-
-    fn lock(&self, scenario: &Scenario, position: usize) -> Result<(), LiveError> {
-        let reservation = &scenario.reservations[position];
-        let uses = reservation.regions.iter().enumerate();
-        for (region, range) in uses.flat_map(|(region, used)| used.locks.iter().map(move |range| (region, range))) {
-            let what = format!(
-                "reservation {}, region {}: not locked",
-                reservation.name, scenario.regions[region].name
-            );
-            let held = &self.reservations[position];
-            held.lock(&self.regions[region], range.first.get(), range.pages.get())
-                .map_err(asked(&what))?;
-        }
-        Ok(())
     }
 
     /// Waits until the server has nothing under way, and for a while until the kernel has what its books say: the
@@ -419,6 +353,62 @@ impl ServedMachine {
             .to_owned(),
         );
         Ok(warnings)
+    }
+}
+
+/// A machine while a scenario is set up in it.
+#[derive(Debug)]
+struct Placing<'a> {
+    scenario: &'a Scenario,
+    machine: &'a mut ServedMachine,
+    tasks: Vec<Option<ServedTask>>,
+}
+
+impl Site for Placing<'_> {
+    type Error = LiveError;
+
+    fn make_object(&mut self, region: usize) -> Result<(), LiveError> {
+        self.machine.open(&self.scenario.regions[region])
+    }
+
+    fn admit(&mut self, reservation: ReservationIndex) -> Result<(), LiveError> {
+        self.machine.reserve(self.scenario, reservation.get())
+    }
+
+    fn add_task(&mut self, position: usize) -> Result<(), LiveError> {
+        let (task, machine) = (&self.scenario.tasks[position], &*self.machine);
+        let pool = machine.open_pool(self.scenario, position)?;
+        let joined = match &pool {
+            Some(pool) => Some(
+                pool.join(&machine.connection)
+                    .map_err(asked(&format!("task {}", task.name)))?,
+            ),
+            None => None,
+        };
+        let held = task.reservation.map(|index| &machine.reservations[index.get()]);
+        let urgency = store::urgency(task.class).get();
+        let regions = plan::mapped_regions(self.scenario, position);
+        let mut made = machine.add_task(&task.name, urgency, held.or(joined.as_ref()), regions)?;
+        made.pool = pool;
+        self.tasks[position] = Some(made);
+        Ok(())
+    }
+
+    fn keep(&mut self, index: ReservationIndex, regions: &[usize]) -> Result<(), LiveError> {
+        let name = format!("keeper of {}", self.scenario.reservations[index.get()].name);
+        let held = &self.machine.reservations[index.get()];
+        let keeper = self.machine.add_task(&name, 0, Some(held), regions.iter().copied())?;
+        self.machine._keepers.push(keeper);
+        Ok(())
+    }
+
+    fn lock(&mut self, index: ReservationIndex, region: usize, range: scenario::PageRange) -> Result<(), LiveError> {
+        let (reservation, named) = (&self.scenario.reservations[index.get()], &self.scenario.regions[region]);
+        let what = format!("reservation {}, region {}: not locked", reservation.name, named.name);
+        let held = &self.machine.reservations[index.get()];
+        held.lock(&self.machine.regions[region], range.first.get(), range.pages.get())
+            .map_err(asked(&what))?;
+        Ok(())
     }
 }
 

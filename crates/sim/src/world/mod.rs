@@ -107,7 +107,7 @@ struct Pending {
 /// Names of the core's things, by the scenario's positions and back.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    pub(crate) objects: Vec<ObjectId>,
+    pub(crate) objects: Vec<Option<ObjectId>>,
     /// `None` where the task takes no part. Behind the scenario's tasks come those that restore pages for some of them.
     pub(crate) tasks: Vec<Option<TaskId>>,
     /// By task and region.
@@ -296,7 +296,8 @@ impl World<'_> {
 
     /// Pages of the region that the core believes resident must be those that are.
     pub(crate) fn check_residency(&mut self, now: u64) {
-        for (region, object) in self.names.objects.iter().enumerate() {
+        let objects = self.names.objects.iter().enumerate();
+        for (region, object) in objects.filter_map(|(region, object)| Some((region, object.as_ref()?))) {
             let believed = self.memory.resident(*object).map_or(0, |pages| u64::from(pages.get()));
             let found = self.physical.staying(region);
             if believed != found {

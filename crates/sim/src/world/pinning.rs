@@ -30,8 +30,8 @@ impl World<'_> {
         self.memory.add_pinned_task(pool).map(Some).map_err(refused)
     }
 
-    /// The task that restores pages for this one, if any does.
-    pub(super) fn add_restorer(&mut self, position: usize) -> Result<(), SimError> {
+    /// The task that restores pages for this one.
+    pub(super) fn add_restorer_of(&mut self, position: usize) -> Result<(), SimError> {
         let Some(number) = plan::restorers(self.scenario).position(|owner| owner == position) else {
             return Ok(());
         };
@@ -48,7 +48,7 @@ impl World<'_> {
         enter(&mut self.names.task_of, id.index(), Some(actor));
         self.names.tasks[actor] = Some(id);
         for region in plan::mapped_regions(self.scenario, position) {
-            let mapping = self.memory.map(id, self.names.objects[region]).map_err(refused)?;
+            let mapping = self.memory.map(id, self.object(region)).map_err(refused)?;
             enter(&mut self.names.mapped_by, mapping.index(), Some((actor, region)));
             self.names.mappings[actor][region] = Some(mapping);
             self.tables.add_reader(self.scenario, actor, region);

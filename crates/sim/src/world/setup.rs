@@ -1,10 +1,10 @@
-//! Before time begins: objects, then one reservation after the other with its tasks, mappings and locks, then the tasks
-//! without a reservation. So frames that a lock gives back are there for the next reservation. No virtual time passes;
-//! pages that a lock brings in are there at time 0.
+//! Before time begins: everything of a scenario is set up. No virtual time passes; pages that a lock brings in are there
+//! at time 0.
 
+use freehold_core::id::ObjectId;
 use freehold_core::limits::PageRange;
 use freehold_driver::Batch;
-use freehold_scenario::{ReservationIndex, Scenario, plan};
+use freehold_scenario::{ReservationIndex, Scenario, Site, plan, set_up};
 
 use super::{Names, StoreCounts, World};
 use crate::device::DeviceMemory;
@@ -63,28 +63,45 @@ impl<'a> World<'a> {
         world.names.reservations = vec![None; scenario.reservations.len()];
         world.names.pools = vec![None; scenario.tasks.len()];
         world.names.tasks = vec![None; actors];
+        world.names.objects = vec![None; scenario.regions.len()];
         world.names.mappings = vec![vec![None; scenario.regions.len()]; actors];
-        world.create_objects()?;
-        for position in 0..scenario.reservations.len() {
-            let index = ReservationIndex::new(narrow(position));
-            if takes_part(Some(index)) {
-                world.admit(position)?;
-                world.add_tasks(Some(index))?;
-                world.keep_locked_regions_mapped(index)?;
-                world.lock_of(index)?;
-            }
-        }
-        if takes_part(None) {
-            world.add_tasks(None)?;
-        }
+        set_up(scenario, takes_part, &mut world)?;
         world.setting_up = false;
         world.counts = StoreCounts::default();
         world.log = EventLog::new(scenario, options.recording);
         Ok(world)
     }
+}
 
-    fn admit(&mut self, position: usize) -> Result<(), SimError> {
-        let reservation = &self.scenario.reservations[position];
+impl World<'_> {
+    /// The object of a region: they are made before anything else.
+    pub(super) fn object(&self, region: usize) -> ObjectId {
+        self.names.objects[region].expect("the object of a region was made")
+    }
+}
+
+impl Site for World<'_> {
+    type Error = SimError;
+
+    fn make_object(&mut self, position: usize) -> Result<(), SimError> {
+        let region = &self.scenario.regions[position];
+        let base = region.copy_of.and_then(|base| self.names.objects[base.get()]);
+        let made = match base {
+            Some(base) => self.memory.create_view(base),
+            None => self.memory.create_object(plan::object(region)),
+        };
+        let id = made.map_err(|reason| SimError::Region {
+            region: region.name.clone(),
+            reason,
+        })?;
+        self.carry_out(0);
+        enter(&mut self.names.region_of, id.index(), position);
+        self.names.objects[position] = Some(id);
+        Ok(())
+    }
+
+    fn admit(&mut self, index: ReservationIndex) -> Result<(), SimError> {
+        let reservation = &self.scenario.reservations[index.get()];
         let spec = plan::reservation(reservation);
         let refused = |reason| SimError::Admission {
             reservation: reservation.name.clone(),
@@ -92,113 +109,81 @@ impl<'a> World<'a> {
         };
         let id = self.memory.admit(spec).map_err(refused)?;
         self.carry_out(0);
-        enter(&mut self.names.reservation_of, id.index(), position);
-        self.names.reservations[position] = Some(id);
+        enter(&mut self.names.reservation_of, id.index(), index.get());
+        self.names.reservations[index.get()] = Some(id);
         Ok(())
     }
 
-    fn create_objects(&mut self) -> Result<(), SimError> {
-        let regions = &self.scenario.regions;
-        let mut ids = vec![None; regions.len()];
-        let (bases, views): (Vec<usize>, Vec<usize>) =
-            (0..regions.len()).partition(|region| regions[*region].copy_of.is_none());
-        for position in bases.into_iter().chain(views) {
-            let region = &regions[position];
-            let base = region.copy_of.and_then(|base| ids.get(base.get()).copied().flatten());
-            let made = match base {
-                Some(base) => self.memory.create_view(base),
-                None => self.memory.create_object(plan::object(region)),
-            };
-            let id = made.map_err(|reason| SimError::Region {
-                region: region.name.clone(),
-                reason,
-            })?;
-            self.carry_out(0);
-            enter(&mut self.names.region_of, id.index(), position);
-            ids[position] = Some(id);
+    fn add_task(&mut self, position: usize) -> Result<(), SimError> {
+        let task = &self.scenario.tasks[position];
+        let reservation = task.reservation.and_then(|index| self.names.reservations[index.get()]);
+        let refused = |reason| SimError::Task {
+            task: task.name.clone(),
+            reason,
+        };
+        let id = match self.add_pinned_task(position)? {
+            Some(id) => id,
+            None => self.memory.add_task(reservation).map_err(refused)?,
+        };
+        enter(&mut self.names.task_of, id.index(), Some(position));
+        self.names.tasks[position] = Some(id);
+        for region in plan::mapped_regions(self.scenario, position) {
+            let mapping = self.memory.map(id, self.object(region)).map_err(refused)?;
+            enter(&mut self.names.mapped_by, mapping.index(), Some((position, region)));
+            self.names.mappings[position][region] = Some(mapping);
+            self.tables.add(self.scenario, position, region);
         }
-        self.names.objects = ids.into_iter().flatten().collect();
+        self.carry_out(0);
         Ok(())
     }
 
-    /// The tasks of a reservation, or those without one, each with its mappings.
-    fn add_tasks(&mut self, reservation: Option<ReservationIndex>) -> Result<(), SimError> {
-        let id = reservation.and_then(|index| self.names.reservations[index.get()]);
-        for (position, task) in self.scenario.tasks.iter().enumerate() {
-            if task.reservation != reservation {
-                continue;
-            }
-            let refused = |reason| SimError::Task {
-                task: task.name.clone(),
-                reason,
-            };
-            let id = match self.add_pinned_task(position)? {
-                Some(id) => id,
-                None => self.memory.add_task(id).map_err(refused)?,
-            };
-            enter(&mut self.names.task_of, id.index(), Some(position));
-            self.names.tasks[position] = Some(id);
-            for region in plan::mapped_regions(self.scenario, position) {
-                let mapping = self.memory.map(id, self.names.objects[region]).map_err(refused)?;
-                enter(&mut self.names.mapped_by, mapping.index(), Some((position, region)));
-                self.names.mappings[position][region] = Some(mapping);
-                self.tables.add(self.scenario, position, region);
-            }
-            self.carry_out(0);
-            self.add_restorer(position)?;
-        }
-        Ok(())
+    fn add_restorer(&mut self, task: usize) -> Result<(), SimError> {
+        self.add_restorer_of(task)
     }
 
-    /// A reservation can only lock what one of its tasks maps. Where none touches the region, one that never runs
-    /// maps it.
-    fn keep_locked_regions_mapped(&mut self, index: ReservationIndex) -> Result<(), SimError> {
-        let reservation = &self.scenario.reservations[index.get()];
-        let mut keeper = None;
-        for region in plan::kept_regions(self.scenario, index) {
-            let refused = |reason| SimError::Task {
-                task: reservation.name.clone(),
-                reason,
-            };
-            let id = match keeper {
-                Some(id) => id,
-                None => self
-                    .memory
-                    .add_task(self.names.reservations[index.get()])
-                    .map_err(refused)?,
-            };
-            keeper = Some(id);
-            self.memory.map(id, self.names.objects[region]).map_err(refused)?;
+    fn keep(&mut self, index: ReservationIndex, regions: &[usize]) -> Result<(), SimError> {
+        let refused = |reason| SimError::Task {
+            task: self.scenario.reservations[index.get()].name.clone(),
+            reason,
+        };
+        let reservation = self.names.reservations[index.get()];
+        let keeper = self.memory.add_task(reservation).map_err(refused)?;
+        for region in regions {
+            self.memory.map(keeper, self.object(*region)).map_err(refused)?;
             self.carry_out(0);
         }
         Ok(())
     }
 
-    fn lock_of(&mut self, index: ReservationIndex) -> Result<(), SimError> {
-        let reservation = &self.scenario.reservations[index.get()];
+    fn lock(
+        &mut self,
+        index: ReservationIndex,
+        region: usize,
+        range: freehold_scenario::PageRange,
+    ) -> Result<(), SimError> {
         let Some(id) = self.names.reservations[index.get()] else {
             return Ok(());
         };
-        for (region, used) in reservation.regions.iter().enumerate() {
-            for range in &used.locks {
-                let range = PageRange {
-                    first: range.first,
-                    count: range.pages,
-                };
-                let (reservation, region_name) = (&reservation.name, &self.scenario.regions[region].name);
-                self.memory
-                    .lock(id, self.names.objects[region], range)
-                    .map_err(|reason| SimError::Lock {
-                        reservation: reservation.clone(),
-                        region: region_name.clone(),
-                        reason,
-                    })?;
-                self.carry_out(0);
-                if self.lock_failed {
-                    let (reservation, region) = (reservation.clone(), region_name.clone());
-                    return Err(SimError::LockFailed { reservation, region });
-                }
-            }
+        let pages = PageRange {
+            first: range.first,
+            count: range.pages,
+        };
+        let named = || {
+            let reservation = self.scenario.reservations[index.get()].name.clone();
+            (reservation, self.scenario.regions[region].name.clone())
+        };
+        if let Err(reason) = self.memory.lock(id, self.object(region), pages) {
+            let (reservation, region) = named();
+            return Err(SimError::Lock {
+                reservation,
+                region,
+                reason,
+            });
+        }
+        self.carry_out(0);
+        if self.lock_failed {
+            let (reservation, region) = named();
+            return Err(SimError::LockFailed { reservation, region });
         }
         Ok(())
     }
@@ -216,10 +201,6 @@ fn default_check(scenario: &Scenario) -> u64 {
     } else {
         0
     }
-}
-
-fn narrow(position: usize) -> u16 {
-    u16::try_from(position).unwrap_or(u16::MAX)
 }
 
 /// Writes to a row of a table indexed by one of the core's slots.
