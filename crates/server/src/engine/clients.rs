@@ -1,5 +1,6 @@
 //! Clients come and go.
 
+use crate::engine::Engine;
 use crate::engine::ahead::{Brought, Present, Streams};
 use crate::engine::booking::Bookings;
 use crate::engine::forks::Family;
@@ -9,10 +10,10 @@ use crate::engine::near::Seen;
 use crate::engine::outbox::{About, Follow, Outstanding};
 use crate::engine::program_locks::ProgramLocks;
 use crate::engine::rows::{Client, Content, Segment, Which};
-use crate::engine::{End, Engine};
 use crate::error::EngineError;
 use crate::times::Times;
 use freehold_core::fact::Request;
+use freehold_driver::End;
 use freehold_linux::userfault::{Features, Userfault};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::Signal;

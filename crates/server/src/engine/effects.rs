@@ -1,13 +1,13 @@
 //! What the core wants done, done.
 
 use crate::engine::keys::ClientId;
-use crate::engine::leaving::for_runs;
 use crate::engine::outbox::{About, Outstanding};
 use crate::engine::rows::{Client, Content, Locking, SegmentAt, SegmentKind};
-use crate::engine::{End, Ended, Engine, Zap};
+use crate::engine::{Engine, Zap};
 use freehold_core::effect::{Effect, Holder, Resolution, Scope, Source, UnmapReason};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ReservationId;
+use freehold_driver::{End, Ended, for_runs};
 use freehold_linux::PageRange;
 use freehold_protocol::channel::Action;
 
@@ -209,7 +209,7 @@ impl Engine {
         let mut zaps = std::mem::take(&mut self.leaving.zaps);
         zaps.sort_unstable();
         zaps.dedup();
-        for_runs(&zaps, Zap::is_followed, |first, run| {
+        for_runs(&zaps, Zap::place, |first, run| {
             self.order_zap(first.client, first.address, u32::try_from(run).unwrap_or(u32::MAX));
         });
         zaps.clear();

@@ -4,12 +4,13 @@
 //! are gathered and read together, straight into their frames: one by one each costs two system calls and a copy more.
 
 use crate::closing::LentFile;
+use crate::engine::Engine;
 use crate::engine::ends::FileEnd;
 use crate::engine::readers::Job;
 use crate::engine::rows::Content;
 use crate::engine::transfers::describe;
-use crate::engine::{End, Engine};
 use freehold_core::fact::{PageRef, Request};
+use freehold_driver::End;
 use freehold_linux::{PAGE_SIZE, PageRange};
 use rustix::fd::OwnedFd;
 use rustix::io::ReadWriteFlags;

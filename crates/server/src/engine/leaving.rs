@@ -7,6 +7,7 @@ use crate::engine::{Engine, Zap};
 use freehold_core::effect::Holder;
 use freehold_core::fact::PageRef;
 use freehold_core::id::ObjectId;
+use freehold_driver::for_runs;
 use freehold_linux::{AddressRange, PAGE_SIZE, PageRange};
 
 /// What is still to be done.
@@ -40,7 +41,7 @@ impl Engine {
         }
         let mut protects = std::mem::take(&mut self.leaving.protects);
         protects.sort_unstable();
-        for_runs(&protects, Zap::is_followed, |zap, run| self.protect(zap, run));
+        for_runs(&protects, Zap::place, |zap, run| self.protect(zap, run));
         protects.clear();
         self.leaving.protects = protects;
         let mut writes = std::mem::take(&mut self.leaving.writes);
@@ -54,12 +55,8 @@ impl Engine {
     /// Has the pages in the server's own mappings, to be copied; whether all of them are.
     fn populate(&self, writes: &[(PageRef, Holder)]) -> bool {
         let place = |(page, _): &(PageRef, Holder)| (page.object(), u64::from(page.page().get()));
-        let follows = |first: &_, at, item: &_| {
-            let (object, page) = place(first);
-            place(item) == (object, page + at)
-        };
         let mut all = true;
-        for_runs(writes, follows, |(page, _), run| {
+        for_runs(writes, place, |(page, _), run| {
             let memory = self.object(page.object()).and_then(|object| object.memory());
             let range = PageRange::new(page.page().get() as usize, run);
             all &= memory.is_some_and(|memory| memory.populate(range).is_ok());
@@ -88,7 +85,7 @@ impl Engine {
         let mut failed = false;
         for_runs(
             &drops,
-            |(object, page), at, item| *item == (*object, page.saturating_add(u32::try_from(at).unwrap_or(u32::MAX))),
+            |(object, page)| (*object, u64::from(*page)),
             |&(object, page), run| {
                 let memory = self.object(object).and_then(|object| object.memory());
                 let range = PageRange::new(page as usize, run);
@@ -100,34 +97,5 @@ impl Engine {
         }
         drops.clear();
         self.leaving.drops = drops;
-    }
-}
-
-/// Calls `act` for each run of items, the first and how many: each item of a run `follows` the first by so many places.
-pub(super) fn for_runs<T>(items: &[T], follows: impl Fn(&T, u64, &T) -> bool, mut act: impl FnMut(&T, usize)) {
-    let mut rest = items;
-    while let Some(first) = rest.first() {
-        // The first follows itself by none.
-        let others = (1_u64..).zip(rest.iter().skip(1));
-        let run = 1 + others.take_while(|(at, item)| follows(first, *at, item)).count();
-        act(first, run);
-        rest = rest.get(run..).unwrap_or_default();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::for_runs;
-
-    #[test]
-    fn neighbours_are_taken_together() {
-        let mut runs = Vec::new();
-        for_runs(
-            &[1, 2, 3, 5, 8, 9],
-            |first, at, item| *item == first + at,
-            |first, run| runs.push((*first, run)),
-        );
-        assert_eq!(runs, [(1, 3), (5, 1), (8, 2)]);
-        for_runs(&[] as &[u64], |_, _, _| true, |_, _| panic!("there is nothing"));
     }
 }

@@ -88,6 +88,7 @@ use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::limits::Limits;
 use freehold_core::units::{Instant, PageCount};
+use freehold_driver::{End, Ended};
 use freehold_linux::clock;
 use freehold_protocol::channel::Shortage;
 use freehold_store::{PageLoan, Store};
@@ -112,23 +113,6 @@ use table::Table;
 use under_way::Transfers;
 use vacate::Vacating;
 
-/// How a request of the core ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Done,
-    Failed,
-    /// The page cannot leave now.
-    Kept,
-}
-
-/// A request that has ended, to be told to the core.
-#[derive(Clone, Copy, Debug)]
-struct Ended {
-    page: PageRef,
-    request: Request,
-    end: End,
-}
-
 /// Mappings to be dropped by a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Zap {
@@ -139,13 +123,9 @@ struct Zap {
 }
 
 impl Zap {
-    /// Whether another is the one so many pages on.
-    fn is_followed(&self, pages: u64, other: &Self) -> bool {
-        let follower = Self {
-            address: self.address + pages * crate::PAGE,
-            ..*self
-        };
-        *other == follower
+    /// Whose it is, and which page, for [`for_runs`](freehold_driver::for_runs).
+    fn place(&self) -> ((ClientId, u64), u64) {
+        ((self.client, self.segment), self.address / crate::PAGE)
     }
 }
 
@@ -399,12 +379,7 @@ impl Engine {
         self.moved += 1;
         self.record_end(ended);
         let Ended { page, request, end } = ended;
-        let told = match end {
-            End::Done => self.core.handle_done(self.now, page, request),
-            End::Failed => self.core.handle_failed(self.now, page, request),
-            End::Kept => self.core.handle_kept(self.now, page),
-        };
-        if told.is_err() {
+        if ended.tell(&mut self.core, self.now).is_err() {
             self.notice("the core refused the end of a request");
         }
         if request == Request::Fill {

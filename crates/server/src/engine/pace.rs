@@ -6,16 +6,17 @@
 //! goes on when it is told to, because in the simulator it makes its access only when it has a CPU again.
 
 use crate::closing::LentFile;
+use crate::engine::Engine;
 use crate::engine::claims::wake;
 use crate::engine::keys::{ClientId, ObjectKey, TaskKey};
 use crate::engine::readers;
 use crate::engine::rows::Claim;
 use crate::engine::under_way::Transfer;
-use crate::engine::{End, Engine};
 use crate::error::EngineError;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::units::PageIndex;
+use freehold_driver::End;
 use freehold_protocol::message::Standing;
 use freehold_store::{Due, Slot};
 use rustix::fd::OwnedFd;

@@ -3,17 +3,18 @@
 //! A page in a client's page table leaves it only through the client's agent. Once it has arrived in the transfer
 //! memory the server needs the client no more: it can be written to the store, dropped, or mapped again from there.
 
+use crate::engine::Engine;
 use crate::engine::claims::{Installed, judge, unprotect, wake};
 use crate::engine::keys::ClientId;
 use crate::engine::outbox::{About, Follow, Outstanding};
 use crate::engine::rows::{Claim, Content, LaneName, Object, Pending, Where};
-use crate::engine::{End, Engine};
 use freehold_core::effect::{Holder, Protection};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::limits::PageRange as CoreRange;
 use freehold_core::units::{PageCount, PageIndex};
 use freehold_core::view::PageState;
+use freehold_driver::End;
 use freehold_linux::{Errno, PAGE_SIZE, PageRange};
 use freehold_protocol::channel::{Action, Outcome};
 

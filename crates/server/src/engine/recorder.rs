@@ -4,15 +4,15 @@
 //! Where nothing is recorded each of the places below costs one branch. Times are those of the monotonic clock, which
 //! is the client's too.
 
+use crate::engine::Engine;
 use crate::engine::keys::TaskKey;
-use crate::engine::{End, Ended, Engine};
 use crate::settings::Settings;
 use freehold_core::effect::{Effect, Resolution, Source};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::{ObjectId, ReservationId, TaskId};
 use freehold_core::units::{Duration, Instant, PageIndex};
 use freehold_core::view::ReservationView;
-use freehold_driver::{EventCapacity, FaultEnd, keep, touched};
+use freehold_driver::{End, Ended, EventCapacity, FaultEnd, keep, touched};
 use freehold_linux::clock;
 use std::collections::BTreeMap;
 

@@ -3,14 +3,15 @@
 //! The store never gets a page that a client could reach: it reads and writes pages of the server's own, or has them
 //! copied between its own memory and where the content belongs.
 
+use crate::engine::Engine;
 use crate::engine::keys::ClientId;
 use crate::engine::rows::{Content, Where};
 use crate::engine::under_way::Transfer;
-use crate::engine::{End, Engine};
 use freehold_core::effect::Holder;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::units::Instant;
+use freehold_driver::End;
 use freehold_linux::Errno;
 use freehold_store::{Due, PageLoan, Record, Slot, StoreError, Urgency};
 use std::sync::Arc;

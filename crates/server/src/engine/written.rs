@@ -4,11 +4,12 @@
 //! own thread makes pages writable, which it needs to have to itself before the kernel moves them, and brings back
 //! pages that could not be stored: from then on the program writes to them unseen.
 
+use crate::engine::Engine;
 use crate::engine::claims::Installed;
 use crate::engine::outbox::{About, Follow};
 use crate::engine::rows::{Claim, Where, Which};
-use crate::engine::{End, Ended, Engine};
 use freehold_core::fact::{PageRef, Request};
+use freehold_driver::{End, Ended};
 
 impl Engine {
     /// The agent's own thread must never wait for the core: whatever is there is mapped at once.
