@@ -1,5 +1,5 @@
-//! Before time begins: everything of a scenario is set up. No virtual time passes; pages that a lock brings in are there
-//! at time 0.
+//! Before time begins: everything of a scenario is set up. No virtual time passes; pages that a lock brings in are
+//! there at time 0.
 
 use freehold_core::id::ObjectId;
 use freehold_core::limits::PageRange;
