@@ -37,7 +37,7 @@ impl<'a> World<'a> {
         let mut world = Self {
             scenario,
             memory,
-            names: Names::default(),
+            names: Names::new(scenario, actors),
             tables: PageTables::new(scenario),
             store: Store::new(&scenario.store, physical.pages(), holders, injector),
             physical,
@@ -60,16 +60,25 @@ impl<'a> World<'a> {
             check_every: options.check_every.map_or_else(|| default_check(scenario), u64::from),
         };
         let takes_part = |reservation: Option<ReservationIndex>| options.only.is_none() || reservation == options.only;
-        world.names.reservations = vec![None; scenario.reservations.len()];
-        world.names.pools = vec![None; scenario.tasks.len()];
-        world.names.tasks = vec![None; actors];
-        world.names.objects = vec![None; scenario.regions.len()];
-        world.names.mappings = vec![vec![None; scenario.regions.len()]; actors];
         set_up(scenario, takes_part, &mut world)?;
         world.setting_up = false;
         world.counts = StoreCounts::default();
         world.log = EventLog::new(scenario, options.recording);
         Ok(world)
+    }
+}
+
+impl Names {
+    /// Nothing of the scenario has one yet.
+    fn new(scenario: &Scenario, actors: usize) -> Self {
+        Self {
+            reservations: vec![None; scenario.reservations.len()],
+            pools: vec![None; scenario.tasks.len()],
+            tasks: vec![None; actors],
+            objects: vec![None; scenario.regions.len()],
+            mappings: vec![vec![None; scenario.regions.len()]; actors],
+            ..Self::default()
+        }
     }
 }
 
