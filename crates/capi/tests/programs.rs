@@ -188,6 +188,7 @@ fn a_server_when_told_so() {
         limits: Limits::default(),
         socket: socket.into(),
         mode: 0o600,
+        devices: None,
         metrics: None,
     };
     let stop = std::io::stdin().as_fd().try_clone_to_owned().expect("standard input");
