@@ -65,6 +65,22 @@ static void answer(const struct freehold_self *self, int connection, const char 
 	self->call(self, LOG, 0, done);
 }
 
+/* Takes a request up to its empty line, in as many parts as it comes. */
+static int receive(int connection, char *request, size_t room)
+{
+	size_t length = 0;
+
+	while (length + 1 < room) {
+		ssize_t part = recv(connection, request + length, room - 1 - length, 0);
+		if (part <= 0)
+			return 0;
+		length += (size_t)part;
+		if (strstr(request, "\r\n\r\n") != NULL)
+			return 1;
+	}
+	return 0;
+}
+
 static void start(const struct freehold_self *self)
 {
 	const char *port = getenv("FREEHOLD_HTTP_PORT");
@@ -82,7 +98,7 @@ static void start(const struct freehold_self *self)
 		int connection = accept(listener, NULL, NULL);
 		if (connection < 0)
 			continue;
-		if (recv(connection, request, sizeof(request) - 1, 0) > 0 && sscanf(request, "GET %255s", path) == 1)
+		if (receive(connection, request, sizeof(request)) && sscanf(request, "GET %255s", path) == 1)
 			answer(self, connection, path);
 		else
 			refuse(connection, "400 Bad request");

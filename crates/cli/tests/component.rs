@@ -45,6 +45,14 @@ impl Folder {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
+    /// Waits until `ps` says so: a service may answer before its manager has told of it.
+    fn until_shown(&self, what: &str) {
+        let began = Instant::now();
+        while !String::from_utf8(self.ask(&["ps"]).stdout).unwrap().contains(what) {
+            assert!(began.elapsed() < PATIENCE, "`{what}` is not shown");
+        }
+    }
+
     fn ask(&self, options: &[&str]) -> Output {
         freehold()
             .arg("component")
@@ -69,7 +77,9 @@ fn free_port() -> u16 {
 fn get(port: u16, path: &str) -> Option<String> {
     let mut connection = TcpStream::connect(("127.0.0.1", port)).ok()?;
     connection.set_read_timeout(Some(PATIENCE)).ok()?;
-    write!(connection, "GET {path} HTTP/1.0\r\n\r\n").ok()?;
+    connection
+        .write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes())
+        .ok()?;
     let mut answer = String::new();
     connection.read_to_string(&mut answer).ok()?;
     Some(answer)
@@ -117,14 +127,12 @@ fn a_service_goes_on_when_a_component_is_killed() {
         assert!(is_served(get(port, "/").as_ref()));
     }
     assert!(get(port, "/nothing").unwrap().starts_with("HTTP/1.0 404 "));
-    let shown = folder.ask(&["ps"]);
-    let shown = String::from_utf8(shown.stdout).unwrap();
-    assert!(
-        ["http ", "files ", "log "].iter().all(|name| shown.contains(name)),
-        "{shown}"
-    );
+    for name in ["http ", "files ", "log "] {
+        folder.until_shown(name);
+    }
     assert!(folder.ask(&["kill", "files"]).status.success());
     // Whatever comes meanwhile is answered; nobody waits for ever.
+    folder.until_shown("restarts 1");
     until_served(port);
     for _ in 0..100 {
         assert!(is_served(get(port, "/").as_ref()));
