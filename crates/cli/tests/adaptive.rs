@@ -37,7 +37,15 @@ fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-const PERIODIC: [&str; 5] = ["--adaptive", "--period", "40ms", "--budget", "20ms"];
+const PERIODIC: [&str; 7] = [
+    "--adaptive",
+    "--preset",
+    "paper",
+    "--period",
+    "40ms",
+    "--budget",
+    "20ms",
+];
 
 /// Whether jobs can be seen here, and threads put into the deadline class; what is missing is said.
 fn allowed(server: &Server) -> bool {
@@ -263,7 +271,7 @@ fn where_no_budget_is_enforced_that_is_said() {
     let steady = compiled("steady");
     let mut program = start(&server, &["--class", "none"], &steady, &["1", "5", "40000"]);
     let pool = pools(&server).pop().expect("the pool");
-    assert_eq!(pool["policy"], "app-no-budget", "{pool}");
+    assert_eq!(pool["policy"], "app-no-budget, paper", "{pool}");
     let (status, _, said) = program.rest();
     assert!(
         status.success() && said.contains("nobody enforces its budget"),

@@ -361,9 +361,11 @@ fn pinned_page_pools_are_the_servers_and_jobs_are_judged_there() {
     for (pinning, capacity) in [("app", "64KiB"), ("app-no-budget", "8KiB")] {
         let sets = [
             format!("task.soft.pinning={pinning}"),
+            "task.soft.app.preset=paper".to_owned(),
             format!("task.soft.app.capacity={capacity}"),
         ];
-        let output = served(&["--json", file.path(), "--set", &sets[0], "--set", &sets[1]]);
+        let sets = sets.iter().flat_map(|set| ["--set", set]);
+        let output = served(&["--json", file.path()].into_iter().chain(sets).collect::<Vec<_>>());
         assert_eq!(status(&output), 0, "{}", stderr(&output));
         let found = document(&output);
         assert_sound(&found);
@@ -372,18 +374,18 @@ fn pinned_page_pools_are_the_servers_and_jobs_are_judged_there() {
         assert!(count(soft, "job_swap_ins_max") <= count(soft, "swap_ins"), "{soft}");
         assert!(pinning == "app" || count(soft, "swap_budget_ns") == 0, "{soft}");
     }
-    let restore = ["task.soft.pinning=app", "task.soft.app.restore=10"];
-    let options = ["--json", file.path(), "--set", restore[0], "--set", restore[1]];
+    // The default preset brings pages back.
+    let options = ["--json", file.path(), "--set", "task.soft.pinning=app"];
     let output = served(&options);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     let found = document(&output);
     assert_sound(&found);
     let soft = &found["tasks"][0];
-    assert!(count(soft, "restored") <= 10 * count(soft, "jobs"), "{soft}");
+    assert!(count(soft, "restored") <= 1024 * count(soft, "jobs"), "{soft}");
     let output = served(&[&["--lockstep"], &options[..]].concat());
     assert_eq!(status(&output), 2, "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("soft: app.restore does not run in lockstep with a server"),
+        stderr(&output).contains("soft: pages cannot be restored in lockstep with a server"),
         "{}",
         stderr(&output)
     );

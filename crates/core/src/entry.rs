@@ -48,8 +48,12 @@ impl Marks {
 
     /// Pinned and inactive, and touched since: its reference bit.
     pub(crate) const REFERENCED: Self = Self(64);
-    /// Locked by a program for itself: the holder pays the frame, whoever else locks the page.
+    /// Of a locked entry: by a program for itself, so the holder pays the frame, whoever else locks the page.
     pub(crate) const SELF_PAID: Self = Self(128);
+
+    /// Of a pinned entry on the inactive list: on trial, by the preset `freehold`, since a round with an odd number.
+    /// The same bit: an entry is never locked and pinned, and what takes it off either list clears the mark.
+    pub(crate) const ODD_ROUND: Self = Self(128);
 
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0

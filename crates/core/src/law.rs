@@ -384,6 +384,7 @@ impl EntrySums {
         self.conserved += u32::from(entry.marks.has(Marks::CONSERVES));
         self.returned += u32::from(entry.marks.has(Marks::RETURNED));
         self.unpaid += u32::from(entry.marks.has(Marks::UNPAID));
-        self.self_paid += u32::from(entry.marks.has(Marks::SELF_PAID));
+        let locked = entry.place == Place::Locked;
+        self.self_paid += u32::from(locked && entry.marks.has(Marks::SELF_PAID));
     }
 }

@@ -216,9 +216,41 @@ fn everything_is_pinned_where_that_is_asked() {
     );
 }
 
+/// Every page is pinned, none is on trial, and the frames are wanted: a page that was put on the active list would be
+/// pinned again, and whoever wants a frame would wait for ever.
+#[test]
+fn a_pool_that_tries_pages_gives_them_up_where_nothing_else_is_left() {
+    let proves = PinningSettings {
+        highest_capacity: PageCount::new(5000),
+        ..PinningSettings::freehold(Duration::from_millis(5), Duration::from_millis(30))
+    };
+    let mut world = Pinned::new(300, 300, 900, proves);
+    for page in 0..250 {
+        world.touch_task(page);
+    }
+    let pinned = world.memory.pinned_pages().get();
+    assert!(pinned > 200, "{:?}", world.view());
+    let spec = ReservationSpec {
+        capacity: FrameCount::new(200),
+        kind: ReservationKind::Hard,
+    };
+    for _ in 0..100 {
+        let _missing = world
+            .memory
+            .gather(spec.capacity)
+            .expect("nobody else was promised them");
+        world.drain();
+        world.check();
+        if world.memory.admit(spec).is_ok() {
+            return;
+        }
+    }
+    panic!("the frames were never gathered: {:?}", world.view());
+}
+
 #[test]
 fn no_more_is_pinned_than_the_highest_capacity() {
-    for policy in [PinningPolicy::All, PinningPolicy::Adaptive] {
+    for policy in [PinningPolicy::All, PinningPolicy::Freehold, PinningPolicy::Adaptive] {
         let mut world = Pinned::new(
             300,
             100,

@@ -24,7 +24,10 @@ pub enum LiveError {
     #[error("region {0}: copy-on-write views run in the simulator only: use --engine sim")]
     CopyOnWrite(String),
     /// Pages brought back before a release, which a server does in its own time.
-    #[error("task {0}: app.restore does not run in lockstep with a server: leave it out, or use placement embedded")]
+    #[error(
+        "task {0}: pages cannot be restored in lockstep with a server: state app.preset \"paper\" without `restore`, \
+         or use placement embedded"
+    )]
     Restore(String),
     /// A pinned page pool is refused.
     #[error("task {task}: no pinned page pool: {reason}")]

@@ -71,6 +71,7 @@ fn models_of_pinning_count_the_same_live_and_simulated() {
         for task in soft {
             sets.push(format!("task.{}.pinning={pinning}", task.name));
             if pinning == "app" {
+                sets.push(format!("task.{}.app.preset=paper", task.name));
                 sets.push(format!("task.{}.app.capacity=4MiB", task.name));
                 sets.push(format!("task.{}.app.restore=50", task.name));
             }

@@ -99,7 +99,7 @@ fn what_is_pinned_stays_on_real_pages() {
 fn a_pool_adapts_with_every_class() {
     let kinds = [(FIFO, "app-no-budget"), (DEADLINE, "app-no-budget"), (DEADLINE, "app")];
     for (class, pinning) in kinds {
-        let task = format!("{class}pinning = \"{pinning}\"\napp.capacity = \"64KiB\"");
+        let task = format!("{class}pinning = \"{pinning}\"\napp.preset = \"paper\"\napp.capacity = \"64KiB\"");
         let Some(outcome) = ran(&scenario(&task, &[])) else {
             return;
         };
@@ -124,7 +124,9 @@ fn a_pool_adapts_with_every_class() {
 /// Between jobs pages come back that the last jobs needed; by the clock, and in the simulator's order.
 #[test]
 fn pages_are_restored_before_the_next_release() {
-    let task = format!("{DEADLINE}pinning = \"app-no-budget\"\napp.capacity = \"4KiB\"\napp.restore = 40");
+    let task = format!(
+        "{DEADLINE}pinning = \"app-no-budget\"\napp.preset = \"paper\"\napp.capacity = \"4KiB\"\napp.restore = 40"
+    );
     // Once in a while, so that the set is gone by the next job; pages are spared for the hog, which is quick.
     let scenario = scenario(&task, &["task.soft.period=60ms", "task.soft.app.beta=0.000001"]);
     let lockstep = run_in_lockstep(&scenario, &AtomicBool::new(false)).expect("lockstep");
@@ -165,7 +167,8 @@ fn a_period_that_ends_without_its_job_is_reported_once_as_missed() {
 /// The budget follows Algorithm 3 and the kernel takes it, or says why not.
 #[test]
 fn budgets_of_the_deadline_class_are_given_to_the_kernel() {
-    let task = format!("{DEADLINE}compute = \"9ms\"\npinning = \"app\"\napp.capacity = \"4KiB\"");
+    let task =
+        format!("{DEADLINE}compute = \"9ms\"\npinning = \"app\"\napp.preset = \"paper\"\napp.capacity = \"4KiB\"");
     let Some(outcome) = ran(&scenario(&task, &[])) else {
         return;
     };

@@ -93,6 +93,8 @@ choice! {
         All = 1,
         /// As paper 001 says: what reclamation would demote, as many as the capacity.
         Adaptive = 2,
+        /// Every page from its fill on, and fewer where that has proved to cost no deadline.
+        Freehold = 3,
     }
 }
 

@@ -409,7 +409,7 @@ fn fields_are_checked() {
     );
     // No such policy, after a name, and no such rule.
     assert_eq!(
-        Request::decode(&packet(VERSION, 21, 1, &[0, 0, 3])),
+        Request::decode(&packet(VERSION, 21, 1, &[0, 0, 4])),
         Err(Malformed::Value { field: "policy" })
     );
     assert_eq!(

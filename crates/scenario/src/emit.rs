@@ -1,7 +1,7 @@
 //! A scenario back as TOML text.
 
 use crate::model::{Costs, Faults, Pattern, RegionKind, ReservationKind, Scenario, Sharing};
-use crate::pinning::AppSpec;
+use crate::pinning::{AppSpec, Preset};
 use crate::quantity::{format_size, format_time};
 use crate::scenario_devices::DeviceSpec;
 use crate::spec::{AccessSpec, ClassSpec, MemorySpec, RegionSpec, ReservationSpec, ScenarioSpec, TaskSpec};
@@ -178,11 +178,15 @@ impl Text {
 
     fn app(&mut self, app: &AppSpec) {
         self.head("[task.app]");
+        self.key("preset", quoted(app.preset.name()));
+        self.key("lambda", float(app.lambda));
+        if app.preset == Preset::Freehold {
+            return;
+        }
         self.key("capacity", quoted(&format_size(app.capacity)));
         self.key("alpha", float(app.alpha));
         self.key("beta", float(app.beta));
         self.key("gamma", app.gamma);
-        self.key("lambda", float(app.lambda));
         self.key("unpinned", quoted(app.unpinned.name()));
         self.key("memory-share", app.memory_share);
         self.key("steady", app.steady);

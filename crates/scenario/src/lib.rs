@@ -38,7 +38,7 @@ pub use model::{
     AccessStep, Class, Costs, Faults, PageRange, Pattern, Region, RegionIndex, RegionKind, RegionUse, Reservation,
     ReservationIndex, ReservationKind, Scenario, Sharing, StoreConfig, StoreKind, Task, TaskIndex, TraceEntry,
 };
-pub use pinning::{AppSettings, AppSpec, MILLION, Pinning, Unpinned};
+pub use pinning::{AppSettings, AppSpec, FREEHOLD_RESTORES, MILLION, Pinning, Preset, Unpinned};
 pub use quantity::{format_size, format_time, parse_size, parse_time};
 pub use resolve::{MAX_CPUS, MAX_ENTRIES, MAX_PAGES, MAX_TIME};
 pub use scenario_devices::{DeviceOpen, DeviceSpec, OpenSpec, ScenarioDevice};

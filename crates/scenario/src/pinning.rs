@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// One, in the millionths in which ratios are kept.
 pub const MILLION: u32 = 1_000_000;
 
+/// Pages brought back before a release at most, by the preset `freehold`: as many as are remembered of those that left.
+pub const FREEHOLD_RESTORES: u32 = 1_024;
+
 /// How the pages of a task without a reservation are protected from reclamation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -15,7 +18,7 @@ pub enum Pinning {
     None,
     /// Every page that reclamation would demote is pinned.
     All,
-    /// Adaptive Page Pinning: a pinned page pool of adaptive capacity, and a swap budget.
+    /// A pinned page pool of adaptive capacity, by one of the [`Preset`]s, and a swap budget.
     App,
     /// Adaptive Page Pinning without the swap budget.
     AppNoBudget,
@@ -46,6 +49,31 @@ impl Pinning {
     #[must_use]
     pub const fn adapts(self) -> bool {
         matches!(self, Self::App | Self::AppNoBudget)
+    }
+}
+
+/// Which rules an adaptive pool follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Preset {
+    /// It begins as `all` does, and lets go of pages that have proved to cost no deadline.
+    #[default]
+    Freehold,
+    /// Algorithms 1 and 2 of paper 001.
+    Paper,
+}
+
+impl Preset {
+    /// Both, in the order in which messages list them.
+    pub const ALL: [Self; 2] = [Self::Freehold, Self::Paper];
+
+    /// The word of the scenario file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Freehold => "freehold",
+            Self::Paper => "paper",
+        }
     }
 }
 
@@ -81,6 +109,8 @@ impl Unpinned {
 /// `[task.app]` as written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AppSpec {
+    /// Whose rules. All keys but λ belong to the paper's.
+    pub preset: Preset,
     /// Initial capacity of the pinned page pool; a multiple of 4 KiB, not zero.
     pub capacity: ByteLen,
     /// α of Algorithm 1: a job that met its deadline shrinks the pool if it ran for less than α of the budget. Above 0,
@@ -103,9 +133,11 @@ pub struct AppSpec {
 }
 
 impl Default for AppSpec {
-    /// The paper's values (7000 pages, α = 0.9, β = 0.98, γ = 4, λ = 0.8), every extension off.
+    /// The preset `freehold`; for the other one the paper's values (7000 pages, α = 0.9, β = 0.98, γ = 4, λ = 0.8),
+    /// every extension off.
     fn default() -> Self {
         Self {
+            preset: Preset::Freehold,
             capacity: ByteLen::new(28_000 << 10),
             alpha: 0.9,
             beta: 0.98,
@@ -122,6 +154,8 @@ impl Default for AppSpec {
 /// `[task.app]` as the engines use it; ratios in millionths, 1 to [`MILLION`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppSettings {
+    /// Whose rules.
+    pub preset: Preset,
     /// Initial capacity of the pinned page pool; not zero. It may be larger than the pool.
     pub capacity: PageCount,
     /// α.

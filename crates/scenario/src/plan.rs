@@ -8,7 +8,7 @@ use freehold_core::units::{Duration, FrameCount, PageCount};
 use freehold_core::view::{PoolView, ReservationView, TaskCounts};
 
 use crate::model::{self, Region, RegionKind, Reservation, ReservationIndex, Scenario, Sharing, Task};
-use crate::pinning::{AppSettings, Pinning, Unpinned};
+use crate::pinning::{AppSettings, Pinning, Preset, Unpinned};
 use crate::recording::ReservationSample;
 use crate::results::{MemoryResult, ReservationResult, TaskResult};
 
@@ -106,6 +106,14 @@ pub fn pinning(task: &Task) -> Option<PinningSettings> {
 fn adaptive(app: &AppSettings, swap_budget: bool, paper: PinningSettings) -> PinningSettings {
     // Validation keeps ratios within 1 and a million millionths.
     let ratio = |millionths| Ratio::from_millionths(millionths).unwrap_or(Ratio::ONE);
+    if app.preset == Preset::Freehold {
+        return PinningSettings {
+            swap_budget,
+            highest_swap_budget: app.highest_swap_budget,
+            lambda: ratio(app.lambda),
+            ..PinningSettings::freehold(paper.budget, paper.period)
+        };
+    }
     PinningSettings {
         policy: PinningPolicy::Adaptive,
         initial_capacity: app.capacity,

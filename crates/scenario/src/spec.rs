@@ -134,7 +134,7 @@ pub struct TaskSpec {
     pub reservation: Option<String>,
     /// How its pages are protected without a reservation; `None` is [`Pinning::None`] or the reservation.
     pub pinning: Option<Pinning>,
-    /// `[task.app]`, only with [`Pinning::App`] and [`Pinning::AppNoBudget`]; `None` is the paper's values.
+    /// `[task.app]`, only with [`Pinning::App`] and [`Pinning::AppNoBudget`]; `None` is the preset `freehold`.
     pub app: Option<AppSpec>,
     /// `None`: fifo with a period, best effort without.
     pub class: Option<ClassSpec>,

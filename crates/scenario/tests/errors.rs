@@ -191,15 +191,18 @@ fn overrides_apply() {
 #[test]
 fn where_pages_are_restored_unpinned_ones_go_as_the_listing_says() {
     let unpinned = |app: &str| {
-        let text = replaced("reservation = \"r1\"", &format!("pinning = \"app\"\napp = {{ {app} }}"));
+        let text = replaced(
+            "reservation = \"r1\"",
+            &format!("pinning = \"app\"\napp = {{ preset = \"paper\"{app} }}"),
+        );
         let scenario = Scenario::parse(&text, "s.toml").unwrap_or_else(|error| panic!("{app}: {error}"));
         scenario.tasks[0].app.map(|app| app.unpinned)
     };
     assert_eq!(unpinned(""), Some(Unpinned::Text));
-    assert_eq!(unpinned("restore = 0"), Some(Unpinned::Text));
-    assert_eq!(unpinned("restore = 9"), Some(Unpinned::Listing));
-    assert_eq!(unpinned("restore = 9, unpinned = \"text\""), Some(Unpinned::Text));
-    assert_eq!(unpinned("unpinned = \"listing\""), Some(Unpinned::Listing));
+    assert_eq!(unpinned(", restore = 0"), Some(Unpinned::Text));
+    assert_eq!(unpinned(", restore = 9"), Some(Unpinned::Listing));
+    assert_eq!(unpinned(", restore = 9, unpinned = \"text\""), Some(Unpinned::Text));
+    assert_eq!(unpinned(", unpinned = \"listing\""), Some(Unpinned::Listing));
 }
 
 #[test]

@@ -90,6 +90,6 @@ pub use lockstep::{Schedule, Step};
 pub use options::Options;
 pub use outcome::{Outcome, TaskExtras, simulate};
 pub use profile::{Profile, RegionProfile, ample, profile};
-pub use random::{Mix, random_scenario};
+pub use random::{LOAD_NEIGHBOUR, LOAD_TASK, Mix, random_load, random_scenario};
 pub use schedule::best_effort::QUANTUM;
 pub use sequence::{Change, PageEvent};

@@ -32,6 +32,14 @@ impl Rng {
         low + self.below(high.saturating_sub(low).saturating_add(1))
     }
 
+    /// Log-uniform in `low..=high`, about: as many halves of a doubling as the range has are equally likely, and within
+    /// one all numbers are. `low` is not zero.
+    pub(crate) fn logarithmic(&mut self, low: u64, high: u64) -> u64 {
+        let doublings = (high / low.max(1)).max(1).ilog2();
+        let from = low << self.within(0, u64::from(doublings));
+        self.within(from, (2 * from).min(high))
+    }
+
     /// True once in `n` on average.
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0

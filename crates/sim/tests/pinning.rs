@@ -108,7 +108,7 @@ fn every_job_is_judged_once_on_time_or_late() {
     // 100 swap-ins of 40 us and 2 ms: early jobs end in time with a budget of 5 ms, and none does with 2.1 ms.
     for (budget, missed) in [("5ms", false), ("2100us", true)] {
         let (outcome, judged) = run(
-            "pinning = \"app-no-budget\"\napp = { capacity = \"4KiB\" }",
+            "pinning = \"app-no-budget\"\napp = { preset = \"paper\", capacity = \"4KiB\" }",
             budget,
             "40us",
         );
@@ -126,7 +126,7 @@ fn every_job_is_judged_once_on_time_or_late() {
 #[test]
 fn misses_grow_the_pool_until_the_jobs_fit() {
     let (outcome, judged) = run(
-        "pinning = \"app-no-budget\"\napp = { capacity = \"4KiB\" }",
+        "pinning = \"app-no-budget\"\napp = { preset = \"paper\", capacity = \"4KiB\" }",
         "2200us",
         "40us",
     );
@@ -147,7 +147,9 @@ fn misses_grow_the_pool_until_the_jobs_fit() {
 #[test]
 fn a_swap_budget_repays_what_swap_ins_take_and_stays_in_its_limit() {
     // A pool that cannot grow much by then: misses come from the budget.
-    let app = |word: &str| format!("pinning = \"{word}\"\napp = {{ capacity = \"4KiB\", beta = 0.000001, alpha = 1 }}");
+    let app = |word: &str| {
+        format!("pinning = \"{word}\"\napp = {{ preset = \"paper\", capacity = \"4KiB\", beta = 0.000001, alpha = 1 }}")
+    };
     let (with, judged) = run(&app("app"), "2200us", "40us");
     let (without, _) = run(&app("app-no-budget"), "2200us", "40us");
     assert!(judged.iter().any(|job| job.swap_budget_ns > 0));
@@ -163,7 +165,7 @@ fn a_swap_budget_repays_what_swap_ins_take_and_stays_in_its_limit() {
 
 #[test]
 fn spinning_for_the_store_is_charged_and_sleeping_is_not() {
-    let app = "pinning = \"app-no-budget\"\napp = { capacity = \"4KiB\" }";
+    let app = "pinning = \"app-no-budget\"\napp = { preset = \"paper\", capacity = \"4KiB\" }";
     let running = |wait: &str| {
         let text = BASE
             .replace("PINNING", app)
@@ -189,8 +191,9 @@ fn spinning_for_the_store_is_charged_and_sleeping_is_not() {
 
 #[test]
 fn what_a_job_swapped_in_is_back_before_the_next() {
-    let app =
-        |restore: u32| format!("pinning = \"app-no-budget\"\napp = {{ capacity = \"4KiB\", restore = {restore} }}");
+    let app = |restore: u32| {
+        format!("pinning = \"app-no-budget\"\napp = {{ preset = \"paper\", capacity = \"4KiB\", restore = {restore} }}")
+    };
     // A hog so fast that every page is gone by the next release.
     let base = BASE.replace("zipf", "sequential").replace("30ms", "4ms");
     let (with, _) = run_of(&base, &app(30), "5ms", "40us");

@@ -17,6 +17,12 @@ use freehold_command::status::Failure;
 
 /// Pages that the paper's pool may pin at first.
 const CAPACITY: u32 = 7000;
+/// The paper's α and our β for it, in millionths, and its γ.
+const ALPHA: u32 = 900_000;
+const BETA: u32 = 980_000;
+const GAMMA: u32 = 4;
+/// Pages that the preset `freehold` brings back before a release, at most.
+const RESTORES: u32 = freehold_scenario::FREEHOLD_RESTORES;
 
 /// Options of Adaptive Page Pinning.
 #[derive(Debug, clap::Args)]
@@ -27,22 +33,24 @@ pub(super) struct Options {
     /// Which pages are pinned
     #[arg(long, value_enum, default_value_t = Pinning::App, requires = "adaptive")]
     pinning: Pinning,
+    /// By whose rules their number follows; the options below but --lambda and --highest-capacity belong to the paper's
+    #[arg(long, value_enum, default_value_t = Preset::Freehold, requires = "adaptive")]
+    preset: Preset,
     /// Pages that may be pinned at first [default: 28000KiB, 7000 pages]
     #[arg(long, value_name = "SIZE", value_parser = parse_frames, requires = "adaptive")]
     capacity: Option<FrameCount>,
     /// The most that ever may, which counts as reserved [default: what the user's quota leaves]
     #[arg(long, value_name = "SIZE", value_parser = parse_frames, requires = "adaptive")]
     highest_capacity: Option<FrameCount>,
-    /// A job in time that ran less than this part of its budget lets the pool shrink
-    #[arg(long, value_name = "0-1", default_value = "0.9", value_parser = parse_ratio, requires = "adaptive")]
-    alpha: u32,
-    /// By what the pool shrinks
-    #[arg(long, value_name = "0-1", default_value = "0.98", value_parser = parse_ratio, requires = "adaptive")]
-    beta: u32,
-    /// How many times as long as its inactive list the active list of the pool may be
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..),
-          requires = "adaptive")]
-    gamma: u32,
+    /// A job in time that ran less than this part of its budget lets the pool shrink [default: 0.9]
+    #[arg(long, value_name = "0-1", value_parser = parse_ratio, requires = "adaptive")]
+    alpha: Option<u32>,
+    /// By what the pool shrinks [default: 0.98]
+    #[arg(long, value_name = "0-1", value_parser = parse_ratio, requires = "adaptive")]
+    beta: Option<u32>,
+    /// How many times as long as its inactive list the active list of the pool may be [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "adaptive")]
+    gamma: Option<u32>,
     /// By what an unused swap budget shrinks
     #[arg(long, value_name = "0-1", default_value = "0.8", value_parser = parse_ratio, requires = "adaptive")]
     lambda: u32,
@@ -57,8 +65,8 @@ pub(super) struct Options {
     steady: bool,
     /// Brings up to so many pages back before each release, of those that jobs wanted and that have left (beyond the
     /// paper)
-    #[arg(long, value_name = "PAGES", default_value_t = 0, requires = "adaptive")]
-    restore: u32,
+    #[arg(long, value_name = "PAGES", requires = "adaptive")]
+    restore: Option<u32>,
 }
 
 /// Which pages are pinned; the words of scenarios.
@@ -72,6 +80,15 @@ enum Pinning {
     AppNoBudget,
 }
 
+/// Whose rules; the words of scenarios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Preset {
+    /// Begin with every page, and let go of those that have proved to cost no deadline
+    Freehold,
+    /// Algorithms 1 and 2 of paper 001
+    Paper,
+}
+
 /// Where unpinned pages go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum GoTo {
@@ -79,6 +96,29 @@ enum GoTo {
     Text,
     /// As its listing of Algorithm 2 says
     Listing,
+}
+
+impl Options {
+    /// Options of the paper's rules beside the other preset would do nothing.
+    fn refuse_mixed(&self) -> Result<(), Failure> {
+        let given = [
+            ("--capacity", self.capacity.is_some()),
+            ("--alpha", self.alpha.is_some()),
+            ("--beta", self.beta.is_some()),
+            ("--gamma", self.gamma.is_some()),
+            ("--unpinned", self.unpinned.is_some()),
+            ("--memory-share", self.memory_share),
+            ("--steady", self.steady),
+            ("--restore", self.restore.is_some()),
+        ];
+        let mixed = given.iter().find(|(_, given)| *given);
+        match mixed.filter(|_| self.preset == Preset::Freehold && self.pinning != Pinning::All) {
+            Some((option, _)) => Err(Failure::Input(format!(
+                "{option} belongs to --preset paper: state that too, or leave {option} out"
+            ))),
+            None => Ok(()),
+        }
+    }
 }
 
 impl GoTo {
@@ -122,28 +162,34 @@ pub(super) fn settings(arguments: &Arguments) -> Result<Option<PoolSettings>, Fa
     if !options.adaptive {
         return Ok(None);
     }
+    options.refuse_mixed()?;
     let given = options.pinning == Pinning::App && arguments.class == Class::Deadline;
+    let proves = options.preset == Preset::Freehold && options.pinning != Pinning::All;
+    let restore = if proves { RESTORES } else { options.restore.unwrap_or(0) };
     Ok(Some(PoolSettings {
         policy: match options.pinning {
             Pinning::All => PinningPolicy::All,
-            Pinning::App | Pinning::AppNoBudget => PinningPolicy::Adaptive,
+            Pinning::App | Pinning::AppNoBudget => match options.preset {
+                Preset::Freehold => PinningPolicy::Freehold,
+                Preset::Paper => PinningPolicy::Adaptive,
+            },
         },
         period,
         budget,
         highest_swap_budget: given.then(|| freehold_rt::budget::room(period, budget)),
         capacity: options.capacity.map_or(CAPACITY, FrameCount::get),
         highest_capacity: options.highest_capacity.map(FrameCount::get),
-        alpha: options.alpha,
-        beta: options.beta,
-        gamma: options.gamma,
+        alpha: options.alpha.unwrap_or(ALPHA),
+        beta: options.beta.unwrap_or(BETA),
+        gamma: options.gamma.unwrap_or(GAMMA),
         lambda: options.lambda,
-        unpinned: match options.unpinned.unwrap_or_else(|| GoTo::beside(options.restore)) {
+        unpinned: match options.unpinned.unwrap_or_else(|| GoTo::beside(restore)) {
             GoTo::Text => Unpinned::Text,
             GoTo::Listing => Unpinned::Listing,
         },
-        memory_share: options.memory_share,
+        memory_share: options.memory_share || proves,
         steady: options.steady,
-        restore: options.restore,
+        restore,
     }))
 }
 

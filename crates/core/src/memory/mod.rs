@@ -327,7 +327,11 @@ impl Memory {
                 account.young.remove(&mut self.entries, index);
                 account.unsettled_young -= u32::from(!settled);
             }
-            Place::PinnedActive | Place::PinnedInactive => self.unlink_pinned(index),
+            Place::PinnedActive => self.unlink_pinned(index),
+            Place::PinnedInactive => {
+                self.unlink_pinned(index);
+                self.entries[index].marks.clear(crate::entry::Marks::ODD_ROUND);
+            }
             Place::Inactive => account.inactive.remove(&mut self.entries, index),
             Place::Locked => {
                 account.locked.remove(&mut self.entries, index);

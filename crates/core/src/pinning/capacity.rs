@@ -1,6 +1,7 @@
 //! How many pages to pin: Algorithm 1 of paper 001, and what we add to it.
 
 use crate::pinning::descent::Descent;
+use crate::pinning::pool::PinnedPool;
 use crate::pinning::settings::{CapacityRule, JobReport, PinningSettings};
 use crate::units::PageCount;
 
@@ -40,6 +41,31 @@ pub(crate) fn adjust(
         return (capacity, CapacityRule::Steady);
     }
     (shrunk, CapacityRule::Shrunk)
+}
+
+/// The same for a pool that tries pages before they leave.
+pub(crate) fn prove(pool: &mut PinnedPool, job: &JobReport) -> (PageCount, CapacityRule) {
+    let (capacity, pinned, tried) = (pool.capacity, pool.len(), pool.inactive.len());
+    let short = core::mem::take(&mut pool.trial.short);
+    if job.missed && short {
+        let left = pool.trial.starve(pinned, tried);
+        return (capacity.min(left), CapacityRule::Shrunk);
+    }
+    let settings = &pool.settings;
+    if job.missed && job.swap_ins > 0 {
+        let growth = growth(settings, job);
+        if growth.is_zero() {
+            return (capacity, CapacityRule::NotMemory);
+        }
+        let wanted = pool.trial.take_back(capacity, growth);
+        return if wanted > settings.highest_capacity {
+            (settings.highest_capacity, CapacityRule::AtLimit)
+        } else {
+            (wanted, CapacityRule::Grown)
+        };
+    }
+    let (wanted, rule) = pool.trial.judge(capacity, pinned, tried);
+    (wanted.min(settings.highest_capacity), rule)
 }
 
 /// `N_swap`, or of it the part that memory has in the delay, rounded up.

@@ -22,7 +22,7 @@ impl Memory {
         }
         let opened = self.pinned.slots.insert(PinnedPool::new(settings));
         let (slot, generation) = opened.ok_or(PinningError::TableFull)?;
-        self.pinned.restoring += u16::from(settings.restore);
+        self.pinned.restoring += u16::from(settings.clears_early());
         Ok(PinnedPoolId::new(slot, generation))
     }
 
@@ -36,7 +36,7 @@ impl Memory {
         if found.tasks > 0 {
             return Err(RemoveError::Busy);
         }
-        let restores = found.settings.restore;
+        let restores = found.settings.clears_early();
         let pinner = PinnedIndex(u16::try_from(id.index()).unwrap_or(u16::MAX));
         self.begin(None);
         for slot in 0..self.objects.len() {

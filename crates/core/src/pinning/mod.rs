@@ -11,6 +11,7 @@ mod pool;
 mod restore;
 mod settings;
 mod successors;
+mod trial;
 mod unpin;
 
 pub(crate) use pool::PinnedPools;

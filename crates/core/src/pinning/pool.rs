@@ -13,6 +13,7 @@ use crate::pinning::descent::Descent;
 use crate::pinning::restore::Recent;
 use crate::pinning::settings::{JobReport, Judgement, PinnedPoolView, PinningPolicy, PinningSettings};
 use crate::pinning::successors::Successors;
+use crate::pinning::trial::Trial;
 use crate::slots::Slots;
 use crate::swap_budget;
 use crate::units::{Duration, Instant, PageCount};
@@ -34,6 +35,7 @@ pub(crate) struct PinnedPool {
     pub(crate) swap_budget: Duration,
     pub(crate) descent: Descent,
     pub(crate) recent: Recent,
+    pub(crate) trial: Trial,
     pub(crate) tasks: u32,
     pub(crate) peak: u32,
     pub(crate) pinned: u64,
@@ -48,13 +50,19 @@ impl PinnedPool {
     pub(crate) fn new(settings: PinningSettings) -> Self {
         Self {
             settings,
-            capacity: settings.initial_capacity.min(settings.highest_capacity),
+            capacity: match settings.policy {
+                PinningPolicy::Freehold => settings.highest_capacity,
+                PinningPolicy::All | PinningPolicy::Adaptive => {
+                    settings.initial_capacity.min(settings.highest_capacity)
+                }
+            },
             active: List::EMPTY,
             inactive: List::EMPTY,
             halvings: Self::FIRST_HALVINGS,
             swap_budget: Duration::ZERO,
             descent: Descent::default(),
             recent: Recent::default(),
+            trial: Trial::default(),
             tasks: 0,
             peak: 0,
             pinned: 0,
@@ -68,7 +76,12 @@ impl PinnedPool {
     }
 
     pub(crate) fn is_adaptive(&self) -> bool {
-        self.settings.policy == PinningPolicy::Adaptive
+        self.settings.policy != PinningPolicy::All
+    }
+
+    /// Whether pages are tried before they leave.
+    pub(crate) fn proves(&self) -> bool {
+        self.settings.policy == PinningPolicy::Freehold
     }
 
     fn view(&self) -> PinnedPoolView {
@@ -92,6 +105,8 @@ pub(crate) struct PinnedPools {
     pub(crate) slots: Slots<PinnedPool>,
     /// Pages pinned by adaptive pools.
     pub(crate) adaptive: u32,
+    /// Of those, by pools that try them: they compete with what comes back from the store.
+    pub(crate) proving: u32,
     /// Pages pinned by pools that pin everything.
     pub(crate) all: u32,
     /// The pool that is looked at next where one must give pages up.
@@ -109,6 +124,7 @@ impl PinnedPools {
         Some(Self {
             slots: Slots::with_capacity(limits.tasks.min(PINNED_POOLS))?,
             adaptive: 0,
+            proving: 0,
             all: 0,
             next: 0,
             room: 0,
@@ -165,7 +181,11 @@ impl Memory {
         };
         pool.descent.learn(job);
         pool.recent.job_ended();
-        if pool.is_adaptive() {
+        if pool.proves() {
+            pool.trial.learn(job);
+            (judgement.capacity, judgement.capacity_rule) = capacity::prove(pool, job);
+            pool.capacity = judgement.capacity;
+        } else if pool.is_adaptive() {
             (judgement.capacity, judgement.capacity_rule) = capacity::adjust(
                 pool.capacity,
                 PageCount::new(pool.len()),
@@ -228,7 +248,8 @@ impl Memory {
         };
         let adaptive = pool.is_adaptive();
         if adaptive && (full || pool.len() >= pool.capacity.get()) {
-            if pool.len() == 0 || pool.capacity.is_zero() {
+            let idle = pool.proves() && pool.inactive.len() == 0;
+            if pool.len() == 0 || pool.capacity.is_zero() || idle {
                 pool.refused += 1;
                 return false;
             }
@@ -260,6 +281,7 @@ impl Memory {
         };
         list.remove(&mut self.entries, index);
         let adaptive = pool.is_adaptive();
+        self.pinned.proving -= u32::from(pool.proves());
         *self.pinned.count_mut(adaptive) -= 1;
     }
 
@@ -277,6 +299,7 @@ impl Memory {
         };
         list.push_back(&mut self.entries, index);
         let adaptive = pool.is_adaptive();
+        self.pinned.proving += u32::from(pool.proves());
         *self.pinned.count_mut(adaptive) += 1;
     }
 }

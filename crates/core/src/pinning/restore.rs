@@ -11,6 +11,7 @@ use crate::id::{MappingId, ObjectId, PinnedPoolId};
 use crate::index::{EntryIndex, PageNumber, PinnedIndex, TaskIndex};
 use crate::memory::Memory;
 use crate::page::PageMarks;
+use crate::pinning::pool::PinnedPool;
 use crate::pinning::successors::Successors;
 use crate::units::{Instant, PageIndex};
 use crate::view::PageState;
@@ -141,7 +142,12 @@ impl Memory {
     pub fn next_to_restore(&mut self, id: PinnedPoolId) -> Option<(ObjectId, PageIndex)> {
         self.pinned.slots.get(id.index(), id.generation())?;
         let pinner = PinnedIndex(u16::try_from(id.index()).ok()?);
-        while let Some(page) = self.next_ahead(pinner) {
+        let proves = self.pinned.get_mut(pinner)?.proves();
+        let full = |pool: &mut PinnedPool| pool.len() >= pool.capacity.get();
+        if proves && self.pinned.get_mut(pinner).is_none_or(full) {
+            return None;
+        }
+        while !proves && let Some(page) = self.next_ahead(pinner) {
             if self.is_to_restore(pinner, page) {
                 return Some(self.restored(page));
             }

@@ -52,6 +52,8 @@ impl Ratio {
 pub enum PinningPolicy {
     /// Every page from its fill on, as `mlockall` does; the capacity is not adjusted.
     All,
+    /// Every page from its fill on, and fewer where that has proved to cost no deadline (`trial`).
+    Freehold,
     /// As paper 001 says: what reclamation would demote, as many as the capacity.
     Adaptive,
 }
@@ -75,7 +77,7 @@ pub struct PinningSettings {
     pub budget: Duration,
     /// `I_s`.
     pub period: Duration,
-    /// The capacity at first.
+    /// The capacity at first; of [`PinningPolicy::Freehold`] it is the highest.
     pub initial_capacity: PageCount,
     /// The most pages that it may pin, whatever its capacity would be.
     pub highest_capacity: PageCount,
@@ -125,6 +127,25 @@ impl PinningSettings {
             steady: false,
             restore: false,
         }
+    }
+
+    /// Begins as [`PinningPolicy::All`] does; only the memory's share of a miss's delay makes the pool grow.
+    #[must_use]
+    pub const fn freehold(budget: Duration, period: Duration) -> Self {
+        Self {
+            policy: PinningPolicy::Freehold,
+            memory_share: true,
+            restore: true,
+            ..Self::paper(budget, period)
+        }
+    }
+}
+
+impl PinningSettings {
+    /// Whether reference bits of all pages are cleared before frames are needed, so that what restores knows who is
+    /// used.
+    pub(crate) fn clears_early(&self) -> bool {
+        self.restore && self.policy == PinningPolicy::Adaptive
     }
 }
 

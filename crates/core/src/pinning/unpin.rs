@@ -13,6 +13,9 @@ const MOST_HALVINGS: u32 = 31;
 impl Memory {
     /// Runs Algorithm 2 once: at least one page leaves, where there is one.
     pub(crate) fn unpin_some(&mut self, pinner: PinnedIndex) {
+        if self.pinned.slots.at(pinner.slot()).is_some_and(PinnedPool::proves) {
+            return self.unpin_oldest(pinner);
+        }
         self.balance(pinner);
         let window = self.window(pinner);
         let mut found = false;
@@ -39,6 +42,15 @@ impl Memory {
             } else {
                 pool.halvings.saturating_sub(1)
             };
+        }
+    }
+
+    /// The page that has been on trial longest leaves, or where none is the one that was used longest ago.
+    fn unpin_oldest(&mut self, pinner: PinnedIndex) {
+        if let Some(index) = self.oldest_inactive(pinner) {
+            self.unpin(pinner, index, true);
+        } else if let Some(index) = self.oldest_active(pinner) {
+            self.unpin(pinner, index, false);
         }
     }
 
@@ -114,8 +126,25 @@ impl Memory {
     pub(crate) fn unpin_in_need(&mut self) {
         if let Some(pinner) = self.next_pool(|pool| pool.is_adaptive() && pool.len() > 0) {
             for _ in 0..DEMOTION_BATCH {
-                self.unpin_some(pinner);
+                self.give_up(pinner);
             }
+        }
+    }
+
+    /// A pool that tries pages gives up one that it has the capacity for. A page that was not on trial loses its
+    /// mappings at once: on the active list it would be pinned again, and nobody would ever get a frame.
+    fn give_up(&mut self, pinner: PinnedIndex) {
+        let proves = self.pinned.slots.at(pinner.slot()).is_some_and(PinnedPool::proves);
+        if !proves || self.oldest_inactive(pinner).is_some() {
+            return self.unpin_some(pinner);
+        }
+        if self.balanced < DEMOTION_BATCH
+            && let Some(index) = self.oldest_active(pinner)
+        {
+            self.balanced += 1;
+            self.unpin(pinner, index, true);
+            let page = self.entries[index].page;
+            self.emit_unmap(page, Scope::Of(Holder::Pool), UnmapReason::Demotion);
         }
     }
 

@@ -54,11 +54,13 @@ impl Memory {
     /// to.
     pub(crate) fn pin_on_arrival(&mut self, index: EntryIndex) {
         let page = self.entries[index].page;
-        let Some(pool) = self.pinned.slots.at(self.pinner(page).slot()) else {
+        let pinner = self.pinner(page);
+        let Some(pool) = self.pinned.slots.at(pinner.slot()) else {
             return;
         };
         let at_once = match pool.settings.policy {
             PinningPolicy::All => true,
+            PinningPolicy::Freehold => pool.len() < pool.capacity.get(),
             PinningPolicy::Adaptive => {
                 // Of a file every page has content somewhere, also one that nobody has read yet.
                 let comes_back =
@@ -72,6 +74,8 @@ impl Memory {
             // Nothing is unpinned for it.
             if !adapts || self.pinned.len() < self.pinned.room {
                 self.pin(index);
+            } else if let Some(pool) = self.pinned.get_mut(pinner) {
+                pool.trial.short = true;
             }
         }
     }
@@ -113,6 +117,7 @@ impl Memory {
         self.balanced = 0;
         self.find_room_to_pin();
         self.trim_next_pool();
+        self.try_pages();
         if self.pool().listed_pages() == 0 {
             self.unpin_in_need();
         }

@@ -106,10 +106,13 @@ impl Memory {
         if !self.policy(holder).uses_global_lists() {
             return Place::Active;
         }
-        let soon = |distance| distance <= self.pool().active.len();
-        if self.refault_distance(page).is_some_and(soon) {
+        let active = self.pool().active.len();
+        let Some(distance) = self.refault_distance(page) else {
+            return Place::Young;
+        };
+        if distance <= active + self.pinned.proving {
             self.advance_age();
-            self.refaults.activated = true;
+            self.refaults.activated |= distance <= active;
             Place::Active
         } else {
             Place::Young

@@ -69,6 +69,7 @@ impl Memory {
                 }
                 self.relink(index, Place::Active);
             }
+            Place::PinnedInactive if self.tries(index) => self.end_trial(index),
             Place::PinnedInactive => self.entries[index].marks.set(Marks::REFERENCED),
             _ => {}
         }

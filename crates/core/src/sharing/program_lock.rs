@@ -73,6 +73,7 @@ impl Memory {
     /// Ends what [`lock_in_place`](Self::lock_in_place) began: the page is on the active list. O(sharers of the page).
     pub fn unlock_in_place(&mut self, task: TaskId, object: ObjectId, page: PageIndex) {
         if let Some((_, index)) = self.entry_of(task, object, page)
+            && self.entries[index].place == Place::Locked
             && self.entries[index].marks.has(Marks::SELF_PAID)
         {
             self.relink(index, Place::Active);

@@ -170,8 +170,10 @@ fn pin(machine: &mut Machine, names: &mut Names, bytes: &mut Bytes<'_>, now: Ins
             settings.highest_capacity = PageCount::new(bytes.number());
         }
         settings.restore = bytes.below(2) == 0;
-        if bytes.below(3) == 0 {
-            settings.policy = PinningPolicy::All;
+        match bytes.below(4) {
+            0 => settings.policy = PinningPolicy::All,
+            1 => settings.policy = PinningPolicy::Freehold,
+            _ => {}
         }
         if bytes.below(2) == 0 {
             settings.unpinned_go_to = UnpinnedGoTo::Listing;

@@ -50,7 +50,7 @@ pub struct Arguments {
     /// Of the three movie players, instead of the smallest ones, which takes minutes to find
     #[arg(long, value_name = "SIZE,SIZE,SIZE", value_delimiter = ',', num_args = 1)]
     reservations: Option<Vec<String>>,
-    /// Of app-*: with how many seeds, from 1 on, everything runs [default: 10; live 1; app-live 3]
+    /// Of app-*: with how many seeds, from 1 on, everything runs [default: 10; live 1; app-live 3; app-random 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: Option<u32>,
     /// Of app-*: how long each run is, simulated or by the clock, instead of what the model says [app-live: 30s]
@@ -102,6 +102,7 @@ const EXPERIMENTS: &[&Experiment] = &[
     &app::fig6::EXPERIMENT,
     &app::beta::EXPERIMENT,
     &app::shift::EXPERIMENT,
+    &app::random::EXPERIMENT,
     &app::stationary::EXPERIMENT,
     &live::EXPERIMENT,
     &latencies::FIG3,

@@ -35,6 +35,7 @@ impl ServedPool {
             policy: match settings.policy {
                 PinningPolicy::All => ClientPolicy::All,
                 PinningPolicy::Adaptive => ClientPolicy::Adaptive,
+                PinningPolicy::Freehold => ClientPolicy::Freehold,
             },
             period: span(settings.period),
             budget: span(settings.budget),

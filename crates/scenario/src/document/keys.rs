@@ -170,7 +170,7 @@ pub(crate) const TASK: Fields = &[
     Key::below(
         "app",
         Table(APP),
-        "For `pinning` `app` and `app-no-budget`: what differs from paper 001's values.",
+        "For `pinning` `app` and `app-no-budget`: the preset, and what differs from its values.",
     ),
     Key::value(
         "class",
@@ -191,7 +191,16 @@ pub(crate) const TASK: Fields = &[
     Key::below("command", Later, ""),
 ];
 
+/// The keys of [`APP`] that every preset has; the others belong to the preset `paper`.
+pub(crate) const APP_OF_EVERY_PRESET: &[&str] = &["preset", "lambda"];
+
 pub(crate) const APP: Fields = &[
+    Key::value(
+        "preset",
+        Word(&["freehold", "paper"]),
+        "`freehold`",
+        "how the pool adapts, see above; all keys below but `lambda` belong to `paper`",
+    ),
     Key::value(
         "capacity",
         Size,
@@ -215,7 +224,7 @@ pub(crate) const APP: Fields = &[
         "lambda",
         Number("above 0, at most 1"),
         "0.8",
-        "the factor by which the swap budget falls",
+        "the factor by which the swap budget falls; of both presets",
     ),
     Key::value(
         "unpinned",

@@ -1,14 +1,15 @@
 //! From the document to a [`ScenarioSpec`]: every key's own form.
 
 use super::keys::{
-    ACCESS, APP, COSTS, FAULTS, LOCK, MACHINE, MEMORY, REGION, RESERVATION, ROOT, SCENARIO_DEVICE, SWAP, TASK,
+    ACCESS, APP, APP_OF_EVERY_PRESET, COSTS, FAULTS, LOCK, MACHINE, MEMORY, REGION, RESERVATION, ROOT, SCENARIO_DEVICE,
+    SWAP, TASK,
 };
 use super::section::Section;
 use super::trace::Traces;
 use super::tree::{Node, Value};
 use crate::error::Fault;
 use crate::model::{Costs, Faults, Pattern, RegionKind, ReservationKind, Sharing, StoreKind};
-use crate::pinning::{AppSpec, Pinning, Unpinned};
+use crate::pinning::{AppSpec, Pinning, Preset, Unpinned};
 use crate::scenario_devices;
 use crate::spec::{AccessSpec, ClassSpec, LockSpec, MemorySpec, RegionSpec, ReservationSpec, ScenarioSpec, TaskSpec};
 use crate::wait::StoreWait;
@@ -182,10 +183,24 @@ fn task(section: &Section<'_>, traces: &Traces<'_>) -> Result<TaskSpec, Fault> {
 }
 
 fn app(section: &Section<'_>) -> Result<AppSpec, Fault> {
-    let default = AppSpec::default();
+    let presets = Preset::ALL.map(|preset| (preset.name(), preset));
     let words = [Unpinned::Text, Unpinned::Listing].map(|place| (place.name(), place));
+    let preset = section.choice("preset", &presets)?.unwrap_or_default();
+    let default = AppSpec {
+        preset,
+        ..AppSpec::default()
+    };
+    if preset == Preset::Freehold {
+        section.refuse_others(
+            APP_OF_EVERY_PRESET,
+            "belongs to preset \"paper\": state that, or leave it out",
+        )?;
+        let lambda = section.number("lambda")?.unwrap_or(default.lambda);
+        return Ok(AppSpec { lambda, ..default });
+    }
     let restore = section.small("restore")?.unwrap_or(default.restore);
     Ok(AppSpec {
+        preset,
         capacity: section.size("capacity")?.unwrap_or(default.capacity),
         alpha: section.number("alpha")?.unwrap_or(default.alpha),
         beta: section.number("beta")?.unwrap_or(default.beta),

@@ -55,6 +55,12 @@ impl<'a> Section<'a> {
         self.fault(key, format!("must be {expected}, not {}", found.kind()))
     }
 
+    /// Refuses all keys but these.
+    pub(crate) fn refuse_others(&self, known: &[&str], message: &str) -> Result<(), Fault> {
+        let other = self.table.iter().find(|(key, _)| !known.contains(&key.as_str()));
+        other.map_or(Ok(()), |(key, _)| Err(self.fault(key, message)))
+    }
+
     pub(crate) fn has(&self, key: &str) -> bool {
         get(self.table, key).is_some()
     }

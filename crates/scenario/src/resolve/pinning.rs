@@ -3,7 +3,7 @@
 use super::checks::{pages, refuse};
 use crate::error::Fault;
 use crate::model::Class;
-use crate::pinning::{AppSettings, AppSpec, MILLION, Pinning};
+use crate::pinning::{AppSettings, AppSpec, FREEHOLD_RESTORES, MILLION, Pinning, Preset};
 use crate::spec::TaskSpec;
 use freehold_core::units::Duration;
 
@@ -52,6 +52,7 @@ fn settings(path: &str, app: &AppSpec) -> Result<AppSettings, Fault> {
         return refuse(format!("{path}.gamma"), "is 0: must be at least 1, the paper's is 4");
     }
     Ok(AppSettings {
+        preset: app.preset,
         capacity: pages(&format!("{path}.capacity"), app.capacity, u32::MAX)?,
         alpha: ratio(&format!("{path}.alpha"), app.alpha)?,
         beta: ratio(&format!("{path}.beta"), app.beta)?,
@@ -60,7 +61,10 @@ fn settings(path: &str, app: &AppSpec) -> Result<AppSettings, Fault> {
         unpinned: app.unpinned,
         memory_share: app.memory_share,
         steady: app.steady,
-        restore: app.restore,
+        restore: match app.preset {
+            Preset::Freehold => FREEHOLD_RESTORES,
+            Preset::Paper => app.restore,
+        },
         highest_swap_budget: Duration::ZERO,
     })
 }

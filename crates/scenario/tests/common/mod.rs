@@ -3,8 +3,8 @@
 
 use freehold_core::units::{ByteLen, Duration};
 use freehold_scenario::{
-    AccessSpec, AppSpec, ClassSpec, LockSpec, Pattern, Pinning, RegionSpec, ReservationSpec, ScenarioSpec, Sharing,
-    StoreKind, StoreWait, TaskSpec, Unpinned,
+    AccessSpec, AppSpec, ClassSpec, LockSpec, Pattern, Pinning, Preset, RegionSpec, ReservationSpec, ScenarioSpec,
+    Sharing, StoreKind, StoreWait, TaskSpec, Unpinned,
 };
 use proptest::prelude::*;
 
@@ -84,9 +84,10 @@ fn app() -> impl Strategy<Value = (Pinning, Option<AppSpec>)> {
     let pinning = proptest::sample::select(Pinning::ALL.to_vec());
     let place = proptest::sample::select(vec![Unpinned::Text, Unpinned::Listing]);
     let numbers = (1_u64..9_000, ratio(), ratio(), 1_u32..9, ratio(), 0_u32..99);
-    let app = (numbers, place, any::<bool>(), any::<bool>()).prop_map(|(numbers, unpinned, memory_share, steady)| {
+    let paper = (numbers, place, any::<bool>(), any::<bool>()).prop_map(|(numbers, unpinned, memory_share, steady)| {
         let (capacity, alpha, beta, gamma, lambda, restore) = numbers;
         AppSpec {
+            preset: Preset::Paper,
             capacity: kib(capacity * 4),
             alpha,
             beta,
@@ -98,7 +99,11 @@ fn app() -> impl Strategy<Value = (Pinning, Option<AppSpec>)> {
             restore,
         }
     });
-    (pinning, proptest::option::of(app))
+    let freehold = ratio().prop_map(|lambda| AppSpec {
+        lambda,
+        ..AppSpec::default()
+    });
+    (pinning, proptest::option::of(prop_oneof![paper, freehold]))
 }
 
 fn task() -> impl Strategy<Value = TaskSpec> {

@@ -50,7 +50,7 @@ impl Session {
         };
         let give_back = || world.give_back(user, Kind::Frames, u64::from(frames));
         settings.highest_capacity = PageCount::new(frames);
-        // A pool that pins everything has no capacity but the highest.
+        // A pool that begins by pinning everything has no capacity but the highest.
         let adaptive = settings.policy == PinningPolicy::Adaptive;
         if frames == 0 || adaptive && settings.initial_capacity > settings.highest_capacity {
             give_back();
@@ -197,6 +197,7 @@ fn settings(request: &Request<'_>) -> Result<PinningSettings, Refused> {
         policy: match policy {
             message::PinningPolicy::All => PinningPolicy::All,
             message::PinningPolicy::Adaptive => PinningPolicy::Adaptive,
+            message::PinningPolicy::Freehold => PinningPolicy::Freehold,
         },
         initial_capacity: PageCount::new(capacity),
         highest_capacity: PageCount::new(highest_capacity),

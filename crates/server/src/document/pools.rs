@@ -143,8 +143,10 @@ fn pages(count: PageCount) -> u64 {
 fn policy(row: &PinnedPoolRow) -> &'static str {
     match (row.settings.policy, row.settings.swap_budget) {
         (PinningPolicy::All, _) => "all",
-        (PinningPolicy::Adaptive, true) => "app",
-        (PinningPolicy::Adaptive, false) => "app-no-budget",
+        (PinningPolicy::Freehold, true) => "app",
+        (PinningPolicy::Freehold, false) => "app-no-budget",
+        (PinningPolicy::Adaptive, true) => "app, paper",
+        (PinningPolicy::Adaptive, false) => "app-no-budget, paper",
     }
 }
 
@@ -239,7 +241,7 @@ pub(super) fn guarantee(who: &str, row: &PinnedPoolRow) -> String {
     let lists = &row.lists;
     let most = match row.settings.policy {
         PinningPolicy::All => row.settings.highest_capacity,
-        PinningPolicy::Adaptive => lists.capacity,
+        PinningPolicy::Freehold | PinningPolicy::Adaptive => lists.capacity.min(row.settings.highest_capacity),
     };
     format!(
         "{who} has no reservation, but a pinned page pool ({}, {}): {} of at most {} pages are pinned, and leave only \

@@ -3,6 +3,7 @@
 //! Swarm testing: each scenario first draws what may occur in it at all, so that features are tested alone and in all
 //! combinations, not always all together. Pools, regions and periods are tiny, so that limits are hit often.
 
+mod load;
 mod task;
 
 use freehold_core::units::{ByteLen, Duration, PAGE_SIZE};
@@ -11,6 +12,8 @@ use freehold_scenario::{
 };
 
 use crate::rng::Rng;
+
+pub use load::{LOAD_NEIGHBOUR, LOAD_TASK, random_load};
 
 /// What may occur in random scenarios beside hard reservations that share regions under SPC and SPEL. The default is
 /// everything for which law 0 is asserted.

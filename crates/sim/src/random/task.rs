@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use freehold_core::units::{ByteLen, Duration, PAGE_SIZE, PageIndex};
 use freehold_scenario::{
-    AccessSpec, AppSpec, ClassSpec, Pattern, Pinning, RegionKind, RegionSpec, ScenarioSpec, TaskSpec, TraceEntry,
-    Unpinned,
+    AccessSpec, AppSpec, ClassSpec, Pattern, Pinning, Preset, RegionKind, RegionSpec, ScenarioSpec, TaskSpec,
+    TraceEntry, Unpinned,
 };
 
 use super::{Swarm, pages};
@@ -48,7 +48,12 @@ fn pin(rng: &mut Rng, task: &mut TaskSpec) {
     if !task.pinning.is_some_and(Pinning::adapts) || rng.one_in(6) {
         return;
     }
+    if rng.one_in(2) {
+        task.app = Some(AppSpec::default());
+        return;
+    }
     task.app = Some(AppSpec {
+        preset: Preset::Paper,
         capacity: pages(rng.pick(&[1, 2, 5, 20, 100])),
         alpha: rng.pick(&[0.1, 0.9, 1.0]),
         beta: rng.pick(&[0.5, 0.9, 0.98]),

@@ -15,12 +15,22 @@ const SEEDS: u32 = 10;
 
 const SHARE: Policy = Policy {
     name: "app, memory-share and steady",
-    sets: &["pinning=app", "app.memory-share=true", "app.steady=true"],
+    sets: &[
+        "pinning=app",
+        "app.preset=paper",
+        "app.memory-share=true",
+        "app.steady=true",
+    ],
 };
 /// The pool begins with a tenth of the paper's pages: what it lacks is brought back.
 const RESTORE: Policy = Policy {
     name: "app and restore",
-    sets: &["pinning=app", "app.restore=2000", "app.capacity=\"2800KiB\""],
+    sets: &[
+        "pinning=app",
+        "app.preset=paper",
+        "app.restore=2000",
+        "app.capacity=\"2800KiB\"",
+    ],
 };
 
 /// A model and what the paper has of it.

@@ -9,6 +9,7 @@ pub(super) mod fig3;
 pub(super) mod fig4;
 pub(super) mod fig5;
 pub(super) mod fig6;
+pub(super) mod random;
 mod sample;
 pub(super) mod shift;
 pub(super) mod stationary;
@@ -45,24 +46,24 @@ const ALL: Policy = Policy {
 };
 const APP: Policy = Policy {
     name: "app",
-    sets: &["pinning=app"],
+    sets: &["pinning=app", "app.preset=paper"],
 };
 /// Unpinned pages go where the paper's listing of Algorithm 2 says; its text says otherwise.
 const LISTING: Policy = Policy {
     name: "app, listing",
-    sets: &["pinning=app", "app.unpinned=\"listing\""],
+    sets: &["pinning=app", "app.preset=paper", "app.unpinned=\"listing\""],
 };
 const STEADY: Policy = Policy {
     name: "app, steady",
-    sets: &["pinning=app", "app.steady=true"],
+    sets: &["pinning=app", "app.preset=paper", "app.steady=true"],
 };
 const STEADY_RESTORE: Policy = Policy {
     name: "app, steady and restore",
-    sets: &["pinning=app", "app.steady=true", "app.restore=2000"],
+    sets: &["pinning=app", "app.preset=paper", "app.steady=true", "app.restore=2000"],
 };
 const APP_NO_BUDGET: Policy = Policy {
     name: "app-no-budget",
-    sets: &["pinning=app-no-budget"],
+    sets: &["pinning=app-no-budget", "app.preset=paper"],
 };
 
 /// How near to the misses of `all` a policy is to be, in points.

@@ -124,17 +124,23 @@ const RUNS: [(&str, Run); 12] = [
     ("alone", Run::Alone),
     (NONE, Run::Served(&[])),
     (ALL, Run::Served(&["--adaptive", "--pinning", "all"])),
-    (APP, Run::Served(&["--adaptive"])),
+    (APP, Run::Served(&["--adaptive", "--preset", "paper"])),
     (
         APP_NO_BUDGET,
-        Run::Served(&["--adaptive", "--pinning", "app-no-budget"]),
+        Run::Served(&["--adaptive", "--preset", "paper", "--pinning", "app-no-budget"]),
     ),
-    (LISTING, Run::Served(&["--adaptive", "--unpinned", "listing"])),
-    (STEADY, Run::Served(&["--adaptive", "--steady"])),
-    (RESTORE, Run::Served(&["--adaptive", "--restore", "2000"])),
+    (
+        LISTING,
+        Run::Served(&["--adaptive", "--preset", "paper", "--unpinned", "listing"]),
+    ),
+    (STEADY, Run::Served(&["--adaptive", "--preset", "paper", "--steady"])),
+    (
+        RESTORE,
+        Run::Served(&["--adaptive", "--preset", "paper", "--restore", "2000"]),
+    ),
     (
         STEADY_RESTORE,
-        Run::Served(&["--adaptive", "--steady", "--restore", "2000"]),
+        Run::Served(&["--adaptive", "--preset", "paper", "--steady", "--restore", "2000"]),
     ),
     ("kernel", KERNEL),
     (
