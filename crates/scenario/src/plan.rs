@@ -1,6 +1,6 @@
 //! A scenario in the core's terms: what every engine asks of the core, and what it reports of it.
 //!
-//! In which order it is set up, [`set_up`](crate::set_up) says.
+//! In which order it is set up, [`set_up`](crate::set_up()) says.
 
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
 use freehold_core::pinning::{PinnedPoolView, PinningPolicy, PinningSettings, Ratio, UnpinnedGoTo};

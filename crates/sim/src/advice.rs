@@ -1,6 +1,6 @@
 //! Conservation (SPC) or eviction lock (SPEL) for a region: the paper's rule (IV.C), from a profile.
 //!
-//! The rule itself is [`choice`](freehold_core::sharing::choice). Reservations that say themselves how they share the
+//! The rule itself is [`choice`]. Reservations that say themselves how they share the
 //! region, by an override or a lock list, stay as they are; pages that they lock cost the others nothing more.
 
 use freehold_core::UNLOCKED_FRAMES;

@@ -1,9 +1,10 @@
 //! Pages that programs lock for themselves (`mlock`): resident until unlocked, on the locked list of their holder.
 //!
 //! The amount is admitted first, as `RLIMIT_MEMLOCK` is looked at: in a reservation all locks together leave
-//! [`UNLOCKED_FRAMES`], and programs without one have an eighth of the pool together, which no reservation is promised.
-//! Then each page is locked where it is, as soon as it is there. Nobody else pays for it and it pays for nobody: where
-//! a page is shared its holder goes on to own it or to conserve a frame, so that an unlock never needs anything.
+//! [`UNLOCKED_FRAMES`](crate::UNLOCKED_FRAMES), and programs without one have an eighth of the pool together, which no
+//! reservation is promised. Then each page is locked where it is, as soon as it is there. Nobody else pays for it and
+//! it pays for nobody: where a page is shared its holder goes on to own it or to conserve a frame, so that an unlock
+//! never needs anything.
 
 use crate::entry::{Marks, Place};
 use crate::error::LockError;

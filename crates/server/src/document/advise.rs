@@ -1,6 +1,6 @@
 //! Advice for living processes: conservation or the eviction lock for each shared object (the paper's Table IV).
 //!
-//! The rule is [`choice`](freehold_core::sharing::choice); field names are those of the advice for scenarios. Max(S) of
+//! The rule is [`choice`]; field names are those of the advice for scenarios. Max(S) of
 //! the object is the distinct pages that any of the reservations has been seen to touch; each locks those that it
 //! touches itself.
 
