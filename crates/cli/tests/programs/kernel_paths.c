@@ -306,6 +306,8 @@ static int debug(pid_t whom, char *region, char *cold) {
 }
 
 int main(int count, char **words) {
+    // A shell's background commands begin with this one ignored.
+    signal(SIGQUIT, SIG_DFL);
     int failed = 0;
     setvbuf(stdout, 0, _IONBF, 0);
     if (count == 5) return debug(atoi(words[2]), (char *)strtoul(words[3], 0, 0), (char *)strtoul(words[4], 0, 0));
