@@ -257,7 +257,7 @@ fn a_tree_of_real_programs_works_while_devices_take_the_memory_and_return_it() {
     if !may_mount() {
         return;
     }
-    let (mounted, socket) = with_socket("tree", "4MiB");
+    let (mounted, socket) = with_socket("tree", "16MiB");
     let (source, at) = (&mounted.source, &mounted.at);
     let mut used = Vec::new();
     for program in ["python3", "git", "gcc", "cc1"] {
@@ -295,13 +295,23 @@ fn a_tree_of_real_programs_works_while_devices_take_the_memory_and_return_it() {
                 }
             }
         });
-        for round in 0..3 {
+        // Also where a program fails: the other thread ends then too.
+        let _end = Raised(&done);
+        for round in 0..2 {
             run_programs(source, at, &used, round);
         }
-        done.store(true, Ordering::Relaxed);
     });
     assert!(opens.load(Ordering::Relaxed) > 2);
     assert!(counted(&socket, "victim_hits") > 0, "the device memory was of use");
+}
+
+/// Is set when this is dropped.
+struct Raised<'a>(&'a AtomicBool);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Runs programs of the mount on files of the mount; what they make is what the real ones make.
