@@ -119,8 +119,6 @@ fn a_program_that_ran_before_finds_what_it_used_mapped() {
         all.iter().all(|again| again < &first),
         "{first} faults, and {all:?} when it ran again"
     );
-    assert!(
-        all.iter().any(|again| 3 * again < 2 * first),
-        "{first} faults, and {all:?} when it ran again"
-    );
+    all.sort_unstable();
+    assert!(3 * all[2] < 2 * first, "{first} faults, and {all:?} when it ran again");
 }
