@@ -63,13 +63,22 @@ pub unsafe extern "C" fn freehold_cbuf_read(fd: c_int) -> c_int {
 /// `id` is null or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cbuf_alloc(size: usize, id: *mut u64) -> *mut c_void {
-    let taken = registry::own()
+    // SAFETY: as the caller promises.
+    unsafe { allocate(registry::own(), size, id) }
+}
+
+/// What both ways to `cbuf_alloc` do: a buffer of `pool`, or null with `errno`.
+///
+/// # Safety
+/// `id` is null or may be written.
+pub(crate) unsafe fn allocate(pool: Option<&Pool>, size: usize, id: *mut u64) -> *mut c_void {
+    let taken = pool
         .ok_or(libc::ENXIO)
         .and_then(|pool| pool.take(size).map_err(take_errno));
     match taken {
         Ok(buffer) => {
             if !id.is_null() {
-                // SAFETY: the caller's, not null.
+                // SAFETY: may be written, as the caller promises.
                 unsafe { id.write(buffer.id.raw()) };
             }
             buffer.start.cast()
@@ -149,7 +158,7 @@ fn pool_errno(error: PoolError) -> c_int {
     }
 }
 
-pub(crate) fn set_errno(error: c_int) {
+fn set_errno(error: c_int) {
     // SAFETY: the calling thread's own number.
     unsafe { *libc::__errno_location() = error };
 }

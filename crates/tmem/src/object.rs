@@ -1,6 +1,6 @@
 //! Component objects: shared libraries with the table of `include/freehold_component.h`.
 
-use crate::capi::{cbuf2buf, set_errno, take_errno};
+use crate::capi::{self, cbuf2buf, take_errno};
 use crate::channel::{ARGUMENTS, CallError, Caller, Request};
 use crate::pool::Pool;
 use crate::stack::with_stack;
@@ -166,23 +166,8 @@ impl Environment {
 extern "C" fn allocate(own: *const Environment, size: usize, id: *mut u64) -> *mut c_void {
     // SAFETY: the component passes back what it was given, which lives as long as it does.
     let own = unsafe { &*own };
-    let taken = own
-        .buffers
-        .ok_or(libc::ENXIO)
-        .and_then(|pool| pool.take(size).map_err(take_errno));
-    match taken {
-        Ok(buffer) => {
-            if !id.is_null() {
-                // SAFETY: the component's own, not null.
-                unsafe { id.write(buffer.id.raw()) };
-            }
-            buffer.start.cast()
-        }
-        Err(error) => {
-            set_errno(error);
-            std::ptr::null_mut()
-        }
-    }
+    // SAFETY: the component's own, or null.
+    unsafe { capi::allocate(own.buffers, size, id) }
 }
 
 extern "C" fn free(own: *const Environment, buffer: *mut c_void) -> c_int {
