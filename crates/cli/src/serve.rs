@@ -79,6 +79,10 @@ pub(crate) struct Arguments {
     /// Listen at `socket` in this folder, and remove it at the end: with the last client, when standard input has ended
     #[arg(long, hide = true, value_name = "FOLDER", conflicts_with = "socket")]
     own_folder: Option<PathBuf>,
+    /// Only one program and its children will come: what its reservation reads back in the order of addresses comes
+    /// with what follows, which law 0 forbids where several share the pool
+    #[arg(long, hide = true, requires = "own_folder")]
+    one_program: bool,
 }
 
 /// Where evicted pages go.
@@ -215,6 +219,7 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
     let mut settings = Settings::new(pool);
     settings.store = backing(&arguments.store, pool);
     settings.read_ahead = arguments.store.read_ahead;
+    settings.reads_on = arguments.one_program;
     settings.unresponsive = arguments.unresponsive;
     settings.priority = arguments.priority;
     settings.cpus.clone_from(&arguments.cpus);

@@ -2,6 +2,7 @@
 
 use crate::index::PinnedIndex;
 use crate::limits::{ObjectKind, Regime};
+use crate::reclaim::Run;
 
 /// One memory object.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Object {
     pub(crate) removed: u32,
     /// The pinned page pool that its pages enter.
     pub(crate) pinner: PinnedIndex,
+    /// Where swap-ins of its pages have come to.
+    pub(crate) run: Run,
 }
 
 impl Object {

@@ -215,6 +215,7 @@ fn run(name: &str, mix: Mix) {
             if mix.reads_ahead {
                 let pages = ReadAhead::of(1 << random.below(5)).expect("a power of two");
                 world.memory.set_read_ahead(pages);
+                world.memory.set_reads_on(random.below(2) == 1);
             }
             for _ in 0..steps {
                 step(&mut world, &mut random, mix);

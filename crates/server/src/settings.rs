@@ -33,6 +33,8 @@ pub struct Settings {
     pub store: Backing,
     /// Pages that tasks without a reservation read back together.
     pub read_ahead: ReadAhead,
+    /// Reservations read back in runs what follows: for a server of one program, since law 0 does not hold with it.
+    pub reads_on: bool,
     /// What becomes of a client that does not answer while somebody waits.
     pub unresponsive: Unresponsive,
     /// SCHED_FIFO priority of the pager threads.
@@ -96,6 +98,7 @@ impl Settings {
                 parallel: 8,
             },
             read_ahead: ReadAhead::NONE,
+            reads_on: false,
             unresponsive: Unresponsive {
                 bound: Duration::from_secs(1),
                 reaction: Reaction::Kill,

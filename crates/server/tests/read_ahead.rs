@@ -19,6 +19,14 @@ fn server(read_ahead: u32) -> Server {
     })
 }
 
+/// A server of one program, whose reservation reads on.
+fn server_of_one() -> Server {
+    Server::with(&Settings {
+        reads_on: true,
+        ..Settings::new(FrameCount::new(1_024))
+    })
+}
+
 /// What a program faults on that reads three times as much as there is memory for, and how many faults it sent.
 fn read_all(server: &Server, reservation: Option<ReservationId>) -> (TaskCounts, u64) {
     let program = Client::program(server);
@@ -55,12 +63,33 @@ fn a_reservation_reads_nothing_ahead() {
     assert_eq!(counts.read_ahead, 0);
 }
 
-/// What is written, dropped, moved and inherited is right wherever it is.
+#[test]
+fn a_reservation_of_the_only_program_reads_on_and_sends_fewer_faults() {
+    let (alone, together) = (server(1), server_of_one());
+    let (without, faults_without) = read_all(&alone, Some(alone.reserve(600)));
+    let (with, faults) = read_all(&together, Some(together.reserve(600)));
+    assert_eq!(without.read_ahead, 0);
+    assert!(with.read_ahead > PAGES / 2, "{with:?}");
+    assert!(2 * with.swap_ins < without.swap_ins, "{with:?} {without:?}");
+    assert!(2 * faults < faults_without, "{faults} and {faults_without}");
+}
+
 #[test]
 fn content_is_right_whatever_becomes_of_it() {
     let server = server(16);
-    let program = Client::program(&server);
-    program.task(None);
+    content_is_right(&server, None);
+}
+
+#[test]
+fn content_is_right_where_a_reservation_reads_on() {
+    let server = server_of_one();
+    content_is_right(&server, Some(server.reserve(600)));
+}
+
+/// What is written, dropped, moved and inherited is right wherever it is.
+fn content_is_right(server: &Server, reservation: Option<ReservationId>) {
+    let program = Client::program(server);
+    program.task(reservation);
     let memory = program.anonymous(PAGES);
     for round in 1..3 {
         program.fill(memory, 0, PAGES, round);

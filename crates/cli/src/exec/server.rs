@@ -63,6 +63,7 @@ impl Own {
         command
             .args(["serve", "--log-level", "error", "--own-folder"])
             .arg(folder.path())
+            .arg("--one-program")
             .env("NOTIFY_SOCKET", &said);
         if let Some(frames) = reserve {
             let kibibytes = u64::from(pool_of(frames).get()) * 4;

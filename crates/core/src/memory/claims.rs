@@ -197,8 +197,10 @@ impl Memory {
             source,
             urgent: urgent.map(|task| self.task_id(task)),
         });
-        if let Some(task) = urgent.filter(|_| swapped_in && self.policy(holder).uses_global_lists()) {
-            self.read_around(task, page);
+        match urgent.filter(|_| swapped_in) {
+            Some(task) if self.policy(holder).uses_global_lists() => self.read_around(task, page),
+            Some(task) => self.read_on(task, page),
+            None => {}
         }
     }
 

@@ -21,6 +21,7 @@ mod views;
 mod written;
 
 pub use read_ahead::ReadAhead;
+use read_ahead::Reading;
 
 use alloc::vec::Vec;
 
@@ -110,7 +111,7 @@ pub struct Memory {
     /// Pinned pages unmapped in this batch.
     pub(crate) balanced: u32,
     pub(crate) refaults: Refaults,
-    pub(crate) read_ahead: ReadAhead,
+    pub(crate) reading: Reading,
     /// The task whose fault is being handled, to which evictions are counted.
     pub(crate) acting: TaskIndex,
     #[cfg(feature = "canary")]
@@ -167,7 +168,7 @@ impl Memory {
             pinned: PinnedPools::with_limits(&limits)?,
             balanced: 0,
             refaults: Refaults::NEW,
-            read_ahead: ReadAhead::NONE,
+            reading: Reading::default(),
             acting: TaskIndex::NONE,
             #[cfg(feature = "canary")]
             planted: None,

@@ -9,6 +9,7 @@ use crate::limits::{ObjectKind, ObjectSpec, PageRange, Regime};
 use crate::memory::Memory;
 use crate::object::{Base, Object};
 use crate::page::PageMarks;
+use crate::reclaim::Run;
 use crate::units::PageCount;
 use crate::view::PageState;
 
@@ -31,6 +32,7 @@ impl Memory {
             resident: 0,
             removed: 0,
             pinner: PinnedIndex::NONE,
+            run: Run::default(),
         };
         self.place_object(object)
     }
@@ -70,6 +72,7 @@ impl Memory {
             resident: 0,
             removed: 0,
             pinner: PinnedIndex::NONE,
+            run: Run::default(),
             ..found
         };
         let id = self.place_object(view)?;

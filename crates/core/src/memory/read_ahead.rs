@@ -3,14 +3,13 @@
 //!
 //! They take frames that are free and begin no eviction; batches of evictions, which a fault that finds no frame
 //! begins as ever, are larger instead, so that some are left. Nobody waits for them, they are mapped nowhere, and the
-//! task that touches one later has a soft fault. Reservations read nothing ahead: what is evicted from them depends
-//! on their own accesses alone (law 0). Pages of files are not meant: the kernel reads those ahead.
+//! task that touches one later has a soft fault. Reservations read nothing around: what is evicted from them depends
+//! on their own accesses alone (law 0; but see [`crate::reclaim::runs`]). Pages of files are not meant: the kernel
+//! reads those ahead.
 
 use crate::index::{HolderIndex, PageNumber, TaskIndex};
 use crate::limits::ObjectKind;
 use crate::memory::Memory;
-use crate::page::PageMarks;
-use crate::view::PageState;
 
 /// At most one in so many pages of the pool is evicted for what is read ahead.
 const BATCH_SHARE: u32 = 8;
@@ -42,26 +41,44 @@ impl ReadAhead {
     }
 }
 
+/// What is read back besides what is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    /// By tasks without a reservation.
+    pub(crate) around: ReadAhead,
+    /// By tasks with one: what follows in their runs.
+    pub(crate) on: bool,
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        Self {
+            around: ReadAhead::NONE,
+            on: false,
+        }
+    }
+}
+
 impl Memory {
     /// From now on tasks without a reservation read back so many pages together.
     pub fn set_read_ahead(&mut self, read_ahead: ReadAhead) {
-        self.read_ahead = read_ahead;
+        self.reading.around = read_ahead;
     }
 
     /// How many they read back together.
     #[must_use]
     pub fn read_ahead(&self) -> ReadAhead {
-        self.read_ahead
+        self.reading.around
     }
 
     /// The task waits for this page to be read back: those around it that are in the store come along. O(pages read
     /// together × sharers).
     pub(crate) fn read_around(&mut self, task: TaskIndex, page: PageNumber) {
         let wanted = self.tasks.at(task.slot()).is_some_and(|task| !task.restores);
-        if self.read_ahead == ReadAhead::NONE || !wanted {
+        if self.reading.around == ReadAhead::NONE || !wanted {
             return;
         }
-        let (object, cluster) = (self.object_of(page), self.read_ahead.pages());
+        let (object, cluster) = (self.object_of(page), self.reading.around.pages());
         if object.kind == ObjectKind::File {
             return;
         }
@@ -72,7 +89,7 @@ impl Memory {
             if !self.may_read_ahead() {
                 break;
             }
-            taken += u64::from(self.read_along(PageNumber(start + number)));
+            taken += u64::from(self.read_along(HolderIndex::POOL, PageNumber(start + number)));
         }
         if let Some(task) = self.tasks.at_mut(task.slot()) {
             task.counts.read_ahead += taken;
@@ -81,10 +98,10 @@ impl Memory {
 
     /// Frames that the pool, which has so many pages, frees together so that some are there to read ahead into.
     pub(crate) fn read_ahead_batch(&self, pages: u32) -> u32 {
-        if self.read_ahead == ReadAhead::NONE {
+        if self.reading.around == ReadAhead::NONE {
             return 0;
         }
-        (2 * self.read_ahead.pages()).min(pages / BATCH_SHARE)
+        (2 * self.reading.around.pages()).min(pages / BATCH_SHARE)
     }
 
     /// Whether the pool has a free frame that nobody waits for.
@@ -92,21 +109,5 @@ impl Memory {
         let pool = self.pool();
         let promised = !self.first_owed.is_none() || self.gathering > 0;
         !promised && pool.free.len() > pool.claims
-    }
-
-    fn read_along(&mut self, page: PageNumber) -> bool {
-        let found = self.pages[page];
-        let away = found.state == PageState::Stored && found.marks.has(PageMarks::STORED);
-        if !away || found.first_sharer().some().is_some() {
-            return false;
-        }
-        let Some(index) = self.entries.make(HolderIndex::POOL, page) else {
-            return false;
-        };
-        let place = self.first_place(HolderIndex::POOL, page);
-        self.append_sharer(index);
-        self.link(index, place);
-        self.give_frame(index);
-        true
     }
 }

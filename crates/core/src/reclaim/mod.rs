@@ -6,6 +6,8 @@ mod evict;
 mod gather;
 mod global_lists;
 mod refault;
+pub(crate) mod runs;
 mod second_chance;
 
 pub(crate) use refault::{Age, Refaults};
+pub(crate) use runs::Run;

@@ -426,6 +426,7 @@ fn cpus(settings: &Settings) -> Vec<usize> {
 fn core(settings: &Settings) -> Result<Memory, EngineError> {
     let mut core = limits(settings).seal()?;
     core.set_read_ahead(settings.read_ahead);
+    core.set_reads_on(settings.reads_on);
     Ok(core)
 }
 

@@ -8,9 +8,9 @@ use super::{Kind, Neighbours};
 use crate::engine::Engine;
 use crate::engine::keys::ClientId;
 use crate::engine::rows::{Where, Which};
-use freehold_core::ReadAhead;
 use freehold_core::effect::Protection;
 use freehold_core::units::PageIndex;
+use freehold_core::{Memory, ReadAhead};
 use freehold_linux::PageRange;
 
 /// Pages that are looked at onwards, at most.
@@ -22,7 +22,7 @@ impl Engine {
     pub(super) fn around(&self, client: ClientId) -> Option<Kind> {
         if self.has_restorer(client) {
             Some(Kind::Onwards)
-        } else if self.core.read_ahead() != ReadAhead::NONE {
+        } else if self.core.read_ahead() != ReadAhead::NONE || self.core.reads_on() {
             Some(Kind::Read)
         } else {
             None
@@ -63,25 +63,38 @@ impl Engine {
         }
     }
 
-    /// Maps the pages of the same cluster that are in the transfer memory and that the core counts as used.
+    /// Maps the pages that may have been read back along with this one, are in the transfer memory, and count as used
+    /// to the core. In a run they are written if the first is: to be told of each would cost a fault for each.
     pub(super) fn map_around(&mut self, near: &Neighbours) {
-        let cluster = self.core.read_ahead().pages();
-        let first = near.page / cluster * cluster;
         let Some(pages) = self.object(near.object).map(|object| object.pages) else {
             return;
         };
-        for page in (first..pages.min(first + cluster)).filter(|page| *page != near.page) {
+        let write = near.write && self.core.reads_on();
+        for page in self.read_along_with(near.page, pages) {
             let Some(Where::Slot(slot)) = self.place_at(near.object, page) else {
                 continue;
             };
             self.along.run.clear();
             let at = PageIndex::new(page);
-            let granted = self.core.map_ahead(self.now, near.mapping, at, false);
+            let granted = self.core.map_ahead(self.now, near.mapping, at, write);
             self.drain();
             if granted == Ok(true) {
                 self.map_granted(near, page, slot);
             }
         }
+    }
+
+    /// The other pages that may have come with one of an object of so many.
+    fn read_along_with(&self, page: u32, pages: u32) -> impl Iterator<Item = u32> + use<> {
+        let cluster = self.core.read_ahead().pages();
+        let first = page / cluster * cluster;
+        let on = if self.core.reads_on() {
+            Memory::most_read_on()
+        } else {
+            0
+        };
+        let end = pages.min((first + cluster).max(page + 1 + on));
+        (first..end).filter(move |other| *other != page)
     }
 
     /// Maps a page that the core has just granted; false where that cannot be.

@@ -1,0 +1,118 @@
+//! Reading on: a reservation whose task reads pages back in the order of their addresses reads the next ones with them.
+//!
+//! A *run* is a row of swap-ins of one object, each just behind what the one before brought in: whichever threads go
+//! through memory, each piece of it is gone through by one as a rule. From its second swap-in on, pages behind the one
+//! that is wanted come along while they are in the store, nobody has them, and the reservation has a frame free for
+//! each. While a run goes on the reservation evicts a batch ahead, so that frames are there when it comes to them; a
+//! task that touches pages at random pays nothing.
+//!
+//! When frames are free depends on when write-backs end, so what a reservation faults on does as well: law 0 does not
+//! hold in time. It is for memory in which one program is alone, and off unless [`Memory::set_reads_on`] is called.
+
+use crate::index::{HolderIndex, PageNumber, TaskIndex};
+use crate::limits::ObjectKind;
+use crate::memory::Memory;
+use crate::page::PageMarks;
+use crate::view::PageState;
+
+/// Pages that come along with one at most, as many as a batch of evictions leaves.
+const MOST: u32 = 16;
+/// So many pages may be passed over in a run: they were resident, or are on their way.
+const GAP: u32 = 4;
+
+/// Where an object's swap-ins have come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// The page behind the last that came; 0 before the first.
+    next: u32,
+    /// It went on at least once.
+    goes_on: bool,
+}
+
+impl Run {
+    /// After a swap-in of this page.
+    fn then(self, page: PageNumber) -> Self {
+        Self {
+            next: page.0 + 1,
+            goes_on: self.next != 0 && (self.next..=self.next + GAP).contains(&page.0),
+        }
+    }
+}
+
+impl Memory {
+    /// Whether reservations read on, from now on. Not where several share the pool: law 0 does not hold with it.
+    pub fn set_reads_on(&mut self, reads_on: bool) {
+        self.reading.on = reads_on;
+    }
+
+    /// Whether they do.
+    #[must_use]
+    pub fn reads_on(&self) -> bool {
+        self.reading.on
+    }
+
+    /// The most pages that come along with one that is wanted.
+    #[must_use]
+    pub const fn most_read_on() -> u32 {
+        MOST
+    }
+
+    /// The task of a reservation waits for this page to be read back: the next ones come along, if it is in a run.
+    /// O(pages that come along × sharers).
+    pub(crate) fn read_on(&mut self, task: TaskIndex, page: PageNumber) {
+        if !self.reading.on {
+            return;
+        }
+        let holder = self.task_holder(task);
+        let slot = usize::from(self.pages[page].object);
+        let Some(object) = self
+            .objects
+            .at_mut(slot)
+            .filter(|object| object.kind != ObjectKind::File)
+        else {
+            return;
+        };
+        object.run = object.run.then(page);
+        if !object.run.goes_on {
+            return;
+        }
+        let behind = object.first + object.pages;
+        let end = (page.0 + 1).saturating_add(MOST).min(behind);
+        let mut next = page.0 + 1;
+        let mut taken = 0;
+        while next < end && self.has_idle_frame(holder) && self.read_along(holder, PageNumber(next)) {
+            (next, taken) = (next + 1, taken + 1);
+        }
+        // For the next time: frames that only begin to leave when they are wanted come one by one.
+        self.make_room(holder, i64::from(MOST));
+        if let Some(object) = self.objects.at_mut(slot) {
+            object.run.next = next;
+        }
+        if let Some(task) = self.tasks.at_mut(task.slot()) {
+            task.counts.read_ahead += taken;
+        }
+    }
+
+    /// Whether the holder has a frame free that nobody waits for.
+    fn has_idle_frame(&self, holder: HolderIndex) -> bool {
+        let account = self.account_of(holder);
+        !account.closing && account.free.len() > account.claims
+    }
+
+    /// Reads a page back for which nobody waits, if it is in the store and nobody has it. Whether it comes.
+    pub(crate) fn read_along(&mut self, holder: HolderIndex, page: PageNumber) -> bool {
+        let found = self.pages[page];
+        let away = found.state == PageState::Stored && found.marks.has(PageMarks::STORED);
+        if !away || found.first_sharer().some().is_some() {
+            return false;
+        }
+        let Some(index) = self.entries.make(holder, page) else {
+            return false;
+        };
+        let place = self.first_place(holder, page);
+        self.append_sharer(index);
+        self.link(index, place);
+        self.give_frame(index);
+        true
+    }
+}
