@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use freehold_client::{ConnectError, Observer, Options, Question, RequestError};
+use freehold_report::status::StatusDocument;
 use serde::de::DeserializeOwned;
 
 use freehold_command::status::Failure;
@@ -42,6 +43,14 @@ pub(crate) fn ask(observer: &Observer, question: Question, target: &str) -> Resu
     })
 }
 
+/// Everything that a server knows.
+///
+/// # Errors
+/// As [`ask`] and [`read`].
+pub(crate) fn status(observer: &Observer) -> Result<StatusDocument, Failure> {
+    read(&ask(observer, Question::Status, "")?)
+}
+
 /// Reads a document.
 ///
 /// # Errors
@@ -52,7 +61,7 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
             "the server's document makes no sense ({error}): use one release for both"
         ))
     };
-    serde_json::from_str(text).map_err(other)
+    freehold_report::read(text).map_err(other)
 }
 
 /// Prints a document as it came.

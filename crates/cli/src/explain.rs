@@ -2,7 +2,8 @@
 //! happen to a reservation that is not there yet.
 
 use freehold_client::Question;
-use freehold_server::document::{Explanation, WhatIf};
+use freehold_report::explanation::Explanation;
+use freehold_report::what_if::WhatIf;
 
 use crate::connect::{self, Where};
 use freehold_command::output;

@@ -1,11 +1,11 @@
 //! `freehold status`: everything that a server knows of its reservations, clients and shared objects.
 
 use freehold_client::Question;
-use freehold_scenario::results::{Align, TextTable};
-use freehold_server::document::{
-    ClientStatus, MemberStatus, ObjectStatus, PinnedPoolStatus, ReservationStatus, StatusDocument, TaskStatus,
-    UnmanagedStatus,
+use freehold_report::pinning::PinnedPoolStatus;
+use freehold_report::status::{
+    ClientStatus, MemberStatus, ObjectStatus, ReservationStatus, StatusDocument, TaskStatus, UnmanagedStatus,
 };
+use freehold_scenario::results::{Align, TextTable};
 
 use crate::connect::{self, Where};
 use freehold_command::output;
@@ -137,9 +137,10 @@ fn reservations(rows: &[ReservationStatus]) -> TextTable {
     let mut table = TextTable::new(&columns);
     for row in rows {
         let mut cells = vec![row.name.clone(), row.kind.clone()];
-        let numbers = [row.capacity, row.active, row.inactive, row.locked, row.free];
+        let (lists, frames) = (&row.lists, &row.frames);
+        let numbers = [lists.capacity, lists.active, lists.inactive, lists.locked, lists.free];
         cells.extend(numbers.map(|number| number.to_string()));
-        let numbers = [row.owned, row.conserved, row.borrowed, row.held];
+        let numbers = [frames.owned, frames.conserved, lists.borrowed, frames.held];
         cells.extend(numbers.map(|number| number.to_string()));
         cells.push(members(&row.members));
         table.row(cells);
@@ -323,7 +324,7 @@ pub(crate) fn mappers(row: &ObjectStatus) -> String {
 
 /// What each reservation owns of an object, and of how much on its lists.
 pub(crate) fn shares(row: &ObjectStatus) -> String {
-    let share = |share: &freehold_server::document::ShareStatus| {
+    let share = |share: &freehold_report::status::ShareStatus| {
         let name = share.reservation.as_deref().unwrap_or("(pool)");
         format!("{name} {}/{}", share.owned, share.listed)
     };

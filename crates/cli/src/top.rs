@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use freehold_client::{Observer, Question};
+use freehold_client::Observer;
+use freehold_report::status::{ReservationStatus, StatusDocument, TaskStatus};
 use freehold_scenario::results::{Align, TextTable};
-use freehold_server::document::{ReservationStatus, StatusDocument, TaskStatus};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
@@ -71,8 +71,7 @@ struct Seen {
 }
 
 fn look(observer: &Observer) -> Result<Seen, Failure> {
-    let text = connect::ask(observer, Question::Status, "")?;
-    let status = connect::read(&text)?;
+    let status = connect::status(observer)?;
     let at = Instant::now();
     Ok(Seen { at, status })
 }
@@ -219,17 +218,18 @@ fn reservations(rows: &[ReservationStatus]) -> TextTable {
     columns.extend(names.map(|name| (name, RIGHT)));
     let mut table = TextTable::new(&columns);
     for row in rows {
+        let lists = &row.lists;
         let parts = [
-            (row.active, '#'),
-            (row.inactive, '+'),
-            (row.locked, 'L'),
-            (row.free, '.'),
+            (lists.active, '#'),
+            (lists.inactive, '+'),
+            (lists.locked, 'L'),
+            (lists.free, '.'),
         ];
-        let bar = format!("[{}]", bar(&parts, row.capacity.saturating_add(row.borrowed)));
+        let bar = format!("[{}]", bar(&parts, lists.capacity.saturating_add(lists.borrowed)));
         let mut cells = vec![row.name.clone(), row.kind.clone(), bar];
-        let numbers = [row.capacity, row.active, row.inactive, row.locked];
+        let numbers = [lists.capacity, lists.active, lists.inactive, lists.locked];
         cells.extend(numbers.map(|number| number.to_string()));
-        let numbers = [row.free, row.conserved, row.borrowed];
+        let numbers = [lists.free, row.frames.conserved, lists.borrowed];
         cells.extend(numbers.map(|number| number.to_string()));
         table.row(cells);
     }

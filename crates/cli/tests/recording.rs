@@ -75,7 +75,10 @@ fn shipped_scenarios_are_recorded_with_a_server() {
         let scenario = shipped(name, &["duration=2s"]);
         let (outcome, recording) = recorded(&scenario, 100_000);
         check(&scenario, &outcome, &recording);
-        let locked = recording.samples.iter().any(|sample| sample.reservations[0].locked > 0);
+        let locked = recording
+            .samples
+            .iter()
+            .any(|sample| sample.reservations[0].lists.locked > 0);
         assert_eq!(locked, name.contains("spel"), "{name}");
     }
 }

@@ -14,7 +14,9 @@ use std::process::Command;
 use common::{document, freehold, status, stderr, stdout};
 use freehold_client::{Connection, Options, Regime, RegionKind, RegionSpec};
 use freehold_protocol::message::{Question, Refusal, Request, ReservationType};
-use freehold_server::document::{Explanation, StatusDocument, WhatIf};
+use freehold_report::explanation::Explanation;
+use freehold_report::status::StatusDocument;
+use freehold_report::what_if::WhatIf;
 use server::{Peer, Said, Server};
 
 const SMALL: [&str; 2] = ["--pool", "16MiB"];
@@ -394,8 +396,8 @@ fn a_client_is_seen_with_what_it_shares() {
     let object = seen.objects.iter().find(|object| object.name == "canvas").unwrap();
     assert_eq!((object.pages, object.mappers[0].pid), (200, pid));
     assert!(object.resident > 0 && object.resident <= 128);
-    let row = &seen.reservations[0];
-    assert_eq!(row.active + row.inactive + row.locked + row.free + row.in_flight, 128);
+    let row = &seen.reservations[0].counts();
+    assert_eq!((row.usable(), row.lists.owed, row.frames.outside), (128, 0, 0));
     explanations_of_a_client(&server, mapping.base().addr());
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use freehold_client::{ConnectError, Observer, Options, Question};
 use freehold_core::units::FrameCount;
 use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
-use serde_json::Value;
+use freehold_report::status::{StatusDocument, TaskStatus};
 
 use crate::options;
 use crate::process;
@@ -125,25 +125,24 @@ impl PrivateServer {
         &self.observer
     }
 
-    /// The answer to a question.
+    /// Everything that it knows.
     ///
     /// # Errors
     /// A server that does not answer, or not as agreed.
-    pub fn ask(&self, question: Question, target: &str) -> Result<Value, Failure> {
-        let answer = self.observer.ask(question, target);
-        let text = answer.map_err(|error| Failure::Run(format!("the memory server: {error}")))?;
-        serde_json::from_str(&text).map_err(|error| Failure::Run(format!("the memory server's document: {error}")))
+    pub fn status(&self) -> Result<StatusDocument, Failure> {
+        let answer = self.observer.ask(Question::Status, "");
+        let text = answer.map_err(|error| failed("the memory server", &error))?;
+        freehold_report::read(&text).map_err(|error| failed("the memory server's document", &error))
     }
 
     /// The process ids of the programs under it.
     ///
     /// # Errors
-    /// As [`PrivateServer::ask`].
+    /// As [`PrivateServer::status`].
     pub fn programs(&self) -> Result<Vec<u64>, Failure> {
-        let status = self.ask(Question::Status, "")?;
-        let clients = status["clients"].as_array().cloned().unwrap_or_default();
-        let programs = clients.iter().filter(|client| client["role"] == "program");
-        Ok(programs.filter_map(|client| client["pid"].as_u64()).collect())
+        let clients = self.status()?.clients;
+        let programs = clients.iter().filter(|client| client.role == "program");
+        Ok(programs.map(|client| u64::from(client.pid)).collect())
     }
 
     /// Waits for a program that is not among `known`.
@@ -165,11 +164,11 @@ impl PrivateServer {
     /// What happened to a program so far; nothing once it has ended.
     ///
     /// # Errors
-    /// As [`PrivateServer::ask`].
+    /// As [`PrivateServer::status`].
     pub fn served(&self, pid: u64) -> Result<Option<Served>, Failure> {
-        let status = self.ask(Question::Status, "")?;
-        let clients = status["clients"].as_array().cloned().unwrap_or_default();
-        Ok(clients.iter().find(|client| client["pid"] == pid).map(served))
+        let clients = self.status()?.clients;
+        let found = clients.iter().find(|client| u64::from(client.pid) == pid);
+        Ok(found.map(|client| served(&client.tasks)))
     }
 }
 
@@ -206,15 +205,14 @@ fn connect(options: &Options, child: &mut Child, stop: &AtomicBool) -> Result<Ob
 }
 
 /// The sums over a client's tasks.
-fn served(client: &Value) -> Served {
-    let tasks = client["tasks"].as_array().cloned().unwrap_or_default();
-    let sum = |field: &str| tasks.iter().filter_map(|task| task[field].as_u64()).sum();
+fn served(tasks: &[TaskStatus]) -> Served {
+    let sum = |of: fn(&TaskStatus) -> u64| tasks.iter().map(of).sum();
     Served {
-        file_reads: sum("file_reads"),
-        swap_ins: sum("swap_ins"),
-        lost: sum("shared_swap_ins"),
-        soft_faults: sum("soft_faults"),
-        evictions: sum("evictions"),
+        file_reads: sum(|task| task.file_reads),
+        swap_ins: sum(|task| task.swap_ins),
+        lost: sum(|task| task.shared_swap_ins),
+        soft_faults: sum(|task| task.soft_faults),
+        evictions: sum(|task| task.evictions),
     }
 }
 
@@ -227,15 +225,23 @@ impl Drop for PrivateServer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_programs_tasks_are_added_up() {
-        let client = json!({"pid": 7, "tasks": [
-            {"file_reads": 3, "swap_ins": 2, "soft_faults": 9, "evictions": 1},
-            {"file_reads": 1, "swap_ins": 0},
-        ]});
-        let served = served(&client);
+        let first = TaskStatus {
+            file_reads: 3,
+            swap_ins: 2,
+            shared_swap_ins: 1,
+            soft_faults: 9,
+            evictions: 1,
+            ..TaskStatus::default()
+        };
+        let second = TaskStatus {
+            file_reads: 1,
+            ..TaskStatus::default()
+        };
+        let served = served(&[first, second]);
         assert_eq!((served.brought(), served.soft_faults, served.evictions), (6, 9, 1));
+        assert_eq!(served.lost, 1);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use freehold_client::{Observer, Question};
-use serde_json::Value;
+use freehold_report::advice::AdviceDocument;
 
 use crate::process;
 use crate::status::Failure;
@@ -19,7 +19,7 @@ pub fn sampled(
     period: Duration,
     during: Duration,
     stop: &AtomicBool,
-) -> Result<Value, Failure> {
+) -> Result<AdviceDocument, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Run(error.to_string());
     let every = |period: Option<Duration>| {
         let number = |pid: &u64| u32::try_from(*pid).unwrap_or(0);
@@ -37,5 +37,5 @@ pub fn sampled(
     let ended = every(None);
     let text = answer?;
     ended?;
-    serde_json::from_str(&text).map_err(|error| failed(&error))
+    freehold_report::read(&text).map_err(|error| failed(&error))
 }

@@ -46,7 +46,7 @@ impl Counts {
         });
         let named = scenario.reservations.iter().zip(views);
         let line = |(reservation, view): (&freehold_scenario::Reservation, Option<_>)| {
-            plan::reservation_result(&reservation.name, &view.unwrap_or_default())
+            ReservationResult::new(&reservation.name, &view.unwrap_or_default())
         };
         Ok(Self {
             tasks: machine.tasks.iter().map(|task| task.handle.counts()).collect(),
@@ -59,7 +59,7 @@ impl Counts {
                 // A page on its way in has a frame and is not resident yet.
                 .map(|object| u64::from(object.resident_measured.saturating_sub(object.filling).get()))
                 .collect(),
-            memory: plan::memory_result(&pool, u64::from(report.resident_measured.get())),
+            memory: MemoryResult::new(&pool, u64::from(report.resident_measured.get())),
             store: store::result(&machine.pager, &report.store, &machine.before),
             settled,
         })

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use freehold_core::Memory;
 use freehold_linux::clock::{self, MonotonicTime};
-use freehold_scenario::recording::{Capacity, LockHold, Sample};
-use freehold_scenario::{Scenario, plan};
+use freehold_scenario::Scenario;
+use freehold_scenario::recording::{Capacity, LockHold, ReservationCounts, Sample};
 
 use crate::machine::Machine;
 use crate::recording::RunClock;
@@ -102,7 +102,7 @@ impl Sampled {
 fn fill(sample: &mut Sample, machine: &Machine, core: &Memory) {
     for &id in &machine.reservations {
         let view = core.reservation(id).unwrap_or_default();
-        sample.reservations.push(plan::reservation_sample(&view));
+        sample.reservations.push(ReservationCounts::from(&view));
     }
     for &id in &machine.objects {
         let resident = core.resident(id).unwrap_or_default();

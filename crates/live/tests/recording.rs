@@ -78,7 +78,10 @@ fn what_locks_brought_in_was_before_the_run() {
         let scenario = shipped(name, &["duration=1s"]);
         let (outcome, recording) = recorded(&scenario, Capacity::default());
         check(&scenario, &outcome, &recording);
-        let locked = recording.samples.iter().all(|sample| sample.reservations[0].locked > 0);
+        let locked = recording
+            .samples
+            .iter()
+            .all(|sample| sample.reservations[0].lists.locked > 0);
         assert_eq!(locked, name.contains("spel"), "{name}");
     }
 }
@@ -95,7 +98,7 @@ fn pages_taken_back_from_a_borrower_say_so() {
         recording
             .samples
             .iter()
-            .any(|sample| sample.reservations.iter().any(|lists| lists.borrowed > 0))
+            .any(|sample| sample.reservations.iter().any(|row| row.lists.borrowed > 0))
     );
     let taken = |reason| recording.evictions.iter().any(|eviction| eviction.reason == reason);
     assert!(taken(EvictionReason::TakenBack));

@@ -201,9 +201,9 @@ fn check(recorded: &Recorded) -> BTreeMap<String, Track> {
                 .last()
                 .copied()
         };
-        assert_eq!(value("active"), Some((last.at_ns, sample.active)));
-        assert_eq!(value("free"), Some((last.at_ns, sample.free)));
-        assert_eq!(value("held"), Some((last.at_ns, sample.held)));
+        assert_eq!(value("active"), Some((last.at_ns, sample.lists.active)));
+        assert_eq!(value("free"), Some((last.at_ns, sample.lists.free)));
+        assert_eq!(value("held"), Some((last.at_ns, sample.frames.held)));
     }
     assert_eq!(
         tracks[&format!("{process}/pool/used")].values.last(),

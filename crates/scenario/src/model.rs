@@ -7,6 +7,7 @@ use crate::spec::ScenarioSpec;
 use crate::wait::StoreWait;
 use freehold_core::ReadAhead;
 use freehold_core::units::{Duration, FrameCount, Instant, PageCount, PageIndex};
+pub use freehold_report::sharing::Sharing;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -187,34 +188,6 @@ pub enum RegionKind {
     Private,
     /// A file's pages.
     File,
-}
-
-/// How a region's pages are shared between reservations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Sharing {
-    /// The paper's No-SP-Mgmt.
-    None,
-    /// Shared-page conservation.
-    Spc,
-    /// Shared-page eviction lock.
-    Spel,
-    /// Whichever of `Spc` and `Spel` takes fewer frames: decided once, from a profile, before a run. Only as a region's
-    /// setting.
-    Auto,
-}
-
-impl Sharing {
-    /// The word of the scenario file.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Spc => "spc",
-            Self::Spel => "spel",
-            Self::Auto => "auto",
-        }
-    }
 }
 
 /// How firmly a reservation is bounded.

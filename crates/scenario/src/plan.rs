@@ -4,13 +4,12 @@
 
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
 use freehold_core::pinning::{PinnedPoolView, PinningPolicy, PinningSettings, Ratio, UnpinnedGoTo};
-use freehold_core::units::{Duration, FrameCount, PageCount};
-use freehold_core::view::{PoolView, ReservationView, TaskCounts};
+use freehold_core::units::{Duration, PageCount};
+use freehold_core::view::TaskCounts;
 
 use crate::model::{self, Region, RegionKind, Reservation, ReservationIndex, Scenario, Sharing, Task};
 use crate::pinning::{AppSettings, Pinning, Preset, Unpinned};
-use crate::recording::ReservationSample;
-use crate::results::{MemoryResult, ReservationResult, TaskResult};
+use crate::results::TaskResult;
 
 /// Who restores looks so many times whether a page has left, at most.
 const RESTORE_LOOKS: u64 = 16;
@@ -177,62 +176,6 @@ pub fn kept_regions(scenario: &Scenario, reservation: ReservationIndex) -> impl 
     let mapped = move |region: usize| scenario.tasks.iter().filter(mine).any(|task| touches(task, region));
     let locked = uses.iter().enumerate().filter(|(_, used)| !used.locks.is_empty());
     locked.map(|(region, _)| region).filter(move |&region| !mapped(region))
-}
-
-fn frames(count: FrameCount) -> u64 {
-    u64::from(count.get())
-}
-
-/// A reservation's line of the result.
-#[must_use]
-pub fn reservation_result(name: &str, view: &ReservationView) -> ReservationResult {
-    ReservationResult {
-        name: name.to_owned(),
-        capacity: frames(view.capacity),
-        active: u64::from(view.active.get()),
-        inactive: u64::from(view.inactive.get()),
-        free: frames(view.free),
-        locked: u64::from(view.locked.get()),
-        in_flight: frames(view.in_flight),
-        owed: frames(view.owed),
-        borrowed: frames(view.borrowed),
-        taken_back: view.taken_back,
-        owned: frames(view.owned),
-        conserved: frames(view.conserved),
-        outside: frames(view.outside),
-        held: frames(view.held),
-        peak: frames(view.peak),
-    }
-}
-
-/// A reservation at one moment of a recording.
-#[must_use]
-pub fn reservation_sample(view: &ReservationView) -> ReservationSample {
-    ReservationSample {
-        active: u64::from(view.active.get()),
-        inactive: u64::from(view.inactive.get()),
-        locked: u64::from(view.locked.get()),
-        free: frames(view.free),
-        in_flight: frames(view.in_flight),
-        owed: frames(view.owed),
-        borrowed: frames(view.borrowed),
-        owned: frames(view.owned),
-        conserved: frames(view.conserved),
-        outside: frames(view.outside),
-        held: frames(view.held),
-    }
-}
-
-/// The pool's line of the result.
-#[must_use]
-pub fn memory_result(pool: &PoolView, resident_measured: u64) -> MemoryResult {
-    MemoryResult {
-        pool: frames(pool.total),
-        used: frames(pool.memory_used),
-        peak: frames(pool.memory_peak),
-        outside: frames(pool.outside),
-        resident_measured,
-    }
 }
 
 /// Puts a task's counts into its line of the result.

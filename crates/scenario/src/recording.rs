@@ -13,11 +13,12 @@
 //! assert_eq!((recording.tasks[0].spans.len(), recording.lost), (1, 0));
 //! ```
 
-use freehold_core::effect::{Resolution, UnmapReason};
 use freehold_core::pinning::{CapacityRule, SwapBudgetRule};
-use serde::Deserialize;
 
 use crate::results::Delays;
+
+pub use freehold_report::recorded::{EvictionReason, FaultKind};
+pub use freehold_report::reservation::ReservationCounts;
 
 /// A run as it happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -141,72 +142,6 @@ pub struct Span {
     pub state: TaskState,
 }
 
-/// How a fault ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum FaultKind {
-    /// The page was resident.
-    #[default]
-    Soft,
-    /// Filled with zeros.
-    ZeroFill,
-    /// Read back from the store.
-    SwapIn,
-    /// Read back from the store, and the task still held the page when another's eviction took it.
-    SharedSwapIn,
-    /// Read from a file for the first time.
-    FileRead,
-    /// Copied on write.
-    Copy,
-    /// Write permission granted.
-    Upgrade,
-    /// It could not be resolved.
-    Failed,
-}
-
-impl From<Resolution> for FaultKind {
-    fn from(resolution: Resolution) -> Self {
-        match resolution {
-            // Nothing is mapped ahead of a fault where every access is told.
-            Resolution::Soft | Resolution::Ahead => Self::Soft,
-            Resolution::ZeroFill => Self::ZeroFill,
-            Resolution::SwapIn { shared: false } => Self::SwapIn,
-            Resolution::SwapIn { shared: true } => Self::SharedSwapIn,
-            Resolution::FileRead => Self::FileRead,
-            Resolution::Copy => Self::Copy,
-            Resolution::Upgrade => Self::Upgrade,
-        }
-    }
-}
-
-impl FaultKind {
-    /// Every kind, in the order in which documents list them.
-    pub const ALL: [Self; 8] = [
-        Self::Soft,
-        Self::ZeroFill,
-        Self::SwapIn,
-        Self::SharedSwapIn,
-        Self::FileRead,
-        Self::Copy,
-        Self::Upgrade,
-        Self::Failed,
-    ];
-
-    /// Its name for a reader.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Soft => "soft fault",
-            Self::ZeroFill => "zero fill",
-            Self::SwapIn => "swap-in",
-            Self::SharedSwapIn => "shared swap-in",
-            Self::FileRead => "file read",
-            Self::Copy => "copy on write",
-            Self::Upgrade => "write fault",
-            Self::Failed => "failed fault",
-        }
-    }
-}
-
 /// A fault, from the access that faulted until the task went on; its service is part of it where the engine can tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultSpan {
@@ -228,93 +163,13 @@ pub struct Sample {
     /// When.
     pub at_ns: u64,
     /// In the scenario's order.
-    pub reservations: Vec<ReservationSample>,
+    pub reservations: Vec<ReservationCounts>,
     /// Frames of the pool that nobody holds.
     pub pool_free: u64,
     /// Frames held by reservations, and pages of tasks without one.
     pub pool_used: u64,
     /// Pages resident of each region, in the scenario's order.
     pub regions_resident: Vec<u64>,
-}
-
-/// One reservation at one instant, in frames; the fields mean what those of
-/// [`ReservationResult`](crate::results::ReservationResult) mean.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct ReservationSample {
-    /// Pages on the active list.
-    pub active: u64,
-    /// Pages on the inactive list.
-    pub inactive: u64,
-    /// Pages locked against eviction.
-    pub locked: u64,
-    /// Free frames.
-    pub free: u64,
-    /// Frames of pages on their way.
-    pub in_flight: u64,
-    /// Frames the pool owes.
-    pub owed: u64,
-    /// Frames borrowed.
-    pub borrowed: u64,
-    /// Pages owned.
-    pub owned: u64,
-    /// Frames conserved for foreign pages.
-    pub conserved: u64,
-    /// Frames that left the page lists.
-    #[serde(default)]
-    pub outside: u64,
-    /// Frames held.
-    pub held: u64,
-}
-
-/// Why a page went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum EvictionReason {
-    /// Moved to the inactive list.
-    Demotion,
-    /// Taken from its holder's lists for a frame.
-    #[default]
-    Eviction,
-    /// Taken back from a firm reservation that had borrowed its frame.
-    TakenBack,
-    /// Its holder left the page.
-    Left,
-    /// A copy-on-write page got its own copy.
-    Copied,
-}
-
-impl From<UnmapReason> for EvictionReason {
-    fn from(reason: UnmapReason) -> Self {
-        match reason {
-            UnmapReason::Demotion => Self::Demotion,
-            UnmapReason::Eviction => Self::Eviction,
-            UnmapReason::TakenBack => Self::TakenBack,
-            UnmapReason::Left => Self::Left,
-            UnmapReason::Copied => Self::Copied,
-        }
-    }
-}
-
-impl EvictionReason {
-    /// Every reason.
-    pub const ALL: [Self; 5] = [
-        Self::Demotion,
-        Self::Eviction,
-        Self::TakenBack,
-        Self::Left,
-        Self::Copied,
-    ];
-
-    /// Its name for a reader.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Demotion => "demotion",
-            Self::Eviction => "eviction",
-            Self::TakenBack => "taken back",
-            Self::Left => "left",
-            Self::Copied => "copied",
-        }
-    }
 }
 
 /// A page that went from a holder's lists.

@@ -3,6 +3,7 @@
 mod common;
 
 use freehold_core::units::Duration;
+use freehold_report::reservation::ReservationLists;
 use freehold_scenario::Scenario;
 use freehold_scenario::results::{
     BenchResult, BenchRow, Delays, Engine, Judged, LateJob, LateJobs, Laws, MemoryResult, Quantiles, Ratio,
@@ -44,7 +45,10 @@ fn run() -> RunResult {
         tasks: vec![task],
         reservations: vec![ReservationResult {
             name: "r1".into(),
-            capacity: 2816,
+            lists: ReservationLists {
+                capacity: 2816,
+                ..ReservationLists::default()
+            },
             ..ReservationResult::default()
         }],
         regions: vec![RegionResult {

@@ -3,7 +3,6 @@
 use freehold_core::pinning::PinnedPoolView;
 use freehold_core::units::PAGE_SIZE;
 use freehold_core::view::{ReservationView, TaskCounts};
-use freehold_scenario::plan;
 use freehold_scenario::results::{DeviceResult, MemoryResult, ReservationResult, StoreResult, VictimCacheResult};
 
 use crate::device::DeviceMemory;
@@ -52,12 +51,12 @@ impl Counts {
                 .map(|task| world.pool_of(task))
                 .collect(),
             reservations: named
-                .map(|(reservation, view)| plan::reservation_result(&reservation.name, &view.unwrap_or_default()))
+                .map(|(reservation, view)| ReservationResult::new(&reservation.name, &view.unwrap_or_default()))
                 .collect(),
             resident: (0..world.scenario.regions.len())
                 .map(|region| world.physical.resident(region))
                 .collect(),
-            memory: plan::memory_result(
+            memory: MemoryResult::new(
                 &world.memory.pool_view(),
                 world.physical.all_resident() + reserve + region,
             ),

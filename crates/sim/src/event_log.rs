@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 use freehold_core::effect::Effect;
 use freehold_core::units::Instant;
 use freehold_driver::{EvictionEvent, Evictions};
+use freehold_scenario::Scenario;
 use freehold_scenario::recording::{
-    Capacity, Eviction, FaultKind, FaultSpan, Recording, Sample, Transfer, TransferKind, keep,
+    Capacity, Eviction, FaultKind, FaultSpan, Recording, ReservationCounts, Sample, Transfer, TransferKind, keep,
 };
-use freehold_scenario::{Scenario, plan};
 
 use crate::world::{FaultEnd, World};
 
@@ -224,7 +224,7 @@ impl World<'_> {
         Sample {
             at_ns,
             reservations: reservations
-                .map(|id| plan::reservation_sample(&view(id).unwrap_or_default()))
+                .map(|id| ReservationCounts::from(&view(id).unwrap_or_default()))
                 .collect(),
             pool_free: u64::from(pool.free.get()),
             pool_used: u64::from(pool.memory_used.get()),

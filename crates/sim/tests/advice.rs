@@ -74,7 +74,7 @@ fn what_is_chosen_is_what_runs() {
     assert!(outcome.laws_hold(), "{:#?}", outcome.result.laws);
     let result = &outcome.result;
     assert_eq!(result.memory.used, 12 * MIB);
-    assert_eq!(result.reservations[1].capacity, 11 * MIB);
+    assert_eq!(result.reservations[1].lists.capacity, 11 * MIB);
     let region = &result.regions[0];
     assert_eq!((region.asked, region.sharing), (Sharing::Auto, Sharing::Spel));
     assert_eq!(region.in_force, [Some(Sharing::Spel); 2]);

@@ -234,7 +234,7 @@ fn the_frames_promised_are_those_held() {
             {
                 continue;
             }
-            let held: u64 = mapping.iter().map(|(_, found)| found.held).sum();
+            let held: u64 = mapping.iter().map(|(_, found)| found.frames.held).sum();
             let promised = match advice.choice {
                 Some(Sharing::Spel) => advice.frames_spel,
                 _ => advice.frames_spc,

@@ -11,6 +11,7 @@ use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, PageRange, Regime, ReservationKind, ReservationSpec};
 use freehold_core::pinning::JobReport;
 use freehold_core::units::{Instant, PageCount};
+use freehold_scenario::recording::ReservationCounts;
 use freehold_scenario::{Access, AccessGenerator, RegionKind, ReservationIndex, Scenario, Sharing, TaskIndex, plan};
 use freehold_sim::{Mix, Options, Outcome, Schedule, Step, random_scenario, simulate};
 
@@ -415,29 +416,7 @@ impl<'a> Naive<'a> {
         self.compare_pools(outcome);
         for (id, result) in self.reservations.iter().zip(&outcome.result.reservations) {
             let view = self.memory.reservation(*id).unwrap();
-            let ours = [
-                view.active.get(),
-                view.inactive.get(),
-                view.locked.get(),
-                view.conserved.get(),
-            ];
-            assert_eq!(
-                ours.map(u64::from),
-                [result.active, result.inactive, result.locked, result.conserved]
-            );
-            let ours = [
-                view.free.get(),
-                view.in_flight.get(),
-                view.owned.get(),
-                view.held.get(),
-                view.peak.get(),
-            ];
-            assert_eq!(
-                ours.map(u64::from),
-                [result.free, result.in_flight, result.owned, result.held, result.peak],
-                "{}",
-                result.name
-            );
+            assert_eq!(ReservationCounts::from(&view), result.counts(), "{}", result.name);
         }
         let pool = self.memory.pool_view();
         assert_eq!(u64::from(pool.memory_used.get()), outcome.result.memory.used);

@@ -45,8 +45,11 @@ fn conservation_keeps_a_neighbour_from_evicting() {
     let [large, small] = &outcome.result.reservations[..] else {
         panic!()
     };
-    assert_eq!((large.held, large.owned, large.conserved), (60, 40, 0));
-    assert_eq!((small.held, small.owned), (16, 0));
+    assert_eq!(
+        (large.frames.held, large.frames.owned, large.frames.conserved),
+        (60, 40, 0)
+    );
+    assert_eq!((small.frames.held, small.frames.owned), (16, 0));
     assert_eq!(outcome.result.memory.used, 76);
     assert_eq!(outcome.result.memory.resident_measured, 76);
 }
@@ -79,7 +82,7 @@ fn locked_pages_are_there_when_time_begins() {
     assert_eq!((large.zero_fills, large.soft_faults, large.evictions), (0, 40, 0));
     assert_eq!((small.zero_fills, small.soft_faults, small.evictions), (0, 40, 0));
     assert_eq!(outcome.result.memory.used, 60 + 50 - 40);
-    assert_eq!(outcome.result.reservations[1].locked, 40);
+    assert_eq!(outcome.result.reservations[1].lists.locked, 40);
 }
 
 #[test]
@@ -111,7 +114,7 @@ fn a_region_that_no_task_of_the_locker_touches_is_mapped_by_a_keeper() {
     reservation(&mut spec, "busy", 30);
     spec.tasks.push(walking("walker", "busy", "shm", 10, false));
     let outcome = run(spec);
-    assert_eq!(outcome.result.reservations[0].locked, 12);
+    assert_eq!(outcome.result.reservations[0].lists.locked, 12);
     assert_eq!(
         (outcome.result.tasks[0].soft_faults, outcome.result.tasks[0].zero_fills),
         (12, 8)

@@ -207,14 +207,9 @@ fn samples_obey_the_laws() {
         for sample in &recording.samples {
             assert_eq!(sample.regions_resident.len(), scenario.regions.len());
             for (of, reservation) in sample.reservations.iter().zip(&scenario.reservations) {
-                let effective = of.active + of.inactive + of.locked + of.free + of.in_flight + of.owed + of.outside;
-                let capacity = u64::from(reservation.capacity.get()) + of.borrowed;
-                assert_eq!(effective, capacity, "seed {seed}: {sample:?}");
-                assert_eq!(
-                    of.held,
-                    of.owned + of.free + of.in_flight + of.conserved + of.outside,
-                    "seed {seed}"
-                );
+                assert_eq!(of.lists.capacity, u64::from(reservation.capacity.get()), "seed {seed}");
+                assert_eq!(of.usable(), of.entitled(), "seed {seed}: {sample:?}");
+                assert_eq!(of.frames.held, of.uses(), "seed {seed}");
             }
         }
     });

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use freehold_client::{Observer, Options};
+use freehold_report::advice::{AdviceDocument, RegionAdvice};
+use freehold_report::sharing::Sharing;
 use freehold_scenario::parse_time;
 use freehold_scenario::results::{Align, TextTable};
-use serde_json::Value;
 
 use freehold_command::output;
 use freehold_command::progress::Progress;
@@ -64,6 +65,8 @@ pub(super) fn run(pids: &[u64], arguments: &SampleArguments, json: bool) -> Resu
         sampled(&observer, pids, period, during, &stop)?
     };
     if json {
+        // As every document of a server is printed: keys in alphabetic order.
+        let document = serde_json::to_value(&document).map_err(|error| Failure::Run(error.to_string()))?;
         output::print_json(&document)?;
     } else {
         output::print(&page(&document))?;
@@ -71,7 +74,7 @@ pub(super) fn run(pids: &[u64], arguments: &SampleArguments, json: bool) -> Resu
     Ok(Status::Done)
 }
 
-fn page(document: &Value) -> String {
+fn page(document: &AdviceDocument) -> String {
     let (left, right) = (Align::Left, Align::Right);
     let mut table = TextTable::new(&[
         ("shared object", left),
@@ -83,28 +86,20 @@ fn page(document: &Value) -> String {
         ("frames conserved", right),
         ("frames locked", right),
     ]);
-    let mut regions = document["regions"].as_array().cloned().unwrap_or_default();
-    regions.sort_by_key(|region| std::cmp::Reverse(region["max"].as_u64()));
-    let used = |region: &&Value| region["max"].as_u64() != Some(0);
+    let mut regions: Vec<&RegionAdvice> = document.regions.iter().collect();
+    regions.sort_by_key(|region| std::cmp::Reverse(region.max));
+    let used = |region: &&&RegionAdvice| region.max != 0;
     let unused = regions.len() - regions.iter().filter(used).count();
     for region in regions.iter().filter(used) {
-        let count = |field: &str| {
-            region[field]
-                .as_u64()
-                .map_or_else(|| "-".to_owned(), |count| count.to_string())
-        };
-        let average = region["avg"]
-            .as_f64()
-            .map_or_else(|| "-".to_owned(), |average| format!("{average:.1}"));
         table.row([
-            region["name"].as_str().unwrap_or("-").to_owned(),
-            count("max"),
-            average,
-            count("n"),
-            if region["max_below_n_avg"] == true { "yes" } else { "no" }.to_owned(),
-            region["choice"].as_str().unwrap_or("-").to_owned(),
-            count("frames_spc"),
-            count("frames_spel"),
+            region.name.clone(),
+            region.max.to_string(),
+            format!("{:.1}", region.avg),
+            region.n.to_string(),
+            if region.max_below_n_avg { "yes" } else { "no" }.to_owned(),
+            region.choice.map_or("-", Sharing::name).to_owned(),
+            region.frames_spc.to_string(),
+            region.frames_spel.to_string(),
         ]);
     }
     let missing = match (regions.is_empty(), unused) {

@@ -20,13 +20,14 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use freehold_client::{
-    ConnectError, Observer, Options, PinnedPool, PoolSettings, Question, Reservation, ReservationType, Ticket,
+    ConnectError, Observer, Options, PinnedPool, PoolSettings, Reservation, ReservationType, Ticket,
 };
 use freehold_core::units::FrameCount;
 use freehold_linux::folder::PrivateFolder;
+use freehold_report::status::ReservationStatus;
 use freehold_scenario::{parse_size, parse_time};
-use serde_json::{Value, json};
 
+use crate::connect;
 use freehold_command::status::{Failure, Status};
 use freehold_command::{options, output};
 use server::Own;
@@ -150,12 +151,9 @@ impl Setting {
     fn release_if_unused(&self, ended: &Receiver<()>) {
         let mut unused = Duration::ZERO;
         while self.reservation().is_some() && ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-            let status = self.observer.ask(Question::Status, "").unwrap_or_default();
-            let status: Value = serde_json::from_str(&status).unwrap_or_default();
-            let used = |row: &Value| row["name"] == *self.name && row["members"] != json!([]);
-            let used = status["reservations"]
-                .as_array()
-                .is_none_or(|rows| rows.iter().any(used));
+            let status = connect::status(&self.observer);
+            let used = |row: &ReservationStatus| row.name == *self.name && !row.members.is_empty();
+            let used = status.map_or(true, |status| status.reservations.iter().any(used));
             unused = if used { Duration::ZERO } else { unused + LOOK };
             if unused >= UNUSED && self.reservation().take().is_some() {
                 output::note("freehold: nothing of the program is managed: its reservation is given up");

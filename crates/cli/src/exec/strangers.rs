@@ -4,8 +4,9 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use freehold_client::{Observer, Options, Question};
-use freehold_server::document::{StatusDocument, UnmanagedStatus};
+use crate::connect;
+use freehold_client::{Observer, Options};
+use freehold_report::status::UnmanagedStatus;
 
 use freehold_command::output;
 
@@ -23,10 +24,7 @@ pub(super) fn tell(socket: &Path, reservation: Option<&str>, own: bool) {
     let Ok(observer) = Observer::connect(&options) else {
         return;
     };
-    let Ok(text) = observer.ask(Question::Status, "") else {
-        return;
-    };
-    let Ok(status) = serde_json::from_str::<StatusDocument>(&text) else {
+    let Ok(status) = connect::status(&observer) else {
         return;
     };
     let is_ours = |row: &&UnmanagedStatus| own || reservation.is_some() && row.reservation.as_deref() == reservation;
@@ -56,7 +54,7 @@ fn line(rows: &[&UnmanagedStatus]) -> String {
 #[cfg(test)]
 mod tests {
     use super::line;
-    use freehold_server::document::UnmanagedStatus;
+    use freehold_report::status::UnmanagedStatus;
 
     fn row(program: &str, begun: u64) -> UnmanagedStatus {
         UnmanagedStatus {

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use freehold_client::Question;
 use freehold_core::units::PAGE_SIZE;
+use freehold_report::advice::RegionAdvice;
+use freehold_report::sharing::Sharing;
+use freehold_report::status::ObjectStatus;
 use freehold_scenario::results::ReproduceRow;
-use serde_json::Value;
 
 use super::players::{self, MOVIES};
 use super::{Claim, Laboratory, row};
@@ -148,31 +149,29 @@ fn sample(laboratory: &Laboratory, clips: &[PathBuf]) -> Result<Vec<Object>, Fai
             return Err(Failure::Run("a player ended while it was sampled".to_owned()));
         }
     }
-    let status = server.ask(Question::Status, "")?;
-    let regions = document["regions"].as_array().cloned().unwrap_or_default();
-    Ok(regions.iter().map(|region| object(region, &status, &pids)).collect())
+    let objects = server.status()?.objects;
+    let of = |region| object(region, &objects, &pids);
+    Ok(document.regions.iter().map(of).collect())
 }
 
-fn object(region: &Value, status: &Value, pids: &[u64]) -> Object {
-    let name = region["name"].as_str().unwrap_or_default();
+fn object(region: &RegionAdvice, objects: &[ObjectStatus], pids: &[u64]) -> Object {
+    let mapped = pids.iter().map(|pid| mapped(objects, &region.name, *pid));
     Object {
-        name: name.to_owned(),
-        players: region["n"].as_u64().unwrap_or(0),
-        mapped: pids.iter().map(|pid| mapped(status, name, *pid)).max().unwrap_or(0),
-        touched: region["max"].as_u64().unwrap_or(0),
-        average: region["avg"].as_f64().unwrap_or(0.0),
-        advised: region["choice"] == "spel",
+        name: region.name.clone(),
+        players: region.n,
+        mapped: mapped.max().unwrap_or(0),
+        touched: region.max,
+        average: region.avg,
+        advised: region.choice == Some(Sharing::Spel),
     }
 }
 
 /// How many pages of an object a process has mapped.
-fn mapped(status: &Value, name: &str, pid: u64) -> u64 {
-    let objects = status["objects"].as_array().into_iter().flatten();
-    let mappers = objects
-        .filter(|object| object["name"] == name)
-        .flat_map(|object| object["mappers"].as_array().into_iter().flatten());
-    let mine = mappers.filter(|mapper| mapper["pid"] == pid);
-    mine.filter_map(|mapper| mapper["pages"].as_u64()).sum()
+fn mapped(objects: &[ObjectStatus], name: &str, pid: u64) -> u64 {
+    let named = objects.iter().filter(|object| object.name == name);
+    let mappers = named.flat_map(|object| &object.mappers);
+    let mine = mappers.filter(|mapper| u64::from(mapper.pid) == pid);
+    mine.map(|mapper| mapper.pages).sum()
 }
 
 fn file_name(path: &str) -> &str {
@@ -215,19 +214,40 @@ fn show(object: &Object) -> [ReproduceRow; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use freehold_report::status::MapperStatus;
 
     #[test]
     fn max_is_what_one_player_maps_and_decides() {
-        let mapper = |pid: u64, pages: u64| json!({"pid": pid, "pages": pages});
-        let status = json!({"objects": [
-            {"name": "/lib/a", "mappers": [mapper(1, 30), mapper(2, 30), mapper(1, 11)]},
-            {"name": "/lib/b", "mappers": [mapper(1, 500)]},
-        ]});
-        let region = |average: f64| json!({"name": "/lib/a", "n": 3, "max": 20, "avg": average, "choice": "spel"});
-        let conserved = object(&region(12.5), &status, &[1, 2]);
+        let mapper = |(pid, pages): &(u32, u64)| MapperStatus {
+            pid: *pid,
+            pages: *pages,
+            ..MapperStatus::default()
+        };
+        let mapped = |name: &str, mappers: &[(u32, u64)]| ObjectStatus {
+            name: name.to_owned(),
+            mappers: mappers.iter().map(mapper).collect(),
+            ..ObjectStatus::default()
+        };
+        let objects = [
+            mapped("/lib/a", &[(1, 30), (2, 30), (1, 11)]),
+            mapped("/lib/b", &[(1, 500)]),
+        ];
+        let region = |average: f64| RegionAdvice {
+            name: "/lib/a".to_owned(),
+            asked: Sharing::Spc,
+            choice: Some(Sharing::Spel),
+            reason: String::new(),
+            max: 20,
+            avg: average,
+            n: 3,
+            max_below_n_avg: true,
+            frames_spc: 0,
+            frames_spel: 0,
+            reservations: Vec::new(),
+        };
+        let conserved = object(&region(12.5), &objects, &[1, 2]);
         assert_eq!((conserved.mapped, conserved.touched, conserved.growth()), (41, 20, 29));
         assert!(conserved.advised && !conserved.is_better_locked());
-        assert!(object(&region(13.7), &status, &[1, 2]).is_better_locked());
+        assert!(object(&region(13.7), &objects, &[1, 2]).is_better_locked());
     }
 }

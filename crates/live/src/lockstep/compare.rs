@@ -1,7 +1,8 @@
 //! Every count of the real run against the simulator's.
 
 use freehold_core::view::TaskCounts;
-use freehold_scenario::results::{ReservationResult, RunResult, TaskResult};
+use freehold_report::reservation::Number;
+use freehold_scenario::results::{RunResult, TaskResult};
 use freehold_scenario::{Scenario, plan};
 
 use crate::collect::{self, Counts};
@@ -27,8 +28,10 @@ pub(crate) fn differences(scenario: &Scenario, simulated: &RunResult, live: &Cou
         }
     }
     for (sim, live) in simulated.reservations.iter().zip(&live.reservations) {
-        for ((count, sim_count), (_, live_count)) in reservation_counts(sim).into_iter().zip(reservation_counts(live)) {
-            equal(format!("reservation {}: {count}", sim.name), sim_count, live_count);
+        let (sim_counts, live_counts) = (sim.counts(), live.counts());
+        for number in Number::shown() {
+            let what = format!("reservation {}: {}", sim.name, number.label());
+            equal(what, number.of(&sim_counts), number.of(&live_counts));
         }
     }
     for (region, (sim, live)) in scenario
@@ -63,23 +66,6 @@ fn pool_counts(result: &TaskResult) -> [(&'static str, u64); 4] {
         ("capacity", result.capacity_pages.unwrap_or_default()),
         ("swap budget", result.swap_budget_ns),
         ("restored", result.restored),
-    ]
-}
-
-fn reservation_counts(result: &ReservationResult) -> [(&'static str, u64); 12] {
-    [
-        ("active", result.active),
-        ("inactive", result.inactive),
-        ("free", result.free),
-        ("locked", result.locked),
-        ("in flight", result.in_flight),
-        ("owed", result.owed),
-        ("borrowed", result.borrowed),
-        ("owned", result.owned),
-        ("conserved", result.conserved),
-        ("outside", result.outside),
-        ("held", result.held),
-        ("peak", result.peak),
     ]
 }
 

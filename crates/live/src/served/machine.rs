@@ -12,15 +12,16 @@ use freehold_linux::PAGE_SIZE;
 use freehold_linux::clock;
 use freehold_linux::folder::PrivateFolder;
 use freehold_pager::{Pace, TaskHandle};
+use freehold_report::status::StoreStatus;
 use freehold_scenario::recording::Recording;
-use freehold_scenario::results::Laws;
+use freehold_scenario::results::{Laws, ReservationResult};
 use freehold_scenario::{self as scenario, ReservationIndex, Scenario, Sharing, Site, plan, set_up};
 
 use super::pool::{self, ServedPool};
 use super::process::{self, OwnServer};
-use super::recorded::{Called, Recorded};
+use super::recorded::{Called, happened};
 use super::refused;
-use super::status::{Status, Store, task_counts};
+use super::status::{Status, store_since, task_counts};
 use super::{Server, ServerError};
 use crate::collect::{self, Counts};
 use crate::error::LiveError;
@@ -66,7 +67,7 @@ pub(crate) struct ServedMachine {
     /// Where others connect.
     socket: PathBuf,
     pace: Pace,
-    before: Store,
+    before: StoreStatus,
     /// For files that stand for regions, where the server is not of this run.
     _files: Option<PrivateFolder>,
     process: Option<OwnServer>,
@@ -100,7 +101,7 @@ impl ServedMachine {
             (None, Server::At(socket)) => socket.clone(),
             (None, Server::Own(_)) => PathBuf::new(),
         };
-        let before = status(&connection)?.store;
+        let before = status(&connection)?.store().clone();
         let mut machine = Self {
             tasks: Vec::new(),
             _keepers: Vec::new(),
@@ -123,7 +124,7 @@ impl ServedMachine {
         set_up(scenario, |_| true, &mut placing)?;
         let tasks = placing.tasks.into_iter().flatten().collect();
         machine.tasks = tasks;
-        machine.before = status(&machine.connection)?.store;
+        machine.before = status(&machine.connection)?.store().clone();
         Ok(machine)
     }
 
@@ -278,7 +279,8 @@ impl ServedMachine {
         sampled: &Sampled,
     ) -> Result<Recording, LiveError> {
         let text = self.connection.ask(Question::Recording, "");
-        let recorded = Recorded::parse(&text.map_err(asked("the server's recording"))?)?;
+        let recorded =
+            freehold_report::read(&text.map_err(asked("the server's recording"))?).map_err(ServerError::Recording)?;
         let tasks: Vec<String> = scenario.tasks.iter().map(|task| task.name.clone()).collect();
         let called = Called {
             tasks: &tasks,
@@ -286,7 +288,7 @@ impl ServedMachine {
             reservations: &self.reservation_names,
         };
         let (clock, room) = (sampled.clock, &sampled.capacity);
-        let happened = recorded.happened(called, clock);
+        let happened = happened(&recorded, called, clock);
         Ok(recording::recording(scenario, finished, happened, clock, room))
     }
 
@@ -295,20 +297,13 @@ impl ServedMachine {
         let now = status(&self.connection)?;
         let mut checks = collect::Checks::new(scenario);
         if self.process.is_some() {
-            let (used, measured) = (now.memory.used, now.memory.resident_measured);
+            let (used, measured) = (now.memory().used, now.memory().resident_measured);
             checks.check(1, now.agrees_with_the_kernel(), || {
                 format!("the server's books say {used} frames are used, the kernel has {measured}")
             });
         }
         for reservation in &counts.reservations {
-            let sum = reservation.active
-                + reservation.inactive
-                + reservation.locked
-                + reservation.free
-                + reservation.in_flight
-                + reservation.owed
-                + reservation.outside;
-            let whole = reservation.capacity + reservation.borrowed;
+            let (sum, whole) = (reservation.counts().usable(), reservation.counts().entitled());
             checks.check(1, sum == whole, || {
                 format!("reservation {}: {sum} frames where there are {whole}", reservation.name)
             });
@@ -329,12 +324,12 @@ impl ServedMachine {
         let status = status(&self.connection)?;
         warnings.extend(
             status
-                .store
+                .store()
                 .shortfalls
                 .iter()
                 .map(|line| format!("memory.swap: {line}")),
         );
-        let missing = status.memory.used.saturating_sub(status.memory.resident_measured);
+        let missing = status.memory().used.saturating_sub(status.memory().resident_measured);
         if self.process.is_some() && missing > 0 {
             warnings.push(format!(
                 "{missing} free or conserved frames of reservations are not backed: the kernel has to find them at a \
@@ -431,12 +426,13 @@ impl Paging for ServedMachine {
         let resident: Result<Vec<u64>, ServerError> = self.names.iter().map(|name| status.resident(name)).collect();
         let mut reservations = Vec::new();
         for (reservation, name) in scenario.reservations.iter().zip(&self.reservation_names) {
-            let found = status.reservations.iter().find(|found| found.name == *name);
-            let mut found = found
-                .cloned()
-                .ok_or_else(|| ServerError::Unnamed(format!("the reservation {name}")))?;
-            found.name.clone_from(&reservation.name);
-            reservations.push(found);
+            let found = status.reservation(name)?;
+            reservations.push(ReservationResult {
+                name: reservation.name.clone(),
+                lists: found.lists,
+                taken_back: found.taken_back,
+                frames: found.frames,
+            });
         }
         let named = scenario.tasks.iter().zip(&self.tasks);
         let pool = |(named, task): (&scenario::Task, &ServedTask)| {
@@ -455,8 +451,8 @@ impl Paging for ServedMachine {
             restored,
             reservations,
             resident: resident?,
-            memory: status.memory,
-            store: status.store.since(&self.before),
+            memory: status.memory(),
+            store: store_since(status.store(), &self.before),
             settled,
         })
     }
@@ -470,7 +466,7 @@ fn status(connection: &Connection) -> Result<Status, ServerError> {
     let text = connection
         .ask(Question::Status, "")
         .map_err(asked("the server's status"))?;
-    Status::parse(&text)
+    Status::read(&text)
 }
 
 fn asked(what: &str) -> impl Fn(freehold_client::RequestError) -> ServerError + use<> {

@@ -16,6 +16,7 @@ use std::sync::atomic::AtomicBool;
 
 use freehold_client::{ConnectError, MapRegionError, Refusal, RequestError};
 use freehold_pager::Pace;
+use freehold_report::ReadError;
 use freehold_rt::stop::StopFlag;
 use freehold_scenario::Scenario;
 use freehold_scenario::results::{Placement, RunResult};
@@ -99,10 +100,10 @@ pub enum ServerError {
     },
     /// The status document is not what it must be.
     #[error("the server's status makes no sense: {0}: use programs of one release")]
-    Status(serde_json::Error),
+    Status(ReadError),
     /// The recording is not what it must be.
     #[error("the server's recording makes no sense: {0}: use programs of one release")]
-    Recording(serde_json::Error),
+    Recording(ReadError),
     /// Something of the run is missing in the status document.
     #[error("the server's status does not name {0}")]
     Unnamed(String),

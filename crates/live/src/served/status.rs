@@ -4,124 +4,98 @@ use freehold_client::Counts as ClientCounts;
 use freehold_core::pinning::PinnedPoolView;
 use freehold_core::units::{Duration, PageCount};
 use freehold_core::view::TaskCounts;
-use freehold_scenario::results::{MemoryResult, ReservationResult, StoreResult};
-use serde::Deserialize;
+use freehold_report::status::{ReservationStatus, StatusDocument, StoreStatus};
+use freehold_scenario::results::{MemoryResult, StoreResult};
 
 use super::ServerError;
 
-/// The status document. It says more than this.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Status {
-    pub(crate) memory: MemoryResult,
-    pub(crate) reservations: Vec<ReservationResult>,
-    pub(crate) objects: Vec<Object>,
-    pub(crate) pinned_pools: Vec<Pool>,
-    pub(crate) store: Store,
-    pub(crate) orders: Orders,
-}
-
-/// One object.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Object {
-    pub(crate) name: String,
-    pub(crate) resident: u64,
-}
-
-/// A pinned page pool.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Pool {
-    name: String,
-    capacity: u32,
-    active: u32,
-    inactive: u32,
-    swap_budget_ns: u64,
-    restored: u64,
-}
-
-/// The store.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Store {
-    kind: String,
-    backend: String,
-    direct: bool,
-    pub(crate) reads: u64,
-    pub(crate) writes: u64,
-    read_bytes: u64,
-    failed_reads: u64,
-    failed_writes: u64,
-    retried: u64,
-    frames: u64,
-    stored_bytes: u64,
-    pub(crate) shortfalls: Vec<String>,
-}
-
-/// Orders to clients.
-#[derive(Clone, Copy, Debug, Deserialize)]
-pub(crate) struct Orders {
-    pub(crate) outstanding: u64,
-}
+/// The status document, with what a run asks of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Status(StatusDocument);
 
 impl Status {
     /// From the document's text.
-    pub(crate) fn parse(text: &str) -> Result<Self, ServerError> {
-        serde_json::from_str(text).map_err(ServerError::Status)
+    pub(crate) fn read(text: &str) -> Result<Self, ServerError> {
+        freehold_report::read(text).map(Self).map_err(ServerError::Status)
     }
 
     /// The resident pages of an object.
     pub(crate) fn resident(&self, name: &str) -> Result<u64, ServerError> {
-        let found = self.objects.iter().find(|object| object.name == name);
+        let found = self.0.objects.iter().find(|object| object.name == name);
         let found = found.ok_or_else(|| ServerError::Unnamed(format!("the region {name}")))?;
         Ok(found.resident)
     }
 
+    /// The reservation that the server calls `name`.
+    pub(crate) fn reservation(&self, name: &str) -> Result<&ReservationStatus, ServerError> {
+        let found = self.0.reservations.iter().find(|found| found.name == name);
+        found.ok_or_else(|| ServerError::Unnamed(format!("the reservation {name}")))
+    }
+
     /// The pinned page pool of this name, as far as a result says of it, and how many pages it had brought back.
     pub(crate) fn pool(&self, name: &str) -> Result<(PinnedPoolView, u64), ServerError> {
-        let found = self.pinned_pools.iter().find(|pool| pool.name == name);
+        let found = self.0.pinned_pools.iter().find(|pool| pool.name == name);
         let found = found.ok_or_else(|| ServerError::Unnamed(format!("the pinned page pool {name}")))?;
+        let pages = |count: u64| PageCount::new(u32::try_from(count).unwrap_or(u32::MAX));
         let lists = PinnedPoolView {
-            capacity: PageCount::new(found.capacity),
-            active: PageCount::new(found.active),
-            inactive: PageCount::new(found.inactive),
+            capacity: pages(found.capacity),
+            active: pages(found.active),
+            inactive: pages(found.inactive),
             swap_budget: Duration::new(found.swap_budget_ns),
             ..PinnedPoolView::default()
         };
         Ok((lists, found.restored))
     }
 
+    /// The pool.
+    pub(crate) fn memory(&self) -> MemoryResult {
+        let memory = &self.0.memory;
+        MemoryResult {
+            pool: memory.pool,
+            used: memory.used,
+            peak: memory.peak,
+            outside: memory.outside,
+            resident_measured: memory.resident_measured,
+        }
+    }
+
+    /// Where evicted pages go.
+    pub(crate) fn store(&self) -> &StoreStatus {
+        &self.0.store
+    }
+
     /// Frames of reservations that hold no page: free, or conserved for a foreign one.
     pub(crate) fn idle(&self) -> u64 {
-        let idle = self.reservations.iter();
-        idle.map(|reservation| reservation.free + reservation.conserved).sum()
+        let idle = self.0.reservations.iter();
+        idle.map(|row| row.lists.free + row.frames.conserved).sum()
     }
 
     /// Whether the kernel counts as many frames as are used by the books, or all but those that hold no page.
     pub(crate) fn agrees_with_the_kernel(&self) -> bool {
-        let (used, measured) = (self.memory.used, self.memory.resident_measured);
+        let (used, measured) = (self.0.memory.used, self.0.memory.resident_measured);
         measured == used || measured == used.saturating_sub(self.idle())
     }
 
     /// Whether nothing is under way.
     pub(crate) fn is_settled(&self) -> bool {
-        self.orders.outstanding == 0 && self.reservations.iter().all(|reservation| reservation.in_flight == 0)
+        self.0.orders.outstanding == 0 && self.0.reservations.iter().all(|row| row.lists.in_flight == 0)
     }
 }
 
-impl Store {
-    /// What the store did since `before`, and what it is.
-    pub(crate) fn since(&self, before: &Self) -> StoreResult {
-        StoreResult {
-            reads: self.reads.saturating_sub(before.reads),
-            writes: self.writes.saturating_sub(before.writes),
-            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
-            kind: self.kind.clone(),
-            backend: Some(self.backend.clone()),
-            direct: self.direct,
-            own_frames: self.frames,
-            failed_reads: self.failed_reads.saturating_sub(before.failed_reads),
-            failed_writes: self.failed_writes.saturating_sub(before.failed_writes),
-            retried: self.retried.saturating_sub(before.retried),
-            stored_bytes: self.stored_bytes,
-        }
+/// What the store did since `before`, and what it is.
+pub(crate) fn store_since(now: &StoreStatus, before: &StoreStatus) -> StoreResult {
+    StoreResult {
+        reads: now.reads.saturating_sub(before.reads),
+        writes: now.writes.saturating_sub(before.writes),
+        read_bytes: now.read_bytes.saturating_sub(before.read_bytes),
+        kind: now.kind.clone(),
+        backend: Some(now.backend.clone()),
+        direct: now.direct,
+        own_frames: now.frames,
+        failed_reads: now.failed_reads.saturating_sub(before.failed_reads),
+        failed_writes: now.failed_writes.saturating_sub(before.failed_writes),
+        retried: now.retried.saturating_sub(before.retried),
+        stored_bytes: now.stored_bytes,
     }
 }
 

@@ -215,16 +215,14 @@ fn check_sample(scenario: &Scenario, sample: &Sample) {
     assert_eq!(sample.reservations.len(), scenario.reservations.len());
     let pool = u64::from(scenario.pool.get());
     assert_eq!(sample.pool_free + sample.pool_used, pool);
-    for (lists, reservation) in sample.reservations.iter().zip(&scenario.reservations) {
-        let effective =
-            lists.active + lists.inactive + lists.locked + lists.free + lists.in_flight + lists.owed + lists.outside;
-        let capacity = u64::from(reservation.capacity.get());
-        assert_eq!(effective, capacity + lists.borrowed, "{lists:?}");
+    for (counts, reservation) in sample.reservations.iter().zip(&scenario.reservations) {
         assert_eq!(
-            lists.held,
-            lists.owned + lists.free + lists.in_flight + lists.conserved + lists.outside,
-            "{lists:?}"
+            counts.lists.capacity,
+            u64::from(reservation.capacity.get()),
+            "{counts:?}"
         );
+        assert_eq!(counts.usable(), counts.entitled(), "{counts:?}");
+        assert_eq!(counts.frames.held, counts.uses(), "{counts:?}");
     }
 }
 

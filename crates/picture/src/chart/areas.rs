@@ -1,29 +1,30 @@
 //! Frames over time, stacked.
 
-use freehold_scenario::recording::{ReservationSample, Sample};
+use freehold_report::reservation::ReservationCounts;
+use freehold_scenario::recording::Sample;
 
 use crate::number::{self, ratio};
 use crate::svg::{Chart, LEFT, Numbers, Path, RIGHT, Window, Words, upright};
 
 /// A layer: its name, its class, and what it reads.
-pub(crate) type Layer = (&'static str, &'static str, fn(&ReservationSample) -> u64);
+pub(crate) type Layer = (&'static str, &'static str, fn(&ReservationCounts) -> u64);
 
 /// The lists of a reservation: they sum to its capacity and what it borrowed.
 pub(crate) const LISTS: [Layer; 6] = [
-    ("active", "active", |of| of.active),
-    ("inactive", "inactive", |of| of.inactive),
-    ("locked", "locked", |of| of.locked),
-    ("in flight", "flight", |of| of.in_flight),
-    ("owed", "owed", |of| of.owed),
-    ("free", "free", |of| of.free),
+    ("active", "active", |of| of.lists.active),
+    ("inactive", "inactive", |of| of.lists.inactive),
+    ("locked", "locked", |of| of.lists.locked),
+    ("in flight", "flight", |of| of.lists.in_flight),
+    ("owed", "owed", |of| of.lists.owed),
+    ("free", "free", |of| of.lists.free),
 ];
 
 /// What a reservation holds its frames for: they sum to the frames it holds.
 pub(crate) const FRAMES: [Layer; 4] = [
-    ("owned", "owned", |of| of.owned),
-    ("conserved", "conserved", |of| of.conserved),
-    ("in flight", "flight", |of| of.in_flight),
-    ("free", "free", |of| of.free),
+    ("owned", "owned", |of| of.frames.owned),
+    ("conserved", "conserved", |of| of.frames.conserved),
+    ("in flight", "flight", |of| of.lists.in_flight),
+    ("free", "free", |of| of.lists.free),
 ];
 
 /// The values of all layers at one time.

@@ -143,7 +143,7 @@ pub(super) fn memory(runs: &[Run<'_>], position: usize, detail: Detail, numbers:
             let title = format!("{}: {title}", reservation.name);
             let names = layers.iter().map(|(name, class, _)| (*name, *class)).collect();
             let most = most_of_namesakes(runs, &reservation.name, layers);
-            html.push_str(&areas(title, names, points, reservation.capacity, most).draw(numbers));
+            html.push_str(&areas(title, names, points, reservation.lists.capacity, most).draw(numbers));
         }
     }
     html
@@ -154,7 +154,7 @@ fn most_of_namesakes(runs: &[Run<'_>], name: &str, layers: &[Layer]) -> u64 {
     let of = |run: &Run<'_>| {
         let at = run.result.reservations.iter().position(|of| of.name == name)?;
         let sampled = areas::largest(&areas::of_reservation(&run.recording.samples, at, layers));
-        Some(run.result.reservations[at].capacity.max(sampled))
+        Some(run.result.reservations[at].lists.capacity.max(sampled))
     };
     runs.iter().filter_map(of).max().unwrap_or(0)
 }

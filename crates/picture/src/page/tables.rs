@@ -1,5 +1,6 @@
 //! The tables of a run. Every number is the document's.
 
+use freehold_report::reservation::Number;
 use freehold_scenario::results::{LateJob, RunResult, TaskResult};
 
 use crate::html::{Cell, Table};
@@ -101,44 +102,22 @@ pub(super) fn times(result: &RunResult) -> Table {
 /// Frames of reservations.
 pub(super) fn reservations(result: &RunResult, counted_at: u64) -> Table {
     let caption = format!("Frames of 4 KiB, counted at {}", number::time(counted_at));
-    let mut table = Table::new(
-        &caption,
-        &[
-            "reservation",
-            "capacity",
-            "active",
-            "inactive",
-            "locked",
-            "free",
-            "in flight",
-            "owed",
-            "borrowed",
-            "taken back",
-            "owned",
-            "conserved",
-            "outside",
-            "held",
-            "peak",
-        ],
-    );
-    for of in &result.reservations {
-        let counts = [
-            of.capacity,
-            of.active,
-            of.inactive,
-            of.locked,
-            of.free,
-            of.in_flight,
-            of.owed,
-            of.borrowed,
-            of.taken_back,
-            of.owned,
-            of.conserved,
-            of.outside,
-            of.held,
-            of.peak,
-        ];
-        let cells = std::iter::once(Cell::Head(of.name.clone())).chain(counts.map(Cell::Count));
+    let numbers: Vec<Number> = Number::shown().collect();
+    // Pages taken back are told beside the frames that were borrowed.
+    let first = numbers.iter().position(|number| number.name() == "borrowed");
+    let (lists, frames) = numbers.split_at(first.map_or(numbers.len(), |at| at + 1));
+    let labels = |part: &[Number]| part.iter().map(|number| number.label()).collect::<Vec<_>>();
+    let (before, behind) = (labels(lists), labels(frames));
+    let mut columns = vec!["reservation"];
+    columns.extend(before.iter().map(String::as_str));
+    columns.push("taken back");
+    columns.extend(behind.iter().map(String::as_str));
+    let mut table = Table::new(&caption, &columns);
+    for row in &result.reservations {
+        let counts = row.counts();
+        let values = |part: &[Number]| part.iter().map(|number| number.of(&counts)).collect::<Vec<_>>();
+        let values = [values(lists), vec![row.taken_back], values(frames)].concat();
+        let cells = std::iter::once(Cell::Head(row.name.clone())).chain(values.into_iter().map(Cell::Count));
         table.row(cells.collect());
     }
     table

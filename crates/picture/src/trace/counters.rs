@@ -1,26 +1,12 @@
 //! Counters: every reservation's lists, the pool, the regions.
 
-use freehold_scenario::recording::ReservationSample;
+use freehold_report::reservation::Number;
 
 use super::packet::{Packets, Track};
 use crate::Run;
 
-type Field = (&'static str, fn(&ReservationSample) -> u64);
-
-/// The lists of a reservation.
-const LISTS: [Field; 11] = [
-    ("active", |of| of.active),
-    ("inactive", |of| of.inactive),
-    ("locked", |of| of.locked),
-    ("free", |of| of.free),
-    ("in flight", |of| of.in_flight),
-    ("owed", |of| of.owed),
-    ("borrowed", |of| of.borrowed),
-    ("owned", |of| of.owned),
-    ("conserved", |of| of.conserved),
-    ("outside", |of| of.outside),
-    ("held", |of| of.held),
-];
+/// What does not change, and what follows from the others.
+const NO_COUNTERS: [&str; 2] = ["capacity", "peak"];
 
 pub(super) fn write(packets: &mut Packets, process: Track, run: &Run<'_>) {
     let samples = &run.recording.samples;
@@ -29,14 +15,14 @@ pub(super) fn write(packets: &mut Packets, process: Track, run: &Run<'_>) {
     }
     for (position, reservation) in run.result.reservations.iter().enumerate() {
         let parent = packets.track(process, &format!("lists of {}", reservation.name));
-        for (name, read) in LISTS {
+        for number in Number::shown().filter(|number| !NO_COUNTERS.contains(&number.name())) {
             let values = samples.iter().filter_map(|sample| {
                 let of = sample.reservations.get(position)?;
-                Some((sample.at_ns, read(of)))
+                Some((sample.at_ns, number.of(of)))
             });
             let track = packets.counter(
                 parent,
-                &format!("{}: {name}", reservation.name),
+                &format!("{}: {}", reservation.name, number.label()),
                 "frames",
                 &reservation.name,
             );

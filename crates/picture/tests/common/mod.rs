@@ -2,10 +2,11 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use freehold_picture::Run;
+use freehold_report::reservation::{ReservationCounts, ReservationFrames, ReservationLists};
 use freehold_scenario::Scenario;
 use freehold_scenario::recording::{
-    Capacity, Eviction, EvictionReason, FaultKind, FaultSpan, JobSpan, LockHold, Recording, ReservationSample, Sample,
-    Span, TaskRecording, TaskState, Transfer, TransferKind,
+    Capacity, Eviction, EvictionReason, FaultKind, FaultSpan, JobSpan, LockHold, Recording, Sample, Span,
+    TaskRecording, TaskState, Transfer, TransferKind,
 };
 use freehold_scenario::results::{LockResult, RunResult, Violation};
 use freehold_sim::{Options, simulate};
@@ -66,7 +67,8 @@ impl Recorded {
             (task.deadline_ns, task.period_ns) = (Some(most), Some(most));
         }
         for reservation in &mut result.reservations {
-            (reservation.capacity, reservation.held, reservation.active) = (most, most, most);
+            (reservation.lists.capacity, reservation.lists.active) = (most, most);
+            reservation.frames.held = most;
         }
         (result.duration_ns, result.memory.pool, result.store.reads) = (most, most, most);
         result.lock = Some(LockResult {
@@ -167,11 +169,16 @@ fn task() -> impl Strategy<Value = TaskRecording> {
 }
 
 fn sample() -> impl Strategy<Value = Sample> {
-    let reservation = (time(), time(), time()).prop_map(|(active, free, owned)| ReservationSample {
-        active,
-        free,
-        owned,
-        ..ReservationSample::default()
+    let reservation = (time(), time(), time()).prop_map(|(active, free, owned)| ReservationCounts {
+        lists: ReservationLists {
+            active,
+            free,
+            ..ReservationLists::default()
+        },
+        frames: ReservationFrames {
+            owned,
+            ..ReservationFrames::default()
+        },
     });
     let reservations = prop::collection::vec(reservation, 0..4);
     (time(), reservations, prop::collection::vec(time(), 0..4)).prop_map(|(at_ns, reservations, resident)| Sample {

@@ -13,7 +13,7 @@ mod response;
 mod run;
 mod table;
 
-pub use advice::{AdviceResult, RegionAdvice, ReservationAdvice};
+pub use advice::AdviceResult;
 pub use bench::{BenchResult, BenchRow, BenchSide, Judged, Quantiles, Ratio, Verdict};
 pub use devices::{DeviceResult, VictimCacheResult};
 pub use late::{Delays, LateJob, LateJobs, MAX_LATE_JOBS, Reason};
@@ -24,6 +24,8 @@ pub use run::{
     TaskResult, Violation,
 };
 pub use table::{Align, TextTable};
+
+pub use freehold_report::advice::{RegionAdvice, ReservationAdvice};
 
 /// A document as one line-broken JSON text, without a final newline.
 ///

@@ -3,6 +3,7 @@
 use super::late::{LateJob, Reason};
 use super::run::{RegionResult, RunResult, StoreResult, TaskResult};
 use super::table::{Align, TextTable};
+use freehold_report::reservation::Number;
 use std::fmt::Write;
 
 impl RunResult {
@@ -117,36 +118,13 @@ impl RunResult {
     }
 
     fn reservations(&self) -> TextTable {
-        let columns = [
-            "capacity",
-            "active",
-            "inactive",
-            "locked",
-            "free",
-            "in flight",
-            "owed",
-            "borrowed",
-            "owned",
-            "conserved",
-            "outside",
-            "held",
-            "peak",
-        ];
+        let columns: Vec<String> = Number::shown().map(Number::label).collect();
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         let mut table = table("reservation", &columns);
-        for r in &self.reservations {
-            let lists = [
-                r.capacity,
-                r.active,
-                r.inactive,
-                r.locked,
-                r.free,
-                r.in_flight,
-                r.owed,
-                r.borrowed,
-            ];
-            let frames = [r.owned, r.conserved, r.outside, r.held, r.peak];
-            let numbers = lists.into_iter().chain(frames).map(|number| number.to_string());
-            table.row(std::iter::once(r.name.clone()).chain(numbers));
+        for row in &self.reservations {
+            let counts = row.counts();
+            let numbers = Number::shown().map(|number| number.of(&counts).to_string());
+            table.row(std::iter::once(row.name.clone()).chain(numbers));
         }
         table
     }

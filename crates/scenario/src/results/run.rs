@@ -1,11 +1,14 @@
 //! The document of `run`.
 
-use super::advice::RegionAdvice;
 use super::devices::{DeviceResult, VictimCacheResult};
 use super::late::{Delays, LateJob, LateJobs};
 use super::response::Response;
 use crate::model::{Scenario, Sharing};
 use crate::pinning::Pinning;
+use freehold_core::units::FrameCount;
+use freehold_core::view::{PoolView, ReservationView};
+use freehold_report::advice::RegionAdvice;
+use freehold_report::reservation::{ReservationCounts, ReservationFrames, ReservationLists};
 use serde::{Deserialize, Serialize};
 
 /// Which engine ran.
@@ -178,36 +181,37 @@ impl TaskResult {
 pub struct ReservationResult {
     /// Its name.
     pub name: String,
-    /// Frames reserved.
-    pub capacity: u64,
-    /// Pages on the active list.
-    pub active: u64,
-    /// Pages on the inactive list.
-    pub inactive: u64,
-    /// Free frames.
-    pub free: u64,
-    /// Pages locked against eviction.
-    pub locked: u64,
-    /// Frames of pages on their way.
-    pub in_flight: u64,
-    /// Frames the pool owes, under `none` only.
-    pub owed: u64,
-    /// Frames borrowed, if firm.
-    pub borrowed: u64,
+    /// What its tasks can use.
+    #[serde(flatten)]
+    pub lists: ReservationLists,
     /// Pages ever evicted because the frames under them were taken back, if firm.
     #[serde(default)]
     pub taken_back: u64,
-    /// Pages owned.
-    pub owned: u64,
-    /// Frames conserved for foreign pages.
-    pub conserved: u64,
-    /// Frames that left the page lists: transient memory, device memory.
-    #[serde(default)]
-    pub outside: u64,
-    /// Frames held: owned, free, in flight, conserved and outside.
-    pub held: u64,
-    /// The most frames held at any time.
-    pub peak: u64,
+    /// What it holds frames for.
+    #[serde(flatten)]
+    pub frames: ReservationFrames,
+}
+
+impl ReservationResult {
+    /// The row of the reservation of this name.
+    #[must_use]
+    pub fn new(name: &str, view: &ReservationView) -> Self {
+        Self {
+            name: name.to_owned(),
+            lists: ReservationLists::from(view),
+            taken_back: view.taken_back,
+            frames: ReservationFrames::from(view),
+        }
+    }
+
+    /// Its numbers.
+    #[must_use]
+    pub const fn counts(&self) -> ReservationCounts {
+        ReservationCounts {
+            lists: self.lists,
+            frames: self.frames,
+        }
+    }
 }
 
 /// One region.
@@ -269,6 +273,21 @@ pub struct MemoryResult {
     pub outside: u64,
     /// What the kernel says is resident; never the core's own books.
     pub resident_measured: u64,
+}
+
+impl MemoryResult {
+    /// The pool's row, with what the kernel says is resident.
+    #[must_use]
+    pub fn new(pool: &PoolView, resident_measured: u64) -> Self {
+        let frames = |count: FrameCount| u64::from(count.get());
+        Self {
+            pool: frames(pool.total),
+            used: frames(pool.memory_used),
+            peak: frames(pool.memory_peak),
+            outside: frames(pool.outside),
+            resident_measured,
+        }
+    }
 }
 
 /// The store.

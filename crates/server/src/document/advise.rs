@@ -1,8 +1,7 @@
 //! Advice for living processes: conservation or the eviction lock for each shared object (the paper's Table IV).
 //!
-//! The rule is [`choice`]; field names are those of the advice for scenarios. Max(S) of
-//! the object is the distinct pages that any of the reservations has been seen to touch; each locks those that it
-//! touches itself.
+//! The rule is [`choice`], and the rows are those of the advice for scenarios. Max(S) of the object is the distinct
+//! pages that any of the reservations has been seen to touch; each locks those that it touches itself.
 
 use super::build::reservation_name;
 use crate::control::Refused;
@@ -12,63 +11,9 @@ use freehold_core::id::{ObjectId, ReservationId};
 use freehold_core::limits::Regime;
 use freehold_core::sharing::choice::{self, Choice, Sharer, Union, Weighed};
 use freehold_protocol::message::Refusal;
-use serde::{Deserialize, Serialize};
+use freehold_report::advice::{AdviceDocument, RegionAdvice, ReservationAdvice};
+use freehold_report::sharing::Sharing;
 use std::collections::BTreeSet;
-
-/// Advice for the shared objects of some processes. Counts are pages, or frames, which are as large.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AdviceDocument {
-    /// The processes.
-    pub pids: Vec<u32>,
-    /// One for each object that they share or could.
-    pub regions: Vec<RegionAdvice>,
-}
-
-/// One object.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RegionAdvice {
-    /// Its name.
-    pub name: String,
-    /// How it is shared now.
-    pub asked: String,
-    /// `spc` or `spel`; null where there is nothing to choose.
-    pub choice: Option<String>,
-    /// Why, in one sentence.
-    pub reason: String,
-    /// Max(S).
-    pub max: u64,
-    /// Avg(S): the mean over those who take part.
-    pub avg: f64,
-    /// Reservations that take part.
-    pub n: u64,
-    /// Whether Max(S) < n·Avg(S).
-    pub max_below_n_avg: bool,
-    /// Frames of all that take part, under conservation.
-    pub frames_spc: u64,
-    /// The same under the eviction lock, less what the locks give back.
-    pub frames_spel: u64,
-    /// Those that take part.
-    pub reservations: Vec<ReservationAdvice>,
-}
-
-/// One reservation's part in an object.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReservationAdvice {
-    /// Its name.
-    pub name: String,
-    /// Whether it takes part in the choice.
-    pub takes_part: bool,
-    /// Distinct pages that it touched.
-    pub max: u64,
-    /// Mean pages referenced per period.
-    pub avg: f64,
-    /// The frames it has.
-    pub frames: u64,
-    /// The frames it needs under conservation (M_R).
-    pub frames_spc: u64,
-    /// The frames it needs under the eviction lock: M_R′ = M_R + Max − Avg, and at least Max + 8.
-    pub frames_spel: u64,
-}
 
 /// The pages of an object that a reservation referenced while sampled.
 pub(super) type Touched<'a> = dyn Fn(ObjectId, ReservationId) -> Vec<u32> + 'a;
@@ -128,13 +73,8 @@ fn weigh(
     let avg = weighed.sum_of_averages / weighed.n.max(1) as f64;
     RegionAdvice {
         name: object.name.clone(),
-        asked: if object.regime == Regime::Unmanaged {
-            "none"
-        } else {
-            "spc"
-        }
-        .to_owned(),
-        choice: choice.map(str::to_owned),
+        asked: Sharing::from(object.regime),
+        choice,
         reason,
         max: weighed.max,
         avg,
@@ -147,19 +87,15 @@ fn weigh(
 }
 
 /// What the rule came to, and whether there is room for it.
-fn chosen_of(
-    view: &EngineView,
-    weighed: &Weighed,
-    reservations: &[ReservationAdvice],
-) -> (Option<&'static str>, String) {
+fn chosen_of(view: &EngineView, weighed: &Weighed, reservations: &[ReservationAdvice]) -> (Option<Sharing>, String) {
     let (max, sum) = (weighed.max, weighed.sum_of_averages);
     let pool = &view.pool;
     let promised = pool.committed.get().saturating_add(pool.outside.get());
     let available = u64::from(pool.total.get().saturating_sub(promised));
     let growth: u64 = reservations.iter().map(|part| part.frames_spel - part.frames_spc).sum();
-    let spc = |but: String| (Some("spc"), format!("Max = {max} < n·Avg = {sum:.1}, but {but}"));
+    let spc = |but: String| (Some(Sharing::Spc), format!("Max = {max} < n·Avg = {sum:.1}, but {but}"));
     match weighed.choice {
-        Choice::NotBelow => (Some("spc"), format!("Max = {max} is not below n·Avg = {sum:.1}")),
+        Choice::NotBelow => (Some(Sharing::Spc), format!("Max = {max} is not below n·Avg = {sum:.1}")),
         Choice::TooSmall(position) => {
             let part = &reservations[position];
             spc(format!(
@@ -171,7 +107,7 @@ fn chosen_of(
         Choice::Spel if growth > available => spc(format!("the reservations cannot grow by {growth} frames")),
         Choice::Spel => {
             let reason = format!("Max = {max} < n·Avg = {sum:.1}, and every reservation can grow by Max − Avg");
-            (Some("spel"), reason)
+            (Some(Sharing::Spel), reason)
         }
     }
 }

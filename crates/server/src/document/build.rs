@@ -1,23 +1,20 @@
 //! From the engine's picture to the status document.
 
 use super::Snapshot;
-use super::status::{
-    ClientStatus, IdentityStatus, MapperStatus, MemberStatus, MemoryStatus, ObjectStatus, OrdersStatus, PagerStatus,
-    RangeStatus, ReservationStatus, ShareStatus, StatusDocument, StoreStatus, TaskStatus, TimesStatus, UnmanagedStatus,
-};
 use crate::control::Unmanaged;
 use crate::engine::{ClientRole, Membership};
 use crate::view::{ClientView, EngineView, ObjectView, ReservationRow, ServiceTimes, TaskView};
 use freehold_core::id::ReservationId;
 use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
-use freehold_core::units::{FrameCount, PageCount};
+use freehold_core::units::FrameCount;
+use freehold_report::reservation::{ReservationFrames, ReservationLists};
+use freehold_report::status::{
+    ClientStatus, IdentityStatus, MapperStatus, MemberStatus, MemoryStatus, ObjectStatus, OrdersStatus, PagerStatus,
+    RangeStatus, ReservationStatus, ShareStatus, StatusDocument, StoreStatus, TaskStatus, TimesStatus, UnmanagedStatus,
+};
 use std::time::Duration;
 
 fn frames(count: FrameCount) -> u64 {
-    u64::from(count.get())
-}
-
-fn pages(count: PageCount) -> u64 {
     u64::from(count.get())
 }
 
@@ -112,19 +109,8 @@ fn reservation(row: &ReservationRow) -> ReservationStatus {
     ReservationStatus {
         name: row.name.clone(),
         kind: kind_name(row.kind).to_owned(),
-        capacity: frames(lists.capacity),
-        active: pages(lists.active),
-        inactive: pages(lists.inactive),
-        free: frames(lists.free),
-        locked: pages(lists.locked),
-        in_flight: frames(lists.in_flight),
-        owed: frames(lists.owed),
-        borrowed: frames(lists.borrowed),
-        owned: frames(lists.owned),
-        conserved: frames(lists.conserved),
-        outside: frames(lists.outside),
-        held: frames(lists.held),
-        peak: frames(lists.peak),
+        lists: ReservationLists::from(lists),
+        frames: ReservationFrames::from(lists),
         taken_back: lists.taken_back,
         members: row.members.iter().map(member).collect(),
     }

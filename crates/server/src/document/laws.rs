@@ -1,14 +1,7 @@
 //! Whether the laws hold, as a document.
 
 use crate::shared::Shared;
-use serde::{Deserialize, Serialize};
-
-/// The laws, checked at one moment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LawsDocument {
-    /// What is broken, in words; nothing where every law holds.
-    pub broken: Vec<String>,
-}
+use freehold_report::laws::LawsDocument;
 
 /// Checks the core's laws and the engine's own. O(everything), in one hold of the engine.
 pub(super) fn check(shared: &Shared) -> LawsDocument {

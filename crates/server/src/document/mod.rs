@@ -8,24 +8,11 @@ mod advise;
 mod build;
 mod explain;
 mod laws;
-mod metrics;
 mod page;
 mod pools;
 mod ranges;
 mod recording;
-mod status;
 mod what_if;
-
-pub use advise::{AdviceDocument, RegionAdvice, ReservationAdvice};
-pub use explain::{Explanation, Guarantee, PageExplanation, Victim};
-pub use laws::LawsDocument;
-pub use pools::{CapacityRules, DelayStatus, JobStatus, PinnedPoolStatus, PinningStatus, SwapBudgetRules};
-pub use status::{
-    ClientStatus, IdentityStatus, MapperStatus, MemberStatus, MemoryStatus, ObjectStatus, OrdersStatus, PagerStatus,
-    RangeStatus, ReservationStatus, ServerStatus, ShareStatus, StatusDocument, StoreStatus, TaskStatus, TimesStatus,
-    UnmanagedStatus,
-};
-pub use what_if::WhatIf;
 
 use crate::control::{Peer, Refused, World};
 use crate::engine::Membership;
@@ -34,6 +21,8 @@ use crate::settings::{Reaction, Unresponsive};
 use crate::shared::Shared;
 use crate::view::EngineView;
 use freehold_protocol::message::{Question, Refusal};
+use freehold_report::metrics;
+use freehold_report::status::ServerStatus;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,11 +1,12 @@
 //! What is to be said of one page.
 
 use super::build::reservation_name;
-use super::explain::{Explanation, Look, PageExplanation, object_name};
+use super::explain::{Look, object_name};
 use crate::view::EngineView;
 use freehold_core::id::{ObjectId, PinnedPoolId, ReservationId};
 use freehold_core::units::PageIndex;
 use freehold_core::view::{PageState, PageView, PlaceView};
+use freehold_report::explanation::{Explanation, PageExplanation};
 
 /// How far down its lists a page is looked for, so that the engine's lock is held for a bounded time.
 const DEPTH: usize = 65_536;

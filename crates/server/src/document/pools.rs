@@ -1,140 +1,14 @@
 //! Pinned page pools in documents.
 
-use super::metrics::Page;
 use crate::control::pools::{capacity_rule, swap_budget_rule};
 use crate::view::{EngineView, PinnedPoolRow};
 use freehold_core::id::PinnedPoolId;
 use freehold_core::pinning::{JobReport, Judgement, PinningPolicy};
 use freehold_core::units::{Duration, PageCount};
-use serde::{Deserialize, Serialize};
-
-/// One pinned page pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PinnedPoolStatus {
-    /// Its name.
-    pub name: String,
-    /// `all`, `app` or `app-no-budget`.
-    pub policy: String,
-    /// The period (I_s).
-    pub period_ns: u64,
-    /// The budget (T_s), without the swap budget.
-    pub budget_ns: u64,
-    /// The swap budget now (t).
-    pub swap_budget_ns: u64,
-    /// The most that it may become.
-    pub highest_swap_budget_ns: u64,
-    /// Pages that may be pinned now.
-    pub capacity: u64,
-    /// The most that ever may; null for as many as there are.
-    pub highest_capacity: Option<u64>,
-    /// Pages pinned: active and inactive.
-    pub pinned: u64,
-    /// Pinned pages that are mapped.
-    pub active: u64,
-    /// Pinned pages that were unmapped to learn whether they are still used.
-    pub inactive: u64,
-    /// The most pages pinned at a time so far.
-    pub peak: u64,
-    /// Pages ever pinned.
-    pub pinned_total: u64,
-    /// Pages ever unpinned.
-    pub unpinned_total: u64,
-    /// Pages that were not pinned because they may not be more.
-    pub refused: u64,
-    /// Pages that may be brought back before each release; 0 where none are.
-    pub restore: u64,
-    /// Pages brought back so far.
-    pub restored: u64,
-    /// Jobs reported, and judged.
-    pub jobs: u64,
-    /// Of these, those that missed their deadlines.
-    pub misses: u64,
-    /// Judgements by the rule that adjusted the capacity.
-    pub capacity_rules: CapacityRules,
-    /// Judgements by the rule that adjusted the swap budget.
-    pub swap_budget_rules: SwapBudgetRules,
-    /// The last job; null before the first.
-    pub last: Option<JobStatus>,
-    /// The last job that missed its deadline.
-    pub last_miss: Option<DelayStatus>,
-    /// Tasks in it.
-    pub members: Vec<super::MemberStatus>,
-}
-
-/// All pinned page pools since the server began, closed ones too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PinningStatus {
-    /// Opened.
-    pub opened: u64,
-    /// Jobs judged.
-    pub jobs: u64,
-    /// Those that missed their deadlines.
-    pub misses: u64,
-}
-
-/// Judgements by the rule of Algorithm 1 that applied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct CapacityRules {
-    /// Missed with swap-ins: grown by their number.
-    pub grown: u64,
-    /// Grown as far as allowed.
-    pub at_limit: u64,
-    /// Met with time to spare: shrunk.
-    pub shrunk: u64,
-    /// Neither.
-    pub held: u64,
-    /// Memory had no part in the miss.
-    pub not_memory: u64,
-    /// Too early to shrink, or too little left for what that may cost.
-    pub steady: u64,
-}
-
-/// Judgements by the rule of Algorithm 3 that applied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct SwapBudgetRules {
-    /// Missed with the budget used up: raised.
-    pub raised: u64,
-    /// Raised as far as allowed.
-    pub at_limit: u64,
-    /// Met with budget left over: lowered.
-    pub lowered: u64,
-    /// Neither.
-    pub held: u64,
-    /// The pool has no swap budget.
-    pub off: u64,
-}
-
-/// A job and what followed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobStatus {
-    /// M.
-    pub missed: bool,
-    /// Q.
-    pub running_ns: u64,
-    /// What was left of budget and swap budget.
-    pub remaining_ns: u64,
-    /// N_swap.
-    pub swap_ins: u64,
-    /// K_swap.
-    pub swap_time_ns: u64,
-    /// Which rule of Algorithm 1 applied.
-    pub capacity_rule: String,
-    /// Which rule of Algorithm 3 applied.
-    pub swap_budget_rule: String,
-}
-
-/// Where a late job's time went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DelayStatus {
-    /// All that delayed it: the CPU, the store, the service of faults, locks.
-    pub delay_ns: u64,
-    /// Of this, the store and the service of faults.
-    pub memory_delay_ns: u64,
-    /// Pages that it had read back.
-    pub swap_ins: u64,
-}
+use freehold_report::pinning::{
+    CapacityRules, DelayStatus, JobStatus, PinnedPoolStatus, PinningStatus, SwapBudgetRules,
+};
+use freehold_report::status::MemberStatus;
 
 fn pages(count: PageCount) -> u64 {
     u64::from(count.get())
@@ -165,7 +39,7 @@ pub(super) fn totals(view: &EngineView) -> PinningStatus {
 
 fn pool(row: &PinnedPoolRow) -> PinnedPoolStatus {
     let (settings, lists, counts) = (&row.settings, &row.lists, &row.counts);
-    let member = |(pid, task): &(u32, String)| super::MemberStatus {
+    let member = |(pid, task): &(u32, String)| MemberStatus {
         pid: *pid,
         task: task.clone(),
     };
@@ -285,84 +159,4 @@ pub(super) fn sentences(row: &PinnedPoolRow) -> Vec<String> {
 #[allow(clippy::cast_precision_loss, reason = "a time in a sentence")]
 fn time(span: Duration) -> String {
     format!("{:.3} ms", span.get() as f64 / 1e6)
-}
-
-type Of = (&'static str, &'static str, &'static str, fn(&PinnedPoolStatus) -> u64);
-
-/// Metrics of all pools.
-pub(super) fn metrics(page: &mut Page, pools: &[PinnedPoolStatus]) {
-    let rows: [Of; 9] = [
-        ("capacity_pages", "gauge", "Pages that may be pinned.", |row| {
-            row.capacity
-        }),
-        ("pinned_pages", "gauge", "Pages pinned.", |row| row.pinned),
-        ("peak_pages", "gauge", "The most pages pinned at a time.", |row| {
-            row.peak
-        }),
-        ("pinned_total", "counter", "Pages ever pinned.", |row| row.pinned_total),
-        ("unpinned_total", "counter", "Pages ever unpinned.", |row| {
-            row.unpinned_total
-        }),
-        ("refused_total", "counter", "Pages that might not be pinned.", |row| {
-            row.refused
-        }),
-        (
-            "restored_total",
-            "counter",
-            "Pages brought back before releases.",
-            |row| row.restored,
-        ),
-        ("jobs_total", "counter", "Jobs judged.", |row| row.jobs),
-        ("misses_total", "counter", "Of these, jobs that missed.", |row| {
-            row.misses
-        }),
-    ];
-    for (name, kind, help, value) in rows {
-        let name = format!("pinned_pool_{name}");
-        page.family(&name, kind, help);
-        for (place, row) in pools.iter().enumerate() {
-            let slot = place.to_string();
-            page.sample(&name, &[("pool", &row.name), ("row", &slot)], value(row));
-        }
-    }
-    let name = "pinned_pool_swap_budget_seconds";
-    page.family(name, "gauge", "CPU time added to the budget for swap-ins.");
-    for (place, row) in pools.iter().enumerate() {
-        let slot = place.to_string();
-        page.sample(
-            name,
-            &[("pool", &row.name), ("row", &slot)],
-            super::metrics::seconds(row.swap_budget_ns),
-        );
-    }
-    judgements(page, pools);
-}
-
-fn judgements(page: &mut Page, pools: &[PinnedPoolStatus]) {
-    let name = "pinned_pool_judgements_total";
-    page.family(name, "counter", "Judgements by algorithm and rule.");
-    for (place, row) in pools.iter().enumerate() {
-        let (slot, capacity, budget) = (place.to_string(), &row.capacity_rules, &row.swap_budget_rules);
-        for (algorithm, rule, value) in [
-            ("capacity", "grown", capacity.grown),
-            ("capacity", "at-limit", capacity.at_limit),
-            ("capacity", "shrunk", capacity.shrunk),
-            ("capacity", "held", capacity.held),
-            ("capacity", "not-memory", capacity.not_memory),
-            ("capacity", "steady", capacity.steady),
-            ("swap-budget", "raised", budget.raised),
-            ("swap-budget", "at-limit", budget.at_limit),
-            ("swap-budget", "lowered", budget.lowered),
-            ("swap-budget", "held", budget.held),
-            ("swap-budget", "off", budget.off),
-        ] {
-            let labels = [
-                ("pool", row.name.as_str()),
-                ("row", slot.as_str()),
-                ("algorithm", algorithm),
-                ("rule", rule),
-            ];
-            page.sample(name, &labels, value);
-        }
-    }
 }

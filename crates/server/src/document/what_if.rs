@@ -6,29 +6,7 @@ use crate::view::{EngineView, ReservationRow};
 use freehold_core::limits::ReservationKind;
 use freehold_core::units::ByteLen;
 use freehold_protocol::message::Refusal;
-use serde::{Deserialize, Serialize};
-
-/// The judgement. Amounts are frames.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WhatIf {
-    /// Frames asked for.
-    pub frames: u64,
-    /// `hard` or `firm`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Whether it would be admitted.
-    pub admitted: bool,
-    /// Frames that are lent or used without a reservation now, and would be taken back first.
-    pub to_gather: u64,
-    /// Frames promised to nobody.
-    pub available: u64,
-    /// Frames missing.
-    pub missing: u64,
-    /// What would have to give; empty where it would be admitted.
-    pub gives: Vec<String>,
-    /// The same in sentences.
-    pub text: Vec<String>,
-}
+use freehold_report::what_if::WhatIf;
 
 /// Judges `30MiB` or `30MiB firm` for `peer`.
 pub(super) fn judge(view: &EngineView, peer: &Peer, target: &str) -> Result<WhatIf, Refused> {

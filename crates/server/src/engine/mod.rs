@@ -71,7 +71,7 @@ pub use keys::{
 };
 pub(crate) use kits::Kit;
 pub use picture::Picture;
-pub(crate) use recorder::Events;
+pub(crate) use recorder::{Events, SampleEvent};
 pub use source_file::SourceFile;
 pub(crate) use turns::Turn;
 

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use freehold_client::{Connection, Question};
 use freehold_linux::clock;
 use freehold_live::OwnServer;
-use serde_json::Value;
+use freehold_report::status::StatusDocument;
 
 use super::child::{HOG_FRAMES, HOG_PAGES, PERIOD, Report, Setting, WORKING_SET};
 use super::tails::compare_tails;
@@ -96,9 +96,8 @@ impl Measured<'_> {
     /// Pages that the server has brought in from its store.
     fn brought(&self) -> Result<u64, Failure> {
         let text = self.connection.ask(Question::Status, "").map_err(refused)?;
-        let status: Value = serde_json::from_str(&text).map_err(refused)?;
-        let reads = status["store"]["reads"].as_u64();
-        reads.ok_or_else(|| refused("the server's status names no reads of its store"))
+        let status: StatusDocument = freehold_report::read(&text).map_err(refused)?;
+        Ok(status.store.reads)
     }
 
     /// The sibling, at work.

@@ -2,6 +2,8 @@
 //!
 //! New fields may be added; those there are keep their meaning.
 
+use crate::pinning::{PinnedPoolStatus, PinningStatus};
+use crate::reservation::{ReservationCounts, ReservationFrames, ReservationLists};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -16,10 +18,10 @@ pub struct StatusDocument {
     pub reservations: Vec<ReservationStatus>,
     /// Pinned page pools.
     #[serde(default)]
-    pub pinned_pools: Vec<super::PinnedPoolStatus>,
+    pub pinned_pools: Vec<PinnedPoolStatus>,
     /// All pinned page pools since the server began.
     #[serde(default)]
-    pub pinning: super::PinningStatus,
+    pub pinning: PinningStatus,
     /// Processes.
     pub clients: Vec<ClientStatus>,
     /// Programs that these have begun and that run unmanaged, by kind; the latest last.
@@ -110,37 +112,27 @@ pub struct ReservationStatus {
     /// `hard` or `firm`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Frames promised.
-    pub capacity: u64,
-    /// Pages on the active list.
-    pub active: u64,
-    /// Pages on the inactive list.
-    pub inactive: u64,
-    /// Frames free for the next fault.
-    pub free: u64,
-    /// Pages locked.
-    pub locked: u64,
-    /// Frames being filled or written back.
-    pub in_flight: u64,
-    /// Frames the pool owes (only under `none`).
-    pub owed: u64,
-    /// Frames borrowed (only `firm`).
-    pub borrowed: u64,
-    /// Frames of pages it owns.
-    pub owned: u64,
-    /// Frames on the conserved-page list.
-    pub conserved: u64,
-    /// Frames that left the page lists: transient memory, device memory.
-    #[serde(default)]
-    pub outside: u64,
-    /// All frames held.
-    pub held: u64,
-    /// The largest `held` so far.
-    pub peak: u64,
+    /// What its tasks can use.
+    #[serde(flatten)]
+    pub lists: ReservationLists,
+    /// What it holds frames for.
+    #[serde(flatten)]
+    pub frames: ReservationFrames,
     /// Pages evicted because borrowed frames were taken back.
     pub taken_back: u64,
     /// Tasks in it.
     pub members: Vec<MemberStatus>,
+}
+
+impl ReservationStatus {
+    /// Its numbers.
+    #[must_use]
+    pub const fn counts(&self) -> ReservationCounts {
+        ReservationCounts {
+            lists: self.lists,
+            frames: self.frames,
+        }
+    }
 }
 
 /// Programs of one name that run unmanaged.
@@ -205,7 +197,7 @@ pub struct ClientStatus {
 }
 
 /// One task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskStatus {
     /// Its name.
     pub name: String,
@@ -263,7 +255,7 @@ pub struct TimesStatus {
 }
 
 /// One shared object.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ObjectStatus {
     /// A region's name, with `UID:` before it where it is neither root's nor the asking or the server's own user's; or
     /// a file's path as the server finds it.
@@ -304,7 +296,7 @@ pub struct IdentityStatus {
 }
 
 /// A mapping of an object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapperStatus {
     /// The process.
     pub pid: u32,
@@ -332,7 +324,7 @@ pub struct ShareStatus {
 }
 
 /// The store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreStatus {
     /// `memory`, `file` or `compressed`.
     pub kind: String,

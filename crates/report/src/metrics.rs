@@ -1,16 +1,19 @@
 //! The status document in Prometheus' text format.
 
-use super::status::{ClientStatus, ReservationStatus, StatusDocument, TimesStatus};
+mod pinned_pools;
+
+use crate::reservation::Number;
+use crate::status::{ClientStatus, ReservationStatus, StatusDocument, TaskStatus, TimesStatus};
 use std::fmt::Write;
 
 /// Writes families of metrics one after the other.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+struct Page {
     text: String,
 }
 
 impl Page {
-    pub(super) fn family(&mut self, name: &str, kind: &str, help: &str) {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a string does not fail.
         let _ = writeln!(
             self.text,
@@ -18,7 +21,7 @@ impl Page {
         );
     }
 
-    pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
         self.text.push_str("freehold_");
         self.text.push_str(name);
         for (place, (label, text)) in labels.iter().enumerate() {
@@ -44,16 +47,17 @@ fn escape(text: &str) -> String {
 
 /// Seconds for nanoseconds.
 #[allow(clippy::cast_precision_loss, reason = "a time in a report")]
-pub(super) fn seconds(nanoseconds: u64) -> f64 {
+fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
 /// All metrics.
-pub(super) fn page(status: &StatusDocument) -> String {
+#[must_use]
+pub fn page(status: &StatusDocument) -> String {
     let mut page = Page::default();
     server(&mut page, status);
     reservations(&mut page, &status.reservations);
-    super::pools::metrics(&mut page, &status.pinned_pools);
+    pinned_pools::families(&mut page, &status.pinned_pools);
     clients(&mut page, &status.clients);
     tasks(&mut page, &status.clients);
     objects(&mut page, status);
@@ -156,31 +160,18 @@ fn quantiles(times: &TimesStatus) -> [(&'static str, u64); 3] {
 
 type Of<T> = (&'static str, &'static str, fn(&T) -> u64);
 
+/// What `none` and `firm` owe, and what was, is in the documents only.
+const UNMETERED: [&str; 2] = ["owed", "peak"];
+
 fn reservations(page: &mut Page, reservations: &[ReservationStatus]) {
-    let gauges: [Of<ReservationStatus>; 11] = [
-        ("capacity_frames", "Frames promised.", |row| row.capacity),
-        ("active_pages", "Pages on the active list.", |row| row.active),
-        ("inactive_pages", "Pages on the inactive list.", |row| row.inactive),
-        ("locked_pages", "Pages locked.", |row| row.locked),
-        ("free_frames", "Frames free for the next fault.", |row| row.free),
-        ("in_flight_frames", "Frames being filled or written back.", |row| {
-            row.in_flight
-        }),
-        ("borrowed_frames", "Frames borrowed from the pool.", |row| row.borrowed),
-        ("owned_frames", "Frames of pages it owns.", |row| row.owned),
-        ("conserved_frames", "Frames on the conserved-page list.", |row| {
-            row.conserved
-        }),
-        ("outside_frames", "Frames that left the page lists.", |row| row.outside),
-        ("held_frames", "All frames held.", |row| row.held),
-    ];
-    for (name, help, value) in gauges {
-        let name = format!("reservation_{name}");
-        page.family(&name, "gauge", help);
+    for number in Number::shown().filter(|number| !UNMETERED.contains(&number.name())) {
+        let name = format!("reservation_{}_{}", number.name(), number.unit().name());
+        page.family(&name, "gauge", number.help());
         for (place, row) in reservations.iter().enumerate() {
             // Two may have the same name.
             let slot = place.to_string();
-            page.sample(&name, &[("reservation", &row.name), ("row", &slot)], value(row));
+            let labels = [("reservation", row.name.as_str()), ("row", slot.as_str())];
+            page.sample(&name, &labels, number.of(&row.counts()));
         }
     }
 }
@@ -246,7 +237,6 @@ fn clients(page: &mut Page, clients: &[ClientStatus]) {
 }
 
 fn tasks(page: &mut Page, clients: &[ClientStatus]) {
-    use super::status::TaskStatus;
     let rows: [Of<TaskStatus>; 10] = [
         ("soft_faults_total", "Faults on resident pages.", |row| row.soft_faults),
         ("zero_fills_total", "First touches.", |row| row.zero_fills),
