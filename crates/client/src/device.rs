@@ -19,7 +19,7 @@ use freehold_protocol::message::LIMIT;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-pub use freehold_protocol::device::{DeviceRefusal, Lies};
+pub use freehold_protocol::device::{DeviceRefusal, Grant, Lies};
 
 /// The longest status document that is read.
 const LONGEST: usize = 1 << 24;
@@ -59,37 +59,6 @@ impl From<Malformed> for DeviceError {
     fn from(_: Malformed) -> Self {
         Self::Protocol
     }
-}
-
-/// What an answer says of memory that was granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// Pages that the device has at most.
-    pub pages: u32,
-    /// Pages that it uses now.
-    pub used: u32,
-    /// The first page of what is new, in the region.
-    pub first: u32,
-    /// How that lies in the machine's memory.
-    pub lies: Lies,
-    /// In how many pieces; 0 where that is unknown.
-    pub pieces: u32,
-    /// How many memory objects it is.
-    pub descriptors: u32,
-    /// Whether it comes as it is.
-    pub trusted: bool,
-    /// Pages filled with zeros.
-    pub zeroed: u32,
-    /// Cached pages that went for it.
-    pub discarded: u32,
-    /// Nanoseconds that the server waited for copies and for the device's own return.
-    pub wait: u64,
-    /// Nanoseconds that choosing the place took.
-    pub choose: u64,
-    /// Nanoseconds that filling with zeros took.
-    pub zero: u64,
-    /// Nanoseconds in all.
-    pub total: u64,
 }
 
 /// An open device, its memory mapped in one piece of addresses. Dropped, it is closed.
@@ -245,39 +214,10 @@ fn ask(connection: &PacketSocket, request: &DeviceRequest<'_>) -> Result<(Grant,
 }
 
 fn granted(answer: DeviceAnswer<'_>) -> Result<Grant, DeviceError> {
-    let DeviceAnswer::Granted {
-        pages,
-        used,
-        first,
-        lies,
-        pieces,
-        descriptors,
-        trusted,
-        zeroed,
-        discarded,
-        wait,
-        choose,
-        zero,
-        total,
-    } = answer
-    else {
-        return Err(DeviceError::Protocol);
-    };
-    Ok(Grant {
-        pages,
-        used,
-        first,
-        lies,
-        pieces,
-        descriptors,
-        trusted,
-        zeroed,
-        discarded,
-        wait,
-        choose,
-        zero,
-        total,
-    })
+    match answer {
+        DeviceAnswer::Granted { grant } => Ok(grant),
+        _ => Err(DeviceError::Protocol),
+    }
 }
 
 fn send(connection: &PacketSocket, request: &DeviceRequest<'_>) -> Result<(), DeviceError> {

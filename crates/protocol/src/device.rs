@@ -3,7 +3,7 @@
 //!
 //! A connection has at most one device open. It is closed by `Close`, or when the connection ends.
 
-use crate::field::{Field, Malformed, Reader, Writer, choice};
+use crate::field::{Field, Malformed, Reader, Writer, choice, record};
 use crate::header::{get_header, put_header};
 use crate::message::{HEADER, messages};
 
@@ -44,6 +44,38 @@ choice! {
     }
 }
 
+record! {
+    /// What is said of memory that was granted.
+    Grant {
+        /// Pages that the device has at most.
+        pages: u32,
+        /// Pages that it uses now.
+        used: u32,
+        /// The first page of what is granted, in the region.
+        first: u32,
+        /// How that lies in the machine's memory.
+        lies: Lies,
+        /// In how many pieces; 0 where that is unknown.
+        pieces: u32,
+        /// How many memory objects it is.
+        descriptors: u32,
+        /// Whether it comes as it is.
+        trusted: bool,
+        /// Pages filled with zeros.
+        zeroed: u32,
+        /// Cached pages that went for it.
+        discarded: u32,
+        /// Nanoseconds that the server waited for copies and for the device's own return.
+        wait: u64,
+        /// Nanoseconds that choosing the place took.
+        choose: u64,
+        /// Nanoseconds that filling with zeros took.
+        zero: u64,
+        /// Nanoseconds in all.
+        total: u64,
+    }
+}
+
 messages! {
     /// What a client asks. Each has one answer, or `Refused`.
     DeviceRequest {
@@ -72,32 +104,8 @@ messages! {
         /// Memory. Descriptors: the first of `descriptors` memory objects in order of address; the others follow in
         /// `More`.
         256 Granted {
-            /// Pages that the device has at most.
-            pages: u32,
-            /// Pages that it uses now.
-            used: u32,
-            /// The first page of what is granted, in the region.
-            first: u32,
-            /// How it lies.
-            lies: Lies,
-            /// In how many pieces; 0 where that is unknown.
-            pieces: u32,
-            /// How many memory objects.
-            descriptors: u32,
-            /// Whether they come as they are.
-            trusted: bool,
-            /// Pages filled with zeros.
-            zeroed: u32,
-            /// Cached pages that went.
-            discarded: u32,
-            /// Nanoseconds spent waiting.
-            wait: u64,
-            /// Nanoseconds spent choosing the place.
-            choose: u64,
-            /// Nanoseconds spent filling with zeros.
-            zero: u64,
-            /// Nanoseconds in all.
-            total: u64,
+            /// What is granted.
+            grant: Grant,
         },
         /// Descriptors: the next.
         257 More {},
@@ -127,9 +135,9 @@ pub fn is_request(packet: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{DeviceAnswer, DeviceRefusal, DeviceRequest, Lies, is_request};
+    use super::{DeviceAnswer, DeviceRefusal, DeviceRequest, Grant, Lies, is_request};
     use crate::field::Malformed;
-    use crate::message::{LIMIT, Request};
+    use crate::message::{HEADER, LIMIT, Request};
 
     #[test]
     fn messages_survive_the_way_and_nothing_else_is_one() {
@@ -160,7 +168,7 @@ mod tests {
     #[test]
     fn answers_survive_the_way() {
         let mut buffer = [0; LIMIT];
-        let granted = DeviceAnswer::Granted {
+        let grant = Grant {
             pages: 9216,
             used: 512,
             first: 3,
@@ -175,6 +183,7 @@ mod tests {
             zero: 3,
             total: u64::MAX,
         };
+        let granted = DeviceAnswer::Granted { grant };
         let refused = DeviceAnswer::Refused {
             reason: DeviceRefusal::Held,
             text: "why",
@@ -190,5 +199,44 @@ mod tests {
             let length = answer.encode(9, &mut buffer).unwrap();
             assert_eq!(DeviceAnswer::decode(&buffer[..length]), Ok((9, answer)));
         }
+    }
+
+    /// A grant lies in a message as its numbers one after the other, so that older clients understand it.
+    #[test]
+    fn a_grant_is_its_numbers_in_order() {
+        let grant = Grant {
+            pages: 1,
+            used: 2,
+            first: 3,
+            lies: Lies::Unknown,
+            pieces: 4,
+            descriptors: 5,
+            trusted: true,
+            zeroed: 6,
+            discarded: 7,
+            wait: 8,
+            choose: 9,
+            zero: 10,
+            total: 11,
+        };
+        let (small, large) = (
+            [1_u32, 2, 3, 4, 5, 6, 7].map(u32::to_le_bytes),
+            [8_u64, 9, 10, 11].map(u64::to_le_bytes),
+        );
+        let expected: [&[u8]; 6] = [
+            small[..3].as_flattened(),
+            &[3],
+            small[3..5].as_flattened(),
+            &[1],
+            small[5..].as_flattened(),
+            large.as_flattened(),
+        ];
+        let mut buffer = [0; LIMIT];
+        let length = DeviceAnswer::Granted { grant }.encode(1, &mut buffer).unwrap();
+        assert!(buffer[HEADER..length].iter().eq(expected.iter().copied().flatten()));
+        let mut bad = buffer;
+        bad[HEADER + 12] = 9;
+        let refused = Malformed::Value { field: "lies" };
+        assert_eq!(DeviceAnswer::decode(&bad[..length]), Err(refused));
     }
 }

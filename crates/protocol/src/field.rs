@@ -205,6 +205,34 @@ impl<'a> Field<'a> for &'a str {
     }
 }
 
+/// Makes a structure a field: its own fields one after the other.
+macro_rules! record {
+    ($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $field:ident : $type:ty),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$fdoc])* pub $field: $type),*
+        }
+
+        impl<'a> $crate::field::Field<'a> for $name {
+            fn put(&self, writer: &mut $crate::field::Writer<'_>) -> Result<(), $crate::field::Malformed> {
+                $(self.$field.put(writer)?;)*
+                Ok(())
+            }
+
+            fn get(
+                reader: &mut $crate::field::Reader<'a>,
+                _name: &'static str,
+            ) -> Result<Self, $crate::field::Malformed> {
+                Ok(Self {
+                    $($field: <$type as $crate::field::Field<'a>>::get(reader, stringify!($field))?),*
+                })
+            }
+        }
+    };
+}
+pub(crate) use record;
+
 /// Makes an enum a field of one byte.
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $value:literal),* $(,)? }) => {

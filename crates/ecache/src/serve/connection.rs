@@ -11,7 +11,7 @@ use freehold_linux::Errno;
 use freehold_linux::hangup::ready;
 use freehold_linux::memory::seal_document;
 use freehold_linux::socket::{MOST_DESCRIPTORS, PacketSocket};
-use freehold_protocol::device::{DeviceAnswer, DeviceRefusal, DeviceRequest, Lies};
+use freehold_protocol::device::{self, DeviceAnswer, DeviceRefusal, DeviceRequest, Lies};
 use freehold_protocol::field::TEXT_LIMIT;
 use freehold_protocol::message::LIMIT;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -210,7 +210,7 @@ impl Connection<'_> {
 }
 
 fn answer(grant: &Grant) -> DeviceAnswer<'static> {
-    DeviceAnswer::Granted {
+    let grant = device::Grant {
         pages: grant.pages,
         used: grant.used,
         first: grant.first,
@@ -228,7 +228,8 @@ fn answer(grant: &Grant) -> DeviceAnswer<'static> {
         choose: grant.took.choose,
         zero: grant.took.zero,
         total: grant.took.total,
-    }
+    };
+    DeviceAnswer::Granted { grant }
 }
 
 fn order(text: &str) -> Refusal {
