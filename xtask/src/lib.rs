@@ -1,9 +1,11 @@
 //! Development tasks. [`tidy`] checks the rules of the code base that neither rustfmt nor clippy knows.
 
 mod arrows;
+mod documents;
 mod functions;
 mod text;
 mod walk;
+mod words;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -41,9 +43,13 @@ pub fn workspace_root() -> PathBuf {
 /// A file that cannot be read, or `cargo metadata` that fails.
 pub fn tidy(root: &Path) -> Result<Vec<Finding>, String> {
     let mut findings = Vec::new();
-    for file in walk::files(root)? {
+    let files = walk::files(root)?;
+    let present = documents::Present::new(&files);
+    for file in &files {
         findings.extend(check_source(&file.name, &file.text));
+        findings.extend(documents::check(&file.name, &file.text, &present));
     }
+    findings.extend(words::check(&files));
     findings.extend(arrows::check(&arrows::metadata(root)?));
     Ok(findings)
 }

@@ -1,0 +1,212 @@
+//! Words that were replaced: one word for one thing, and the field's where there is one.
+//!
+//! A replaced word comes back with the next change unless something refuses it. `REPLACED` has the words, each with the
+//! word that stands for it now, where it is refused, and where renaming is still due. An exception for a folder that
+//! has the word no more is refused too, so that the list gets shorter only.
+
+use crate::Finding;
+use crate::walk::File;
+
+/// A word that is not to be used any more, as a name in the source or as a part of one.
+struct Replaced {
+    old: &'static str,
+    new: &'static str,
+    /// Beginnings of paths where it is refused.
+    within: &'static [&'static str],
+    /// Of these, where it is still to be renamed.
+    due: &'static [&'static str],
+}
+
+const EVERYWHERE: &[&str] = &["crates/"];
+
+const fn replaced(
+    old: &'static str,
+    new: &'static str,
+    within: &'static [&'static str],
+    due: &'static [&'static str],
+) -> Replaced {
+    Replaced { old, new, within, due }
+}
+
+const REPLACED: &[Replaced] = &[
+    replaced("rubble", "deferred_free", EVERYWHERE, &["crates/server/"]),
+    replaced("bequests", "fork_copy", EVERYWHERE, &["crates/server/"]),
+    replaced("heirs", "fork_children", &["crates/server/"], &["crates/server/"]),
+    replaced("frugal", "rate_limited_log", EVERYWHERE, &["crates/server/"]),
+    replaced("holdings", "reservations", EVERYWHERE, &["crates/server/"]),
+    replaced("kits", "client_pool", EVERYWHERE, &["crates/server/"]),
+    replaced("crowd", "fault_queue", &["crates/server/src/"], &["crates/server/src/"]),
+    replaced(
+        "orphans",
+        "fork_unconnected",
+        &["crates/server/src/"],
+        &["crates/server/src/"],
+    ),
+    replaced("vault", "LockedPages", EVERYWHERE, &["crates/linux/", "crates/store/"]),
+    replaced("ballast", "LockedFrames", &["crates/linux/"], &[]),
+    replaced(
+        "pageloan",
+        "PageLease",
+        EVERYWHERE,
+        &["crates/linux/", "crates/pager/", "crates/server/", "crates/store/"],
+    ),
+    replaced("adrift", "unattributed", EVERYWHERE, &["crates/pager/"]),
+    replaced(
+        "hurry",
+        "boost",
+        EVERYWHERE,
+        &["crates/pager/", "crates/server/", "crates/store/", "crates/live/"],
+    ),
+    replaced("ripen", "complete", EVERYWHERE, &["crates/driver/", "crates/pager/"]),
+    replaced("baton", "turn", EVERYWHERE, &["crates/live/"]),
+    replaced("reins", "handles", EVERYWHERE, &["crates/live/"]),
+    replaced("harvest", "TaskOutput", EVERYWHERE, &["crates/live/"]),
+    replaced("servedmachine", "placement::server", EVERYWHERE, &["crates/live/"]),
+    replaced("workshop", "workload_files", EVERYWHERE, &["crates/lab/"]),
+    replaced("descent", "steady", EVERYWHERE, &["crates/core/"]),
+    replaced("sort_in", "dispatch", EVERYWHERE, &["crates/driver/"]),
+];
+
+/// Files that were renamed, and what they are called now.
+const RENAMED: &[(&str, &str)] = &[
+    ("crates/server/src/document/metrics.rs", "crates/report/src/metrics.rs"),
+    ("crates/server/src/document/status.rs", "crates/report/src/status.rs"),
+];
+
+/// Replaced words and old files among these.
+pub(crate) fn check(files: &[File]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut due: Vec<(&Replaced, &str, bool)> = Vec::new();
+    for word in REPLACED {
+        due.extend(word.due.iter().map(|folder| (word, *folder, false)));
+    }
+    for file in files.iter().filter(|file| file.name.ends_with(".rs")) {
+        for (at, line) in file.text.lines().enumerate() {
+            for word in REPLACED
+                .iter()
+                .filter(|word| word.is_refused_in(&file.name) && word.is_in(line))
+            {
+                let excepted = due
+                    .iter_mut()
+                    .find(|(due, folder, _)| std::ptr::eq(*due, word) && file.name.starts_with(folder));
+                match excepted {
+                    Some((.., seen)) => *seen = true,
+                    None => findings.push(finding(&file.name, at + 1, word.refusal())),
+                }
+            }
+        }
+        if let Some((_, new)) = RENAMED.iter().find(|(old, _)| file.name == *old) {
+            findings.push(finding(&file.name, 0, format!("this is {new} now")));
+        }
+    }
+    let done = due.iter().filter(|(_, folder, seen)| !seen && has_any(files, folder));
+    findings.extend(done.map(|(word, folder, _)| {
+        let what = format!("`{}` is in {folder} no more: take the exception off", word.old);
+        finding("xtask/src/words.rs", 0, what)
+    }));
+    findings
+}
+
+fn finding(place: &str, line: usize, what: String) -> Finding {
+    Finding {
+        place: place.to_owned(),
+        line,
+        what,
+    }
+}
+
+fn has_any(files: &[File], folder: &str) -> bool {
+    files.iter().any(|file| file.name.starts_with(folder))
+}
+
+impl Replaced {
+    fn is_refused_in(&self, name: &str) -> bool {
+        self.within.iter().any(|folder| name.starts_with(folder))
+    }
+
+    /// Whether a line has the word, as a name or as a part of one.
+    fn is_in(&self, line: &str) -> bool {
+        let lower = line.to_ascii_lowercase();
+        // Most lines have nothing of it.
+        lower.match_indices(self.old).any(|(at, old)| {
+            let (before, behind) = (lower[..at].chars().next_back(), lower[at + old.len()..].chars().next());
+            let is_letter = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphabetic());
+            // `HeldThread` and `held_thread`: a capital letter begins a part of a name, as an underscore does.
+            let begins = !is_letter(before) || line[at..].starts_with(|c: char| c.is_ascii_uppercase());
+            let ends = !is_letter(behind) || line[at + old.len()..].starts_with(|c: char| c.is_ascii_uppercase());
+            begins && ends
+        })
+    }
+
+    fn refusal(&self) -> String {
+        format!("`{}` was replaced by `{}`", self.old, self.new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whats(name: &str, text: &str) -> Vec<String> {
+        let file = File {
+            name: name.to_owned(),
+            text: format!("{text}\n"),
+        };
+        check(&[file]).into_iter().map(|finding| finding.what).collect()
+    }
+
+    #[test]
+    fn a_replaced_word_is_refused_as_a_name_and_as_a_part_of_one() {
+        let word = "rub|ble".replace('|', "");
+        let refused = format!("`{word}` was replaced by `deferred_free`");
+        let capital = format!("R{}", &word[1..]);
+        for line in [
+            format!("mod {word};"),
+            format!("let {word}_of = 1;"),
+            format!("struct My{capital};"),
+            format!("struct {capital}Heap;"),
+            format!("// The {word} is cleared."),
+        ] {
+            assert_eq!(whats("crates/shm/src/a.rs", &line), [refused.clone()], "{line}");
+        }
+        for line in [
+            format!("let {word}s_x = 1;"),
+            format!("let t{word} = 1;"),
+            "fine".to_owned(),
+        ] {
+            assert_eq!(whats("crates/shm/src/a.rs", &line), Vec::<String>::new(), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_exception_that_is_not_needed_is_refused() {
+        let found = whats("crates/live/src/a.rs", "fn plain() {}");
+        assert!(
+            found.iter().any(|what| what.contains("take the exception off")),
+            "{found:?}"
+        );
+        let with_all = ["bat|on", "re|ins", "har|vest", "served|machine", "hur|ry"].map(|word| word.replace('|', ""));
+        assert_eq!(whats("crates/live/src/a.rs", &with_all.join(" ")), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_file_does_not_come_back_under_its_old_name() {
+        let found = whats(
+            "crates/server/src/document/status.rs",
+            &every_word_due_in("crates/server/"),
+        );
+        assert!(
+            found
+                .iter()
+                .any(|what| what == "this is crates/report/src/status.rs now"),
+            "{found:?}"
+        );
+    }
+
+    fn every_word_due_in(folder: &str) -> String {
+        let due = REPLACED
+            .iter()
+            .filter(|word| word.due.iter().any(|due| due.starts_with(folder)));
+        due.map(|word| word.old).collect::<Vec<_>>().join(" ")
+    }
+}
