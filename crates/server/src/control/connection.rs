@@ -1,11 +1,13 @@
 //! One connection: packets in, answers out, and what it waits for.
 
+use super::accounts::Charge;
 use super::bucket::Bucket;
 use super::refused::Refused;
 use super::reply::{self, Outcome, Reply, Waiting};
 use super::session::{Peer, Session};
 use super::tickets::Ticket;
-use super::world::{Kind, World};
+use super::users::Letter;
+use super::world::World;
 use crate::engine::Membership;
 use crate::error::EngineError;
 use freehold_core::error::AdmitError;
@@ -75,11 +77,13 @@ pub(super) struct Connection {
     paused: Option<Instant>,
     /// It must have said who it is by then.
     greeted_by: Instant,
+    /// For the connection itself.
+    _charge: Charge,
 }
 
 impl Connection {
     /// A connection that the kernel has just made.
-    pub(super) fn new(socket: PacketSocket, peer: Peer, world: &World, now: Instant) -> Self {
+    pub(super) fn new((socket, peer, charge): Letter, world: &World, now: Instant) -> Self {
         let limits = &world.limits;
         Self {
             socket,
@@ -88,6 +92,7 @@ impl Connection {
             wait: None,
             paused: None,
             greeted_by: now + limits.greeting,
+            _charge: charge,
         }
     }
 
@@ -277,7 +282,7 @@ impl Connection {
             return Left::Open;
         };
         let late = now >= wait.until && !wait.goes_on(world, now);
-        match advance(&mut self.session, world, &wait.what, late) {
+        match advance(&mut self.session, world, &mut wait.what, late) {
             None => {
                 // Each look at a lock brings some pages in: the reserve's thread, which does that too, is nice.
                 let goes_on = match &wait.what {
@@ -338,7 +343,7 @@ impl Connection {
     /// The connection is over.
     pub(super) fn close(mut self, world: &World) {
         if let Some(wait) = self.wait.take() {
-            abandon(&self.session, world, &wait.what);
+            abandon(world, &wait.what);
         }
         let peer = self.session.peer();
         if let Some(client) = self.session.client() {
@@ -353,7 +358,6 @@ impl Connection {
         }
         self.session.end(world);
         world.snapshots.spoil();
-        world.disconnect(self.session.peer().user);
     }
 }
 
@@ -378,9 +382,14 @@ fn serial(bytes: &[u8]) -> u32 {
 }
 
 /// Looks whether what is waited for has come; `None` where it has not. `late`: it must come now or never.
-fn advance(session: &mut Session, world: &World, what: &Waiting, late: bool) -> Option<Result<Reply, Refused>> {
+fn advance(session: &mut Session, world: &World, what: &mut Waiting, late: bool) -> Option<Result<Reply, Refused>> {
     match what {
-        Waiting::Admission { place, name, spec } => admit(session, world, (*place, name, *spec), late),
+        Waiting::Admission {
+            place,
+            name,
+            spec,
+            charge,
+        } => admit(session, world, (*place, name, *spec), charge, late),
         Waiting::Lock(locked) => {
             let state = world.shared.engine().is_locked(locked.reservation);
             match state {
@@ -390,7 +399,7 @@ fn advance(session: &mut Session, world: &World, what: &Waiting, late: bool) -> 
                 }
                 Ok(false) if !late => None,
                 Ok(false) => {
-                    abandon(session, world, what);
+                    abandon(world, what);
                     let text = "the pages are still on their way in: the store is slow; try again";
                     Some(Err(Refused::new(Refusal::State, text)))
                 }
@@ -422,15 +431,17 @@ fn admit(
     session: &mut Session,
     world: &World,
     (place, name, spec): (u64, &str, ReservationSpec),
+    charge: &mut Option<Charge>,
     late: bool,
 ) -> Option<Result<Reply, Refused>> {
     if !world.is_first(place) && !late {
         return None;
     }
     let frames = spec.capacity.get();
+    // Who is refused may ask again as soon as the answer is there: the charge returns before it.
+    let paid = charge.take()?;
     let give_up = |refused: Refused| {
         world.leave_queue(place, false);
-        world.give_back(session.peer().user, Kind::Frames, u64::from(frames));
         Some(Err(refused))
     };
     // Frames of those who have just ended are as good as free.
@@ -438,12 +449,16 @@ fn admit(
     let admitted = world.shared.engine().admit(name, spec);
     let id = match admitted {
         Ok(id) => id,
-        Err(EngineError::WouldWait | EngineError::Admit(AdmitError::InUse { .. })) if !late => return None,
+        Err(EngineError::WouldWait | EngineError::Admit(AdmitError::InUse { .. })) if !late => {
+            *charge = Some(paid);
+            return None;
+        }
         Err(EngineError::WouldWait | EngineError::Admit(AdmitError::InUse { .. })) => {
-            return give_up(Refused::new(
+            let refused = Refused::new(
                 Refusal::Exhausted,
                 format!("the {frames} frames are in use and were not back in time: try again, or ask for fewer"),
-            ));
+            );
+            return give_up(refused);
         }
         Err(error) => return give_up(error.into()),
     };
@@ -452,13 +467,12 @@ fn admit(
         Ok(ticket) => {
             let peer = session.peer();
             let id = Membership::Reservation(id);
-            world.note(id, ticket, peer.user, frames);
+            world.note(id, ticket, paid);
             info!(pid = peer.pid, user = peer.user, ?name, frames, "reservation admitted");
             Some(session.hold(world, id, frames, ticket))
         }
         Err(errno) => {
             world.shared.engine().release(id);
-            world.give_back(session.peer().user, Kind::Frames, u64::from(frames));
             let text = format!("no ticket can be drawn: {errno}");
             Some(Err(Refused::new(Refusal::State, text)))
         }
@@ -466,12 +480,9 @@ fn admit(
 }
 
 /// Nobody waits any more.
-fn abandon(session: &Session, world: &World, what: &Waiting) {
+fn abandon(world: &World, what: &Waiting) {
     match what {
-        Waiting::Admission { place, spec, .. } => {
-            world.leave_queue(*place, false);
-            world.give_back(session.peer().user, Kind::Frames, u64::from(spec.capacity.get()));
-        }
+        Waiting::Admission { place, .. } => world.leave_queue(*place, false),
         Waiting::Lock(locked) => {
             // Pages still on their way in cannot be unlocked; they are when the reservation ends.
             let (reservation, object) = (locked.reservation, locked.object);

@@ -1,10 +1,11 @@
 //! Requests about reservations and tasks.
 
+use super::accounts::Kind;
 use super::refused::Refused;
 use super::reply::{Reply, Waiting};
 use super::session::{self, Session};
 use super::tickets::Ticket;
-use super::world::{Kind, World};
+use super::world::World;
 use crate::engine::{ClientId, Membership};
 use freehold_core::limits::{ReservationKind, ReservationSpec};
 use freehold_core::units::FrameCount;
@@ -24,9 +25,8 @@ impl Session {
         kind: ReservationType,
     ) -> Result<Reply, Refused> {
         self.may_hold()?;
-        world.take(self.peer.user, Kind::Frames, u64::from(frames))?;
-        let give_back = || world.give_back(self.peer.user, Kind::Frames, u64::from(frames));
-        let place = world.queue().inspect_err(|_| give_back())?;
+        let charge = world.take(self.peer.user, Kind::Frames, u64::from(frames))?;
+        let place = world.queue()?;
         let kind = match kind {
             ReservationType::Hard => ReservationKind::Hard,
             ReservationType::Firm => ReservationKind::Firm,
@@ -38,6 +38,7 @@ impl Session {
                 capacity: FrameCount::new(frames),
                 kind,
             },
+            charge: Some(charge),
         }))
     }
 
@@ -109,16 +110,14 @@ impl Session {
         if self.tasks.is_full() {
             return Err(Refused::limit("tasks of one connection", 64));
         }
-        let user = self.peer.user;
-        world.take(user, Kind::Tasks, 1)?;
+        let charge = world.take(self.peer.user, Kind::Tasks, 1)?;
         let made = world
             .shared
             .engine()
             .add_member(client, membership, urgency, &session::name(name));
-        let task = made.inspect_err(|_| world.give_back(user, Kind::Tasks, 1))?;
         // There is room: it was looked at above.
         self.tasks
-            .insert(task)
+            .insert(charge.with(made?))
             .map(Reply::Made)
             .map_err(|_| Refused::limit("tasks of one connection", 64))
     }
@@ -127,7 +126,6 @@ impl Session {
         let (client, task) = (self.process()?, self.task(handle)?);
         world.shared.engine().remove_task(client, task)?;
         self.tasks.remove(handle);
-        world.give_back(self.peer.user, Kind::Tasks, 1);
         Ok(Reply::Done(Vec::new()))
     }
 

@@ -4,6 +4,7 @@
 //! tables of handles; what is read is parsed strictly, every request has one answer, and nobody waits for a peer: not
 //! for its reading, not for its file system, not for its death.
 
+mod accounts;
 mod bucket;
 mod connection;
 mod descriptors;

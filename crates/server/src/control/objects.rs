@@ -1,10 +1,11 @@
 //! Requests about objects, mappings and locks.
 
+use super::accounts::{Charge, Kind};
 use super::descriptors;
 use super::refused::{Refused, clean};
 use super::reply::{Reply, Waiting};
 use super::session::{self, Locked, OpenObject, Session};
-use super::world::{Kind, World};
+use super::world::World;
 use crate::engine::{Engine, MapRequest, Opened, RegionRequest};
 use crate::error::EngineError;
 use freehold_core::limits::{PageRange, Regime};
@@ -48,13 +49,12 @@ impl Session {
         // The server's own finding: what a client says it is would be shown to everybody who uses the file.
         let path = clean(&descriptors::path(&file), PATH);
         let file = world.shared.identify(file, self.peer.user)?;
-        world.take(self.peer.user, Kind::Objects, 1)?;
+        let charge = world.take(self.peer.user, Kind::Objects, 1)?;
         let opened = world
             .shared
             .engine()
             .open_file(&file, regime(how), &path, self.peer.user);
-        let opened = opened.inspect_err(|_| world.give_back(self.peer.user, Kind::Objects, 1))?;
-        self.keep_object(world, opened, false)
+        self.keep_object(world, opened?, charge, false)
     }
 
     pub(super) fn open_region(
@@ -73,7 +73,7 @@ impl Session {
             _ => (None, &*name),
         };
         // What a user may not open it must not make the server set up either.
-        world.take(user, Kind::Objects, 1)?;
+        let charge = world.take(user, Kind::Objects, 1)?;
         let opened = {
             let mut engine = world.shared.engine();
             self.region_user(&engine, owner, name, shared).and_then(|uid| {
@@ -87,8 +87,7 @@ impl Session {
                 engine.open_region(&request).map_err(Refused::from)
             })
         };
-        let opened = opened.inspect_err(|_| world.give_back(user, Kind::Objects, 1))?;
-        self.keep_object(world, opened, true)
+        self.keep_object(world, opened?, charge, true)
     }
 
     /// Whose region is meant: the asking user's own where no owner is named, the server's where root has none of that
@@ -114,35 +113,28 @@ impl Session {
     }
 
     /// Gives an opened object a handle; one for which this connection has one already keeps it.
-    fn keep_object(&mut self, world: &World, opened: Opened, writable: bool) -> Result<Reply, Refused> {
-        let user = self.peer.user;
+    fn keep_object(&mut self, world: &World, opened: Opened, charge: Charge, writable: bool) -> Result<Reply, Refused> {
         let Opened {
             object: key,
             pages,
             descriptor,
         } = opened;
-        let again = self.objects.iter().find(|(_, object)| object.key == key);
+        let again = self.objects.iter().find(|(_, object)| object.what.what.key == key);
         if let Some((handle, _)) = again {
             world.shared.engine().close_object(key);
-            world.give_back(user, Kind::Objects, 1);
             return Ok(Reply::Opened {
                 handle,
                 pages,
                 descriptor,
             });
         }
-        let taken = world.take(user, Kind::Pages, u64::from(pages));
-        let kept = taken.and_then(|()| {
-            let object = OpenObject { key, pages, writable };
-            self.objects.insert(object).map_err(|_| {
-                world.give_back(user, Kind::Pages, u64::from(pages));
-                Refused::limit("opened objects of one connection", 1_024)
-            })
+        let taken = world.take(self.peer.user, Kind::Pages, u64::from(pages));
+        let kept = taken.and_then(|of_pages| {
+            let object = charge.with(of_pages.with(OpenObject { key, writable }));
+            let full = |_| Refused::limit("opened objects of one connection", 1_024);
+            self.objects.insert(object).map_err(full)
         });
-        let handle = kept.inspect_err(|_| {
-            world.shared.engine().close_object(key);
-            world.give_back(user, Kind::Objects, 1);
-        })?;
+        let handle = kept.inspect_err(|_| world.shared.engine().close_object(key))?;
         Ok(Reply::Opened {
             handle,
             pages,
@@ -153,9 +145,7 @@ impl Session {
     pub(super) fn close_object(&mut self, world: &World, handle: u32) -> Result<Reply, Refused> {
         let removed = self.objects.remove(handle);
         let object = removed.ok_or_else(|| Refused::handle("object", handle))?;
-        world.shared.engine().close_object(object.key);
-        world.give_back(self.peer.user, Kind::Objects, 1);
-        world.give_back(self.peer.user, Kind::Pages, u64::from(object.pages));
+        world.shared.engine().close_object(object.what.what.key);
         Ok(Reply::Done(Vec::new()))
     }
 
@@ -194,7 +184,7 @@ impl Session {
         if self.mappings.is_full() {
             return Err(Refused::limit("mappings of one connection", 4_096));
         }
-        world.take(self.peer.user, Kind::Mappings, 1)?;
+        let charge = world.take(self.peer.user, Kind::Mappings, 1)?;
         let request = MapRequest {
             task,
             object: object.key,
@@ -203,23 +193,21 @@ impl Session {
             writable,
         };
         let made = world.shared.engine().map(client, &request);
-        let key = made.inspect_err(|_| world.give_back(self.peer.user, Kind::Mappings, 1))?;
         // There is room: it was looked at above.
         self.mappings
-            .insert(key)
+            .insert(charge.with(made?))
             .map(Reply::Made)
             .map_err(|_| Refused::limit("mappings of one connection", 4_096))
     }
 
     pub(super) fn unmap(&mut self, world: &World, handle: u32) -> Result<Reply, Refused> {
         let client = self.process()?;
-        let key = self.mappings.get(handle).copied();
+        let key = self.mappings.get(handle).map(|mapping| mapping.what);
         let key = key.ok_or_else(|| Refused::handle("mapping", handle))?;
         let unmapped = world.shared.engine().unmap(client, key);
         // One that went with its task has a handle until then.
         if matches!(unmapped, Ok(()) | Err(EngineError::NoSuchMapping)) {
             self.mappings.remove(handle);
-            world.give_back(self.peer.user, Kind::Mappings, 1);
         }
         unmapped?;
         Ok(Reply::Done(Vec::new()))

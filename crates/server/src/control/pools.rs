@@ -1,10 +1,11 @@
 //! Requests about pinned page pools. Everything in them is a claim.
 
+use super::accounts::{Charge, Kind};
 use super::refused::Refused;
 use super::reply::Reply;
 use super::session::{self, Session};
 use super::tickets::Ticket;
-use super::world::{Kind, World};
+use super::world::World;
 use crate::engine::Membership;
 use crate::view::JudgedJob;
 use freehold_core::pinning::{
@@ -41,19 +42,17 @@ impl Session {
     ) -> Result<Reply, Refused> {
         self.may_hold()?;
         let user = self.peer.user;
-        let frames = match settings.highest_capacity.get() {
+        let charge = match settings.highest_capacity.get() {
             0 => world.take_rest(user),
-            frames => {
-                world.take(user, Kind::Frames, u64::from(frames))?;
-                frames
-            }
+            frames => Some(world.take(user, Kind::Frames, u64::from(frames))?),
         };
-        let give_back = || world.give_back(user, Kind::Frames, u64::from(frames));
+        let frames = charge.as_ref().map_or(0, Charge::amount);
+        let frames = u32::try_from(frames).unwrap_or(u32::MAX);
         settings.highest_capacity = PageCount::new(frames);
         // A pool that begins by pinning everything has no capacity but the highest.
         let adaptive = settings.policy == PinningPolicy::Adaptive;
-        if frames == 0 || adaptive && settings.initial_capacity > settings.highest_capacity {
-            give_back();
+        let too_small = adaptive && settings.initial_capacity > settings.highest_capacity;
+        let Some(charge) = charge.filter(|_| frames > 0 && !too_small) else {
             let text = format!(
                 "{} pages are to be pinned at first, but no more than {frames} may be, which count as frames that \
                  user {user} reserves: begin with fewer, or ask who started the server for a larger quota (serve \
@@ -61,18 +60,17 @@ impl Session {
                 settings.initial_capacity.get()
             );
             return Err(Refused::new(Refusal::Exhausted, text));
-        }
+        };
         // What those pinned who have just ended may be promised again.
         world.shared.vacate();
         let opened = world.shared.engine().open_pool(name, settings, restore);
-        let id = opened.inspect_err(|_| give_back())?;
+        let id = opened?;
         let ticket = Ticket::draw().map_err(|errno| {
             world.shared.engine().release_pool(id);
-            give_back();
             Refused::new(Refusal::State, format!("no ticket can be drawn: {errno}"))
         })?;
         let id = Membership::Pinned(id);
-        world.note(id, ticket, user, frames);
+        world.note(id, ticket, charge);
         let (pid, capacity) = (self.peer.pid, settings.initial_capacity.get());
         info!(pid, user, ?name, capacity, policy = ?settings.policy, "pinned page pool opened");
         self.hold(world, id, 0, ticket)

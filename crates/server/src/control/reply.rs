@@ -1,5 +1,6 @@
 //! What a request leads to: an answer, or a wait.
 
+use super::accounts::Charge;
 use super::refused::Refused;
 use super::session::Locked;
 use crate::engine::{ClientId, Handover};
@@ -47,13 +48,15 @@ pub(crate) enum Reply {
 }
 
 /// What a request waits for.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Waiting {
     /// Frames for a reservation; a place in the queue of admissions.
     Admission {
         place: u64,
         name: String,
         spec: ReservationSpec,
+        /// For its frames, until there is a reservation.
+        charge: Option<Charge>,
     },
     /// Pages that come in to be locked.
     Lock(Locked),

@@ -1,11 +1,12 @@
 //! One client's side of the server: what it is, what it has, and what it may ask.
 
+use super::accounts::Charged;
 use super::handles::Handles;
 use super::kin::numbers;
 use super::refused::{Refused, clean};
 use super::reply::{Reply, Waiting};
 use super::strangers::Unmanaged;
-use super::world::{Kind, World};
+use super::world::World;
 use crate::engine::{ClientId, ClientRole, MapKey, Membership, NewClient, ObjectKey, TaskKey};
 use crate::quota::Rights;
 use freehold_core::id::ReservationId;
@@ -41,7 +42,6 @@ pub(crate) struct Peer {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenObject {
     pub(super) key: ObjectKey,
-    pub(super) pages: u32,
     /// A region; file objects are never written.
     pub(super) writable: bool,
 }
@@ -63,11 +63,12 @@ pub(crate) struct Session {
     pub(super) client: Option<ClientId>,
     /// Reservations and pinned page pools, under one set of handles.
     pub(super) memberships: Handles<Membership>,
-    pub(super) tasks: Handles<TaskKey>,
-    pub(super) objects: Handles<OpenObject>,
+    pub(super) tasks: Handles<Charged<TaskKey>>,
+    /// Charged for as an object, and for its pages.
+    pub(super) objects: Handles<Charged<Charged<OpenObject>>>,
     /// What the last file that was to be opened is called; 0 where it was not opened.
     pub(super) opened_last: u32,
-    pub(super) mappings: Handles<MapKey>,
+    pub(super) mappings: Handles<Charged<MapKey>>,
     pub(super) locks: Vec<Locked>,
 }
 
@@ -323,13 +324,13 @@ impl Session {
 
     /// The task of a handle.
     pub(super) fn task(&self, handle: u32) -> Result<TaskKey, Refused> {
-        let found = self.tasks.get(handle).copied();
+        let found = self.tasks.get(handle).map(|task| task.what);
         found.ok_or_else(|| Refused::handle("task", handle))
     }
 
     /// The object of a handle.
     pub(super) fn object(&self, handle: u32) -> Result<OpenObject, Refused> {
-        let found = self.objects.get(handle).copied();
+        let found = self.objects.get(handle).map(|object| object.what.what);
         found.ok_or_else(|| Refused::handle("object", handle))
     }
 
@@ -377,7 +378,6 @@ impl Session {
 
     /// The connection is over: everything it had returns.
     pub(crate) fn end(&mut self, world: &World) {
-        let user = self.peer.user;
         {
             let mut engine = world.shared.engine();
             for locked in self.locks.drain(..) {
@@ -391,12 +391,10 @@ impl Session {
             world.leave(self.peer.pid);
         }
         for object in self.objects.drain() {
-            world.shared.engine().close_object(object.key);
-            world.give_back(user, Kind::Objects, 1);
-            world.give_back(user, Kind::Pages, u64::from(object.pages));
+            world.shared.engine().close_object(object.what.what.key);
         }
-        world.give_back(user, Kind::Mappings, self.mappings.drain().count() as u64);
-        world.give_back(user, Kind::Tasks, self.tasks.drain().count() as u64);
+        self.mappings.drain().for_each(drop);
+        self.tasks.drain().for_each(drop);
         for membership in self.memberships.drain() {
             if !world.is_owner(self.peer.pid) {
                 world.let_go(membership);

@@ -1,6 +1,7 @@
 //! Tickets: whoever has one may join the reservation or pinned page pool. 128 random bits, compared whole, never
 //! written anywhere.
 
+use super::accounts::Charge;
 use crate::engine::Membership;
 use freehold_linux::Errno;
 use rustix::rand::GetRandomFlags;
@@ -47,16 +48,14 @@ impl fmt::Debug for Ticket {
 }
 
 /// A reservation or pinned page pool, and who holds it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Held {
     /// Which.
     pub(crate) id: Membership,
     /// The right to join it.
     pub(crate) ticket: Ticket,
-    /// Who made it, and whose quota it counts against.
-    pub(crate) user: u32,
-    /// Its frames, or the most pages that it may pin: what counts against the quota.
-    pub(crate) frames: u32,
+    /// Its frames, or the most pages that it may pin, charged to who made it.
+    pub(crate) charge: Charge,
     /// Connections that made or joined it; 0 where only tasks are left in it, and nobody may join it any more.
     pub(crate) holders: u32,
 }

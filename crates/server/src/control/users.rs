@@ -5,6 +5,7 @@
 //! the connections of a user have a thread of their own: whoever makes it wait keeps nobody waiting but himself. That
 //! also shares the CPU fairly between users.
 
+use super::accounts::{Charge, Kind};
 use super::connection::{Connection, Left};
 use super::refused::Refused;
 use super::reply;
@@ -31,7 +32,7 @@ const TURN: usize = 8;
 const BELL: u64 = 0;
 
 /// A connection that a user's thread is to serve.
-type Letter = (PacketSocket, Peer);
+pub(super) type Letter = (PacketSocket, Peer, Charge);
 
 /// Where a user's thread finds new connections.
 #[derive(Debug)]
@@ -97,9 +98,10 @@ impl Users {
     /// Gives a connection to its user's thread, or refuses it.
     pub(super) fn give(self: &Arc<Self>, socket: PacketSocket, peer: Peer) {
         let user = peer.user;
-        if let Err(refused) = self.world.connect(user) {
-            return self.refuse(socket, refused);
-        }
+        let charge = match self.world.take(user, Kind::Connections, 1) {
+            Ok(charge) => charge,
+            Err(refused) => return self.refuse(socket, refused),
+        };
         let mut boxes = self.boxes();
         let found = boxes.get(&user).map(Arc::clone);
         let mailbox = match found.map_or_else(|| self.begin(user), Ok) {
@@ -107,11 +109,10 @@ impl Users {
             Err(error) => {
                 drop(boxes);
                 error!(user, %error, "no thread for a user");
-                self.world.disconnect(user);
                 return;
             }
         };
-        mailbox.put((socket, peer));
+        mailbox.put((socket, peer, charge));
         boxes.insert(user, mailbox);
     }
 
@@ -229,8 +230,8 @@ impl UserLoop {
     }
 
     fn take_letters(&mut self) {
-        for (socket, peer) in self.mailbox.take() {
-            self.add(socket, peer);
+        for letter in self.mailbox.take() {
+            self.add(letter);
         }
     }
 
@@ -243,11 +244,11 @@ impl UserLoop {
         Timespec::try_from(wait).ok()
     }
 
-    fn add(&mut self, socket: PacketSocket, peer: Peer) {
+    fn add(&mut self, letter: Letter) {
         self.last += 1;
         let number = self.last;
         let world = Arc::clone(&self.users.world);
-        let connection = Connection::new(socket, peer, &world, Instant::now());
+        let connection = Connection::new(letter, &world, Instant::now());
         let watch = |data, fd: rustix::fd::BorrowedFd<'_>| {
             epoll::add(&self.epoll, fd, epoll::EventData::new_u64(data), epoll::EventFlags::IN)
         };

@@ -1,5 +1,6 @@
 //! What all sessions share: the engine, the rights of users, what each of them has, and who holds which reservation.
 
+use super::accounts::{Accounts, Charge, Kind, Open};
 use super::lent::Lent;
 use super::refused::Refused;
 use super::strangers::Strangers;
@@ -15,7 +16,7 @@ use freehold_linux::pi_mutex::{PiGuard, PiMutex};
 use freehold_protocol::message::Refusal;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::OwnedFd;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -65,27 +66,8 @@ impl Default for Limits {
     }
 }
 
-/// What a user can have only so much of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Connections,
-    Tasks,
-    Objects,
-    Mappings,
-    Pages,
-    Frames,
-}
-
-/// What one user has.
-#[derive(Clone, Copy, Debug, Default)]
-struct Account {
-    amounts: [u64; 6],
-}
-
 #[derive(Debug, Default)]
 struct State {
-    accounts: BTreeMap<u32, Account>,
-    connections: usize,
     held: Vec<Held>,
     /// The processes of clients.
     processes: BTreeSet<u32>,
@@ -111,6 +93,7 @@ pub(crate) struct World {
     /// Devices, if any are served.
     pub(crate) devices: Option<Devices>,
     quotas: Quotas,
+    accounts: Arc<Accounts>,
     /// The process that this server is for, if it is for one only.
     owner: Option<u32>,
     /// Processes of its that were clients, and may be again: they are about to become another program.
@@ -143,6 +126,7 @@ impl World {
             strangers: Strangers::default(),
             devices,
             quotas,
+            accounts: Accounts::new(),
             owner,
             strays: Mutex::new(Vec::new()),
             ending: AtomicBool::new(false),
@@ -184,37 +168,15 @@ impl World {
         self.state.lock()
     }
 
-    /// Counts a connection of `user`.
-    pub(crate) fn connect(&self, user: u32) -> Result<(), Refused> {
-        let full = {
-            let mut state = self.state();
-            let full = state.connections >= self.limits.connections;
-            if !full {
-                state.connections += 1;
-            }
-            full
-        };
-        if full {
-            return Err(Refused::limit("connections in all", self.limits.connections as u64));
-        }
-        self.take(user, Kind::Connections, 1).inspect_err(|_| {
-            let mut state = self.state();
-            state.connections = state.connections.saturating_sub(1);
-        })
-    }
-
-    /// A connection of `user` is gone.
-    pub(crate) fn disconnect(&self, user: u32) {
-        self.give_back(user, Kind::Connections, 1);
-        let mut state = self.state();
-        state.connections = state.connections.saturating_sub(1);
-    }
-
-    /// Counts `amount` more for `user`, if its share allows it.
-    pub(crate) fn take(&self, user: u32, kind: Kind, amount: u64) -> Result<(), Refused> {
+    /// Charges `user` for `amount` more, if its share allows it.
+    pub(crate) fn take(&self, user: u32, kind: Kind, amount: u64) -> Result<Charge, Refused> {
         let rights = self.rights(user);
+        if kind == Kind::Frames {
+            self.forget_ended();
+        }
+        let mut accounts = self.accounts.open();
         let (limit, what) = match kind {
-            Kind::Connections => (self.connections_of(user), "connections of one user"),
+            Kind::Connections => (self.connections_of(&accounts, user)?, "connections of one user"),
             Kind::Tasks => (self.limits.user_tasks, "tasks of one user"),
             Kind::Objects => (self.limits.user_objects, "opened objects of one user"),
             Kind::Mappings => (self.limits.user_mappings, "mappings of one user"),
@@ -222,42 +184,34 @@ impl World {
             Kind::Frames => (u64::from(rights.frames.get()), "frames reserved by this user"),
         };
         let limit = if rights.privileged { u64::MAX } else { limit };
-        if kind == Kind::Frames {
-            self.forget_ended();
-        }
-        let mut state = self.state();
         if kind == Kind::Frames && !rights.privileged {
-            self.check_total(&state, amount)?;
+            self.check_total(&accounts, amount)?;
         }
-        let has = &mut state.accounts.entry(user).or_default().amounts[kind as usize];
-        match has.checked_add(amount).filter(|sum| *sum <= limit) {
-            Some(sum) => {
-                *has = sum;
-                Ok(())
-            }
-            None if kind == Kind::Frames => Err(Refused::new(
+        let has = accounts.has(user, kind);
+        let charged = accounts.charge(user, kind, amount, limit);
+        charged.ok_or_else(|| match kind {
+            Kind::Frames => Refused::new(
                 Refusal::Exhausted,
                 format!(
                     "{amount} frames wanted, but user {user} may reserve {limit} and has reserved {has}: ask who \
                      started the server for a larger quota (serve --allow {user}=SIZE)"
                 ),
-            )),
-            None => Err(Refused::limit(what, limit)),
-        }
+            ),
+            _ => Refused::limit(what, limit),
+        })
     }
 
     /// Frames that all users but root and the server's own may yet reserve together.
-    fn total_left(&self, state: &State) -> u64 {
-        let others = state
-            .accounts
-            .iter()
-            .filter(|(user, _)| !self.rights(**user).privileged);
-        let reserved: u64 = others.map(|(_, account)| account.amounts[Kind::Frames as usize]).sum();
+    fn total_left(&self, accounts: &Open<'_>) -> u64 {
+        let others = accounts
+            .each(Kind::Frames)
+            .filter(|(user, _)| !self.rights(*user).privileged);
+        let reserved: u64 = others.map(|(_, frames)| frames).sum();
         u64::from(self.quotas.total().get()).saturating_sub(reserved)
     }
 
-    fn check_total(&self, state: &State, amount: u64) -> Result<(), Refused> {
-        let left = self.total_left(state);
+    fn check_total(&self, accounts: &Open<'_>, amount: u64) -> Result<(), Refused> {
+        let left = self.total_left(accounts);
         if amount <= left {
             return Ok(());
         }
@@ -271,59 +225,42 @@ impl World {
         ))
     }
 
-    /// Connections that one user may have beside those of others.
-    fn connections_of(&self, user: u32) -> u64 {
-        let state = self.state();
-        let others = state
-            .accounts
-            .iter()
-            .filter(|(other, _)| **other != user && !self.rights(**other).privileged);
-        let others = others.map(|(_, account)| account.amounts[Kind::Connections as usize]);
-        let share = Share::of(self.limits.connections as u64, self.limits.user_share);
-        share.most(others).min(self.limits.user_connections)
-    }
-
-    /// Counts `amount` less for `user`.
-    pub(crate) fn give_back(&self, user: u32, kind: Kind, amount: u64) {
-        let mut state = self.state();
-        if let Some(account) = state.accounts.get_mut(&user) {
-            let has = &mut account.amounts[kind as usize];
-            *has = has.saturating_sub(amount);
-            if account.amounts == [0; 6] {
-                state.accounts.remove(&user);
-            }
+    /// Connections that one user may have beside those of others, where there is room for one more at all.
+    fn connections_of(&self, accounts: &Open<'_>, user: u32) -> Result<u64, Refused> {
+        let most = self.limits.connections as u64;
+        let all: u64 = accounts.each(Kind::Connections).map(|(_, count)| count).sum();
+        if all >= most {
+            return Err(Refused::limit("connections in all", most));
         }
+        let others = accounts.each(Kind::Connections);
+        let others = others.filter(|(other, _)| *other != user && !self.rights(*other).privileged);
+        let share = Share::of(most, self.limits.user_share);
+        Ok(share
+            .most(others.map(|(_, count)| count))
+            .min(self.limits.user_connections))
     }
 
-    /// Counts all the frames that `user` may still reserve; how many.
-    pub(crate) fn take_rest(&self, user: u32) -> u32 {
+    /// Charges `user` for all the frames that it may still reserve.
+    pub(crate) fn take_rest(&self, user: u32) -> Option<Charge> {
         self.forget_ended();
         let rights = self.rights(user);
-        let limit = if rights.privileged {
-            u32::MAX
-        } else {
-            rights.frames.get()
-        };
-        let mut state = self.state();
-        let left = self.total_left(&state);
-        let has = &mut state.accounts.entry(user).or_default().amounts[Kind::Frames as usize];
+        let mut accounts = self.accounts.open();
         let rest = if rights.privileged {
-            limit
+            u64::from(u32::MAX)
         } else {
-            u32::try_from(u64::from(limit).saturating_sub(*has).min(left)).unwrap_or(0)
+            let own = u64::from(rights.frames.get()).saturating_sub(accounts.has(user, Kind::Frames));
+            own.min(self.total_left(&accounts))
         };
-        *has = has.saturating_add(u64::from(rest));
-        rest
+        accounts.charge(user, Kind::Frames, rest, u64::MAX)
     }
 
-    /// Notes a new reservation or pinned page pool, held once. `frames` of `user` have been counted.
-    pub(crate) fn note(&self, id: Membership, ticket: Ticket, user: u32, frames: u32) {
+    /// Notes a new reservation or pinned page pool, held once, and what its frames are charged to.
+    pub(crate) fn note(&self, id: Membership, ticket: Ticket, charge: Charge) {
         let mut state = self.state();
         state.held.push(Held {
             id,
             ticket,
-            user,
-            frames,
+            charge,
             holders: 1,
         });
     }
@@ -341,7 +278,7 @@ impl World {
         let held = state.held.get_mut(found?)?;
         held.holders += 1;
         let promised = match held.id {
-            Membership::Reservation(_) => held.frames,
+            Membership::Reservation(_) => u32::try_from(held.charge.amount()).unwrap_or(u32::MAX),
             Membership::Pinned(_) => 0,
         };
         Some((held.id, promised))
@@ -416,15 +353,17 @@ impl World {
             let row = state.held.iter().position(|held| held.id == id && held.holders == 0);
             row.map(|row| state.held.swap_remove(row))
         };
-        if let Some(held) = ended {
-            self.give_back(held.user, Kind::Frames, u64::from(held.frames));
-        }
+        drop(ended);
     }
 
     /// Who made a reservation or pinned page pool, where it is still there.
     pub(crate) fn maker(&self, id: Membership) -> Option<u32> {
         let state = self.state();
-        state.held.iter().find(|held| held.id == id).map(|held| held.user)
+        state
+            .held
+            .iter()
+            .find(|held| held.id == id)
+            .map(|held| held.charge.user())
     }
 
     /// Notes the process of a client.
