@@ -47,7 +47,11 @@ test: lint ## lint, then every test and doc test
 	@echo '== the agent, which tests of programs load, and the process for modules'
 	$(CARGO) build --locked -p freehold-agent -p freehold-rtl
 	@echo '== tests'
-	$(CARGO) test --locked --workspace --no-fail-fast
+	@mkdir -p $(TARGET); rm -f $(TARGET)/tests.status
+	@{ $(CARGO) test --locked --workspace --no-fail-fast; echo $$? >$(TARGET)/tests.status; } 2>&1 | tee $(TARGET)/tests.log
+	@echo '== the time of the tests'
+	@$(CARGO) run --locked -q -p xtask -- times $(TARGET)/tests.log
+	@test "$$(cat $(TARGET)/tests.status)" = 0
 
 verify: setup ## arithmetic of quotas, limits, ages, rings and parsers, over whole domains (minutes)
 	@echo '== verify: no proofs by Kani: its compiler comes from no package registry. Small domains are gone through'

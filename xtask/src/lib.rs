@@ -4,6 +4,7 @@ mod arrows;
 mod documents;
 mod functions;
 mod text;
+pub mod times;
 mod walk;
 mod words;
 
