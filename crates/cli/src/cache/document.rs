@@ -7,6 +7,25 @@ use std::fmt::Write;
 /// The document of one replay. Counts are pages.
 #[derive(Debug, Serialize)]
 pub(super) struct Document {
+    #[serde(flatten)]
+    asked: Asked,
+    #[serde(flatten)]
+    counted: Counted,
+    utilisation: f64,
+    utilisation_by_time: Option<f64>,
+    allocations: Vec<Allocation>,
+    refused: u64,
+    choose_ns: Percentiles,
+    bounds: Bounds,
+    /// Of the static policy: the order of devices that misses least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<Vec<String>>,
+    wall_ns: u64,
+}
+
+/// What was asked for.
+#[derive(Debug, Serialize)]
+pub(super) struct Asked {
     pub(super) trace: String,
     pub(super) format: &'static str,
     pub(super) policy: &'static str,
@@ -14,6 +33,11 @@ pub(super) struct Document {
     pub(super) seed: u64,
     pub(super) page_cache_frames: u32,
     pub(super) cache_frames: u32,
+}
+
+/// What became of the pages.
+#[derive(Debug, Serialize)]
+struct Counted {
     rows: u64,
     accesses: u64,
     page_cache_hits: u64,
@@ -25,16 +49,25 @@ pub(super) struct Document {
     discarded: u64,
     discarded_wanted: u64,
     resident: u64,
-    utilisation: f64,
-    utilisation_by_time: Option<f64>,
-    allocations: Vec<Allocation>,
-    refused: u64,
-    choose_ns: Percentiles,
-    bounds: Bounds,
-    /// Of the static policy: the order of devices that misses least.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    order: Option<Vec<String>>,
-    pub(super) wall_ns: u64,
+}
+
+impl From<&Replayed> for Counted {
+    fn from(replayed: &Replayed) -> Self {
+        let pages = &replayed.pages;
+        Self {
+            rows: replayed.rows,
+            accesses: replayed.accesses,
+            page_cache_hits: replayed.page_cache_hits,
+            victim_hits: pages.hits,
+            misses: replayed.misses,
+            puts: pages.puts,
+            evicted: pages.evicted,
+            flushed: pages.flushed,
+            discarded: pages.discarded,
+            discarded_wanted: replayed.discarded_wanted,
+            resident: replayed.resident,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -70,36 +103,13 @@ struct Bounds {
     optimal_misses: Option<u64>,
 }
 
-/// What was asked for.
-#[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) trace: String,
-    pub(super) format: &'static str,
-    pub(super) policy: &'static str,
-    pub(super) placement: &'static str,
-    pub(super) seed: u64,
-    pub(super) page_cache_frames: u32,
-    pub(super) cache_frames: u32,
-    pub(super) devices: Vec<String>,
-    pub(super) wall_ns: u64,
-}
-
 impl Document {
-    pub(super) fn new(asked: Asked, replayed: Replayed) -> Self {
-        let name = |device: usize| asked.devices.get(device).cloned().unwrap_or_default();
+    /// `devices`: their names.
+    pub(super) fn new(asked: Asked, devices: &[String], replayed: Replayed) -> Self {
+        let name = |device: usize| devices.get(device).cloned().unwrap_or_default();
         let optimal = (asked.policy == "optimal").then_some(replayed.misses);
         Self {
-            rows: replayed.rows,
-            accesses: replayed.accesses,
-            page_cache_hits: replayed.page_cache_hits,
-            victim_hits: replayed.pages.hits,
-            misses: replayed.misses,
-            puts: replayed.pages.puts,
-            evicted: replayed.pages.evicted,
-            flushed: replayed.pages.flushed,
-            discarded: replayed.pages.discarded,
-            discarded_wanted: replayed.discarded_wanted,
-            resident: replayed.resident,
+            counted: Counted::from(&replayed),
             utilisation: replayed.utilisation,
             utilisation_by_time: replayed.utilisation_by_time,
             allocations: replayed
@@ -124,30 +134,30 @@ impl Document {
                 optimal_misses: optimal,
             },
             order: replayed.order.map(|order| order.into_iter().map(name).collect()),
-            trace: asked.trace,
-            format: asked.format,
-            policy: asked.policy,
-            placement: asked.placement,
-            seed: asked.seed,
-            page_cache_frames: asked.page_cache_frames,
-            cache_frames: asked.cache_frames,
-            wall_ns: asked.wall_ns,
+            wall_ns: replayed.wall_ns,
+            asked,
         }
     }
 
     /// For a person.
     pub(super) fn to_text(&self) -> String {
+        let (asked, counted) = (&self.asked, &self.counted);
         let mut text = String::new();
         let mut line = |what: &str, count: u64, of: u64, note: &str| {
             let share = if of == 0 { 0.0 } else { 100.0 * ratio(count, of) };
             let _ = writeln!(text, "  {what:<28}{count:>12}  {share:>5.1} %{note}");
         };
-        line("page-cache hits", self.page_cache_hits, self.accesses, "");
-        line("victim-cache hits", self.victim_hits, self.accesses, "");
-        line("misses (pages read)", self.misses, self.accesses, "");
-        line("  displaced by a device", self.discarded_wanted, self.accesses, "");
-        let without = self.accesses.saturating_sub(self.page_cache_hits);
-        let cut = without.saturating_sub(self.misses);
+        line("page-cache hits", counted.page_cache_hits, counted.accesses, "");
+        line("victim-cache hits", counted.victim_hits, counted.accesses, "");
+        line("misses (pages read)", counted.misses, counted.accesses, "");
+        line(
+            "  displaced by a device",
+            counted.discarded_wanted,
+            counted.accesses,
+            "",
+        );
+        let without = counted.accesses.saturating_sub(counted.page_cache_hits);
+        let cut = without.saturating_sub(counted.misses);
         line(
             "read I/O cut",
             cut,
@@ -167,12 +177,12 @@ impl Document {
             "  opens {}, refused {}; pages displaced {}; mean use of the cache {:.1} %",
             self.allocations.len(),
             self.refused,
-            self.discarded,
+            counted.discarded,
             100.0 * self.utilisation
         );
         format!(
             "{}: {} accesses, page cache {} frames, victim cache {} frames, policy {}, placement {}\n{text}",
-            self.trace, self.accesses, self.page_cache_frames, self.cache_frames, self.policy, self.placement
+            asked.trace, counted.accesses, asked.page_cache_frames, asked.cache_frames, asked.policy, asked.placement
         )
     }
 }

@@ -161,10 +161,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         seed: arguments.seed,
         page_cache_frames: setup.page_cache.get(),
         cache_frames: setup.cache.get(),
-        devices: names,
-        wall_ns: replayed.wall_ns,
     };
-    let document = Document::new(asked, replayed);
+    let document = Document::new(asked, &names, replayed);
     if arguments.json {
         output::print_json(&document)?;
     } else {
