@@ -32,7 +32,7 @@ impl Present {
             present.paths.push(file.name.clone());
             if file.name.ends_with(".rs") && !file.name.starts_with("xtask/") {
                 present.words.extend(words(&file.text).map(str::to_owned));
-                let quoted = file.text.split('"').filter(|text| is_name(text));
+                let quoted = file.text.split('"').filter(is_name);
                 present.strings.extend(quoted.map(str::to_owned));
             }
         }

@@ -49,13 +49,13 @@ pub(crate) struct Account {
     pub(crate) outside: Outside,
     pub(crate) active: List,
     /// Of the pool: the half of its inactive list whose pages are mapped (see `reclaim::global_lists`).
-    pub(crate) young: List,
+    pub(crate) inactive_mapped: List,
     pub(crate) inactive: List,
     pub(crate) locked: List,
     /// Entries of the active list whose page is not there yet.
     pub(crate) unsettled_active: u32,
-    /// The same of the young list.
-    pub(crate) unsettled_young: u32,
+    /// The same of the list of inactive mapped pages.
+    pub(crate) unsettled_inactive_mapped: u32,
     /// The same of the locked list.
     pub(crate) unsettled_locked: u32,
     /// Of the frames in flight, those that come free here when an evicted page is gone.
@@ -115,11 +115,11 @@ impl Account {
                 recalled: 0,
             },
             active: List::EMPTY,
-            young: List::EMPTY,
+            inactive_mapped: List::EMPTY,
             inactive: List::EMPTY,
             locked: List::EMPTY,
             unsettled_active: 0,
-            unsettled_young: 0,
+            unsettled_inactive_mapped: 0,
             unsettled_locked: 0,
             leaving: 0,
             owed: 0,
@@ -152,19 +152,19 @@ impl Account {
         self.active.len() - self.unsettled_active
     }
 
-    /// Pages on the young half of the inactive list that are there.
-    pub(crate) const fn young_pages(&self) -> u32 {
-        self.young.len() - self.unsettled_young
+    /// Pages on the mapped half of the inactive list that are there.
+    pub(crate) const fn inactive_mapped_pages(&self) -> u32 {
+        self.inactive_mapped.len() - self.unsettled_inactive_mapped
     }
 
     /// The whole inactive list, what is on its way in included.
     pub(crate) const fn unused(&self) -> u32 {
-        self.young.len() + self.inactive.len()
+        self.inactive_mapped.len() + self.inactive.len()
     }
 
     /// Pages on the replacement lists that are there.
     pub(crate) const fn listed_pages(&self) -> u32 {
-        self.active_pages() + self.young_pages() + self.inactive.len()
+        self.active_pages() + self.inactive_mapped_pages() + self.inactive.len()
     }
 
     /// Pages locked that are there.

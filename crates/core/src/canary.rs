@@ -55,7 +55,12 @@ impl Memory {
                 account.returned,
                 account.claims,
             ]);
-            for list in [account.active, account.young, account.inactive, account.locked] {
+            for list in [
+                account.active,
+                account.inactive_mapped,
+                account.inactive,
+                account.locked,
+            ] {
                 let mut next = list.first();
                 while let Some(index) = next {
                     print.push(self.entries[index].page.0);

@@ -16,7 +16,7 @@ pub(crate) enum Place {
     /// On the holder's inactive list: its mappings are gone, and a fault proves that it is still referenced.
     Inactive,
     /// Of the pool: on the half of the inactive list whose pages are still mapped.
-    Young,
+    InactiveMapped,
     /// Pinned, on the active list of a pinned page pool.
     PinnedActive,
     /// Pinned, on the inactive list of a pinned page pool: unmapped since it was put there, unless referenced.
@@ -54,24 +54,9 @@ impl Marks {
     /// Of a pinned entry on the inactive list: on trial, by the preset `freehold`, since a round with an odd number.
     /// The same bit: an entry is never locked and pinned, and what takes it off either list clears the mark.
     pub(crate) const ODD_ROUND: Self = Self(128);
-
-    pub(crate) const fn has(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    #[cfg(feature = "canary")]
-    pub(crate) const fn bits(self) -> u8 {
-        self.0
-    }
-
-    pub(crate) fn set(&mut self, other: Self) {
-        self.0 |= other.0;
-    }
-
-    pub(crate) fn clear(&mut self, other: Self) {
-        self.0 &= !other.0;
-    }
 }
+
+crate::marks::marks!(Marks);
 
 /// One entry: 20 bytes (the paper's take 56).
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +80,7 @@ impl Entry {
     /// Whether its place lets its page be mapped for the holder's tasks.
     pub(crate) const fn is_mapped_place(&self) -> bool {
         match self.place {
-            Place::Active | Place::Young | Place::PinnedActive | Place::Locked => true,
+            Place::Active | Place::InactiveMapped | Place::PinnedActive | Place::Locked => true,
             Place::PinnedInactive => self.marks.has(Marks::REFERENCED),
             Place::Inactive | Place::Leaving | Place::Vacant => false,
         }

@@ -215,7 +215,13 @@ impl Memory {
         equal(1, "inactive list", slot, sums.inactive, account.inactive.len())?;
         equal(1, "locked pages", slot, sums.locked, account.locked.len())?;
         equal(4, "pages locked by programs", slot, sums.self_paid, account.self_paid)?;
-        equal(1, "young pages", slot, sums.young, account.young.len())?;
+        equal(
+            1,
+            "inactive mapped pages",
+            slot,
+            sums.inactive_mapped,
+            account.inactive_mapped.len(),
+        )?;
         let pinned = if account.policy.uses_global_lists() {
             self.pinned.len()
         } else {
@@ -227,7 +233,7 @@ impl Memory {
             "pages on their way",
             slot,
             sums.unsettled,
-            account.unsettled_active + account.unsettled_young + account.unsettled_locked,
+            account.unsettled_active + account.unsettled_inactive_mapped + account.unsettled_locked,
         )?;
         equal(1, "frames in flight", slot, sums.in_flight, account.in_flight.len())?;
         equal(
@@ -352,7 +358,7 @@ impl Memory {
 struct EntrySums {
     active: u32,
     inactive: u32,
-    young: u32,
+    inactive_mapped: u32,
     pinned: u32,
     locked: u32,
     unsettled: u32,
@@ -371,7 +377,7 @@ impl EntrySums {
         match entry.place {
             Place::Active => self.active += 1,
             Place::Inactive => self.inactive += 1,
-            Place::Young => self.young += 1,
+            Place::InactiveMapped => self.inactive_mapped += 1,
             Place::PinnedActive | Place::PinnedInactive => self.pinned += 1,
             Place::Locked => self.locked += 1,
             Place::Leaving => self.leaving += 1,

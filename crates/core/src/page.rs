@@ -27,24 +27,9 @@ impl PageMarks {
     pub(crate) const FORGOTTEN: Self = Self(32);
     /// A job whose pool restores has faulted on it since it was last restored.
     pub(crate) const WANTED: Self = Self(64);
-
-    pub(crate) const fn has(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    #[cfg(feature = "canary")]
-    pub(crate) const fn bits(self) -> u8 {
-        self.0
-    }
-
-    pub(crate) fn set(&mut self, other: Self) {
-        self.0 |= other.0;
-    }
-
-    pub(crate) fn clear(&mut self, other: Self) {
-        self.0 &= !other.0;
-    }
 }
+
+crate::marks::marks!(PageMarks);
 
 /// One page: 8 bytes.
 #[derive(Clone, Copy, Debug)]

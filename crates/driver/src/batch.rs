@@ -159,7 +159,7 @@ impl Batch {
                 backend.take(from, to);
             }
             backend.decided(&effect);
-            self.sort_in(effect);
+            self.dispatch(effect);
         }
     }
 
@@ -169,7 +169,7 @@ impl Batch {
             || (lists.iter().all(|list| list.len() < list.capacity()) && self.work.len() < self.work.capacity())
     }
 
-    fn sort_in(&mut self, effect: Effect) {
+    fn dispatch(&mut self, effect: Effect) {
         match effect {
             Effect::Unmap {
                 page,

@@ -177,7 +177,7 @@ impl<T: Copy> Transfers<T> {
     }
 
     /// The transfer of a record is due, if its end was to be told; its queue.
-    pub fn ripen(&mut self, record: u32, now: Instant) -> Option<usize> {
+    pub fn complete(&mut self, record: u32, now: Instant) -> Option<usize> {
         let queue = self.get(record).filter(|transfer| transfer.due == WHEN_TOLD)?.queue;
         self.expect(record, queue, now).then_some(queue)
     }

@@ -17,7 +17,7 @@ use crate::machine::{Machine, choose_cpus};
 use crate::run::Finished;
 use crate::store;
 use crate::usage::region_result;
-use crate::worker::Harvest;
+use crate::worker::TaskOutput;
 
 /// The counts at one instant.
 #[derive(Debug)]
@@ -91,8 +91,8 @@ pub(crate) fn result(
     origin: MonotonicTime,
 ) -> Result<RunResult, LiveError> {
     let report = machine.pager.report()?;
-    let harvests: Vec<&Harvest> = finished.iter().map(|finished| &finished.harvest).collect();
-    let laws = laws(scenario, machine, Some(&counts), &report, &harvests);
+    let outputs: Vec<&TaskOutput> = finished.iter().map(|finished| &finished.output).collect();
+    let laws = laws(scenario, machine, Some(&counts), &report, &outputs);
     let mut warnings = warnings(scenario, &report, &finished)?;
     warnings.extend(store::warnings(scenario, &machine.pager));
     let remainder = Remainder {
@@ -134,7 +134,7 @@ pub(crate) fn document(
                 finished.record.unkept
             ));
         }
-        usages.push(finished.harvest.usage);
+        usages.push(finished.output.usage);
     }
     let region = |region: usize| region_result(scenario, &usages, region, counts.resident[region]);
     RunResult {
@@ -185,10 +185,10 @@ fn task_result(
     result.store_wait_ns = (finished.times.store_slept.saturating_add(finished.times.store_spun)).get();
     result.fault_service_ns = finished.times.fault_service.get();
     result.lock_wait_ns = finished.times.lock_wait.get();
-    result.failed_accesses = finished.harvest.errors;
+    result.failed_accesses = finished.output.errors;
     plan::set_task_counts(&mut result, counted);
     result.set_late_jobs(late);
-    if let Some(told) = &finished.harvest.told {
+    if let Some(told) = &finished.output.told {
         told.judgements.set_result(&mut result);
     }
     result
@@ -229,7 +229,7 @@ pub(crate) fn lock_result(report: &Report) -> LockResult {
 pub(crate) fn laws_of_lockstep(
     scenario: &Scenario,
     machine: &Machine,
-    harvests: &[Harvest],
+    outputs: &[TaskOutput],
 ) -> Result<Laws, LiveError> {
     let report = machine.pager.report()?;
     Ok(laws(
@@ -237,7 +237,7 @@ pub(crate) fn laws_of_lockstep(
         machine,
         None,
         &report,
-        &harvests.iter().collect::<Vec<_>>(),
+        &outputs.iter().collect::<Vec<_>>(),
     ))
 }
 
@@ -247,7 +247,7 @@ fn laws(
     machine: &Machine,
     counts: Option<&Counts>,
     report: &Report,
-    harvests: &[&Harvest],
+    outputs: &[&TaskOutput],
 ) -> Laws {
     let mut checks = Checks::new(scenario);
     let books = machine.pager.check_laws();
@@ -266,7 +266,7 @@ fn laws(
             format!("books and kernel when counted: {counted:?}")
         });
     }
-    checks.integrity(scenario, harvests);
+    checks.integrity(scenario, outputs);
     checks.laws
 }
 
@@ -301,17 +301,17 @@ impl Checks {
     }
 
     /// Law 5: every task found what it had left. Law 8: its jobs were judged, where they must be.
-    pub(crate) fn integrity(&mut self, scenario: &Scenario, harvests: &[&Harvest]) {
-        for (task, harvest) in scenario.tasks.iter().zip(harvests) {
-            if let Some(told) = &harvest.told {
+    pub(crate) fn integrity(&mut self, scenario: &Scenario, outputs: &[&TaskOutput]) {
+        for (task, output) in scenario.tasks.iter().zip(outputs) {
+            if let Some(told) = &output.told {
                 self.check(8, told.failed == 0, || {
                     format!("task {}: {} reports of its jobs were not taken", task.name, told.failed)
                 });
             }
-            self.check(5, harvest.wrong == 0, || {
+            self.check(5, output.wrong == 0, || {
                 format!(
                     "task {} found {} pages changed, first {:?}",
-                    task.name, harvest.wrong, harvest.first_wrong
+                    task.name, output.wrong, output.first_wrong
                 )
             });
         }
@@ -336,11 +336,11 @@ pub(crate) fn run_warnings(scenario: &Scenario, finished: &[Finished]) -> Result
         .tasks
         .iter()
         .zip(finished)
-        .filter(|(_, finished)| finished.harvest.errors > 0)
+        .filter(|(_, finished)| finished.output.errors > 0)
     {
         warnings.push(format!(
             "task.{}: {} accesses ended with an error",
-            task.name, finished.harvest.errors
+            task.name, finished.output.errors
         ));
     }
     warnings.extend(budget_warnings(scenario, finished));
@@ -359,7 +359,7 @@ pub(crate) fn run_warnings(scenario: &Scenario, finished: &[Finished]) -> Result
 fn budget_warnings(scenario: &Scenario, finished: &[Finished]) -> Vec<String> {
     let tasks = scenario.tasks.iter().zip(finished);
     let refused = tasks.filter_map(|(task, finished)| {
-        let told = finished.harvest.told.as_ref()?;
+        let told = finished.output.told.as_ref()?;
         let (refused, reason) = (told.budgets_refused, told.first_refusal?);
         Some(format!(
             "task.{}: {refused} of {} changes of its budget were not carried out: {reason}",

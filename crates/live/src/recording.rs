@@ -153,10 +153,10 @@ impl TaskSources<'_> {
         let record = &self.finished.record;
         let jobs = record.jobs().iter().map(|job| self.job(job, clock));
         bounded(jobs, &mut recording.jobs, room.per_task_jobs, lost);
-        let harvest = &self.finished.harvest;
-        let noted = in_faults(&harvest.waits, &self.happened.faults, clock);
+        let output = &self.finished.output;
+        let noted = in_faults(&output.waits, &self.happened.faults, clock);
         self.happened.waits.extend(noted);
-        let interruptions = spans::interruptions(&self.happened.waits, &harvest.preempted);
+        let interruptions = spans::interruptions(&self.happened.waits, &output.preempted);
         let all_jobs = record.jobs().iter().chain(&record.open);
         let spans = spans::of(all_jobs, &interruptions, self.spec.period.is_some());
         let spans = spans
@@ -170,13 +170,13 @@ impl TaskSources<'_> {
         bounded(spans, &mut recording.spans, room.per_task_spans, lost);
         let faults = self.happened.faults.into_iter();
         bounded(faults, &mut recording.faults, room.per_task_faults, lost);
-        if let Some(told) = &harvest.told {
+        if let Some(told) = &output.told {
             let (judgements, unkept) = told.judgements.kept();
             recording.pinning = judgements.to_vec();
             recording.pinning_lost = unkept;
             *lost += unkept;
         }
-        *lost += record.unkept + harvest.preemptions_lost + harvest.waits_lost;
+        *lost += record.unkept + output.preemptions_lost + output.waits_lost;
         recording
     }
 

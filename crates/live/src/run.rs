@@ -29,7 +29,7 @@ use crate::seat::Seat;
 use crate::stolen::stolen;
 use crate::usage::{self, Usage};
 use crate::watch::Watch;
-use crate::worker::{Harvest, Worker};
+use crate::worker::{TaskOutput, Worker};
 
 /// Stack of a task's thread.
 const STACK: usize = 256 * 1024;
@@ -57,7 +57,7 @@ pub struct Options {
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) record: Record,
-    pub(crate) harvest: Harvest,
+    pub(crate) output: TaskOutput,
     pub(crate) times: TaskTimes,
 }
 
@@ -150,7 +150,7 @@ pub fn profile(scenario: &Scenario, stop: &AtomicBool) -> Result<Option<Profile>
     };
     let started = threads(watch, &cpus, None)?;
     machine.pager.settle()?;
-    let usages: Vec<Usage> = started.finished.into_iter().map(|task| task.harvest.usage).collect();
+    let usages: Vec<Usage> = started.finished.into_iter().map(|task| task.output.usage).collect();
     Ok((!flag.is_raised()).then(|| usage::profile(scenario, &usages)))
 }
 
@@ -310,7 +310,7 @@ impl TaskThread<'_> {
         let times = worker.times();
         Some(Finished {
             record,
-            harvest: worker.harvest(),
+            output: worker.output(),
             times,
         })
     }

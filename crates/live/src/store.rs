@@ -63,7 +63,7 @@ fn priority(scenario: &Scenario) -> Option<u32> {
         .max()
 }
 
-/// How much tasks of a class hurry: as in the simulator.
+/// How urgent tasks of a class are: as in the simulator.
 pub(crate) fn urgency(class: Class) -> Urgency {
     match class {
         Class::Deadline => Urgency::new(DEADLINE_URGENCY),

@@ -38,7 +38,7 @@ pub(crate) fn delays_of(times: &TaskTimes) -> Delays {
 
 /// What a worker brings home.
 #[derive(Debug)]
-pub(crate) struct Harvest {
+pub(crate) struct TaskOutput {
     pub(crate) usage: Usage,
     /// Accesses that ended with an error.
     pub(crate) errors: u64,
@@ -71,7 +71,7 @@ pub(crate) struct Worker<'a> {
     stop: &'a StopFlag,
     end: Option<MonotonicTime>,
     duties: Option<Duties<'a>>,
-    harvest: Harvest,
+    output: TaskOutput,
 }
 
 impl<'a> Worker<'a> {
@@ -88,7 +88,7 @@ impl<'a> Worker<'a> {
             stop,
             end: None,
             duties: None,
-            harvest: Harvest {
+            output: TaskOutput {
                 usage: Usage::new(scenario, position),
                 errors: 0,
                 wrong: 0,
@@ -123,7 +123,7 @@ impl<'a> Worker<'a> {
 
     pub(crate) fn begin_job(&mut self) {
         self.generator.begin_job();
-        self.harvest.usage.begin_job();
+        self.output.usage.begin_job();
         self.made = 0;
     }
 
@@ -141,19 +141,19 @@ impl<'a> Worker<'a> {
     }
 
     pub(crate) fn end_job(&mut self) {
-        self.harvest.usage.end_job();
+        self.output.usage.end_job();
     }
 
-    pub(crate) fn harvest(self) -> Harvest {
+    pub(crate) fn output(self) -> TaskOutput {
         let (preempted, preemptions_lost) = self.computation.into_preemptions();
         let (waits, waits_lost) = self.pages.into_waits();
-        Harvest {
+        TaskOutput {
             preempted,
             preemptions_lost,
             waits,
             waits_lost,
             told: self.duties.map(Duties::into_told),
-            ..self.harvest
+            ..self.output
         }
     }
 
@@ -165,17 +165,17 @@ impl<'a> Worker<'a> {
 
     fn touch(&mut self, access: Access) {
         let (region, page) = (access.region.get(), access.page.get() as usize);
-        self.harvest.usage.touch(region, page);
+        self.output.usage.touch(region, page);
         let begun = self.pages.begin();
         let visited = self.visit(region, page, access.write);
         self.pages.end(begun);
         match visited {
             Ok(true) => {}
             Ok(false) => {
-                self.harvest.wrong += 1;
-                self.harvest.first_wrong.get_or_insert((region, page));
+                self.output.wrong += 1;
+                self.output.first_wrong.get_or_insert((region, page));
             }
-            Err(_) => self.harvest.errors += 1,
+            Err(_) => self.output.errors += 1,
         }
     }
 

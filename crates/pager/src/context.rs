@@ -2,7 +2,7 @@
 //! task is made.
 
 use crate::recorder::Recorder;
-use crate::request::Transfer;
+use crate::transfer_table::Transfer;
 use freehold_core::units::{Duration, Instant};
 use freehold_driver::{Batch, EventCapacity};
 

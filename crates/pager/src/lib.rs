@@ -25,11 +25,11 @@
 mod access;
 #[cfg(feature = "canary")]
 mod canary;
-mod carry_out;
+mod completion_queue;
 mod config;
 mod context;
 mod counters;
-mod ends;
+mod effects;
 mod epoch;
 mod error;
 mod handler;
@@ -41,12 +41,12 @@ mod pager;
 mod pinned;
 mod recorder;
 mod report;
-mod request;
 mod reserve;
 mod shared;
 mod sync;
 mod task;
 mod transfer;
+mod transfer_table;
 mod wait;
 mod watch;
 

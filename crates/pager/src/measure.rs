@@ -48,7 +48,7 @@ impl Pager {
             punch_calls: counters.punch_calls.get(),
             pages_punched: counters.pages_punched.get(),
             overlong_drains: counters.overlong_drains.get(),
-            adrift_timeouts: counters.adrift_timeouts.get(),
+            unattributed_timeouts: counters.unattributed_timeouts.get(),
             broken,
             first_broken,
         })

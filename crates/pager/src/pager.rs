@@ -1,17 +1,17 @@
 //! The pager as its user sees it: commands, made by any thread, one at a time.
 
+use crate::completion_queue::Ends;
 use crate::config::{Backing, Config, Pace, StoreShape};
 use crate::context::Context;
-use crate::ends::Ends;
 use crate::error::{CreateObjectError, LockPagesError, ReserveError, StartError};
 use crate::install;
 use crate::object::Object;
 use crate::pinned::Pinned;
 use crate::recorder::Events;
-use crate::request::Transfers;
 use crate::reserve::Reserve;
 use crate::shared::{Control, LOCK_DONE, LOCK_FAILED, LOCK_OPEN, Shared, TaskRow};
 use crate::task::{Local, TaskHandle};
+use crate::transfer_table::Transfers;
 use freehold_core::Memory;
 use freehold_core::effect::Holder;
 use freehold_core::error::{AdmitError, CreateError, RemoveError, UnlockError};

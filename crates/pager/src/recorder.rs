@@ -10,8 +10,8 @@
 
 use crate::context::Context;
 use crate::mailbox::Answer;
-use crate::request::Account;
 use crate::shared::Shared;
+use crate::transfer_table::Account;
 use freehold_core::effect::Effect;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::units::{Instant, PageIndex};

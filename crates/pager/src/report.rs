@@ -28,7 +28,7 @@ pub struct TaskTimes {
     /// Faults that ended with an error.
     pub failures: u64,
     /// Waits that found no transfer to drive, only another thread at work.
-    pub adrift: u64,
+    pub unattributed: u64,
     /// Pages read back from the store for it. This and the next two are of tasks with a pinned page pool only.
     pub swap_ins: u64,
     /// CPU time in the fault handler for that, spinning and reclamation included; the kernel's part of a fault is not.
@@ -131,7 +131,7 @@ pub struct Report {
     /// Decisions so long that a part was carried out under the core's lock.
     pub overlong_drains: u64,
     /// Waits for another thread at work that were ended by the clock, for lack of a wake-up.
-    pub adrift_timeouts: u64,
+    pub unattributed_timeouts: u64,
     /// Broken laws, and the first of them.
     pub broken: u64,
     /// What the first one was.

@@ -4,16 +4,16 @@
 //! buffers, which were allocated for the most there can be; answers to faults are posted to mailboxes. Everything else
 //! (copying, zapping, punching, waking) happens after the lock is released.
 
+use crate::completion_queue::{Ends, Waits};
 use crate::config::Pace;
 use crate::context::Context;
 use crate::counters::{Counters, TaskCounters};
-use crate::ends::{Ends, Waits};
 use crate::epoch::Epochs;
 use crate::mailbox::{Answer, Mailbox};
 use crate::object::Object;
-use crate::request::Transfers;
 use crate::reserve::Reserve;
 use crate::task::Local;
+use crate::transfer_table::Transfers;
 use crate::watch::Watch;
 use freehold_core::Memory;
 use freehold_core::fact::PageRef;

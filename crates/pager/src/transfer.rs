@@ -3,8 +3,8 @@
 use crate::config::Pace;
 use crate::context::{Context, DUE_BATCH};
 use crate::report::Broken;
-use crate::request::{Moving, Transfer};
 use crate::shared::Shared;
+use crate::transfer_table::{Moving, Transfer};
 use freehold_core::fact::Request;
 use freehold_core::units::Instant;
 use freehold_driver::{End, HolderRow, WHEN_TOLD};

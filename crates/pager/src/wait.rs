@@ -2,20 +2,20 @@
 //!
 //! There is no pager thread. A waiting task ends transfers of its own holder and of its own page as they fall due, and
 //! sleeps in between (or spins, where the latency is shorter than a timer can do); where the store tells of ends, it
-//! sleeps until it is told (`ends`). What it waits for becomes as urgent as the task. Answers for other tasks go to
-//! their mailboxes; each maps its own page.
+//! sleeps until it is told (`completion_queue`). What it waits for becomes as urgent as the task. Answers for other
+//! tasks go to their mailboxes; each maps its own page.
 //!
-//! A task is *adrift* when nothing it could drive is under way: what it waits for is being carried out by another
-//! thread, which was perhaps preempted. Every thread holds a PI mutex while it carries something out; the task adrift
-//! waits for each of these in turn, and so lends its priority to whoever holds the thing it waits for. Only then does
-//! it sleep, until its answer comes or a new transfer is entered. The wait for a thread of lower priority is bounded
-//! by what that thread drained at once: one fact's effects and the transfers it ends together.
+//! A task's wait is *unattributed* when nothing it could drive is under way: what it waits for is being carried out by
+//! another thread, which was perhaps preempted. Every thread holds a PI mutex while it carries something out; such a
+//! task waits for each of these in turn, and so lends its priority to whoever holds the thing it waits for. Only then
+//! does it sleep, until its answer comes or a new transfer is entered. The wait for a thread of lower priority is
+//! bounded by what that thread drained at once: one fact's effects and the transfers it ends together.
 
 use crate::config::Pace;
 use crate::context::Context;
 use crate::mailbox::Answer;
-use crate::request::Candidate;
 use crate::shared::{Shared, TaskRow};
+use crate::transfer_table::Candidate;
 use freehold_core::id::TaskId;
 use freehold_core::units::{Duration, Instant};
 use freehold_driver::{HolderRow, WHEN_TOLD, WaitEvent};
@@ -24,8 +24,8 @@ use freehold_store::{Slot, Urgency};
 
 /// Latencies below this are waited for by spinning.
 pub(crate) const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
-/// A task adrift looks again after this long even if nobody tells it to.
-const ADRIFT_LOOK: std::time::Duration = std::time::Duration::from_millis(5);
+/// A task whose wait is unattributed looks again after this long even if nobody tells it to.
+const UNATTRIBUTED_LOOK: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// Who waits for what.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +96,7 @@ impl Shared {
                 // Once it is noted that the task drives anything, what ended meanwhile is looked for again.
                 Some(candidate) if candidate.foreign && row.waits.widen() => {}
                 Some(candidate) => {
-                    let due = self.hurry(row, candidate);
+                    let due = self.boost(row, candidate);
                     self.pass_time(context, row, due);
                 }
                 None => self.drift(context, row),
@@ -105,7 +105,7 @@ impl Shared {
     }
 
     /// Makes what the task waits for as urgent as the task; returns when it is due.
-    fn hurry(&self, row: &TaskRow, candidate: Candidate) -> Instant {
+    fn boost(&self, row: &TaskRow, candidate: Candidate) -> Instant {
         let urgency = row.urgency();
         if urgency == Urgency::BACKGROUND {
             return candidate.due;
@@ -135,14 +135,14 @@ impl Shared {
     }
 
     fn drift(&self, context: &mut Context, row: &TaskRow) {
-        row.counters.adrift.add(1);
+        row.counters.unattributed.add(1);
         let begun = clock::now();
         self.lend_priority();
-        let until = clock::now().saturating_add(ADRIFT_LOOK);
+        let until = clock::now().saturating_add(UNATTRIBUTED_LOOK);
         let timed_out = row.mailbox.sleep(Some(until));
         self.transfers.found();
         note_wait(context, row, begun, Instant::new(u64::MAX), false);
-        self.counters.adrift_timeouts.add(u64::from(timed_out));
+        self.counters.unattributed_timeouts.add(u64::from(timed_out));
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
-    fn who_is_adrift_waits_for_whoever_is_busy() {
+    fn an_unattributed_wait_is_for_whoever_is_busy() {
         let pager = Pager::new(Config::new(Limits {
             frames: FrameCount::new(1),
             pages: PageCount::new(1),

@@ -4,7 +4,7 @@
 //!
 //! The mailbox is the crate's own code. Modelled are the futex, and those who use the mailbox: the loop of `wait`, the
 //! posting of answers under the core's lock and the waking after it, and the table of transfers with its count of tasks
-//! adrift. Each planted mistake must be found.
+//! unattributed. Each planted mistake must be found.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[allow(dead_code, reason = "the crate's own; of it the mailbox needs only the type")]
@@ -49,7 +49,7 @@ struct World {
 struct Table {
     /// There is a transfer to drive, with the answer it leads to.
     entered: Option<Answer>,
-    adrift: u32,
+    unattributed: u32,
 }
 
 impl World {
@@ -82,11 +82,11 @@ impl World {
     fn enter_transfer(&self, leads_to: Answer) {
         let mut table = self.transfers.lock().unwrap();
         table.entered = Some(leads_to);
-        let adrift = table.adrift > 0;
+        let unattributed = table.unattributed > 0;
         drop(table);
-        if adrift && self.mistake == Mistake::WakeForNudge {
+        if unattributed && self.mistake == Mistake::WakeForNudge {
             self.mailbox.wake();
-        } else if adrift {
+        } else if unattributed {
             self.mailbox.nudge();
         }
     }
@@ -125,7 +125,7 @@ impl World {
                 Some(answer) => self.answer(answer),
                 None => {
                     self.mailbox.sleep(None);
-                    self.transfers.lock().unwrap().adrift -= 1;
+                    self.transfers.lock().unwrap().unattributed -= 1;
                 }
             }
         }
@@ -134,7 +134,7 @@ impl World {
     fn candidate(&self) -> Option<Answer> {
         let mut table = self.transfers.lock().unwrap();
         let entered = table.entered.take();
-        table.adrift += u32::from(entered.is_none());
+        table.unattributed += u32::from(entered.is_none());
         entered
     }
 }
@@ -169,8 +169,8 @@ fn answered_faults(mistake: Mistake, faults: u32) {
     assert_eq!(world.mailbox.take(), None, "an answer was left behind");
 }
 
-/// A task adrift: what it could drive is entered by another thread, which then minds its own business.
-fn adrift(mistake: Mistake) {
+/// An unattributed wait: what it could drive is entered by another thread, which then minds its own business.
+fn unattributed(mistake: Mistake) {
     let world = World::new(mistake);
     world.fault();
     let other = start(&world, |world| world.enter_transfer(numbered(7)));
@@ -200,8 +200,8 @@ fn every_answer_wakes_and_is_taken_once() {
 }
 
 #[test]
-fn a_task_adrift_is_told_of_a_new_transfer() {
-    sync::run(|| adrift(Mistake::None));
+fn an_unattributed_wait_is_told_of_a_new_transfer() {
+    sync::run(|| unattributed(Mistake::None));
 }
 
 #[test]
@@ -229,11 +229,11 @@ fn answered_without_a_wake_a_task_sleeps_for_ever() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn rearmed_after_the_look_a_task_sleeps_for_ever() {
-    sync::run(|| adrift(Mistake::RearmAfterLook));
+    sync::run(|| unattributed(Mistake::RearmAfterLook));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn woken_without_a_nudge_a_task_sleeps_for_ever() {
-    sync::run(|| adrift(Mistake::WakeForNudge));
+    sync::run(|| unattributed(Mistake::WakeForNudge));
 }

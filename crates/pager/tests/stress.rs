@@ -172,10 +172,10 @@ fn must_be_right_over(pager: Pager, seed: u64, regime: Regime, rounds: usize) {
     audit(&outcome.pager);
     let report = outcome.pager.report().unwrap();
     // Whoever waits for another thread is woken by it, never by the clock.
-    assert_eq!(report.adrift_timeouts, 0);
+    assert_eq!(report.unattributed_timeouts, 0);
     println!(
-        "seed {seed}: {} faults, {} epoch retries, {} adrift timeouts, hold {:?}, wait {:?}",
-        outcome.faults, outcome.epoch_retries, report.adrift_timeouts, report.longest_hold, report.longest_wait
+        "seed {seed}: {} faults, {} epoch retries, {} unattributed timeouts, hold {:?}, wait {:?}",
+        outcome.faults, outcome.epoch_retries, report.unattributed_timeouts, report.longest_hold, report.longest_wait
     );
 }
 

@@ -119,7 +119,7 @@ fn who_joins_a_wait_hastens_it() {
 /// A write-back carries the urgency of the task whose fault caused it: beside three that wait for theirs, the urgent
 /// task waits for one transfer at most before its own.
 #[test]
-fn write_backs_hurry_as_much_as_the_fault_that_causes_them() {
+fn write_backs_are_as_urgent_as_the_fault_that_causes_them() {
     let pager = slow_pager();
     let barrier = Barrier::new(4);
     let setups = [0, 0, 0, 255].map(|urgency| {

@@ -186,7 +186,7 @@ fn enter(store: &FileStore, slot: u32, urgency: Urgency) {
 
 /// The threads are above the tasks while somebody hurries, and only then.
 #[test]
-fn threads_hurry_with_whoever_hurries() {
+fn threads_are_boosted_while_a_request_is_urgent() {
     for (io_uring, threads) in [(true, 1), (false, 2)] {
         let config = FileConfig {
             io_uring,

@@ -125,7 +125,7 @@ impl Memory {
         let entry = self.entries[index];
         let mine = entry.holder == found.holder && Some(entry.page) == found.waiting.map(|waiting| waiting.page);
         if mine
-            && matches!(entry.place, Place::Active | Place::Young)
+            && matches!(entry.place, Place::Active | Place::InactiveMapped)
             && !entry.marks.has(Marks::SETTLED)
             && !entry.marks.has(Marks::HAS_FRAME)
         {

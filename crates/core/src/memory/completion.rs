@@ -154,7 +154,8 @@ impl Memory {
         self.refill_or_wake(page);
     }
 
-    /// Somebody may want the page that has just gone: whoever has a frame for it fills it; guests look again.
+    /// Somebody may want the page that has just gone: whoever has a frame for it fills it; tasks without a reservation
+    /// look again.
     fn refill_or_wake(&mut self, page: PageNumber) {
         match self.sharer_with_frame(page) {
             Some(index) => self.start_fill(index),
@@ -168,6 +169,13 @@ impl Memory {
         }
         let stored = self.pages[page].marks.has(PageMarks::STORED);
         self.pages[page].state = if stored { PageState::Stored } else { PageState::Empty };
+        self.take_frames_back(page);
+        self.refuse_waiters(page);
+        self.forget_own(page);
+    }
+
+    /// A page does not come: the frames that were set aside for it go back, with the entries that they were for.
+    pub(super) fn take_frames_back(&mut self, page: PageNumber) {
         while let Some(index) = self.sharer_with_frame(page) {
             let entry = self.entries[index];
             let account = self.account(entry.holder);
@@ -179,8 +187,6 @@ impl Memory {
             }
             self.call_for_service(entry.holder);
         }
-        self.refuse_waiters(page);
-        self.forget_own(page);
     }
 
     fn refuse_waiters(&mut self, page: PageNumber) {

@@ -85,7 +85,7 @@ impl Memory {
                 self.grant_at_once(task, mapping, page, access, resolution);
             }
             Some(_) => self.start_waiting(task, page, mapping, access),
-            None if !self.policy(holder).is_promised() && self.guest(task, mapping, page, access) => {}
+            None if !self.policy(holder).is_promised() && self.share_unreserved(task, mapping, page, access) => {}
             None => {
                 self.remember(task, page);
                 self.start_waiting(task, page, mapping, access);
@@ -96,7 +96,7 @@ impl Memory {
 
     /// A task without a reservation needs no frame of the pool for a page that a reservation has, or that is just
     /// leaving: it uses the page as long as that stays (law 2), or looks again when it has gone.
-    fn guest(&mut self, task: TaskIndex, mapping: u16, page: PageNumber, access: Access) -> bool {
+    fn share_unreserved(&mut self, task: TaskIndex, mapping: u16, page: PageNumber, access: Access) -> bool {
         match self.pages[page].state {
             PageState::Resident => self.grant_at_once(task, mapping, page, access, Resolution::Soft),
             PageState::Filling | PageState::Leaving => self.start_waiting(task, page, mapping, access),
@@ -125,7 +125,8 @@ impl Memory {
         self.grant(task, &waiting);
     }
 
-    /// Ends a task's fault: the page is resident and on its holder's lists, or the task is a guest.
+    /// Ends a task's fault: the page is resident and on its holder's lists, or the task has no reservation and shares
+    /// it.
     pub(crate) fn grant(&mut self, task: TaskIndex, waiting: &Waiting) {
         let &Waiting {
             page, mapping, access, ..

@@ -1,6 +1,6 @@
 //! Content that is gone: a program unmaps memory, or says that it needs what is there no more.
 
-use crate::entry::{Marks, Place};
+use crate::entry::Marks;
 use crate::error::ForgetError;
 use crate::id::ObjectId;
 use crate::index::PageNumber;
@@ -91,17 +91,7 @@ impl Memory {
 
     /// A fill has ended of a page that was forgotten meanwhile: frames set aside go back, who waits looks again.
     pub(crate) fn forget_filled(&mut self, page: PageNumber) {
-        while let Some(index) = self.sharer_with_frame(page) {
-            let entry = self.entries[index];
-            let account = self.account(entry.holder);
-            let frame = account.in_flight.take_one();
-            account.free.put(frame);
-            self.drop_entry(index);
-            if entry.place == Place::Locked {
-                self.fail_lock(entry.holder);
-            }
-            self.call_for_service(entry.holder);
-        }
+        self.take_frames_back(page);
         self.empty(page);
         self.wake(page);
     }

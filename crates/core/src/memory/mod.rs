@@ -324,9 +324,9 @@ impl Memory {
                 account.active.remove(&mut self.entries, index);
                 account.unsettled_active -= u32::from(!settled);
             }
-            Place::Young => {
-                account.young.remove(&mut self.entries, index);
-                account.unsettled_young -= u32::from(!settled);
+            Place::InactiveMapped => {
+                account.inactive_mapped.remove(&mut self.entries, index);
+                account.unsettled_inactive_mapped -= u32::from(!settled);
             }
             Place::PinnedActive => self.unlink_pinned(index),
             Place::PinnedInactive => {
@@ -355,9 +355,9 @@ impl Memory {
                 account.active.push_back(&mut self.entries, index);
                 account.unsettled_active += u32::from(!settled);
             }
-            Place::Young => {
-                account.young.push_back(&mut self.entries, index);
-                account.unsettled_young += u32::from(!settled);
+            Place::InactiveMapped => {
+                account.inactive_mapped.push_back(&mut self.entries, index);
+                account.unsettled_inactive_mapped += u32::from(!settled);
             }
             Place::PinnedActive | Place::PinnedInactive => self.link_pinned(index),
             Place::Inactive => account.inactive.push_back(&mut self.entries, index),

@@ -1,8 +1,8 @@
 //! How many pages to pin: Algorithm 1 of paper 001, and what we add to it.
 
-use crate::pinning::descent::Descent;
 use crate::pinning::pool::PinnedPool;
 use crate::pinning::settings::{CapacityRule, JobReport, PinningSettings};
+use crate::pinning::steady::Steady;
 use crate::units::PageCount;
 
 /// The capacity from the next period on. `C` and `C'` of the paper are `capacity` and the result.
@@ -14,7 +14,7 @@ pub(crate) fn adjust(
     pinned: PageCount,
     settings: &PinningSettings,
     job: &JobReport,
-    descent: &mut Descent,
+    steady: &mut Steady,
 ) -> (PageCount, CapacityRule) {
     if job.missed && job.swap_ins > 0 {
         let growth = growth(settings, job);
@@ -22,7 +22,7 @@ pub(crate) fn adjust(
             return (capacity, CapacityRule::NotMemory);
         }
         let wanted = if settings.steady {
-            descent.grow(capacity, growth, pinned)
+            steady.grow(capacity, growth, pinned)
         } else {
             capacity.saturating_add(growth)
         };
@@ -37,7 +37,7 @@ pub(crate) fn adjust(
     }
     let left = settings.beta.of(u64::from(capacity.get()));
     let shrunk = PageCount::new(u32::try_from(left).unwrap_or(u32::MAX));
-    if settings.steady && !descent.step(capacity, shrunk, pinned) {
+    if settings.steady && !steady.step(capacity, shrunk, pinned) {
         return (capacity, CapacityRule::Steady);
     }
     (shrunk, CapacityRule::Shrunk)
@@ -102,7 +102,7 @@ mod tests {
 
     fn adjusted(capacity: u32, settings: &PinningSettings, job: &JobReport) -> (u32, CapacityRule) {
         let pinned = PageCount::new(capacity);
-        let (capacity, rule) = adjust(pinned, pinned, settings, job, &mut Descent::default());
+        let (capacity, rule) = adjust(pinned, pinned, settings, job, &mut Steady::default());
         (capacity.get(), rule)
     }
 
@@ -176,20 +176,20 @@ mod tests {
     fn a_steady_pool_takes_its_time_to_shrink_and_comes_back_at_once() {
         let mut settings = settings();
         settings.steady = true;
-        let mut descent = Descent::default();
+        let mut steady = Steady::default();
         let mut capacity = PageCount::new(5000);
         let mut rules = Vec::new();
         for _ in 0..40 {
             let met = job(false, 0, 10);
-            descent.learn(&met);
-            let (next, rule) = adjust(capacity, capacity, &settings, &met, &mut descent);
+            steady.learn(&met);
+            let (next, rule) = adjust(capacity, capacity, &settings, &met, &mut steady);
             capacity = next;
             rules.push(rule);
         }
         assert_eq!(rules.iter().filter(|rule| **rule == CapacityRule::Shrunk).count(), 2);
         assert_eq!(rules.iter().filter(|rule| **rule == CapacityRule::Steady).count(), 38);
         assert_eq!(capacity.get(), 4802);
-        let (back, rule) = adjust(capacity, capacity, &settings, &job(true, 3, 100), &mut descent);
+        let (back, rule) = adjust(capacity, capacity, &settings, &job(true, 3, 100), &mut steady);
         assert_eq!((back.get(), rule), (5003, CapacityRule::Grown));
     }
 }

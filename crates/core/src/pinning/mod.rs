@@ -5,11 +5,11 @@
 //! pool may pin follows the task's deadlines (`capacity`), which of them leave again their use (`unpin`).
 
 mod capacity;
-mod descent;
 mod members;
 mod pool;
 mod restore;
 mod settings;
+mod steady;
 mod successors;
 mod trial;
 mod unpin;

@@ -9,9 +9,9 @@ use crate::limits::Limits;
 use crate::list::List;
 use crate::memory::Memory;
 use crate::pinning::capacity;
-use crate::pinning::descent::Descent;
 use crate::pinning::restore::Recent;
 use crate::pinning::settings::{JobReport, Judgement, PinnedPoolView, PinningPolicy, PinningSettings};
+use crate::pinning::steady::Steady;
 use crate::pinning::successors::Successors;
 use crate::pinning::trial::Trial;
 use crate::slots::Slots;
@@ -33,7 +33,7 @@ pub(crate) struct PinnedPool {
     /// `ε` is one half to this power.
     pub(crate) halvings: u32,
     pub(crate) swap_budget: Duration,
-    pub(crate) descent: Descent,
+    pub(crate) steady: Steady,
     pub(crate) recent: Recent,
     pub(crate) trial: Trial,
     pub(crate) tasks: u32,
@@ -60,7 +60,7 @@ impl PinnedPool {
             inactive: List::EMPTY,
             halvings: Self::FIRST_HALVINGS,
             swap_budget: Duration::ZERO,
-            descent: Descent::default(),
+            steady: Steady::default(),
             recent: Recent::default(),
             trial: Trial::default(),
             tasks: 0,
@@ -82,6 +82,15 @@ impl PinnedPool {
     /// Whether pages are tried before they leave.
     pub(crate) fn proves(&self) -> bool {
         self.settings.policy == PinningPolicy::Freehold
+    }
+
+    /// The list that a pinned entry with this place is on.
+    fn list_mut(&mut self, place: Place) -> &mut List {
+        if place == Place::PinnedActive {
+            &mut self.active
+        } else {
+            &mut self.inactive
+        }
     }
 
     fn view(&self) -> PinnedPoolView {
@@ -179,7 +188,7 @@ impl Memory {
             capacity: pool.capacity,
             ..Judgement::default()
         };
-        pool.descent.learn(job);
+        pool.steady.learn(job);
         pool.recent.job_ended();
         if pool.proves() {
             pool.trial.learn(job);
@@ -191,7 +200,7 @@ impl Memory {
                 PageCount::new(pool.len()),
                 &pool.settings,
                 job,
-                &mut pool.descent,
+                &mut pool.steady,
             );
             pool.capacity = judgement.capacity;
         }
@@ -274,12 +283,7 @@ impl Memory {
         let Some(pool) = self.pinned.slots.at_mut(pinner.slot()) else {
             return;
         };
-        let list = if place == Place::PinnedActive {
-            &mut pool.active
-        } else {
-            &mut pool.inactive
-        };
-        list.remove(&mut self.entries, index);
+        pool.list_mut(place).remove(&mut self.entries, index);
         let adaptive = pool.is_adaptive();
         self.pinned.proving -= u32::from(pool.proves());
         *self.pinned.count_mut(adaptive) -= 1;
@@ -292,12 +296,7 @@ impl Memory {
         let Some(pool) = self.pinned.slots.at_mut(pinner.slot()) else {
             return;
         };
-        let list = if place == Place::PinnedActive {
-            &mut pool.active
-        } else {
-            &mut pool.inactive
-        };
-        list.push_back(&mut self.entries, index);
+        pool.list_mut(place).push_back(&mut self.entries, index);
         let adaptive = pool.is_adaptive();
         self.pinned.proving += u32::from(pool.proves());
         *self.pinned.count_mut(adaptive) += 1;

@@ -103,7 +103,7 @@ impl Memory {
                 self.unlink(index);
                 self.link_oldest(index);
             }
-            (UnpinnedGoTo::Listing, _) => self.relink(index, Place::Young),
+            (UnpinnedGoTo::Listing, _) => self.relink(index, Place::InactiveMapped),
         }
         self.entries[index].marks.clear(Marks::REFERENCED);
     }

@@ -5,7 +5,7 @@
 //! and demotes active ones when those are too many, or when pages came back soon.
 //!
 //! Linux reads reference bits; here a fault on an unmapped page is its reference bit. So the inactive list has two
-//! halves: *young* pages, which enter with their bit set by their first touch and stay mapped, and behind them those
+//! halves: *mapped* pages, which enter with their bit set by their first touch and stay mapped, and behind them those
 //! whose bit was cleared by removing their mappings. A page that is touched in the second half is touched twice in
 //! time: it becomes active. What reaches the tail untouched leaves.
 
@@ -33,18 +33,22 @@ struct Taken {
     /// is looked at for what has gone out of use, as Linux does (`WORKINGSET_ACTIVATE` in `shrink_node`).
     returns: bool,
     active: u32,
-    young: u32,
+    inactive_mapped: u32,
 }
 
 impl Taken {
     fn count(&mut self, active: bool) {
-        *(if active { &mut self.active } else { &mut self.young }) += 1;
+        *(if active {
+            &mut self.active
+        } else {
+            &mut self.inactive_mapped
+        }) += 1;
     }
 
     /// Both lists are scanned in proportion to their lengths.
-    fn is_actives_turn(&self, active: u32, young: u32) -> bool {
+    fn is_actives_turn(&self, active: u32, inactive_mapped: u32) -> bool {
         let parts = |taken: u32, of: u32| u64::from(taken) * u64::from(of);
-        self.returns && parts(self.active, young) <= parts(self.young, active)
+        self.returns && parts(self.active, inactive_mapped) <= parts(self.inactive_mapped, active)
     }
 }
 
@@ -128,7 +132,7 @@ impl Memory {
         };
         while cleared < DEMOTION_BATCH {
             let account = self.pool();
-            let mapped = account.active_pages() + account.young_pages();
+            let mapped = account.active_pages() + account.inactive_mapped_pages();
             if mapped == 0 || account.inactive.len() >= self.cleared_wanted() {
                 return;
             }
@@ -159,12 +163,17 @@ impl Memory {
     fn next_to_clear(&self, starving: bool, taken: &Taken) -> Option<(EntryIndex, bool)> {
         let account = self.pool();
         let shrinks = Self::inactive_is_low(account.active.len(), account.unused())
-            || taken.is_actives_turn(account.active.len(), account.young.len());
+            || taken.is_actives_turn(account.active.len(), account.inactive_mapped.len());
         // Pages that could not leave are active now. Were the balance kept they would be tried over and over; so what
         // has not been tried goes first, until something has left.
         let untried = account.kept == 0;
-        let from_active = account.young_pages() == 0 || (!starving && account.active_pages() > 0 && shrinks && untried);
-        let list = if from_active { account.active } else { account.young };
+        let from_active =
+            account.inactive_mapped_pages() == 0 || (!starving && account.active_pages() > 0 && shrinks && untried);
+        let list = if from_active {
+            account.active
+        } else {
+            account.inactive_mapped
+        };
         list.first().map(|index| (index, from_active))
     }
 

@@ -108,14 +108,14 @@ impl Memory {
         }
         let active = self.pool().active.len();
         let Some(distance) = self.refault_distance(page) else {
-            return Place::Young;
+            return Place::InactiveMapped;
         };
         if distance <= active + self.pinned.proving {
             self.advance_age();
             self.refaults.activated |= distance <= active;
             Place::Active
         } else {
-            Place::Young
+            Place::InactiveMapped
         }
     }
 }
@@ -175,7 +175,11 @@ mod tests {
                     memory.advance_age();
                 }
                 assert_eq!(memory.refault_distance(page), Some(distance));
-                let place = if distance <= 7 { Place::Active } else { Place::Young };
+                let place = if distance <= 7 {
+                    Place::Active
+                } else {
+                    Place::InactiveMapped
+                };
                 assert_eq!(memory.first_place(HolderIndex::POOL, page), place, "{distance}");
                 // An activation is an event itself.
                 let after = distance + u32::from(place == Place::Active);
@@ -187,7 +191,10 @@ mod tests {
     #[test]
     fn what_was_never_evicted_is_not_active() {
         let mut memory = with_active(7);
-        assert_eq!(memory.first_place(HolderIndex::POOL, PageNumber(0)), Place::Young);
+        assert_eq!(
+            memory.first_place(HolderIndex::POOL, PageNumber(0)),
+            Place::InactiveMapped
+        );
         assert_eq!(memory.refault_distance(PageNumber(0)), None);
         assert_eq!(
             memory.first_place(HolderIndex::reservation(0), PageNumber(0)),

@@ -16,7 +16,7 @@ impl Memory {
         if owner == index {
             self.account(entry.holder).owned.put(frame);
         } else if !self.policy(entry.holder).is_promised() {
-            // A reservation was faster: the pool needs no frame for its page, and its tasks are guests there.
+            // A reservation was faster: the pool needs no frame for its page, and its tasks share it there.
             self.give_pool(frame);
             self.entries[index].marks.clear(Marks::HAS_FRAME);
             self.drop_entry(index);
@@ -54,7 +54,7 @@ impl Memory {
         let account = &mut self.accounts[entry.holder.slot()];
         match place {
             Place::Locked => account.unsettled_locked -= 1,
-            Place::Young => account.unsettled_young -= 1,
+            Place::InactiveMapped => account.unsettled_inactive_mapped -= 1,
             _ => account.unsettled_active -= 1,
         }
         if account.policy.uses_global_lists() {

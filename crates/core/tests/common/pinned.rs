@@ -233,7 +233,7 @@ pub(crate) struct Model {
     task_pages: u32,
     chosen: PinningSettings,
     pub(crate) capacity: u32,
-    young: VecDeque<u32>,
+    fresh: VecDeque<u32>,
     inactive: VecDeque<u32>,
     active: VecDeque<u32>,
     pinned_active: VecDeque<u32>,
@@ -263,7 +263,7 @@ impl Model {
             task_pages,
             chosen,
             capacity: chosen.initial_capacity.get(),
-            young: VecDeque::new(),
+            fresh: VecDeque::new(),
             inactive: VecDeque::new(),
             active: VecDeque::new(),
             pinned_active: VecDeque::new(),
@@ -289,7 +289,7 @@ impl Model {
 
     fn resident(&self, page: u32) -> bool {
         let lists = [
-            &self.young,
+            &self.fresh,
             &self.inactive,
             &self.active,
             &self.pinned_active,
@@ -317,7 +317,7 @@ impl Model {
             self.returned += 1;
             self.returned_since_scan = true;
         } else {
-            self.young.push_back(page);
+            self.fresh.push_back(page);
         }
         self.incoming = Some(page);
         if self.chosen.restore && self.free > 0 {
@@ -338,7 +338,7 @@ impl Model {
     fn pin_on_return(&mut self, page: u32) {
         let returns = self.chosen.restore && self.evicted_after.contains_key(&page);
         if returns && page < self.task_pages && self.pinned_len() < self.capacity.min(self.room()) {
-            self.young.retain(|&other| other != page);
+            self.fresh.retain(|&other| other != page);
             self.active.retain(|&other| other != page);
             self.pinned_active.push_back(page);
             self.pinned_on_return += 1;
@@ -352,7 +352,7 @@ impl Model {
     fn clear(&mut self) {
         self.balanced = 0;
         self.trim();
-        if self.active.len() + self.young.len() - 1 + self.inactive.len() == 0 {
+        if self.active.len() + self.fresh.len() - 1 + self.inactive.len() == 0 {
             for _ in 0..DEMOTION_BATCH {
                 if !self.pinned_active.is_empty() || !self.pinned_inactive.is_empty() {
                     self.unpin_some();
@@ -381,7 +381,7 @@ impl Model {
     }
 
     fn batch(&self) -> u32 {
-        let listed = (self.active.len() + self.young.len() + self.inactive.len()) as u32;
+        let listed = (self.active.len() + self.fresh.len() + self.inactive.len()) as u32;
         (listed / 32).clamp(1, POOL_EVICTION_BATCH)
     }
 
@@ -398,25 +398,25 @@ impl Model {
     }
 
     fn wanted(&self) -> u32 {
-        ((self.young.len() + self.inactive.len()) as u32 / 2).max(self.batch())
+        ((self.fresh.len() + self.inactive.len()) as u32 / 2).max(self.batch())
     }
 
     fn scan(&mut self) {
         let (mut cleared, mut pinned) = (0, 0);
-        // Taken from the active and from the young list.
+        // Taken from the active and from the fresh list.
         let mut taken = [0, 0];
         let returned = std::mem::take(&mut self.returned_since_scan);
         while cleared < DEMOTION_BATCH {
-            let mapped = self.active.len() + self.young.len() - 1;
+            let mapped = self.active.len() + self.fresh.len() - 1;
             if mapped == 0 || self.inactive.len() as u32 >= self.wanted() {
                 return;
             }
             let starving = pinned >= DEMOTION_BATCH && self.inactive.is_empty();
-            let low = self.young.len() + self.inactive.len() < self.active.len();
-            let share = returned && taken[0] * self.young.len() <= taken[1] * self.active.len();
+            let low = self.fresh.len() + self.inactive.len() < self.active.len();
+            let share = returned && taken[0] * self.fresh.len() <= taken[1] * self.active.len();
             let none_there = |list: &VecDeque<u32>| list.iter().all(|&page| Some(page) == self.incoming);
-            let from_active = none_there(&self.young) || (!starving && !none_there(&self.active) && (low || share));
-            let list = if from_active { &mut self.active } else { &mut self.young };
+            let from_active = none_there(&self.fresh) || (!starving && !none_there(&self.active) && (low || share));
+            let list = if from_active { &mut self.active } else { &mut self.fresh };
             let Some(page) = list.pop_front() else { return };
             taken[usize::from(!from_active)] += 1;
             if Some(page) == self.incoming {
@@ -476,7 +476,7 @@ impl Model {
                 found = true;
                 match self.chosen.unpinned_go_to {
                     UnpinnedGoTo::Text => self.inactive.push_front(page),
-                    UnpinnedGoTo::Listing => self.young.push_back(page),
+                    UnpinnedGoTo::Listing => self.fresh.push_back(page),
                 }
             }
         }
@@ -487,7 +487,7 @@ impl Model {
                 .or_else(|| self.pinned_active.pop_front());
             match (next, self.chosen.unpinned_go_to) {
                 (Some(page), UnpinnedGoTo::Text) => self.active.push_front(page),
-                (Some(page), UnpinnedGoTo::Listing) => self.young.push_back(page),
+                (Some(page), UnpinnedGoTo::Listing) => self.fresh.push_back(page),
                 (None, _) => {}
             }
         }

@@ -56,15 +56,15 @@ fn a_record_has_one_transfer_and_a_full_table_refuses() {
 #[test]
 fn what_is_told_becomes_due_and_moves_to_its_place() {
     let mut transfers = Transfers::bounded(3, 3, 2, 1);
-    assert_eq!(transfers.ripen(0, Instant::new(1)), None);
+    assert_eq!(transfers.complete(0, Instant::new(1)), None);
     for (record, due) in [(0, u64::MAX), (1, u64::MAX), (2, 40)] {
         transfers.insert(transfer(record, 1, due));
     }
     assert_eq!(transfers.get(0).map(|transfer| transfer.due), Some(WHEN_TOLD));
-    assert_eq!(transfers.ripen(1, Instant::new(30)), Some(1));
+    assert_eq!(transfers.complete(1, Instant::new(30)), Some(1));
     // Once due it stays so, and what has a time of its own keeps it.
-    assert_eq!(transfers.ripen(1, Instant::new(90)), None);
-    assert_eq!(transfers.ripen(2, Instant::new(90)), None);
+    assert_eq!(transfers.complete(1, Instant::new(90)), None);
+    assert_eq!(transfers.complete(2, Instant::new(90)), None);
     assert!(transfers.take_if_due(0, Instant::new(50)).is_none());
     assert!(transfers.expect(2, 0, Instant::new(20)) && !transfers.expect(2, 9, Instant::new(1)));
     assert_eq!(record(transfers.take_due(0, Instant::new(20))), Some(2));

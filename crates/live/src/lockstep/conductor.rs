@@ -7,9 +7,9 @@ use std::time::Duration;
 use freehold_scenario::TaskIndex;
 use freehold_sim::Step;
 
-use super::baton::{BLOCKED, Batons, IDLE};
 use super::player::{Command, Reins};
 use super::stage::Stage;
+use super::turn::{BLOCKED, IDLE, Turns};
 use crate::collect::Counts;
 use crate::error::LiveError;
 
@@ -142,8 +142,8 @@ impl Conductor<'_> {
     }
 
     /// The schedule is over, or lost: every thread goes on by itself, and home.
-    pub(super) fn send_home(&self, batons: &Batons) {
-        batons.release();
+    pub(super) fn send_home(&self, turns: &Turns) {
+        turns.release();
         self.stage.release();
         let restorers = self.restorers.iter().map(|(_, reins)| reins);
         for reins in self.reins.iter().chain(restorers) {

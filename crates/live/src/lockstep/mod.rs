@@ -4,12 +4,12 @@
 //! thread at a time; requests to the store end when the schedule says so. Where the pager is a server, it is one that
 //! was started for the run, and this process sets its pace.
 
-mod baton;
 mod compare;
 mod conductor;
 mod player;
 mod served;
 mod stage;
+mod turn;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use freehold_scenario::results::{Engine, Laws, Placement, RunResult, Violation};
 use freehold_scenario::{Scenario, plan};
 use freehold_sim::{Options, Step};
 
-use self::baton::Batons;
 use self::conductor::Conductor;
 use self::player::{Player, Reins};
 use self::served::Served;
 use self::stage::{Embedded, Stage};
+use self::turn::Turns;
 use crate::collect::{self, Counts};
 use crate::error::LiveError;
 use crate::machine::Machine;
@@ -35,7 +35,7 @@ use crate::seat::Seat;
 use crate::served::{Launch, ServedMachine, Server};
 use crate::store;
 use crate::watch::Paging;
-use crate::worker::Harvest;
+use crate::worker::TaskOutput;
 
 /// Runs a scenario in the simulator, then on real pages in the same order. Counts are those of the real pages; times,
 /// jobs and misses are the simulator's, since in lockstep there is no real time. A count that differs from the
@@ -104,22 +104,22 @@ fn add(laws: &mut Laws, found: Laws) {
 
 fn follow_embedded(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError> {
     let Simulated { mut result, steps, .. } = simulate(scenario, Placement::Embedded)?;
-    let batons = Arc::new(Batons::new(usize::from(plan::limits(scenario).tasks)));
-    let machine = Machine::new(scenario, Pace::Manual, Some(Arc::clone(&batons) as _), None)?;
+    let turns = Arc::new(Turns::new(usize::from(plan::limits(scenario).tasks)));
+    let machine = Machine::new(scenario, Pace::Manual, Some(Arc::clone(&turns) as _), None)?;
     let stage = Embedded {
         scenario,
         machine: &machine,
-        batons: &batons,
+        turns: &turns,
     };
     let restorers: Vec<_> = plan::restorers(scenario).zip(&machine.restorers).collect();
     let slots = machine.tasks.iter().map(|task| task.handle.id().index());
     let cast = Cast {
         scenario,
-        batons: &batons,
+        turns: &turns,
         players: slots.zip(machine.seats()).collect(),
         restorers: &restorers,
     };
-    let (counts, harvests, stopped) = cast.play(&stage, &steps, stop)?;
+    let (counts, outputs, stopped) = cast.play(&stage, &steps, stop)?;
     machine.pager.settle()?;
     result.lock = Some(collect::lock_result(&machine.pager.report()?));
     result.warnings.extend(store::shortfalls(&machine.pager));
@@ -128,7 +128,7 @@ fn follow_embedded(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, Li
     }
     add(
         &mut result.laws,
-        collect::laws_of_lockstep(scenario, &machine, &harvests)?,
+        collect::laws_of_lockstep(scenario, &machine, &outputs)?,
     );
     Ok(Outcome {
         result,
@@ -149,29 +149,29 @@ fn follow_served(scenario: &Scenario, launch: &Launch, stop: &AtomicBool) -> Res
     if let Some(position) = errs {
         return Err(LiveError::Errors(scenario.tasks[position].name.clone()));
     }
-    let batons = Batons::new(scenario.tasks.len());
+    let turns = Turns::new(scenario.tasks.len());
     let machine = ServedMachine::new(scenario, &Server::Own(launch.clone()), Pace::Manual)?;
     machine.set_pace(true)?;
     let stage = Served {
         scenario,
         machine: &machine,
-        batons: &batons,
+        turns: &turns,
         files_read: Cell::new(0),
     };
     let cast = Cast {
         scenario,
-        batons: &batons,
+        turns: &turns,
         players: machine.seats().into_iter().enumerate().collect(),
         restorers: &[],
     };
-    let (counts, harvests, stopped) = cast.play(&stage, &steps, stop)?;
+    let (counts, outputs, stopped) = cast.play(&stage, &steps, stop)?;
     machine.settle()?;
     let left = machine.counts(scenario, true)?;
     if let Some(counts) = counts.filter(|_| !stopped) {
         compare(scenario, &mut result, counts);
     }
-    let harvests: Vec<&Harvest> = harvests.iter().collect();
-    add(&mut result.laws, machine.laws(scenario, &left, &harvests)?);
+    let outputs: Vec<&TaskOutput> = outputs.iter().collect();
+    add(&mut result.laws, machine.laws(scenario, &left, &outputs)?);
     Ok(Outcome {
         result,
         stopped,
@@ -179,12 +179,12 @@ fn follow_served(scenario: &Scenario, launch: &Launch, stop: &AtomicBool) -> Res
     })
 }
 
-type Played = (Option<Counts>, Vec<Harvest>, bool);
+type Played = (Option<Counts>, Vec<TaskOutput>, bool);
 
-/// Who plays: each by the slot of its baton.
+/// Who plays: each by the slot of its turn.
 struct Cast<'a> {
     scenario: &'a Scenario,
-    batons: &'a Batons,
+    turns: &'a Turns,
     players: Vec<(usize, Seat<'a>)>,
     /// Who brings pages back, and for which tasks.
     restorers: &'a [(usize, &'a TaskHandle)],
@@ -194,7 +194,7 @@ impl Cast<'_> {
     fn play(&self, stage: &dyn Stage, steps: &[Step], stop: &AtomicBool) -> Result<Played, LiveError> {
         let Self {
             scenario,
-            batons,
+            turns,
             players,
             restorers,
         } = self;
@@ -214,17 +214,17 @@ impl Cast<'_> {
                     position,
                     slot,
                     seat,
-                    batons,
+                    turns,
                 };
                 let spawned = thread::Builder::new().spawn_scoped(scope, move || player.main(&received));
-                reins.push(Reins::new(slot, commands, batons));
+                reins.push(Reins::new(slot, commands, turns));
                 handles.push(spawned.map_err(no_thread(position))?);
             }
             let (mut restorer_reins, mut restoring) = (Vec::new(), Vec::new());
             for &(owner, restorer) in *restorers {
                 let (commands, received) = mpsc::channel();
-                let main = move || player::restore(restorer, batons, &received);
-                restorer_reins.push((owner, Reins::new(restorer.id().index(), commands, batons)));
+                let main = move || player::restore(restorer, turns, &received);
+                restorer_reins.push((owner, Reins::new(restorer.id().index(), commands, turns)));
                 let spawned = thread::Builder::new().spawn_scoped(scope, main);
                 restoring.push((owner, spawned.map_err(no_thread(owner))?));
             }
@@ -235,15 +235,15 @@ impl Cast<'_> {
                 counts: None,
             };
             let outcome = conductor.follow(steps, stop);
-            conductor.send_home(batons);
+            conductor.send_home(turns);
             conductor.end_transfers_until(|| {
                 handles.iter().all(ScopedJoinHandle::is_finished)
                     && restoring.iter().all(|(_, handle)| handle.is_finished())
             });
-            let harvests = join(scenario, handles)?;
+            let outputs = join(scenario, handles)?;
             join_restorers(scenario, restoring)?;
             let stopped = outcome?;
-            Ok((conductor.counts, harvests, stopped))
+            Ok((conductor.counts, outputs, stopped))
         })
     }
 }
@@ -259,13 +259,13 @@ fn join_restorers(scenario: &Scenario, restoring: Vec<(usize, Restoring<'_>)>) -
     Ok(())
 }
 
-type Handle<'scope> = ScopedJoinHandle<'scope, Result<Harvest, LiveError>>;
+type Handle<'scope> = ScopedJoinHandle<'scope, Result<TaskOutput, LiveError>>;
 
-fn join(scenario: &Scenario, handles: Vec<Handle<'_>>) -> Result<Vec<Harvest>, LiveError> {
-    let mut harvests = Vec::new();
+fn join(scenario: &Scenario, handles: Vec<Handle<'_>>) -> Result<Vec<TaskOutput>, LiveError> {
+    let mut outputs = Vec::new();
     for (position, handle) in handles.into_iter().enumerate() {
         let panicked = |_| LiveError::Panicked(scenario.tasks[position].name.clone());
-        harvests.push(handle.join().map_err(panicked)??);
+        outputs.push(handle.join().map_err(panicked)??);
     }
-    Ok(harvests)
+    Ok(outputs)
 }

@@ -6,11 +6,11 @@ use freehold_pager::{EnterError, TaskHandle};
 use freehold_rt::stop::StopFlag;
 use freehold_scenario::Scenario;
 
-use super::baton::{ANSWERED, BLOCKED, Batons, IDLE, RUNNING};
 use super::stage::Stage;
+use super::turn::{ANSWERED, BLOCKED, IDLE, RUNNING, Turns};
 use crate::error::LiveError;
 use crate::seat::Seat;
-use crate::worker::{Harvest, Worker};
+use crate::worker::{TaskOutput, Worker};
 
 /// What the coordinator has a thread do.
 #[derive(Clone, Copy, Debug)]
@@ -33,12 +33,12 @@ pub(crate) struct Player<'a> {
     pub(crate) position: usize,
     pub(crate) slot: usize,
     pub(crate) seat: Seat<'a>,
-    pub(crate) batons: &'a Batons,
+    pub(crate) turns: &'a Turns,
 }
 
 impl Player<'_> {
     /// Carries out commands until told to finish.
-    pub(crate) fn main(&self, commands: &Receiver<Command>) -> Result<Harvest, LiveError> {
+    pub(crate) fn main(&self, commands: &Receiver<Command>) -> Result<TaskOutput, LiveError> {
         let slot = self.slot;
         let refused = |reason| LiveError::Enter {
             name: self.scenario.tasks[self.position].name.clone(),
@@ -47,7 +47,7 @@ impl Player<'_> {
         let taken = match self.seat.take().map_err(refused) {
             Ok(taken) => taken,
             Err(error) => {
-                self.batons.set(slot, IDLE);
+                self.turns.set(slot, IDLE);
                 return Err(error);
             }
         };
@@ -67,16 +67,16 @@ impl Player<'_> {
                 Command::Restore => {}
                 Command::Finish => break,
             }
-            self.batons.set(slot, IDLE);
+            self.turns.set(slot, IDLE);
         }
-        Ok(worker.harvest())
+        Ok(worker.output())
     }
 }
 
 /// A restorer's side. Its faults end by themselves: it makes no access that would need permission.
-pub(crate) fn restore(restorer: &TaskHandle, batons: &Batons, commands: &Receiver<Command>) -> Result<(), EnterError> {
+pub(crate) fn restore(restorer: &TaskHandle, turns: &Turns, commands: &Receiver<Command>) -> Result<(), EnterError> {
     let slot = restorer.id().index();
-    let bound = restorer.enter().inspect_err(|_| batons.set(slot, IDLE))?;
+    let bound = restorer.enter().inspect_err(|_| turns.set(slot, IDLE))?;
     while let Ok(command) = commands.recv() {
         match command {
             Command::Restore => {
@@ -85,7 +85,7 @@ pub(crate) fn restore(restorer: &TaskHandle, batons: &Batons, commands: &Receive
             Command::Finish => break,
             _ => {}
         }
-        batons.set(slot, IDLE);
+        turns.set(slot, IDLE);
     }
     Ok(())
 }
@@ -95,24 +95,24 @@ pub(crate) fn restore(restorer: &TaskHandle, batons: &Batons, commands: &Receive
 pub(crate) struct Reins<'a> {
     pub(crate) slot: usize,
     pub(crate) commands: Sender<Command>,
-    batons: &'a Batons,
+    turns: &'a Turns,
     /// An access has begun and is not known to have ended.
     pub(crate) pending: bool,
 }
 
 impl<'a> Reins<'a> {
-    pub(crate) fn new(slot: usize, commands: Sender<Command>, batons: &'a Batons) -> Self {
+    pub(crate) fn new(slot: usize, commands: Sender<Command>, turns: &'a Turns) -> Self {
         Self {
             slot,
             commands,
-            batons,
+            turns,
             pending: false,
         }
     }
 
     /// Gives a command; the thread is idle.
     pub(crate) fn command(&self, command: Command) {
-        self.batons.set(self.slot, RUNNING);
+        self.turns.set(self.slot, RUNNING);
         // A thread that is gone shows by never becoming idle.
         let _ = self.commands.send(command);
     }
@@ -130,9 +130,9 @@ impl<'a> Reins<'a> {
     /// Lets a thread whose fault was answered go on; whether the answer was an error.
     pub(super) fn let_go(&self, stage: &dyn Stage) -> Result<bool, String> {
         let answered = stage.wait_for(self.slot, &[ANSWERED]);
-        answered.ok_or_else(|| format!("its fault is not answered (state {})", self.batons.state(self.slot)))?;
-        let failed = self.batons.has_failed(self.slot);
-        self.batons.set(self.slot, RUNNING);
+        answered.ok_or_else(|| format!("its fault is not answered (state {})", self.turns.state(self.slot)))?;
+        let failed = self.turns.has_failed(self.slot);
+        self.turns.set(self.slot, RUNNING);
         stage.let_go(self.slot)?;
         Ok(failed)
     }

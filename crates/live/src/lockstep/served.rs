@@ -13,8 +13,8 @@ use freehold_core::units::PageIndex;
 use freehold_linux::clock;
 use freehold_scenario::{RegionIndex, RegionKind, Scenario, TaskIndex};
 
-use super::baton::{ANSWERED, BLOCKED, Batons, IDLE, RUNNING};
 use super::stage::Stage;
+use super::turn::{ANSWERED, BLOCKED, IDLE, RUNNING, Turns};
 use crate::collect::Counts;
 use crate::error::LiveError;
 use crate::served::ServedMachine;
@@ -31,7 +31,7 @@ const LONGEST_LOOK: Duration = Duration::from_millis(2);
 pub(super) struct Served<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) machine: &'a ServedMachine,
-    pub(super) batons: &'a Batons,
+    pub(super) turns: &'a Turns,
     /// Pages of files that were read: the simulator's store reads them, a server's does not.
     pub(super) files_read: Cell<u64>,
 }
@@ -39,7 +39,7 @@ pub(super) struct Served<'a> {
 impl Served<'_> {
     /// The state of a thread: of one that is at work, the server knows more. What will change by itself does not count.
     fn state(&self, slot: usize) -> u32 {
-        let state = self.batons.state(slot);
+        let state = self.turns.state(slot);
         if state != RUNNING {
             return state;
         }
@@ -81,7 +81,7 @@ impl Stage for Served<'_> {
         loop {
             let soon = clock::now().saturating_add(pause);
             pause = (pause * 2).clamp(LOOK, LONGEST_LOOK);
-            if let Some(state) = self.batons.wait_until(slot, wanted, soon) {
+            if let Some(state) = self.turns.wait_until(slot, wanted, soon) {
                 return Some(state);
             }
             let state = self.state(slot);

@@ -5,12 +5,12 @@ use freehold_core::pinning::JobReport;
 use freehold_core::units::PageIndex;
 use freehold_scenario::{RegionIndex, Scenario, TaskIndex};
 
-use super::baton::Batons;
+use super::turn::Turns;
 use crate::collect::Counts;
 use crate::error::LiveError;
 use crate::machine::Machine;
 
-/// A placement of the pager. Threads are known by their slots among the batons.
+/// A placement of the pager. Threads are known by their slots among the turns.
 pub(super) trait Stage {
     /// Waits until a thread's state is one of `wanted`; `None` where it does not come to that.
     fn wait_for(&self, slot: usize, wanted: &[u32]) -> Option<u32>;
@@ -41,15 +41,15 @@ pub(super) trait Stage {
 pub(super) struct Embedded<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) machine: &'a Machine,
-    pub(super) batons: &'a Batons,
+    pub(super) turns: &'a Turns,
 }
 
 impl Stage for Embedded<'_> {
     fn wait_for(&self, slot: usize, wanted: &[u32]) -> Option<u32> {
-        self.batons.wait_for(slot, wanted)
+        self.turns.wait_for(slot, wanted)
     }
 
-    /// It waits for its baton.
+    /// It waits for its turn.
     fn let_go(&self, _slot: usize) -> Result<(), String> {
         Ok(())
     }
@@ -84,7 +84,7 @@ impl Stage for Embedded<'_> {
         Counts::take(self.scenario, self.machine, false)
     }
 
-    /// Threads wait for their batons only.
+    /// Threads wait for their turns only.
     fn release(&self) {}
 
     fn end_all_transfers(&self) {

@@ -32,7 +32,7 @@ use crate::sampler::Sampled;
 use crate::seat::Seat;
 use crate::store;
 use crate::watch::Paging;
-use crate::worker::Harvest;
+use crate::worker::TaskOutput;
 
 /// How long transfers may take to end when nobody touches anything any more.
 const SETTLE: Duration = Duration::from_secs(30);
@@ -293,7 +293,12 @@ impl ServedMachine {
     }
 
     /// Everything that can be checked of a run that is over.
-    pub(crate) fn laws(&self, scenario: &Scenario, counts: &Counts, harvests: &[&Harvest]) -> Result<Laws, LiveError> {
+    pub(crate) fn laws(
+        &self,
+        scenario: &Scenario,
+        counts: &Counts,
+        outputs: &[&TaskOutput],
+    ) -> Result<Laws, LiveError> {
         let now = status(&self.connection)?;
         let mut checks = collect::Checks::new(scenario);
         if self.process.is_some() {
@@ -308,7 +313,7 @@ impl ServedMachine {
                 format!("reservation {}: {sum} frames where there are {whole}", reservation.name)
             });
         }
-        checks.integrity(scenario, harvests);
+        checks.integrity(scenario, outputs);
         Ok(checks.laws)
     }
 

@@ -175,8 +175,8 @@ fn run_decided(
         Some(counts) => counts,
         None => machine.counts(scenario, true)?,
     };
-    let harvests: Vec<_> = started.finished.iter().map(|finished| &finished.harvest).collect();
-    let laws = machine.laws(scenario, &counts, &harvests)?;
+    let outputs: Vec<_> = started.finished.iter().map(|finished| &finished.output).collect();
+    let laws = machine.laws(scenario, &counts, &outputs)?;
     let remainder = Remainder {
         placement: Placement::Server,
         laws,

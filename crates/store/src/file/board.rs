@@ -77,7 +77,7 @@ impl Board {
         self.slots.keep(slot, page);
         self.progress[slot.index()].store(UNDER_WAY, Ordering::Release);
         self.queue.lock().push(slot, urgency);
-        self.hurry(slot, urgency);
+        self.boost_for(slot, urgency);
         self.unannounced.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -100,11 +100,11 @@ impl Board {
 
     pub(super) fn raise(&self, slot: Slot, urgency: Urgency) {
         self.queue.lock().raise(slot, urgency);
-        self.hurry(slot, urgency);
+        self.boost_for(slot, urgency);
     }
 
     /// Notes that somebody hurries for a transfer, unless it has ended or that is known.
-    fn hurry(&self, slot: Slot, urgency: Urgency) {
+    fn boost_for(&self, slot: Slot, urgency: Urgency) {
         if urgency == Urgency::BACKGROUND {
             return;
         }

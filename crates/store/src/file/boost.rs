@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 /// How the threads run while nobody hurries.
 const CALM: Policy = Policy::Other { nice: 0 };
 
-/// The threads, and how many requests hurry.
+/// The threads, and how many requests are urgent.
 #[derive(Debug)]
 pub(super) struct Boost {
     /// What to boost, and how far; empty where no priority is wanted or to be had.

@@ -63,7 +63,7 @@ impl Tightest {
 
 /// Where a steady pool is on its way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Descent {
+pub(crate) struct Steady {
     /// CPU time that one swap-in takes, as far as jobs have shown.
     cpu: u64,
     /// And how long a job waits for one.
@@ -86,7 +86,7 @@ pub(crate) struct Descent {
     doublings: u32,
 }
 
-impl Default for Descent {
+impl Default for Steady {
     fn default() -> Self {
         Self {
             cpu: 0,
@@ -104,7 +104,7 @@ impl Default for Descent {
     }
 }
 
-impl Descent {
+impl Steady {
     /// Learns from a job. One without swap-ins teaches nothing of their cost.
     pub(crate) fn learn(&mut self, job: &JobReport) {
         self.waited = self.waited.saturating_add(1);
@@ -216,40 +216,40 @@ mod tests {
     }
 
     /// A miss with the pool full.
-    fn grow(descent: &mut Descent, capacity: u32, growth: u32) -> PageCount {
-        descent.grow(pages(capacity), pages(growth), pages(capacity))
+    fn grow(steady: &mut Steady, capacity: u32, growth: u32) -> PageCount {
+        steady.grow(pages(capacity), pages(growth), pages(capacity))
     }
 
     /// Lets such jobs end until there is a step of ten pages from a full pool; how many.
-    fn jobs_like(job: &JobReport, descent: &mut Descent, capacity: u32) -> u32 {
+    fn jobs_like(job: &JobReport, steady: &mut Steady, capacity: u32) -> u32 {
         for count in 1..=u32::from(SLOWEST_PACE) {
-            descent.learn(job);
-            if descent.step(pages(capacity), pages(capacity - 10), pages(capacity)) {
+            steady.learn(job);
+            if steady.step(pages(capacity), pages(capacity - 10), pages(capacity)) {
                 return count;
             }
         }
         panic!("no step");
     }
 
-    fn jobs_for_a_step(descent: &mut Descent, capacity: u32) -> u32 {
-        jobs_like(&job(), descent, capacity)
+    fn jobs_for_a_step(steady: &mut Steady, capacity: u32) -> u32 {
+        jobs_like(&job(), steady, capacity)
     }
 
     #[test]
     fn a_miss_after_steps_takes_them_back_and_slows_down() {
-        let mut descent = Descent::default();
-        assert_eq!(jobs_for_a_step(&mut descent, 1000), 16);
-        assert_eq!(jobs_for_a_step(&mut descent, 990), 16);
-        assert_eq!(grow(&mut descent, 980, 5), pages(1005));
-        assert_eq!(jobs_for_a_step(&mut descent, 1005), 256);
-        assert_eq!(grow(&mut descent, 995, 50), pages(1055));
-        assert_eq!(jobs_for_a_step(&mut descent, 1055), 4096);
+        let mut steady = Steady::default();
+        assert_eq!(jobs_for_a_step(&mut steady, 1000), 16);
+        assert_eq!(jobs_for_a_step(&mut steady, 990), 16);
+        assert_eq!(grow(&mut steady, 980, 5), pages(1005));
+        assert_eq!(jobs_for_a_step(&mut steady, 1005), 256);
+        assert_eq!(grow(&mut steady, 995, 50), pages(1055));
+        assert_eq!(jobs_for_a_step(&mut steady, 1055), 4096);
         for _ in 0..3 {
-            grow(&mut descent, 1045, 1);
-            jobs_for_a_step(&mut descent, 1000);
+            grow(&mut steady, 1045, 1);
+            jobs_for_a_step(&mut steady, 1000);
         }
-        grow(&mut descent, 990, 1);
-        assert_eq!(jobs_for_a_step(&mut descent, 1000), u32::from(SLOWEST_PACE));
+        grow(&mut steady, 990, 1);
+        assert_eq!(jobs_for_a_step(&mut steady, 1000), u32::from(SLOWEST_PACE));
     }
 
     #[test]
@@ -258,20 +258,20 @@ mod tests {
         heavy.running = Duration::from_millis(80);
         let mut lighter = job();
         lighter.running = Duration::from_millis(70);
-        let mut descent = Descent::default();
-        assert_eq!(jobs_like(&heavy, &mut descent, 1000), 16);
-        grow(&mut descent, 990, 1);
-        assert_eq!(jobs_like(&heavy, &mut descent, 1001), 256, "nothing has changed");
-        grow(&mut descent, 991, 1);
+        let mut steady = Steady::default();
+        assert_eq!(jobs_like(&heavy, &mut steady, 1000), 16);
+        grow(&mut steady, 990, 1);
+        assert_eq!(jobs_like(&heavy, &mut steady, 1001), 256, "nothing has changed");
+        grow(&mut steady, 991, 1);
         assert_eq!(
-            jobs_like(&lighter, &mut descent, 1002),
+            jobs_like(&lighter, &mut steady, 1002),
             4096,
             "an eighth is not less than an eighth"
         );
-        grow(&mut descent, 992, 1);
+        grow(&mut steady, 992, 1);
         lighter.running = Duration::from_millis(61);
         assert_eq!(
-            jobs_like(&lighter, &mut descent, 1003),
+            jobs_like(&lighter, &mut steady, 1003),
             2048,
             "and at the slowest pace too"
         );
@@ -279,62 +279,62 @@ mod tests {
 
     #[test]
     fn steps_without_a_miss_prove_their_capacity_and_speed_up() {
-        let mut descent = Descent::default();
+        let mut steady = Steady::default();
         for step in 0..8 {
-            assert_eq!(jobs_for_a_step(&mut descent, 1000 - 10 * step), 16);
+            assert_eq!(jobs_for_a_step(&mut steady, 1000 - 10 * step), 16);
         }
         // The next one finds eight behind it, and it comes at the pace that they had.
-        assert_eq!(jobs_for_a_step(&mut descent, 920), 16);
-        assert_eq!(jobs_for_a_step(&mut descent, 910), 8);
-        assert_eq!(grow(&mut descent, 900, 1), pages(921));
+        assert_eq!(jobs_for_a_step(&mut steady, 920), 16);
+        assert_eq!(jobs_for_a_step(&mut steady, 910), 8);
+        assert_eq!(grow(&mut steady, 900, 1), pages(921));
         // So does one step that many jobs go by after.
-        assert_eq!(jobs_for_a_step(&mut descent, 921), 256);
-        assert_eq!(jobs_for_a_step(&mut descent, 911), 256);
-        assert_eq!(jobs_for_a_step(&mut descent, 901), 128);
-        assert_eq!(grow(&mut descent, 891, 1), pages(902));
+        assert_eq!(jobs_for_a_step(&mut steady, 921), 256);
+        assert_eq!(jobs_for_a_step(&mut steady, 911), 256);
+        assert_eq!(jobs_for_a_step(&mut steady, 901), 128);
+        assert_eq!(grow(&mut steady, 891, 1), pages(902));
     }
 
     #[test]
     fn misses_in_a_row_grow_it_faster() {
-        let mut descent = Descent::default();
+        let mut steady = Steady::default();
         let mut capacity = 100;
         for grown in [110, 130, 170, 250, 410, 570] {
-            assert_eq!(grow(&mut descent, capacity, 10), pages(grown));
+            assert_eq!(grow(&mut steady, capacity, 10), pages(grown));
             capacity = grown;
         }
-        jobs_for_a_step(&mut descent, 570);
-        assert_eq!(grow(&mut descent, 560, 1), pages(571), "the step is taken back");
-        assert_eq!(grow(&mut descent, 571, 10), pages(591), "anew");
+        jobs_for_a_step(&mut steady, 570);
+        assert_eq!(grow(&mut steady, 560, 1), pages(571), "the step is taken back");
+        assert_eq!(grow(&mut steady, 571, 10), pages(591), "anew");
     }
 
     #[test]
     fn a_pool_with_room_shrinks_slowly_and_is_not_to_blame() {
-        let mut descent = Descent::default();
+        let mut steady = Steady::default();
         for count in 1..=128 {
-            descent.learn(&job());
+            steady.learn(&job());
             assert_eq!(
-                descent.step(pages(1000), pages(980), pages(980)),
+                steady.step(pages(1000), pages(980), pages(980)),
                 count == 128,
                 "{count}"
             );
         }
-        assert_eq!(descent.grow(pages(980), pages(20), pages(100)), pages(1000));
+        assert_eq!(steady.grow(pages(980), pages(20), pages(100)), pages(1000));
         // A step of a full pool, and then the pages are gone for another reason.
-        assert_eq!(jobs_for_a_step(&mut descent, 1000), 16);
-        assert_eq!(descent.grow(pages(990), pages(20), pages(100)), pages(1020));
-        assert_eq!(jobs_for_a_step(&mut descent, 1020), 16, "no slower");
+        assert_eq!(jobs_for_a_step(&mut steady, 1000), 16);
+        assert_eq!(steady.grow(pages(990), pages(20), pages(100)), pages(1020));
+        assert_eq!(jobs_for_a_step(&mut steady, 1020), 16, "no slower");
     }
 
     #[test]
     fn no_step_costs_more_than_half_of_what_a_job_leaves() {
         // 1 ms of CPU time and 2 ms of waiting for each page.
         let may_leave = |count: u32, tight: &JobReport| {
-            let mut descent = Descent::default();
-            descent.learn(tight);
+            let mut steady = Steady::default();
+            steady.learn(tight);
             for _ in 1..FIRST_PACE {
-                descent.learn(&job());
+                steady.learn(&job());
             }
-            descent.step(pages(1000), pages(1000 - count), pages(1000))
+            steady.step(pages(1000), pages(1000 - count), pages(1000))
         };
         assert!(!may_leave(26, &job()), "52 ms of waiting");
         assert!(may_leave(25, &job()));
@@ -345,10 +345,10 @@ mod tests {
 
     #[test]
     fn one_tight_job_does_not_count_for_ever() {
-        let mut descent = Descent::default();
+        let mut steady = Steady::default();
         let mut tight = job();
         tight.slack = Duration::ZERO;
-        descent.learn(&tight);
-        assert_eq!(jobs_for_a_step(&mut descent, 1000), 15 + 16);
+        steady.learn(&tight);
+        assert_eq!(jobs_for_a_step(&mut steady, 1000), 15 + 16);
     }
 }

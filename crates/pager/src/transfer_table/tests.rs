@@ -89,15 +89,15 @@ fn foreign(number: u32, due: u64) -> Option<Candidate> {
 fn transfers_become_due_when_told_and_move_to_their_places() {
     let pages = pages(3);
     let transfers = Transfers::new(3, 3, 3);
-    assert_eq!(transfers.ripen(0, Instant::new(1)), None);
+    assert_eq!(transfers.complete(0, Instant::new(1)), None);
     for (page, due) in [(0, u64::MAX), (1, u64::MAX), (2, 40)] {
         transfers.insert(transfer(pages[page], due, FIRST));
     }
     assert_eq!(transfers.candidate(FIRST, 0, Instant::new(9)), at(2, 40));
-    assert_eq!(transfers.ripen(1, Instant::new(30)), Some(FIRST));
+    assert_eq!(transfers.complete(1, Instant::new(30)), Some(FIRST));
     // Once due it stays so, and what has a time of its own keeps it.
-    assert_eq!(transfers.ripen(1, Instant::new(90)), None);
-    assert_eq!(transfers.ripen(2, Instant::new(90)), None);
+    assert_eq!(transfers.complete(1, Instant::new(90)), None);
+    assert_eq!(transfers.complete(2, Instant::new(90)), None);
     assert!(transfers.is_due(FIRST, Instant::new(30)) && !transfers.is_due(FIRST, Instant::new(29)));
     assert!(transfers.take_page_due(0, Instant::new(50)).is_none());
     transfers.retime(2, Instant::new(20));

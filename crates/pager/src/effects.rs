@@ -6,8 +6,8 @@ use crate::context::{Context, DUE_BATCH};
 use crate::mailbox::Answer;
 use crate::object::Object;
 use crate::report::Broken;
-use crate::request::{Account, Moving, Transfer};
 use crate::shared::{LOCK_DONE, LOCK_FAILED, Shared, TaskRow};
+use crate::transfer_table::{Account, Moving, Transfer};
 use freehold_core::effect::{Effect, Holder, Scope, Source};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::TaskId;
@@ -136,7 +136,7 @@ impl Shared {
         self.enter(context, page, Request::Evict, account, begun)
     }
 
-    /// How much those hurry who wait for a frame of the holder's: the task whose thread this is, or others.
+    /// How urgent those are who wait for a frame of the holder's: the task whose thread this is, or others.
     fn urgency_for(&self, context: &Context, holder: HolderRow) -> Urgency {
         let mine = context.me.map(usize::from);
         let concerned = |(at, row): &(usize, &TaskRow)| {

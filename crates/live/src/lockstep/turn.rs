@@ -1,4 +1,4 @@
-//! The baton that lets one task's thread run at a time.
+//! The turn that lets one task's thread run at a time.
 //!
 //! The coordinator gives a thread a command, and waits until the thread is idle again or blocked in a fault. A thread
 //! whose fault was answered does not go on by itself: it waits, in the handler, for the coordinator's permission,
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The states of all tasks' threads, by the core's task slots.
 #[derive(Debug)]
-pub(crate) struct Batons {
+pub(crate) struct Turns {
     states: Box<[AtomicU32]>,
     /// Whether the fault answered last was answered with an error.
     failed: Box<[AtomicBool]>,
@@ -33,7 +33,7 @@ pub(crate) struct Batons {
     released: AtomicBool,
 }
 
-impl Batons {
+impl Turns {
     pub(crate) fn new(slots: usize) -> Self {
         Self {
             states: (0..slots).map(|_| AtomicU32::new(IDLE)).collect(),
@@ -88,7 +88,7 @@ impl Batons {
     }
 }
 
-impl Watch for Batons {
+impl Watch for Turns {
     fn blocked(&self, task: TaskId) {
         self.set(task.index(), BLOCKED);
     }

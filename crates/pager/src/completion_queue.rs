@@ -7,8 +7,8 @@
 //! A task that waits notes what it waits for before it looks into the table; here the table is changed before the notes
 //! are read. So an end is either seen by the task or followed by a nudge.
 
-use crate::request::Transfers;
 use crate::shared::TaskRow;
+use crate::transfer_table::Transfers;
 use freehold_core::units::Instant;
 use freehold_driver::HolderRow;
 use freehold_linux::clock::MonotonicTime;
@@ -92,7 +92,7 @@ impl Completion for Ends {
     fn ended(&self, slot: Slot) {
         let now = Instant::new(clock::now().as_nanos());
         // `None`: not entered yet, and whoever enters it asks; or somebody was faster.
-        if let Some(holder) = self.transfers.ripen(slot.get(), now) {
+        if let Some(holder) = self.transfers.complete(slot.get(), now) {
             for row in self.tasks.iter() {
                 let same_holder = HolderRow::new(row.holder.load(Ordering::Acquire)) == holder;
                 if row.waits.concern(slot.get(), same_holder) {

@@ -37,7 +37,7 @@ pub(crate) type Transfer = freehold_driver::Transfer<Moving>;
 struct Rows {
     table: Table<Moving>,
     /// Tasks that wait for something that is not in the table.
-    adrift: u32,
+    unattributed: u32,
 }
 
 /// All transfers under way. The lock is held for a few list operations at a time.
@@ -63,7 +63,7 @@ impl Transfers {
         Self {
             rows: PiMutex::new(Rows {
                 table: Table::bounded(capacity, pages, holders, holders),
-                adrift: 0,
+                unattributed: 0,
             }),
             earliest: (0..holders).map(|_| AtomicU64::new(u64::MAX)).collect(),
         }
@@ -75,7 +75,7 @@ impl Transfers {
         let mut rows = self.rows.lock();
         let entered = rows.table.insert(transfer);
         self.publish(&rows, transfer.queue);
-        entered.then_some(rows.adrift > 0)
+        entered.then_some(rows.unattributed > 0)
     }
 
     /// Whether something of this holder is due. A hint, without the lock.
@@ -115,16 +115,16 @@ impl Transfers {
     }
 
     /// Makes the transfer of a page due, if it is here and was to be told; on whose account it is.
-    pub(crate) fn ripen(&self, number: u32, now: Instant) -> Option<HolderRow> {
+    pub(crate) fn complete(&self, number: u32, now: Instant) -> Option<HolderRow> {
         let mut rows = self.rows.lock();
-        let queue = rows.table.ripen(number, now)?;
+        let queue = rows.table.complete(number, now)?;
         self.publish(&rows, queue);
         rows.table.get(number).map(|transfer| transfer.what.account.holder)
     }
 
     /// What a task of `holder` that waits for `page` should drive: the page's own transfer if it is due, else that or
     /// its holder's earliest, whichever is due first; failing both, the earliest of all. `None` leaves the task
-    /// *adrift*, noted under the same lock, so that the next insertion tells the inserter; it must call
+    /// *unattributed*, noted under the same lock, so that the next insertion tells the inserter; it must call
     /// [`Transfers::found`] when it looks again.
     pub(crate) fn candidate(&self, holder: HolderRow, page: u32, now: Instant) -> Option<Candidate> {
         let mut rows = self.rows.lock();
@@ -141,14 +141,14 @@ impl Transfers {
             foreign: transfer.queue != holder.index() && transfer.record != page,
         });
         if found.is_none() {
-            rows.adrift += 1;
+            rows.unattributed += 1;
         }
         found
     }
 
-    /// A task that was adrift looks again.
+    /// A task whose wait was unattributed looks again.
     pub(crate) fn found(&self) {
-        self.rows.lock().adrift -= 1;
+        self.rows.lock().unattributed -= 1;
     }
 
     /// The earliest transfer of all. O(holders).
