@@ -1,11 +1,12 @@
 //! `freehold explain`: what a process, an address, a reservation or a region can count on, and why; and what would
 //! happen to a reservation that is not there yet.
 
-use freehold_client::Question;
+use freehold_client::{Observer, Question};
 use freehold_report::explanation::Explanation;
 use freehold_report::what_if::WhatIf;
 
 use crate::connect::{self, Where};
+use crate::thrashing::{self, Thrashing};
 use freehold_command::output;
 use freehold_command::status::{Failure, Status};
 
@@ -35,6 +36,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
             .transpose()
     };
     let explanation = ask(Question::Explain, &arguments.target)?;
+    let explanation = explanation.map(|text| with_thrashing(&observer, text)).transpose()?;
     let judgement = ask(Question::WhatIf, &arguments.what_if)?;
     let judged = judgement.as_deref().map(connect::read::<WhatIf>).transpose()?;
     let status = match &judged {
@@ -60,4 +62,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     page.push('\n');
     output::print(&page)?;
     Ok(status)
+}
+
+/// What the server says, and whether the reservations thrash that it is about. The server keeps no rates: it is looked
+/// at twice.
+fn with_thrashing(observer: &Observer, text: String) -> Result<String, Failure> {
+    let mut explanation: Explanation = connect::read(&text)?;
+    let about: Vec<String> = match explanation.kind.as_str() {
+        "reservation" => vec![explanation.target.clone()],
+        "process" => {
+            let guarantees = explanation.guarantees.iter();
+            guarantees
+                .filter_map(|guarantee| guarantee.reservation.clone())
+                .collect()
+        }
+        _ => return Ok(text),
+    };
+    let found = thrashing::look(observer)?;
+    let mine = found.iter().filter(|found| about.contains(&found.reservation));
+    explanation.thrashing = mine.map(Thrashing::sentence).collect();
+    explanation.text.extend(explanation.thrashing.iter().cloned());
+    serde_json::to_string(&explanation).map_err(|error| Failure::Run(format!("the explanation: {error}")))
 }

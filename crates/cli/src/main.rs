@@ -23,6 +23,7 @@ mod serve;
 mod serve_run;
 mod show;
 mod size;
+mod thrashing;
 mod tmem;
 mod top;
 

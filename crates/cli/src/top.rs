@@ -14,6 +14,7 @@ use ratatui::widgets::Paragraph;
 
 use crate::connect::{self, Where};
 use crate::show;
+use crate::thrashing::{self, Thrashing};
 use freehold_command::output;
 use freehold_command::status::{Failure, Status};
 
@@ -183,6 +184,11 @@ fn frame(seen: &Seen, before: Option<&Seen>) -> Vec<String> {
             lines.push(title.to_owned());
             lines.extend(table.to_string().lines().map(str::to_owned));
         }
+    }
+    if let Some(before) = before {
+        let passed = seen.at.saturating_duration_since(before.at);
+        let thrashing = thrashing::between(&before.status, status, passed);
+        lines.extend(thrashing.iter().map(Thrashing::sentence));
     }
     lines.push(String::new());
     lines

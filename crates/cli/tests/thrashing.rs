@@ -1,0 +1,62 @@
+//! A program that has half of the memory that it goes round in thrashes, and `explain` says so, and which size would do.
+
+#[path = "common/campaign.rs"]
+mod campaign;
+mod common;
+
+use campaign::{Server, count};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// What `explain` says of a target: all of it, and whether and how it thrashes.
+fn explained(server: &Server, target: &str) -> (String, Vec<String>) {
+    let mut command = common::freehold(&["explain", target, "--json", "--socket"]);
+    let output = command.arg(server.socket()).output().expect("freehold");
+    assert!(output.status.success(), "{}", common::stderr(&output));
+    let document = common::document(&output);
+    let list = |key: &str| {
+        let lines = document[key].as_array().expect("a list").iter();
+        lines.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
+    };
+    (list("text").join("\n"), list("thrashing"))
+}
+
+/// Kills a program by its number: it goes on for ever, and outlives the command that began it.
+fn end(pid: &str) {
+    let pid = pid.parse().ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pid, Signal::KILL).expect("it runs");
+}
+
+#[test]
+fn who_thrashes_is_told_the_size_that_would_end_it() {
+    let server = Server::start("thrashing", &["--log-level", "warn", "--pool", "96MiB"]);
+    let Some(hog) = common::compiled("hog") else { return };
+    let mut short = server.exec(Some("16MiB"), &hog, &["32", "1"]);
+    let client = &server.clients("hog")[0];
+    let pid = client["pid"].to_string();
+    let reservation = client["tasks"][0]["reservation"].as_str().expect("a reservation");
+    for target in [pid.as_str(), reservation] {
+        let (text, thrashing) = explained(&server, target);
+        let [said] = thrashing.as_slice() else {
+            panic!("{target}: {thrashing:?} {text}");
+        };
+        assert!(said.contains(reservation) && text.contains(said), "{said}");
+        // It has 32 MiB, what it notes of them, and its C library's data.
+        let size = said
+            .split(" MiB would end it")
+            .next()
+            .and_then(|front| front.split(' ').next_back());
+        let size: u64 = size.and_then(|size| size.parse().ok()).expect("a size");
+        assert!((30..40).contains(&size), "{said}");
+    }
+    assert!(count(&server.clients("hog")[0], "swap_ins") > 0);
+    end(&pid);
+    let (_, said, _) = short.rest();
+    assert_eq!(said, Vec::<String>::new());
+    server.wait_without("hog");
+    let ample = server.exec(Some("48MiB"), &hog, &["32", "1"]);
+    let pid = server.clients("hog")[0]["pid"].to_string();
+    assert_eq!(explained(&server, &pid).1, Vec::<String>::new());
+    end(&pid);
+    drop(ample);
+}
