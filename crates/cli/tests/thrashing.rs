@@ -1,4 +1,4 @@
-//! A program that has half of the memory that it goes round in thrashes, and `explain` says so, and which size would do.
+//! A program that has half of the memory that it goes round in thrashes: `explain` says so, and which size would do.
 
 #[path = "common/campaign.rs"]
 mod campaign;

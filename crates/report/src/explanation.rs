@@ -22,8 +22,8 @@ pub struct Explanation {
     pub next: Vec<Victim>,
     /// What is not protected, and why.
     pub unprotected: Vec<String>,
-    /// Which of its reservations read pages back so often that the program does little else, and the size that would end
-    /// it; filled in by who asks, for it takes two looks.
+    /// Which of its reservations read pages back so often that the program does little else, and the size that would
+    /// end it; filled in by who asks, for it takes two looks.
     #[serde(default)]
     pub thrashing: Vec<String>,
     /// All of it in sentences.
