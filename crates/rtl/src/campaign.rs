@@ -6,13 +6,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use freehold_linux::ThreadId;
-use freehold_linux::clock;
-use freehold_linux::sched::{self, Policy};
 use serde::Serialize;
 
 use crate::compile;
@@ -23,11 +18,9 @@ use crate::inject::Fault;
 use crate::list;
 use crate::load::{self, RtlError, Space};
 use crate::process::HOST;
+use crate::reference::Reference;
+use crate::starting;
 
-/// The program's period.
-const PERIOD: Duration = Duration::from_millis(1);
-/// A reference thread that was later than this was held up by the machine itself.
-const ON_TIME: Duration = Duration::from_micros(500);
 /// How long a host may take to answer before it is called dead.
 const ALIVE_WITHIN: Duration = Duration::from_millis(300);
 /// From one fault to the next.
@@ -62,6 +55,8 @@ pub struct Report {
     pub missed: u64,
     /// Periods that it missed when the reference thread was late as well.
     pub missed_with_reference: u64,
+    /// Page faults of its thread, of any kind.
+    pub page_faults: u64,
     /// Messages of the separate program that were read.
     pub messages: u64,
     /// Messages whose check was wrong.
@@ -94,6 +89,8 @@ struct Campaign<'a> {
     side: ProcessSide,
     last: u64,
     missed: u64,
+    was_late: bool,
+    faults_before: u64,
     report: Report,
 }
 
@@ -124,10 +121,13 @@ impl<'a> Campaign<'a> {
             side,
             last: 0,
             missed: 0,
+            was_late: false,
+            faults_before: 0,
             report: Report::default(),
         };
         campaign.restart_host()?;
         campaign.report.restarts = 0;
+        campaign.faults_before = view(directory).map_or(0, |module| page_faults(&module));
         Ok(campaign)
     }
 
@@ -166,25 +166,20 @@ impl<'a> Campaign<'a> {
         command.arg("host").env(directory::VARIABLE, self.directory.path());
         let host = command
             .stdin(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .map_err(failed)?;
-        self.host = Some(host);
+        let host = self.host.insert(host);
         let socket = self.directory.socket(HOST);
-        let until = Instant::now() + Duration::from_secs(10);
-        while control::ask_within(&socket, &Request::Ping, ALIVE_WITHIN).is_err() {
-            if Instant::now() > until {
-                return Err(failed("the host does not start"));
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let serves = || control::ask_within(&socket, &Request::Ping, ALIVE_WITHIN).is_ok();
+        starting::wait_until(host, serves).map_err(|error| failed(format!("the host does not start: {error}")))?;
         let insert = Insert {
             name: SHARED.to_owned(),
             object: self.object.clone(),
             parameters: parameters(SHARED_FIFO, "shared"),
             ..Insert::default()
         };
-        let answer = control::ask_within(&socket, &Request::Insert(insert), Duration::from_secs(10)).map_err(failed)?;
+        let answer = control::ask(&socket, &Request::Insert(insert)).map_err(failed)?;
         if answer.status == 0 {
             Ok(())
         } else {
@@ -210,21 +205,27 @@ impl<'a> Campaign<'a> {
     }
 
     /// Counts what was missed since the last time, by whether the machine itself was late.
+    ///
+    /// What holds up the task holds up the reference, which is the more urgent of the two and says so first. So the
+    /// misses are read before the reference is, and one that is read only now may go with what the reference said the
+    /// last time.
     fn judge(&mut self) {
-        let late = self.reference.was_late();
         let missed = view(self.directory).map_or(0, |module| module.threads.iter().map(|thread| thread.missed).sum());
+        let late = self.reference.was_late();
         let new = missed - self.missed;
         self.missed = missed;
-        if late {
+        if late || self.was_late {
             self.report.missed_with_reference += new;
         } else {
             self.report.missed += new;
         }
+        self.was_late = late;
     }
 
     fn finish(mut self) -> Result<Report, RtlError> {
         let module = view(self.directory).ok_or_else(|| failed("the separate task has ended"))?;
         self.report.periods = module.threads.iter().map(|thread| thread.periods).sum();
+        self.report.page_faults = page_faults(&module).saturating_sub(self.faults_before);
         self.report.corrupt_claims = module.fifos.iter().map(|fifo| fifo.corrupt_claims).sum();
         load::remove(self.directory, SEPARATE, false)?;
         let log = std::fs::read_to_string(self.directory.log(SEPARATE)).unwrap_or_default();
@@ -259,6 +260,16 @@ fn view(directory: &Directory) -> Option<list::ModuleView> {
         .find(|module| module.name == SEPARATE)
 }
 
+/// Page faults of a module's threads so far, minor and major.
+fn page_faults(module: &list::ModuleView) -> u64 {
+    let of = |thread: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{}/task/{thread}/stat", module.pid)).ok()?;
+        let fields: Vec<&str> = stat.rsplit(") ").next()?.split(' ').collect();
+        Some(fields.get(7)?.parse::<u64>().ok()? + fields.get(9)?.parse::<u64>().ok()?)
+    };
+    module.threads.iter().filter_map(|thread| of(thread.thread)).sum()
+}
+
 /// Compiles the program.
 fn build(directory: &Directory) -> Result<PathBuf, RtlError> {
     let (source, object) = (directory.path().join("steady.c"), directory.path().join("steady.o"));
@@ -276,45 +287,6 @@ fn build(directory: &Directory) -> Result<PathBuf, RtlError> {
     let linked = directory.path().join(format!("{SHARED}.so"));
     compile::link(&object, &linked, &load::library_folder(&load::runner()?))?;
     Ok(linked)
-}
-
-/// A thread on the same CPU that does nothing but wake up in time.
-struct Reference {
-    latest: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
-}
-
-impl Reference {
-    fn start(cpu: usize) -> io::Result<Self> {
-        let (latest, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let (own, over) = (Arc::clone(&latest), Arc::clone(&stop));
-        std::thread::Builder::new().spawn(move || {
-            let thread = ThreadId::current();
-            let placed =
-                sched::pin(thread, cpu).is_ok() && sched::set_policy(thread, Policy::Fifo { priority: 85 }).is_ok();
-            let mut next = clock::now();
-            while placed && !over.load(Ordering::Relaxed) {
-                next = next.saturating_add(PERIOD);
-                clock::sleep_until(next);
-                let now = clock::now();
-                let late = u64::try_from(now.saturating_since(next).as_nanos()).unwrap_or(u64::MAX);
-                own.fetch_max(late, Ordering::Relaxed);
-                next = next.max(now);
-            }
-        })?;
-        Ok(Self { latest, stop })
-    }
-
-    /// Whether it was late since it was last asked.
-    fn was_late(&self) -> bool {
-        Duration::from_nanos(self.latest.swap(0, Ordering::Relaxed)) > ON_TIME
-    }
-}
-
-impl Drop for Reference {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
 }
 
 /// A folder for a campaign, in memory.

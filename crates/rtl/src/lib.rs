@@ -20,6 +20,8 @@ pub mod memory;
 mod module;
 mod mount;
 pub mod process;
+mod reference;
 pub mod rtf;
 mod runtime;
+pub mod starting;
 pub mod status;

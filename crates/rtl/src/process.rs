@@ -4,7 +4,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -47,15 +48,44 @@ fn shown(path: &Path) -> impl Fn(io::Error) -> String {
     move |error| format!("{}: {error}", path.display())
 }
 
-/// Listens at the socket of `owner`, which no living process may have.
+/// Listens at the socket of `owner`, which no living process may have. That is told by a lock: a child that a killed
+/// process has forked keeps its socket, to which others can connect, but not the lock.
 fn listen(directory: &Directory, owner: &str) -> Result<UnixListener, String> {
     let socket = directory.socket(owner);
-    if UnixStream::connect(&socket).is_ok() {
+    let file = directory.path().join(format!("{owner}.lock"));
+    if !lock_for_life(&file).map_err(shown(&file))? {
         return Err(format!("{} is served already", socket.display()));
     }
     // Whoever served it has ended.
     let _ = fs::remove_file(&socket);
     UnixListener::bind(&socket).map_err(shown(&socket))
+}
+
+/// Takes the lock of a file, as long as this process lives; false where another process has it.
+fn lock_for_life(path: &Path) -> io::Result<bool> {
+    let mut options = OpenOptions::new();
+    let file = options
+        .create(true)
+        .write(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)?;
+    // SAFETY: the structure is filled before it is passed: the whole file, for writing.
+    let locked = unsafe {
+        let mut lock: libc::flock = std::mem::zeroed();
+        lock.l_type = libc::c_short::try_from(libc::F_WRLCK).unwrap_or_default();
+        libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) == 0
+    };
+    let refused = io::Error::last_os_error();
+    if locked {
+        // Closing it would give the lock back.
+        std::mem::forget(file);
+        return Ok(true);
+    }
+    match refused.raw_os_error() {
+        Some(libc::EACCES | libc::EAGAIN) => Ok(false),
+        _ => Err(refused),
+    }
 }
 
 /// What the host holds.

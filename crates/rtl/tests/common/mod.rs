@@ -11,7 +11,7 @@ use freehold_rtl::control::{self, Insert, Request};
 use freehold_rtl::directory::{Directory, Kind, VARIABLE};
 use freehold_rtl::list::{self, ModuleView};
 use freehold_rtl::load::{self, RtlError, Space};
-use freehold_rtl::{compile, process};
+use freehold_rtl::{compile, process, starting};
 
 /// Both spaces.
 pub(crate) const SPACES: [Space; 2] = [Space::Shared, Space::Separate];
@@ -42,14 +42,16 @@ impl World {
         Some(Self { directory, host: None })
     }
 
-    /// Starts the time-sharing side and waits until it serves.
-    pub(crate) fn start_host(&mut self) {
+    /// Starts the time-sharing side and waits until it serves; its process.
+    pub(crate) fn start_host(&mut self) -> u32 {
         let mut host = Command::new(env!("CARGO_BIN_EXE_freehold-rtl"));
         host.arg("host").env(VARIABLE, self.directory.path());
-        self.host = Some(host.stdin(Stdio::null()).spawn().expect("the host starts"));
+        let host = host.stdin(Stdio::null()).spawn().expect("the host starts");
+        let host = self.host.insert(host);
         let socket = self.directory.socket(process::HOST);
         let serves = || control::ask_within(&socket, &Request::Ping, Duration::from_secs(1)).is_ok();
-        eventually("the host serves", serves);
+        starting::wait_until(host, serves).expect("the host serves");
+        host.id()
     }
 
     /// Kills the time-sharing side.
@@ -57,6 +59,17 @@ impl World {
         if let Some(mut host) = self.host.take() {
             host.kill().expect("the host is there");
             host.wait().expect("the host ends");
+        }
+    }
+
+    /// Ends the time-sharing side in order.
+    pub(crate) fn end_host(&mut self) {
+        if let Some(mut host) = self.host.take() {
+            if let Ok(id) = i32::try_from(host.id()) {
+                // SAFETY: the host is a child that is not waited for, so the identifier is its own.
+                unsafe { libc::kill(id, libc::SIGTERM) };
+            }
+            let _ = host.wait();
         }
     }
 
@@ -119,13 +132,7 @@ impl Drop for World {
         for name in self.directory.names(Kind::Module) {
             let _ = load::remove(&self.directory, &name, true);
         }
-        if let Some(mut host) = self.host.take() {
-            if let Ok(id) = i32::try_from(host.id()) {
-                // SAFETY: the host is a child that is not waited for, so the identifier is its own.
-                unsafe { libc::kill(id, libc::SIGTERM) };
-            }
-            let _ = host.wait();
-        }
+        self.end_host();
         let files = self.directory.path().join("files");
         let _ = Command::new("umount")
             .arg("-l")
@@ -138,9 +145,14 @@ impl Drop for World {
 
 /// Waits until `condition` holds; half a minute is enough on any machine.
 pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let until = Instant::now() + Duration::from_secs(30);
+    eventually_within(Duration::from_secs(30), what, condition);
+}
+
+/// Waits until `condition` holds, for `most` at most.
+pub(crate) fn eventually_within(most: Duration, what: &str, condition: impl Fn() -> bool) {
+    let until = Instant::now() + most;
     while !condition() {
-        assert!(Instant::now() < until, "{what}: not within 30 seconds");
+        assert!(Instant::now() < until, "{what}: not within {most:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
