@@ -138,7 +138,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("freehold-latency", &["freehold-linux", "freehold-rt"]),
     ("freehold-client", &["freehold-linux", "freehold-protocol"]),
     // The API of modules stands beside the memory server: it needs the kernel's mechanisms only.
-    ("freehold-rtl", &["freehold-linux"]),
+    ("freehold-rtl", &["freehold-linux", "freehold-shm"]),
     ("freehold-capi", &["freehold-client", "freehold-linux", "freehold-rt"]),
     ("freehold-agent", &["freehold-protocol"]),
     ("xtask", &[]),

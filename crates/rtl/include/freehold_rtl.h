@@ -270,7 +270,9 @@ extern long rtl_write(int descriptor, const void *buffer, size_t count);
 extern int rtl_close(int descriptor);
 extern int rtl_ioctl(int descriptor, unsigned long request, long argument);
 
-/* ---- memory shared with processes: mbuff.h ---- */
+/* ---- memory: linux/malloc.h; shared with processes: mbuff.h ---- */
+extern void *rtl_kmalloc(size_t size);
+extern void rtl_kfree(const void *memory);
 extern void *rtl_mbuff_alloc(const char *name, int size);
 extern void *rtl_mbuff_attach(const char *name, int size);
 extern int rtl_mbuff_free(const char *name, void *memory);

@@ -186,10 +186,10 @@
 #define KERN_DEBUG ""
 #define GFP_KERNEL 0
 #define GFP_ATOMIC 0
-#define kmalloc(size, flags) malloc(size)
-#define kfree(memory) free(memory)
-#define vmalloc(size) malloc(size)
-#define vfree(memory) free(memory)
+#define kmalloc(size, flags) rtl_kmalloc(size)
+#define kfree(memory) rtl_kfree(memory)
+#define vmalloc(size) rtl_kmalloc(size)
+#define vfree(memory) rtl_kfree(memory)
 #define __init
 #define __exit
 #define __initdata

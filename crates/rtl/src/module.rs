@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use crate::control::Insert;
 use crate::directory::{Directory, Kind};
-use crate::runtime::thread::Thread;
-use crate::runtime::{fifos, life, lines, modules, nudge};
+use crate::runtime::{cpus, fifos, life, lines, modules, nudge};
 use crate::status::Status;
 
 /// How long `cleanup_module` may take before the module is called busy.
@@ -189,7 +188,8 @@ fn open_files(insert: &Insert) -> Result<(), LoadError> {
         let mut options = OpenOptions::new();
         // A pipe that is opened for reading alone would wait for a writer.
         options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
-        lines::attach(*line, options.open(path).map_err(failed(path))?);
+        let file = options.open(path).map_err(failed(path))?;
+        lines::attach(*line, file);
     }
     for (port, path) in &insert.ports {
         let log = OpenOptions::new().create(true).append(true).open(path);
@@ -275,7 +275,7 @@ impl Loaded {
                 return Err(self);
             }
         }
-        if !Thread::of_module(self.index).all(life::delete) {
+        if !life::delete_all_of(self.index) {
             return Err(self);
         }
         self.take_out(directory);
@@ -285,7 +285,7 @@ impl Loaded {
     /// Takes out a module that is cleaned up, with all that it left.
     fn take_out(mut self, directory: &Directory) {
         // A thread that does not end keeps the object: its instructions are there.
-        let ended = Thread::of_module(self.index).all(life::delete);
+        let ended = life::delete_all_of(self.index);
         lines::free_all_of(self.index);
         fifos::destroy_all_of(self.index);
         crate::api::memory::free_all_of(self.index);
@@ -310,6 +310,8 @@ impl Loaded {
 /// # Errors
 /// Memory cannot be locked: what would have to be allowed.
 pub(crate) fn prepare() -> Result<(), String> {
+    // While the calling thread may still use all of them.
+    let _ = cpus::all();
     nudge::install();
     // SAFETY: options of the C library's allocator: what it gives back stays, so that no page of it comes anew.
     unsafe {

@@ -8,6 +8,7 @@ use freehold_linux::futex;
 use super::given;
 use super::mutexes::{Mutex, number};
 use crate::runtime::thread::current;
+use crate::runtime::waiting::{self, Place};
 use crate::runtime::{nudge, pi_word};
 
 /// `rtl_pthread_cond_t` of the header: zeros are one that nobody waits for.
@@ -45,28 +46,37 @@ pub unsafe extern "C" fn rtl_pthread_cond_destroy(condition: *const Condition) -
 }
 
 fn wait(condition: &Condition, mutex: &Mutex, until: Option<MonotonicTime>) -> Result<(), i32> {
-    let seen = condition.sequence.load(Ordering::Acquire);
-    condition.waiters.fetch_add(1, Ordering::AcqRel);
-    let released = pi_word::release(&mutex.word);
-    let mut timed_out = false;
-    while released.is_ok() && condition.sequence.load(Ordering::Acquire) == seen {
-        if let Some(thread) = current().filter(|thread| thread.signals.cancel.load(Ordering::Acquire)) {
-            // Cleanup handlers expect the mutex.
-            let _ = pi_word::take(&mutex.word, None);
+    let place = Place {
+        waiters: &condition.waiters,
+        word: &condition.sequence,
+        seen: condition.sequence.load(Ordering::Acquire),
+        mutex: Some(&mutex.word),
+    };
+    let waited: Result<bool, i32> = waiting::during(&place, || {
+        pi_word::release(&mutex.word)?;
+        Ok(wait_for_change(&place, until))
+    });
+    let in_time = waited?;
+    pi_word::take(&mutex.word, None)?;
+    if in_time { Ok(()) } else { Err(libc::ETIMEDOUT) }
+}
+
+/// Whether the condition was signalled by `until`.
+fn wait_for_change(place: &Place<'_>, until: Option<MonotonicTime>) -> bool {
+    let thread = current();
+    loop {
+        let events = thread.map(|thread| thread.wake.events.load(Ordering::Acquire));
+        if let Some(thread) = thread {
             nudge::cancellation_point(thread);
-            let _ = pi_word::release(&mutex.word);
+        }
+        if place.word.load(Ordering::Acquire) != place.seen {
+            return true;
         }
         if until.is_some_and(|until| clock::now() >= until) {
-            timed_out = true;
-            break;
+            return false;
         }
-        // However it ends, everything is looked at again.
-        let _ = futex::wait(&condition.sequence, seen, until);
+        waiting::sleep(place, events, until);
     }
-    condition.waiters.fetch_sub(1, Ordering::AcqRel);
-    released?;
-    pi_word::take(&mutex.word, None)?;
-    if timed_out { Err(libc::ETIMEDOUT) } else { Ok(()) }
 }
 
 /// `pthread_cond_wait`: EPERM when the calling thread does not hold the mutex.

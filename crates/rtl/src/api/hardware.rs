@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use freehold_linux::sched;
-
+use crate::runtime::cpus;
 use crate::runtime::exclusion;
 use crate::runtime::lines::{self, Handler, SoftHandler};
 
@@ -17,15 +16,13 @@ pub extern "C" fn rtl_getcpuid() -> i32 {
 /// `rtl_cpu_exists`: whether this process may use it.
 #[unsafe(no_mangle)]
 pub extern "C" fn rtl_cpu_exists(cpu: i32) -> i32 {
-    let allowed = sched::allowed_cpus().unwrap_or_default();
-    i32::from(usize::try_from(cpu).is_ok_and(|cpu| allowed.contains(&cpu)))
+    i32::from(usize::try_from(cpu).is_ok_and(|cpu| cpus::all().contains(&cpu)))
 }
 
 /// `rtl_num_cpus`.
 #[unsafe(no_mangle)]
 pub extern "C" fn rtl_num_cpus() -> i32 {
-    let allowed = sched::allowed_cpus().unwrap_or_default();
-    i32::try_from(allowed.len()).unwrap_or(i32::MAX)
+    i32::try_from(cpus::all().len()).unwrap_or(i32::MAX)
 }
 
 /// `rtl_no_interrupts`, and `rtl_stop_interrupts` where `state` is null.

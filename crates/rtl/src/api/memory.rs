@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use crate::directory::Directory;
 use crate::memory::NamedMemory;
+use crate::runtime::call::Call;
 use crate::runtime::modules;
 
 /// What this process holds, with its name and the module that asked for it.
@@ -13,6 +14,7 @@ fn hold(name: *const libc::c_char, size: i32, create: bool) -> *mut libc::c_void
     if name.is_null() {
         return std::ptr::null_mut();
     }
+    let _call = Call::enter();
     // SAFETY: not null, so a string that ends, as the C API wants it of both callers.
     let name = unsafe { std::ffi::CStr::from_ptr(name) }.to_string_lossy().into_owned();
     let Ok(size) = usize::try_from(size) else {
@@ -50,6 +52,7 @@ pub unsafe extern "C" fn rtl_mbuff_attach(name: *const libc::c_char, size: i32) 
 /// `mbuff_free`, `mbuff_detach`: the memory is gone when the last that holds it has called it or ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rtl_mbuff_free(_name: *const libc::c_char, memory: *mut libc::c_void) -> i32 {
+    let _call = Call::enter();
     let Ok(mut table) = HELD.lock() else {
         return -libc::EINVAL;
     };
@@ -61,6 +64,22 @@ pub unsafe extern "C" fn rtl_mbuff_free(_name: *const libc::c_char, memory: *mut
         }
         None => -libc::EINVAL,
     }
+}
+
+/// `kmalloc`, `vmalloc`. A thread that is deleted in it leaves the C library's lock free.
+#[unsafe(no_mangle)]
+pub extern "C" fn rtl_kmalloc(size: usize) -> *mut libc::c_void {
+    let _call = Call::enter();
+    // SAFETY: any size may be asked for.
+    unsafe { libc::malloc(size) }
+}
+
+/// `kfree`, `vfree`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rtl_kfree(memory: *mut libc::c_void) {
+    let _call = Call::enter();
+    // SAFETY: null or from `rtl_kmalloc`, and not freed, as the C API wants it.
+    unsafe { libc::free(memory) };
 }
 
 /// Gives back what a module has left.

@@ -1,6 +1,7 @@
 //! Mutexes, which inherit priorities and are not recursive, and spinlocks, which are the same lock.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use freehold_linux::clock::MonotonicTime;
+use freehold_shm::pi_word::PiWord;
 
 use super::given;
 use crate::runtime::pi_word;
@@ -9,7 +10,7 @@ use crate::runtime::pi_word;
 #[repr(C)]
 #[derive(Debug)]
 pub struct Mutex {
-    pub(crate) word: AtomicU32,
+    pub(crate) word: PiWord,
     kind: i32,
     protocol: i32,
     ceiling: i32,
@@ -116,7 +117,7 @@ pub unsafe extern "C" fn rtl_pthread_mutex_init(mutex: *mut Mutex, attributes: *
         ..
     } = unsafe { given(attributes) }.copied().unwrap_or_default();
     let new = Mutex {
-        word: AtomicU32::new(0),
+        word: PiWord::default(),
         kind,
         protocol,
         ceiling,
@@ -126,18 +127,19 @@ pub unsafe extern "C" fn rtl_pthread_mutex_init(mutex: *mut Mutex, attributes: *
     0
 }
 
-/// `pthread_mutex_destroy`: EBUSY while somebody holds it.
+/// `pthread_mutex_destroy`: EBUSY while a thread that has not ended holds it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rtl_pthread_mutex_destroy(mutex: *const Mutex) -> i32 {
     // SAFETY: null or valid, as the C API wants it.
     match unsafe { given(mutex) } {
-        Some(mutex) if mutex.word.load(Ordering::Relaxed) == 0 => 0,
-        Some(_) => libc::EBUSY,
+        Some(mutex) if pi_word::is_held(&mutex.word) => libc::EBUSY,
+        Some(_) => 0,
         None => libc::EINVAL,
     }
 }
 
-/// `pthread_mutex_lock`: EDEADLK when the calling thread holds it. Goes on waiting when a signal's handler has run.
+/// `pthread_mutex_lock`: EDEADLK when the calling thread holds it. Goes on waiting when a signal's handler has run. A
+/// thread that ends gives back what it holds: the next has it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rtl_pthread_mutex_lock(mutex: *const Mutex) -> i32 {
     // SAFETY: null or valid, as the C API wants it.
@@ -160,7 +162,10 @@ pub unsafe extern "C" fn rtl_pthread_mutex_trylock(mutex: *const Mutex) -> i32 {
 pub unsafe extern "C" fn rtl_pthread_mutex_timedlock(mutex: *const Mutex, until: *const libc::timespec) -> i32 {
     // SAFETY: null or valid, as the C API wants it.
     match unsafe { (given(mutex), given(until)) } {
-        (Some(mutex), Some(until)) => number(pi_word::take(&mutex.word, Some(until))),
+        (Some(mutex), Some(until)) => {
+            let until = u64::try_from(super::time::nanoseconds(until)).unwrap_or(0);
+            number(pi_word::take(&mutex.word, Some(MonotonicTime::from_nanos(until))))
+        }
         _ => libc::EINVAL,
     }
 }
@@ -174,11 +179,11 @@ pub unsafe extern "C" fn rtl_pthread_mutex_unlock(mutex: *const Mutex) -> i32 {
 
 /// `pthread_spin_init`, `spin_lock_init`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rtl_spin_init(lock: *const AtomicU32, _shared: i32) -> i32 {
+pub unsafe extern "C" fn rtl_spin_init(lock: *const PiWord, _shared: i32) -> i32 {
     // SAFETY: null or valid, as the C API wants it.
     match unsafe { given(lock) } {
         Some(word) => {
-            word.store(0, Ordering::Release);
+            word.reset();
             0
         }
         None => libc::EINVAL,
@@ -187,24 +192,24 @@ pub unsafe extern "C" fn rtl_spin_init(lock: *const AtomicU32, _shared: i32) -> 
 
 /// `pthread_spin_destroy`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rtl_spin_destroy(lock: *const AtomicU32) -> i32 {
+pub unsafe extern "C" fn rtl_spin_destroy(lock: *const PiWord) -> i32 {
     // SAFETY: null or valid, as the C API wants it.
     match unsafe { given(lock) } {
-        Some(word) if word.load(Ordering::Relaxed) == 0 => 0,
+        Some(word) if !pi_word::is_held(word) => 0,
         _ => libc::EBUSY,
     }
 }
 
 /// `pthread_spin_lock`, `rtl_spin_lock`: waits asleep, its holder inherits the priority.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rtl_spin_take(lock: *const AtomicU32) -> i32 {
+pub unsafe extern "C" fn rtl_spin_take(lock: *const PiWord) -> i32 {
     // SAFETY: null or valid, as the C API wants it.
     unsafe { given(lock) }.map_or(libc::EINVAL, |word| number(pi_word::take(word, None)))
 }
 
 /// `pthread_spin_trylock`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rtl_spin_try(lock: *const AtomicU32) -> i32 {
+pub unsafe extern "C" fn rtl_spin_try(lock: *const PiWord) -> i32 {
     // SAFETY: null or valid, as the C API wants it.
     match unsafe { given(lock) }.map(pi_word::try_take) {
         Some(Ok(())) => 0,
@@ -214,7 +219,7 @@ pub unsafe extern "C" fn rtl_spin_try(lock: *const AtomicU32) -> i32 {
 
 /// `pthread_spin_unlock`, `rtl_spin_unlock`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rtl_spin_release(lock: *const AtomicU32) -> i32 {
+pub unsafe extern "C" fn rtl_spin_release(lock: *const PiWord) -> i32 {
     // SAFETY: null or valid, as the C API wants it.
     unsafe { given(lock) }.map_or(libc::EINVAL, |word| number(pi_word::release(word)))
 }

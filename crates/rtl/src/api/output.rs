@@ -1,6 +1,5 @@
 //! `rtl_printf`, `printk`: the headers put the text together, this takes it to the module's log.
 
-use crate::runtime::call::Call;
 use crate::runtime::modules;
 
 /// Prints `length` bytes, all or none. Never waits for the log.
@@ -8,7 +7,6 @@ use crate::runtime::modules;
 pub unsafe extern "C" fn rtl_log(text: *const u8, length: i32) {
     let Ok(length) = usize::try_from(length) else { return };
     if !text.is_null() {
-        let _call = Call::enter();
         // SAFETY: not null, so as long as the header says.
         modules::say_bytes(unsafe { std::slice::from_raw_parts(text, length) });
     }

@@ -8,6 +8,7 @@ use freehold_linux::futex;
 use super::{failed, given};
 use crate::runtime::nudge;
 use crate::runtime::thread::current;
+use crate::runtime::waiting::{self, Place};
 
 /// `rtl_sem_t` of the header.
 #[repr(C)]
@@ -53,9 +54,20 @@ fn try_wait(semaphore: &Semaphore) -> bool {
 }
 
 fn wait(semaphore: &Semaphore, until: Option<MonotonicTime>) -> Result<(), i32> {
+    let place = Place {
+        waiters: &semaphore.waiters,
+        word: &semaphore.value,
+        seen: 0,
+        mutex: None,
+    };
+    waiting::during(&place, || wait_at(semaphore, &place, until))
+}
+
+fn wait_at(semaphore: &Semaphore, place: &Place<'_>, until: Option<MonotonicTime>) -> Result<(), i32> {
     let thread = current();
     let handled = thread.map(|thread| thread.signals.handled.load(Ordering::Acquire));
     loop {
+        let events = thread.map(|thread| thread.wake.events.load(Ordering::Acquire));
         if let Some(thread) = thread {
             nudge::cancellation_point(thread);
         }
@@ -68,10 +80,7 @@ fn wait(semaphore: &Semaphore, until: Option<MonotonicTime>) -> Result<(), i32> 
         if until.is_some_and(|until| clock::now() >= until) {
             return Err(libc::ETIMEDOUT);
         }
-        semaphore.waiters.fetch_add(1, Ordering::AcqRel);
-        // However it ends, everything is looked at again.
-        let _ = futex::wait(&semaphore.value, 0, until);
-        semaphore.waiters.fetch_sub(1, Ordering::AcqRel);
+        waiting::sleep(place, events, until);
     }
 }
 

@@ -285,11 +285,10 @@ pub(crate) extern "C" fn rtl_pthread_suspend_np(thread: Pointer) -> i32 {
     let Some(thread) = Thread::named(thread) else {
         return libc::ESRCH;
     };
-    thread.wake.suspended.store(true, Ordering::Release);
     if current().is_some_and(|own| std::ptr::eq(own, thread)) {
-        nudge::attend(thread);
-        nudge::cancellation_point(thread);
+        nudge::suspend_itself(thread);
     } else {
+        thread.wake.suspended.store(true, Ordering::Release);
         nudge::nudge(thread);
     }
     0

@@ -2,17 +2,19 @@
 //! threads. Linux and its own interrupts go on.
 
 use std::cell::Cell;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
+
+use freehold_shm::pi_word::PiWord;
 
 use super::life::system_priority;
 use super::pi_word;
 use super::thread::current;
-use std::sync::atomic::Ordering;
 
 /// Above every thread of a module.
 const CEILING: i32 = 95;
 
-static LOCK: AtomicU32 = AtomicU32::new(0);
+// SAFETY: a `PiWord` is a word of 32 bits, and zero is a free lock.
+static LOCK: PiWord = unsafe { std::mem::transmute::<u32, PiWord>(0) };
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };

@@ -56,6 +56,7 @@ fn directory() -> Result<&'static Directory, i32> {
 
 /// `rtf_create`.
 pub(crate) fn create(fifo: u32, size: i32) -> Result<(), i32> {
+    let _call = Call::enter();
     let slot = slot(fifo)?;
     let size = usize::try_from(size)
         .ok()
@@ -86,6 +87,7 @@ pub(crate) fn create(fifo: u32, size: i32) -> Result<(), i32> {
 
 /// `rtf_destroy`.
 pub(crate) fn destroy(fifo: u32, force: bool) -> Result<(), i32> {
+    let _call = Call::enter();
     let slot = slot(fifo)?;
     let taken = {
         let mut entry = slot.lock();
@@ -202,11 +204,13 @@ pub(crate) fn used(fifo: u32) -> Result<u64, i32> {
 
 /// Whether a FIFO is created.
 pub(crate) fn exists(fifo: u32) -> bool {
+    let _call = Call::enter();
     slot(fifo).is_ok_and(|slot| slot.lock().is_some())
 }
 
 /// `rtf_create_rt_handler`.
 pub(crate) fn set_on_use(fifo: u32, handler: Option<Handler>) -> Result<(), i32> {
+    let _call = Call::enter();
     let handler = handler.ok_or(-libc::EINVAL)?;
     let slot = slot(fifo).map_err(|_| -libc::EINVAL)?;
     slot.lock().as_mut().ok_or(-libc::EINVAL)?.on_use = Some(handler);
@@ -215,6 +219,7 @@ pub(crate) fn set_on_use(fifo: u32, handler: Option<Handler>) -> Result<(), i32>
 
 /// `rtf_create_handler`.
 pub(crate) fn watch(fifo: u32, handler: Option<Handler>) -> Result<(), i32> {
+    let _call = Call::enter();
     let handler = handler.ok_or(-libc::EINVAL)?;
     let slot = slot(fifo).map_err(|_| -libc::EINVAL)?;
     let before = slot.lock().as_mut().ok_or(-libc::EINVAL)?.watcher.take();
@@ -272,6 +277,7 @@ impl Watcher {
 
 /// `RTF_SETSIZE`: another, empty FIFO in the place of an empty one.
 pub(crate) fn resize(fifo: u32, size: i32) -> Result<(), i32> {
+    let _call = Call::enter();
     if used(fifo)? > 0 {
         return Err(-libc::EBUSY);
     }
@@ -284,6 +290,7 @@ pub(crate) fn pair(get: u32, put: u32) -> Result<(), i32> {
     if !exists(put) {
         return Err(-libc::EINVAL);
     }
+    let _call = Call::enter();
     slot(get)?.lock().as_ref().ok_or(-libc::EINVAL)?.owner.set_pair(put);
     Ok(())
 }

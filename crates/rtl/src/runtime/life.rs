@@ -1,12 +1,13 @@
 //! Threads' beginning and end.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use freehold_linux::{ThreadId, clock, futex};
 
+use super::call::Call;
 use super::thread::{ENDED, FREE, LIVE, MAGIC, Thread, current, set_current};
-use super::{exclusion, modules, nudge};
+use super::{cpus, exclusion, held, modules, nudge, waiting};
 
 /// The greatest priority that programs can give.
 pub(crate) const GREATEST_PRIORITY: i64 = 1_000_000;
@@ -50,6 +51,8 @@ pub(crate) unsafe fn create(
     start: *mut libc::c_void,
     argument: *mut libc::c_void,
 ) -> i32 {
+    // A thread that is deleted meanwhile leaves no half-made one behind, nor a lock of the C library's.
+    let _call = Call::enter();
     let Some(thread) = Thread::claim() else {
         return libc::EAGAIN;
     };
@@ -59,7 +62,7 @@ pub(crate) unsafe fn create(
     life.detached.store(wanted.detached, Ordering::Relaxed);
     life.module.store(modules::current(), Ordering::Relaxed);
     thread.schedule.priority.store(wanted.priority, Ordering::Relaxed);
-    let cpu = wanted.cpu.unwrap_or_else(modules::default_cpu);
+    let cpu = wanted.cpu.unwrap_or_else(cpus::default);
     thread.schedule.cpu.store(cpu, Ordering::Relaxed);
     if wanted.priority + 1 > GREATEST_SYSTEM_PRIORITY {
         modules::say_once_that_order_is_lost();
@@ -140,6 +143,8 @@ extern "C" fn run(argument: *mut libc::c_void) -> *mut libc::c_void {
     touch_stack();
     let kernel = ThreadId::current().get();
     thread.life.kernel.store(kernel, Ordering::Release);
+    // Whoever asks something of it sees that it runs, or it sees what is asked.
+    fence(Ordering::SeqCst);
     modules::with_row(thread, |row| {
         row.cpu
             .store(thread.schedule.cpu.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -158,7 +163,7 @@ extern "C" fn run(argument: *mut libc::c_void) -> *mut libc::c_void {
     // SAFETY: the program's start function, as `create` was promised.
     let start: extern "C-unwind" fn(*mut libc::c_void) -> *mut libc::c_void = unsafe { std::mem::transmute(start) };
     let result = start(thread.life.argument.load(Ordering::Relaxed));
-    finish(thread, result);
+    finish(thread, result, false);
     std::ptr::null_mut()
 }
 
@@ -174,7 +179,17 @@ fn touch_stack() {
 /// Ends the calling thread, wherever it is. It does not unwind: nothing of the runtime is on its stack that would have
 /// to be dropped, and the C library's join waits for the kernel's own word.
 pub(crate) fn end(thread: &'static Thread, result: *mut libc::c_void) -> ! {
-    finish(thread, result);
+    leave(thread, result, false)
+}
+
+/// As [`end`], of a thread that was cancelled.
+pub(crate) fn end_cancelled(thread: &'static Thread) -> ! {
+    // PTHREAD_CANCELED.
+    leave(thread, std::ptr::without_provenance_mut(usize::MAX), true)
+}
+
+fn leave(thread: &'static Thread, result: *mut libc::c_void, cancelled: bool) -> ! {
+    finish(thread, result, cancelled);
     // SAFETY: ends this thread only. Its structures are freed by who joins it.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
     unreachable!("a thread that has ended")
@@ -189,9 +204,10 @@ pub(crate) struct Cleanup {
     pub(crate) previous: *mut Cleanup,
 }
 
-fn finish(thread: &Thread, result: *mut libc::c_void) {
+fn finish(thread: &Thread, result: *mut libc::c_void, cancelled: bool) {
     // From here on nothing interrupts it.
     thread.wake.depth.fetch_add(1, Ordering::Relaxed);
+    waiting::abandon(thread, cancelled);
     loop {
         let cleanup: *mut Cleanup = thread.life.cleanup.load(Ordering::Relaxed).cast();
         if cleanup.is_null() {
@@ -209,6 +225,7 @@ fn finish(thread: &Thread, result: *mut libc::c_void) {
         }
     }
     exclusion::release_all();
+    held::release_all(thread);
     modules::with_row(thread, |row| row.thread.store(0, Ordering::Release));
     thread.life.result.store(result, Ordering::Relaxed);
     thread.life.kernel.store(0, Ordering::Release);
@@ -243,6 +260,8 @@ pub(crate) fn join(thread: &'static Thread, most: Option<Duration>) -> Option<*m
 
 /// Frees what an ended thread had. Of several that try, one does.
 fn reap(thread: &Thread) {
+    // Who has taken it upon itself does it, though it be deleted meanwhile.
+    let _call = Call::enter();
     let library = thread.life.library.swap(0, Ordering::AcqRel);
     if library == 0 {
         return;
@@ -264,9 +283,19 @@ pub(crate) fn reap_detached(module: usize) {
 
 /// Has `thread` end, and waits for that. False when it did not within [`DELETE_WITHIN`].
 pub(crate) fn delete(thread: &'static Thread) -> bool {
+    ask_to_end(thread);
+    join(thread, Some(DELETE_WITHIN)).is_some()
+}
+
+fn ask_to_end(thread: &'static Thread) {
     thread.signals.delete.store(true, Ordering::Release);
     nudge::nudge(thread);
-    join(thread, Some(DELETE_WITHIN)).is_some()
+}
+
+/// Has all threads of a module end. All are asked first: one may wait for what another holds.
+pub(crate) fn delete_all_of(module: usize) -> bool {
+    Thread::of_module(module).for_each(ask_to_end);
+    Thread::of_module(module).map(delete).filter(|ended| !ended).count() == 0
 }
 
 /// Whether the structure is one that can be used.

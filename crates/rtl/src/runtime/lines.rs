@@ -14,6 +14,7 @@ use freehold_linux::ThreadId;
 use freehold_linux::clock;
 use freehold_linux::sched::{self, Policy};
 
+use super::call::Call;
 use super::modules;
 
 /// A program's handler of a line.
@@ -75,6 +76,7 @@ pub(crate) fn log_port(port: u32, file: File) {
 
 /// What a write to a port does besides being kept.
 pub(crate) fn written(port: u32, value: u32) {
+    let _call = Call::enter();
     let byte = u8::try_from(value & 0xff).unwrap_or(0);
     match port {
         0x70 => CMOS_ADDRESS.store(byte & 0x7f, Ordering::Relaxed),
@@ -106,6 +108,7 @@ fn clock_period() -> Duration {
 
 /// `rtl_request_irq`.
 pub(crate) fn request(line: u32, handler: Handler) -> Result<(), i32> {
+    let _call = Call::enter();
     let mut state = state();
     if state.taken.contains_key(&line) {
         return Err(-libc::EBUSY);
@@ -191,6 +194,7 @@ fn readable(file: &File, most: Duration) -> bool {
 
 /// Turns a taken line on or off.
 pub(crate) fn enable(line: u32, on: bool) -> Result<(), i32> {
+    let _call = Call::enter();
     let state = state();
     let taken = state.taken.get(&line).ok_or(-libc::EINVAL)?;
     taken.enabled.store(on, Ordering::Release);
@@ -199,6 +203,7 @@ pub(crate) fn enable(line: u32, on: bool) -> Result<(), i32> {
 
 /// `rtl_free_irq`.
 pub(crate) fn free(line: u32) -> Result<(), i32> {
+    let _call = Call::enter();
     let taken = state().taken.remove(&line).ok_or(-libc::EINVAL)?;
     taken.stop.store(true, Ordering::Release);
     if taken.thread.thread().id() != std::thread::current().id() {
@@ -210,6 +215,7 @@ pub(crate) fn free(line: u32) -> Result<(), i32> {
 
 /// `rtl_get_soft_irq`.
 pub(crate) fn soft(handler: SoftHandler) -> Result<i32, i32> {
+    let _call = Call::enter();
     let mut state = state();
     let free = (FIRST_SOFT..FIRST_SOFT + SOFT).find(|line| !state.soft.contains_key(line));
     let line = free.ok_or(-libc::EBUSY)?;
@@ -219,11 +225,13 @@ pub(crate) fn soft(handler: SoftHandler) -> Result<i32, i32> {
 
 /// `rtl_free_soft_irq`.
 pub(crate) fn free_soft(line: u32) {
+    let _call = Call::enter();
     state().soft.remove(&line);
 }
 
 /// Runs a soft line's handler in a thread of the time-sharing side.
 pub(crate) fn pend(line: i32) {
+    let _call = Call::enter();
     static PENDING: Mutex<Option<std::sync::mpsc::Sender<i32>>> = Mutex::new(None);
     let mut sender = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
     let sender = sender.get_or_insert_with(|| {

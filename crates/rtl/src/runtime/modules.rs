@@ -3,8 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-use freehold_linux::sched;
-
+use super::call::Call;
 use super::output::Output;
 use super::thread;
 use crate::status::{Status, ThreadRow};
@@ -116,6 +115,7 @@ pub(crate) fn say(text: &str) {
 
 /// As [`say`].
 pub(crate) fn say_bytes(text: &[u8]) {
+    let _call = Call::enter();
     if let Some(module) = at(current()) {
         module.output.add(text);
     }
@@ -127,12 +127,6 @@ pub(crate) fn say_once_that_order_is_lost() {
     if !SAID.swap(true, Ordering::Relaxed) {
         say("freehold rtl: priorities of 89 and more are all SCHED_FIFO 90: the order among them is lost\n");
     }
-}
-
-/// The CPU of threads for which none is named: the first that this process may use.
-pub(crate) fn default_cpu() -> u32 {
-    let first = sched::allowed_cpus().ok().and_then(|cpus| cpus.first().copied());
-    first.and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(0)
 }
 
 /// A signal's handler in a module; None where the signal is ignored.

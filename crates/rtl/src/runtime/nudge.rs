@@ -1,7 +1,7 @@
 //! What one thread asks of another: to run a signal's handler, to be suspended, to end. A thread that sleeps is woken;
 //! one that computes is interrupted by a signal of the system's, whose handler attends to what is asked.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use freehold_linux::futex;
 
@@ -59,6 +59,7 @@ pub(crate) fn nudge(thread: &'static Thread) {
     if current().is_some_and(|own| std::ptr::eq(own, thread)) {
         return;
     }
+    fence(Ordering::SeqCst);
     let kernel = thread.life.kernel.load(Ordering::Acquire);
     if kernel != 0 {
         // SAFETY: tgkill touches no memory; a thread that has ended meanwhile is refused.
@@ -88,16 +89,24 @@ pub(crate) fn has_something(thread: &Thread) -> bool {
         || (signals.cancel.load(Ordering::Relaxed) && signals.cancel_at_once.load(Ordering::Relaxed))
 }
 
+/// Suspends the calling thread, which may be cancelled meanwhile.
+pub(crate) fn suspend_itself(thread: &'static Thread) {
+    // Who is nudged from now on sleeps in the handler perhaps, which has to know.
+    thread.signals.at_cancellation_point.store(true, Ordering::Relaxed);
+    thread.wake.suspended.store(true, Ordering::Release);
+    attend(thread);
+    thread.signals.at_cancellation_point.store(false, Ordering::Relaxed);
+}
+
 /// Does all that is asked of the calling thread; sleeps while it is suspended. May not return.
 #[cold]
 pub(crate) fn attend(thread: &'static Thread) {
     loop {
-        let signals = &thread.signals;
-        let cancel = signals.cancel.load(Ordering::Acquire)
-            && signals.cancel_at_once.load(Ordering::Relaxed)
-            && !signals.cancel_disabled.load(Ordering::Relaxed);
-        if signals.delete.load(Ordering::Acquire) || cancel {
+        if thread.signals.delete.load(Ordering::Acquire) {
             life::end(thread, std::ptr::null_mut());
+        }
+        if is_cancelled(thread) {
+            life::end_cancelled(thread);
         }
         if let Some(signal) = take_signal(thread) {
             deliver(thread, signal);
@@ -109,11 +118,22 @@ pub(crate) fn attend(thread: &'static Thread) {
     }
 }
 
+/// Whether the calling thread was cancelled and is to end here, which may be anywhere.
+fn is_cancelled(thread: &Thread) -> bool {
+    let signals = &thread.signals;
+    let here = signals.cancel_at_once.load(Ordering::Relaxed) || signals.at_cancellation_point.load(Ordering::Relaxed);
+    here && may_cancel(thread)
+}
+
+fn may_cancel(thread: &Thread) -> bool {
+    let signals = &thread.signals;
+    signals.cancel.load(Ordering::Acquire) && !signals.cancel_disabled.load(Ordering::Relaxed)
+}
+
 /// Ends the calling thread if it was cancelled: at each cancellation point.
 pub(crate) fn cancellation_point(thread: &'static Thread) {
-    let signals = &thread.signals;
-    if signals.cancel.load(Ordering::Acquire) && !signals.cancel_disabled.load(Ordering::Relaxed) {
-        life::end(thread, std::ptr::without_provenance_mut(usize::MAX));
+    if may_cancel(thread) {
+        life::end_cancelled(thread);
     }
 }
 
@@ -124,7 +144,7 @@ fn park(thread: &Thread) {
         thread.wake.suspended.store(false, Ordering::Release);
         return;
     }
-    if has_request(thread) {
+    if has_request(thread) || is_cancelled(thread) {
         return;
     }
     thread.wake.parked.store(true, Ordering::Relaxed);

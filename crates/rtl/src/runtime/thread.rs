@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU32, 
 
 use freehold_linux::futex;
 
+use super::held::Held;
 use crate::status::THREADS;
 
 /// What `thread->magic` is while a thread can be used.
@@ -23,6 +24,7 @@ pub(crate) struct Thread {
     pub(crate) signals: Signals,
     pub(crate) release: Release,
     pub(crate) schedule: Schedule,
+    pub(crate) held: Held,
 }
 
 /// A time that only the thread itself writes and reads.
@@ -50,6 +52,8 @@ pub(crate) struct Life {
     pub(crate) module: AtomicUsize,
     /// The innermost `pthread_cleanup_push`.
     pub(crate) cleanup: AtomicPtr<libc::c_void>,
+    /// The innermost wait, see [`super::waiting`].
+    pub(crate) waiting: AtomicPtr<libc::c_void>,
 }
 
 /// Nobody uses the structure.
@@ -86,6 +90,8 @@ pub(crate) struct Signals {
     pub(crate) cancel: AtomicBool,
     pub(crate) cancel_disabled: AtomicBool,
     pub(crate) cancel_at_once: AtomicBool,
+    /// The thread is where it may be cancelled, also in a handler.
+    pub(crate) at_cancellation_point: AtomicBool,
 }
 
 /// When a thread is released.
@@ -123,6 +129,7 @@ impl Thread {
                 gate: AtomicU32::new(0),
                 module: AtomicUsize::new(0),
                 cleanup: AtomicPtr::new(std::ptr::null_mut()),
+                waiting: AtomicPtr::new(std::ptr::null_mut()),
             },
             wake: Wake {
                 events: AtomicU32::new(0),
@@ -139,6 +146,7 @@ impl Thread {
                 cancel: AtomicBool::new(false),
                 cancel_disabled: AtomicBool::new(false),
                 cancel_at_once: AtomicBool::new(false),
+                at_cancellation_point: AtomicBool::new(false),
             },
             release: Release {
                 period: AtomicU64::new(0),
@@ -150,6 +158,7 @@ impl Thread {
                 priority: AtomicI64::new(0),
                 cpu: AtomicU32::new(0),
             },
+            held: Held::new(),
         }
     }
 
@@ -172,6 +181,7 @@ impl Thread {
             &self.life.argument,
             &self.life.result,
             &self.life.cleanup,
+            &self.life.waiting,
         ] {
             pointer.store(std::ptr::null_mut(), Ordering::Relaxed);
         }
@@ -185,6 +195,7 @@ impl Thread {
             cancel,
             cancel_disabled,
             cancel_at_once,
+            at_cancellation_point,
         } = &self.signals;
         for word in [pending, blocked, handled, &self.wake.depth, &self.life.gate] {
             word.store(0, Ordering::Relaxed);
@@ -200,6 +211,7 @@ impl Thread {
             cancel,
             cancel_disabled,
             cancel_at_once,
+            at_cancellation_point,
             token,
             suspended,
             parked,
@@ -210,6 +222,7 @@ impl Thread {
             count.store(0, Ordering::Relaxed);
         }
         self.release.next.store(u64::MAX, Ordering::Relaxed);
+        self.held.reset();
         self.magic.store(MAGIC, Ordering::Release);
     }
 
