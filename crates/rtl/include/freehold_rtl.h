@@ -65,6 +65,14 @@ extern int rtl_setclockhandler(void *clock, void *handler)
 extern int rtl_unsetclockhandler(void *clock)
     RTL_LEFT_OUT("raw clocks program the timer chip; use a periodic thread or request line 0");
 
+/* POSIX timers, which send RTLinux's own signals to the thread that creates them. */
+typedef int rtl_timer_t;
+extern int rtl_timer_create(rtl_clockid_t clock, const struct sigevent *event, rtl_timer_t *timer);
+extern int rtl_timer_delete(rtl_timer_t timer);
+extern int rtl_timer_settime(rtl_timer_t timer, int flags, const struct itimerspec *time, struct itimerspec *before);
+extern int rtl_timer_gettime(rtl_timer_t timer, struct itimerspec *time);
+extern int rtl_timer_getoverrun(rtl_timer_t timer);
+
 #define hrt2ts(time) rtl_hrt2ts(time)
 #define timespec_to_ns(ts) ((hrtime_t)(ts)->tv_sec * NSECS_PER_SEC + (ts)->tv_nsec)
 #define timespec_from_ns(ns) (*rtl_hrt2ts(ns))

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::control::Insert;
 use crate::directory::{Directory, Kind};
-use crate::runtime::{cpus, fifos, life, lines, modules, nudge};
+use crate::runtime::{cpus, fifos, life, lines, modules, nudge, timers};
 use crate::status::Status;
 
 /// How long `cleanup_module` may take before the module is called busy.
@@ -189,6 +189,11 @@ fn open_files(insert: &Insert) -> Result<(), LoadError> {
         // A pipe that is opened for reading alone would wait for a writer.
         options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
         let file = options.open(path).map_err(failed(path))?;
+        let kind = file.metadata().map_err(failed(path))?;
+        if kind.is_file() {
+            let always = std::io::Error::new(std::io::ErrorKind::InvalidInput, "a plain file is always readable");
+            return Err(failed(path)(always));
+        }
         lines::attach(*line, file);
     }
     for (port, path) in &insert.ports {
@@ -286,6 +291,7 @@ impl Loaded {
     fn take_out(mut self, directory: &Directory) {
         // A thread that does not end keeps the object: its instructions are there.
         let ended = life::delete_all_of(self.index);
+        timers::delete_all_of(self.index);
         lines::free_all_of(self.index);
         fifos::destroy_all_of(self.index);
         crate::api::memory::free_all_of(self.index);

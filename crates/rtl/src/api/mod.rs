@@ -17,6 +17,7 @@ pub mod semaphores;
 pub mod signals;
 pub mod threads;
 pub mod time;
+pub mod timers;
 
 /// Sets `errno` and returns -1.
 fn failed(errno: i32) -> i32 {

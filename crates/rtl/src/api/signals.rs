@@ -38,13 +38,9 @@ pub(crate) extern "C" fn rtl_pthread_kill(thread: *mut Thread, number: i32) -> i
     if signal == 0 {
         return 0;
     }
-    thread.signals.pending.fetch_or(1 << signal, Ordering::AcqRel);
-    if current().is_some_and(|own| std::ptr::eq(own, thread)) {
-        if nudge::has_something(thread) {
-            nudge::attend(thread);
-        }
-    } else {
-        nudge::nudge(thread);
+    nudge::send(thread, signal);
+    if current().is_some_and(|own| std::ptr::eq(own, thread)) && nudge::has_something(thread) {
+        nudge::attend(thread);
     }
     0
 }

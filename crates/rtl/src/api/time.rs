@@ -45,7 +45,7 @@ pub(crate) fn nanoseconds(time: &libc::timespec) -> i64 {
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-fn timespec(nanoseconds: i64) -> libc::timespec {
+pub(crate) fn timespec(nanoseconds: i64) -> libc::timespec {
     libc::timespec {
         tv_sec: nanoseconds.div_euclid(1_000_000_000),
         tv_nsec: nanoseconds.rem_euclid(1_000_000_000),

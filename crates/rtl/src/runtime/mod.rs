@@ -13,4 +13,5 @@ pub(crate) mod output;
 pub(crate) mod pi_word;
 pub(crate) mod release;
 pub(crate) mod thread;
+pub(crate) mod timers;
 pub(crate) mod waiting;

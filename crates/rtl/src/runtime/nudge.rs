@@ -67,6 +67,12 @@ pub(crate) fn nudge(thread: &'static Thread) {
     }
 }
 
+/// Sends a signal of RTLinux's own to another thread.
+pub(crate) fn send(thread: &'static Thread, signal: u32) {
+    thread.signals.pending.fetch_or(1 << signal, Ordering::AcqRel);
+    nudge(thread);
+}
+
 extern "C" fn on_signal(_signal: i32) {
     let Some(thread) = current() else { return };
     if thread.wake.depth.load(Ordering::Relaxed) != 0 || thread.wake.parked.load(Ordering::Relaxed) {
