@@ -75,8 +75,9 @@ impl Mounts {
         let session = fuser::spawn_mount(Files::new(self.directory.clone()), path, &options);
         let session =
             session.map_err(|error| failed("cannot be mounted (is /dev/fuse there, with the rights?)", error))?;
-        if dev {
-            link_devices(path).map_err(|error| failed("/dev/rtfN cannot be made", error))?;
+        if dev && let Err(error) = link_devices(path) {
+            unlink_devices(path);
+            return Err(format!("{}: {error}", path.display()));
         }
         self.served.push(Served {
             path: path.to_owned(),
@@ -122,15 +123,15 @@ fn device(number: usize) -> PathBuf {
     PathBuf::from(format!("/dev/rtf{number}"))
 }
 
-fn link_devices(path: &Path) -> io::Result<()> {
-    let path = path.canonicalize()?;
+fn link_devices(path: &Path) -> Result<(), String> {
     for number in 0..COUNT {
         let device = device(number);
-        // What is no link is somebody else's.
-        if fs::symlink_metadata(&device).is_ok_and(|metadata| metadata.is_symlink()) {
-            fs::remove_file(&device)?;
+        let target = path.join(format!("rtf{number}"));
+        // A host that was killed has left its own; what leads somewhere else is somebody else's.
+        if fs::read_link(&device).is_ok_and(|old| old == target || fs::metadata(&device).is_err()) {
+            let _ = fs::remove_file(&device);
         }
-        symlink(path.join(format!("rtf{number}")), device)?;
+        symlink(target, &device).map_err(|error| format!("{} cannot be made: {error}", device.display()))?;
     }
     Ok(())
 }

@@ -172,8 +172,13 @@ impl Source {
                 while !stop.load(Ordering::Acquire) {
                     let mut word = [0; 8];
                     // What is read is how often; an eventfd tells it in eight bytes, others by the byte.
-                    if readable(&file, WATCH) && file.read(&mut word).is_ok_and(|count| count > 0) {
-                        handler();
+                    if !readable(&file, WATCH) {
+                        continue;
+                    }
+                    match file.read(&mut word) {
+                        Ok(1..) => handler(),
+                        // Nothing comes of it at present: to ask again at once would keep the CPU from all others.
+                        _ => clock::sleep_until(clock::now().saturating_add(WATCH)),
                     }
                 }
             }
