@@ -97,11 +97,11 @@ pub(crate) fn has_something(thread: &Thread) -> bool {
 
 /// Suspends the calling thread, which may be cancelled meanwhile.
 pub(crate) fn suspend_itself(thread: &'static Thread) {
-    // Who is nudged from now on sleeps in the handler perhaps, which has to know.
-    thread.signals.at_cancellation_point.store(true, Ordering::Relaxed);
+    // A thread that is nudged from now on may sleep in the signal's handler, which has to know.
+    let before = thread.signals.at_cancellation_point.swap(true, Ordering::Relaxed);
     thread.wake.suspended.store(true, Ordering::Release);
     attend(thread);
-    thread.signals.at_cancellation_point.store(false, Ordering::Relaxed);
+    thread.signals.at_cancellation_point.store(before, Ordering::Relaxed);
 }
 
 /// Does all that is asked of the calling thread; sleeps while it is suspended. May not return.
