@@ -124,6 +124,8 @@ typedef struct {
 
 struct rtl_cleanup { void (*routine)(void *); void *argument; struct rtl_cleanup *previous; };
 
+typedef struct sched_param rtl_sched_param;
+
 #define RTL_PTHREAD_STACK_MIN 16384
 #define RTL_SCHED_MAX_PRIORITY 1000000
 

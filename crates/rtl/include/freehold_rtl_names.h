@@ -197,6 +197,7 @@
 #define KERN_DEBUG ""
 #define GFP_KERNEL 0
 #define GFP_ATOMIC 0
+#define GFP_USER 0
 #define kmalloc(size, flags) rtl_kmalloc(size)
 #define kfree(memory) rtl_kfree(memory)
 #define vmalloc(size) rtl_kmalloc(size)
@@ -211,9 +212,18 @@
 #define MODULE_LICENSE(text) extern int rtl_no_symbols
 #define MODULE_SUPPORTED_DEVICE(text) extern int rtl_no_symbols
 #define MODULE_PARM_DESC(variable, text) extern int rtl_no_symbols
-/* A parameter is found by its pointer, so that a static variable can be one. */
+/* A parameter is found by a pointer that the assembler makes: programs declare parameters before their variables too, and
+ * variables that are static. For those the compiler is told by an option that it does not see everything. */
 #define MODULE_PARM(variable, kind) \
-    void *rtl_parameter_##variable = (void *)&variable; const char rtl_parameter_kind_##variable[] = kind
+    __asm__(".pushsection .data.rel.local,\"aw\"\n" \
+            ".globl rtl_parameter_" #variable "\n" \
+            ".balign 8\n" \
+            ".type rtl_parameter_" #variable ",@object\n" \
+            ".size rtl_parameter_" #variable ",8\n" \
+            "rtl_parameter_" #variable ":\n" \
+            ".quad " #variable "\n" \
+            ".popsection"); \
+    const char rtl_parameter_kind_##variable[] = kind
 #define MOD_INC_USE_COUNT do {} while (0)
 #define MOD_DEC_USE_COUNT do {} while (0)
 #define module_init(function) int init_module(void) { return function(); } extern int rtl_no_symbols

@@ -12,11 +12,13 @@ use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
 use crate::headers::HEADERS;
 
 /// The language and the code that both spaces need. Warnings are off: the sources rely on what compilers now warn of.
-const OPTIONS: [&str; 7] = [
+const OPTIONS: [&str; 8] = [
     "-std=gnu89",
     "-fPIC",
     "-fno-strict-aliasing",
     "-fcommon",
+    // Parameters of modules are set from outside, though they be static.
+    "-fno-toplevel-reorder",
     "-w",
     "-D__KERNEL__",
     "-DMODULE",

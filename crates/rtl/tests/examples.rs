@@ -92,7 +92,12 @@ fn run(world: &World, program: &Path, space: Space) -> String {
     let name = name_of(program);
     let object = world.directory.path().join(format!("{name}.o"));
     let parameters: &[(&str, &str)] = match name.as_str() {
-        "parameters" => &[("number", "-5"), ("name", "somebody"), ("values", "9,8")],
+        "parameters" => &[
+            ("number", "-5"),
+            ("early", "4"),
+            ("name", "somebody"),
+            ("values", "9,8"),
+        ],
         _ => &[],
     };
     world

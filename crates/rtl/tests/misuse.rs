@@ -71,6 +71,9 @@ fn what_is_left_out_is_refused_at_compile_time_with_the_reason() {
     let Some(world) = World::new("left-out") else { return };
     for (name, reason) in [
         ("raw_clock.c", "left out: raw clocks program the timer chip"),
+        ("raw_clock_timer.c", "left_out_raw_clocks_program_the_timer_chip"),
+        ("kernel_timer.c", "is left out: timers of the Linux kernel"),
+        ("mapped_page.c", "is left out: pages of the Linux kernel"),
         (
             "tasklet.c",
             "is left out: tasklets and bottom halves belong to the Linux kernel",
