@@ -123,8 +123,8 @@ fn detach(client: &Client) {
     const UNSHARE: usize = 272;
     const CLONE_FILES: usize = 0x400;
     // SAFETY: touches no memory.
-    if unsafe { sys::call5(UNSHARE, CLONE_FILES, 0, 0, 0, 0) }.is_err() {
-        sys::kill_self();
+    if let Err(errno) = unsafe { sys::call5(UNSHARE, CLONE_FILES, 0, 0, 0, 0) } {
+        report::end(b"the kernel gives the agent no table of descriptors of its own", errno);
     }
     let mut own = client.descriptors.all();
     own.sort_unstable();
@@ -205,7 +205,10 @@ impl Agent {
                 }
                 Ok(None) => break,
                 // The server does not keep to its own protocol, or somebody has written over the channel.
-                Err(_) => sys::kill_self(),
+                Err(_) => {
+                    report::say(&[b"the memory server's orders cannot be understood: the program is killed"]);
+                    sys::kill_self()
+                }
             }
         }
         batch
@@ -216,7 +219,9 @@ impl Agent {
             sequence: order.sequence,
             outcome,
         };
+        // A server has no more orders open than there is room for answers.
         if !self.channel.replies.push(&mut self.replies, reply) {
+            report::say(&[b"the memory server orders more than it takes answers to: the program is killed"]);
             sys::kill_self();
         }
     }

@@ -5,7 +5,7 @@
 //! kept: whoever waits for the end of a pipe must not wait for the agent.
 
 use crate::mailbox;
-use crate::sys::{self, Answer};
+use crate::sys::{self, Answer, Errno};
 
 const STANDARD_ERROR: usize = 2;
 const BROKEN_PIPE: i32 = 32;
@@ -40,8 +40,16 @@ pub(crate) fn say(parts: &[&[u8]]) {
     }
 }
 
+/// Says why the program cannot go on, and ends it: it would read wrong bytes, or wait for ever.
+pub(crate) fn end(why: &[u8], errno: Errno) -> ! {
+    let mut buffer = [0; 20];
+    let number = digits(u64::from(errno.0.unsigned_abs()), &mut buffer);
+    say(&[why, b", error ", number, b": the program is killed"]);
+    sys::kill_self()
+}
+
 /// A duplicate of the main thread's descriptor, in the calling thread's table.
-fn standard_error() -> Result<i32, sys::Errno> {
+fn standard_error() -> Result<i32, Errno> {
     const PIDFD_OPEN: usize = 434;
     const PIDFD_GETFD: usize = 438;
     // SAFETY: touches no memory.

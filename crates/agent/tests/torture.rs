@@ -115,21 +115,27 @@ fn memory_moved_onto_memory_that_is_being_taken_away() {
 }
 
 /// The kernel brings pages elsewhere in physical memory while they are taken out: those of which it says then that they
-/// could not be moved have arrived all the same.
+/// could not be moved have arrived all the same, several neighbours at once among them.
 #[test]
 fn pages_that_the_kernel_compacts_meanwhile() {
     let Some(program) = compiled("writers") else { return };
     let (ending, before) = (AtomicBool::new(false), pages_migrated());
+    let mut scattered = Scattered::new();
+    scattered.scatter();
     let compacted = std::thread::scope(|scope| {
         let compactor = scope.spawn(|| {
-            while !ending.load(Ordering::Relaxed) {
+            let mut scattered = scattered;
+            loop {
                 if let Err(error) = std::fs::write("/proc/sys/vm/compact_memory", "1") {
                     println!("passed over: this kernel may not be asked to compact memory ({error})");
                     return false;
                 }
+                if ending.load(Ordering::Relaxed) {
+                    return true;
+                }
                 std::thread::sleep(Duration::from_millis(20));
+                scattered.scatter();
             }
-            true
         });
         let compared = std::panic::catch_unwind(|| {
             compare_at(&[64], "writers", program.to_str().expect("a path"), &[]);
@@ -141,6 +147,54 @@ fn pages_that_the_kernel_compacts_meanwhile() {
     std::fs::remove_file(&program).expect("the program");
     if compacted && support::has_rights() {
         assert!(pages_migrated() > before, "the kernel compacts");
+    }
+}
+
+/// Memory of which every second page is free: without any the kernel has nothing to bring elsewhere.
+struct Scattered {
+    start: *mut u8,
+    odd: bool,
+}
+
+// SAFETY: whoever has this has the mapping, from whatever thread.
+unsafe impl Send for Scattered {}
+
+impl Scattered {
+    const PAGES: usize = 32 << 10;
+
+    fn new() -> Self {
+        let (protection, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: a new mapping, which nothing else uses.
+        let start = unsafe {
+            let start = libc::mmap(std::ptr::null_mut(), Self::PAGES * 4096, protection, flags, -1, 0);
+            assert_ne!(start, libc::MAP_FAILED);
+            libc::madvise(start, Self::PAGES * 4096, libc::MADV_NOHUGEPAGE);
+            start.cast()
+        };
+        Self { start, odd: false }
+    }
+
+    /// Touches all pages, and frees those that were not freed the last time.
+    fn scatter(&mut self) {
+        self.odd = !self.odd;
+        for page in 0..Self::PAGES {
+            // SAFETY: inside the mapping.
+            unsafe { self.start.add(page * 4096).write_volatile(1) };
+        }
+        for page in (usize::from(self.odd)..Self::PAGES).step_by(2) {
+            // SAFETY: inside the mapping, of which nobody wants the content.
+            unsafe { libc::madvise(self.start.add(page * 4096).cast(), 4096, libc::MADV_DONTNEED) };
+        }
+    }
+}
+
+impl Drop for Scattered {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `new`.
+        unsafe { libc::munmap(self.start.cast(), Self::PAGES * 4096) };
     }
 }
 

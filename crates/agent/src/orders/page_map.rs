@@ -50,3 +50,29 @@ pub(super) fn entry(client: &Client, page: usize) -> Result<Entry, Errno> {
     let [entry] = entry;
     Ok(entry)
 }
+
+/// How many pages have moved, from the first on without a gap, where these are the entries of where they were to go and
+/// of where they were.
+pub(super) fn moved(there: &[Entry], left: &[Entry]) -> usize {
+    let pairs = there.iter().zip(left);
+    pairs
+        .take_while(|(there, left)| !there.is_empty() && left.is_empty())
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Entry, PRESENT, moved};
+
+    #[test]
+    fn what_has_moved_is_counted_up_to_the_first_that_has_not() {
+        const MIGRATING: u64 = 1 << 62;
+        let (here, gone, migrates) = (Entry(PRESENT), Entry(0), Entry(MIGRATING));
+        assert_eq!(moved(&[here, here, gone], &[gone, gone, here]), 2);
+        assert_eq!(moved(&[here, migrates, here], &[gone; 3]), 3);
+        // A page was there before; nothing was to be moved; one that the kernel brings elsewhere has not moved.
+        assert_eq!(moved(&[here, here], &[here, gone]), 0);
+        assert_eq!(moved(&[gone, here], &[gone, gone]), 0);
+        assert_eq!(moved(&[here, here], &[migrates, gone]), 0);
+    }
+}

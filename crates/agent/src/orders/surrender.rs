@@ -5,12 +5,13 @@ use core::sync::atomic::Ordering;
 
 use freehold_protocol::channel::{Action, Order, Outcome};
 
-use super::{Batch, Patience, copy, drop, page_map, zap};
+use super::page_map::{self, Entry};
+use super::{Batch, Patience, copy, drop, zap};
 use crate::client::{Client, STAGED, register_staging};
 use crate::moves::Settled;
 use crate::process::PAGE;
 use crate::sys::{self, Errno};
-use crate::{process, userfault};
+use crate::{process, report, userfault};
 
 const TRIES: usize = 3;
 
@@ -118,15 +119,9 @@ impl Round<'_> {
         if !process.moves.begin_out(self.settled) {
             return (0, Some(Errno::STALE));
         }
-        let descriptors = &self.client.descriptors;
-        let moved = match userfault::is_registered(descriptors.private, from, length) {
-            // SAFETY: whoever uses the pages faults, and the server knows where they went.
-            Ok(_) => unsafe { userfault::move_pages(descriptors.mover, to, from, length) },
+        let answer = match userfault::is_registered(self.client.descriptors.private, from, length) {
+            Ok(_) => move_out(self.client, to, from, length),
             Err(errno) => (0, Some(errno)),
-        };
-        let answer = match moved {
-            (0, Some(Errno::EXIST)) if has_moved(self.client, to, from) => (PAGE, None),
-            other => other,
         };
         process.moves.end_out();
         answer
@@ -223,25 +218,43 @@ impl Round<'_> {
             let (_, refused) = unsafe { userfault::move_pages(self.client.descriptors.private, to, page, PAGE) };
             match refused {
                 None => return,
-                Some(Errno::EXIST) if has_moved(self.client, to, page) => return,
+                Some(_) if moved_unsaid(self.client, to, page, PAGE) == PAGE => return,
                 Some(Errno::AGAIN) if self.patience.wait() => {}
                 // Its content would be lost.
-                Some(_) => sys::kill_self(),
+                Some(errno) => report::end(b"a page that was taken out cannot be put back", errno),
             }
         }
     }
 }
 
-/// Whether the first page was moved although the kernel says that one is there already.
-///
-/// While the kernel itself brings a page elsewhere in physical memory (compaction), `UFFDIO_MOVE` may move it, try
-/// again for a reason of its own, and then find it where it put it (seen with Linux 6.18). Dropped there, its content
-/// would be lost.
-fn has_moved(client: &Client, to: usize, from: usize) -> bool {
-    match (page_map::entry(client, to), page_map::entry(client, from)) {
-        (Ok(there), Ok(left)) => !there.is_empty() && left.is_empty(),
-        _ => sys::kill_self(),
+/// Moves pages to the staging area; how many bytes were moved, and why no more.
+fn move_out(client: &Client, to: usize, from: usize, length: usize) -> (usize, Option<Errno>) {
+    // SAFETY: whoever uses the pages faults, and the server knows where they went.
+    match unsafe { userfault::move_pages(client.descriptors.mover, to, from, length) } {
+        (said, Some(errno)) => {
+            let bytes = said + moved_unsaid(client, to + said, from + said, length - said);
+            (bytes, (bytes < length).then_some(errno))
+        }
+        all => all,
     }
+}
+
+/// How many bytes at the beginning of a range were moved of which the kernel says that they were not.
+///
+/// `UFFDIO_MOVE` moves neighbours together, and may begin with them again for a reason of its own: it then finds them
+/// where it has put them, and refuses (seen with Linux 6.18, while the kernel brings pages elsewhere in physical
+/// memory). What it says to have moved is what came before these neighbours. Dropped where they are, their content
+/// would be lost.
+fn moved_unsaid(client: &Client, to: usize, from: usize, length: usize) -> usize {
+    let pages = length / PAGE;
+    let (mut there, mut left) = ([Entry::default(); STAGED], [Entry::default(); STAGED]);
+    let (Some(there), Some(left)) = (there.get_mut(..pages), left.get_mut(..pages)) else {
+        return 0;
+    };
+    if let Err(errno) = page_map::read(client, to, there).and_then(|()| page_map::read(client, from, left)) {
+        report::end(b"the page map does not say which pages were taken out", errno);
+    }
+    page_map::moved(there, left) * PAGE
 }
 
 /// Pages move only between areas of the same protection.

@@ -2,7 +2,7 @@
 
 use super::kernel::{self, Message};
 use super::{PAGE, Place, Shared, Space, World, torment};
-use freehold_protocol::channel::{Outcome, Reply};
+use freehold_protocol::channel::Outcome;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -106,9 +106,8 @@ pub(crate) fn answers(world: &mut World, at: usize) {
     let space = &mut spaces[at];
     let Some(client) = &mut space.client else { return };
     kernel::quiet(&client.event);
-    let channel = client.channel();
     let mut replies = Vec::new();
-    while let Some(reply) = channel.replies.pop::<Reply>(&mut client.replies).expect("answers") {
+    while let Some(reply) = client.answer() {
         replies.push(reply);
     }
     for reply in replies {

@@ -1,7 +1,7 @@
 //! What is known of an address space.
 
 use super::{PAGE, kernel};
-use freehold_protocol::channel::{Action, Channel, Order, Position};
+use freehold_protocol::channel::{Action, Channel, ORDERS, Order, Position, Reply};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -73,6 +73,8 @@ pub(crate) struct Client {
     pub(crate) replies: Position,
     pub(crate) free: Vec<u32>,
     pub(crate) under_way: BTreeMap<u32, Surrender>,
+    /// Orders without an answer: never more than there is room for answers, as with the server itself.
+    pub(crate) open: usize,
     pub(crate) handed: [OwnedFd; 2],
 }
 
@@ -91,6 +93,7 @@ impl Client {
             replies: Position::default(),
             free: (0..SLOTS).collect(),
             under_way: BTreeMap::new(),
+            open: 0,
             handed: [channel, transfer],
         }
     }
@@ -113,7 +116,16 @@ impl Client {
             slot,
             address,
         };
-        self.channel().orders.push(&mut self.orders, order)
+        let given = self.open < ORDERS && self.channel().orders.push(&mut self.orders, order);
+        self.open += usize::from(given);
+        given
+    }
+
+    /// The next answer.
+    pub(crate) fn answer(&mut self) -> Option<Reply> {
+        let reply = self.channel().replies.pop::<Reply>(&mut self.replies).expect("answers");
+        self.open -= usize::from(reply.is_some());
+        reply
     }
 
     pub(crate) fn wake(&self) {
