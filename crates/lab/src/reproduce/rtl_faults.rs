@@ -60,6 +60,12 @@ fn rows(report: &Report) -> Vec<ReproduceRow> {
             report.missed_with_reference,
             Claim::Shown,
         ),
+        (
+            "page faults of the separate task, of any kind",
+            "faults",
+            report.page_faults,
+            Claim::Shown,
+        ),
         ("messages read", "messages", report.messages, Claim::AtLeast(1)),
         ("torn", "messages", report.torn, Claim::Equal(0)),
         (
