@@ -36,6 +36,15 @@
 // For `freehold_ask`: whether a reservation of the target size (`30MiB`, `30MiB firm`) would be admitted, as JSON.
 #define FREEHOLD_ASK_WHAT_IF 4
 
+// In `freehold_device_grant.contiguity`: nobody may see how the memory lies.
+#define FREEHOLD_CONTIGUITY_UNKNOWN 0
+
+// In `freehold_device_grant.contiguity`: the memory is one piece of the machine's.
+#define FREEHOLD_PHYSICAL 1
+
+// In `freehold_device_grant.contiguity`: the memory lies in several pieces.
+#define FREEHOLD_PIECES 2
+
 // For `freehold_periodic_options.scheduling`: as the thread is.
 #define FREEHOLD_AS_IS 0
 
@@ -99,6 +108,9 @@ typedef enum freehold_status {
 // A connection to the server. It lasts until it and everything made through it has been ended.
 typedef struct freehold_connection freehold_connection;
 
+// An open device.
+typedef struct freehold_device freehold_device;
+
 // A region as one task sees it.
 typedef struct freehold_mapping freehold_mapping;
 
@@ -127,6 +139,51 @@ typedef struct freehold_options {
     // 0.
     uint32_t reserved;
 } freehold_options;
+
+// A device to be opened.
+typedef struct freehold_device_options {
+    // sizeof(freehold_device_options).
+    size_t size;
+    // Its name in the device file.
+    const char *name;
+    // The socket of the server or mount; null for the default: that of FREEHOLD_SOCKET, the user's own server, or the
+    // system's.
+    const char *socket;
+    // Pages of 4096 bytes that are used; 0 for all.
+    uint32_t used;
+    // 0.
+    uint32_t reserved;
+} freehold_device_options;
+
+// What an opening gave. Numbers of pages are of 4096 bytes.
+typedef struct freehold_device_grant {
+    // sizeof(freehold_device_grant).
+    size_t size;
+    // Pages that the device has at most.
+    uint32_t pages;
+    // Pages that it uses now.
+    uint32_t used;
+    // The first page that it was opened with, in the region of all devices.
+    uint32_t first;
+    // FREEHOLD_PHYSICAL, FREEHOLD_PIECES or FREEHOLD_CONTIGUITY_UNKNOWN, of what it was opened with.
+    uint32_t contiguity;
+    // In how many pieces; 0 where that is unknown.
+    uint32_t pieces;
+    // Memory objects that it has now.
+    uint32_t descriptors;
+    // 1 where the memory came as it was, 0 where it was filled with zeros.
+    uint32_t trusted;
+    // Cached pages that went for the opening.
+    uint32_t discarded;
+    // How long the server waited for copies and for the device's own return.
+    uint64_t wait_ns;
+    // How long the server chose the place.
+    uint64_t choose_ns;
+    // How long the server filled the memory with zeros.
+    uint64_t zero_ns;
+    // How long the server took in all.
+    uint64_t total_ns;
+} freehold_device_grant;
 
 // How a thread works in periods.
 typedef struct freehold_periodic_options {
@@ -229,6 +286,36 @@ enum freehold_status freehold_ask(const struct freehold_connection *connection,
 
 // Ends a text that a function here has given.
 void freehold_text_end(char *text);
+
+// Opens a device, and maps its memory in one piece of addresses. Needs no freehold_connection.
+enum freehold_status freehold_device_open(const struct freehold_device_options *options,
+                                          struct freehold_device **device);
+
+// Gives a device more, up to its size: it uses `used` pages then, all where that is 0. What is new can lie before what
+// there was: ask for the address again. What was mapped stays where it is.
+enum freehold_status freehold_device_grow(const struct freehold_device *device,
+                                          uint32_t used);
+
+// The first byte of a device's memory; null for what is no device.
+void *freehold_device_address(const struct freehold_device *device);
+
+// The length of a device's memory in bytes; 0 for what is no device.
+size_t freehold_device_length(const struct freehold_device *device);
+
+// What the server said when the device was opened, with what it uses now.
+enum freehold_status freehold_device_grant_of(const struct freehold_device *device,
+                                              struct freehold_device_grant *grant);
+
+// One of a device's memory objects, in order of address from 0: to be passed to a driver or another process. The
+// descriptor stays the library's, which closes it with the device. `length` is in bytes.
+enum freehold_status freehold_device_descriptor(const struct freehold_device *device,
+                                                uint32_t which,
+                                                int *descriptor,
+                                                size_t *length);
+
+// Closes a device: its memory is unmapped, its descriptors are closed, and the server takes it back as soon as nobody
+// else has it. In a child of a fork only the child's descriptors are closed.
+enum freehold_status freehold_device_close(struct freehold_device *device);
 
 // The last failure of a call in this thread, in words: who is at fault and what to do. Never null. It is valid until
 // the next failure in this thread.

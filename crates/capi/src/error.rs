@@ -5,6 +5,7 @@ use std::ffi::{CString, c_char};
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use freehold_client::device::{DeviceError, DeviceRefusal};
 use freehold_client::{ConnectError, MapRegionError, Refusal, RequestError};
 
 /// How a call ended.
@@ -105,6 +106,26 @@ impl From<ConnectError> for Problem {
             ConnectError::Channel(_) => Self::new(freehold_status::FREEHOLD_PROTOCOL, error.to_string()),
             other => Self::system(other),
         }
+    }
+}
+
+impl From<DeviceError> for Problem {
+    fn from(error: DeviceError) -> Self {
+        let status = match &error {
+            DeviceError::NoServer { .. } => freehold_status::FREEHOLD_NO_SERVER,
+            DeviceError::Refused { reason, .. } => match reason {
+                DeviceRefusal::Unknown => freehold_status::FREEHOLD_UNKNOWN,
+                DeviceRefusal::InUse | DeviceRefusal::Held | DeviceRefusal::Order => freehold_status::FREEHOLD_STATE,
+                DeviceRefusal::TooLarge => freehold_status::FREEHOLD_INVALID,
+                DeviceRefusal::System => freehold_status::FREEHOLD_SYSTEM,
+                DeviceRefusal::Protocol => freehold_status::FREEHOLD_PROTOCOL,
+            },
+            DeviceError::Forked => freehold_status::FREEHOLD_FORKED,
+            DeviceError::Protocol => freehold_status::FREEHOLD_PROTOCOL,
+            DeviceError::Gone => freehold_status::FREEHOLD_GONE,
+            _ => freehold_status::FREEHOLD_SYSTEM,
+        };
+        Self::new(status, error.to_string())
     }
 }
 

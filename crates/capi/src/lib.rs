@@ -13,6 +13,7 @@
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
 
 pub mod connection;
+pub mod device;
 pub mod error;
 mod handle;
 pub mod mapping;

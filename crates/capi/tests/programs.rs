@@ -6,11 +6,24 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use freehold_core::units::FrameCount;
+use freehold_scenario::DeviceFile;
 use freehold_server::serve::{self, Options};
 use freehold_server::{Limits, Quotas, Settings};
 
 /// Makes this program a memory server, at the socket that it names.
 const SERVE: &str = "FREEHOLD_TEST_SERVE";
+
+/// What the server serves besides: memory that is its own, not the pool's.
+const DEVICES: &str = r#"
+[region]
+backing = "small"
+[[device]]
+name = "camera"
+size = "8MiB"
+[[device]]
+name = "decoder"
+size = "4MiB"
+"#;
 
 /// A directory that is removed in the end.
 struct Directory(PathBuf);
@@ -188,7 +201,7 @@ fn a_server_when_told_so() {
         limits: Limits::default(),
         socket: socket.into(),
         mode: 0o600,
-        devices: None,
+        devices: Some(DeviceFile::parse(DEVICES, "devices.toml").expect("the test's devices are good")),
         metrics: None,
     };
     let stop = std::io::stdin().as_fd().try_clone_to_owned().expect("standard input");
@@ -207,6 +220,33 @@ fn a_program_is_served() {
     served.env("FREEHOLD_SOCKET", &server.socket);
     served.env("LD_LIBRARY_PATH", directory.0.join("usr/lib"));
     assert_eq!(run(&mut served), "served: all as it should be\n");
+}
+
+#[test]
+fn a_device_client_is_served() {
+    let directory = Directory::new("devices");
+    let flags = install(&directory.0);
+    let server = Server::start(&directory);
+    let program = directory.0.join("devices");
+    compile(&here().join("tests/c/devices.c"), &program, &flags);
+    let mut client = Command::new(&program);
+    client.env("FREEHOLD_SOCKET", &server.socket);
+    client.env("LD_LIBRARY_PATH", directory.0.join("usr/lib"));
+    assert_eq!(run(&mut client), "devices: all as it should be\n");
+}
+
+#[test]
+fn the_device_example_runs() {
+    let directory = Directory::new("decoder");
+    let flags = install(&directory.0);
+    let server = Server::start(&directory);
+    let program = directory.0.join("decoder");
+    compile(&here().join("../../examples/c/decoder.c"), &program, &flags);
+    let mut decoder = Command::new(&program);
+    decoder.arg("decoder").env("FREEHOLD_SOCKET", &server.socket);
+    decoder.env("LD_LIBRARY_PATH", directory.0.join("usr/lib"));
+    let out = run(&mut decoder);
+    assert!(out.starts_with("decoder: 1024 of 1024 pages in "), "{out}");
 }
 
 #[test]

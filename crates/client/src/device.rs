@@ -44,7 +44,13 @@ pub enum DeviceError {
         /// In words.
         text: String,
     },
-    /// The server is gone, or says something else than was asked: it serves no devices.
+    /// The server is gone, or ends.
+    #[error("the server of devices is gone")]
+    Gone,
+    /// The device was opened by the process that this one was forked from.
+    #[error("the device belongs to the parent of a fork: open it anew")]
+    Forked,
+    /// What answers says something else than was asked: it serves no devices.
     #[error("the server at the socket does not serve devices: start it with `--devices FILE`")]
     Protocol,
     /// The kernel's refusal.
@@ -73,6 +79,8 @@ pub struct Device {
     begin: usize,
     grant: Grant,
     first: u32,
+    /// Who opened it: a child of a fork has none of its memory.
+    owner: u32,
 }
 
 impl Device {
@@ -82,7 +90,8 @@ impl Device {
     /// See [`DeviceError`]; nothing is open then.
     pub fn open(socket: &Path, name: &str, used: u32) -> Result<Self, DeviceError> {
         let connection = connect(socket)?;
-        let (grant, fds) = ask(&connection, &DeviceRequest::Open { name, used })?;
+        let asked = ask(&connection, &DeviceRequest::Open { name, used });
+        let (grant, fds) = asked.map_err(without_devices)?;
         let pages = usize::try_from(grant.pages).unwrap_or(usize::MAX);
         let window = Window::reserve(pages.saturating_mul(2))?;
         let mut device = Self {
@@ -92,6 +101,7 @@ impl Device {
             begin: pages,
             grant,
             first: grant.first,
+            owner: std::process::id(),
         };
         device.place(pages, fds)?;
         Ok(device)
@@ -103,6 +113,9 @@ impl Device {
     /// # Errors
     /// See [`DeviceError`]; the device has what it had.
     pub fn grow(&mut self, used: u32) -> Result<Grant, DeviceError> {
+        if !self.is_own() {
+            return Err(DeviceError::Forked);
+        }
         let (grant, fds) = ask(&self.socket, &DeviceRequest::Grow { used })?;
         let before = self.pages();
         let chunks: Result<Vec<Chunk>, MemfdError> = fds.into_iter().map(Chunk::adopt).collect();
@@ -119,6 +132,34 @@ impl Device {
         }
         self.grant.used = grant.used;
         Ok(grant)
+    }
+
+    /// Closes it, and waits until the server knows: the server takes the memory back as soon as nobody else has it. In
+    /// a child of a fork only the child's descriptors are closed.
+    ///
+    /// # Errors
+    /// [`DeviceError::Gone`], [`DeviceError::System`]: the device is closed all the same, as its connection ends.
+    pub fn close(self) -> Result<(), DeviceError> {
+        let own = self.is_own();
+        let Self {
+            socket, window, chunks, ..
+        } = self;
+        drop(window);
+        drop(chunks);
+        if !own {
+            return Ok(());
+        }
+        send(&socket, &DeviceRequest::Close {})?;
+        let mut buffer = [0; LIMIT];
+        let packet = receive(&socket, &mut buffer)?;
+        match answer(&buffer, &packet)? {
+            DeviceAnswer::Closed {} => Ok(()),
+            _ => Err(DeviceError::Protocol),
+        }
+    }
+
+    fn is_own(&self) -> bool {
+        std::process::id() == self.owner
     }
 
     /// What the server said when it was opened; `used` is as it is now.
@@ -177,7 +218,7 @@ pub fn status(socket: &Path) -> Result<String, DeviceError> {
     let connection = connect(socket)?;
     send(&connection, &DeviceRequest::Status {})?;
     let mut buffer = [0; LIMIT];
-    let packet = receive(&connection, &mut buffer)?;
+    let packet = receive(&connection, &mut buffer).map_err(without_devices)?;
     match answer(&buffer, &packet)? {
         DeviceAnswer::Document { length } => {
             let fd = packet.descriptors.first().ok_or(DeviceError::Protocol)?;
@@ -223,14 +264,32 @@ fn granted(answer: DeviceAnswer<'_>) -> Result<Grant, DeviceError> {
 fn send(connection: &PacketSocket, request: &DeviceRequest<'_>) -> Result<(), DeviceError> {
     let mut buffer = [0; LIMIT];
     let length = request.encode(1, &mut buffer)?;
-    connection.send(buffer.get(..length).unwrap_or_default(), &[])?;
-    Ok(())
+    connection
+        .send(buffer.get(..length).unwrap_or_default(), &[])
+        .map_err(ended)
 }
 
 fn receive(connection: &PacketSocket, buffer: &mut [u8]) -> Result<Packet, DeviceError> {
-    match connection.receive(buffer)? {
-        Some(packet) if !packet.cut_off => Ok(packet),
-        _ => Err(DeviceError::Protocol),
+    match connection.receive(buffer).map_err(ended)? {
+        Some(packet) if packet.cut_off => Err(DeviceError::Protocol),
+        Some(packet) => Ok(packet),
+        None => Err(DeviceError::Gone),
+    }
+}
+
+/// What the kernel says of a connection whose other side has ended.
+fn ended(errno: Errno) -> DeviceError {
+    match errno {
+        Errno::PIPE | Errno::CONNRESET => DeviceError::Gone,
+        errno => DeviceError::System(errno),
+    }
+}
+
+/// A server without devices ends the connection when it is first asked.
+fn without_devices(error: DeviceError) -> DeviceError {
+    match error {
+        DeviceError::Gone => DeviceError::Protocol,
+        error => error,
     }
 }
 

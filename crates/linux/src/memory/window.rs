@@ -22,6 +22,8 @@ pub struct Window {
     /// The first page, at a multiple of a huge page.
     base: NonNull<u8>,
     pages: usize,
+    /// Whose addresses they are.
+    owner: u32,
 }
 
 // SAFETY: plain addresses of the process, owned by this value, with no tie to a thread.
@@ -51,6 +53,7 @@ impl Window {
             length,
             base: NonNull::new(base).ok_or(Errno::NOMEM)?,
             pages,
+            owner: std::process::id(),
         })
     }
 
@@ -162,6 +165,10 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
+        // A child of a fork has no chunks there, and may have mapped something else in their place.
+        if std::process::id() != self.owner {
+            return;
+        }
         // SAFETY: this value owns the addresses, and nothing can use them through it any more.
         let result = unsafe { rustix::mm::munmap(self.whole.as_ptr().cast(), self.length) };
         debug_assert!(result.is_ok(), "munmap of own addresses failed: {result:?}");
