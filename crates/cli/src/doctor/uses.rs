@@ -27,6 +27,13 @@ const PROGRAM: [&str; 4] = [
     "agent-library",
 ];
 
+/// What devices need besides a server.
+const DEVICES: [&str; 1] = ["device-sealing"];
+/// What a mount needs.
+const MOUNT: [&str; 2] = ["fuse", "file-leases"];
+/// What a recording of file pages needs.
+const RECORD: [&str; 1] = ["page-cache-tracepoints"];
+
 const LIVE_RUN: &str = "freehold run --engine live";
 
 /// Whether live runs are among the uses that are possible.
@@ -41,6 +48,8 @@ pub(super) fn all(findings: &[Finding]) -> Vec<Use> {
     let live = [&required[..], &LIVE].concat();
     let server = [&required[..], &SERVER].concat();
     let program = [&server[..], &PROGRAM].concat();
+    let devices = [&server[..], &DEVICES].concat();
+    let mount = [&MOUNT[..], &DEVICES].concat();
     // In part is enough to run: what is required there works in its limited form.
     let is_absent = |finding: &Finding| finding.status == Status::Absent;
     let is_short = |finding: &Finding| !finding.is_present();
@@ -53,6 +62,9 @@ pub(super) fn all(findings: &[Finding]) -> Vec<Use> {
             "tasks of class deadline",
             lacking(findings, &["sched-deadline"], is_short),
         ),
+        of("freehold serve --devices", lacking(findings, &devices, is_short)),
+        of("freehold mount", lacking(findings, &mount, is_short)),
+        of("freehold cache record", lacking(findings, &RECORD, is_short)),
     ]
 }
 
@@ -90,8 +102,29 @@ mod tests {
         }
     }
 
+    /// Of live runs, a server, programs under it, and the two classes of tasks.
     fn possible(findings: &[Finding]) -> Vec<bool> {
-        all(findings).iter().map(|found| found.possible).collect()
+        all(findings).iter().take(5).map(|found| found.possible).collect()
+    }
+
+    /// Of devices, mounts, recordings.
+    fn possible_besides(findings: &[Finding]) -> Vec<bool> {
+        all(findings).iter().skip(5).map(|found| found.possible).collect()
+    }
+
+    #[test]
+    fn devices_need_a_server_and_mounts_do_not() {
+        let mut findings = vec![finding("fuse", Status::Present, Need::Optional)];
+        findings.push(finding("file-leases", Status::Present, Need::Optional));
+        assert_eq!(possible_besides(&findings), [false, false, false]);
+        findings.push(finding("device-sealing", Status::Present, Need::Recommended));
+        assert_eq!(possible_besides(&findings), [false, true, false]);
+        let server = LIVE.iter().chain(&SERVER);
+        findings.extend(server.map(|name| finding(name, Status::Present, Need::Recommended)));
+        assert_eq!(possible_besides(&findings), [true, true, false]);
+        findings.push(finding("page-cache-tracepoints", Status::Present, Need::Optional));
+        findings[0].status = Status::Absent;
+        assert_eq!(possible_besides(&findings), [true, false, true]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Nothing is judged by the kernel's version. Everything tried is undone: memory is unmapped, descriptors closed, and
 //! policies are tried in threads that end. No signal handler is touched. Allocates; not for the fault path.
 
+mod devices;
 mod library;
 mod memory;
 mod scheduling;
@@ -71,6 +72,7 @@ pub fn all(wanted_locked: usize) -> Vec<Finding> {
     findings.push(system::seccomp());
     findings.extend(server::all());
     findings.push(library::c_library());
+    findings.extend(devices::all());
     findings
 }
 
