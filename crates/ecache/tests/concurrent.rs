@@ -1,5 +1,6 @@
 //! Everything at once: threads that put, get and flush pages whose contents tell their version, devices that are opened
-//! and closed by threads and by processes that are killed. Seconds; minutes where `FREEHOLD_SOAK` is set.
+//! and closed by threads and by processes that are killed. Seconds; minutes where `FREEHOLD_SOAK` is set, and as
+//! long as `FREEHOLD_SOAK_SECONDS` says.
 
 mod common;
 
@@ -23,12 +24,12 @@ const DEVICES: [(&str, &str, bool); 4] = [
 const PAGES: u32 = 5000;
 const HOLDER: &str = "FREEHOLD_TEST_DEVICE";
 
+/// Three, or what `FREEHOLD_SOAK_SECONDS` says.
 fn seconds() -> Duration {
-    Duration::from_secs(if std::env::var_os("FREEHOLD_SOAK").is_some() {
-        300
-    } else {
-        3
-    })
+    let soak = std::env::var_os("FREEHOLD_SOAK").map(|_| 300);
+    let said = std::env::var("FREEHOLD_SOAK_SECONDS").ok();
+    let said = said.map(|text| text.parse().expect("FREEHOLD_SOAK_SECONDS is a number"));
+    Duration::from_secs(said.or(soak).unwrap_or(3))
 }
 
 /// A front: each page has a version, and whether the cache may have it.

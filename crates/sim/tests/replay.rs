@@ -217,3 +217,55 @@ fn foreign_formats_are_read_as_their_owners_read_them() {
     let cut = read_trace(&records[..70], &format(false), &[]).unwrap_err().to_string();
     assert!(cut.starts_with("line 3: the last record has 22 of 24 bytes"), "{cut}");
 }
+
+/// What each group used and read, by a plain list, with rows of groups at random places.
+#[test]
+fn accesses_after_a_mark_are_its_groups() {
+    for seed in 0..8 {
+        let mut state = seed + 100;
+        let mut rows = Vec::new();
+        for row in own(&accesses(seed, 2000, 200), &[]).unwrap() {
+            if next(&mut state).is_multiple_of(7) {
+                let group = usize::try_from(next(&mut state) % 4).unwrap();
+                let event = Event::Mark { group };
+                rows.push(Row { event, ..row });
+            }
+            rows.push(row);
+        }
+        let (mut list, mut expected, mut group) = (Vec::new(), [(0, 0, 0); 4], None);
+        for row in &rows {
+            match row.event {
+                Event::Mark { group: next } => {
+                    expected[next].0 += 1;
+                    group = Some(next);
+                }
+                Event::Access(pages) => {
+                    let key = (pages.file, pages.first);
+                    let known = list.iter().position(|found| *found == key);
+                    let counts = group.map(|group: usize| &mut expected[group]);
+                    if let Some(counts) = counts {
+                        counts.1 += 1;
+                        counts.2 += u64::from(known.is_none());
+                    }
+                    match known {
+                        Some(at) => drop(list.remove(at)),
+                        None if list.len() == 60 => drop(list.remove(0)),
+                        None => {}
+                    }
+                    list.push(key);
+                }
+                _ => {}
+            }
+        }
+        let found = replay(&rows, &setup(20, 40, &[], Choice::Lru), &mut || 0).unwrap();
+        let groups = found
+            .groups
+            .iter()
+            .map(|group| (group.begun, group.accesses, group.misses));
+        assert!(
+            groups.eq(expected),
+            "seed {seed}: {:?}, expected {expected:?}",
+            found.groups
+        );
+    }
+}

@@ -11,7 +11,7 @@ mod row;
 mod run;
 
 pub use csv::Columns;
-pub use outcome::{Allocation, Bounds, Replayed, Times};
+pub use outcome::{Allocation, Bounds, GroupCounts, Replayed, Times};
 pub use row::{Event, Pages, Row, TraceError};
 pub use run::{Choice, Deletes, ReplayError, Setup, replay};
 

@@ -50,6 +50,17 @@ impl Times {
     }
 }
 
+/// What was used for one group of accesses ([`Event::Mark`](super::Event::Mark)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupCounts {
+    /// How often the group began.
+    pub begun: u64,
+    /// Pages used, each use counted.
+    pub accesses: u64,
+    /// Of those, read.
+    pub misses: u64,
+}
+
 /// What the trace itself allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
@@ -86,6 +97,8 @@ pub struct Replayed {
     pub refused: u64,
     /// How long choices took.
     pub choose: Times,
+    /// Of accesses after a mark, by the mark's group.
+    pub groups: Vec<GroupCounts>,
     /// What the trace allows.
     pub bounds: Bounds,
     /// How long the replay took, without what the bounds and the future of the policy `optimal` need, in nanoseconds.

@@ -25,6 +25,11 @@ pub enum Event {
     Delete(Pages),
     /// Nothing that a replay needs: pages that entered the recorded machine's page cache.
     Inform,
+    /// From here on, until the next such row, pages are used for this: a program, a phase. No format has it.
+    Mark {
+        /// Its number, from 0.
+        group: usize,
+    },
     /// A device opens.
     Open {
         /// Its place among the devices.

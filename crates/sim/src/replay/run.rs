@@ -1,7 +1,7 @@
 //! A replay, row by row.
 
 use super::lru::{Lru, Numbers};
-use super::outcome::{Allocation, Bounds, Replayed, Times};
+use super::outcome::{Allocation, Bounds, GroupCounts, Replayed, Times};
 use super::row::{Event, Pages, Row};
 use freehold_core::units::FrameCount;
 use freehold_core::victim_cache::error::{OpenError, SpecError};
@@ -227,6 +227,8 @@ struct Run<'a> {
     /// The sum of cached frames over accesses, and over microseconds.
     cached: (u128, u128),
     clock: Option<(u64, u64)>,
+    /// The group of the last mark, and what had been used and read then.
+    group: Option<(usize, u64, u64)>,
 }
 
 impl<'a> Run<'a> {
@@ -259,6 +261,7 @@ impl<'a> Run<'a> {
             choose: Vec::new(),
             cached: (0, 0),
             clock: None,
+            group: None,
         })
     }
 
@@ -273,10 +276,29 @@ impl<'a> Run<'a> {
                 each(pages).for_each(|page| self.flush(pages.file, page));
             }
             Event::Delete(_) | Event::Inform => {}
+            Event::Mark { group } => self.mark(group),
             Event::Open { device, used } => self.open(row.number, device, used, clock)?,
             Event::Close { device } => self.close(row.number, device)?,
         }
         Ok(())
+    }
+
+    fn mark(&mut self, group: usize) {
+        self.count_group();
+        self.group = Some((group, self.replayed.accesses, self.replayed.misses));
+    }
+
+    /// What has been used since the last mark is its group's.
+    fn count_group(&mut self) {
+        let Some((group, accesses, misses)) = self.group.take() else {
+            return;
+        };
+        let groups = &mut self.replayed.groups;
+        groups.resize(groups.len().max(group + 1), GroupCounts::default());
+        let counts = &mut groups[group];
+        counts.begun += 1;
+        counts.accesses += self.replayed.accesses - accesses;
+        counts.misses += self.replayed.misses - misses;
     }
 
     fn access(&mut self, file: u64, page: u32) {
@@ -427,6 +449,7 @@ impl<'a> Run<'a> {
     }
 
     fn finish(mut self) -> Replayed {
+        self.count_group();
         let frames = f64::from(self.setup.cache.get().max(1));
         #[allow(clippy::cast_precision_loss, reason = "a mean for reading")]
         let mean = |sum: u128, over: u64| {
