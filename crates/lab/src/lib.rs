@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+mod devices;
 mod helper;
 mod programs;
 pub mod reproduce;

@@ -29,7 +29,7 @@ mod set_up;
 mod spec;
 mod wait;
 
-pub use access::{Access, AccessGenerator, ComputeSpread, Run};
+pub use access::{Access, AccessGenerator, ComputeSpread, Run, SplitMix64};
 pub use devices::{Backing, Device, DeviceFile};
 pub use document::{Document, tables_of_keys};
 pub use error::{Error, Place, Warning};

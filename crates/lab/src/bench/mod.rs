@@ -12,6 +12,7 @@
 pub(crate) mod callgrind;
 mod core;
 mod driven;
+mod ecache;
 mod evict;
 mod fill;
 mod floor;
@@ -94,6 +95,12 @@ const EMBEDDED: &[&Bench] = &[
     &sim::BENCH,
     &isolation::BENCH,
     &programs::BENCH,
+    &ecache::PUT,
+    &ecache::GET,
+    &ecache::CHOOSE,
+    &ecache::TRUSTED,
+    &ecache::ZEROED,
+    &ecache::REPLAY,
     &rtl::PUT,
     &rtl::GET,
     &rtl::STREAM,

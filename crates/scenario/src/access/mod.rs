@@ -8,7 +8,7 @@ mod zipf;
 use crate::model::{RegionIndex, Scenario, Task, TaskIndex};
 use cursor::Cursor;
 use freehold_core::units::{Duration, PageCount, PageIndex};
-use rng::SplitMix64;
+pub use rng::SplitMix64;
 
 /// One access to one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

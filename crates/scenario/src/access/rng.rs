@@ -2,23 +2,26 @@
 
 /// A splitmix64 generator.
 #[derive(Clone, Debug)]
-pub(crate) struct SplitMix64(u64);
+pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    #[cfg(test)]
-    pub(crate) fn new(seed: u64) -> Self {
+    /// A generator from its seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// A generator for one use of a seed: different streams of one seed share nothing visible.
-    pub(crate) fn stream(seed: u64, stream: u64) -> Self {
+    #[must_use]
+    pub fn stream(seed: u64, stream: u64) -> Self {
         let mut root = Self(seed);
         let base = root.next_u64();
         let mut child = Self(base ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03));
         Self(child.next_u64())
     }
 
-    pub(crate) fn next_u64(&mut self) -> u64 {
+    /// 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,13 +30,13 @@ impl SplitMix64 {
     }
 
     /// Uniform below `bound`; 0 for a bound of 0. The bias, below 2⁻³², does not matter here.
-    pub(crate) fn below(&mut self, bound: u32) -> u32 {
+    pub fn below(&mut self, bound: u32) -> u32 {
         let product = (u128::from(self.next_u64()) * u128::from(bound)) >> 64;
         u32::try_from(product).unwrap_or(0)
     }
 
     /// Uniform in (0, 1].
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         // 2⁻⁵³ times a number in 1..=2⁵³: both exact in an f64.
         let bits = (self.next_u64() >> 11) + 1;
         #[allow(clippy::cast_precision_loss, reason = "at most 2^53")]
