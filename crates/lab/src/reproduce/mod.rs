@@ -2,6 +2,7 @@
 
 mod app;
 mod claim;
+mod ecache;
 mod fig11;
 mod fig3;
 mod fig8;
@@ -108,6 +109,11 @@ const EXPERIMENTS: &[&Experiment] = &[
     &latencies::FIG3,
     &latencies::FIG4,
     &rtl_faults::EXPERIMENT,
+    &ecache::fig1::EXPERIMENT,
+    &ecache::fig6::EXPERIMENT,
+    &ecache::fig8::EXPERIMENT,
+    &ecache::fig10::EXPERIMENT,
+    &ecache::table8::EXPERIMENT,
 ];
 
 /// The seed of every experiment's files.
