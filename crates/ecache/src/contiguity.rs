@@ -40,6 +40,10 @@ impl Layout {
             }
             before = Some(frame);
         }
+        Self::new(pieces)
+    }
+
+    fn new(pieces: u32) -> Self {
         let contiguity = match pieces {
             0 => Contiguity::Unknown,
             1 => Contiguity::Physical,
@@ -49,9 +53,66 @@ impl Layout {
     }
 }
 
+/// How the pages of one memory object lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    first: u64,
+    last: u64,
+    pieces: u32,
+}
+
+impl Stretch {
+    /// Of small frames; none where they are not all told.
+    pub(crate) fn of(frames: &[Option<u64>]) -> Option<Self> {
+        Some(Self {
+            first: (*frames.first()?)?,
+            last: (*frames.last()?)?,
+            pieces: Some(Layout::of(frames, 1).pieces).filter(|pieces| *pieces > 0)?,
+        })
+    }
+
+    /// Of stretches behind one another.
+    pub(crate) fn together(stretches: impl Iterator<Item = Option<Self>>) -> Layout {
+        let (mut pieces, mut before) = (0, None);
+        for stretch in stretches {
+            let Some(stretch) = stretch else { return Layout::UNKNOWN };
+            let goes_on = before.is_some_and(|before: u64| before + 1 == stretch.first);
+            pieces += stretch.pieces - u32::from(goes_on);
+            before = Some(stretch.last);
+        }
+        Layout::new(pieces)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Contiguity, Layout};
+    use super::{Contiguity, Layout, Stretch};
+
+    /// Whatever the frames and the cuts, as if they were looked at one by one.
+    #[test]
+    fn stretches_together_are_what_their_frames_are() {
+        let mut state = 1_u64;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for _ in 0..2000 {
+            let mut frame = next(100);
+            let frames: Vec<Option<u64>> = (0..1 + next(12))
+                .map(|_| {
+                    frame = if next(3) == 0 { next(100) } else { frame + 1 };
+                    (next(40) > 0).then_some(frame)
+                })
+                .collect();
+            let size = usize::try_from(1 + next(5)).unwrap_or(1);
+            let stretches = frames.chunks(size).map(Stretch::of);
+            assert_eq!(
+                Stretch::together(stretches),
+                Layout::of(&frames, 1),
+                "{frames:?}, {size}"
+            );
+        }
+    }
 
     #[test]
     fn pieces_are_counted() {

@@ -1,6 +1,6 @@
 //! The memory of a region: its chunks, mapped behind one another.
 
-use crate::contiguity::Layout;
+use crate::contiguity::{Layout, Stretch};
 use crate::cuts::Cuts;
 use crate::error::CacheError;
 use freehold_core::victim_cache::FrameRange;
@@ -24,6 +24,8 @@ pub(crate) struct Region {
     cuts: Cuts,
     /// `None` where one was given up and no memory for another has been found yet.
     chunks: Vec<Mutex<Option<Chunk>>>,
+    /// How each lies, on small pages, as the page map showed when its memory came here or came back.
+    stretches: Vec<Mutex<Option<Stretch>>>,
     huge: bool,
     /// Why it is not as it was to be.
     shortfalls: Vec<String>,
@@ -57,6 +59,7 @@ impl Region {
             window,
             cuts,
             chunks: Vec::new(),
+            stretches: chunks.iter().map(|_| Mutex::new(None)).collect(),
             huge,
             shortfalls: Vec::new(),
         };
@@ -71,8 +74,9 @@ impl Region {
         let order = region.order(whole.clone());
         let mut chunks: Vec<Option<Chunk>> = chunks.into_iter().map(Some).collect();
         region.chunks = order.iter().map(|from| Mutex::new(chunks[*from].take())).collect();
-        region.place_again(whole)?;
+        region.place_again(whole.clone())?;
         region.lock();
+        whole.for_each(|place| drop(region.look(place)));
         Ok(region)
     }
 
@@ -182,11 +186,25 @@ impl Region {
 
     /// Makes a chunk that nobody else has fit for pages again: frames where somebody punched them.
     pub(crate) fn restore(&self, place: usize) -> bool {
-        self.window.populate(page_range(&self.cuts, place)).is_ok()
+        let is_whole = self.window.populate(page_range(&self.cuts, place)).is_ok();
+        drop(self.look(place));
+        is_whole
     }
 
-    /// How a range lies in the machine's memory, now.
+    /// How a range lies in the machine's memory: on huge pages now, on small ones as it lay when it came back, since to
+    /// ask for each takes longer than all the rest of a hand-over.
     pub(crate) fn layout(&self, range: FrameRange) -> Layout {
+        match self.chunks_of(range) {
+            Some(chunks) if !self.huge => {
+                let stretch = |place: usize| *self.stretches[place].lock().unwrap_or_else(PoisonError::into_inner);
+                Stretch::together(chunks.map(stretch))
+            }
+            _ => self.layout_now(range),
+        }
+    }
+
+    /// How a range lies now. On small pages O(frames).
+    pub(crate) fn layout_now(&self, range: FrameRange) -> Layout {
         let Some(addresses) = self.window.addresses(pages_of(range)) else {
             return Layout::UNKNOWN;
         };
@@ -217,7 +235,7 @@ impl Region {
             }
         }
         self.sort(&fresh);
-        let new: BTreeSet<u64> = fresh.iter().flat_map(|place| self.frames(*place)).collect();
+        let new: BTreeSet<u64> = fresh.iter().flat_map(|place| self.look(*place)).flatten().collect();
         let gone: BTreeSet<u64> = old.difference(&new).copied().collect();
         *pinned = self.still_kept(gone);
         // As many pages as are kept elsewhere are not taken from the machine twice.
@@ -303,10 +321,23 @@ impl Region {
 
     /// The frames of a chunk; of huge ones the first of each.
     fn frames(&self, place: usize) -> Vec<u64> {
+        self.told_frames(place).into_iter().flatten().collect()
+    }
+
+    fn told_frames(&self, place: usize) -> Vec<Option<u64>> {
         let step = if self.huge { HUGE_PAGES } else { 1 };
         let addresses = self.window.addresses(page_range(&self.cuts, place));
         let frames = addresses.and_then(|addresses| physical::frames(addresses, step).ok());
-        frames.unwrap_or_default().into_iter().flatten().collect()
+        frames.unwrap_or_default()
+    }
+
+    /// The frames of a chunk that has come, or come back; notes how it lies.
+    fn look(&self, place: usize) -> Vec<Option<u64>> {
+        let frames = self.told_frames(place);
+        if !self.huge {
+            *self.stretches[place].lock().unwrap_or_else(PoisonError::into_inner) = Stretch::of(&frames);
+        }
+        frames
     }
 
     fn chunk(&self, place: usize) -> MutexGuard<'_, Option<Chunk>> {

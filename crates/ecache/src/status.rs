@@ -82,7 +82,7 @@ impl Cache {
     pub fn region_row(&self) -> VictimCacheRow {
         let region = &self.shared.region;
         let frames = FrameCount::new(region.cuts().frames());
-        let layout = region.layout(FrameRange::new(FrameIndex::new(0), frames));
+        let layout = region.layout_now(FrameRange::new(FrameIndex::new(0), frames));
         let measured_bytes = region.measured();
         let state = self.shared.state();
         let (uses, pages) = (state.core.frames(), state.core.page_counts());
@@ -117,6 +117,13 @@ impl Cache {
         let rows = state.rows.iter().enumerate();
         rows.filter_map(|(place, row)| device_row(&state, DeviceId::new(place)?, row))
             .collect()
+    }
+
+    /// Who may open a device, beside root; none where there is no such device.
+    pub(crate) fn users_of(&self, name: &str) -> Option<Vec<u32>> {
+        let state = self.shared.state();
+        let row = state.rows.iter().find(|row| row.device.name == name)?;
+        Some(row.device.users.clone())
     }
 
     /// Frames by use and pages by fate, without asking the kernel.

@@ -117,9 +117,8 @@ impl Connection<'_> {
         if self.opened.is_some() {
             return Err(order("this connection has a device open: close it first"));
         }
-        let rows = self.service.cache.device_rows();
-        let allowed = rows.iter().any(|row| row.name == name && self.rights.may_open(row));
-        if !allowed {
+        let users = self.service.cache.users_of(name);
+        if !users.is_some_and(|users| self.rights.may_open(&users)) {
             let text = format!("there is no device `{}` that you may open", name.escape_debug());
             return Err((DeviceRefusal::Unknown, text));
         }
@@ -170,7 +169,7 @@ impl Connection<'_> {
             document = (self.service.more)();
             document.insert("victim_cache".to_owned(), json(&cache.region_row()));
         } else {
-            rows.retain(|row| self.rights.may_open(row));
+            rows.retain(|row| self.rights.may_open(&row.users));
             document.insert("partial".to_owned(), Value::Bool(true));
         }
         document.insert("devices".to_owned(), json(&rows));

@@ -1,6 +1,5 @@
 //! Who may do what, and how often.
 
-use crate::status::DeviceRow;
 use freehold_linux::socket::Peer;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,8 +25,9 @@ impl Rights {
         }
     }
 
-    pub(crate) fn may_open(&self, row: &DeviceRow) -> bool {
-        self.all || row.users.contains(&self.peer.uid)
+    /// Whether it may open a device whose users are these.
+    pub(crate) fn may_open(&self, users: &[u32]) -> bool {
+        self.all || users.contains(&self.peer.uid)
     }
 }
 
