@@ -4,29 +4,18 @@
 //! a file that is deleted for the disk. So whatever is dropped last, wherever that is, is closed by a thread that
 //! closes for one user only.
 
+use crate::user_threads::{UserThreads, Work};
 use freehold_linux::pi_mutex::PiMutex;
-use freehold_linux::service;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
-
-/// How long a user's thread waits for more.
-const IDLE: Duration = Duration::from_secs(1);
-/// Threads after which those that have ended are looked for.
-const MANY: usize = 64;
-
-/// Something to be dropped.
-type Corpse = Box<dyn FnOnce() + Send>;
 
 /// Closes for everybody.
 #[derive(Clone, Debug)]
 pub(crate) struct Closing {
-    door: Sender<(u32, Corpse)>,
+    threads: UserThreads,
     waiting: Waiting,
 }
 
@@ -44,27 +33,25 @@ pub(crate) struct Lent<T: Send + Sync + 'static> {
 /// One thing of a user's that is to be closed, as long as it is not.
 struct Waits(Waiting, u32);
 
-/// The thread that closes for one user.
-struct Closer {
-    door: Sender<Corpse>,
-    thread: JoinHandle<()>,
-}
-
 /// A file that clients have sent, and that several read.
 pub(crate) type LentFile = Arc<Lent<OwnedFd>>;
 
 impl Closing {
-    /// Starts the thread that hands things on. It ends with the last of whom this is.
+    /// By these threads.
+    pub(crate) fn by(threads: UserThreads) -> Self {
+        Self {
+            threads,
+            waiting: Waiting(Arc::new(PiMutex::new(BTreeMap::new()))),
+        }
+    }
+
+    /// By threads of its own, for tests.
     ///
     /// # Errors
     /// The system's refusal of a thread.
+    #[cfg(test)]
     pub(crate) fn start() -> std::io::Result<Self> {
-        let (door, corpses) = channel();
-        service::spawn("closing", move || hand_on(&corpses))?;
-        Ok(Self {
-            door,
-            waiting: Waiting(Arc::new(PiMutex::new(BTreeMap::new()))),
-        })
+        UserThreads::start(1).map(Self::by)
     }
 
     /// Takes note that a user has lent something.
@@ -137,8 +124,7 @@ impl<T: Send + Sync + 'static> Drop for Lent<T> {
             drop_last(thing);
             drop(waits);
         };
-        // Without the thread the server is ending, and the process closes everything.
-        let _ = self.closing.door.send((self.user, Box::new(close)));
+        self.closing.threads.give(self.user, Work::Closing, Box::new(close));
     }
 }
 
@@ -147,38 +133,6 @@ fn drop_last<T>(mut thing: Arc<T>) {
     while let Err(shared) = Arc::try_unwrap(thing) {
         thing = shared;
         std::thread::yield_now();
-    }
-}
-
-/// Gives what is to be dropped to the threads of its users.
-fn hand_on(corpses: &Receiver<(u32, Corpse)>) {
-    let mut closers: BTreeMap<u32, Closer> = BTreeMap::new();
-    while let Ok((user, corpse)) = corpses.recv() {
-        let returned = match closers.get(&user) {
-            Some(closer) => closer.door.send(corpse).err().map(|error| error.0),
-            None => Some(corpse),
-        };
-        let Some(corpse) = returned else { continue };
-        if closers.len() >= MANY {
-            closers.retain(|_, closer| !closer.thread.is_finished());
-        }
-        let (door, its) = channel::<Corpse>();
-        // It is there before the thread is, which it outlives then.
-        let _ = door.send(corpse);
-        match service::spawn(&format!("closing {user}"), move || close_all(&its)) {
-            Ok(thread) => {
-                closers.insert(user, Closer { door, thread });
-            }
-            // The machine has no thread: what it was given has been dropped here.
-            Err(error) => tracing::error!(user, %error, "no thread to close what a user has lent"),
-        }
-    }
-}
-
-/// Drops what comes until nothing has come for a while.
-fn close_all(corpses: &Receiver<Corpse>) {
-    while let Ok(close) = corpses.recv_timeout(IDLE) {
-        close();
     }
 }
 

@@ -20,6 +20,7 @@ mod settings;
 mod share;
 mod shared;
 mod times;
+mod user_threads;
 mod view;
 
 /// Bytes of a page.

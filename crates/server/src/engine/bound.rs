@@ -11,7 +11,7 @@ use freehold_protocol::channel::Outcome;
 use rustix::process::Signal;
 
 impl Engine {
-    fn bound(&self) -> u64 {
+    pub(super) fn bound(&self) -> u64 {
         u64::try_from(self.unresponsive.bound.as_nanos()).unwrap_or(u64::MAX)
     }
 

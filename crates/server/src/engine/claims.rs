@@ -162,6 +162,10 @@ impl Engine {
         if !self.deferred.contains(&claim.client) {
             self.deferred.push(claim.client);
         }
+        if !self.in_round {
+            // Pager threads that sleep do not know of it.
+            self.ends.ring(0);
+        }
     }
 
     /// Looks again at all faults that were put off.
@@ -171,6 +175,7 @@ impl Engine {
                 self.again.extend(client.deferred.drain(..));
             }
         }
+        self.protect_again();
     }
 
     /// What the lane waited for is over; its fault is handed in afresh.

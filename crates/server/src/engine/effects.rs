@@ -1,5 +1,6 @@
 //! What the core wants done, done.
 
+use crate::engine::holes::Wanted;
 use crate::engine::keys::ClientId;
 use crate::engine::outbox::{About, Outstanding};
 use crate::engine::rows::{Client, Content, Locking, SegmentAt, SegmentKind};
@@ -43,18 +44,13 @@ impl Engine {
             Effect::Unmap { page, from, reason } => self.unmap_page(page, from, reason),
             Effect::Fill { page, source, urgent } => {
                 let urgency = urgent.map_or(0, |task| self.urgency_of(task));
-                match source {
-                    Source::Zero => self.fill_zero(page),
-                    Source::Store => self.begin_read(page, urgency),
-                    Source::CopyOf(_) => self.end(page, Request::Fill, End::Failed),
-                }
+                self.fill(Wanted { page, source, urgency });
             }
             Effect::WriteBack { page, holder } => {
                 if self.is_private(page) {
                     self.write_private(page, holder);
                 } else if self.is_doomed(page.object()) {
-                    self.drop_soon(page);
-                    self.end(page, Request::Evict, End::Done);
+                    self.drop_evicted(page);
                 } else {
                     self.write_soon(page, holder);
                 }
@@ -63,8 +59,7 @@ impl Engine {
                 if self.is_private(page) {
                     self.discard_private(page);
                 } else {
-                    self.drop_soon(page);
-                    self.end(page, Request::Evict, End::Done);
+                    self.drop_evicted(page);
                 }
             }
             Effect::Locked { reservation } => self.lock_ended(reservation, Locking::Idle),
@@ -117,6 +112,19 @@ impl Engine {
         object.is_some_and(|object| matches!(object.content, Content::Private { .. }))
     }
 
+    /// Brings a page; not before there is a hole where it was.
+    pub(super) fn fill(&mut self, wanted: Wanted) {
+        let Wanted { page, source, urgency } = wanted;
+        if self.holes.puts_off(&wanted) {
+            return;
+        }
+        match source {
+            Source::Zero => self.fill_zero(page),
+            Source::Store => self.begin_read(page, urgency),
+            Source::CopyOf(_) => self.end(page, Request::Fill, End::Failed),
+        }
+    }
+
     fn fill_zero(&mut self, page: PageRef) {
         if self.is_private(page) {
             self.blank(page);
@@ -147,7 +155,7 @@ impl Engine {
 
     /// The page is about to be copied out, and then dropped: until then nobody may write it. In lockstep nobody may
     /// read it either: in the simulator it is unmapped.
-    fn protect_everywhere(&mut self, page: PageRef) {
+    pub(super) fn protect_everywhere(&mut self, page: PageRef) {
         let mut leaving = std::mem::take(&mut self.leaving);
         let segments = self.object(page.object()).map_or(&[][..], |object| &object.segments);
         for &SegmentAt {

@@ -1,12 +1,16 @@
 //! Ends of transfers, told by threads of the store or of the file readers to the pager thread that waits for them.
 
+use crate::engine::keys::ClientId;
+use crate::engine::rubble::Rubble;
 use freehold_core::fact::PageRef;
+use freehold_core::id::ObjectId;
 use freehold_linux::Errno;
 use freehold_linux::memory::zeroed;
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_store::{Completion, PageLoan, Slot};
 use rustix::event::EventfdFlags;
 use rustix::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A file page that was read, or not.
@@ -16,11 +20,27 @@ pub(crate) struct FileEnd {
     pub(crate) result: Result<PageLoan, Errno>,
 }
 
+/// Pages of a user's object are in no frames any more.
+#[derive(Debug)]
+pub(crate) struct HoleEnd {
+    pub(crate) user: u32,
+    pub(crate) object: ObjectId,
+    /// Pages of which the core has been told.
+    pub(crate) early: Vec<PageRef>,
+    /// Pages of which it is to be told.
+    pub(crate) late: Vec<PageRef>,
+    /// The kernel has refused.
+    pub(crate) failed: bool,
+}
+
 /// What one pager thread is to look at.
 #[derive(Debug)]
 struct Tray {
     records: PiMutex<Vec<u32>>,
     files: PiMutex<Vec<FileEnd>>,
+    holes: PiMutex<Vec<HoleEnd>>,
+    rubble: PiMutex<Vec<Arc<Rubble>>>,
+    slots: PiMutex<Vec<(ClientId, Vec<u32>)>>,
     bell: OwnedFd,
 }
 
@@ -37,6 +57,9 @@ impl Ends {
             Ok(Tray {
                 records: PiMutex::new(Vec::with_capacity(1024)),
                 files: PiMutex::new(Vec::with_capacity(64)),
+                holes: PiMutex::new(Vec::new()),
+                rubble: PiMutex::new(Vec::new()),
+                slots: PiMutex::new(Vec::new()),
                 bell: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             })
         };
@@ -70,6 +93,39 @@ impl Ends {
             tray.files.lock().push(end);
             self.ring(pager);
         }
+    }
+
+    pub(crate) fn hole_made(&self, pager: usize, end: HoleEnd) {
+        if let Some(tray) = self.trays.get(pager) {
+            tray.holes.lock().push(end);
+            self.ring(pager);
+        }
+    }
+
+    pub(crate) fn take_hole(&self, pager: usize) -> Option<HoleEnd> {
+        self.trays.get(pager)?.holes.lock().pop()
+    }
+
+    pub(crate) fn rubble_cleared(&self, pager: usize, rubble: Arc<Rubble>) {
+        if let Some(tray) = self.trays.get(pager) {
+            tray.rubble.lock().push(rubble);
+            self.ring(pager);
+        }
+    }
+
+    pub(crate) fn take_rubble(&self, pager: usize) -> Option<Arc<Rubble>> {
+        self.trays.get(pager)?.rubble.lock().pop()
+    }
+
+    pub(crate) fn slots_cooled(&self, pager: usize, cooled: (ClientId, Vec<u32>)) {
+        if let Some(tray) = self.trays.get(pager) {
+            tray.slots.lock().push(cooled);
+            self.ring(pager);
+        }
+    }
+
+    pub(crate) fn take_slots(&self, pager: usize) -> Option<(ClientId, Vec<u32>)> {
+        self.trays.get(pager)?.slots.lock().pop()
     }
 
     /// Takes the next record whose transfer has ended.

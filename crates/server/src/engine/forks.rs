@@ -7,6 +7,7 @@
 
 use crate::engine::Engine;
 use crate::engine::claims::{Installed, judge, unprotect};
+use crate::engine::clients::is_trusted;
 use crate::engine::crowd::Crowd;
 use crate::engine::keys::{ClientId, ClientRole};
 use crate::engine::legacy::{Bequest, Legacy, Part};
@@ -110,7 +111,8 @@ impl Engine {
         if row.frozen || !self.may_join(uid) {
             return None;
         }
-        let kit = self.kit().ok()?;
+        let mut kit = self.kit().ok()?;
+        kit.slots.give_back_apart(!is_trusted(uid));
         let made = self.clients.insert(|index, generation| {
             let id = ClientId::new(index, generation);
             let mut client = Client::new(id, ClientRole::Program, name, kit, pager);

@@ -30,10 +30,10 @@ pub(super) struct Spare {
 
 impl Engine {
     /// What the reserve is to hold: frames that are to be there, less those that are there elsewhere: in free slots of
-    /// transfer memories, and in the memory of objects that are gone.
+    /// transfer memories, in the memory of objects that are gone, and where holes are being made.
     pub(crate) fn reserve_due(&self) -> usize {
         let (due, warm) = self.frames_due();
-        due.saturating_sub(warm + self.rubble.frames())
+        due.saturating_sub(warm + self.rubble.frames() + self.holes.frames())
     }
 
     /// What the reserve is to hold, and what it may: that and what is spare, as far as nobody else has those frames.
@@ -73,7 +73,7 @@ impl Engine {
     pub(crate) fn settle_due(&mut self, flow: bool) -> Due {
         let now = clock::now().as_nanos();
         let (due, warm) = self.frames_due();
-        let rubble = self.rubble.frames();
+        let rubble = self.rubble.frames() + self.holes.frames();
         if flow {
             self.keep_spare(now, due.saturating_sub(warm + rubble));
         } else if now >= self.spare.until {
@@ -85,6 +85,7 @@ impl Engine {
                 // What cannot be given back stays, and is seen in what the kernel counts.
                 excess -= client.slots.cool(excess).unwrap_or(0).min(excess);
             }
+            self.cool_apart(excess);
         }
         self.due_with_spare(due.saturating_sub(warm + rubble))
     }

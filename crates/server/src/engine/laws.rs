@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::engine::keys::ClientId;
 use crate::engine::outbox::About;
-use crate::engine::rows::{Content, Where};
+use crate::engine::rows::{Content, Pending, Where};
 use freehold_core::units::PageIndex;
 use freehold_core::view::PageState;
 
@@ -15,6 +15,7 @@ impl Engine {
     /// # Errors
     /// What does not add up.
     pub fn check_laws(&self) -> Result<(), String> {
+        self.check_waits()?;
         for (_, client) in self.clients.iter() {
             let (mut slots, mut inside, mut leaving, mut blank) = (0, 0, 0_usize, 0);
             for object in self.objects.iter().flatten() {
@@ -65,6 +66,33 @@ impl Engine {
             }
             if inside != client.resident {
                 return Err(format!("{inside} pages in the client, but {} counted", client.resident));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that whoever waits has somebody to wake him: a page that is granted comes when an order is answered that
+    /// is under way, one that is to be brought when a hole is there that is being made; what was put off is looked at
+    /// again by the client that it is of. O(tasks).
+    pub(super) fn check_waits(&self) -> Result<(), String> {
+        self.holes.check()?;
+        for (_, task) in self.tasks.iter() {
+            let granted = |pending: &Pending| pending.mapped.is_some();
+            for pending in task.lanes.iter().filter_map(|lane| lane.pending).filter(granted) {
+                // Whoever waited in a process that has ended waits no more.
+                let alive = self.client(pending.claim.client).filter(|client| !client.family.gone);
+                let Some(client) = alive else { continue };
+                let address = pending.claim.address & !(crate::PAGE - 1);
+                let ordered = client.outbox.takes_from(address)
+                    || client.outbox.follow(pending.object, pending.page.get()).is_some();
+                if !ordered {
+                    return Err(format!("{pending:?} waits for an order that is not under way"));
+                }
+            }
+        }
+        for (_, client) in self.clients.iter().filter(|(_, client)| !client.deferred.is_empty()) {
+            if !self.deferred.contains(&client.id) {
+                return Err(format!("faults of process {} are put off for good", client.pid));
             }
         }
         Ok(())

@@ -22,6 +22,7 @@ mod faults;
 mod file_reads;
 mod forks;
 mod frames;
+mod holes;
 mod idle_files;
 mod keep;
 mod keys;
@@ -92,6 +93,7 @@ use freehold_driver::{End, Ended};
 use freehold_linux::clock;
 use freehold_protocol::channel::Shortage;
 use freehold_store::{PageLoan, Store};
+use holes::Holes;
 use idle_files::IdleFiles;
 use keep::HeldThread;
 use leaving::Leaving;
@@ -191,6 +193,7 @@ pub struct Engine {
     samples: Samples,
     loans: Vec<PageLoan>,
     sources: Sources,
+    holes: Holes,
     reserve: Arc<Reserve>,
     spare: frames::Spare,
     /// Memory of objects that are gone.
@@ -281,7 +284,8 @@ impl Engine {
             along: Along::new(cpus.len()),
             samples: Samples::default(),
             loans: Vec::new(),
-            sources: Sources::new()?,
+            sources: Sources::new(settings.priority)?,
+            holes: Holes::default(),
             reserve: frames::make(settings)?,
             spare: frames::Spare::default(),
             rubble: RubbleHeap::default(),
@@ -336,6 +340,8 @@ impl Engine {
                 self.finish(record);
             } else if let Some(ended) = self.ended.pop_front() {
                 self.tell(ended);
+            } else if self.leaving.has_holes() {
+                self.drop_frames();
             } else if let Some(claim) = self.again.pop_front() {
                 self.fault(claim);
             } else if let Some(claim) = self.next_queued() {
@@ -344,11 +350,14 @@ impl Engine {
                 self.take_neighbours(near);
             } else if let Some(id) = self.heirs.departed.pop() {
                 self.end_client(id);
-            } else if !self.retire() {
+            } else if !self.retire() && self.ended.is_empty() {
                 break;
             }
         }
         self.drop_frames();
+        if self.holes.is_hot() {
+            self.cool_hot();
+        }
         self.send_zaps();
         self.record_sample();
         self.wake_those_that_go();
@@ -359,6 +368,7 @@ impl Engine {
         if std::mem::take(&mut self.submitted) {
             self.store.flush();
         }
+        debug_assert_eq!(self.holes.check(), Ok(()), "who waits for a hole is woken");
         if !self.in_round {
             self.end_step();
         }

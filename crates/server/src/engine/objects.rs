@@ -11,6 +11,7 @@ use freehold_core::limits::{ObjectKind, ObjectSpec, Regime};
 use freehold_core::units::{ByteLen, PageCount};
 use freehold_linux::memory::{Backed, BackedError};
 use std::ffi::CStr;
+use std::sync::Arc;
 
 /// What there are no more of, in a refusal.
 pub(super) const OF_ONE_USER: &str = "objects, or their pages, of one user: others end, or a larger pool";
@@ -153,7 +154,7 @@ impl Engine {
     fn make_region(&mut self, request: &RegionRequest<'_>) -> Result<ObjectId, EngineError> {
         let memory = self.back(c"freehold-region", request.pages, false)?;
         let content = Content::Region {
-            memory,
+            memory: Arc::new(memory),
             named: request.shared,
         };
         let kind = if request.shared {

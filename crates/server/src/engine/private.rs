@@ -55,7 +55,11 @@ impl Engine {
             && to != from
         {
             client.slots.free(slot);
+            if client.slots.are_hot() {
+                self.holes.note_hot(id);
+            }
         }
+        let Some(client) = self.client_mut(id) else { return };
         let inside = |place: Where| matches!(place, Where::Client | Where::Leaving);
         match (inside(from), inside(to)) {
             (false, true) => client.resident += 1,

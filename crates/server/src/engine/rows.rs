@@ -21,6 +21,7 @@ use freehold_linux::userfault::Userfault;
 use rustix::fd::OwnedFd;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Which userfaultfd of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,7 +249,7 @@ pub(crate) struct Identity {
 pub(crate) enum Content {
     /// Memory to share or not.
     Region {
-        memory: Backed,
+        memory: Arc<Backed>,
         /// Others can open it by its name.
         named: bool,
     },
@@ -310,7 +311,8 @@ pub(crate) struct SegmentAt {
 impl Object {
     pub(crate) fn memory(&self) -> Option<&Backed> {
         match &self.content {
-            Content::Region { memory, .. } | Content::File { memory, .. } => Some(memory),
+            Content::Region { memory, .. } => Some(memory),
+            Content::File { memory, .. } => Some(memory),
             Content::Private { .. } => None,
         }
     }

@@ -2,11 +2,13 @@
 //!
 //! The kernel takes the better part of a microsecond to free a page of a memory object: a gigabyte at once would keep
 //! everybody's faults waiting for a fifth of a second. So what was behind a large object goes here when the core has
-//! forgotten it, and the reserve's thread gives its frames back without the engine, piece by piece. Until then they
-//! count as frames that are there; where the machine has none, whoever needs one gives some of these back himself.
+//! forgotten it, and the reserve's thread gives its frames back without the engine, piece by piece; that of a region,
+//! to which clients may still write (see [`holes`](super::holes)), a thread of its user. Until then they count as
+//! frames that are there; where the machine has none, whoever needs one gives some of these back himself.
 
 use crate::engine::Engine;
-use crate::engine::rows::Content;
+use crate::engine::rows::{Content, Object};
+use crate::user_threads::Work;
 use freehold_linux::PageRange;
 use freehold_linux::memory::Backed;
 use std::collections::VecDeque;
@@ -21,7 +23,9 @@ const PIECE: usize = 256;
 /// What was behind one object.
 #[derive(Debug)]
 pub(crate) struct Rubble {
-    memory: Backed,
+    memory: Arc<Backed>,
+    /// Who may keep whoever gives it back waiting.
+    user: Option<u32>,
     /// The first page that nobody has begun to give back.
     next: AtomicUsize,
     /// Its frames, when it was left, at most.
@@ -59,28 +63,53 @@ impl RubbleHeap {
         self.0.iter().map(|rubble| rubble.left()).sum()
     }
 
+    /// What nobody can keep waiting.
+    fn own(&self) -> impl Iterator<Item = &Arc<Rubble>> {
+        self.0.iter().filter(|rubble| rubble.user.is_none())
+    }
+
     /// The machine has no frame: gives some of these back; whether there were any.
     pub(super) fn give_way(&self) -> bool {
-        self.0.iter().any(|rubble| rubble.clear_some())
+        self.own().any(|rubble| rubble.clear_some())
     }
 }
 
 impl Engine {
     /// The memory of an object that is gone, which had so many frames.
-    pub(super) fn leave_rubble(&mut self, content: Content, frames: usize) {
-        let (Content::Region { memory, .. } | Content::File { memory, .. }) = content else {
-            return;
+    pub(super) fn leave_rubble(&mut self, object: Object, frames: usize) {
+        let (memory, user) = match object.content {
+            Content::Region { memory, .. } => (memory, Some(object.uid)),
+            Content::File { memory, .. } => (Arc::new(memory), None),
+            Content::Private { .. } => return,
         };
-        if frames > AT_ONCE {
-            let next = AtomicUsize::new(0);
-            self.rubble.0.push_back(Arc::new(Rubble { memory, next, frames }));
-            self.reserve.ring();
+        if frames <= AT_ONCE {
+            return;
         }
+        let rubble = Arc::new(Rubble {
+            memory,
+            user,
+            next: AtomicUsize::new(0),
+            frames,
+        });
+        self.rubble.0.push_back(Arc::clone(&rubble));
+        match user {
+            Some(user) => self.clear_apart(user, rubble),
+            None => self.reserve.ring(),
+        }
+    }
+
+    fn clear_apart(&self, user: u32, rubble: Arc<Rubble>) {
+        let (ends, pager) = (Arc::clone(&self.ends), self.pager);
+        let clear = move || {
+            rubble.clear();
+            ends.rubble_cleared(pager, rubble);
+        };
+        self.sources.threads.give(user, Work::Closing, Box::new(clear));
     }
 
     /// What is to be given back next.
     pub(crate) fn next_rubble(&self) -> Option<Arc<Rubble>> {
-        self.rubble.0.front().cloned()
+        self.rubble.own().next().cloned()
     }
 
     /// This has been given back.
@@ -98,10 +127,15 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     fn rubble(pages: usize, frames: usize) -> Arc<Rubble> {
-        let memory = Backed::create(c"rubble", pages, false).unwrap();
+        let memory = Arc::new(Backed::create(c"rubble", pages, false).unwrap());
         memory.populate(PageRange::new(0, frames)).unwrap();
         let next = AtomicUsize::new(0);
-        Arc::new(Rubble { memory, next, frames })
+        Arc::new(Rubble {
+            memory,
+            user: None,
+            next,
+            frames,
+        })
     }
 
     #[test]

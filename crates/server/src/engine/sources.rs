@@ -3,6 +3,7 @@
 use crate::closing::Closing;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::user_threads::UserThreads;
 use freehold_linux::Errno;
 use freehold_linux::memory::{Filler, Zeros};
 
@@ -16,6 +17,8 @@ pub(super) struct Sources {
     pub(super) filler: Option<Filler>,
     /// Closes the files that pages were read from, and what else clients have lent.
     pub(super) closing: Closing,
+    /// Do what may wait for a user.
+    pub(super) threads: UserThreads,
     /// What could not be had, and why.
     pub(super) shortfall: Option<String>,
 }
@@ -23,19 +26,21 @@ pub(super) struct Sources {
 impl Sources {
     /// # Errors
     /// [`EngineError::Limit`], [`EngineError::System`].
-    pub(super) fn new() -> Result<Self, EngineError> {
+    pub(super) fn new(priority: u32) -> Result<Self, EngineError> {
         let zeros = Zeros::create(ZEROS).map_err(|_| EngineError::Limit { what: "memory" })?;
         let refused = |error: std::io::Error| EngineError::System {
-            what: "a thread that closes could not be started",
+            what: "a thread that starts others could not be started",
             errno: Errno::from_io_error(&error).unwrap_or(Errno::AGAIN),
         };
+        let threads = UserThreads::start(priority).map_err(refused)?;
         let filler = Filler::new();
         let shortfall = filler.as_ref().err();
         let shortfall = shortfall.map(|error| format!("pages of objects are cleared before they are filled: {error}"));
         Ok(Self {
             zeros,
             filler: filler.ok(),
-            closing: Closing::start().map_err(refused)?,
+            closing: Closing::by(threads.clone()),
+            threads,
             shortfall,
         })
     }

@@ -197,6 +197,15 @@ impl Engine {
         while let Some(end) = self.ends.take_file(self.pager) {
             self.file_ended(end);
         }
+        while let Some(end) = self.ends.take_hole(self.pager) {
+            self.holes_made(end);
+        }
+        while let Some(cooled) = self.ends.take_slots(self.pager) {
+            self.slots_cooled(cooled);
+        }
+        while let Some(rubble) = self.ends.take_rubble(self.pager) {
+            self.forget_rubble(&rubble);
+        }
         let now = self.now;
         while let Some(record) = self.transfers.next_expected(self.pager, now) {
             match self.store.due(now, Slot::new(record)) {
@@ -219,7 +228,10 @@ impl Engine {
         let slot = Slot::new(record);
         let (page, request, done) = match what {
             Transfer::Fill { page } => (page, Request::Fill, self.finish_fill(page, slot)),
-            Transfer::Evict { page, .. } => (page, Request::Evict, self.finish_eviction(page, slot)),
+            Transfer::Evict { page, .. } => match self.finish_eviction(slot) {
+                Ok(()) => return self.gone(page),
+                Err(error) => (page, Request::Evict, Err(error)),
+            },
             Transfer::Inherited { heir } => {
                 let read = self.store.finish_read(slot).ok();
                 self.read_for_heir(heir, read);
@@ -250,11 +262,10 @@ impl Engine {
         Ok(placed)
     }
 
-    fn finish_eviction(&mut self, page: PageRef, slot: Slot) -> Result<bool, StoreError> {
+    fn finish_eviction(&mut self, slot: Slot) -> Result<(), StoreError> {
         let loan = self.store.finish_write(slot)?;
         self.give_back(loan);
-        self.gone(page);
-        Ok(true)
+        Ok(())
     }
 
     /// Puts content that was read where it belongs.
@@ -278,8 +289,9 @@ impl Engine {
     fn gone(&mut self, page: PageRef) {
         if self.is_private(page) {
             self.set_private(page, Where::Nowhere);
+            self.end(page, Request::Evict, End::Done);
         } else {
-            self.drop_soon(page);
+            self.drop_evicted(page);
         }
     }
 }

@@ -29,6 +29,12 @@ pub(crate) const CHURN: u64 = 8;
 /// Mapping, page: reads it; when that was, in nanoseconds of the monotonic clock.
 pub(crate) const WHEN: u64 = 9;
 
+/// From now on memory that is served is mapped and unmapped all the time.
+pub(crate) const UNSETTLE: u64 = 30;
+/// Mapping, pages, visits: two threads write words of their own all over the pages, and check what they wrote before;
+/// how often that was lost.
+pub(crate) const REWRITE: u64 = 31;
+
 // Programs only.
 /// Pages: maps private memory.
 pub(crate) const ANONYMOUS: u64 = 10;
@@ -191,6 +197,12 @@ impl State {
                 self.deaf.store(true, Ordering::SeqCst);
                 0
             }
+            [UNSETTLE] => {
+                let another = self.userfault.as_fd().try_clone_to_owned().unwrap();
+                std::thread::spawn(move || unsettle(&Userfault::adopt(another, Features::SERVED).unwrap()));
+                0
+            }
+            [REWRITE, number, pages, visits] => rewrite_all(&self.mapping(number), pages, visits),
             [CHURN, number, pages, seed] => {
                 let mapping = self.mapping(number);
                 std::thread::spawn(move || churn(&mapping, pages, seed));
@@ -216,6 +228,42 @@ fn in_threads(first: u64, count: u64, each: impl Fn(u64) -> u64 + Sync) -> u64 {
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     })
+}
+
+/// The kernel changes nothing for the server in an address space of which a change has not been read.
+fn unsettle(userfault: &Userfault) {
+    let memory = Memfd::create(c"unsettled", 1).unwrap();
+    loop {
+        let mapping = SharedMapping::of_whole(&memory, Access::ReadWrite).unwrap();
+        drop(ServedMapping::new(mapping, userfault, Modes::ALL).unwrap());
+    }
+}
+
+/// Two threads; how often one did not find what it had written.
+fn rewrite_all(mapping: &ServedMapping, pages: u64, visits: u64) -> u64 {
+    std::thread::scope(|scope| {
+        let threads = [0, 1].map(|thread| scope.spawn(move || rewrite(mapping, thread, pages, visits)));
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    })
+}
+
+fn rewrite(mapping: &ServedMapping, thread: usize, pages: u64, visits: u64) -> u64 {
+    let mut written = vec![0; usize::try_from(pages).unwrap()];
+    let (mut random, mut lost) = (0x9e37_79b9_7f4a_7c15 + thread as u64, 0);
+    for _ in 0..visits {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let page = random % pages;
+        let (word, value) = (at(page) + thread, &mut written[usize::try_from(page).unwrap()]);
+        lost += u64::from(mapping.read_word(word) != Some(*value));
+        // Again and again, so that some of it falls between the copy of a page that leaves and its end.
+        for _ in 0..random >> 40 & 63 {
+            *value += 1;
+            mapping.write_word(word, *value).unwrap();
+        }
+    }
+    lost
 }
 
 fn churn(mapping: &ServedMapping, pages: u64, seed: u64) {

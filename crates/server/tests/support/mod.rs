@@ -60,12 +60,17 @@ impl Server {
 
     /// Opens a region for a test.
     pub(crate) fn region(&self, name: &str, pages: u32, shared: bool) -> (ObjectKey, OwnedFd) {
+        self.region_of(0, name, pages, shared)
+    }
+
+    /// Opens a region of a user.
+    pub(crate) fn region_of(&self, uid: u32, name: &str, pages: u32, shared: bool) -> (ObjectKey, OwnedFd) {
         let request = RegionRequest {
             name,
             shared,
             pages,
             regime: Regime::Conserve,
-            uid: 0,
+            uid,
         };
         let opened = self.shared.engine().open_region(&request).unwrap();
         assert_eq!(opened.pages, pages);
