@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use freehold_linux::folder::{self, PrivateFolder};
 use freehold_linux::process::send_signal;
-use freehold_linux::swap;
+use freehold_linux::{swap, zram};
 
 use crate::status::{Failure, Status};
 
@@ -24,6 +24,8 @@ use crate::status::{Failure, Status};
 const PREFIX: &str = "freehold-work";
 /// The swap file of a workplace.
 const SWAP: &str = "swap";
+/// Holds the number of a workplace's swap device in memory.
+const ZRAM: &str = "zram";
 /// Names the memory cgroup of a workplace.
 const GROUP: &str = "cgroup";
 /// Holds a setting of the kernel's as it was: its path, and in the next line its value.
@@ -85,6 +87,14 @@ impl Workplace {
     /// It cannot be written.
     pub fn note_setting(&self, path: &str, value: &str) -> Result<(), Failure> {
         self.note(SETTING, format!("{path}\n{value}").as_bytes())
+    }
+
+    /// Notes a swap device in memory that has just been made.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn note_zram(&self, number: u32) -> Result<(), Failure> {
+        self.note(ZRAM, number.to_string().as_bytes())
     }
 
     fn note(&self, name: &str, text: &[u8]) -> Result<(), Failure> {
@@ -158,7 +168,10 @@ fn undo(folder: &Path) -> bool {
     let swap = folder.join(SWAP);
     let name = CString::new(swap.as_os_str().as_bytes());
     let swap = !swap.exists() || name.is_ok_and(|name| swap::end_use(&name).is_ok());
-    group && swap
+    let zram = fs::read_to_string(folder.join(ZRAM)).ok();
+    let zram = zram.and_then(|number| number.parse().ok());
+    let zram = zram.is_none_or(|number| zram::remove(number).is_ok());
+    group && swap && zram
 }
 
 /// Kills what runs in a memory cgroup and removes it; whether it is gone.

@@ -51,6 +51,7 @@ pub mod tracefs;
 pub mod tracepoints;
 pub mod user_namespace;
 pub mod userfault;
+pub mod zram;
 
 pub use range::{AddressRange, PageRange};
 pub use rustix::io::Errno;

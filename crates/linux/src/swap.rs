@@ -60,8 +60,7 @@ impl SwapFile {
         let zeros = [0; PAGE_SIZE];
         (1..pages).try_for_each(|_| file.write_all(&zeros))?;
         file.sync_all()?;
-        // SAFETY: the name is a live C string; the call reads nothing else of this process.
-        sys::check_int(unsafe { libc::swapon(swap.name.as_ptr(), 0) }).map_err(|errno| match errno {
+        begin_use(&swap.name, false).map_err(|errno| match errno {
             Errno::PERM => SwapError::NotPermitted,
             Errno::INVAL => SwapError::Unsuitable(path.to_owned()),
             other => SwapError::System(other),
@@ -69,6 +68,15 @@ impl SwapFile {
         swap.in_use = true;
         Ok(swap)
     }
+}
+
+/// Has the system swap to a file or device, `first` before all others.
+pub(crate) fn begin_use(name: &CStr, first: bool) -> Result<(), Errno> {
+    /// `SWAP_FLAG_PREFER`, and the highest priority.
+    const BEFORE_ALL: libc::c_int = 0x8000 | 0x7fff;
+    let flags = if first { BEFORE_ALL } else { 0 };
+    // SAFETY: the name is a live C string; the call reads nothing else of this process.
+    sys::check_int(unsafe { libc::swapon(name.as_ptr(), flags) }).map(drop)
 }
 
 /// Ends the use of a swap file that is not this process's own, which reads all of its pages back. One that is not in
@@ -104,7 +112,7 @@ impl Drop for SwapFile {
 }
 
 /// The first page, as mkswap writes it: version 1, the number of the last page, no bad pages, and the signature.
-fn header(pages: usize) -> Option<[u8; PAGE_SIZE]> {
+pub(crate) fn header(pages: usize) -> Option<[u8; PAGE_SIZE]> {
     const INFO: usize = 1024;
     const SIGNATURE: &[u8] = b"SWAPSPACE2";
     let last = u32::try_from(pages).ok()?.checked_sub(1).filter(|last| *last > 0)?;

@@ -1,9 +1,10 @@
-//! A memory cgroup of the kernel and a swap file for what does not fit. Both are undone when dropped.
+//! A memory cgroup of the kernel, and a swap file or device for what does not fit. Both are undone when dropped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use freehold_linux::swap::SwapFile;
+use freehold_linux::zram::Zram;
 
 use freehold_command::leftovers::{self, MEMBERS, Workplace};
 use freehold_command::output;
@@ -14,7 +15,7 @@ use freehold_command::status::Failure;
 pub(crate) struct Limited {
     // In this order: who is left in the group ends, then pages come back from the swap file.
     group: Group,
-    _swap: SwapFile,
+    _swap: Swap,
     _place: Workplace,
 }
 
@@ -27,7 +28,23 @@ impl Limited {
         let place = Workplace::new()?;
         let swap = SwapFile::create(&place.swap_file(), swap_pages);
         Ok(Self {
-            _swap: swap.map_err(refused)?,
+            _swap: Swap::File(swap.map_err(refused)?),
+            group: Group::new(&place, bytes)?,
+            _place: place,
+        })
+    }
+
+    /// A group of so many bytes, and a swap device of so many pages in memory.
+    ///
+    /// # Errors
+    /// What the kernel refuses; nothing is left behind.
+    pub(crate) fn in_memory(bytes: usize, swap_pages: usize) -> Result<Self, Failure> {
+        let place = Workplace::new()?;
+        let zram = Zram::new().map_err(refused)?;
+        place.note_zram(zram.number())?;
+        zram.swap_on(swap_pages).map_err(refused)?;
+        Ok(Self {
+            _swap: Swap::Memory(zram),
             group: Group::new(&place, bytes)?,
             _place: place,
         })
@@ -37,6 +54,14 @@ impl Limited {
     pub(crate) fn members(&self) -> PathBuf {
         self.group.path.join(MEMBERS)
     }
+}
+
+/// Where pages go that do not fit.
+#[derive(Debug)]
+#[allow(dead_code, reason = "they are there to be dropped")]
+enum Swap {
+    File(SwapFile),
+    Memory(Zram),
 }
 
 fn refused(why: impl std::fmt::Display) -> Failure {

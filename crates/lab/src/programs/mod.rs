@@ -1,7 +1,7 @@
 //! Real programs that experiments run, and the clips that they play. Nothing of either is part of Freehold: the
 //! programs must be installed, and ffmpeg makes the clips.
 
-mod cgroup;
+pub(crate) mod cgroup;
 mod clips;
 mod player;
 

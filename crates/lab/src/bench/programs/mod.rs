@@ -87,6 +87,9 @@ fn compare(
             seconds(ours.wall) / seconds(native.wall),
             "x native, once",
         );
+        if !matches!(size, Size::Ample) {
+            beside_kernel(place, workload, native, size, &ours, found)?;
+        }
     }
     if !workload.timed {
         return Ok(());
@@ -96,6 +99,29 @@ fn compare(
     found.goal_row(&what, ratio.median, "x native, median of pairs", GOAL);
     found.row(&format!("{what}: the interval from"), ratio.low, "x native");
     found.row(&format!("{what}: to"), ratio.high, "x native");
+    Ok(())
+}
+
+/// The same program in a memory cgroup of the same size with swap in memory, and what ours takes beside it.
+fn beside_kernel(
+    place: &Place,
+    workload: &Workload,
+    native: &Outcome,
+    size: Size,
+    ours: &Outcome,
+    found: &mut Found,
+) -> Result<(), Failure> {
+    let what = format!("{}, {size}: the kernel's swap in memory", workload.name);
+    match place.kernel(workload, native, size) {
+        Ok(kernel) if kernel.status == native.status => {
+            found.row(&what, seconds(kernel.wall) / seconds(native.wall), "x native, once");
+            let what = format!("{}, {size}: beside the kernel's swap", workload.name);
+            found.row(&what, seconds(ours.wall) / seconds(kernel.wall), "x the kernel, once");
+        }
+        Ok(kernel) => found.notes.push(format!("{what}: {}", kernel.status)),
+        Err(Failure::Stopped) => return Err(Failure::Stopped),
+        Err(failure) => found.notes.push(format!("{what}: not here: {failure}")),
+    }
     Ok(())
 }
 

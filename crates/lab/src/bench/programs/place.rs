@@ -14,6 +14,7 @@ use super::{cannot, inputs};
 use freehold_linux::child::{die_with_parent, end_with_parent};
 use rustix::process::Signal;
 
+use crate::programs::cgroup::Limited;
 use freehold_command::leftovers::Workplace;
 use freehold_command::process::own_executable;
 use freehold_command::signals;
@@ -25,6 +26,9 @@ const STARTING: Duration = Duration::from_secs(20);
 const POOL: &str = "2GiB";
 /// No reservation is smaller, in KiB: what a shell needs to start anything.
 const LEAST: u64 = 2_048;
+
+/// Pages that the kernel may swap, at most: 1 GiB.
+const SWAP_PAGES: usize = 1 << 18;
 
 /// How much of its memory a program gets.
 #[derive(Clone, Copy, Debug)]
@@ -132,15 +136,29 @@ impl Place {
         self.run(command)
     }
 
+    /// Runs a program in a memory cgroup of the same size, whose pages the kernel swaps to memory.
+    pub(super) fn kernel(&self, workload: &Workload, native: &Outcome, size: Size) -> Result<Outcome, Failure> {
+        let kibibytes = usize::try_from(Self::kibibytes(native, size)).unwrap_or(usize::MAX);
+        let limited = Limited::in_memory(kibibytes.saturating_mul(1024), SWAP_PAGES)?;
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo 0 > \"$0\" && exec sh -c \"$1\""]);
+        command.arg(limited.members()).arg(workload.script);
+        self.run(command)
+    }
+
     /// The reservation of a program that takes so much natively.
     #[allow(clippy::unused_self, reason = "the place decides what is ample")]
     pub(super) fn reservation(&self, native: &Outcome, size: Size) -> String {
+        format!("{}KiB", Self::kibibytes(native, size))
+    }
+
+    fn kibibytes(native: &Outcome, size: Size) -> u64 {
         let kibibytes = match size {
             Size::Ample => native.peak * 3 + 65_536,
             Size::Half => native.peak / 2,
             Size::Quarter => native.peak / 4,
         };
-        format!("{}KiB", kibibytes.max(LEAST) / 4 * 4)
+        kibibytes.max(LEAST) / 4 * 4
     }
 
     fn run(&self, mut command: Command) -> Result<Outcome, Failure> {
