@@ -99,14 +99,29 @@ impl PiWord {
     /// Takes the lock from an owner that has died, as the refusal `ESRCH` of a wait for just this `owner` tells;
     /// `false` where the word says something else by now. Who waits is left to the kernel: there is nobody, as waiters
     /// of a dead owner get the lock at once.
+    ///
+    /// Several may be told of one death, and a thread that lives may own the lock by the time that the last of them
+    /// comes here, even the thread that was seen at first. `same_use` has to tell whether the lock is in the use that
+    /// was seen before the wait. It is asked after the word was read, so that a use which began since is noticed.
     #[must_use]
-    pub fn take_from_dead(&self, owner: Owner, thread: u32) -> bool {
+    pub fn take_from_dead(&self, owner: Owner, thread: u32, same_use: impl FnOnce() -> bool) -> bool {
         let dead = owner.thread;
-        if dead == WITHDRAWN || dead == 0 {
+        if !is_thread(dead) {
             return false;
         }
         let word = self.0.load(Ordering::Acquire);
-        word & THREAD == dead && self.swap(word, thread | OWNER_DIED).is_ok()
+        word & THREAD == dead && same_use() && self.swap(word, thread | OWNER_DIED).is_ok()
+    }
+
+    /// Gives a lock that the caller owns, and for which nobody waits, to another thread; `false`, and nothing done,
+    /// where the number is no thread's, as a claim of another side may be: the kernel would take 0 for a free lock.
+    #[must_use]
+    pub fn hand_to(&self, thread: u32) -> bool {
+        let known = is_thread(thread);
+        if known {
+            self.0.store(thread, Ordering::Relaxed);
+        }
+        known
     }
 
     /// Takes a free lock away from everybody, until [`PiWord::restore`]; `false` where it is not free.
@@ -143,6 +158,12 @@ impl PiWord {
         let swapped = self.0.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed);
         swapped.map(|_| ()).map_err(decode)
     }
+}
+
+/// Whether a number can be a thread's: neither 0, nor with a bit of the word's own, nor the mark of a withdrawn lock.
+#[must_use]
+pub const fn is_thread(number: u32) -> bool {
+    number != 0 && number < WITHDRAWN
 }
 
 const fn decode(word: u32) -> State {

@@ -57,8 +57,8 @@ fn wait_for(word: &PiWord, own: u32, until: Option<MonotonicTime>) -> Result<(),
             Ok(()) => return Ok(()),
             Err(LockWordError::OwnerGone) => {
                 // The owner that was seen before the kernel looked, and no other: another thread may have taken the
-                // lock from the dead one meanwhile.
-                if matches!(before, State::Owned(dead) if word.take_from_dead(dead, own)) {
+                // lock from the dead one meanwhile. These words have no count of their uses to tell two of one thread.
+                if matches!(before, State::Owned(dead) if word.take_from_dead(dead, own, || true)) {
                     return Ok(());
                 }
             }
