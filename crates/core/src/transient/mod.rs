@@ -1,17 +1,24 @@
 //! Transient memory scheduling (paper 004): how many units each component ought to have, by what waiting for them
 //! costs.
 //!
-//! A state machine of its own. It is told, once a period, what each component has and what each thread waited for, and
-//! says what each component ought to have; it moves nothing. `schedule.rs` is Algorithm 1, `estimate.rs` the estimate
-//! that it rests on. Where the paper is silent the reading is fixed there and stated beside the line.
+//! A state machine of its own ([`Scheduler`]). It is told, once a period, what each component has and what each thread
+//! waited for, and says what each component ought to have; it moves nothing. `schedule.rs` is Algorithm 1,
+//! `estimate.rs` the estimate that it rests on. Where the paper is silent the reading is fixed there and stated beside
+//! the line.
 
 mod estimate;
+mod ledger;
 mod policies;
 mod schedule;
+mod scheduler;
+mod settings;
 
 pub use estimate::Estimates;
+pub use ledger::ComponentView;
 pub use policies::{Policy, share_out};
 pub use schedule::Schedule;
+pub use scheduler::{Scheduler, TransientEffect, TransientLaw, Usage};
+pub use settings::{ComponentSpec, MOST_IDLE_RUNS, Settings};
 
 use crate::error::errors;
 use core::fmt;
@@ -52,7 +59,7 @@ pub struct Move {
 }
 
 /// The most components.
-pub const MOST_COMPONENTS: usize = 64;
+pub const MOST_COMPONENTS: usize = 96;
 /// The most threads.
 pub const MOST_THREADS: usize = 256;
 /// The most moves of one run; what is left is for the next.
@@ -62,7 +69,7 @@ errors! {
     /// Why tables for a schedule cannot be made, or what it is told is not of their size.
     ScheduleError {
         /// Too many components or threads, or none.
-        Limits => "a schedule is made for 1 to 64 components and 1 to 256 threads",
+        Limits => "a schedule is made for 1 to 96 components and 1 to 256 threads",
         /// The tables do not fit into memory.
         OutOfMemory => "no memory for the tables of the schedule",
         /// Other numbers of components or threads than it was made for.

@@ -145,5 +145,5 @@ fn facts_of_another_shape_are_refused() {
         Err(ScheduleError::Shape)
     );
     assert!(Schedule::plan(&estimates, &[component(1, 1)], 0, &[0]).is_err());
-    assert!(Estimates::new(0, 1).is_err() && Estimates::new(65, 1).is_err() && Estimates::new(1, 257).is_err());
+    assert!(Estimates::new(0, 1).is_err() && Estimates::new(97, 1).is_err() && Estimates::new(1, 257).is_err());
 }
