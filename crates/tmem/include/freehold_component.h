@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define FREEHOLD_COMPONENT_VERSION 1
+#define FREEHOLD_COMPONENT_VERSION 2
 
 /* What the host gives a component. The functions are those of freehold_cbuf.h for this component's buffers. */
 struct freehold_self {
@@ -23,6 +23,11 @@ struct freehold_self {
 	/* Calls a function of the component that stands at this place, from 0 on, among `calls` of the composition. Returns
 	 * what the function returns, or -EOWNERDEAD (the component has died), -ETIMEDOUT, -EDEADLK, -EINVAL, -EIO. */
 	int64_t (*call)(const struct freehold_self *self, uint32_t target, uint32_t function, const uint64_t argument[6]);
+	/* The calling thread begins, or ends, a job of the component's own: of the class that stands at this place, from 0
+	 * on, among `classes` of the composition. Waits between the two, of components that are called too, count for it.
+	 * Return 0 or -EINVAL. */
+	int (*job_begin)(const struct freehold_self *self, uint32_t class_of_job);
+	int (*job_end)(const struct freehold_self *self);
 };
 
 typedef int64_t (*freehold_function)(const struct freehold_self *self, const uint64_t argument[6]);

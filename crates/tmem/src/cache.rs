@@ -114,6 +114,8 @@ pub(crate) fn release(unit: &Unit, thread: u32, hand_over: impl FnOnce(&PiWord))
         Some(Release::Done) => true,
         Some(Release::HandOver) => {
             hand_over(&unit.word);
+            // The kernel's bit outlives the last waiter: a unit that nobody waited for is free now, not the manager's.
+            unit.withdraw_if_relinquished();
             true
         }
         None => false,

@@ -1,11 +1,12 @@
 //! The memory of a pool: a page with its numbers, then what is known of each unit, then the units.
 
+use crate::job;
 use crate::sync::{AtomicU32, AtomicU64};
 use crate::unit::Unit;
 use freehold_linux::PAGE_SIZE;
 
 /// Marks the memory of a pool, with the version of its layout in the last byte.
-pub(crate) const MAGIC: u64 = 0x6672_6863_6275_6601;
+pub(crate) const MAGIC: u64 = 0x6672_6863_6275_6602;
 
 /// The first page. The numbers are claims to who opens the pool: copied once, and checked.
 #[derive(Debug)]
@@ -19,6 +20,19 @@ pub(crate) struct Header {
     pub(crate) guard_pages: AtomicU32,
     pub(crate) bound_nanos: AtomicU64,
     pub(crate) counts: Counts,
+    pub(crate) jobs: [JobCounts; job::MOST],
+}
+
+const _: () = assert!(size_of::<Header>() <= PAGE_SIZE);
+
+/// What threads have waited for one job.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct JobCounts {
+    pub(crate) blocked_nanos: AtomicU64,
+    pub(crate) waits: AtomicU32,
+    /// The thread that is waited for at present; 0 is none. A claim, as every word here.
+    pub(crate) waits_for: AtomicU32,
 }
 
 /// What has happened, for who decides how many units the pool has.

@@ -7,13 +7,16 @@
 //!
 //! A buffer's content is as good as its user's word: who reads another's buffer maps it read-only, copies, and checks.
 
+pub mod board;
 mod cache;
 pub mod capi;
 pub mod channel;
 mod id;
+pub mod job;
 mod layout;
 pub mod object;
 pub mod pool;
+mod pool_jobs;
 pub mod registry;
 pub mod stack;
 mod switch;
@@ -23,5 +26,6 @@ mod unit;
 pub use cache::TakeError;
 pub use id::BufferId;
 pub use pool::{Buffer, Pool, PoolError, PoolSettings};
+pub use pool_jobs::JobWaits;
 
 use freehold_shm::pi_word;

@@ -1,15 +1,20 @@
 //! Component objects: shared libraries with the table of `include/freehold_component.h`.
 
+use crate::board::Board;
 use crate::capi::{self, cbuf2buf, take_errno};
 use crate::channel::{ARGUMENTS, CallError, Caller, Request};
+use crate::job;
 use crate::pool::Pool;
 use crate::stack::with_stack;
+use freehold_linux::clock::{self, MonotonicTime};
 use libc::{c_int, c_void};
+use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 type Function = extern "C" fn(*const Environment, *const u64) -> i64;
 
@@ -142,14 +147,31 @@ pub struct Environment {
     free: extern "C" fn(*const Environment, *mut c_void) -> c_int,
     find: extern "C" fn(*const Environment, u64, usize) -> *const c_void,
     call: extern "C" fn(*const Environment, u32, u32, *const u64) -> i64,
+    job_begin: extern "C" fn(*const Environment, u32) -> c_int,
+    job_end: extern "C" fn(*const Environment) -> c_int,
     buffers: Option<&'static Pool>,
     targets: Vec<Target>,
+    jobs: Option<Jobs>,
+}
+
+/// Jobs that a component does on its own.
+#[derive(Clone, Debug)]
+pub struct Jobs {
+    /// Where they are noted.
+    pub board: Arc<Board>,
+    /// For each of the component's classes the number of its jobs, and how long one may take.
+    pub classes: Vec<(u32, Option<Duration>)>,
+}
+
+std::thread_local! {
+    /// The class of the thread's job, and when it began.
+    static BEGUN: Cell<Option<(usize, MonotonicTime)>> = const { Cell::new(None) };
 }
 
 impl Environment {
-    /// For a component with a pool of buffers, which is registered, and components that it calls, in order.
+    /// For a component with a pool of buffers, which is registered, components that it calls, in order, and jobs.
     #[must_use]
-    pub fn new(component: u16, buffers: Option<&'static Pool>, targets: Vec<Target>) -> Self {
+    pub fn new(component: u16, buffers: Option<&'static Pool>, targets: Vec<Target>, jobs: Option<Jobs>) -> Self {
         Self {
             version: VERSION,
             component: component.into(),
@@ -157,8 +179,11 @@ impl Environment {
             free,
             find,
             call,
+            job_begin,
+            job_end,
             buffers,
             targets,
+            jobs,
         }
     }
 }
@@ -181,6 +206,29 @@ extern "C" fn free(own: *const Environment, buffer: *mut c_void) -> c_int {
 
 extern "C" fn find(_: *const Environment, id: u64, size: usize) -> *const c_void {
     cbuf2buf(id, size)
+}
+
+extern "C" fn job_begin(own: *const Environment, class: u32) -> c_int {
+    // SAFETY: as in `allocate`.
+    let jobs = unsafe { &*own }.jobs.as_ref();
+    let Some((number, _)) = jobs.and_then(|jobs| jobs.classes.get(class as usize)) else {
+        return -libc::EINVAL;
+    };
+    job::set(*number);
+    BEGUN.set(Some((class as usize, clock::now())));
+    0
+}
+
+extern "C" fn job_end(own: *const Environment) -> c_int {
+    // SAFETY: as in `allocate`.
+    let jobs = unsafe { &*own }.jobs.as_ref();
+    let (Some(jobs), Some((class, begun))) = (jobs, BEGUN.take()) else {
+        return -libc::EINVAL;
+    };
+    let (number, target) = jobs.classes[class];
+    jobs.board.note(number, clock::now().saturating_since(begun), target);
+    job::set(job::NONE);
+    0
 }
 
 extern "C" fn call(own: *const Environment, target: u32, function: u32, arguments: *const u64) -> i64 {

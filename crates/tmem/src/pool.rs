@@ -2,6 +2,7 @@
 
 use crate::cache::{self, TakeError, WaitEnd};
 use crate::id::{BufferId, MOST_UNITS};
+use crate::job;
 use crate::layout::{Counts, Header, MAGIC, first_unit_page, pages};
 use crate::pi_word::{PiWord, State};
 use crate::sync::Ordering;
@@ -179,7 +180,7 @@ impl Pool {
             return Err(TakeError::Size);
         }
         let unit = self.take_unit()?;
-        let sequence = self.units()[unit].begin(small(length));
+        let sequence = self.units()[unit].begin(small(length), job::current());
         HINT.set(small(unit));
         Ok(Buffer {
             start: self.unit_start(unit),
@@ -200,7 +201,7 @@ impl Pool {
 
     #[cold]
     fn take_elsewhere(&self, hint: usize, thread: u32) -> Result<usize, TakeError> {
-        let counts = &self.header().counts;
+        let (counts, job) = (&self.header().counts, job::current());
         let mut began: Option<MonotonicTime> = None;
         let wait = |word: &PiWord| {
             let began = *began.get_or_insert_with(|| {
@@ -208,6 +209,9 @@ impl Pool {
                 counts.waiting_peak.fetch_max(waiting, Ordering::Relaxed);
                 clock::now()
             });
+            if let (Some(counts), State::Owned(owner)) = (self.job_counts(job), word.state()) {
+                counts.waits_for.store(owner.thread, Ordering::Relaxed);
+            }
             lock(
                 word.raw(),
                 self.settings.scope,
@@ -218,7 +222,10 @@ impl Pool {
         let now = || clock::now().as_nanos();
         let taken = cache::take(self.units(), hint, thread, self.settings.minimum, now, wait);
         if let Some(began) = began {
-            note_wait(counts, began, taken.is_err());
+            let nanos = note_wait(counts, began, taken.is_err());
+            if let Some(counts) = self.job_counts(job) {
+                counts.note(nanos);
+            }
         }
         taken.map(|taken| taken.unit)
     }
@@ -242,6 +249,22 @@ impl Pool {
             return Err(Errno::PERM);
         }
         refused.map_or(Ok(()), Err)
+    }
+
+    /// Writes into the buffer of a name, which the calling thread has. Those who read it meanwhile see some of it.
+    ///
+    /// # Errors
+    /// `PERM` where the calling thread does not have it; `INVAL` where there are more bytes than it has.
+    pub fn write(&self, id: BufferId, bytes: &[u8]) -> Result<(), Errno> {
+        let unit = self.units().get(id.unit()).ok_or(Errno::PERM)?;
+        if !unit.word.is_owned_by(ThreadId::current().get()) || !unit.is_current(id.sequence(), 0) {
+            return Err(Errno::PERM);
+        }
+        let start = self.find(id, bytes.len()).ok_or(Errno::INVAL)?;
+        // SAFETY: the unit has as many bytes, as was checked, and nobody else writes there while this thread has it;
+        // there are no references to it, and who reads it is told to copy, then check.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start.cast_mut(), bytes.len()) };
+        Ok(())
     }
 
     /// Where the buffer of this name is, if it is still in the use that was named, with at least `length` bytes. The
@@ -302,11 +325,12 @@ impl Pool {
     /// Makes every unit that a thread of an ended process held free. Only where no other process uses the pool.
     pub fn reset(&self) {
         for unit in self.units() {
-            if unit.word.state() != State::Withdrawn {
-                unit.word.reset();
-            }
+            unit.reset();
         }
         self.header().counts.waiting.store(0, Ordering::Relaxed);
+        for counts in &self.header().jobs {
+            counts.waits_for.store(0, Ordering::Relaxed);
+        }
     }
 
     /// What has happened; takes the peaks since the last call.
@@ -371,12 +395,12 @@ impl Pool {
             .wrapping_add(self.first_unit + unit * self.settings.unit_bytes)
     }
 
-    fn header(&self) -> &Header {
+    pub(crate) fn header(&self) -> &Header {
         // SAFETY: the first page of the mapping, which lives as long as `self`; it has atomics only.
         unsafe { &*self.mapping.base().cast::<Header>() }
     }
 
-    fn units(&self) -> &[Unit] {
+    pub(crate) fn units(&self) -> &[Unit] {
         let first = self.mapping.base().wrapping_add(PAGE_SIZE).cast::<Unit>();
         // SAFETY: the mapping has so many of them from its second page on, aligned, and lives as long as `self`; they
         // are atomics, of which every value is valid.
@@ -444,12 +468,14 @@ fn read_header(header: &Header) -> Result<PoolSettings, PoolError> {
     checked(settings).map_err(|_| PoolError::NotAPool)
 }
 
-fn note_wait(counts: &Counts, began: MonotonicTime, failed: bool) {
+/// Counts a wait, and says how many nanoseconds it took.
+fn note_wait(counts: &Counts, began: MonotonicTime, failed: bool) -> u64 {
     counts.waiting.fetch_sub(1, Ordering::Relaxed);
     counts.contended.fetch_add(1, Ordering::Relaxed);
     counts.timed_out.fetch_add(u64::from(failed), Ordering::Relaxed);
     let nanos = u64::try_from(clock::now().saturating_since(began).as_nanos()).unwrap_or(u64::MAX);
     counts.blocked_nanos.fetch_add(nanos, Ordering::Relaxed);
+    nanos
 }
 
 fn wait_end(error: LockWordError) -> WaitEnd {

@@ -29,6 +29,8 @@ pub(crate) struct Unit {
     /// When a waiter first saw this use of it, and the sequence number of that use plus one.
     seen_since: AtomicU64,
     seen: AtomicU32,
+    /// The job that its user works for.
+    job: AtomicU32,
 }
 
 /// One use of a unit.
@@ -76,8 +78,8 @@ impl Unit {
     /// Takes the unit from a thread that has ended with it, as the refusal of a wait tells. The refusal may also be of
     /// a unit that was withdrawn and is back, in use by the same thread: so the use has to be the same.
     pub(crate) fn take_from_dead(&self, seen: Use, thread: u32) -> bool {
-        let same = self.sequence.load(Ordering::Acquire) == seen.sequence;
-        let taken = same && self.word.take_from_dead(seen.owner, thread);
+        let same = || self.sequence.load(Ordering::Acquire) == seen.sequence;
+        let taken = self.word.take_from_dead(seen.owner, thread, same);
         if taken {
             self.out_of_use();
         }
@@ -85,13 +87,19 @@ impl Unit {
     }
 
     /// Its user notes what it is used for; returns the identifier's sequence number.
-    pub(crate) fn begin(&self, length: u32) -> u32 {
+    pub(crate) fn begin(&self, length: u32, job: u32) -> u32 {
         self.length.store(length, Ordering::Relaxed);
+        self.job.store(job, Ordering::Relaxed);
         let marks = self.marks.load(Ordering::Relaxed);
         if marks & USED == 0 {
             self.marks.fetch_or(USED, Ordering::Relaxed);
         }
         self.sequence.load(Ordering::Relaxed) & SEQUENCE
+    }
+
+    /// The job that its user works for, if it is that thread's.
+    pub(crate) fn job_of(&self, thread: u32) -> Option<u32> {
+        self.word.is_owned_by(thread).then(|| self.job.load(Ordering::Relaxed))
     }
 
     /// Releases the unit; `None` where `thread` does not have it.
@@ -118,6 +126,13 @@ impl Unit {
         withdrawn
     }
 
+    /// Gives a unit that is to be the manager's to it, if it is free.
+    pub(crate) fn withdraw_if_relinquished(&self) {
+        if self.marks.load(Ordering::Relaxed) & RELINQUISH != 0 {
+            let _ = self.withdraw();
+        }
+    }
+
     /// Has its user give it to the manager when it comes out of use and nobody waits for it, or no longer so.
     pub(crate) fn relinquish(&self, wanted: bool) {
         if wanted {
@@ -131,6 +146,16 @@ impl Unit {
     pub(crate) fn restore(&self) -> bool {
         self.marks.store(0, Ordering::Relaxed);
         self.word.restore()
+    }
+
+    /// Makes it free where a thread of an ended process held it: names of that use are refused.
+    pub(crate) fn reset(&self) {
+        if matches!(self.word.state(), State::Owned(_)) {
+            self.out_of_use();
+        }
+        if self.word.state() != State::Withdrawn {
+            self.word.reset();
+        }
     }
 
     /// Whether an identifier of it is of the present use, and of at least so many bytes.

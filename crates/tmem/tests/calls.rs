@@ -4,9 +4,9 @@
 use freehold_linux::pi_word::Scope;
 use freehold_linux::process::send_signal;
 use freehold_linux::sched::{self, Policy};
-use freehold_linux::{PAGE_SIZE, ThreadId};
+use freehold_linux::{PAGE_SIZE, ThreadId, futex};
 use freehold_tmem::channel::{ARGUMENTS, CallError, Callee, Caller, Channel, Request};
-use freehold_tmem::{Pool, PoolSettings};
+use freehold_tmem::{Pool, PoolSettings, job};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -266,41 +266,158 @@ fn callees_run_with_the_callers_priority_transitively_and_no_longer() {
     assert!(outer.call(0, first(0)).unwrap() >= 0, "for the extent of the call only");
 }
 
-/// A caller of priority 30 whose callee is ordinary, beside a thread of priority 20 that never sleeps, on one CPU: with
-/// inheritance the callee's work ends before the other thread's; without, after it.
-#[test]
-fn work_of_a_callee_is_not_delayed_by_a_thread_less_urgent_than_its_caller() {
-    const WORK: u64 = 2_000_000;
+/// How a caller of priority 30 reaches an ordinary callee.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// A call: the callee inherits.
+    Call,
+    /// The same work handed over with a futex: nothing is inherited.
+    Futex,
+}
+
+/// What the caller and its callee share where no call is made.
+#[derive(Default)]
+struct Plain {
+    asked: AtomicU32,
+    answered: AtomicU32,
+    steps: AtomicU64,
+}
+
+fn work(steps: u64) {
+    for step in 0..steps {
+        std::hint::black_box(step);
+    }
+}
+
+/// Steps of some 150 ms: more than a kernel that keeps ordinary threads from starving gives them in that time.
+fn long_work() -> u64 {
+    const PROBE: u64 = 2_000_000;
+    let times = [(); 3].map(|()| {
+        let began = Instant::now();
+        work(PROBE);
+        began.elapsed()
+    });
+    let nanos = times.iter().min().unwrap().as_nanos().max(1);
+    PROBE * u64::try_from(150_000_000 / nanos).unwrap()
+}
+
+/// Whether the work of an ordinary callee for a caller of priority 30 ended before a thread of priority 20 on the same
+/// CPU stopped working, which it does when told or after `limit`. Nothing without the right to priorities.
+fn ends_before_the_spinner(way: Way, limit: Duration) -> Option<bool> {
     let cpu = sched::allowed_cpus().unwrap()[0];
-    let spun = Arc::new(AtomicU64::new(0));
     let (_callee, caller) = local(1, LONG, move |request| {
         sched::pin(ThreadId::current(), cpu).unwrap();
-        for step in 0..request.arguments[0] {
-            std::hint::black_box(step);
-        }
+        work(request.arguments[0]);
         0
     });
+    let plain = Plain::default();
     let ended = AtomicBool::new(false);
     std::thread::scope(|threads| {
+        // Ordinary, on that CPU.
         threads.spawn(|| {
+            sched::pin(ThreadId::current(), cpu).unwrap();
+            while plain.asked.load(Ordering::Acquire) == 0 {
+                let _ = futex::wait(&plain.asked, 0, None);
+            }
+            if plain.asked.load(Ordering::Acquire) == 1 {
+                work(plain.steps.load(Ordering::Acquire));
+            }
+            plain.answered.store(1, Ordering::Release);
+            futex::wake(&plain.answered, 1);
+        });
+        let urgent = threads.spawn(|| {
             caller.call(0, first(1)).unwrap();
             sched::pin(ThreadId::current(), cpu).unwrap();
             if !become_fifo(30) {
-                return;
+                plain.asked.store(2, Ordering::Release);
+                futex::wake(&plain.asked, 1);
+                return None;
             }
+            let steps = long_work();
+            plain.steps.store(steps, Ordering::Release);
             let spinner = threads.spawn(|| {
                 sched::pin(ThreadId::current(), cpu).unwrap();
                 sched::set_policy(ThreadId::current(), Policy::Fifo { priority: 20 }).unwrap();
                 let began = Instant::now();
-                // Not for ever: a callee without inheritance would never end.
-                while !ended.load(Ordering::Acquire) && began.elapsed() < Duration::from_millis(400) {
-                    spun.fetch_add(1, Ordering::Relaxed);
+                while !ended.load(Ordering::Acquire) && began.elapsed() < limit {
+                    std::hint::spin_loop();
                 }
                 ended.load(Ordering::Acquire)
             });
-            caller.call(0, first(WORK)).unwrap();
+            match way {
+                Way::Call => {
+                    caller.call(0, first(steps)).unwrap();
+                    plain.asked.store(2, Ordering::Release);
+                }
+                Way::Futex => plain.asked.store(1, Ordering::Release),
+            }
+            futex::wake(&plain.asked, 1);
+            while way == Way::Futex && plain.answered.load(Ordering::Acquire) == 0 {
+                let _ = futex::wait(&plain.answered, 0, None);
+            }
             ended.store(true, Ordering::Release);
-            assert!(spinner.join().unwrap(), "the callee's work ended after the spinner's");
+            Some(spinner.join().unwrap())
         });
+        urgent.join().unwrap()
+    })
+}
+
+/// With inheritance the callee's work ends before the other thread's, however long that is; without, it ends after it,
+/// however long that is.
+#[test]
+fn work_of_a_callee_is_not_delayed_by_a_thread_less_urgent_than_its_caller() {
+    for limit in [600, 900].map(Duration::from_millis) {
+        let before = |way| ends_before_the_spinner(way, limit).unwrap_or(way == Way::Call);
+        assert!(before(Way::Call), "the callee's work ended after the spinner's");
+        assert!(
+            !before(Way::Futex),
+            "without inheritance the spinner delays the work by all of its own"
+        );
+    }
+}
+
+/// A callee waits for a unit: that is a wait of the job for which its caller works, and who has the unit works for
+/// another.
+#[test]
+fn a_callees_wait_counts_for_the_job_of_its_caller() {
+    let buffers = Arc::new(
+        Pool::create(PoolSettings {
+            component: 3,
+            units: 1,
+            unit_bytes: PAGE_SIZE,
+            minimum: 1,
+            guard_pages: 0,
+            bound: LONG,
+            scope: Scope::Process,
+        })
+        .unwrap(),
+    );
+    let taken = Arc::clone(&buffers);
+    let (_callee, caller) = local(1, LONG, move |_| {
+        let buffer = taken.take(1).unwrap();
+        i64::from(taken.release(buffer.start).is_ok())
     });
+    job::set(7);
+    let held = buffers.take(1).unwrap();
+    let own = ThreadId::current().get();
+    std::thread::scope(|threads| {
+        let call = threads.spawn(|| {
+            job::set(3);
+            caller.call(0, first(0))
+        });
+        while buffers.waits(3).unwrap().waits_for.is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!(
+            (buffers.waits(3).unwrap().waits_for, buffers.job_of(own)),
+            (Some(own), Some(7))
+        );
+        buffers.release(held.start).unwrap();
+        assert_eq!(call.join().unwrap(), Ok(1));
+    });
+    let waits = buffers.waits(3).unwrap();
+    assert_eq!((waits.count, waits.waits_for), (1, None));
+    assert!(!waits.blocked.is_zero() && buffers.waits(7).unwrap().count == 0);
+    assert!(buffers.waits(0).is_none() && buffers.waits(65).is_none());
+    job::set(job::NONE);
 }

@@ -147,7 +147,7 @@ impl World {
             match self.take(thread, dead) {
                 Ok(at) => {
                     self.enter(at, thread);
-                    let sequence = self.units[at].begin(1);
+                    let sequence = self.units[at].begin(1, 0);
                     assert!(self.units[at].is_current(sequence, 1));
                     self.leave(at, thread);
                     self.release(at, thread);
@@ -233,7 +233,7 @@ fn units_are_taken_away_and_given_back_beside_their_users() {
 fn a_dead_threads_unit_goes_to_one_of_two_that_want_it() {
     model(1, Mistake::None, |world| {
         assert_eq!(world.take(7, 0), Ok(0));
-        let sequence = world.units[0].begin(1);
+        let sequence = world.units[0].begin(1, 0);
         let other = beside(&world, |world| world.use_one(2, 7));
         world.use_one(1, 7);
         other.join().unwrap();

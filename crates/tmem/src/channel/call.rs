@@ -1,11 +1,12 @@
 //! The caller's side.
 
-use super::context::{CALLED, Context, DONE, IDLE};
+use super::context::{Context, DONE, IDLE};
 use super::{ARGUMENTS, Channel};
-use crate::pi_word::{PiWord, State};
+use crate::job;
+use crate::pi_word::{State, is_thread};
+use freehold_linux::ThreadId;
 use freehold_linux::clock::{self, MonotonicTime};
 use freehold_linux::pi_word::{LockWordError, Scope, lock, unlock};
-use freehold_linux::{ThreadId, futex};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -60,6 +61,7 @@ impl Caller {
         if result == Err(CallError::CalleeDied) {
             context.bury(callee);
         }
+        context.end_claim();
         if !context.claim.release(thread) {
             // Somebody waits for it. The claim is this thread's, so the refusal is of overwritten memory only.
             let _ = unlock(context.claim.raw(), Scope::Shared);
@@ -74,12 +76,19 @@ impl Caller {
         }
         let context = &contexts[self.next.fetch_add(1, Ordering::Relaxed) % contexts.len()];
         loop {
-            let before = context.claim.state();
+            let before = context.claimed();
             match lock(context.claim.raw(), Scope::Shared, Some(until)) {
-                Ok(()) => return Ok(context),
+                Ok(()) => {
+                    context.arrived();
+                    return Ok(context);
+                }
                 // A caller that died with it, or a claim that came free before the kernel looked.
                 Err(LockWordError::OwnerGone) => {
-                    if take_from_dead(&context.claim, before, thread) {
+                    let taken = match before {
+                        Some(seen) => context.take_claim_from_dead(seen, thread),
+                        None => context.claim.take(thread).is_ok(),
+                    };
+                    if taken {
                         return Ok(context);
                     }
                     if clock::now() >= until {
@@ -92,14 +101,6 @@ impl Caller {
     }
 }
 
-fn take_from_dead(claim: &PiWord, before: State, thread: u32) -> bool {
-    match before {
-        State::Owned(owner) => claim.take_from_dead(owner, thread),
-        State::Free => claim.take(thread).is_ok(),
-        State::Withdrawn => false,
-    }
-}
-
 /// One call, in a context that this thread has claimed.
 fn call_in(
     context: &Context,
@@ -108,24 +109,44 @@ fn call_in(
     until: MonotonicTime,
     (function, arguments): (u32, [u64; ARGUMENTS]),
 ) -> Result<i64, CallError> {
-    if callee == 0 {
+    if !is_thread(callee) {
         return Err(CallError::CalleeDied);
     }
     if callee == thread {
         return Err(CallError::Circle);
     }
-    if context.state.load(Ordering::Acquire) == CALLED {
-        // An earlier caller died or gave up: wait until the callee is done with that call.
-        own_call_word(context, thread, until)?;
-    }
+    settle(context, callee, thread, until)?;
     // The word is this caller's, and nobody waits for it: hand it to the callee without a system call.
-    context.call.raw().store(callee, Ordering::Relaxed);
-    context.put_request(function, arguments);
-    futex::wake_shared(&context.bell, 1);
+    if !context.call.hand_to(callee) {
+        return Err(CallError::CalleeDied);
+    }
+    context.put_request(function, arguments, job::current());
+    context.ring();
     own_call_word(context, thread, until)?;
     let result = context.result();
     context.state.store(IDLE, Ordering::Relaxed);
     Ok(result)
+}
+
+/// Ends what an earlier caller that died or gave up has left: its request, which the callee may not even have been told
+/// of, or a result with which the callee has not released the word yet.
+fn settle(context: &Context, callee: u32, thread: u32, until: MonotonicTime) -> Result<(), CallError> {
+    if context.state.load(Ordering::Acquire) == IDLE {
+        return Ok(());
+    }
+    context.ring();
+    if context.call.take(thread).is_ok() {
+        return Ok(());
+    }
+    match lock(context.call.raw(), Scope::Shared, Some(until)) {
+        Ok(()) => match context.call.state() {
+            State::Owned(owner) if owner.dead_before => Err(CallError::CalleeDied),
+            _ => Ok(()),
+        },
+        // The callee, or the earlier caller, which had its result. Whoever has the claim needs nobody's leave then.
+        Err(LockWordError::OwnerGone) if !context.call.is_owned_by(callee) => Ok(()),
+        Err(error) => Err(refusal(error)),
+    }
 }
 
 /// Waits until the callee has released the call word, which is this thread's then.
@@ -149,3 +170,7 @@ fn refusal(error: LockWordError) -> CallError {
         LockWordError::System(_) => CallError::Refused,
     }
 }
+
+#[cfg(test)]
+#[path = "call_tests.rs"]
+mod tests;

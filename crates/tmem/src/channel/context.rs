@@ -1,7 +1,8 @@
 //! One context in the memory of a channel.
 
 use super::ARGUMENTS;
-use crate::pi_word::PiWord;
+use crate::pi_word::{Owner, PiWord, State};
+use freehold_linux::futex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Nobody calls.
@@ -17,6 +18,8 @@ pub(super) const DONE: u32 = 2;
 pub(super) struct Context {
     /// Whose turn it is among the callers.
     pub(super) claim: PiWord,
+    /// Counts the times that a claim came out of use.
+    claims: AtomicU32,
     /// The callee's thread owns it from before the request until after the result.
     pub(super) call: PiWord,
     /// Counts requests; the callee's thread sleeps on it.
@@ -25,23 +28,75 @@ pub(super) struct Context {
     /// The callee's thread; 0 where there is none.
     pub(super) callee: AtomicU32,
     function: AtomicU32,
+    /// The job that the caller works for, as it says; 0 is none.
+    job: AtomicU32,
     arguments: [AtomicU64; ARGUMENTS],
     result: AtomicU64,
 }
 
+/// One claim of a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Claimed {
+    owner: Owner,
+    number: u32,
+}
+
 impl Context {
-    pub(super) fn put_request(&self, function: u32, arguments: [u64; ARGUMENTS]) {
+    /// Who has claimed it, if anybody has.
+    pub(super) fn claimed(&self) -> Option<Claimed> {
+        // The number first: if it is the same later, then the owner has been the same since.
+        let number = self.claims.load(Ordering::Acquire);
+        match self.claim.state() {
+            State::Owned(owner) => Some(Claimed { owner, number }),
+            State::Free | State::Withdrawn => None,
+        }
+    }
+
+    /// The claim that a wait was successful for, or that was taken from a dead caller, may have been a dead caller's.
+    pub(super) fn arrived(&self) {
+        if self.claimed().is_some_and(|claimed| claimed.owner.dead_before) {
+            self.end_claim();
+        }
+    }
+
+    /// Takes the claim from a caller that has ended with it, as the refusal of a wait tells. Others may have been told
+    /// of the same end before.
+    pub(super) fn take_claim_from_dead(&self, seen: Claimed, thread: u32) -> bool {
+        let same = || self.claims.load(Ordering::Acquire) == seen.number;
+        let taken = self.claim.take_from_dead(seen.owner, thread, same);
+        if taken {
+            self.end_claim();
+        }
+        taken
+    }
+
+    /// To be called before the claim is released.
+    pub(super) fn end_claim(&self) {
+        self.claims.fetch_add(1, Ordering::Release);
+    }
+
+    pub(super) fn put_request(&self, function: u32, arguments: [u64; ARGUMENTS], job: u32) {
+        self.job.store(job, Ordering::Relaxed);
         self.function.store(function, Ordering::Relaxed);
         for (cell, argument) in self.arguments.iter().zip(arguments) {
             cell.store(argument, Ordering::Relaxed);
         }
         self.state.store(CALLED, Ordering::Release);
+    }
+
+    /// Wakes the callee, which looks then.
+    pub(super) fn ring(&self) {
         self.bell.fetch_add(1, Ordering::Release);
+        futex::wake_shared(&self.bell, 1);
     }
 
     pub(super) fn request(&self) -> (u32, [u64; ARGUMENTS]) {
         let arguments = std::array::from_fn(|at| self.arguments[at].load(Ordering::Relaxed));
         (self.function.load(Ordering::Relaxed), arguments)
+    }
+
+    pub(super) fn job(&self) -> u32 {
+        self.job.load(Ordering::Relaxed)
     }
 
     pub(super) fn put_result(&self, result: i64) {

@@ -2,6 +2,7 @@
 
 use super::context::{CALLED, Context, IDLE};
 use super::{ARGUMENTS, Channel};
+use crate::job;
 use crate::pool::Pool;
 use crate::stack::with_stack;
 use freehold_linux::pi_word::{Scope, unlock};
@@ -126,8 +127,10 @@ fn serve(shared: &Shared, context: usize) {
 fn serve_one(shared: &Shared, context: &Context, own: u32) {
     let (function, arguments) = context.request();
     let request = Request { function, arguments };
+    job::set(context.job());
     let result = with_stack(&shared.stacks, || abort_on_panic(|| (shared.handler)(request)));
     context.put_result(result.unwrap_or_else(|error| -i64::from(crate::capi::take_errno(error))));
+    job::set(job::NONE);
     shared.served.fetch_add(1, Ordering::Relaxed);
     if !context.call.release(own) {
         // The caller waits. One that has overwritten the word waits for whom it named.
