@@ -28,15 +28,21 @@ impl Folder {
             .output()
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        std::fs::copy(example.join("http.toml"), folder.join("http.toml")).unwrap();
+        for file in ["http.toml", "service.toml"] {
+            std::fs::copy(example.join(file), folder.join(file)).unwrap();
+        }
         Self(folder)
     }
 
     fn start(&self, port: u16, options: &[&str]) -> Child {
+        self.start_file("http.toml", port, options)
+    }
+
+    fn start_file(&self, file: &str, port: u16, options: &[&str]) -> Child {
         let mut command = freehold();
         command
             .args(["component", "run", "--json"])
-            .arg(self.0.join("http.toml"))
+            .arg(self.0.join(file))
             .args(options);
         // Compositions that run are found in a folder below this one.
         command
@@ -173,6 +179,46 @@ fn the_same_objects_run_in_one_address_space_under_each_policy() {
     }
 }
 
+/// The first of as many ports in a row that are free now.
+fn free_ports(count: u16) -> u16 {
+    loop {
+        let first = free_port();
+        let all = (0..count).map_while(|at| TcpListener::bind(("127.0.0.1", first.checked_add(at)?)).ok());
+        if all.collect::<Vec<_>>().len() == usize::from(count) {
+            return first;
+        }
+    }
+}
+
+#[test]
+fn a_service_of_twelve_processes_counts_answers_by_class() {
+    let folder = Folder::new("classes");
+    let port = free_ports(8);
+    let child = folder.start_file("service.toml", port, &["--policy", "tmem"]);
+    let served = |front: u16| get(port + front, "/").is_some_and(|answer| answer.ends_with("served by components\n"));
+    let began = Instant::now();
+    while !(0..8).all(served) {
+        assert!(began.elapsed() < PATIENCE, "the service does not answer");
+    }
+    let processes = String::from_utf8(folder.ask(&["ps"]).stdout).unwrap();
+    assert_eq!(processes.matches(" service  restarts 0").count(), 12, "{processes}");
+    std::thread::scope(|threads| {
+        for front in 0..8 {
+            threads.spawn(move || (0..25).for_each(|_| assert!(get(port + front, "/a.html").is_some())));
+        }
+    });
+    let document = end(child);
+    let [fast, others] = [0, 1].map(|class| &document["classes"][class]);
+    assert_eq!((&fast["name"], &others["name"]), (&"fast".into(), &"others".into()));
+    // At least those that were answered here; the last may be counted after its answer.
+    assert!(
+        fast["jobs"].as_u64() >= Some(25) && others["jobs"].as_u64() >= Some(7 * 25),
+        "{fast} {others}"
+    );
+    assert!(fast["response_mean_ns"].as_u64() > Some(0) && others["late"] == 0);
+    assert_eq!(rows(&document, "front1")[0]["restarts"], 0);
+}
+
 #[test]
 fn a_circle_of_calls_and_unknown_names_are_refused() {
     let folder = Folder::new("refused");
@@ -183,4 +229,156 @@ fn a_circle_of_calls_and_unknown_names_are_refused() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("could wait for itself"));
     assert_eq!(folder.ask(&["kill", "nobody"]).status.code(), Some(1));
+}
+
+/// Runs a composition of the component `tests/programs/hold.c` to its end.
+fn run_held(name: &str, text: &str, options: &[&str]) -> serde_json::Value {
+    let folder = Folder::new(name);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let made = Command::new("cc")
+        .args([
+            "-std=gnu11",
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-shared",
+            "-fPIC",
+            "-o",
+        ])
+        .arg(folder.0.join("hold.so"))
+        .arg(root.join("tests/programs/hold.c"))
+        .arg("-I")
+        .arg(root.join("../tmem/include"))
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    std::fs::write(folder.0.join("hold.toml"), text).unwrap();
+    let output = freehold()
+        .args(["component", "run", "hold.toml", "--json", "--trace", "trace.json"])
+        .args(options)
+        .current_dir(&folder.0)
+        .env("TMPDIR", &folder.0)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let trace = std::fs::read_to_string(folder.0.join("trace.json")).unwrap();
+    let lines = trace
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    document["trace"] = lines.collect();
+    document
+}
+
+/// Three threads want the only buffer at the same time; whoever of them is ordinary lends nothing.
+const CONTENDED: &str = r#"
+name = "contended"
+[transient]
+limit = "256KiB"
+[[component]]
+name = "hold"
+object = "hold.so"
+contexts = 4
+bound = "5s"
+stack = { size = "16KiB", minimum = 4, most = 8 }
+cbuf = { size = "16KiB", minimum = 1, most = 8 }
+[[thread]]
+name = "first"
+component = "hold"
+arguments = [3000]
+period = "10ms"
+deadline = "4ms"
+[[thread]]
+name = "second"
+component = "hold"
+arguments = [3000]
+period = "10ms"
+deadline = "4ms"
+[[thread]]
+name = "third"
+component = "hold"
+arguments = [3000]
+period = "10ms"
+deadline = "4ms"
+"#;
+
+#[test]
+fn buffers_come_to_who_is_late_and_waits_count_for_its_jobs() {
+    let document = run_held("late", CONTENDED, &["--duration", "4s", "--policy", "tmem"]);
+    let buffers = rows(&document, "hold")[1];
+    assert_eq!((&buffers["kind"], &buffers["overruns"]), (&"cbuf".into(), &0.into()));
+    assert!(
+        buffers["contended"].as_u64() > Some(0) && buffers["granted"].as_u64() > Some(0),
+        "{buffers}"
+    );
+    let memory = &document["transient"];
+    assert!(
+        memory["resident_measured"].as_u64() <= memory["granted"].as_u64(),
+        "{memory}"
+    );
+    let mut waits = 0;
+    for thread in document["threads"].as_array().unwrap() {
+        assert!(thread["jobs"].as_u64() > Some(0) && thread["failed"] == 0, "{thread}");
+        let blocked = thread["blocked"].as_array().unwrap();
+        assert!(
+            blocked
+                .iter()
+                .all(|row| row["kind"] == "cbuf" && row["time_ns"].as_u64() > Some(0)),
+            "{thread}"
+        );
+        waits += blocked.iter().filter_map(|row| row["count"].as_u64()).sum::<u64>();
+    }
+    // Callees wait, each for the job that it serves: no wait is nobody's.
+    assert_eq!(Some(waits), buffers["contended"].as_u64());
+    // The trace tells of the time before: units were borrowed, and more were wanted.
+    let trace = document["trace"].as_array().unwrap();
+    assert!(trace.iter().any(|line| line["borrowed_pages"].as_u64() > Some(0)));
+    let cbuf = |line: &serde_json::Value, what: &str| line["components"][1][what].as_u64().unwrap();
+    assert!(
+        trace
+            .iter()
+            .any(|line| cbuf(line, "desired") > 1 && cbuf(line, "requested") > 1)
+    );
+    assert!(trace.iter().all(|line| cbuf(line, "allocated") <= 8));
+}
+
+#[test]
+fn units_unused_for_four_runs_are_given_back() {
+    // The second and the third thread end their work for good after the first second: their period is long.
+    let text = CONTENDED.replace(
+        "name = \"second\"\ncomponent = \"hold\"\narguments = [3000]\nperiod = \"10ms\"",
+        "name = \"second\"\ncomponent = \"hold\"\narguments = [300000]\nperiod = \"60s\"",
+    );
+    let text = text.replace(
+        "name = \"third\"\ncomponent = \"hold\"\narguments = [3000]\nperiod = \"10ms\"",
+        "name = \"third\"\ncomponent = \"hold\"\narguments = [300000]\nperiod = \"60s\"",
+    );
+    let document = run_held("idle", &text, &["--duration", "5s", "--policy", "tmem"]);
+    let buffers = rows(&document, "hold")[1];
+    let memory = &document["transient"];
+    assert!(buffers["granted"].as_u64() > Some(0), "{buffers}");
+    assert_eq!(
+        (&buffers["allocated"], &memory["borrowed"]),
+        (&1.into(), &0.into()),
+        "{buffers}"
+    );
+}
+
+#[test]
+fn a_component_that_hangs_with_a_unit_is_started_again_where_its_file_says_so() {
+    let text = CONTENDED.replace("bound = \"5s\"", "bound = \"200ms\"\nrestart_hung = true");
+    let text = text.replacen("arguments = [3000]", "function = 1", 1);
+    let document = run_held("hung", &text, &["--duration", "4s", "--policy", "min"]);
+    let row = rows(&document, "hold")[1];
+    assert!(
+        row["overruns"].as_u64() > Some(0) && row["restarts"].as_u64() > Some(0),
+        "{row}"
+    );
+    let threads = document["threads"].as_array().unwrap();
+    // Jobs failed while it hung, and went on afterwards.
+    assert!(threads.iter().any(|thread| thread["failed"].as_u64() > Some(0)));
+    let went_on =
+        |thread: &serde_json::Value| thread["jobs"].as_u64() > thread["failed"].as_u64().map(|failed| failed + 5);
+    assert!(threads.iter().all(went_on), "{threads:?}");
 }

@@ -1,10 +1,15 @@
 //! The file of a composition.
 
-use freehold_core::transient::{MOST_COMPONENTS, Policy};
+use crate::manager::MOST_OTHERS;
+use freehold_core::transient::Policy;
 use freehold_linux::PAGE_SIZE;
+use freehold_tmem::job;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Components of a composition, at most.
+const MOST: usize = 32;
 
 /// A composition cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +28,14 @@ pub enum CompositionError {
         /// The name.
         name: String,
     },
+    /// A class of a component's jobs is not there.
+    #[error("`{by}` names the class `{name}`, which is not there")]
+    UnknownClass {
+        /// Who names it.
+        by: String,
+        /// The name.
+        name: String,
+    },
     /// Calls that lead back: a thread could wait for itself.
     #[error("calls lead from `{0}` back to it: a call could wait for itself")]
     Circle(String),
@@ -34,10 +47,12 @@ pub enum CompositionError {
         /// The range.
         what: &'static str,
     },
-    /// The components' minima together are more than the limit.
-    #[error("the minima take {needed} bytes, more than the limit of {limit}: raise `limit` or lower a minimum")]
+    /// The components' minima and reservations together are more than the limit.
+    #[error(
+        "minima and reservations take {needed} bytes, more than the limit of {limit}: raise `limit`, or lower them"
+    )]
     Limit {
-        /// Bytes of the minima.
+        /// Bytes of the minima and reservations.
         needed: u64,
         /// The limit.
         limit: u64,
@@ -129,6 +144,12 @@ pub struct Composition {
     /// Threads that do jobs.
     #[serde(rename = "thread", default)]
     pub threads: Vec<Thread>,
+    /// Jobs that components do on their own.
+    #[serde(rename = "class", default)]
+    pub classes: Vec<Class>,
+    /// Others that want memory.
+    #[serde(rename = "reservation", default)]
+    pub reservations: Vec<Reservation>,
 }
 
 /// `[transient]`
@@ -169,6 +190,36 @@ pub struct Component {
     /// Whether it is started again when it dies.
     #[serde(default = "yes")]
     pub restart: bool,
+    /// Classes of its own jobs, in the order of its numbers.
+    #[serde(default)]
+    pub classes: Vec<String>,
+    /// Whether it is killed, as a fault of it would, when it holds a unit past the bound of who waits for it.
+    #[serde(default)]
+    pub restart_hung: bool,
+}
+
+/// `[[class]]`: jobs that components begin and end themselves, such as answers to requests.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Class {
+    /// What it is called.
+    pub name: String,
+    /// How long one may take; none is late if left out.
+    pub target: Option<Time>,
+}
+
+/// `[[reservation]]`: a hard reservation of the same memory, which takes back what units have borrowed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reservation {
+    /// What it is called.
+    pub name: String,
+    /// Its memory, which is locked while it lasts.
+    pub size: Size,
+    /// From the beginning of the run until it comes.
+    pub after: Time,
+    /// How long it lasts; to the end of the run if left out.
+    pub lasts: Option<Time>,
 }
 
 /// Units of one kind.
@@ -238,6 +289,13 @@ impl Units {
     }
 }
 
+impl Reservation {
+    /// Its pages.
+    pub(crate) fn pages(&self) -> usize {
+        usize::try_from(self.size.0).unwrap_or(usize::MAX).div_ceil(PAGE_SIZE)
+    }
+}
+
 impl Composition {
     /// Reads and checks a composition.
     ///
@@ -252,6 +310,19 @@ impl Composition {
     /// The place of a component.
     pub(crate) fn place(&self, name: &str) -> Option<usize> {
         self.components.iter().position(|component| component.name == name)
+    }
+
+    /// Names of all whose jobs are counted, by number from 1 on: threads, then classes.
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = String> + '_ {
+        let threads = self.threads.iter().map(|thread| thread.name.clone());
+        threads.chain(self.classes.iter().map(|class| class.name.clone()))
+    }
+
+    /// The number of a class's jobs, and the class.
+    pub(crate) fn class(&self, name: &str) -> Option<(u32, &Class)> {
+        let at = self.classes.iter().position(|class| class.name == name)?;
+        let number = u32::try_from(self.threads.len() + at + 1).ok()?;
+        Some((number, &self.classes[at]))
     }
 
     /// Components, each after all that it calls.
@@ -288,16 +359,31 @@ impl Composition {
         };
         twice(self.components.iter().map(|component| &component.name))?;
         twice(self.threads.iter().map(|thread| &thread.name))?;
-        // Each has up to two kinds of units.
-        if !(1..=MOST_COMPONENTS / 2).contains(&self.components.len()) || self.threads.len() > 64 {
+        twice(self.jobs().collect::<Vec<_>>().iter())?;
+        twice(self.reservations.iter().map(|reservation| &reservation.name))?;
+        let empty = self.reservations.iter().find(|reservation| reservation.size.0 == 0);
+        if let Some(empty) = empty {
+            return range(&empty.name, "a reservation has at least one byte");
+        }
+        if self.reservations.len() > MOST_OTHERS {
+            return range(&self.name, "a composition has at most 16 reservations");
+        }
+        if !(1..=MOST).contains(&self.components.len()) || self.jobs().count() > job::MOST {
             return range(
                 &self.name,
-                "a composition has 1 to 32 components and at most 64 threads",
+                "a composition has 1 to 32 components, and at most 64 threads and classes",
             );
         }
         for component in &self.components {
             for name in &component.calls {
                 self.known(&component.name, name)?;
+            }
+            let unknown = component.classes.iter().find(|name| self.class(name).is_none());
+            if let Some(name) = unknown {
+                return Err(CompositionError::UnknownClass {
+                    by: component.name.clone(),
+                    name: name.clone(),
+                });
             }
             let kinds = std::iter::once(&component.stack).chain(&component.cbuf);
             let fits = |units: &Units| {
@@ -331,7 +417,9 @@ impl Composition {
             .iter()
             .flat_map(|component| std::iter::once(&component.stack).chain(&component.cbuf));
         let pages: usize = kinds.map(|units| units.minimum * units.pages()).sum();
-        let (needed, limit) = ((pages * PAGE_SIZE) as u64, self.transient.limit.0);
+        let others = self.reservations.iter().map(Reservation::pages);
+        let pages = others.fold(pages, usize::saturating_add);
+        let (needed, limit) = (pages.saturating_mul(PAGE_SIZE) as u64, self.transient.limit.0);
         if needed > limit {
             return Err(CompositionError::Limit { needed, limit });
         }

@@ -1,7 +1,8 @@
 //! A process of components: loads their objects, serves their channels, and ends with its manager.
 
+use freehold_tmem::board::Board;
 use freehold_tmem::channel::{Callee, Caller, Channel, ChannelError};
-use freehold_tmem::object::{Component, Environment, Object, ObjectError, Target};
+use freehold_tmem::object::{Component, Environment, Jobs, Object, ObjectError, Target};
 use freehold_tmem::registry::{self, Known, RegisterError};
 use freehold_tmem::{Pool, PoolError};
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,8 @@ pub(crate) struct Plan {
     pub(crate) components: Vec<Planned>,
     /// Pools of buffers of components elsewhere.
     pub(crate) readable: Vec<String>,
+    /// Where jobs of components are noted.
+    pub(crate) board: String,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -31,6 +34,8 @@ pub(crate) struct Planned {
     pub(crate) buffers: Option<String>,
     pub(crate) serves: Vec<Line>,
     pub(crate) calls: Vec<Call>,
+    /// The number of each class of jobs, and how many nanoseconds one may take.
+    pub(crate) classes: Vec<(u32, Option<u64>)>,
 }
 
 /// A channel.
@@ -83,8 +88,9 @@ pub fn run() -> Result<(), HostError> {
         registry::register(Known::Reader(Pool::open_to_read(open(path)?)?))?;
     }
     let mut components: Vec<Arc<Component>> = Vec::new();
+    let board = Arc::new(Board::open(open(&plan.board)?)?);
     for planned in &plan.components {
-        let component = make(planned, &components)?;
+        let component = make(planned, &components, &board)?;
         components.push(Arc::new(component));
     }
     let mut callees = Vec::new();
@@ -103,7 +109,7 @@ pub fn run() -> Result<(), HostError> {
     std::process::exit(0);
 }
 
-fn make(planned: &Planned, before: &[Arc<Component>]) -> Result<Component, HostError> {
+fn make(planned: &Planned, before: &[Arc<Component>], board: &Arc<Board>) -> Result<Component, HostError> {
     let object = Object::load(&planned.object)?;
     let stacks = Arc::new(Pool::open(open(&planned.stacks)?)?);
     let buffers = match &planned.buffers {
@@ -114,10 +120,17 @@ fn make(planned: &Planned, before: &[Arc<Component>]) -> Result<Component, HostE
         None => None,
     };
     let targets: Result<Vec<Target>, HostError> = planned.calls.iter().map(|call| target(call, before)).collect();
+    let classes = planned.classes.iter();
+    let jobs = Jobs {
+        board: Arc::clone(board),
+        classes: classes
+            .map(|(job, target)| (*job, target.map(Duration::from_nanos)))
+            .collect(),
+    };
     Ok(Component {
         object,
         stacks,
-        environment: Environment::new(planned.number, buffers, targets?),
+        environment: Environment::new(planned.number, buffers, targets?, Some(jobs)),
     })
 }
 

@@ -9,4 +9,4 @@ pub mod manager;
 mod registry;
 
 pub use composition::{Composition, CompositionError, PolicyName};
-pub use registry::{Running, find, running};
+pub use registry::{Registered, Running, UnitState, Wait, find, running};

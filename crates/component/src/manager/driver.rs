@@ -7,6 +7,7 @@ use freehold_linux::ThreadId;
 use freehold_linux::clock::{self, MonotonicTime};
 use freehold_linux::sched::{self, Policy};
 use freehold_tmem::channel::{ARGUMENTS, Caller};
+use freehold_tmem::job;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -15,10 +16,10 @@ use std::time::Duration;
 /// What threads did since the policy's last run.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    /// Jobs of each.
-    pub(super) jobs: Vec<u64>,
-    /// Mean tardiness of each, in nanoseconds.
-    pub(super) tardiness: Vec<i64>,
+    /// How late each job of each thread was, in nanoseconds.
+    pub(super) tardiness: Vec<Vec<i64>>,
+    /// How late a thread's job is that has not ended and is past its deadline.
+    pub(super) unfinished: Vec<Option<i64>>,
 }
 
 /// What a thread did in all.
@@ -34,7 +35,8 @@ pub(super) struct Done {
 #[derive(Debug, Default)]
 struct Record {
     all: Done,
-    window: Done,
+    window: Vec<i64>,
+    deadline: Option<MonotonicTime>,
 }
 
 /// The threads.
@@ -56,7 +58,7 @@ impl Drivers {
             records: Vec::new(),
             threads: Vec::new(),
         };
-        for thread in &composition.threads {
+        for (job, thread) in (1..).zip(&composition.threads) {
             // Checked when the file was read.
             let to = composition.place(&thread.component).unwrap_or(0);
             let caller = processes.caller(composition, to)?;
@@ -65,7 +67,10 @@ impl Drivers {
             drivers.records.push(Arc::clone(&record));
             let thread = thread.clone();
             let name = thread.name.clone();
-            let spawned = std::thread::Builder::new().spawn(move || work(&thread, priority, &caller, &stop, &record));
+            let spawned = std::thread::Builder::new().spawn(move || {
+                job::set(job);
+                work(&thread, priority, &caller, &stop, &record);
+            });
             drivers
                 .threads
                 .push(spawned.map_err(|error| RunError::Start(name, error))?);
@@ -76,11 +81,13 @@ impl Drivers {
     /// What was done since the last call.
     pub(super) fn take_window(&self) -> Window {
         let mut window = Window::default();
+        let now = clock::now();
         for record in &self.records {
-            let done = std::mem::take(&mut record.lock().unwrap_or_else(PoisonError::into_inner).window);
-            window.jobs.push(done.jobs);
-            let mean = done.tardiness.as_nanos() / u128::from(done.jobs.max(1));
-            window.tardiness.push(i64::try_from(mean).unwrap_or(i64::MAX));
+            let mut record = record.lock().unwrap_or_else(PoisonError::into_inner);
+            window.tardiness.push(std::mem::take(&mut record.window));
+            let lateness = record.deadline.map(|deadline| now.saturating_since(deadline));
+            let late = lateness.filter(|lateness| !lateness.is_zero());
+            window.unfinished.push(late.map(signed));
         }
         window
     }
@@ -109,7 +116,10 @@ fn work(thread: &Thread, priority: Option<u32>, caller: &Caller, stop: &AtomicBo
     arguments[..thread.arguments.len()].copy_from_slice(&thread.arguments);
     let mut release = clock::now();
     while !stop.load(Ordering::Relaxed) {
-        clock::sleep_until(release);
+        if !sleep_until(release, stop) {
+            break;
+        }
+        record.lock().unwrap_or_else(PoisonError::into_inner).deadline = Some(deadline_of(thread, release));
         let done = caller.call(thread.function, arguments).is_ok_and(|result| result >= 0);
         record
             .lock()
@@ -121,14 +131,35 @@ fn work(thread: &Thread, priority: Option<u32>, caller: &Caller, stop: &AtomicBo
 
 impl Record {
     fn note(&mut self, thread: &Thread, release: MonotonicTime, failed: bool) {
-        let deadline = release.saturating_add(thread.deadline.unwrap_or(thread.period).0);
-        let tardiness = clock::now().saturating_since(deadline);
-        for done in [&mut self.all, &mut self.window] {
-            done.jobs += 1;
-            done.misses += u64::from(!tardiness.is_zero());
-            done.failed += u64::from(failed);
-            done.tardiness += tardiness;
-            done.most = done.most.max(tardiness);
-        }
+        self.deadline = None;
+        let tardiness = clock::now().saturating_since(deadline_of(thread, release));
+        self.window.push(signed(tardiness));
+        let done = &mut self.all;
+        done.jobs += 1;
+        done.misses += u64::from(!tardiness.is_zero());
+        done.failed += u64::from(failed);
+        done.tardiness += tardiness;
+        done.most = done.most.max(tardiness);
     }
+}
+
+/// Sleeps until a release; false where the run ends before.
+fn sleep_until(release: MonotonicTime, stop: &AtomicBool) -> bool {
+    /// How long the end of a run may wait for a thread that sleeps.
+    const SLICE: Duration = Duration::from_millis(50);
+    while clock::now() < release {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        clock::sleep_until(release.min(clock::now().saturating_add(SLICE)));
+    }
+    true
+}
+
+fn deadline_of(thread: &Thread, release: MonotonicTime) -> MonotonicTime {
+    release.saturating_add(thread.deadline.unwrap_or(thread.period).0)
+}
+
+fn signed(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -1,25 +1,34 @@
 //! The manager of a composition: makes pools and channels, starts processes, moves units, restarts what dies, and says
 //! what happened. Components never wait for it.
 
+mod cache;
+mod classes;
 mod driver;
+mod frames;
 mod memory;
+mod others;
 mod processes;
 mod report;
+mod trace;
 
-pub use report::{Document, MemoryRow, PolicyRow, ThreadRow, UnitRow};
+pub(crate) use frames::MOST_OTHERS;
+pub use report::{BlockedRow, ClassRow, Document, MemoryRow, PolicyRow, ReservationRow, ThreadRow, UnitRow};
 
 use crate::composition::{Composition, PolicyName};
 use crate::registry::Entry;
+use classes::Classes;
 use driver::Drivers;
 use freehold_core::transient::ScheduleError;
 use freehold_tmem::PoolError;
 use freehold_tmem::channel::ChannelError;
 use memory::Memory;
+use others::Others;
 use processes::Processes;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use trace::Trace;
 
 /// How often the manager looks after its processes.
 const TICK: Duration = Duration::from_millis(5);
@@ -37,6 +46,8 @@ pub struct Settings {
     pub inheritance: bool,
     /// Ends after so long; else when told to.
     pub duration: Option<Duration>,
+    /// Where each run of the policy leaves a line.
+    pub trace: Option<PathBuf>,
     /// The program that runs [`crate::host::run`], and its arguments.
     pub host: (PathBuf, Vec<String>),
 }
@@ -53,6 +64,12 @@ pub enum RunError {
     /// The policy's tables.
     #[error(transparent)]
     Policy(#[from] ScheduleError),
+    /// The reservation of the units, or another's.
+    #[error("the memory of the composition: {0}")]
+    Frames(String),
+    /// The file of the trace.
+    #[error("`{0}` cannot be written: {1}")]
+    Trace(String, io::Error),
     /// Memory for the minima.
     #[error("there is no memory for the minimum of `{0}`")]
     Minimum(String),
@@ -76,29 +93,51 @@ pub fn run(composition: &Composition, settings: &Settings, stop: &AtomicBool) ->
     let mut memory = Memory::new(composition, policy)?;
     let entry = Entry::new().map_err(RunError::Registry)?;
     let mut processes = Processes::start(composition, settings, &memory)?;
-    let announce = |processes: &Processes| entry.write(&processes.running(composition)).map_err(RunError::Registry);
-    announce(&processes)?;
+    let announce = |processes: &Processes, memory: &Memory| {
+        let running = processes.running(composition, memory);
+        entry.write(&running).map_err(RunError::Registry)
+    };
+    announce(&processes, &memory)?;
     let drivers = Drivers::start(composition, settings, &processes)?;
+    let mut others = Others::new(composition);
+    let mut classes = Classes::new(composition);
+    let mut trace = settings.trace.as_deref().map(Trace::create).transpose()?;
     let began = Instant::now();
     let mut due = began + composition.transient.period.0;
     while !stop.load(Ordering::Relaxed) && settings.duration.is_none_or(|duration| began.elapsed() < duration) {
         std::thread::sleep(TICK);
-        if processes.look_after(composition, &memory)? {
-            announce(&processes)?;
-        }
+        let mut changed = processes.look_after(composition, &memory)?;
+        others.tick(began.elapsed(), &mut memory)?;
+        memory.tick();
         if Instant::now() >= due {
-            memory.run_policy(&drivers.take_window());
+            let mut window = drivers.take_window();
+            classes.look(processes.board(), &mut window);
+            memory.run_policy(&window)?;
+            if let Some(trace) = &mut trace {
+                trace.note(began.elapsed(), composition, &memory, &window);
+            }
             due += composition.transient.period.0;
+            changed = true;
+        }
+        memory
+            .take_restarts()
+            .into_iter()
+            .for_each(|component| processes.kill(component));
+        if changed {
+            announce(&processes, &memory)?;
         }
     }
+    // The last jobs end before what they waited is counted.
     let threads = drivers.stop();
-    memory.look();
+    memory.look(&driver::Window::default());
     let outcome = report::Outcome {
         policy,
         duration: began.elapsed(),
         memory: &memory,
         processes: &processes,
         threads,
+        reservations: others.fared(),
+        classes: classes.records(processes.board()),
     };
     let document = report::document(composition, settings, outcome);
     processes.end();

@@ -1,10 +1,12 @@
 //! The processes of a composition, and the channels between them.
 
-use super::memory::{Kind, Memory};
+use super::cache::Kind;
+use super::memory::Memory;
 use super::{RunError, Settings, absolute};
-use crate::composition::Composition;
+use crate::composition::{Composition, Time};
 use crate::host::{Call, Line, Plan, Planned};
 use crate::registry::Running;
+use freehold_tmem::board::Board;
 use freehold_tmem::channel::{Caller, Channel};
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd};
@@ -45,6 +47,7 @@ pub(super) struct Processes {
     edges: Vec<Edge>,
     all: Vec<Process>,
     host: Command,
+    board: Board,
 }
 
 impl Processes {
@@ -55,6 +58,7 @@ impl Processes {
             edges: edges(composition, settings.shared)?,
             all: Vec::new(),
             host,
+            board: Board::create()?,
         };
         // The order was checked when the file was read.
         let order = composition.callees_first().unwrap_or_default();
@@ -151,6 +155,11 @@ impl Processes {
         Ok(Caller::new(channel, composition.components[to].bound.0))
     }
 
+    /// Where components note jobs of their own.
+    pub(super) fn board(&self) -> &Board {
+        &self.board
+    }
+
     pub(super) fn restarts(&self, component: usize) -> u32 {
         let process = self.all.iter().find(|process| process.components.contains(&component));
         process.map_or(0, |process| process.restarts)
@@ -161,7 +170,7 @@ impl Processes {
         self.edges.iter().map(|edge| edge.channel.contexts()).sum()
     }
 
-    pub(super) fn running(&self, composition: &Composition) -> Running {
+    pub(super) fn running(&self, composition: &Composition, memory: &Memory) -> Running {
         let rows = self.all.iter().flat_map(|process| {
             let name = |at: &usize| composition.components[*at].name.clone();
             process
@@ -173,6 +182,20 @@ impl Processes {
             composition: composition.name.clone(),
             manager: std::process::id(),
             components: rows.collect(),
+            units: memory.states(composition),
+            waits: memory.waits(composition),
+        }
+    }
+
+    /// Kills the process of a component, which is started again as after any end of it.
+    pub(super) fn kill(&mut self, component: usize) {
+        let process = self
+            .all
+            .iter_mut()
+            .find(|process| process.components.contains(&component));
+        if let Some(process) = process {
+            // It may have ended already.
+            let _ = process.child.kill();
         }
     }
 
@@ -197,9 +220,15 @@ impl Processes {
                 calls: calls
                     .filter_map(|to| self.call(composition, components, *at, to))
                     .collect(),
+                classes: component
+                    .classes
+                    .iter()
+                    .filter_map(|name| class(composition, name))
+                    .collect(),
             }
         });
         Plan {
+            board: path(&self.board),
             components: planned.collect(),
             readable: elsewhere
                 .filter_map(|at| memory.of(at, Kind::Buffer))
@@ -233,6 +262,12 @@ impl Drop for Processes {
             let _ = process.child.wait();
         }
     }
+}
+
+fn class(composition: &Composition, name: &str) -> Option<(u32, Option<u64>)> {
+    let (number, class) = composition.class(name)?;
+    let nanos = |time: Time| u64::try_from(time.0.as_nanos()).unwrap_or(u64::MAX);
+    Some((number, class.target.map(nanos)))
 }
 
 fn edges(composition: &Composition, shared: bool) -> Result<Vec<Edge>, RunError> {

@@ -2,10 +2,12 @@
 
 use super::Settings;
 use super::driver::Done;
-use super::memory::{Cache, Kind, Memory};
+use super::memory::Memory;
+use super::others::Fared;
 use super::processes::Processes;
 use crate::composition::{Composition, PolicyName};
 use freehold_linux::PAGE_SIZE;
+use freehold_tmem::board::JobRecord;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -29,10 +31,22 @@ pub struct Document {
     pub components: Vec<UnitRow>,
     /// Each thread.
     pub threads: Vec<ThreadRow>,
+    /// Each class of jobs that components do on their own.
+    pub classes: Vec<ClassRow>,
     /// The memory of all units.
     pub transient: MemoryRow,
     /// The policy's work.
     pub policy: PolicyRow,
+    /// Reservations that came.
+    pub reservations: Vec<ReservationRow>,
+}
+
+/// Another reservation of the same memory.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/components.md has one line for each")]
+pub struct ReservationRow {
+    pub name: String,
+    pub admitted_after_ns: Option<u64>,
 }
 
 /// Units of one kind of one component. Counts are from the beginning of the run on.
@@ -65,6 +79,29 @@ pub struct ThreadRow {
     pub misses: u64,
     pub failed: u64,
     pub tardiness_ns: Tardiness,
+    pub blocked: Vec<BlockedRow>,
+}
+
+/// A class of jobs.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/components.md has one line for each")]
+pub struct ClassRow {
+    pub name: String,
+    pub jobs: u64,
+    pub late: u64,
+    pub response_mean_ns: u64,
+    pub tardiness_mean_ns: u64,
+    pub blocked: Vec<BlockedRow>,
+}
+
+/// What a thread's jobs waited for units of one kind of one component.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs, reason = "docs/components.md has one line for each")]
+pub struct BlockedRow {
+    pub component: String,
+    pub kind: &'static str,
+    pub count: u32,
+    pub time_ns: u64,
 }
 
 /// How late jobs were.
@@ -81,6 +118,8 @@ pub struct Tardiness {
 pub struct MemoryRow {
     pub limit: u64,
     pub granted: u64,
+    pub borrowed: u64,
+    pub recalled: u64,
     pub peak: u64,
     pub free: u64,
     pub resident_measured: Option<u64>,
@@ -103,6 +142,8 @@ pub(super) struct Outcome<'a> {
     pub(super) memory: &'a Memory,
     pub(super) processes: &'a Processes,
     pub(super) threads: Vec<Done>,
+    pub(super) reservations: Vec<(String, Fared)>,
+    pub(super) classes: Vec<(u32, JobRecord)>,
 }
 
 pub(super) fn document(composition: &Composition, settings: &Settings, outcome: Outcome<'_>) -> Document {
@@ -112,11 +153,27 @@ pub(super) fn document(composition: &Composition, settings: &Settings, outcome: 
         memory,
         processes,
         threads,
+        reservations,
+        classes,
     } = outcome;
-    let rows = memory
-        .caches
+    let classes = composition
+        .classes
         .iter()
-        .map(|cache| unit_row(composition, processes, cache));
+        .zip(classes)
+        .map(|(class, (number, record))| ClassRow {
+            name: class.name.clone(),
+            jobs: record.jobs,
+            late: record.late,
+            response_mean_ns: nanos(record.response) / record.jobs.max(1),
+            tardiness_mean_ns: nanos(record.tardiness) / record.jobs.max(1),
+            blocked: blocked(composition, memory, number),
+        });
+    let rows = (0..memory.caches.len()).map(|at| unit_row(composition, processes, memory, at));
+    let (runs, moves) = memory.runs();
+    let reservations = reservations.into_iter().map(|(name, fared)| ReservationRow {
+        name,
+        admitted_after_ns: fared.waited.map(nanos),
+    });
     let names = composition.threads.iter().map(|thread| thread.name.clone());
     Document {
         composition: composition.name.clone(),
@@ -125,40 +182,59 @@ pub(super) fn document(composition: &Composition, settings: &Settings, outcome: 
         inheritance: settings.inheritance,
         duration_ns: nanos(duration),
         components: rows.collect(),
-        threads: names.zip(threads).map(|(name, done)| thread_row(name, done)).collect(),
+        threads: (1..)
+            .zip(names.zip(threads))
+            .map(|(job, (name, done))| thread_row(name, done, blocked(composition, memory, job)))
+            .collect(),
+        classes: classes.collect(),
         transient: memory_row(memory, processes),
         policy: PolicyRow {
-            runs: memory.runs,
-            moves: memory.moves,
+            runs,
+            moves,
             cpu_ns: nanos(memory.cpu),
         },
+        reservations: reservations.collect(),
     }
 }
 
-fn unit_row(composition: &Composition, processes: &Processes, cache: &Cache) -> UnitRow {
+fn unit_row(composition: &Composition, processes: &Processes, memory: &Memory, at: usize) -> UnitRow {
+    let (cache, view) = (&memory.caches[at], memory.view(at));
     UnitRow {
         name: composition.components[cache.component].name.clone(),
-        kind: match cache.kind {
-            Kind::Stack => "stack",
-            Kind::Buffer => "cbuf",
-        },
+        kind: cache.kind.name(),
         unit_pages: cache.unit_pages,
         minimum: cache.minimum,
-        allocated: cache.usage.allocated,
-        desired: cache.desired,
-        requested: cache.requested,
-        peak: cache.peak,
-        contended: cache.usage.contended,
-        blocked_ns: nanos(cache.usage.blocked),
-        granted: cache.granted,
-        taken: cache.taken,
-        overruns: cache.usage.timed_out,
+        allocated: view.allocated,
+        desired: view.desired,
+        requested: view.requested,
+        peak: view.peak,
+        contended: view.contended,
+        blocked_ns: view.blocked,
+        granted: view.granted,
+        taken: view.taken,
+        overruns: view.overruns,
         restarts: processes.restarts(cache.component),
         cross_cpu_calls: None,
     }
 }
 
-fn thread_row(name: String, done: Done) -> ThreadRow {
+fn blocked(composition: &Composition, memory: &Memory, job: u32) -> Vec<BlockedRow> {
+    let waits = memory
+        .caches
+        .iter()
+        .filter_map(|cache| Some((cache, cache.pool.waits(job)?)));
+    let waits = waits.filter(|(_, waits)| waits.count > 0);
+    waits
+        .map(|(cache, waits)| BlockedRow {
+            component: composition.components[cache.component].name.clone(),
+            kind: cache.kind.name(),
+            count: waits.count,
+            time_ns: nanos(waits.blocked),
+        })
+        .collect()
+}
+
+fn thread_row(name: String, done: Done, blocked: Vec<BlockedRow>) -> ThreadRow {
     let mean = done.tardiness.as_nanos() / u128::from(done.jobs.max(1));
     ThreadRow {
         name,
@@ -169,6 +245,7 @@ fn thread_row(name: String, done: Done) -> ThreadRow {
             mean: u64::try_from(mean).unwrap_or(u64::MAX),
             max: nanos(done.most),
         },
+        blocked,
     }
 }
 
@@ -178,6 +255,8 @@ fn memory_row(memory: &Memory, processes: &Processes) -> MemoryRow {
     MemoryRow {
         limit: bytes(memory.limit_pages),
         granted: bytes(memory.pages()),
+        borrowed: bytes(memory.borrowed_pages()),
+        recalled: bytes(memory.recalled.get() as usize),
         peak: bytes(memory.peak_pages),
         free: bytes(memory.limit_pages.saturating_sub(memory.pages())),
         resident_measured: resident.ok().map(bytes),
