@@ -52,6 +52,8 @@ fn page(status: &StatusDocument) -> String {
         }
     }
     parts.extend(absent(&status.objects));
+    let components = crate::component::shown::tables();
+    parts.extend(components.iter().map(|(title, table)| format!("{title}\n{table}")));
     parts.push(foot(status));
     parts.join("\n")
 }

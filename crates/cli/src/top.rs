@@ -178,7 +178,7 @@ fn frame(seen: &Seen, before: Option<&Seen>) -> Vec<String> {
         ("tasks (a second):", tasks(seen, before)),
         ("who shares what (owned/listed):", shared(status)),
     ];
-    for (title, table) in tables {
+    for (title, table) in tables.into_iter().chain(crate::component::shown::tables()) {
         if !table.is_empty() {
             lines.push(String::new());
             lines.push(title.to_owned());

@@ -1,11 +1,12 @@
 //! `freehold component`: compositions of components (docs/components.md).
 
 mod run;
+pub(crate) mod shown;
 
 use clap::Subcommand;
 use freehold_command::output;
 use freehold_command::status::{Failure, Status};
-use freehold_component::{find, host, running};
+use freehold_component::{Running, find, host, running};
 use std::fmt::Write;
 
 /// Options of `freehold component`.
@@ -22,8 +23,11 @@ enum Command {
     /// Show the components of this user that run
     Ps {
         /// Print one JSON document
-        #[arg(long)]
+        #[arg(long, conflicts_with = "metrics")]
         json: bool,
+        /// Print what they use in Prometheus' text format
+        #[arg(long)]
+        metrics: bool,
     },
     /// Kill a component, as a fault of it would; it is started again unless its file says otherwise
     Kill {
@@ -39,30 +43,60 @@ enum Command {
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     match &arguments.command {
         Command::Run(arguments) => run::run(arguments),
-        Command::Ps { json } => show(*json),
+        Command::Ps { json, metrics } => show(*json, *metrics),
         Command::Kill { name } => kill(name),
         Command::Host => serve(),
     }
 }
 
-fn show(json: bool) -> Result<Status, Failure> {
+fn show(json: bool, metrics: bool) -> Result<Status, Failure> {
     let all = running().map_err(failed)?;
-    if json {
-        output::print_json(&all)?;
-        return Ok(Status::Done);
+    for manager in &all.unknown {
+        output::note(&format!(
+            "freehold: what process {manager} runs was written by another version, and is left out"
+        ));
     }
+    if json {
+        output::print_json(&all.known)?;
+    } else if metrics {
+        output::print(&shown::metrics(&all.known))?;
+    } else {
+        output::print(&all.known.iter().map(text_of).collect::<String>())?;
+    }
+    Ok(Status::Done)
+}
+
+fn text_of(running: &Running) -> String {
     let mut text = String::new();
-    for running in &all {
-        for (name, process, restarts) in &running.components {
+    for (name, process, restarts) in &running.components {
+        let _ = writeln!(
+            text,
+            "{process:>8}  {name:<20} {}  restarts {restarts}",
+            running.composition
+        );
+        for unit in running.units.iter().filter(|unit| unit.component == *name) {
             let _ = writeln!(
                 text,
-                "{process:>8}  {name:<20} {}  restarts {restarts}",
-                running.composition
+                "          {:<6} r {} a {} δ {} used {}  waits {}  b {} us",
+                unit.kind,
+                unit.requested,
+                unit.allocated,
+                unit.desired,
+                unit.used,
+                unit.contended,
+                unit.blocked_ns / 1000
             );
         }
     }
-    output::print(&text)?;
-    Ok(Status::Done)
+    for wait in &running.waits {
+        let holder = wait.holder.as_deref().unwrap_or("another thread");
+        let _ = writeln!(
+            text,
+            "          {} waits for a {} of {}, which {holder} has",
+            wait.thread, wait.kind, wait.component
+        );
+    }
+    text
 }
 
 fn kill(name: &str) -> Result<Status, Failure> {

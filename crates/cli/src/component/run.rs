@@ -27,6 +27,9 @@ pub(super) struct Arguments {
     /// End after so long, such as 10s
     #[arg(long, value_parser = duration)]
     duration: Option<std::time::Duration>,
+    /// Write a line of JSON for each run of the policy: r, a, δ, b, used, tardiness, and who waits for whom
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -60,6 +63,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         policy: arguments.policy,
         inheritance: arguments.inheritance == Switch::On,
         duration: arguments.duration,
+        trace: arguments.trace.clone(),
         host: (own, ["component", "host"].map(str::to_owned).to_vec()),
     };
     let stop = signals::catch()?;
@@ -101,6 +105,17 @@ fn text_of(document: &Document) -> String {
             row.failed,
             row.tardiness_ns.mean / 1000,
             row.tardiness_ns.max / 1000
+        );
+    }
+    for row in &document.classes {
+        let _ = writeln!(
+            text,
+            "{:<16} jobs {}  late {}  response {} us mean, tardiness {} us mean",
+            row.name,
+            row.jobs,
+            row.late,
+            row.response_mean_ns / 1000,
+            row.tardiness_mean_ns / 1000
         );
     }
     text
