@@ -12,6 +12,7 @@
 //!   says what it would choose for any region, and why.
 //! - [`differential()`] tests the master law, non-interference, on one scenario.
 //! - [`replay`] runs traces of file pages against a page cache and the victim cache behind it.
+//! - [`component`] runs threads that call from component to component and wait for transient memory (paper 004).
 //! - [`random_scenario`] makes small and nasty scenarios from a seed, for tests of anything that runs scenarios.
 //!
 //! # What is simulated, and how
@@ -53,6 +54,7 @@
 
 mod account;
 mod advice;
+pub mod component;
 mod counts;
 mod cpu;
 mod device;
