@@ -2,7 +2,7 @@
 
 use freehold_command::status::{Failure, Status};
 
-use crate::bench::{callgrind, isolation, served};
+use crate::bench::{callgrind, isolation, served, tmem};
 
 /// A part of an experiment.
 #[derive(Debug, clap::Subcommand)]
@@ -16,6 +16,9 @@ pub enum Helper {
     /// A memory server without books, in a process of its own
     #[command(hide = true)]
     BenchBare(served::bare::Arguments),
+    /// A component that is called, in a process of its own
+    #[command(hide = true)]
+    BenchCallee(tmem::Arguments),
 }
 
 impl Helper {
@@ -28,6 +31,7 @@ impl Helper {
             Self::BenchCore(arguments) => callgrind::perform(arguments),
             Self::BenchIsolation(arguments) => isolation::child::perform(arguments),
             Self::BenchBare(arguments) => served::bare::perform(arguments),
+            Self::BenchCallee(arguments) => tmem::perform(arguments),
         }
     }
 }

@@ -16,6 +16,7 @@ compile_error!("freehold-linux supports Linux on x86-64 only: the SIGBUS handler
 
 pub mod available;
 pub mod bare;
+pub mod bare_word;
 pub mod bell;
 pub mod cached;
 pub mod caller;

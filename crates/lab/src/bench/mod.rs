@@ -28,6 +28,7 @@ pub(crate) mod served;
 pub(crate) mod shared;
 mod sim;
 mod soft;
+pub(crate) mod tmem;
 mod world;
 
 use std::sync::atomic::Ordering;
@@ -105,6 +106,14 @@ const EMBEDDED: &[&Bench] = &[
     &rtl::GET,
     &rtl::STREAM,
     &rtl::MEMORY,
+    &tmem::PAIR,
+    &tmem::MAP,
+    &tmem::CONTENDED,
+    &tmem::TAKE,
+    &tmem::SHARED,
+    &tmem::SEPARATE,
+    &tmem::CHAIN,
+    &tmem::PASSING,
 ];
 
 /// Those with the pager in a memory server. Where it says something, what the pager in the faulting thread takes is

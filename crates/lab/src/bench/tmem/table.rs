@@ -1,0 +1,70 @@
+//! The operations of paper 004's Table III, each in nanoseconds, and what else gives a thread a buffer.
+
+use std::hint::black_box;
+use std::sync::{Mutex, PoisonError};
+
+use super::{calls, contended, units};
+use crate::bench::rounds::{Effort, Samples};
+use freehold_command::status::Failure;
+
+/// An operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Pair,
+    Find,
+    Contended,
+    Call,
+    Mutex,
+    Malloc,
+}
+
+impl Operation {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Pair => "cbuf_alloc and cbuf_free, a unit free",
+            Self::Find => "cbuf2buf",
+            Self::Contended => "cbuf_alloc, a wait with inheritance",
+            Self::Call => "a call to another process",
+            Self::Mutex => "a pool behind a mutex: a buffer taken and released",
+            Self::Malloc => "malloc of 4096 bytes, and free",
+        }
+    }
+}
+
+/// The median of each.
+pub(crate) fn operations(effort: Effort) -> Result<Vec<(Operation, f64)>, Failure> {
+    let median = |samples: &Samples| samples.quantiles().p50;
+    Ok(vec![
+        (Operation::Pair, median(&units::pair(effort)?.ours)),
+        (Operation::Find, median(&units::map(effort)?.ours)),
+        (Operation::Contended, median(&contended::run(effort)?.ours)),
+        (Operation::Call, median(&calls::separate(effort)?.ours)),
+        (Operation::Mutex, median(&mutex(effort)?)),
+        (Operation::Malloc, median(&malloc(effort)?)),
+    ])
+}
+
+fn mutex(effort: Effort) -> Result<Samples, Failure> {
+    let pool: Mutex<Vec<Box<[u8; 4096]>>> = Mutex::new((0..8).map(|_| Box::new([0; 4096])).collect());
+    let locked = || pool.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut samples = Samples::new()?;
+    for _ in 0..effort.rounds {
+        units::batches(&mut samples, effort.scaled(units::SAMPLES), || {
+            let Some(buffer) = locked().pop() else { return false };
+            locked().push(black_box(buffer));
+            true
+        })?;
+    }
+    Ok(samples)
+}
+
+fn malloc(effort: Effort) -> Result<Samples, Failure> {
+    let mut samples = Samples::new()?;
+    for _ in 0..effort.rounds {
+        units::batches(&mut samples, effort.scaled(units::SAMPLES), || {
+            let buffer: Vec<u8> = black_box(Vec::with_capacity(4096));
+            buffer.capacity() >= 4096
+        })?;
+    }
+    Ok(samples)
+}
