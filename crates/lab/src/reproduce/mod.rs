@@ -16,6 +16,7 @@ mod table1;
 mod table2;
 mod table3;
 mod table4;
+mod tmem;
 
 use std::path::PathBuf;
 
@@ -34,7 +35,7 @@ use files::{File, names_of};
 /// Options of `freehold reproduce`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The experiments, or `all`: without app-*, which take minutes; those with real programs with `--engine live`
+    /// The experiments, or `all`: without app-* and tmem-*, which take minutes; real programs with `--engine live`
     #[arg(value_name = "LIST", default_value = "all", value_delimiter = ',')]
     names: Vec<String>,
     #[command(flatten)]
@@ -51,7 +52,7 @@ pub struct Arguments {
     /// Of the three movie players, instead of the smallest ones, which takes minutes to find
     #[arg(long, value_name = "SIZE,SIZE,SIZE", value_delimiter = ',', num_args = 1)]
     reservations: Option<Vec<String>>,
-    /// Of app-*: with how many seeds, from 1 on, everything runs [default: 10; live 1; app-live 3; app-random 200]
+    /// Of app-* and tmem-*: with how many seeds, from 1 on, all runs [default: 10; live 1; app-live 3; app-random 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: Option<u32>,
     /// Of app-*: how long each run is, simulated or by the clock, instead of what the model says [app-live: 30s]
@@ -114,6 +115,10 @@ const EXPERIMENTS: &[&Experiment] = &[
     &ecache::fig8::EXPERIMENT,
     &ecache::fig10::EXPERIMENT,
     &ecache::table8::EXPERIMENT,
+    &tmem::table3::EXPERIMENT,
+    &tmem::fig6::EXPERIMENT,
+    &tmem::fig7::EXPERIMENT,
+    &tmem::table4::EXPERIMENT,
 ];
 
 /// The seed of every experiment's files.

@@ -1,0 +1,289 @@
+//! Table IV: an HTTP service of twelve component processes, one class of answers with a target, under four policies.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use freehold_scenario::results::ReproduceRow;
+use serde_json::Value;
+
+use crate::reproduce::{Claim, Experiment, Kind, Laboratory, row};
+use freehold_command::process::own_executable;
+use freehold_command::status::Failure;
+
+const FRONTS: u16 = 8;
+/// How long a service runs before answers are counted, and after.
+const WARM_UP: Duration = Duration::from_secs(4);
+const MEASURED: Duration = Duration::from_secs(8);
+/// Between an answer and the next request of the same client.
+const PAUSE: Duration = Duration::from_micros(500);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The experiment.
+pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {
+    name: "tmem-table4",
+    about: "an HTTP service of twelve component processes: response and memory for one class of answers, by policy",
+    files: &[],
+    kind: Kind::LongPrograms,
+    run,
+};
+
+/// A policy with the paper's response in microseconds and units above the minimum.
+const WAYS: [(&str, Option<u64>, Option<u64>); 4] = [
+    ("static", Some(10), Some(140)),
+    ("min", Some(39), Some(35)),
+    ("max", Some(10), Some(48)),
+    ("tmem", Some(13), Some(42)),
+];
+
+const SOURCES: [(&str, &str); 7] = [
+    (
+        "freehold_component.h",
+        include_str!("../../../../tmem/include/freehold_component.h"),
+    ),
+    (
+        "freehold_cbuf.h",
+        include_str!("../../../../tmem/include/freehold_cbuf.h"),
+    ),
+    ("front.c", include_str!("../../../../../examples/components/front.c")),
+    ("parse.c", include_str!("../../../../../examples/components/parse.c")),
+    ("mime.c", include_str!("../../../../../examples/components/mime.c")),
+    ("files.c", include_str!("../../../../../examples/components/files.c")),
+    ("log.c", include_str!("../../../../../examples/components/log.c")),
+];
+const COMPOSITION: &str = include_str!("../../../../../examples/components/service.toml");
+const TARGET: &str = "target = \"2ms\"";
+
+/// What one policy gave.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    /// Mean of the answers of the class with a target, in microseconds.
+    response: u64,
+    answers: u64,
+    /// Pages above the minima, in the mean.
+    above: u64,
+    waits: u64,
+}
+
+fn run(_: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
+    let folder = Folder::new()?;
+    let mut rows = Vec::new();
+    let mut all = Vec::new();
+    // As in the paper, what is slower than the mean with all memory is late.
+    let mut target = Duration::from_millis(2);
+    for (policy, response, above) in WAYS {
+        let measured = measure(&folder.0, policy, target)?;
+        if policy == "static" {
+            target = Duration::from_micros(measured.response.max(1));
+        }
+        let named = |what: &str| format!("{policy}: {what}");
+        let shown = |what: &str, unit, paper, ours| row(named(what), unit, paper, Some(ours), Claim::Shown);
+        rows.push(shown("response", "us", response, measured.response));
+        rows.push(shown(
+            "pages above the minima, in the mean",
+            "pages",
+            above,
+            measured.above,
+        ));
+        rows.push(shown("waits for units", "waits", None, measured.waits));
+        rows.push(row(
+            named("answers"),
+            "answers",
+            None,
+            Some(measured.answers),
+            Claim::AtLeast(1),
+        ));
+        all.push(measured);
+    }
+    if let [of_static, _, _, tmem] = *all.as_slice() {
+        let percent = |part: u64, whole: u64| Some(100 * part / whole.max(1));
+        let response = percent(tmem.response, of_static.response);
+        let memory = percent(tmem.above, of_static.above);
+        let what = "tmem: response as a part of static's";
+        rows.push(row(what, "%", None, response, Claim::AtMost(130)));
+        let what = "tmem: memory above the minima as a part of static's";
+        rows.push(row(what, "%", None, memory, Claim::AtMost(33)));
+    }
+    Ok(rows)
+}
+
+/// A folder with the service; removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, Failure> {
+        let folder = Self(std::env::temp_dir().join(format!("freehold-table4-{}", std::process::id())));
+        std::fs::create_dir_all(&folder.0).map_err(failed)?;
+        for (name, text) in SOURCES {
+            std::fs::write(folder.0.join(name), text).map_err(failed)?;
+            let Some(object) = name.strip_suffix(".c") else {
+                continue;
+            };
+            let made = Command::new("cc")
+                .args([
+                    "-std=gnu11",
+                    "-O2",
+                    "-I.",
+                    "-shared",
+                    "-fPIC",
+                    "-o",
+                    &format!("{object}.so"),
+                    name,
+                ])
+                .current_dir(&folder.0)
+                .status()
+                .map_err(failed)?;
+            if !made.success() {
+                return Err(failed(format!("`{name}` does not compile")));
+            }
+        }
+        Ok(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The service, ended with this.
+struct Service(Child);
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn measure(folder: &Path, policy: &str, target: Duration) -> Result<Measured, Failure> {
+    let text = COMPOSITION.replace(TARGET, &format!("target = \"{}us\"", target.as_micros()));
+    std::fs::write(folder.join("service.toml"), text).map_err(failed)?;
+    let port = free_ports()?;
+    let mut service = Service(
+        Command::new(own_executable()?)
+            .args([
+                "component",
+                "run",
+                "service.toml",
+                "--json",
+                "--trace",
+                "trace",
+                "--policy",
+                policy,
+                "--duration",
+            ])
+            .arg(format!("{}s", (WARM_UP + MEASURED).as_secs() + 1))
+            .current_dir(folder)
+            .env("TMPDIR", folder)
+            .env("FREEHOLD_HTTP_PORT", port.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(failed)?,
+    );
+    let until = until_served(port)? + WARM_UP;
+    let times = answers(port, until);
+    let mut document = String::new();
+    if let Some(mut output) = service.0.stdout.take() {
+        output.read_to_string(&mut document).map_err(failed)?;
+    }
+    let document: Value = serde_json::from_str(&document).map_err(failed)?;
+    let rows = document["components"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let waits = rows.iter().filter_map(|row| row["contended"].as_u64()).sum();
+    let pages = |row: &Value| row["minimum"].as_u64().unwrap_or(0) * row["unit_pages"].as_u64().unwrap_or(0);
+    let minima: u64 = rows.iter().map(pages).sum();
+    let total: u128 = times.iter().map(Duration::as_micros).sum();
+    Ok(Measured {
+        response: u64::try_from(total / (times.len() as u128).max(1)).unwrap_or(u64::MAX),
+        answers: times.len() as u64,
+        above: mean_pages(&folder.join("trace"))?.saturating_sub(minima),
+        waits,
+    })
+}
+
+/// The mean of what units had in runs of the policy after the service was warm.
+fn mean_pages(trace: &Path) -> Result<u64, Failure> {
+    let text = std::fs::read_to_string(trace).map_err(failed)?;
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let warm = |line: &Value| {
+        line["at_ns"]
+            .as_u64()
+            .is_some_and(|at| u128::from(at) > WARM_UP.as_nanos())
+    };
+    let pages: Vec<u64> = lines
+        .filter(warm)
+        .filter_map(|line| line["granted_pages"].as_u64())
+        .collect();
+    Ok(pages.iter().sum::<u64>() / (pages.len() as u64).max(1))
+}
+
+/// Clients of all fronts at the same time; the times of those answers of the first that came after `from`.
+fn answers(port: u16, from: Instant) -> Vec<Duration> {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        for other in 1..FRONTS {
+            let stop = &stop;
+            threads.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let _ = request(port + other);
+                    std::thread::sleep(PAUSE);
+                }
+            });
+        }
+        let mut times = Vec::new();
+        while from.elapsed() < MEASURED || Instant::now() < from {
+            let begun = Instant::now();
+            // What is refused for want of a unit is no answer, and what is lost with a closing service neither.
+            if request(port).unwrap_or(false) && begun >= from {
+                times.push(begun.elapsed());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        stop.store(true, Ordering::Relaxed);
+        times
+    })
+}
+
+/// Whether a request is answered with a file.
+fn request(port: u16) -> std::io::Result<bool> {
+    let mut connection = TcpStream::connect(("127.0.0.1", port))?;
+    connection.set_read_timeout(Some(PATIENCE))?;
+    connection.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer)?;
+    Ok(answer.starts_with("HTTP/1.0 200 "))
+}
+
+fn until_served(port: u16) -> Result<Instant, Failure> {
+    let began = Instant::now();
+    while !(0..FRONTS).all(|front| request(port + front).unwrap_or(false)) {
+        if began.elapsed() > PATIENCE {
+            return Err(failed("the service does not answer"));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(Instant::now())
+}
+
+/// The first of as many ports in a row that are free now.
+fn free_ports() -> Result<u16, Failure> {
+    for _ in 0..100 {
+        let first = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let first = first.map_err(failed)?.port();
+        let all: Vec<_> = (0..FRONTS)
+            .map_while(|at| TcpListener::bind(("127.0.0.1", first.checked_add(at)?)).ok())
+            .collect();
+        if all.len() == usize::from(FRONTS) {
+            return Ok(first);
+        }
+    }
+    Err(failed("no free ports"))
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Run(format!("tmem-table4: {error}"))
+}
