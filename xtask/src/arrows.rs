@@ -98,6 +98,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "freehold-scenario",
             "freehold-sim",
             "freehold-store",
+            "freehold-tmem",
         ],
     ),
     (
