@@ -200,6 +200,32 @@ fn held_by_kernel(files: &[File]) -> u64 {
         .sum()
 }
 
+/// Maps a file three times, and looks at pages of it here and there and in order.
+const MAP_MUCH: &str = "import mmap, sys, random\n\
+    n = int(sys.argv[2]); pages = int(sys.argv[3]); r = random.Random(n)\n\
+    for i in range(3):\n\
+    \x20f = open(sys.argv[1], 'rb')\n\
+    \x20m = mmap.mmap(f.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ)\n\
+    \x20assert m[:4] == b'\\x7fELF'\n\
+    \x20for p in [r.randrange(1, pages) for _ in range(3000)] + list(range(3, pages, 3)):\n\
+    \x20\x20assert m[p*4096:p*4096+8] == bytes([n] * 4) + p.to_bytes(4, 'little')\n\
+    \x20m.close(); f.close()\n";
+
+/// Four files that begin as programs do, whose pages the kernel therefore keeps.
+fn write_texts(source: &Path, pages: u32) {
+    for number in 0..4_u8 {
+        let text = File::create(source.join(format!("text{number}"))).expect("a file");
+        for page in 0..pages {
+            let mut bytes = [[number; 4], page.to_le_bytes()].concat().repeat(512);
+            if page == 0 {
+                bytes[8..12].copy_from_slice(b"text");
+                bytes[..4].copy_from_slice(b"\x7fELF");
+            }
+            text.write_all_at(&bytes, u64::from(page) * 4096).expect("a page");
+        }
+    }
+}
+
 #[test]
 fn four_programs_that_map_much_text_never_make_it_pass_its_size() {
     if !may_mount() {
@@ -207,19 +233,10 @@ fn four_programs_that_map_much_text_never_make_it_pass_its_size() {
     }
     let (mounted, socket) = with_socket("text", "8MiB");
     let frames = 2048;
-    for number in 0..4_u8 {
-        let bytes: Vec<u8> = (0..24 * 256_u32)
-            .flat_map(|page| [[number; 4], page.to_le_bytes()].concat().repeat(512))
-            .collect();
-        fs::write(mounted.source.join(format!("text{number}")), bytes).unwrap();
-    }
-    let script = "import mmap, sys, random\n\
-        f = open(sys.argv[1], 'rb'); n = int(sys.argv[2]); r = random.Random(n)\n\
-        for i in range(3):\n\
-        \x20m = mmap.mmap(f.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ)\n\
-        \x20for p in [r.randrange(6144) for _ in range(3000)] + list(range(0, 6144, 3)):\n\
-        \x20\x20assert m[p*4096:p*4096+8] == bytes([n] * 4) + p.to_bytes(4, 'little')\n\
-        \x20m.close()\n";
+    // 24 MiB each; 125 MiB each in the long run.
+    let soak = std::env::var_os("FREEHOLD_SOAK").is_some();
+    let pages: u32 = if soak { 125 * 256 } else { 24 * 256 };
+    write_texts(&mounted.source, pages);
     let open: Vec<File> = (0..4)
         .map(|n| File::open(mounted.at.join(format!("text{n}"))).unwrap())
         .collect();
@@ -227,12 +244,13 @@ fn four_programs_that_map_much_text_never_make_it_pass_its_size() {
         .map(|number| {
             let path = mounted.at.join(format!("text{number}"));
             let mut python = Command::new("python3");
-            python.arg("-c").arg(script).arg(path).arg(number.to_string());
+            python.arg("-c").arg(MAP_MUCH).arg(path);
+            python.args([number.to_string(), pages.to_string()]);
             python.stdin(Stdio::null()).spawn().expect("python3 starts")
         })
         .collect();
     let (mut most, mut samples) = (0, 0);
-    let limit = Instant::now() + mounts::PATIENCE;
+    let limit = Instant::now() + mounts::PATIENCE * if soak { 30 } else { 1 };
     while programs
         .iter_mut()
         .any(|program| matches!(program.try_wait(), Ok(None)))

@@ -1,7 +1,7 @@
 //! Reading ahead, by a thread of its own: pages come into the cache before they are asked for, and never take the place
 //! of a page that was used more than once.
 
-use crate::files::Files;
+use crate::files::{Files, victim_key};
 use crate::inode::Inode;
 use crate::own::{Evicted, PageKey};
 use rustix::io::Errno;
@@ -55,6 +55,7 @@ impl Files {
             let mut cache = self.cache();
             let mut room = true;
             for page in fetched {
+                self.victims.flush_page(victim_key(page.key));
                 let mut evicted = |gone: Evicted| self.put_victim(&gone);
                 room = room && cache.insert_ahead(page.key, page.bytes, &mut evicted);
             }

@@ -46,6 +46,16 @@ impl Status {
         }
     }
 
+    /// Bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.found.stx_size
+    }
+
+    /// Names.
+    pub(crate) fn links(&self) -> u32 {
+        self.found.stx_nlink
+    }
+
     /// As FUSE has it, under the number that the kernel knows the inode by.
     pub(crate) fn attributes(&self, number: u64) -> Result<FileAttr, Errno> {
         let found = &self.found;

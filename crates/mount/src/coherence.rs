@@ -81,6 +81,42 @@ impl Files {
         }
     }
 
+    /// Lets a lease go that is of no worth any more, by a thread of its own: one file's pages may take long to come
+    /// back. Where no thread can be had the lease stays, and reads pass by what is cached.
+    pub(crate) fn give_up(self: &Arc<Self>, inode: &Arc<Inode>) {
+        if !inode.content.begin_leaving() {
+            return;
+        }
+        count(&self.counters.lease_breaks, 1);
+        let (shared, one) = (Arc::clone(self), Arc::clone(inode));
+        let thread = std::thread::Builder::new().name("lease-break".to_owned());
+        let go = move || {
+            loop {
+                shared.let_go(&one);
+                one.content.end_leaving();
+                // What was wanted back since then was left to this thread.
+                if !one.content.read().is_wanted_back() || !one.content.begin_leaving() {
+                    return;
+                }
+            }
+        };
+        if let Err(error) = thread.spawn(go) {
+            inode.content.end_leaving();
+            warn!(inode = inode.number, %error, "a lease cannot be let go");
+        }
+    }
+
+    /// The size of a file was asked for: a lease that did not keep it is let go.
+    pub(crate) fn note_size(self: &Arc<Self>, inode: &Arc<Inode>, size: u64) {
+        let changed = {
+            let state = inode.content.read();
+            state.lease.is_some_and(|lease| lease.size != size) && state.is_wanted_back()
+        };
+        if changed {
+            self.give_up(inode);
+        }
+    }
+
     /// Lets a lease go, if there is one. Not for threads that answer requests, unless the kernel has no pages.
     pub(crate) fn let_go(&self, inode: &Inode) {
         let file = {
@@ -207,20 +243,8 @@ fn wanted_back(files: &Arc<Files>, told: Break) {
         }
     };
     for inode in all {
-        let wanted = {
-            let state = inode.content.read();
-            state.lease.is_some() && state.still().is_none()
-        };
-        if !wanted {
-            continue;
-        }
-        count(&files.counters.lease_breaks, 1);
-        let shared = Arc::clone(files);
-        let one = Arc::clone(&inode);
-        // Beside others: one file's pages may take long to come back.
-        let thread = std::thread::Builder::new().name("lease-break".to_owned());
-        if thread.spawn(move || shared.let_go(&one)).is_err() {
-            files.let_go(&inode);
+        if inode.content.read().is_wanted_back() {
+            files.give_up(&inode);
         }
     }
 }

@@ -12,15 +12,20 @@ const PATIENCE: Duration = Duration::from_millis(10);
 /// Pages that are read ahead at first, and at most: 128 KiB and 1 MiB.
 const WINDOW: Range<u32> = 32..256;
 
+/// What programs and shared libraries begin with.
+const TEXT: &[u8] = b"\x7fELF";
+
 /// The content of an inode. Whoever serves pages of it reads `state` until the answer is sent; so a lease is let go
 /// after the last answer that relied on it.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     state: RwLock<State>,
-    /// A program has mapped it: it is opened cached from then on.
-    mapped: AtomicBool,
+    /// It begins as a program or a library does, and was mapped or run: it is opened cached from then on.
+    text: AtomicBool,
     /// Fills for mappings, as one reader.
     pub(crate) fills: Mutex<Sequence>,
+    /// A thread is letting the lease go.
+    leaving: AtomicBool,
     ahead: Mutex<Option<Range<u32>>>,
     landed: Condvar,
 }
@@ -55,10 +60,18 @@ impl State {
         self.lease.is_none() && self.writers == 0 && !self.letting_go && (opening || patient)
     }
 
-    /// The lease, if the kernel has not taken it away meanwhile.
+    /// The lease, if the kernel has not taken it away meanwhile and the file is as long as it was.
     pub(crate) fn still(&self) -> Option<(&Reader, Leased)> {
         let (reader, lease) = (self.reader.as_ref()?, self.lease?);
-        freehold_linux::file_lease::is_held(reader).then_some((reader, lease))
+        let held = freehold_linux::file_lease::is_held(reader) && reader.size() == Ok(lease.size);
+        held.then_some((reader, lease))
+    }
+
+    /// Whether there is a lease that is to be let go: the kernel wants it back, or it did not keep the file as it was.
+    /// The latter is so where a file was opened for reading only and truncated by the same call (`O_RDONLY | O_TRUNC`),
+    /// which breaks no lease. It is empty then; any other change breaks the lease.
+    pub(crate) fn is_wanted_back(&self) -> bool {
+        self.lease.is_some() && self.still().is_none()
     }
 }
 
@@ -71,12 +84,25 @@ impl Content {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn is_mapped(&self) -> bool {
-        self.mapped.load(Ordering::Relaxed)
+    pub(crate) fn is_text(&self) -> bool {
+        self.text.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_mapped(&self) {
-        self.mapped.store(true, Ordering::Relaxed);
+    /// The kernel was given these first bytes, to be mapped or run.
+    pub(crate) fn note_text(&self, first: &[u8]) {
+        if first.starts_with(TEXT) && !self.is_text() {
+            self.text.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the caller is the one that lets the lease go.
+    pub(crate) fn begin_leaving(&self) -> bool {
+        !self.leaving.swap(true, Ordering::SeqCst)
+    }
+
+    pub(crate) fn end_leaving(&self) {
+        // A whole exchange: what the caller looks at next is not looked at before.
+        self.leaving.swap(false, Ordering::SeqCst);
     }
 
     fn ahead(&self) -> MutexGuard<'_, Option<Range<u32>>> {

@@ -39,9 +39,12 @@ fn creation(request: &Request, mode: u32, mask: u32) -> Creation {
 
 impl Mounted {
     fn tell_attributes(&self, number: u64, reply: ReplyAttr) {
-        let inode = self.0.tree.inodes.get(number);
-        let status = inode.and_then(|inode| attributes::status_of(rustix::fd::AsFd::as_fd(&inode.place)));
-        match status.and_then(|status| status.attributes(number)) {
+        let found = self.0.tree.inodes.get(number).and_then(|inode| {
+            let status = attributes::status_of(rustix::fd::AsFd::as_fd(&inode.place))?;
+            self.0.note_size(&inode, status.size());
+            status.attributes(number)
+        });
+        match found {
             Ok(attributes) => reply.attr(&NEVER, &attributes),
             Err(error) => reply.error(refusal(error)),
         }
@@ -112,7 +115,11 @@ impl Filesystem for Mounted {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        tell_entry(reply, self.0.tree.lookup(parent.0, name));
+        let entry = self.0.tree.lookup(parent.0, name);
+        if let Ok((inode, status)) = &entry {
+            self.0.note_size(inode, status.size());
+        }
+        tell_entry(reply, entry);
     }
 
     fn forget(&self, _request: &Request, number: INodeNo, times: u64) {
@@ -293,7 +300,8 @@ impl Filesystem for Mounted {
         }
         let state = file.inode.content.read();
         match self.0.read(&file.inode, &state, (offset, size), &file.sequence) {
-            Ok(bytes) => reply.data(&bytes),
+            // An error behind these bytes is told to the read that begins there.
+            Ok(served) => reply.data(&served.bytes),
             Err(error) => reply.error(refusal(error)),
         }
     }

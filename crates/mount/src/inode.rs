@@ -8,6 +8,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The number of the root of a FUSE file system.
@@ -33,6 +34,48 @@ pub(crate) struct Inode {
     pub(crate) place: OwnedFd,
     /// What is cached of it, where it is a regular file.
     pub(crate) content: Content,
+    /// Names that the kernel was told of, the latest last.
+    names: Mutex<Vec<Name>>,
+}
+
+/// A folder's number, and a name in it.
+type Name = (u64, OsString);
+
+/// Names of an inode that are kept.
+const MOST_NAMES: usize = 8;
+
+impl Inode {
+    fn new(number: u64, identity: Identity, kind: FileType, place: OwnedFd) -> Self {
+        Self {
+            number,
+            identity,
+            kind,
+            place,
+            content: Content::default(),
+            names: Mutex::default(),
+        }
+    }
+
+    fn names(&self) -> MutexGuard<'_, Vec<Name>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kernel is told of it by this name.
+    pub(crate) fn note_name(&self, folder: u64, name: &OsStr) {
+        let mut names = self.names();
+        if names.iter().any(|(place, known)| *place == folder && known == name) {
+            return;
+        }
+        if names.len() == MOST_NAMES {
+            names.remove(0);
+        }
+        names.push((folder, name.to_owned()));
+    }
+
+    /// The names that the kernel may know it by.
+    pub(crate) fn take_names(&self) -> Vec<Name> {
+        std::mem::take(&mut *self.names())
+    }
 }
 
 /// All of them.
@@ -58,13 +101,7 @@ struct Row {
 impl Inodes {
     /// A table with the root in it, which is never forgotten.
     pub(crate) fn new(identity: Identity, place: OwnedFd) -> Self {
-        let inode = Arc::new(Inode {
-            number: ROOT,
-            identity,
-            kind: FileType::Directory,
-            place,
-            content: Content::default(),
-        });
+        let inode = Arc::new(Inode::new(ROOT, identity, FileType::Directory, place));
         Self {
             table: Mutex::new(Table {
                 rows: BTreeMap::from([(ROOT, Row { inode, lookups: 1 })]),
@@ -111,13 +148,7 @@ impl Inodes {
             return Arc::clone(&row.inode);
         }
         let number = table.number_for(identity);
-        let inode = Arc::new(Inode {
-            number,
-            identity,
-            kind,
-            place,
-            content: Content::default(),
-        });
+        let inode = Arc::new(Inode::new(number, identity, kind, place));
         let row = Row {
             inode: Arc::clone(&inode),
             lookups: 1,
@@ -138,6 +169,13 @@ impl Inodes {
         let row = table.rows.remove(&number)?;
         table.numbers.remove(&row.inode.identity);
         Some(row.inode)
+    }
+
+    /// Some inodes with higher numbers, in order of number; the root is not among them.
+    pub(crate) fn after(&self, number: u64, most: usize) -> Vec<Arc<Inode>> {
+        let table = self.table();
+        let rows = table.rows.range(number.max(ROOT) + 1..).take(most);
+        rows.map(|(_, row)| Arc::clone(&row.inode)).collect()
     }
 
     /// How many are known.

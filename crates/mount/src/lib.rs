@@ -17,6 +17,8 @@
 mod ahead;
 mod attributes;
 mod coherence;
+#[cfg(test)]
+mod concurrent;
 mod content;
 mod directory;
 mod files;
@@ -30,6 +32,7 @@ mod page_cache;
 mod reader;
 mod reading;
 mod recall;
+mod removed;
 mod replies;
 mod source;
 mod status;

@@ -6,7 +6,7 @@ use crate::page_cache::LEAST_FRAMES;
 use crate::source::{self, SourceError};
 use crate::status::{self, MountRow};
 use crate::tree::Tree;
-use crate::{ahead, coherence, recall};
+use crate::{ahead, coherence, recall, removed};
 use freehold_ecache::Cache;
 use freehold_linux::mounts::{self, Unmount};
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
@@ -139,6 +139,7 @@ impl Mount {
         // It is set once.
         let _ = files.notifier.set(session.notifier());
         threads.push(recall::start(&files).map_err(serve)?);
+        threads.push(removed::start(&files).map_err(serve)?);
         ahead::start(&files, wanted).map_err(serve)?;
         let session = session.spawn().map_err(mounting)?;
         Ok(Self {

@@ -23,16 +23,15 @@ impl Files {
     /// Opens a file for reading only.
     pub(crate) fn open_to_read(&self, inode: &Arc<Inode>, flags: i32) -> Result<(u64, FopenFlags), Errno> {
         self.lease(inode, true)?;
-        if flags & FOR_EXEC != 0 {
-            inode.content.set_mapped();
-        }
         let leased = inode.content.read().lease.is_some();
         let mut answer = FopenFlags::FOPEN_NOFLUSH;
         if leased {
             answer |= FopenFlags::FOPEN_KEEP_CACHE;
         }
-        // A direct open drops the kernel's pages at each mapping, so a file that programs map is opened cached.
-        if !leased || !inode.content.is_mapped() {
+        // A direct descriptor reads past the kernel's pages and its idea of the file's size, which can both be old for
+        // a moment where the file changes. But it drops those pages at each mapping: so text is opened cached.
+        let text = flags & FOR_EXEC != 0 || inode.content.is_text();
+        if !leased || !text {
             answer |= FopenFlags::FOPEN_DIRECT_IO;
         }
         Ok((self.add_open(inode, None), answer))

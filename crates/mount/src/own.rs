@@ -74,6 +74,12 @@ impl OwnPages {
         self.index.len()
     }
 
+    /// All of them.
+    #[cfg(test)]
+    pub(crate) fn keys(&self) -> impl Iterator<Item = PageKey> {
+        self.index.keys().copied()
+    }
+
     /// Whether a page is here.
     pub(crate) fn has(&self, key: PageKey) -> bool {
         self.index.contains_key(&key)

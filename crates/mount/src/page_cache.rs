@@ -67,6 +67,12 @@ impl PageCache {
         self.own.has(key)
     }
 
+    /// The own pages.
+    #[cfg(test)]
+    pub(crate) fn own_keys(&self) -> impl Iterator<Item = PageKey> {
+        self.own.keys()
+    }
+
     /// Takes a page that was used; what makes room is handed to `evicted`. It is not kept where the kernel holds all.
     pub(crate) fn insert(&mut self, key: PageKey, bytes: Bytes, evicted: &mut dyn FnMut(Evicted)) {
         if self.own.has(key) || !self.make_room(1, evicted) {

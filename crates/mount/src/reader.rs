@@ -6,7 +6,7 @@
 
 use crate::own::PAGE;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Advice, OFlags};
+use rustix::fs::{Advice, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::IoSliceMut;
 use std::num::NonZeroU64;
@@ -18,6 +18,15 @@ const DONT_CACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 const DROPPING: u8 = 0;
 const DIRECT: u8 = 1;
 const ADVISED: u8 = 2;
+
+/// What a read found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Bytes that were read: fewer than wanted at the end of the file, or where `behind` says why.
+    pub(crate) bytes: usize,
+    /// The error that the next byte is behind. To its reader this is no end of the file.
+    pub(crate) behind: Option<Errno>,
+}
 
 /// A file open for reading.
 #[derive(Debug)]
@@ -60,7 +69,7 @@ impl Reader {
     }
 
     /// Reads whole pages from `offset` on, a multiple of a page: the bytes that there were.
-    pub(crate) fn read_pages(&self, to: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    pub(crate) fn read_pages(&self, to: &mut [u8], offset: u64) -> Result<Found, Errno> {
         match &self.direct {
             Some(file) if self.way.load(Ordering::Relaxed) == DIRECT => match read_direct(file.as_fd(), to, offset) {
                 Err(Errno::INVAL) => {
@@ -73,16 +82,21 @@ impl Reader {
         }
     }
 
-    /// Reads from `offset` on: the bytes that there were, fewer than wanted only at the end of the file.
-    pub(crate) fn read(&self, to: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    /// Reads from `offset` on: the bytes that there were.
+    pub(crate) fn read(&self, to: &mut [u8], offset: u64) -> Result<Found, Errno> {
         let dropping = self.way.load(Ordering::Relaxed) == DROPPING;
         let flags = if dropping { DONT_CACHE } else { ReadWriteFlags::empty() };
-        let read = read_all(self.file.as_fd(), to, offset, flags)?;
-        if !dropping && let Some(length) = NonZeroU64::new(read as u64) {
+        let found = read_all(self.file.as_fd(), to, offset, flags)?;
+        if !dropping && let Some(length) = NonZeroU64::new(found.bytes as u64) {
             // Advice: where it is not taken, pages stay until the kernel wants them.
             let _ = rustix::fs::fadvise(&self.file, offset, Some(length), Advice::DontNeed);
         }
-        Ok(read)
+        Ok(found)
+    }
+
+    /// Bytes of the file now.
+    pub(crate) fn size(&self) -> Result<u64, Errno> {
+        rustix::fs::seek(&self.file, SeekFrom::End(0))
     }
 }
 
@@ -94,29 +108,33 @@ fn takes_dropping_reads(file: BorrowedFd<'_>) -> bool {
     rustix::io::preadv2(file, &mut parts, nowhere, DONT_CACHE) == Ok(0)
 }
 
-fn read_all(file: BorrowedFd<'_>, to: &mut [u8], offset: u64, flags: ReadWriteFlags) -> Result<usize, Errno> {
-    let mut done = 0;
-    while done < to.len() {
-        let mut parts = [IoSliceMut::new(&mut to[done..])];
-        match rustix::io::preadv2(file, &mut parts, offset + done as u64, flags) {
+fn read_all(file: BorrowedFd<'_>, to: &mut [u8], offset: u64, flags: ReadWriteFlags) -> Result<Found, Errno> {
+    let mut bytes = 0;
+    let mut behind = None;
+    while bytes < to.len() {
+        let mut parts = [IoSliceMut::new(&mut to[bytes..])];
+        match rustix::io::preadv2(file, &mut parts, offset + bytes as u64, flags) {
             Ok(0) => break,
-            Ok(read) => done += read,
+            Ok(read) => bytes += read,
             Err(Errno::INTR) => {}
-            Err(error) if done == 0 => return Err(error),
-            Err(_) => break,
+            Err(error) if bytes == 0 => return Err(error),
+            Err(error) => {
+                behind = Some(error);
+                break;
+            }
         }
     }
-    Ok(done)
+    Ok(Found { bytes, behind })
 }
 
 /// Around the page cache, which wants memory that begins at a page.
-fn read_direct(file: BorrowedFd<'_>, to: &mut [u8], offset: u64) -> Result<usize, Errno> {
+fn read_direct(file: BorrowedFd<'_>, to: &mut [u8], offset: u64) -> Result<Found, Errno> {
     let mut memory = vec![0; to.len() + PAGE];
     let start = memory.as_ptr().align_offset(PAGE);
     let aligned = memory.get_mut(start..start + to.len()).ok_or(Errno::INVAL)?;
-    let read = read_all(file, aligned, offset, ReadWriteFlags::empty())?;
-    to[..read].copy_from_slice(&aligned[..read]);
-    Ok(read)
+    let found = read_all(file, aligned, offset, ReadWriteFlags::empty())?;
+    to[..found.bytes].copy_from_slice(&aligned[..found.bytes]);
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -135,11 +153,13 @@ mod tests {
             reader.way = AtomicU8::new(way);
             reader.direct = again(OFlags::DIRECT).ok();
         }
+        let whole = |bytes| Ok(Found { bytes, behind: None });
         let mut to = vec![1; 21 * PAGE];
-        assert_eq!(reader.read_pages(&mut to, 0), Ok(80_000));
+        assert_eq!(reader.size(), Ok(80_000));
+        assert_eq!(reader.read_pages(&mut to, 0), whole(80_000));
         assert!(to[..80_000] == bytes);
-        assert_eq!(reader.read_pages(&mut to[..PAGE], 19 * 4096), Ok(80_000 - 19 * PAGE));
-        assert_eq!(reader.read(&mut to[..10], 79_995), Ok(5));
+        assert_eq!(reader.read_pages(&mut to[..PAGE], 19 * 4096), whole(80_000 - 19 * PAGE));
+        assert_eq!(reader.read(&mut to[..10], 79_995), whole(5));
         assert_eq!(to[..5], bytes[79_995..]);
         std::fs::remove_file(path).unwrap();
     }

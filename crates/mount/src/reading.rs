@@ -13,37 +13,68 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The largest read that is answered at once; the kernel asks for 1 MiB at most.
 const MOST: u32 = 1 << 20;
 
-/// Where a page came from that was not here.
+/// What a read is answered with.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) bytes: Vec<u8>,
+    /// The error that the next byte is behind.
+    pub(crate) behind: Option<Errno>,
+}
+
+impl Served {
+    fn whole(bytes: Vec<u8>) -> Self {
+        Self { bytes, behind: None }
+    }
+
+    /// For the kernel's pages, where fewer bytes mean the end of the file: all or an error. The kernel asks again for
+    /// each page by itself then.
+    pub(crate) fn for_pages(self) -> Result<Vec<u8>, Errno> {
+        match self.behind {
+            None => Ok(self.bytes),
+            Some(error) => Err(error),
+        }
+    }
+}
+
+/// A page that was not here.
 pub(crate) struct Fetched {
     pub(crate) key: PageKey,
     pub(crate) bytes: Bytes,
 }
 
 impl Files {
-    /// The bytes of a file from `offset` on: fewer than `size` only at its end. The caller holds `state` until the
-    /// answer is out.
+    /// The bytes of a file from `offset` on: fewer than `size` only at its end, or where an error is behind them. The
+    /// caller holds `state` until the answer is out.
     pub(crate) fn read(
-        &self,
+        self: &Arc<Self>,
         inode: &Arc<Inode>,
         state: &State,
         (offset, size): (u64, u32),
         sequence: &Mutex<Sequence>,
-    ) -> Result<Vec<u8>, Errno> {
+    ) -> Result<Served, Errno> {
         let size = size.min(MOST);
-        if let Some((reader, lease)) = state.still()
-            && let Some(bytes) = self.read_cached(inode, reader, lease, (offset, size), sequence)?
-        {
-            return Ok(bytes);
+        match state.still() {
+            Some((reader, lease)) => {
+                if let Some(served) = self.read_cached(inode, reader, lease, (offset, size), sequence)? {
+                    return Ok(served);
+                }
+            }
+            None if state.lease.is_some() => self.give_up(inode),
+            None => {}
         }
         let reader = state.reader.as_ref().ok_or(Errno::BADF)?;
         let mut bytes = vec![0; size as usize];
-        let read = reader.read(&mut bytes, offset)?;
-        bytes.truncate(read);
-        count(&self.counters.device_pages, read.div_ceil(PAGE));
-        Ok(bytes)
+        let found = reader.read(&mut bytes, offset)?;
+        bytes.truncate(found.bytes);
+        count(&self.counters.device_pages, found.bytes.div_ceil(PAGE));
+        Ok(Served {
+            bytes,
+            behind: found.behind,
+        })
     }
 
-    /// `None` where the content is not what the lease said, or too long to be cached: it is read without a cache then.
+    /// `None` where it is to be read without a cache: the content is not what the lease said, or too long to be cached,
+    /// or its first byte cannot be read.
     fn read_cached(
         &self,
         inode: &Arc<Inode>,
@@ -51,11 +82,12 @@ impl Files {
         lease: Leased,
         (offset, size): (u64, u32),
         sequence: &Mutex<Sequence>,
-    ) -> Result<Option<Vec<u8>>, Errno> {
+    ) -> Result<Option<Served>, Errno> {
         let end = lease.size.min(offset.saturating_add(u64::from(size)));
         if offset >= end {
-            return Ok(Some(Vec::new()));
+            return Ok(Some(Served::whole(Vec::new())));
         }
+        let skip = usize::try_from(offset % PAGE as u64).map_err(|_| Errno::OVERFLOW)?;
         let Some(pages) = pages_of(offset..end) else {
             return Ok(None);
         };
@@ -78,25 +110,30 @@ impl Files {
                 pages,
             });
         }
-        if !missing.is_empty() {
+        if let Some(first) = missing.first() {
             let keys = missing.iter().map(|place| pages.start + place);
-            let Some(fetched) = self.fetch(reader, lease, keys)? else {
-                return Ok(None);
+            let fetched = match self.fetch(reader, lease, keys) {
+                Ok(Some(fetched)) => fetched,
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    // What is here is told before the error.
+                    let here = *first as usize * PAGE;
+                    bytes.truncate(here);
+                    bytes.drain(..skip.min(here));
+                    let behind = Some(error);
+                    return Ok((!bytes.is_empty()).then_some(Served { bytes, behind }));
+                }
             };
             for page in &fetched {
                 let place = (page.key.page - pages.start) as usize * PAGE;
                 bytes[place..place + PAGE].copy_from_slice(&*page.bytes);
             }
-            let mut cache = self.cache();
-            for page in fetched {
-                cache.insert(page.key, page.bytes, &mut |gone: Evicted| self.put_victim(&gone));
-            }
+            self.keep(fetched);
         }
-        let skip = usize::try_from(offset % PAGE as u64).map_err(|_| Errno::OVERFLOW)?;
         let wanted = usize::try_from(end - offset).map_err(|_| Errno::OVERFLOW)?;
         bytes.truncate(skip + wanted);
         bytes.drain(..skip);
-        Ok(Some(bytes))
+        Ok(Some(Served::whole(bytes)))
     }
 
     /// Pages that are not here, in order: out of the device memory, else from the file. `None` where the file is
@@ -145,10 +182,10 @@ impl Files {
     ) -> Result<bool, Errno> {
         let mut bytes = vec![0; run.len() * PAGE];
         let start = u64::from(run.start) * PAGE as u64;
-        let read = reader.read_pages(&mut bytes, start)? as u64;
+        let found = reader.read_pages(&mut bytes, start)?;
         count(&self.counters.device_pages, run.len());
-        if start + read < lease.size.min(start + bytes.len() as u64) {
-            return Ok(false);
+        if start + (found.bytes as u64) < lease.size.min(start + bytes.len() as u64) {
+            return found.behind.map_or(Ok(false), Err);
         }
         for (page, bytes) in run.zip(bytes.chunks_exact(PAGE)) {
             let mut own: Bytes = Box::new([0; PAGE]);
@@ -159,8 +196,18 @@ impl Files {
         Ok(true)
     }
 
+    /// Takes pages into the page cache that were used.
+    fn keep(&self, pages: Vec<Fetched>) {
+        let mut cache = self.cache();
+        for page in pages {
+            // Another reader of the same page may have brought it in, and seen it evicted, meanwhile.
+            self.victims.flush_page(victim_key(page.key));
+            cache.insert(page.key, page.bytes, &mut |gone: Evicted| self.put_victim(&gone));
+        }
+    }
+
     /// Where data or a hole begins, as lseek(2) finds it.
-    pub(crate) fn seek(&self, inode: &Arc<Inode>, offset: i64, whence: i32) -> Result<i64, Errno> {
+    pub(crate) fn seek(self: &Arc<Self>, inode: &Arc<Inode>, offset: i64, whence: i32) -> Result<i64, Errno> {
         self.lease(inode, false)?;
         let state = inode.content.read();
         let reader = state.reader.as_ref().ok_or(Errno::BADF)?;

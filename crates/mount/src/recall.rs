@@ -10,6 +10,7 @@ use crate::inode::Inode;
 use crate::kernel_pages::Run;
 use crate::own::{Evicted, PAGE};
 use crate::page_cache::Room;
+use crate::reading::Served;
 use fuser::{Errno as Refusal, ReplyData};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -43,8 +44,7 @@ impl Fill {
 
 impl Files {
     /// Answers a fill, or keeps it until there are frames.
-    pub(crate) fn fill(&self, fill: Fill) {
-        fill.inode.content.set_mapped();
+    pub(crate) fn fill(self: &Arc<Self>, fill: Fill) {
         if let Err(error) = self.lease(&fill.inode, false) {
             return fill.reply.error(Refusal::from_i32(error.raw_os_error()));
         }
@@ -67,15 +67,20 @@ impl Files {
         self.wake_recall();
     }
 
-    fn answer(&self, fill: Fill, state: &State) {
-        let bytes = self.read(&fill.inode, state, (fill.offset, fill.size), &fill.inode.content.fills);
-        match bytes {
-            Ok(bytes) => fill.reply.data(&bytes),
+    fn answer(self: &Arc<Self>, fill: Fill, state: &State) {
+        let served = self.read(&fill.inode, state, (fill.offset, fill.size), &fill.inode.content.fills);
+        match served.and_then(Served::for_pages) {
+            Ok(bytes) => {
+                if fill.offset == 0 {
+                    fill.inode.content.note_text(&bytes);
+                }
+                fill.reply.data(&bytes);
+            }
             Err(error) => fill.reply.error(Refusal::from_i32(error.raw_os_error())),
         }
     }
 
-    fn recall(&self) {
+    fn recall(self: &Arc<Self>) {
         while !self.stop.load(Ordering::Relaxed) {
             let (runs, urgent) = self.next_runs();
             if urgent {
@@ -113,7 +118,7 @@ impl Files {
         find()
     }
 
-    fn take_back(&self, run: Run) {
+    fn take_back(self: &Arc<Self>, run: Run) {
         let (stamp, met) = {
             let mut cache = self.cache();
             let stamp = cache.begin_taking_back(run.clone());

@@ -59,16 +59,18 @@ impl Tree {
             return Err(Errno::XDEV);
         }
         if let Some(inode) = self.inodes.find(status.identity) {
+            inode.note_name(parent.number, name);
             return Ok((inode, status));
         }
         let place = beneath(parent.place.as_fd(), name, OFlags::PATH, Mode::empty())?;
-        self.enter(place)
+        self.enter(parent.number, name, place)
     }
 
-    /// Enters the inode of an `O_PATH` descriptor.
-    fn enter(&self, place: OwnedFd) -> Result<Entry, Errno> {
+    /// Enters the inode of an `O_PATH` descriptor, by a name in a folder.
+    fn enter(&self, parent: u64, name: &OsStr, place: OwnedFd) -> Result<Entry, Errno> {
         let status = status_of(place.as_fd())?;
         let inode = self.inodes.enter(status.identity, status.kind, place);
+        inode.note_name(parent, name);
         Ok((inode, status))
     }
 
@@ -107,7 +109,7 @@ impl Tree {
         if !status_of(file.as_fd())?.kind.is_file() {
             return Err(Errno::EXIST);
         }
-        let entry = self.enter(self.reopen(file.as_fd(), OFlags::PATH)?)?;
+        let entry = self.enter(parent.number, name, self.reopen(file.as_fd(), OFlags::PATH)?)?;
         Ok((entry, file))
     }
 
