@@ -2,7 +2,7 @@
 
 use freehold_command::status::{Failure, Status};
 
-use crate::bench::{callgrind, isolation, served, tmem};
+use crate::bench::{callgrind, isolation, mounted, served, tmem};
 
 /// A part of an experiment.
 #[derive(Debug, clap::Subcommand)]
@@ -19,6 +19,9 @@ pub enum Helper {
     /// A component that is called, in a process of its own
     #[command(hide = true)]
     BenchCallee(tmem::Arguments),
+    /// A mount without books, in a process of its own
+    #[command(hide = true)]
+    BenchMount(mounted::bare::Arguments),
 }
 
 impl Helper {
@@ -32,6 +35,7 @@ impl Helper {
             Self::BenchIsolation(arguments) => isolation::child::perform(arguments),
             Self::BenchBare(arguments) => served::bare::perform(arguments),
             Self::BenchCallee(arguments) => tmem::perform(arguments),
+            Self::BenchMount(arguments) => mounted::bare::perform(arguments),
         }
     }
 }

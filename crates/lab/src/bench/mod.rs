@@ -18,6 +18,7 @@ mod fill;
 mod floor;
 mod four;
 pub(crate) mod isolation;
+pub(crate) mod mounted;
 pub(crate) mod operations;
 mod pairs;
 mod pinning;
@@ -102,6 +103,9 @@ const EMBEDDED: &[&Bench] = &[
     &ecache::TRUSTED,
     &ecache::ZEROED,
     &ecache::REPLAY,
+    &mounted::READ,
+    &mounted::SEQUENTIAL,
+    &mounted::EXEC,
     &rtl::PUT,
     &rtl::GET,
     &rtl::STREAM,
