@@ -1,16 +1,18 @@
-//! Reading ahead, by a thread of its own: pages come into the cache before they are asked for, and never take the place
+//! Reading ahead, by threads of its own: pages come into the cache before they are asked for, and never take the place
 //! of a page that was used more than once.
 
-use crate::files::{Files, victim_key};
+use crate::files::Files;
 use crate::inode::Inode;
 use crate::own::{Evicted, PageKey};
 use rustix::io::Errno;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Pages to be read ahead.
+/// Threads: while one has pages copied, the device reads for the other.
+const THREADS: usize = 2;
+
+/// Pages to be read ahead, told to their content ([`Content::begin_ahead`](crate::content::Content::begin_ahead)).
 #[derive(Debug)]
 pub(crate) struct Ahead {
     pub(crate) inode: Arc<Inode>,
@@ -19,25 +21,39 @@ pub(crate) struct Ahead {
     pub(crate) pages: Range<u32>,
 }
 
-/// Starts the thread. It ends with the last sender.
+/// Starts the threads. They end with the last sender.
 ///
 /// # Errors
-/// It cannot be started.
-pub(crate) fn start(files: &Arc<Files>, wanted: Receiver<Ahead>) -> Result<JoinHandle<()>, Errno> {
-    let files = Arc::downgrade(files);
-    let run = move || {
-        while let Ok(ahead) = wanted.recv() {
-            let Some(files) = files.upgrade() else { return };
-            files.read_ahead(&ahead);
-        }
-    };
-    let thread = std::thread::Builder::new().name("read-ahead".to_owned());
-    thread.spawn(run).map_err(|_| Errno::AGAIN)
+/// One cannot be started.
+pub(crate) fn start(files: &Arc<Files>, wanted: Receiver<Ahead>) -> Result<(), Errno> {
+    let wanted = Arc::new(Mutex::new(wanted));
+    for _ in 0..THREADS {
+        let (files, wanted) = (Arc::downgrade(files), Arc::clone(&wanted));
+        let run = move || {
+            while let Some(ahead) = next(&wanted) {
+                if let Some(files) = files.upgrade() {
+                    files.read_ahead(&ahead);
+                }
+                // Whoever waits for these pages reads what did not come.
+                ahead.inode.content.end_ahead(&ahead.pages);
+            }
+        };
+        let thread = std::thread::Builder::new().name("read-ahead".to_owned());
+        drop(thread.spawn(run).map_err(|_| Errno::AGAIN)?);
+    }
+    Ok(())
+}
+
+fn next(wanted: &Mutex<Receiver<Ahead>>) -> Option<Ahead> {
+    wanted.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
 impl Files {
     fn read_ahead(&self, ahead: &Ahead) {
-        let state = ahead.inode.content.read();
+        // Not behind somebody who waits to change it: a reader that waits for these pages would be waited for.
+        let Some(state) = ahead.inode.content.try_read() else {
+            return;
+        };
         let Some((reader, lease)) = state.still().filter(|(_, lease)| lease.file == ahead.file) else {
             return;
         };
@@ -46,20 +62,13 @@ impl Files {
             let cache = self.cache();
             ahead.pages.clone().filter(|page| !cache.has(key(*page))).collect()
         };
-        let (Some(first), Some(last)) = (absent.first(), absent.last()) else {
-            return;
-        };
-        ahead.inode.content.begin_ahead(*first..*last + 1);
         // An error is told to whoever reads the page for use.
         if let Ok(Some(fetched)) = self.fetch(reader, lease, absent) {
-            let mut cache = self.cache();
             let mut room = true;
-            for page in fetched {
-                self.victims.flush_page(victim_key(page.key));
+            self.take_in(fetched, |cache, page| {
                 let mut evicted = |gone: Evicted| self.put_victim(&gone);
                 room = room && cache.insert_ahead(page.key, page.bytes, &mut evicted);
-            }
+            });
         }
-        ahead.inode.content.end_ahead();
     }
 }

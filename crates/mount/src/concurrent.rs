@@ -6,6 +6,7 @@ use crate::files::{Files, victim_key};
 use crate::inode::Inode;
 use crate::own::PAGE;
 use crate::page_cache::LEAST_FRAMES;
+use crate::reader::Reader;
 use crate::tree::Tree;
 use freehold_ecache::Cache;
 use freehold_scenario::DeviceFile;
@@ -58,7 +59,7 @@ impl World {
         let state = inode.content.read();
         let served = self.files.read(inode, &state, (offset, size), way).unwrap();
         assert_eq!(served.behind, None);
-        served.bytes
+        served.bytes.to_vec()
     }
 
     /// Pages that own memory and device memory hold both.
@@ -139,4 +140,42 @@ fn a_file_cut_off_behind_a_lease_is_read_as_it_is_and_its_pages_are_dropped() {
         assert!(Instant::now() < end, "its pages stay");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// The end of a mapping of this process with nothing mapped behind it.
+fn edge_of_memory() -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let ranges: Vec<(u64, u64, bool)> = maps
+        .lines()
+        .map(|line| {
+            let (range, rest) = line.split_once(' ').unwrap();
+            let (start, end) = range.split_once('-').unwrap();
+            let number = |text| u64::from_str_radix(text, 16).unwrap();
+            // The kernel's own pages are not read so.
+            let plain = rest.starts_with('r') && !line.contains("[v");
+            (number(start), number(end), plain)
+        })
+        .collect();
+    let edge = ranges.windows(2).find(|two| two[0].2 && two[0].1 != two[1].0);
+    edge.unwrap()[0].1
+}
+
+/// `/proc/self/mem` cannot be read where nothing is mapped: as a device that fails behind some bytes.
+#[test]
+fn an_error_behind_bytes_is_told_and_never_stands_for_the_end_of_the_file() {
+    let world = World::new("error");
+    let inode = world.file("file", b"");
+    let memory = || rustix::fs::open("/proc/self/mem", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty());
+    let reader = Reader::new(memory().unwrap(), |_| Err(rustix::io::Errno::INVAL));
+    inode.content.write().reader = Some(reader);
+    let state = inode.content.read();
+    let edge = edge_of_memory();
+    let read = |offset, size| world.files.read(&inode, &state, (offset, size), &Mutex::default());
+    let served = read(edge - 100, 4096).unwrap();
+    assert_eq!((served.bytes.len(), served.behind), (100, Some(rustix::io::Errno::IO)));
+    assert_eq!(served.for_pages().unwrap_err(), rustix::io::Errno::IO);
+    assert_eq!(read(edge, 4096).unwrap_err(), rustix::io::Errno::IO);
+    let served = read(edge - 100, 100).unwrap();
+    assert_eq!((served.bytes.len(), served.behind), (100, None));
+    assert_eq!(served.for_pages().unwrap().len(), 100);
 }

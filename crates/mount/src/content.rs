@@ -4,13 +4,18 @@ use crate::reader::Reader;
 use rustix::fd::OwnedFd;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 /// How long a refused lease is not asked for again, unless the file is opened.
 const PATIENCE: Duration = Duration::from_millis(10);
 /// Pages that are read ahead at first, and at most: 128 KiB and 1 MiB.
 const WINDOW: Range<u32> = 32..256;
+
+/// The most that is read ahead at once, beside a page cache of so many frames.
+pub(crate) fn most_ahead(frames: usize) -> u32 {
+    u32::try_from(frames / 8).map_or(WINDOW.end, |part| part.clamp(WINDOW.start, WINDOW.end))
+}
 
 /// What programs and shared libraries begin with.
 const TEXT: &[u8] = b"\x7fELF";
@@ -26,7 +31,8 @@ pub(crate) struct Content {
     pub(crate) fills: Mutex<Sequence>,
     /// A thread is letting the lease go.
     leaving: AtomicBool,
-    ahead: Mutex<Option<Range<u32>>>,
+    /// Pages that are being read ahead, or are about to be.
+    ahead: Mutex<Vec<Range<u32>>>,
     landed: Condvar,
 }
 
@@ -80,6 +86,15 @@ impl Content {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// As `read`, where nobody waits to change it.
+    pub(crate) fn try_read(&self) -> Option<RwLockReadGuard<'_, State>> {
+        match self.state.try_read() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
@@ -105,27 +120,29 @@ impl Content {
         self.leaving.swap(false, Ordering::SeqCst);
     }
 
-    fn ahead(&self) -> MutexGuard<'_, Option<Range<u32>>> {
+    fn ahead(&self) -> MutexGuard<'_, Vec<Range<u32>>> {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These pages are being read ahead from now on, by the one thread that does so.
+    /// These pages are about to be read ahead.
     pub(crate) fn begin_ahead(&self, pages: Range<u32>) {
-        *self.ahead() = Some(pages);
+        self.ahead().push(pages);
     }
 
-    /// They are here.
-    pub(crate) fn end_ahead(&self) {
-        *self.ahead() = None;
+    /// They are here, or will not come.
+    pub(crate) fn end_ahead(&self, pages: &Range<u32>) {
+        let mut ahead = self.ahead();
+        if let Some(place) = ahead.iter().position(|other| other == pages) {
+            ahead.swap_remove(place);
+        }
+        drop(ahead);
         self.landed.notify_all();
     }
 
     /// Waits while one of these pages is being read ahead; whether there was any.
     pub(crate) fn await_ahead(&self, pages: &Range<u32>) -> bool {
-        let meets = |ahead: &Option<Range<u32>>| {
-            let overlaps = |ahead: &Range<u32>| ahead.start < pages.end && pages.start < ahead.end;
-            ahead.as_ref().is_some_and(overlaps)
-        };
+        let overlaps = |ahead: &Range<u32>| ahead.start < pages.end && pages.start < ahead.end;
+        let meets = |ahead: &Vec<Range<u32>>| ahead.iter().any(overlaps);
         let mut ahead = self.ahead();
         let waited = meets(&ahead);
         while meets(&ahead) {
@@ -154,8 +171,9 @@ impl Sequence {
         self.last
     }
 
-    /// These pages are read now. Returns what to read ahead, none of it past `end`.
-    pub(crate) fn step(&mut self, pages: &Range<u32>, missed: bool, end: u32) -> Option<Range<u32>> {
+    /// These pages are read now. Returns what to read ahead, at most so many and none of it past `end`. Two windows are
+    /// ahead of a reader that goes on: one under way, and one that it reads.
+    pub(crate) fn step(&mut self, pages: &Range<u32>, missed: bool, (most, end): (u32, u32)) -> Option<Range<u32>> {
         let sequential = pages.start == self.next || (self.next > 0 && pages.start == self.next - 1);
         self.last = pages.end.checked_sub(1);
         self.next = pages.end;
@@ -164,11 +182,11 @@ impl Sequence {
             return None;
         }
         self.missed |= missed;
-        let near = self.ahead <= pages.end.saturating_add(self.window / 2);
+        let near = self.ahead <= pages.end.saturating_add(self.window);
         if !self.missed || !near {
             return None;
         }
-        self.window = (self.window * 2).clamp(WINDOW.start, WINDOW.end);
+        self.window = (self.window * 2).clamp(WINDOW.start, most.max(WINDOW.start));
         let start = self.ahead.max(pages.end);
         let stop = start.saturating_add(self.window).min(end);
         self.ahead = stop.max(self.ahead);
@@ -192,26 +210,39 @@ mod tests {
     #[test]
     fn reading_ahead_begins_with_a_miss_and_doubles_up_to_its_limit() {
         let mut way = Sequence::default();
-        assert_eq!(way.step(&(0..1), false, 10_000), None);
-        assert_eq!(way.step(&(1..2), true, 10_000), Some(2..34));
-        assert_eq!(way.step(&(2..3), false, 10_000), None);
-        assert_eq!(way.step(&(3..20), false, 10_000), Some(34..98));
+        let limits = (256, 10_000);
+        assert_eq!(way.step(&(0..1), false, limits), None);
+        assert_eq!(way.step(&(1..2), true, limits), Some(2..34));
+        assert_eq!(way.step(&(2..3), false, limits), Some(34..98));
+        assert_eq!(way.step(&(3..20), false, limits), None);
         let mut widths = Vec::new();
         for page in 20..2000 {
-            widths.extend(way.step(&(page..page + 1), false, 10_000).map(|ahead| ahead.len()));
+            let ahead = way.step(&(page..page + 1), false, limits);
+            widths.extend(ahead.map(|ahead| ahead.len()));
+            assert!(
+                (page + 1..page + 1 + 3 * 256).contains(&way.ahead),
+                "at {page}: {}",
+                way.ahead
+            );
         }
         assert_eq!(widths[..2], [128, 256]);
         assert!(widths[2..].iter().all(|width| *width == 256));
+        let mut small = Sequence::default();
+        let widths: Vec<usize> = (0..500)
+            .filter_map(|page| small.step(&(page..page + 1), true, (most_ahead(1024), 10_000)))
+            .map(|ahead| ahead.len())
+            .collect();
+        assert_eq!(widths.iter().max(), Some(&128), "an eighth of a small cache");
     }
 
     #[test]
     fn reading_here_and_there_reads_nothing_ahead_and_nothing_goes_past_the_end() {
         let mut way = Sequence::default();
         for page in [70, 3, 900, 44] {
-            assert_eq!(way.step(&(page..page + 1), true, 1000), None);
+            assert_eq!(way.step(&(page..page + 1), true, (256, 1000)), None);
         }
         let mut way = Sequence::default();
-        assert_eq!(way.step(&(0..8), true, 10), Some(8..10));
-        assert_eq!(way.step(&(8..10), true, 10), None);
+        assert_eq!(way.step(&(0..8), true, (256, 10)), Some(8..10));
+        assert_eq!(way.step(&(8..10), true, (256, 10)), None);
     }
 }

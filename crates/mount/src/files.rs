@@ -62,6 +62,8 @@ pub(crate) struct Files {
     pub(crate) counters: Counters,
     pub(crate) notifier: OnceLock<Notifier>,
     pub(crate) ahead: SyncSender<Ahead>,
+    /// Of the page cache.
+    pub(crate) frames: usize,
     cache: Mutex<PageCache>,
     /// Fills that wait for frames. Taken after the lock of the cache.
     waiting: Mutex<Vec<Fill>>,
@@ -80,6 +82,7 @@ impl Files {
             counters: Counters::default(),
             notifier: OnceLock::new(),
             ahead,
+            frames,
             cache: Mutex::new(PageCache::new(frames)),
             waiting: Mutex::new(Vec::new()),
             wanted: Condvar::new(),

@@ -34,6 +34,7 @@ mod reading;
 mod recall;
 mod removed;
 mod replies;
+mod scratch;
 mod source;
 mod status;
 mod tree;

@@ -1,8 +1,9 @@
 //! Reading a file past the kernel's page cache.
 //!
-//! In this order: a read that drops what it brought in (`RWF_DONTCACHE`, 6.14), one that goes around the page cache
-//! (`O_DIRECT`), one followed by advice to drop what it brought in. What a file system does not know
-//! is not asked twice.
+//! Long reads go around the page cache (`O_DIRECT`) where the file system can: nothing is copied, and the device is
+//! asked for all at once. Others, in this order: a read that drops what it brought in (`RWF_DONTCACHE`, 6.14), one
+//! around the page cache, one followed by advice to drop what it brought in. What a file system does not know is not
+//! asked twice.
 
 use crate::own::PAGE;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +11,7 @@ use rustix::fs::{Advice, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::IoSliceMut;
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// `RWF_DONTCACHE`
 const DONT_CACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
@@ -34,7 +35,12 @@ pub(crate) struct Reader {
     file: OwnedFd,
     way: AtomicU8,
     direct: Option<OwnedFd>,
+    /// It takes long reads around the page cache.
+    goes_around: AtomicBool,
 }
+
+/// Bytes from which on a read is long.
+const LONG: usize = 64 << 10;
 
 impl AsFd for Reader {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -51,11 +57,7 @@ impl Reader {
             DIRECT
         };
         // Opened now: later it could break a lease.
-        let direct = if way == DIRECT {
-            again(OFlags::DIRECT).ok()
-        } else {
-            None
-        };
+        let direct = again(OFlags::DIRECT).ok();
         let way = if way == DIRECT && direct.is_none() {
             ADVISED
         } else {
@@ -64,20 +66,34 @@ impl Reader {
         Self {
             file,
             way: AtomicU8::new(way),
+            goes_around: AtomicBool::new(direct.is_some()),
             direct,
         }
     }
 
-    /// Reads whole pages from `offset` on, a multiple of a page: the bytes that there were.
+    /// Reads whole pages from `offset` on, a multiple of a page, into memory that begins at one: the bytes that there
+    /// were.
     pub(crate) fn read_pages(&self, to: &mut [u8], offset: u64) -> Result<Found, Errno> {
+        let way = self.way.load(Ordering::Relaxed);
+        let wanted = way == DIRECT || (way == DROPPING && to.len() >= LONG);
         match &self.direct {
-            Some(file) if self.way.load(Ordering::Relaxed) == DIRECT => match read_direct(file.as_fd(), to, offset) {
-                Err(Errno::INVAL) => {
-                    self.way.store(ADVISED, Ordering::Relaxed);
-                    self.read(to, offset)
+            Some(file) if wanted && self.goes_around.load(Ordering::Relaxed) => {
+                let found = read_all(file.as_fd(), to, offset, ReadWriteFlags::empty());
+                let done = match found {
+                    Err(Errno::INVAL) => 0,
+                    // Behind an end that is no multiple of a block, some file systems refuse to look.
+                    Ok(found) if found.behind == Some(Errno::INVAL) => found.bytes,
+                    outcome => return outcome,
+                };
+                if done == 0 {
+                    self.goes_around.store(false, Ordering::Relaxed);
                 }
-                outcome => outcome,
-            },
+                let rest = self.read(&mut to[done..], offset + done as u64)?;
+                Ok(Found {
+                    bytes: done + rest.bytes,
+                    behind: rest.behind,
+                })
+            }
             _ => self.read(to, offset),
         }
     }
@@ -127,16 +143,6 @@ fn read_all(file: BorrowedFd<'_>, to: &mut [u8], offset: u64, flags: ReadWriteFl
     Ok(Found { bytes, behind })
 }
 
-/// Around the page cache, which wants memory that begins at a page.
-fn read_direct(file: BorrowedFd<'_>, to: &mut [u8], offset: u64) -> Result<Found, Errno> {
-    let mut memory = vec![0; to.len() + PAGE];
-    let start = memory.as_ptr().align_offset(PAGE);
-    let aligned = memory.get_mut(start..start + to.len()).ok_or(Errno::INVAL)?;
-    let found = read_all(file, aligned, offset, ReadWriteFlags::empty())?;
-    to[..found.bytes].copy_from_slice(&aligned[..found.bytes]);
-    Ok(found)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,15 +159,18 @@ mod tests {
             reader.way = AtomicU8::new(way);
             reader.direct = again(OFlags::DIRECT).ok();
         }
+        crate::scratch::with(21 * PAGE, |to| judge(&reader, to, &bytes));
+        std::fs::remove_file(path).unwrap();
+    }
+
+    fn judge(reader: &Reader, to: &mut [u8], bytes: &[u8]) {
         let whole = |bytes| Ok(Found { bytes, behind: None });
-        let mut to = vec![1; 21 * PAGE];
         assert_eq!(reader.size(), Ok(80_000));
-        assert_eq!(reader.read_pages(&mut to, 0), whole(80_000));
-        assert!(to[..80_000] == bytes);
+        assert_eq!(reader.read_pages(to, 0), whole(80_000));
+        assert!(to[..80_000] == *bytes);
         assert_eq!(reader.read_pages(&mut to[..PAGE], 19 * 4096), whole(80_000 - 19 * PAGE));
         assert_eq!(reader.read(&mut to[..10], 79_995), whole(5));
         assert_eq!(to[..5], bytes[79_995..]);
-        std::fs::remove_file(path).unwrap();
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Reads: out of own pages, else out of the device memory, else from the file past the kernel's page cache.
 
 use crate::ahead::Ahead;
-use crate::content::{Leased, Sequence, State};
+use crate::content::{Leased, Sequence, State, most_ahead};
 use crate::files::{Files, count, victim_key};
 use crate::inode::Inode;
 use crate::own::{Bytes, Evicted, PAGE, PageKey};
+use crate::page_cache::PageCache;
 use crate::reader::Reader;
+use crate::scratch::{self, Answer};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,22 +15,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The largest read that is answered at once; the kernel asks for 1 MiB at most.
 const MOST: u32 = 1 << 20;
 
+/// Pages that are taken into the page cache together.
+const AT_ONCE: usize = 16;
+
 /// What a read is answered with.
 #[derive(Debug)]
 pub(crate) struct Served {
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Answer,
     /// The error that the next byte is behind.
     pub(crate) behind: Option<Errno>,
 }
 
 impl Served {
-    fn whole(bytes: Vec<u8>) -> Self {
+    fn whole(bytes: Answer) -> Self {
         Self { bytes, behind: None }
     }
 
     /// For the kernel's pages, where fewer bytes mean the end of the file: all or an error. The kernel asks again for
     /// each page by itself then.
-    pub(crate) fn for_pages(self) -> Result<Vec<u8>, Errno> {
+    pub(crate) fn for_pages(self) -> Result<Answer, Errno> {
         match self.behind {
             None => Ok(self.bytes),
             Some(error) => Err(error),
@@ -63,12 +68,11 @@ impl Files {
             None => {}
         }
         let reader = state.reader.as_ref().ok_or(Errno::BADF)?;
-        let mut bytes = vec![0; size as usize];
+        let mut bytes = Answer::new(size as usize);
         let found = reader.read(&mut bytes, offset)?;
-        bytes.truncate(found.bytes);
         count(&self.counters.device_pages, found.bytes.div_ceil(PAGE));
         Ok(Served {
-            bytes,
+            bytes: bytes.cut(0..found.bytes),
             behind: found.behind,
         })
     }
@@ -85,31 +89,27 @@ impl Files {
     ) -> Result<Option<Served>, Errno> {
         let end = lease.size.min(offset.saturating_add(u64::from(size)));
         if offset >= end {
-            return Ok(Some(Served::whole(Vec::new())));
+            return Ok(Some(Served::whole(Answer::new(0))));
         }
         let skip = usize::try_from(offset % PAGE as u64).map_err(|_| Errno::OVERFLOW)?;
         let Some(pages) = pages_of(offset..end) else {
             return Ok(None);
         };
-        let mut bytes = vec![0; pages.len() * PAGE];
+        let mut bytes = Answer::new(pages.len() * PAGE);
         let mut way = sequence.lock().unwrap_or_else(PoisonError::into_inner);
         let last = way.last();
         let mut missing = self.cache().copy(lease.file, pages.start, &mut bytes, last);
         let missed = !missing.is_empty();
-        let ahead = way.step(&pages, missed, pages_of(0..lease.size).map_or(0, |all| all.end));
+        let most = most_ahead(self.frames);
+        let ahead = way.step(&pages, missed, (most, pages_of(0..lease.size).map_or(0, |all| all.end)));
         drop(way);
+        if let Some(pages) = ahead {
+            self.ask_ahead(inode, lease.file, pages);
+        }
         if missed && inode.content.await_ahead(&pages) {
             missing = self.cache().copy(lease.file, pages.start, &mut bytes, last);
         }
         count(&self.counters.own_hits, pages.len() - missing.len());
-        if let Some(pages) = ahead {
-            // Where many are asked for already, this one is left.
-            let _ = self.ahead.try_send(Ahead {
-                inode: Arc::clone(inode),
-                file: lease.file,
-                pages,
-            });
-        }
         if let Some(first) = missing.first() {
             let keys = missing.iter().map(|place| pages.start + place);
             let fetched = match self.fetch(reader, lease, keys) {
@@ -117,9 +117,7 @@ impl Files {
                 Ok(None) => return Ok(None),
                 Err(error) => {
                     // What is here is told before the error.
-                    let here = *first as usize * PAGE;
-                    bytes.truncate(here);
-                    bytes.drain(..skip.min(here));
+                    let bytes = bytes.cut(skip..*first as usize * PAGE);
                     let behind = Some(error);
                     return Ok((!bytes.is_empty()).then_some(Served { bytes, behind }));
                 }
@@ -131,9 +129,20 @@ impl Files {
             self.keep(fetched);
         }
         let wanted = usize::try_from(end - offset).map_err(|_| Errno::OVERFLOW)?;
-        bytes.truncate(skip + wanted);
-        bytes.drain(..skip);
-        Ok(Some(Served::whole(bytes)))
+        Ok(Some(Served::whole(bytes.cut(skip..skip + wanted))))
+    }
+
+    /// Asks for pages to be read ahead. Where many are asked for already, these are left.
+    fn ask_ahead(&self, inode: &Arc<Inode>, file: u64, pages: Range<u32>) {
+        inode.content.begin_ahead(pages.clone());
+        let ahead = Ahead {
+            inode: Arc::clone(inode),
+            file,
+            pages: pages.clone(),
+        };
+        if self.ahead.try_send(ahead).is_err() {
+            inode.content.end_ahead(&pages);
+        }
     }
 
     /// Pages that are not here, in order: out of the device memory, else from the file. `None` where the file is
@@ -180,29 +189,41 @@ impl Files {
         run: Range<u32>,
         fetched: &mut Vec<Fetched>,
     ) -> Result<bool, Errno> {
-        let mut bytes = vec![0; run.len() * PAGE];
-        let start = u64::from(run.start) * PAGE as u64;
-        let found = reader.read_pages(&mut bytes, start)?;
         count(&self.counters.device_pages, run.len());
-        if start + (found.bytes as u64) < lease.size.min(start + bytes.len() as u64) {
-            return found.behind.map_or(Ok(false), Err);
-        }
-        for (page, bytes) in run.zip(bytes.chunks_exact(PAGE)) {
-            let mut own: Bytes = Box::new([0; PAGE]);
-            own.copy_from_slice(bytes);
-            let key = PageKey { file: lease.file, page };
-            fetched.push(Fetched { key, bytes: own });
-        }
-        Ok(true)
+        scratch::with(run.len() * PAGE, |bytes| {
+            let start = u64::from(run.start) * PAGE as u64;
+            let found = reader.read_pages(bytes, start)?;
+            if start + (found.bytes as u64) < lease.size.min(start + bytes.len() as u64) {
+                return found.behind.map_or(Ok(false), Err);
+            }
+            // Behind the end of the file are zeros, not what was here before.
+            bytes[found.bytes..].fill(0);
+            for (page, bytes) in run.zip(bytes.chunks_exact(PAGE)) {
+                let key = PageKey { file: lease.file, page };
+                let bytes = Bytes::try_from(Box::<[u8]>::from(bytes)).map_err(|_| Errno::OVERFLOW)?;
+                fetched.push(Fetched { key, bytes });
+            }
+            Ok(true)
+        })
     }
 
     /// Takes pages into the page cache that were used.
     fn keep(&self, pages: Vec<Fetched>) {
-        let mut cache = self.cache();
-        for page in pages {
-            // Another reader of the same page may have brought it in, and seen it evicted, meanwhile.
-            self.victims.flush_page(victim_key(page.key));
+        self.take_in(pages, |cache, page| {
             cache.insert(page.key, page.bytes, &mut |gone: Evicted| self.put_victim(&gone));
+        });
+    }
+
+    /// Takes pages into the page cache, some at a time: others are let in between, since what is evicted is copied.
+    pub(crate) fn take_in(&self, pages: Vec<Fetched>, mut take: impl FnMut(&mut PageCache, Fetched)) {
+        let mut pages = pages.into_iter().peekable();
+        while pages.peek().is_some() {
+            let mut cache = self.cache();
+            for page in pages.by_ref().take(AT_ONCE) {
+                // Another reader of the same page may have brought it in, and seen it evicted, meanwhile.
+                self.victims.flush_page(victim_key(page.key));
+                take(&mut cache, page);
+            }
         }
     }
 
