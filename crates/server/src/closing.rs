@@ -94,6 +94,16 @@ impl<T: Send + Sync> Lent<T> {
     pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
         Arc::get_mut(&mut self.thing)
     }
+
+    /// The user who has lent it.
+    pub(crate) fn user(&self) -> u32 {
+        self.user
+    }
+
+    /// Takes note that the same user has lent something else.
+    pub(crate) fn lend_too<U: Send + Sync>(&self, thing: U) -> Lent<U> {
+        self.closing.lend(self.user, thing)
+    }
 }
 
 impl<T: Send + Sync> Deref for Lent<T> {

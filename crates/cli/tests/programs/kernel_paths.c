@@ -200,12 +200,20 @@ static int outlives(void *argument) {
     char *region = argument;
     while (getppid() == told[0]) usleep(1000);
     int wrong = 0;
+    /* Or a child of it does, past the C library. */
+    pid_t child = told[3] ? (pid_t)syscall(SYS_fork) : 0;
+    if (child) {
+        while (waitpid(child, &wrong, 0) != child) {}
+        if (WIFSIGNALED(wrong) && WTERMSIG(wrong) == SIGBUS) told[1] = 3;
+        _exit(0);
+    }
     for (size_t at = 0; at < SIZE; at++) wrong += region[at] != 'x';
     told[1] = wrong ? 2 : 1;
     _exit(0);
 }
-static int survivor(void) {
+static int outlived(int forks) {
     told = (int *)map(PAGE, MAP_SHARED);
+    told[3] = forks;
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     pid_t maker = fork();
     if (!maker) {
@@ -223,6 +231,8 @@ static int survivor(void) {
     if (!ended) kill(told[2], SIGKILL);
     return !ended || told[1] == 2 || (!told[1] && WTERMSIG(status) != SIGBUS);
 }
+static int survivor(void) { return outlived(0); }
+static int survivor_forks(void) { return outlived(1); }
 
 /* The program finds the signals that end with a core file as it would find them otherwise. */
 static volatile int handled;
@@ -259,7 +269,8 @@ static const struct {
     int (*run)(void);
 } kinds[] = {
     {"thread-end", thread_end}, {"process-end", process_end}, {"own-stack", own_stack}, {"own-faults", own_faults},
-    {"dispositions", dispositions}, {"survivor", survivor}, {"looked-at", looked_at},
+    {"dispositions", dispositions}, {"survivor", survivor},
+    {"survivor-forks", survivor_forks}, {"looked-at", looked_at},
 };
 
 /* Ends with a core file, which must have a page of a pattern for each page of memory. */

@@ -9,7 +9,7 @@ use crate::engine::kits::Kit;
 use crate::engine::rows::{Claim, Client, Which};
 use crate::error::EngineError;
 use freehold_linux::AddressRange;
-use freehold_linux::userfault::{Message, Userfault};
+use freehold_linux::userfault::{Features, Message, Userfault};
 use rustix::fd::OwnedFd;
 
 /// Children that have not connected are looked for after so many nanoseconds, then after twice as many.
@@ -20,6 +20,8 @@ const NEXT_ERROR: u64 = 1_000_000;
 /// Between these a program can have memory.
 const FIRST_ADDRESS: usize = 1 << 16;
 const LAST_ADDRESS: usize = (1 << 47) - freehold_linux::PAGE_SIZE;
+/// Processes of a user's that nobody can serve and that are kept from finding zeros.
+const MOST_FORSAKEN: usize = 1_024;
 /// Faults of a child that nobody can serve that are looked at together.
 const MOST_MISSED: usize = 16;
 
@@ -146,8 +148,22 @@ impl Engine {
     /// A child was forked that nobody can serve, and may not be seen to end: what it misses is an error for it, sooner
     /// or later.
     pub(super) fn forsake(&mut self, userfault: Lent<Userfault>) {
-        self.heirs.forsaken.push(userfault);
+        self.keep_forsaken(userfault);
         self.expect_orphans();
+    }
+
+    /// Keeps the userfaultfd of a process that nobody can serve, as long as its user has not too many.
+    fn keep_forsaken(&mut self, userfault: Lent<Userfault>) {
+        let user = userfault.user();
+        let its = self.heirs.forsaken.iter().filter(|other| other.user() == user);
+        if its.count() < MOST_FORSAKEN {
+            self.heirs.forsaken.push(userfault);
+        } else {
+            self.notice(format!(
+                "user {user} has {MOST_FORSAKEN} processes that nobody can serve; a further one finds zeros where its \
+                 memory is out"
+            ));
+        }
     }
 
     /// A program has ended, and another process goes on in its memory (made with `CLONE_VM`): what that misses is an
@@ -180,7 +196,12 @@ impl Engine {
             return;
         }
         self.heirs.forsaken.retain(|userfault| !is_dead(userfault));
-        let given: usize = self.heirs.forsaken.iter().map(|userfault| give_errors(userfault)).sum();
+        let mut children = Vec::new();
+        let forsaken = self.heirs.forsaken.iter();
+        let given: usize = forsaken.map(|userfault| give_errors(userfault, &mut children)).sum();
+        for child in children {
+            self.keep_forsaken(child);
+        }
         let living = self.bury_now();
         if given > 0 {
             // Whoever lives on touches the next page.
@@ -211,19 +232,24 @@ impl Engine {
     }
 }
 
-/// Gives errors to those who wait for pages; to how many. Who waits to write a page that is there waits for ever:
+/// Gives errors to those who wait for pages, and keeps the userfaultfds of children: closed, what those miss would be
+/// zeros. To how many it gave one, or whose child it kept. Who waits to write a page that is there waits for ever:
 /// others may share it.
-fn give_errors(userfault: &Userfault) -> usize {
-    let mut missed = Vec::new();
-    let note = |message| {
-        if let Message::Fault { address, .. } = message {
-            missed.push(address);
-        }
+fn give_errors(userfault: &Lent<Userfault>, children: &mut Vec<Lent<Userfault>>) -> usize {
+    let (mut missed, mut forks) = (Vec::new(), Vec::new());
+    let note = |message| match message {
+        Message::Fault { address, .. } => missed.push(address),
+        Message::Fork(child) => forks.push(child),
+        _ => {}
     };
     // What cannot be read, or given, is waited for: nothing wrong is ever found there.
     let _ = userfault.read_messages(MOST_MISSED, note);
+    let before = children.len();
+    // What the server cannot use is of no address space any more.
+    let kept = forks.into_iter().filter_map(|child| Userfault::adopt(child, Features::SERVED).ok());
+    children.extend(kept.map(|child| userfault.lend_too(child)));
     let ranges = missed.into_iter().filter_map(page_range);
-    ranges.filter(|range| userfault.poison(*range).is_ok()).count()
+    children.len() - before + ranges.filter(|range| userfault.poison(*range).is_ok()).count()
 }
 
 /// Whether the address space of a userfaultfd is gone.
