@@ -37,6 +37,7 @@ pub(crate) const IOCTL: usize = 16;
 pub(crate) const PREAD: usize = 17;
 pub(crate) const PWRITE: usize = 18;
 pub(crate) const MREMAP: usize = 25;
+pub(crate) const MINCORE: usize = 27;
 pub(crate) const MADVISE: usize = 28;
 pub(crate) const NANOSLEEP: usize = 35;
 pub(crate) const GETPID: usize = 39;

@@ -43,6 +43,29 @@ pub(super) fn read(client: &Client, start: usize, entries: &mut [Entry]) -> Resu
     if read == bytes { Ok(()) } else { Err(Errno::INVAL) }
 }
 
+/// Which pages are in the page table, also where there is no page map: a process that has another root, or is another
+/// user's now, cannot open it. Entries are good for [`Entry::is_empty`] only then.
+pub(super) fn read_presence(client: &Client, start: usize, entries: &mut [Entry]) {
+    if client.descriptors.pagemap >= 0 && read(client, start, entries).is_ok() {
+        return;
+    }
+    for (page, entry) in entries.iter_mut().enumerate() {
+        *entry = if is_in_core(start + page * PAGE) {
+            Entry(PRESENT)
+        } else {
+            Entry::default()
+        };
+    }
+}
+
+/// Whether a page of memory that is no file's is in the page table, or is being moved by the kernel (mincore(2)).
+fn is_in_core(page: usize) -> bool {
+    let mut found = 0_u8;
+    // SAFETY: writes one byte, for one page. Where nothing is mapped it writes none, and refuses.
+    let asked = unsafe { sys::call5(sys::MINCORE, page, PAGE, (&raw mut found) as usize, 0, 0) };
+    asked.is_ok() && found & 1 != 0
+}
+
 /// The entry of one page.
 pub(super) fn entry(client: &Client, page: usize) -> Result<Entry, Errno> {
     let mut entry = [Entry::default()];
@@ -62,7 +85,7 @@ pub(super) fn moved(there: &[Entry], left: &[Entry]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, PRESENT, moved};
+    use super::{Entry, PAGE, PRESENT, is_in_core, moved, sys};
 
     #[test]
     fn what_has_moved_is_counted_up_to_the_first_that_has_not() {
@@ -74,5 +97,17 @@ mod tests {
         assert_eq!(moved(&[here, here], &[here, gone]), 0);
         assert_eq!(moved(&[gone, here], &[gone, gone]), 0);
         assert_eq!(moved(&[here, here], &[migrates, gone]), 0);
+    }
+
+    #[test]
+    fn a_page_is_in_core_from_its_first_touch_until_it_is_dropped() {
+        let memory = sys::guarded(PAGE, sys::PROT_READ | sys::PROT_WRITE).unwrap();
+        assert!(!is_in_core(memory));
+        // SAFETY: the page is this test's own.
+        unsafe { *(memory as *mut u8) = 1 };
+        assert!(is_in_core(memory));
+        // SAFETY: as above.
+        unsafe { sys::call5(sys::MUNMAP, memory, PAGE, 0, 0, 0) }.unwrap();
+        assert!(!is_in_core(memory));
     }
 }

@@ -250,7 +250,9 @@ impl Account {
         let before = self.last.unwrap_or_default();
         let (swap_ins, waited) = self.since.unwrap_or_default();
         let more = nanos(counts.waited.saturating_sub(before.waited));
-        let pages = counts.swap_ins.saturating_sub(before.swap_ins);
+        // Pages that came along with others were away as well.
+        let pages = |counts: &Counts| counts.swap_ins + counts.read_ahead;
+        let pages = pages(&counts).saturating_sub(pages(&before));
         self.since = Some((swap_ins + pages, waited + more));
         self.last = Some(counts);
     }

@@ -246,7 +246,9 @@ fn give_errors(userfault: &Lent<Userfault>, children: &mut Vec<Lent<Userfault>>)
     let _ = userfault.read_messages(MOST_MISSED, note);
     let before = children.len();
     // What the server cannot use is of no address space any more.
-    let kept = forks.into_iter().filter_map(|child| Userfault::adopt(child, Features::SERVED).ok());
+    let kept = forks
+        .into_iter()
+        .filter_map(|child| Userfault::adopt(child, Features::SERVED).ok());
     children.extend(kept.map(|child| userfault.lend_too(child)));
     let ranges = missed.into_iter().filter_map(page_range);
     children.len() - before + ranges.filter(|range| userfault.poison(*range).is_ok()).count()
