@@ -1,4 +1,4 @@
-//! Private memory of this process that is reached by system calls only.
+//! Private memory of this process. This type makes no reference to it; whoever does answers for it.
 
 use super::LockedFramesError;
 use crate::{AddressRange, Errno, PAGE_SIZE, PageRange};
@@ -15,7 +15,7 @@ pub(super) struct Anonymous {
 
 // SAFETY: the mapping is plain memory of the process, owned by this value, with no tie to a thread.
 unsafe impl Send for Anonymous {}
-// SAFETY: no reference to the memory is ever made; what shared references do are system calls that are safe to make
+// SAFETY: this type makes no reference to the memory; what shared references do are system calls that are safe to make
 // concurrently.
 unsafe impl Sync for Anonymous {}
 
@@ -66,14 +66,14 @@ impl Anonymous {
     pub(super) fn advise(&self, range: PageRange, advice: Advice) -> Result<(), Errno> {
         let addresses = self.addresses(range).ok_or(Errno::INVAL)?;
         let start = self.start(range.first());
-        // SAFETY: the range lies in this mapping, to whose memory no reference is ever made.
+        // SAFETY: the range lies in this mapping. Callers advise content away only where nobody has a reference to it.
         rustix::io::retry_on_intr(|| unsafe { rustix::mm::madvise(start, addresses.length(), advice) })
     }
 }
 
 impl Drop for Anonymous {
     fn drop(&mut self) {
-        // SAFETY: this value owns the mapping, to whose memory no reference is ever made.
+        // SAFETY: this value owns the mapping; references to its memory borrow from what owns this value.
         let result = unsafe { rustix::mm::munmap(self.start(0), self.pages * PAGE_SIZE) };
         debug_assert!(result.is_ok(), "munmap of an own mapping failed: {result:?}");
     }
