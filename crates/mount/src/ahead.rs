@@ -63,7 +63,7 @@ impl Files {
             ahead.pages.clone().filter(|page| !cache.has(key(*page))).collect()
         };
         // An error is told to whoever reads the page for use.
-        if let Ok(Some(fetched)) = self.fetch(reader, lease, absent) {
+        if let Ok(Some(fetched)) = self.fetch(reader, lease, &absent) {
             let mut room = true;
             self.take_in(fetched, |cache, page| {
                 let mut evicted = |gone: Evicted| self.put_victim(&gone);

@@ -2,10 +2,10 @@
 
 use crate::coherence;
 use crate::content::Sequence;
-use crate::files::{Files, victim_key};
+use crate::files::{BROUGHT, Files, READERS, UNDER_WAY, victim_key};
 use crate::inode::Inode;
 use crate::own::PAGE;
-use crate::page_cache::LEAST_FRAMES;
+use crate::page_cache::{LEAST_FRAMES, Room};
 use crate::reader::Reader;
 use crate::tree::Tree;
 use freehold_ecache::Cache;
@@ -33,12 +33,8 @@ impl World {
         let devices = DeviceFile::parse(DEVICES, "devices").unwrap();
         let (sender, wanted) = mpsc::sync_channel(16);
         let tree = Tree::new(&folder).unwrap();
-        let files = Arc::new(Files::new(
-            tree,
-            LEAST_FRAMES,
-            Arc::new(Cache::new(&devices).unwrap()),
-            sender,
-        ));
+        let victims = Arc::new(Cache::new(&devices).unwrap());
+        let files = Arc::new(Files::new(tree, LEAST_FRAMES, victims, sender).unwrap());
         let threads = vec![coherence::start(&files).unwrap()];
         crate::ahead::start(&files, wanted).unwrap();
         Self { files, threads, folder }
@@ -123,6 +119,51 @@ fn no_page_is_in_own_and_in_device_memory_whoever_reads_it_at_once() {
     });
     assert!(world.files.counters.victim_hits.load(Ordering::Relaxed) > 100);
     world.files.victims.check_laws().unwrap();
+}
+
+#[test]
+fn frames_that_the_kernel_takes_are_given_back_and_none_is_lost() {
+    let world = World::new("frames");
+    let whole = pages(1, 2048);
+    let inode = world.file("file", &whole);
+    let way = Mutex::default();
+    for (number, part) in (0..).zip(whole.chunks(64 * PAGE)) {
+        assert!(world.read(&inode, &way, number * 64 * PAGE as u64, 64 * 4096) == part);
+    }
+    let (frames, own, _) = world.files.cache().counts();
+    assert_eq!(own, frames, "it is full");
+    let given = world.files.cache().give_to_kernel(7, &(0..500), false, &mut |_| ());
+    assert_eq!(given, Room::Counted);
+    world.files.cool();
+    // Reading ahead may still hold some.
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let (_, own, kernel) = world.files.cache().counts();
+        let (warm, cold) = world.files.slab.free();
+        if own + warm + cold == frames + READERS * BROUGHT {
+            assert!(own + kernel <= frames);
+            assert!(own + kernel + warm <= frames + UNDER_WAY, "{own} {kernel} {warm}");
+            break;
+        }
+        assert!(Instant::now() < end, "a page is lost: {own} {warm} {cold}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn behind_the_end_of_a_file_is_nothing_of_what_was_in_memory_before() {
+    let world = World::new("tail");
+    let inode = world.file("file", &[1; 5000]);
+    for mut page in world.files.slab.take(3).unwrap() {
+        page.fill(7);
+    }
+    world.files.lease(&inode, false).unwrap();
+    let state = inode.content.read();
+    let (reader, lease) = state.still().unwrap();
+    let fetched = world.files.fetch(reader, lease, &[0, 1]).unwrap().unwrap();
+    let (content, tail) = fetched[1].bytes.split_at(5000 - PAGE);
+    assert!(fetched[0].bytes.iter().chain(content).all(|byte| *byte == 1));
+    assert!(tail.iter().all(|byte| *byte == 0));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::recall::Fill;
 use crate::tree::Tree;
 use freehold_ecache::{Cache, FileId, Key, PageIndex};
 use freehold_linux::file_lease::LeaseOwner;
+use freehold_linux::memory::{LockedFramesError, Slab};
 use fuser::Notifier;
 use rustix::fd::{OwnedFd, RawFd};
 use rustix::io::Errno;
@@ -16,6 +17,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+
+/// Threads that read: those that answer, those that read ahead, and the one that takes pages back.
+pub(crate) const READERS: usize = 7;
+/// Pages that one of them brings in at once, at most.
+pub(crate) const BROUGHT: usize = 257;
+/// Frames that stay for pages under way beside a full page cache.
+pub(crate) const UNDER_WAY: usize = 256;
 
 /// What happened so far.
 #[derive(Debug, Default)]
@@ -62,6 +70,8 @@ pub(crate) struct Files {
     pub(crate) counters: Counters,
     pub(crate) notifier: OnceLock<Notifier>,
     pub(crate) ahead: SyncSender<Ahead>,
+    /// Where all own pages are, and those that are being read. Its lock is inside all others.
+    pub(crate) slab: Slab,
     /// Of the page cache.
     pub(crate) frames: usize,
     cache: Mutex<PageCache>,
@@ -73,8 +83,16 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn new(tree: Tree, frames: usize, victims: Arc<Cache>, ahead: SyncSender<Ahead>) -> Self {
-        Self {
+    /// # Errors
+    /// There are no addresses for so many frames.
+    pub(crate) fn new(
+        tree: Tree,
+        frames: usize,
+        victims: Arc<Cache>,
+        ahead: SyncSender<Ahead>,
+    ) -> Result<Self, LockedFramesError> {
+        let slab = Slab::create(frames.saturating_add(READERS * BROUGHT))?;
+        Ok(Self {
             tree,
             handles: Handles::default(),
             victims,
@@ -82,12 +100,13 @@ impl Files {
             counters: Counters::default(),
             notifier: OnceLock::new(),
             ahead,
+            slab,
             frames,
             cache: Mutex::new(PageCache::new(frames)),
             waiting: Mutex::new(Vec::new()),
             wanted: Condvar::new(),
             stop: AtomicBool::new(false),
-        }
+        })
     }
 
     pub(crate) fn cache(&self) -> MutexGuard<'_, PageCache> {
@@ -96,6 +115,12 @@ impl Files {
 
     pub(crate) fn waiting(&self) -> MutexGuard<'_, Vec<Fill>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives frames back that the kernel's pages take the place of.
+    pub(crate) fn cool(&self) {
+        let room = self.cache().room();
+        self.slab.cool(room + UNDER_WAY);
     }
 
     /// A page that made room goes to the device memory. Where that takes none it is read again some day.

@@ -9,8 +9,8 @@
 //! ([`coherence`]). A file without one is read anew each time.
 //!
 //! # Locks, outermost first
-//! `Content::state` of one inode → `Files::cache` → `Files::waiting`; the victim cache's own lock inside all of them.
-//! No lock is held while the kernel is told to drop pages.
+//! `Content::state` of one inode → `Files::cache` → `Files::waiting`; the victim cache's own lock and the slab's inside
+//! all of them. No lock is held while the kernel is told to drop pages.
 #![forbid(unsafe_code)]
 #![allow(rustdoc::private_intra_doc_links, reason = "the page is read with the sources")]
 
@@ -29,6 +29,7 @@ mod mount;
 mod opening;
 mod own;
 mod page_cache;
+mod page_index;
 mod reader;
 mod reading;
 mod recall;

@@ -8,6 +8,7 @@ use crate::status::{self, MountRow};
 use crate::tree::Tree;
 use crate::{ahead, coherence, recall, removed};
 use freehold_ecache::Cache;
+use freehold_linux::memory::LockedFramesError;
 use freehold_linux::mounts::{self, Unmount};
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::io::Errno;
@@ -54,6 +55,9 @@ pub enum MountError {
     /// The page cache is too small.
     #[error("the page cache has {LEAST_FRAMES} frames (4 MiB) at least: enlarge it")]
     TooSmall,
+    /// The page cache's memory.
+    #[error("there is no memory for the page cache: {0}")]
+    Memory(#[from] LockedFramesError),
     /// A system call that serving needs.
     #[error("cannot serve {}: {error}", .path.display())]
     Serve {
@@ -122,7 +126,7 @@ impl Mount {
         allow_descriptors();
         let tree = Tree::new(&source).map_err(serve)?;
         let (sender, wanted) = mpsc::sync_channel(MOST_AHEAD);
-        let files = Arc::new(Files::new(tree, options.frames, victims, sender));
+        let files = Arc::new(Files::new(tree, options.frames, victims, sender)?);
         let mut threads = vec![coherence::start(&files).map_err(serve)?];
         let session = Session::new(
             Mounted(Arc::clone(&files)),

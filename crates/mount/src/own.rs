@@ -3,14 +3,15 @@
 //! Two lists, one for pages that were used at most once and one for the others, each in order of use; stamps tell
 //! which of their ends is older. So the order over both is exact, and read-ahead can be kept from pages of the second.
 
-use std::collections::BTreeMap;
+use crate::page_index::PageIndex;
+use freehold_linux::memory::SlabPage;
 
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 4096;
 const NONE: u32 = u32::MAX;
 
-/// A page's content.
-pub(crate) type Bytes = Box<[u8; PAGE]>;
+/// A page's content, in a page of the mount's slab.
+pub(crate) type Bytes = SlabPage;
 
 /// Which page of which file, as the mount numbers files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,7 +53,7 @@ pub(crate) struct Evicted {
 pub(crate) struct OwnPages {
     slots: Vec<Option<Slot>>,
     vacant: Vec<u32>,
-    index: BTreeMap<PageKey, u32>,
+    index: PageIndex,
     /// Used at most once; used more often.
     lists: [List; 2],
 }
@@ -62,7 +63,7 @@ impl Default for OwnPages {
         Self {
             slots: Vec::new(),
             vacant: Vec::new(),
-            index: BTreeMap::new(),
+            index: PageIndex::default(),
             lists: [EMPTY; 2],
         }
     }
@@ -77,17 +78,17 @@ impl OwnPages {
     /// All of them.
     #[cfg(test)]
     pub(crate) fn keys(&self) -> impl Iterator<Item = PageKey> {
-        self.index.keys().copied()
+        self.slots.iter().flatten().map(|slot| slot.key)
     }
 
     /// Whether a page is here.
     pub(crate) fn has(&self, key: PageKey) -> bool {
-        self.index.contains_key(&key)
+        self.index.get(key).is_some()
     }
 
     /// A page's content, used now, unless `again` says that this use is the last one going on.
     pub(crate) fn take_note(&mut self, key: PageKey, stamp: u64, again: bool) -> Option<&[u8; PAGE]> {
-        let at = *self.index.get(&key)?;
+        let at = self.index.get(key)?;
         self.unlink(at);
         let slot = self.slot(at)?;
         slot.stamp = stamp;
@@ -144,9 +145,7 @@ impl OwnPages {
 
     /// Drops all pages of a file.
     pub(crate) fn drop_file(&mut self, file: u64) {
-        let range = PageKey { file, page: 0 }..=PageKey { file, page: u32::MAX };
-        let found: Vec<u32> = self.index.range(range).map(|(_, at)| *at).collect();
-        for at in found {
+        for at in self.index.of_file(file) {
             self.remove(at);
         }
     }
@@ -166,7 +165,7 @@ impl OwnPages {
         self.unlink(at);
         let slot = self.slots.get_mut(at as usize)?.take()?;
         self.vacant.push(at);
-        self.index.remove(&slot.key);
+        self.index.remove(slot.key);
         Some(Evicted {
             key: slot.key,
             bytes: slot.bytes,
@@ -207,6 +206,15 @@ impl OwnPages {
     }
 }
 
+/// For tests: a page full of a byte.
+#[cfg(test)]
+pub(crate) fn page_of(byte: u8) -> Bytes {
+    let slab = freehold_linux::memory::Slab::create(1).unwrap();
+    let mut page = slab.take(1).unwrap().remove(0);
+    page.fill(byte);
+    page
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,7 +226,7 @@ mod tests {
     fn filled(pages: u32) -> OwnPages {
         let mut own = OwnPages::default();
         for page in 0..pages {
-            own.insert(key(page), Box::new([0; PAGE]), u64::from(page), true);
+            own.insert(key(page), page_of(0), u64::from(page), true);
         }
         own
     }
@@ -251,7 +259,7 @@ mod tests {
     #[test]
     fn the_pages_of_a_file_are_dropped_and_no_others() {
         let mut own = filled(3);
-        own.insert(PageKey { file: 2, page: 0 }, Box::new([7; PAGE]), 5, true);
+        own.insert(PageKey { file: 2, page: 0 }, page_of(7), 5, true);
         own.drop_file(1);
         assert_eq!(own.len(), 1);
         let other = own
@@ -277,7 +285,7 @@ mod tests {
                     naive.push(page);
                 }
                 _ => {
-                    own.insert(key(page), Box::new([0; PAGE]), stamp, true);
+                    own.insert(key(page), page_of(0), stamp, true);
                     naive.push(page);
                 }
             }

@@ -180,7 +180,8 @@ impl PageCache {
         }
     }
 
-    fn room(&self) -> usize {
+    /// Frames that neither own pages nor the kernel's take.
+    pub(crate) fn room(&self) -> usize {
         self.frames.saturating_sub(self.own.len() + self.kernel.len())
     }
 
@@ -201,7 +202,7 @@ mod tests {
     fn page(file: u64, page: u32) -> (PageKey, Bytes) {
         (
             PageKey { file, page },
-            Box::new([u8::try_from(page % 251).unwrap(); PAGE]),
+            crate::own::page_of(u8::try_from(page % 251).unwrap()),
         )
     }
 

@@ -71,14 +71,15 @@ impl Reader {
         }
     }
 
-    /// Reads whole pages from `offset` on, a multiple of a page, into memory that begins at one: the bytes that there
-    /// were.
-    pub(crate) fn read_pages(&self, to: &mut [u8], offset: u64) -> Result<Found, Errno> {
+    /// Reads whole pages from `offset` on, a multiple of a page, into pieces of memory that are whole pages: the bytes
+    /// that there were.
+    pub(crate) fn read_pages(&self, mut to: &mut [IoSliceMut<'_>], offset: u64) -> Result<Found, Errno> {
         let way = self.way.load(Ordering::Relaxed);
-        let wanted = way == DIRECT || (way == DROPPING && to.len() >= LONG);
+        let length: usize = to.iter().map(|piece| piece.len()).sum();
+        let wanted = way == DIRECT || (way == DROPPING && length >= LONG);
         match &self.direct {
             Some(file) if wanted && self.goes_around.load(Ordering::Relaxed) => {
-                let found = read_all(file.as_fd(), to, offset, ReadWriteFlags::empty());
+                let found = read_all(file.as_fd(), &mut to, offset, ReadWriteFlags::empty());
                 let done = match found {
                     Err(Errno::INVAL) => 0,
                     // Behind an end that is no multiple of a block, some file systems refuse to look.
@@ -88,21 +89,25 @@ impl Reader {
                 if done == 0 {
                     self.goes_around.store(false, Ordering::Relaxed);
                 }
-                let rest = self.read(&mut to[done..], offset + done as u64)?;
+                let rest = self.read_pieces(to, offset + done as u64)?;
                 Ok(Found {
                     bytes: done + rest.bytes,
                     behind: rest.behind,
                 })
             }
-            _ => self.read(to, offset),
+            _ => self.read_pieces(to, offset),
         }
     }
 
     /// Reads from `offset` on: the bytes that there were.
     pub(crate) fn read(&self, to: &mut [u8], offset: u64) -> Result<Found, Errno> {
+        self.read_pieces(&mut [IoSliceMut::new(to)], offset)
+    }
+
+    fn read_pieces(&self, mut to: &mut [IoSliceMut<'_>], offset: u64) -> Result<Found, Errno> {
         let dropping = self.way.load(Ordering::Relaxed) == DROPPING;
         let flags = if dropping { DONT_CACHE } else { ReadWriteFlags::empty() };
-        let found = read_all(self.file.as_fd(), to, offset, flags)?;
+        let found = read_all(self.file.as_fd(), &mut to, offset, flags)?;
         if !dropping && let Some(length) = NonZeroU64::new(found.bytes as u64) {
             // Advice: where it is not taken, pages stay until the kernel wants them.
             let _ = rustix::fs::fadvise(&self.file, offset, Some(length), Advice::DontNeed);
@@ -124,14 +129,24 @@ fn takes_dropping_reads(file: BorrowedFd<'_>) -> bool {
     rustix::io::preadv2(file, &mut parts, nowhere, DONT_CACHE) == Ok(0)
 }
 
-fn read_all(file: BorrowedFd<'_>, to: &mut [u8], offset: u64, flags: ReadWriteFlags) -> Result<Found, Errno> {
+/// What is left of `to` is what was not read.
+fn read_all(
+    file: BorrowedFd<'_>,
+    to: &mut &mut [IoSliceMut<'_>],
+    offset: u64,
+    flags: ReadWriteFlags,
+) -> Result<Found, Errno> {
     let mut bytes = 0;
     let mut behind = None;
-    while bytes < to.len() {
-        let mut parts = [IoSliceMut::new(&mut to[bytes..])];
-        match rustix::io::preadv2(file, &mut parts, offset + bytes as u64, flags) {
+    // Empty pieces are none.
+    IoSliceMut::advance_slices(to, 0);
+    while !to.is_empty() {
+        match rustix::io::preadv2(file, to, offset + bytes as u64, flags) {
             Ok(0) => break,
-            Ok(read) => bytes += read,
+            Ok(read) => {
+                bytes += read;
+                IoSliceMut::advance_slices(to, read);
+            }
             Err(Errno::INTR) => {}
             Err(error) if bytes == 0 => return Err(error),
             Err(error) => {
@@ -146,6 +161,7 @@ fn read_all(file: BorrowedFd<'_>, to: &mut [u8], offset: u64, flags: ReadWriteFl
 #[cfg(test)]
 mod tests {
     use super::*;
+    use freehold_linux::memory::{Slab, slab_pieces};
     use std::fs::File;
 
     fn reads_the_same(way: u8) {
@@ -159,17 +175,26 @@ mod tests {
             reader.way = AtomicU8::new(way);
             reader.direct = again(OFlags::DIRECT).ok();
         }
-        crate::scratch::with(21 * PAGE, |to| judge(&reader, to, &bytes));
+        judge(&reader, &bytes);
         std::fs::remove_file(path).unwrap();
     }
 
-    fn judge(reader: &Reader, to: &mut [u8], bytes: &[u8]) {
+    /// Into one piece, and into pieces that lie here and there.
+    fn judge(reader: &Reader, bytes: &[u8]) {
         let whole = |bytes| Ok(Found { bytes, behind: None });
         assert_eq!(reader.size(), Ok(80_000));
-        assert_eq!(reader.read_pages(to, 0), whole(80_000));
-        assert!(to[..80_000] == *bytes);
-        assert_eq!(reader.read_pages(&mut to[..PAGE], 19 * 4096), whole(80_000 - 19 * PAGE));
-        assert_eq!(reader.read(&mut to[..10], 79_995), whole(5));
+        let slab = Slab::create(40).unwrap();
+        for gaps in [0, 7] {
+            let mut to = slab.take(21 + gaps).unwrap();
+            (0..gaps).for_each(|gap| drop(to.remove(gap * 2 + 1)));
+            assert_eq!(slab_pieces(&mut to).len(), gaps + 1);
+            assert_eq!(reader.read_pages(&mut slab_pieces(&mut to), 0), whole(80_000));
+            assert!(to.iter().flat_map(|page| page.iter()).take(80_000).eq(bytes));
+            let last = reader.read_pages(&mut slab_pieces(&mut to[..1]), 19 * 4096);
+            assert_eq!(last, whole(80_000 - 19 * PAGE));
+        }
+        let mut to = [0; 10];
+        assert_eq!(reader.read(&mut to, 79_995), whole(5));
         assert_eq!(to[..5], bytes[79_995..]);
     }
 

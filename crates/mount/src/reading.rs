@@ -7,7 +7,8 @@ use crate::inode::Inode;
 use crate::own::{Bytes, Evicted, PAGE, PageKey};
 use crate::page_cache::PageCache;
 use crate::reader::Reader;
-use crate::scratch::{self, Answer};
+use crate::scratch::Answer;
+use freehold_linux::memory::slab_pieces;
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -111,8 +112,8 @@ impl Files {
         }
         count(&self.counters.own_hits, pages.len() - missing.len());
         if let Some(first) = missing.first() {
-            let keys = missing.iter().map(|place| pages.start + place);
-            let fetched = match self.fetch(reader, lease, keys) {
+            let absent: Vec<u32> = missing.iter().map(|place| pages.start + place).collect();
+            let fetched = match self.fetch(reader, lease, &absent) {
                 Ok(Some(fetched)) => fetched,
                 Ok(None) => return Ok(None),
                 Err(error) => {
@@ -124,7 +125,7 @@ impl Files {
             };
             for page in &fetched {
                 let place = (page.key.page - pages.start) as usize * PAGE;
-                bytes[place..place + PAGE].copy_from_slice(&*page.bytes);
+                bytes[place..place + PAGE].copy_from_slice(&page.bytes[..]);
             }
             self.keep(fetched);
         }
@@ -145,66 +146,47 @@ impl Files {
         }
     }
 
-    /// Pages that are not here, in order: out of the device memory, else from the file. `None` where the file is
-    /// shorter than the lease said.
-    pub(crate) fn fetch(
-        &self,
-        reader: &Reader,
-        lease: Leased,
-        pages: impl IntoIterator<Item = u32>,
-    ) -> Result<Option<Vec<Fetched>>, Errno> {
-        let mut fetched = Vec::new();
-        let mut absent: Option<Range<u32>> = None;
-        for page in pages {
-            let key = PageKey { file: lease.file, page };
-            let mut bytes: Bytes = Box::new([0; PAGE]);
-            if self.victims.get(victim_key(key), &mut bytes) {
-                count(&self.counters.victim_hits, 1);
-                fetched.push(Fetched { key, bytes });
-                continue;
-            }
-            match &mut absent {
-                Some(run) if run.end == page => run.end += 1,
-                _ => {
-                    if let Some(run) = absent.replace(page..page + 1)
-                        && !self.fetch_run(reader, lease, run, &mut fetched)?
-                    {
-                        return Ok(None);
-                    }
-                }
-            }
-        }
-        if let Some(run) = absent
-            && !self.fetch_run(reader, lease, run, &mut fetched)?
-        {
+    /// Pages that are not here, in order: out of the device memory, else from the file, into pages of the slab. `None`
+    /// where the file is shorter than the lease said, or the slab has none left.
+    pub(crate) fn fetch(&self, reader: &Reader, lease: Leased, pages: &[u32]) -> Result<Option<Vec<Fetched>>, Errno> {
+        let Some(mut memory) = self.slab.take(pages.len()) else {
             return Ok(None);
+        };
+        let key = |page| PageKey { file: lease.file, page };
+        let mut absent = Vec::new();
+        for (place, page) in pages.iter().enumerate() {
+            if !self.victims.get(victim_key(key(*page)), &mut memory[place]) {
+                absent.push(place);
+            }
         }
-        Ok(Some(fetched))
+        count(&self.counters.victim_hits, pages.len() - absent.len());
+        for run in absent.chunk_by(|one, next| one + 1 == *next && pages[*one] + 1 == pages[*next]) {
+            let memory = &mut memory[run[0]..run[0] + run.len()];
+            if !self.fetch_run(reader, lease, pages[run[0]], memory)? {
+                return Ok(None);
+            }
+        }
+        let fetched = pages.iter().zip(memory);
+        let fetched = fetched.map(|(page, bytes)| Fetched { key: key(*page), bytes });
+        Ok(Some(fetched.collect()))
     }
 
-    fn fetch_run(
-        &self,
-        reader: &Reader,
-        lease: Leased,
-        run: Range<u32>,
-        fetched: &mut Vec<Fetched>,
-    ) -> Result<bool, Errno> {
-        count(&self.counters.device_pages, run.len());
-        scratch::with(run.len() * PAGE, |bytes| {
-            let start = u64::from(run.start) * PAGE as u64;
-            let found = reader.read_pages(bytes, start)?;
-            if start + (found.bytes as u64) < lease.size.min(start + bytes.len() as u64) {
-                return found.behind.map_or(Ok(false), Err);
-            }
-            // Behind the end of the file are zeros, not what was here before.
-            bytes[found.bytes..].fill(0);
-            for (page, bytes) in run.zip(bytes.chunks_exact(PAGE)) {
-                let key = PageKey { file: lease.file, page };
-                let bytes = Bytes::try_from(Box::<[u8]>::from(bytes)).map_err(|_| Errno::OVERFLOW)?;
-                fetched.push(Fetched { key, bytes });
-            }
-            Ok(true)
-        })
+    /// Reads pages of the file from `first` on straight to where they stay.
+    fn fetch_run(&self, reader: &Reader, lease: Leased, first: u32, to: &mut [Bytes]) -> Result<bool, Errno> {
+        count(&self.counters.device_pages, to.len());
+        let start = u64::from(first) * PAGE as u64;
+        let end = start + (to.len() * PAGE) as u64;
+        let found = reader.read_pages(&mut slab_pieces(to), start)?;
+        if start + (found.bytes as u64) < lease.size.min(end) {
+            return found.behind.map_or(Ok(false), Err);
+        }
+        // Behind the end of the file are zeros, not what was here before.
+        let mut from = found.bytes % PAGE;
+        for page in to.iter_mut().skip(found.bytes / PAGE) {
+            page[from..].fill(0);
+            from = 0;
+        }
+        Ok(true)
     }
 
     /// Takes pages into the page cache that were used.

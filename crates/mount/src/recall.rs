@@ -62,6 +62,7 @@ impl Files {
                 return;
             }
         }
+        self.cool();
         self.answer(fill, &state);
         drop(state);
         self.wake_recall();

@@ -1,12 +1,10 @@
-//! Memory that a thread reads into or answers from, kept from one request to the next: new memory costs a fault for
+//! Memory that a thread answers from, kept from one request to the next: new memory costs a fault for
 //! each page of it.
 
-use crate::own::PAGE;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ops::{Deref, DerefMut, Range};
 
 thread_local! {
-    static MEMORY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     static ANSWER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -60,17 +58,6 @@ impl Drop for Answer {
     }
 }
 
-/// Lends so many bytes, which begin at a page's address, as O_DIRECT wants it. Their content is anybody's.
-pub(crate) fn with<R>(length: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
-    MEMORY.with_borrow_mut(|memory| {
-        if memory.len() < length + PAGE {
-            memory.resize(length + PAGE, 0);
-        }
-        let start = memory.as_ptr().align_offset(PAGE).min(PAGE);
-        work(&mut memory[start..start + length])
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,15 +74,5 @@ mod tests {
         assert_eq!((cut[0], cut.len()), (15, 15));
         assert!(cut.cut(20..30).is_empty());
         assert_eq!(Answer::new(7).len(), 7);
-    }
-
-    #[test]
-    fn memory_begins_at_a_page_and_is_as_long_as_asked_for() {
-        for length in [PAGE, 256 * PAGE, 3 * PAGE] {
-            with(length, |bytes| {
-                assert_eq!((bytes.len(), bytes.as_ptr().addr() % PAGE), (length, 0));
-                bytes.fill(7);
-            });
-        }
     }
 }
