@@ -5,3 +5,6 @@ pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Entries of an [`EntryRing`](crate::entry_ring::EntryRing).
 pub const ENTRIES: usize = 512;
+
+/// How often a side tries before it leaves a [`byte_ring`](crate::byte_ring) to those that are faster.
+pub(crate) const ATTEMPTS: u32 = 16;

@@ -4,3 +4,5 @@
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 pub const ENTRIES: usize = 2;
+
+pub(crate) const ATTEMPTS: u32 = 2;
