@@ -114,18 +114,6 @@ impl Area {
         Some(())
     }
 
-    /// Copies the bytes from `at` on to `to`; None where there are not so many.
-    #[inline]
-    pub fn copy_out(&self, at: usize, to: &mut [u8]) -> Option<()> {
-        let end = at.checked_add(to.len())?;
-        if end > self.bytes {
-            return None;
-        }
-        // SAFETY: as in `copy_in`.
-        unsafe { std::ptr::copy_nonoverlapping(self.start.as_ptr().add(at), to.as_mut_ptr(), to.len()) };
-        Some(())
-    }
-
     /// What lies at `offset`; None where it does not fit. `T` may consist of atomics only: others write there.
     #[must_use]
     pub(crate) fn at<T: Shared>(&self, offset: usize) -> Option<&T> {

@@ -1,13 +1,16 @@
 //! FIFOs between real-time threads and processes: a ring of bytes in shared memory.
 //!
-//! The real-time side ([`owner`]) keeps both indices in memory of its own. What the shared page says is a claim: an
-//! index outside what the owner knows to be possible is counted, the FIFO is emptied, and that is said. Neither side
-//! waits for the other; a process that wants to sleep ([`peer`]) arms a word, and the owner rings it.
+//! The ring is one of `freehold_shm`, so an index of the other side is a claim: one that cannot be is counted, the FIFO is
+//! emptied, and that is said. The real-time side ([`owner`]) is the one that is believed. Neither side waits for the
+//! other; a process that wants to sleep ([`peer`]) arms a word, and the owner rings it.
 
 pub mod owner;
 pub mod peer;
 
+use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use freehold_shm::byte_ring::{self, ByteRing};
 
 use crate::area::{Area, Shared};
 
@@ -15,34 +18,28 @@ use crate::area::{Area, Shared};
 pub const COUNT: usize = 64;
 
 /// The most bytes a FIFO can hold.
-pub const LARGEST: usize = 1 << 30;
+pub const LARGEST: usize = byte_ring::MOST_CAPACITY as usize;
 
-const MAGIC: u32 = 0x5254_4631;
+const MAGIC: u32 = 0x5254_4632;
 
-/// Where the bytes begin.
-const DATA: usize = freehold_linux::PAGE_SIZE;
+/// Where the ring begins: its indices end the first page, so that its bytes begin the second one.
+const RING: usize = freehold_linux::PAGE_SIZE - byte_ring::HEAD;
 
-/// An index, on a cache line of its own.
-#[repr(C, align(64))]
-#[derive(Debug)]
-struct Index(AtomicU64);
-
-/// The page in front of the bytes.
+/// The page in front of the bytes, up to the ring's indices.
 #[repr(C)]
 #[derive(Debug)]
 struct Header {
     magic: AtomicU32,
     number: AtomicU32,
-    size: AtomicU64,
+    /// Bytes it can hold.
+    size: AtomicU32,
     /// The descriptor of its module's page of status, in the owner's process.
     status: AtomicU32,
-    /// Bytes written so far.
-    written: Index,
-    /// Bytes taken out so far.
-    read: Index,
     peer: Peer,
     counts: Counts,
 }
+
+const _: () = assert!(size_of::<Header>() <= RING);
 
 /// What processes say.
 #[repr(C, align(64))]
@@ -82,55 +79,39 @@ enum Side {
     Process = 2,
 }
 
-/// Header and bytes of a mapping.
-#[derive(Debug)]
-struct Ring {
-    area: Area,
-    /// A power of two of bytes, at least the size.
-    buffer: usize,
-    size: u64,
+/// The memory of a FIFO that can hold `size` bytes.
+fn memory_for(size: u32) -> io::Result<usize> {
+    let ring = byte_ring::size_for(size).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(RING + ring)
 }
 
-impl Ring {
+/// A mapping with a header and a ring.
+#[derive(Debug)]
+struct Mapping {
+    /// Within `area`, so it is not to leave this module's types, which drop it before the mapping.
+    ring: ByteRing<'static>,
+    area: Area,
+}
+
+impl Mapping {
+    /// # Errors
+    /// The memory is not that of a FIFO of `size` bytes.
+    fn of(area: Area, size: u32) -> io::Result<Self> {
+        if area.bytes() != memory_for(size)? {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let length = area.bytes() - RING;
+        // SAFETY: inside the mapping, whose length was seen, and which `Mapping` keeps for as long as the ring. This
+        // process reaches it through rings only.
+        let ring = unsafe { ByteRing::at(area.start().add(RING), length, size) };
+        let ring = ring.map_err(|_| io::ErrorKind::InvalidData)?;
+        Ok(Self { ring, area })
+    }
+
     fn header(&self) -> &Header {
-        // SAFETY: every way to make a `Ring` has seen that the mapping is longer than the header; mappings begin at
-        // pages; the header consists of atomics.
+        // SAFETY: `of` has seen that the mapping is longer than the header; mappings begin at pages; the header
+        // consists of atomics.
         unsafe { self.area.start().cast().as_ref() }
-    }
-
-    /// Copies `from`, at most the size, to the place of index `at`, in two parts where it wraps.
-    #[inline]
-    fn copy_in(&self, at: u64, from: &[u8]) {
-        let (place, first) = self.parts(at, from.len());
-        let (first, rest) = from.split_at(first);
-        let copied = self
-            .area
-            .copy_in(DATA + place, first)
-            .and(self.area.copy_in(DATA, rest));
-        debug_assert!(copied.is_some());
-    }
-
-    /// Copies what lies at index `at` to `to`, at most the size.
-    #[inline]
-    fn copy_out(&self, at: u64, to: &mut [u8]) {
-        let (place, first) = self.parts(at, to.len());
-        let (first, rest) = to.split_at_mut(first);
-        let copied = self
-            .area
-            .copy_out(DATA + place, first)
-            .and(self.area.copy_out(DATA, rest));
-        debug_assert!(copied.is_some());
-    }
-
-    /// Where index `at` lies, and how many of `count` bytes (at most the size) lie before the ring wraps.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "masked to the buffer, which is in memory"
-    )]
-    fn parts(&self, at: u64, count: usize) -> (usize, usize) {
-        debug_assert!(count <= self.buffer);
-        let place = at as usize & (self.buffer - 1);
-        (place, count.min(self.buffer - place))
     }
 }
 

@@ -4,8 +4,9 @@ use std::io;
 use std::sync::atomic::{Ordering, fence};
 
 use freehold_linux::futex;
+use freehold_shm::byte_ring::{Consumer, Corrupt, Producer};
 
-use super::{COUNT, DATA, FifoView, Header, Index, LARGEST, MAGIC, Peer, Ring, Side};
+use super::{COUNT, FifoView, MAGIC, Mapping, Peer, Side, memory_for};
 use crate::area::Area;
 
 /// Why nothing was written or read.
@@ -19,16 +20,24 @@ pub enum OwnerError {
     OtherDirection,
 }
 
-/// The real-time side of one FIFO. Its own copies of the indices are what counts.
+/// The real-time side of one FIFO. What its end of the ring knows of the indices is what counts.
 #[derive(Debug)]
 pub struct Owner {
-    ring: Ring,
-    written: u64,
-    read: u64,
+    // Before the mapping that it points into.
+    end: End,
+    mapping: Mapping,
     puts: u64,
     refused: u64,
     corrupt: u64,
-    writes: Option<Side>,
+}
+
+/// The real-time side's end of the ring.
+#[derive(Debug)]
+enum End {
+    /// It writes, and may take back what it has written.
+    Writes(Producer<'static>),
+    /// It reads, as long as it has not written first.
+    Reads(Consumer<'static>),
 }
 
 impl Owner {
@@ -37,36 +46,29 @@ impl Owner {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for an impossible number or size; otherwise no memory.
     pub fn create(number: u32, size: usize) -> io::Result<Self> {
-        let possible = (1..=LARGEST).contains(&size) && usize::try_from(number).is_ok_and(|number| number < COUNT);
-        if !possible {
+        let size = u32::try_from(size).map_err(|_| io::ErrorKind::InvalidInput)?;
+        if usize::try_from(number).is_ok_and(|number| number >= COUNT) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let buffer = size.next_power_of_two();
-        let area = Area::create(c"freehold-rtl-fifo", DATA + buffer)?;
-        let ring = Ring {
-            area,
-            buffer,
-            size: u64::try_from(size).unwrap_or(u64::MAX),
-        };
-        let header = ring.header();
+        let area = Area::create(c"freehold-rtl-fifo", memory_for(size)?)?;
+        let mapping = Mapping::of(area, size)?;
+        let header = mapping.header();
         header.number.store(number, Ordering::Relaxed);
-        header.size.store(ring.size, Ordering::Relaxed);
+        header.size.store(size, Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
         Ok(Self {
-            ring,
-            written: 0,
-            read: 0,
+            end: End::Reads(Consumer::new(mapping.ring)),
+            mapping,
             puts: 0,
             refused: 0,
             corrupt: 0,
-            writes: None,
         })
     }
 
     /// The shared memory, to be published.
     #[must_use]
     pub fn area(&self) -> &Area {
-        &self.ring.area
+        &self.mapping.area
     }
 
     /// Writes all of `bytes` or nothing.
@@ -75,65 +77,58 @@ impl Owner {
     /// See [`OwnerError`].
     #[inline]
     pub fn put(&mut self, bytes: &[u8]) -> Result<(), OwnerError> {
-        if self.writes != Some(Side::RealTime) {
+        if let End::Reads(_) = self.end {
             self.begin_writing()?;
         }
-        self.look_at_reader();
-        let room = self.ring.size - (self.written - self.read);
-        let count = bytes.len() as u64;
-        if count > room {
+        // Each put notices a claim that cannot be, also where the room that is known would do.
+        self.used();
+        let End::Writes(producer) = &mut self.end else {
+            return Err(OwnerError::OtherDirection);
+        };
+        let header = self.mapping.header();
+        if producer.put(bytes).is_err() {
             self.refused += 1;
-            self.ring.header().counts.refused.store(self.refused, Ordering::Relaxed);
+            header.counts.refused.store(self.refused, Ordering::Relaxed);
             return Err(OwnerError::NoSpace);
         }
-        self.ring.copy_in(self.written, bytes);
-        self.written += count;
         self.puts += 1;
-        let header = self.ring.header();
-        header.written.0.store(self.written, Ordering::Release);
         header.counts.puts.store(self.puts, Ordering::Relaxed);
         ring_if_armed(&header.peer);
         Ok(())
     }
 
-    /// Takes out what is there, at most as much as fits; 0 where nothing is there.
+    /// Takes out what is there, at most as much as fits; 0 where nothing is there. A process that reads the same FIFO
+    /// can make this fail, and not for ever.
     #[inline]
     pub fn get(&mut self, to: &mut [u8]) -> usize {
-        self.look_at_writer();
-        // A process may read the same FIFO. It can make this fail, and not for ever.
-        for _ in 0..4 {
-            self.look_at_reader();
-            let there = usize::try_from(self.written - self.read).unwrap_or(usize::MAX);
-            let count = there.min(to.len());
-            self.ring.copy_out(self.read, &mut to[..count]);
-            let next = self.read + count as u64;
-            let header = self.ring.header();
-            let index = &header.read.0;
-            if index
-                .compare_exchange(self.read, next, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-            {
-                self.read = next;
-                if count > 0 {
-                    ring_if_armed(&header.peer);
-                }
-                return count;
-            }
+        let taken = match &mut self.end {
+            End::Writes(producer) => producer.take(to),
+            End::Reads(consumer) => consumer.get(to),
+        };
+        let count = self.believe(taken);
+        if count > 0 {
+            ring_if_armed(&self.mapping.header().peer);
         }
-        0
+        count
     }
 
     /// Forgets what is in it.
     pub fn flush(&mut self) {
-        self.look_at_writer();
-        self.empty();
+        let dropped = match &mut self.end {
+            End::Writes(producer) => producer.discard(),
+            End::Reads(consumer) => consumer.discard(),
+        };
+        self.believe(dropped);
     }
 
     /// Bytes in it.
+    #[inline]
     pub fn used(&mut self) -> u64 {
-        self.look_at_writer();
-        self.look_at_reader();
-        self.written - self.read
+        let unread = match &mut self.end {
+            End::Writes(producer) => producer.unread(),
+            End::Reads(consumer) => consumer.unread(),
+        };
+        u64::from(self.believe(unread))
     }
 
     /// How many claims of the other side were impossible.
@@ -145,25 +140,25 @@ impl Owner {
     /// The process that serves an opener, as it says.
     #[must_use]
     pub fn opened_by(&self) -> Option<u32> {
-        let process = self.ring.header().peer.opened_by.load(Ordering::Relaxed);
+        let process = self.mapping.header().peer.opened_by.load(Ordering::Relaxed);
         (process != 0).then_some(process)
     }
 
     /// Says whose it is: by the descriptor of a module's page of status in this process.
     pub fn set_status(&self, descriptor: u32) {
-        self.ring.header().status.store(descriptor, Ordering::Relaxed);
+        self.mapping.header().status.store(descriptor, Ordering::Relaxed);
     }
 
     /// Has what processes write to this FIFO go to another.
     pub fn set_pair(&self, other: u32) {
-        self.ring.header().peer.pair.store(other + 1, Ordering::Relaxed);
+        self.mapping.header().peer.pair.store(other + 1, Ordering::Relaxed);
     }
 
     /// What others see of it.
     pub fn view(&mut self) -> FifoView {
         FifoView {
-            number: self.ring.header().number.load(Ordering::Relaxed),
-            size: self.ring.size,
+            number: self.mapping.header().number.load(Ordering::Relaxed),
+            size: u64::from(self.mapping.ring.capacity()),
             used: self.used(),
             puts: self.puts,
             refused: self.refused,
@@ -173,63 +168,37 @@ impl Owner {
 
     #[cold]
     fn begin_writing(&mut self) -> Result<(), OwnerError> {
-        if self.writes == Some(Side::Process) {
+        let writer = &self.mapping.header().peer.writer;
+        let mine = Side::RealTime as u32;
+        let before = writer.compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed);
+        if before == Err(Side::Process as u32) {
             return Err(OwnerError::OtherDirection);
         }
-        let writer = &self.ring.header().peer.writer;
-        let mine = Side::RealTime as u32;
-        match writer.compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed) {
-            Err(other) if other == Side::Process as u32 => {
-                self.writes = Some(Side::Process);
-                Err(OwnerError::OtherDirection)
-            }
-            _ => {
-                self.writes = Some(Side::RealTime);
-                Ok(())
-            }
+        if let End::Reads(consumer) = &self.end {
+            self.end = End::Writes(consumer.to_producer());
         }
+        Ok(())
     }
 
-    /// Takes over how far the other side has read, if that can be.
+    /// What an end of the ring has found; nothing where it was a claim that cannot be. Then the FIFO is emptied, for
+    /// nobody knows what in it has been read.
     #[inline]
-    fn look_at_reader(&mut self) {
-        let Index(index) = &self.ring.header().read;
-        let claim = index.load(Ordering::Acquire);
-        if (self.read..=self.written).contains(&claim) {
-            self.read = claim;
-        } else {
+    fn believe<T: Default>(&mut self, found: Result<T, Corrupt>) -> T {
+        found.unwrap_or_else(|Corrupt| {
             self.refuse_claim();
-        }
+            T::default()
+        })
     }
 
-    /// Takes over how far processes have written, if that can be. Where this side writes, nothing is to be taken over.
-    #[inline]
-    fn look_at_writer(&mut self) {
-        let claim = self.ring.header().written.0.load(Ordering::Acquire);
-        if self.writes == Some(Side::RealTime) || claim == self.written {
-            return;
-        }
-        self.look_at_reader();
-        if (self.written..=self.read.saturating_add(self.ring.size)).contains(&claim) {
-            self.written = claim;
-        } else {
-            self.refuse_claim();
-        }
-    }
-
-    /// A claim that cannot be: the FIFO is emptied, for nobody knows what in it has been read.
     #[cold]
     fn refuse_claim(&mut self) {
         self.corrupt += 1;
-        self.empty();
-        let Header { written, counts, .. } = self.ring.header();
-        written.0.store(self.written, Ordering::Release);
+        match &mut self.end {
+            End::Writes(producer) => producer.restart(),
+            End::Reads(consumer) => consumer.restart(),
+        }
+        let counts = &self.mapping.header().counts;
         counts.corrupt_claims.store(self.corrupt, Ordering::Relaxed);
-    }
-
-    fn empty(&mut self) {
-        self.read = self.written;
-        self.ring.header().read.0.store(self.read, Ordering::Release);
     }
 }
 

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
 use freehold_linux::{clock, futex};
+use freehold_shm::byte_ring::{Consumer, Corrupt, Producer};
 
-use super::{Counts, DATA, FifoView, LARGEST, MAGIC, Ring, Side};
+use super::{Counts, FifoView, Header, MAGIC, Mapping, Side};
 use crate::area::Area;
 
 /// A process's side of one FIFO.
 #[derive(Debug)]
-pub struct ProcessSide(Ring);
+pub struct ProcessSide(Mapping);
 
 /// Why nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,34 +33,28 @@ impl ProcessSide {
     /// It is no FIFO.
     pub fn of(area: Area) -> io::Result<Self> {
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not a FIFO of a real-time module");
-        let buffer = area.bytes().checked_sub(DATA).ok_or_else(wrong)?;
-        if !buffer.is_power_of_two() || buffer > LARGEST {
-            return Err(wrong());
-        }
-        let mut ring = Ring { area, buffer, size: 0 };
-        let header = ring.header();
+        let header = area.at::<Header>(0).ok_or_else(wrong)?;
         let (magic, size) = (
             header.magic.load(Ordering::Acquire),
             header.size.load(Ordering::Relaxed),
         );
-        if magic != MAGIC || size == 0 || size > buffer as u64 {
+        if magic != MAGIC {
             return Err(wrong());
         }
-        ring.size = size;
-        Ok(Self(ring))
+        Mapping::of(area, size).map(Self).map_err(|_| wrong())
     }
 
-    /// Bytes that can be read.
+    /// Bytes that can be read. Indices that cannot be are taken for an empty FIFO: the owner's next look puts them
+    /// right, and until then there is nothing to read.
     #[must_use]
     pub fn used(&self) -> u64 {
-        let (read, written) = self.indices();
-        written - read
+        u64::from(Consumer::new(self.0.ring).unread().unwrap_or(0))
     }
 
     /// Bytes that can be written.
     #[must_use]
     pub fn room(&self) -> u64 {
-        self.0.size - self.used()
+        u64::from(self.0.ring.capacity()) - self.used()
     }
 
     /// Whether processes may write into it.
@@ -68,20 +63,9 @@ impl ProcessSide {
         self.0.header().peer.writer.load(Ordering::Relaxed) != Side::RealTime as u32
     }
 
-    /// Takes out what is there, at most as much as fits; 0 where nothing is there. One reader at a time.
+    /// Takes out what is there, at most as much as fits; 0 where nothing is there, or other readers have been faster.
     pub fn read(&self, to: &mut [u8]) -> usize {
-        let index = &self.0.header().read.0;
-        for _ in 0..64 {
-            let (read, written) = self.indices();
-            let there = usize::try_from(written - read).unwrap_or(usize::MAX);
-            let count = there.min(to.len());
-            self.0.copy_out(read, &mut to[..count]);
-            let taken = index.compare_exchange(read, read + count as u64, Ordering::AcqRel, Ordering::Relaxed);
-            if taken.is_ok() {
-                return count;
-            }
-        }
-        0
+        Consumer::new(self.0.ring).get(to).unwrap_or(0)
     }
 
     /// Writes as much of `bytes` as there is room for; how much. One writer at a time.
@@ -97,14 +81,18 @@ impl ProcessSide {
         if claim == Err(Side::RealTime as u32) {
             return Err(WriteError::OtherDirection);
         }
-        let (read, written) = self.indices();
-        let room = usize::try_from(self.0.size - (written - read)).unwrap_or(0);
-        let count = room.min(bytes.len());
+        let ring = self.0.ring;
+        let mut producer = Producer::new(ring);
+        let room = producer.room().unwrap_or_else(|Corrupt| {
+            // The owner is to find new bytes: then it looks, and puts the indices right.
+            producer = Producer::anew(ring);
+            ring.capacity()
+        });
+        let count = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         if count == 0 && !bytes.is_empty() {
             return Err(WriteError::Full);
         }
-        self.0.copy_in(written, &bytes[..count]);
-        header.written.0.store(written + count as u64, Ordering::Release);
+        producer.put(&bytes[..count]).map_err(|_| WriteError::Full)?;
         Ok(count)
     }
 
@@ -164,7 +152,7 @@ impl ProcessSide {
         } = &header.counts;
         FifoView {
             number: header.number.load(Ordering::Relaxed),
-            size: self.0.size,
+            size: u64::from(self.0.ring.capacity()),
             used: self.used(),
             puts: puts.load(Ordering::Relaxed),
             refused: refused.load(Ordering::Relaxed),
@@ -172,22 +160,13 @@ impl ProcessSide {
         }
     }
 
-    /// Read and written, such that what is between them is in the ring. Impossible ones are taken for empty.
-    fn indices(&self) -> (u64, u64) {
-        let header = self.0.header();
-        let read = header.read.0.load(Ordering::Acquire);
-        let written = header.written.0.load(Ordering::Acquire);
-        match written.checked_sub(read) {
-            Some(used) if used <= self.0.size => (read, written),
-            _ => {
-                // A reader is put right by the owner's next look; until then there is nothing to read.
-                (written, written)
-            }
-        }
-    }
-
     /// Overwrites how far this side claims to have read, to see what the owner makes of it.
     pub fn corrupt_read_index(&self, value: u64) {
-        self.0.header().read.0.store(value, Ordering::Release);
+        self.0.ring.forge_read(value);
+    }
+
+    /// Overwrites how far it claims to have written; see [`ProcessSide::corrupt_read_index`].
+    pub fn corrupt_written_index(&self, value: u64) {
+        self.0.ring.forge_written(value);
     }
 }

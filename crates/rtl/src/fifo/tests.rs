@@ -77,3 +77,36 @@ fn the_first_writer_is_the_only_writing_side() {
     owner.put(b"x").unwrap();
     assert_eq!(peer.write(b"y"), Err(WriteError::OtherDirection));
 }
+
+#[test]
+fn an_index_that_cannot_be_loses_nothing_that_processes_write_afterwards() {
+    let (mut owner, peer) = pair(64);
+    let mut taken = [0; 64];
+    for (round, claim) in (1_u64..).zip([5, u64::MAX, 1 << 63]) {
+        peer.corrupt_read_index(claim);
+        // Until the owner looks, nobody knows how much room there is; a writer goes on.
+        assert_eq!(peer.write(b"lost"), Ok(4), "after {claim}");
+        assert_eq!(owner.get(&mut taken), 0);
+        assert_eq!(owner.corrupt_claims(), round);
+        for message in [&b"kept"[..], b"and this"] {
+            assert_eq!(peer.write(message), Ok(message.len()));
+            let count = owner.get(&mut taken);
+            assert_eq!(&taken[..count], message, "after {claim}");
+        }
+        assert_eq!(owner.corrupt_claims(), round);
+    }
+}
+
+#[test]
+fn what_a_process_reads_before_the_owner_looks_is_no_corruption() {
+    let (mut owner, peer) = pair(64);
+    let mut taken = [0; 64];
+    for _ in 0..40 {
+        assert_eq!(peer.write(b"first"), Ok(5));
+        assert_eq!(peer.read(&mut taken), 5);
+        assert_eq!(peer.write(b"second"), Ok(6));
+        assert_eq!(owner.get(&mut taken), 6);
+        assert_eq!(&taken[..6], b"second");
+    }
+    assert_eq!(owner.corrupt_claims(), 0);
+}
