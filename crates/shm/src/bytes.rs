@@ -36,6 +36,7 @@ impl Bytes<'_> {
     }
 
     /// Copies `from` to the bytes from `at` on. Bytes past the end are left out.
+    #[inline]
     pub(crate) fn copy_in(&self, at: usize, from: &[u8]) {
         let count = from.len().min(self.length.saturating_sub(at));
         let mut done = 0;
@@ -54,6 +55,7 @@ impl Bytes<'_> {
     }
 
     /// Copies the bytes from `at` on to `to`. Bytes past the end are left out.
+    #[inline]
     pub(crate) fn copy_out(&self, at: usize, to: &mut [u8]) {
         let count = to.len().min(self.length.saturating_sub(at));
         let mut done = 0;

@@ -14,6 +14,7 @@ pub(super) struct Known<'a> {
 impl Known<'_> {
     /// Bytes between the indices.
     #[expect(clippy::cast_possible_truncation, reason = "at most the capacity")]
+    #[inline]
     pub(super) fn unread(&self) -> u32 {
         self.written.wrapping_sub(self.read) as u32
     }
@@ -68,6 +69,7 @@ impl Known<'_> {
     }
 
     /// Says that everything up to `next` is read, unless another has taken some of it meanwhile.
+    #[inline]
     pub(super) fn move_read(&mut self, next: u64) -> bool {
         let index = &self.ring.indices.read.0;
         // The release keeps the copying before it, the acquire what is written over it later behind it.

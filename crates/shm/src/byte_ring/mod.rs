@@ -134,6 +134,7 @@ impl<'a> ByteRing<'a> {
         index as usize & (self.bytes.len() - 1)
     }
 
+    #[inline]
     fn write(&self, index: u64, message: &[u8]) {
         let at = self.place(index);
         let (first, rest) = message.split_at(message.len().min(self.bytes.len() - at));
@@ -141,6 +142,7 @@ impl<'a> ByteRing<'a> {
         self.bytes.copy_in(0, rest);
     }
 
+    #[inline]
     fn read(&self, index: u64, into: &mut [u8]) {
         let at = self.place(index);
         let (first, rest) = into.split_at_mut(into.len().min(self.bytes.len() - at));
