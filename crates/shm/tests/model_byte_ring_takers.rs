@@ -1,5 +1,5 @@
-//! Several sides that take from one ring of bytes: each byte goes to one of them, whole and in order, and no claim of an
-//! honest side is refused. `src/byte_ring`, compiled against a model checker.
+//! Several sides that take from one ring of bytes: each byte goes to one of them, whole and in order, and no claim of
+//! an honest side is refused. `src/byte_ring`, compiled against a model checker.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[allow(unreachable_pub, dead_code, reason = "the crate's own, of which this needs a part")]

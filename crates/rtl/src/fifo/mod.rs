@@ -1,8 +1,8 @@
 //! FIFOs between real-time threads and processes: a ring of bytes in shared memory.
 //!
-//! The ring is one of `freehold_shm`, so an index of the other side is a claim: one that cannot be is counted, the FIFO is
-//! emptied, and that is said. The real-time side ([`owner`]) is the one that is believed. Neither side waits for the
-//! other; a process that wants to sleep ([`peer`]) arms a word, and the owner rings it.
+//! The ring is one of `freehold_shm`, so an index of the other side is a claim: one that cannot be is counted, the
+//! FIFO is emptied, and that is said. The real-time side ([`owner`]) is the one that is believed. Neither side waits
+//! for the other; a process that wants to sleep ([`peer`]) arms a word, and the owner rings it.
 
 pub mod owner;
 pub mod peer;

@@ -60,8 +60,8 @@ impl<'a> Consumer<'a> {
         Ok(0)
     }
 
-    /// Makes the ring empty, and valid again where it was [`Corrupt`], from what this side was last able to believe. For
-    /// the one side that is believed; what a producer puts at the same time may be lost.
+    /// Makes the ring empty, and valid again where it was [`Corrupt`], from what this side was last able to believe.
+    /// For the one side that is believed; what a producer puts at the same time may be lost.
     pub fn restart(&mut self) {
         self.0.restart();
     }

@@ -1,13 +1,13 @@
 //! A ring of bytes with one producer, neither side of which trusts the other.
 //!
-//! A message is put whole or not at all; a get returns what is there. Bytes may be taken by several: each take moves the
-//! index of what was read by a compare-and-exchange, so each byte goes to one of them. A producer takes too, what it has
-//! put itself ([`Producer::take`]).
+//! A message is put whole or not at all; a get returns what is there. Bytes may be taken by several: each take moves
+//! the index of what was read by a compare-and-exchange, so each byte goes to one of them. A producer takes too, what
+//! it has put itself ([`Producer::take`]).
 //!
-//! Each side keeps what it knows of the indices to itself; what the memory says is a claim, refused as [`Corrupt`] where
-//! it cannot be or goes back. So a side that writes random numbers into the shared memory can spoil the content, but
-//! never stall another side, nor lead it out of bounds. After a refusal a side that is believed makes the ring empty
-//! and valid again: [`Producer::restart`], [`Consumer::restart`].
+//! Each side keeps what it knows of the indices to itself; what the memory says is a claim, refused as [`Corrupt`]
+//! where it cannot be or goes back. So a side that writes random numbers into the shared memory can spoil the content,
+//! but never stall another side, nor lead it out of bounds. After a refusal a side that is believed makes the ring
+//! empty and valid again: [`Producer::restart`], [`Consumer::restart`].
 
 mod consumer;
 mod known;

@@ -9,7 +9,8 @@ use crate::sync::{ATTEMPTS, Ordering};
 pub struct Producer<'a>(pub(super) Known<'a>);
 
 impl<'a> Producer<'a> {
-    /// The producer of a ring, after whatever an earlier producer has put. It takes the ring for full until it has looked.
+    /// The producer of a ring, after whatever an earlier producer has put. It takes the ring for full until it has
+    /// looked.
     #[must_use]
     pub fn new(ring: ByteRing<'a>) -> Self {
         let Self(mut known) = Self::anew(ring);
