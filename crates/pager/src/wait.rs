@@ -99,7 +99,7 @@ impl Shared {
                     let due = self.boost(row, candidate);
                     self.pass_time(context, row, due);
                 }
-                None => self.drift(context, row),
+                None => self.drift(context, row, waiter),
             }
         }
     }
@@ -134,7 +134,7 @@ impl Shared {
         }
     }
 
-    fn drift(&self, context: &mut Context, row: &TaskRow) {
+    fn drift(&self, context: &mut Context, row: &TaskRow, waiter: Waiter) {
         row.counters.unattributed.add(1);
         let begun = clock::now();
         self.lend_priority();
@@ -142,7 +142,19 @@ impl Shared {
         let timed_out = row.mailbox.sleep(Some(until));
         self.transfers.found();
         note_wait(context, row, begun, Instant::new(u64::MAX), false);
-        self.counters.unattributed_timeouts.add(u64::from(timed_out));
+        // Where there is nothing yet, whoever carries it out was preempted for that long, and nobody had to be told.
+        let untold = timed_out && (row.mailbox.is_answered() || self.has_something(waiter));
+        self.counters.unattributed_timeouts.add(u64::from(untold));
+    }
+
+    /// Whether a transfer is under way that the task can drive.
+    fn has_something(&self, waiter: Waiter) -> bool {
+        let candidate = self.transfers.candidate(waiter.holder, waiter.page, self.now());
+        if candidate.is_none() {
+            // It was noted once more that the task waits for one to be entered.
+            self.transfers.found();
+        }
+        candidate.is_some()
     }
 }
 
