@@ -103,16 +103,6 @@ impl Memory {
     pub(crate) fn read_along(&mut self, holder: HolderIndex, page: PageNumber) -> bool {
         let found = self.pages[page];
         let away = found.state == PageState::Stored && found.marks.has(PageMarks::STORED);
-        if !away || found.first_sharer().some().is_some() {
-            return false;
-        }
-        let Some(index) = self.entries.make(holder, page) else {
-            return false;
-        };
-        let place = self.first_place(holder, page);
-        self.append_sharer(index);
-        self.link(index, place);
-        self.give_frame(index);
-        true
+        away && found.first_sharer().some().is_none() && self.enter_ahead(holder, page)
     }
 }
