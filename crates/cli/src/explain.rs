@@ -78,6 +78,9 @@ fn with_thrashing(observer: &Observer, text: String) -> Result<String, Failure> 
         }
         _ => return Ok(text),
     };
+    if about.is_empty() {
+        return Ok(text);
+    }
     let found = thrashing::look(observer)?;
     let mine = found.iter().filter(|found| about.contains(&found.reservation));
     explanation.thrashing = mine.map(Thrashing::sentence).collect();
