@@ -3,7 +3,7 @@
 //!
 //! The epochs are the crate's own code. The world around them is a model: of the machine (mappings, a frame, a store;
 //! each access to memory and each system call is one step), of the core (a leaving page is mapped for nobody), and of
-//! the orders that `carry_out` and `handler` keep. Each planted mistake takes one of these orders away, and must be
+//! the orders that `effects` and `handler` keep. Each planted mistake takes one of these orders away, and must be
 //! found.
 #![allow(clippy::unwrap_used, reason = "tests")]
 

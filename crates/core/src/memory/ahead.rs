@@ -71,8 +71,8 @@ impl Memory {
         wanted && self.find_entry(holder, page).is_none() && self.enter_ahead(holder, page)
     }
 
-    /// Enters a page on the holder's lists for which nobody waits, and sets one of its free frames aside for it. Whether
-    /// there was an entry for it.
+    /// Enters a page on the holder's lists for which nobody waits, and sets one of its free frames aside for it.
+    /// Whether there was an entry for it.
     pub(crate) fn enter_ahead(&mut self, holder: HolderIndex, page: PageNumber) -> bool {
         let Some(index) = self.entries.make(holder, page) else {
             return false;
