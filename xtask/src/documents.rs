@@ -9,7 +9,7 @@ use crate::Finding;
 use crate::walk::File;
 
 /// Paths of documents that tell what was: what they name need not be there any more.
-const PAST: &[&str] = &["CHANGELOG.md", "docs/notes.md", "docs/results/"];
+const PAST: &[&str] = &["CHANGELOG.md", "docs/book/src/notes.md", "docs/results/"];
 /// Endings of files that a document may name.
 const SOURCE: &[&str] = &[".rs", ".toml", ".sh"];
 
@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn whats(line: &str) -> Vec<String> {
-        let found = check("docs/a.md", &format!("{line}\n"), &present());
+        let found = check("docs/book/src/a.md", &format!("{line}\n"), &present());
         found.into_iter().map(|finding| finding.what).collect()
     }
 

@@ -3,6 +3,7 @@
 mod arrows;
 mod documents;
 mod functions;
+mod links;
 mod text;
 pub mod times;
 mod walk;
@@ -51,6 +52,7 @@ pub fn tidy(root: &Path) -> Result<Vec<Finding>, String> {
         findings.extend(documents::check(&file.name, &file.text, &present));
     }
     findings.extend(words::check(&files));
+    findings.extend(links::check(root, &files));
     findings.extend(arrows::check(&arrows::metadata(root)?));
     Ok(findings)
 }

@@ -12,7 +12,7 @@ fn named(text: &str) -> Vec<(&str, &str)> {
 #[test]
 fn tests_that_the_threat_model_names_exist() {
     let root = workspace_root();
-    let text = std::fs::read_to_string(root.join("docs/threat-model.md")).unwrap();
+    let text = std::fs::read_to_string(root.join("docs/book/src/threat-model.md")).unwrap();
     let named = named(&text);
     assert!(named.len() > 20, "{} tests are named", named.len());
     for (file, test) in named {

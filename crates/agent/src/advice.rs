@@ -6,7 +6,7 @@
 //!   drop them at any moment, so they are dropped at once.
 //! - What children of a fork are to have of a range the kernel keeps to itself, and the server is told by the agent.
 //!
-//! Everything else either changes no content or is told of (`docs/memory-calls.md`).
+//! Everything else either changes no content or is told of (`docs/book/src/memory-calls.md`).
 
 use core::ffi::{c_int, c_void};
 

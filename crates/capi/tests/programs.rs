@@ -131,12 +131,13 @@ fn programs_find_the_library_by_its_name_and_version() {
     assert!(pc.contains(concat!("Version: ", env!("CARGO_PKG_VERSION"))) && !pc.contains('@'));
 }
 
-/// The two commands of docs/c-abi.md, as they stand there, but for where it is installed and what is built already.
+/// The two commands of docs/book/src/c-abi.md, as they stand there, but for where it is installed and what is already
+/// built.
 #[test]
 fn the_documented_commands_build_a_program_that_starts() {
     let directory = Directory::new("documented");
     let root = here().join("../..");
-    let text = std::fs::read_to_string(root.join("docs/c-abi.md")).expect("the document");
+    let text = std::fs::read_to_string(root.join("docs/book/src/c-abi.md")).expect("the document");
     let line = |begin: &str| {
         let line = text.lines().find(|line| line.starts_with(begin)).expect("the command");
         line.split('#').next().unwrap_or_default().trim().to_owned()

@@ -1,5 +1,5 @@
 //! What the kernel and other processes do with a program's memory where no fault is served: under the memory server as
-//! without, with room for everything, for half and for a quarter (`docs/kernel-paths.md`).
+//! without, with room for everything, for half and for a quarter (`docs/book/src/kernel-paths.md`).
 
 mod common;
 
@@ -42,7 +42,7 @@ fn end(mut child: Child, what: &str) -> std::process::ExitStatus {
 
 /// Whether the table of the document names just these tests, and those of this file.
 fn assert_named(lines: &[String]) {
-    let text = std::fs::read_to_string(root().join("docs/kernel-paths.md")).expect("the document");
+    let text = std::fs::read_to_string(root().join("docs/book/src/kernel-paths.md")).expect("the document");
     let rows = text
         .lines()
         .filter(|line| line.starts_with("| ") && line.ends_with("` |"));
@@ -53,7 +53,10 @@ fn assert_named(lines: &[String]) {
     let mut there: Vec<&str> = lines.iter().filter_map(|line| line.split(' ').next()).collect();
     named.sort_unstable();
     there.sort_unstable();
-    assert_eq!(named, there, "docs/kernel-paths.md, and tests/programs/kernel_paths.c");
+    assert_eq!(
+        named, there,
+        "docs/book/src/kernel-paths.md, and tests/programs/kernel_paths.c"
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Calls about memory do under the memory server what they do without: `docs/memory-calls.md` says what is done for
-//! each, and names its test.
+//! Calls about memory do under the memory server what they do without. `docs/book/src/memory-calls.md` says what is
+//! done for each, and names its test.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn output(command: &mut Command) -> Vec<String> {
 
 /// The tests that the table names: the last column of each row.
 fn named() -> BTreeSet<String> {
-    let text = std::fs::read_to_string(root().join("docs/memory-calls.md")).expect("the document");
+    let text = std::fs::read_to_string(root().join("docs/book/src/memory-calls.md")).expect("the document");
     let rows = text
         .lines()
         .filter(|line| line.starts_with("| ") && line.ends_with("` |"));
@@ -46,7 +46,7 @@ fn every_row_has_its_test_and_every_test_its_row() {
     assert_eq!(
         named(),
         there,
-        "docs/memory-calls.md, and tests/programs/memory_calls.c"
+        "docs/book/src/memory-calls.md, and tests/programs/memory_calls.c"
     );
 }
 

@@ -11,7 +11,10 @@ use std::sync::atomic::Ordering;
 
 /// The region: frames by use (the six add up to `frames`), and pages by fate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[allow(missing_docs, reason = "the names are the document's, explained in docs/devices.md")]
+#[allow(
+    missing_docs,
+    reason = "the names are the document's, explained in docs/book/src/devices.md"
+)]
 pub struct VictimCacheRow {
     pub frames: u32,
     pub free: u32,
@@ -57,7 +60,10 @@ pub struct Times {
 
 /// A device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[allow(missing_docs, reason = "the names are the document's, explained in docs/devices.md")]
+#[allow(
+    missing_docs,
+    reason = "the names are the document's, explained in docs/book/src/devices.md"
+)]
 pub struct DeviceRow {
     pub name: String,
     pub pages: u32,

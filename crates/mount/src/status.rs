@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The page cache: frames, and pages in them. `own` + `kernel` ≤ `frames` at all times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[allow(missing_docs, reason = "the names are the document's, explained in docs/mount.md")]
+#[allow(
+    missing_docs,
+    reason = "the names are the document's, explained in docs/book/src/mount.md"
+)]
 pub struct PageCacheRow {
     pub frames: u64,
     pub own: u64,
@@ -16,7 +19,10 @@ pub struct PageCacheRow {
 
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[allow(missing_docs, reason = "the names are the document's, explained in docs/mount.md")]
+#[allow(
+    missing_docs,
+    reason = "the names are the document's, explained in docs/book/src/mount.md"
+)]
 pub struct MountRow {
     pub source: String,
     pub mountpoint: String,

@@ -38,7 +38,7 @@ pub struct StatusDocument {
     /// How long the engine's steps took, one of which at most a fault waits for.
     #[serde(default)]
     pub steps_ns: TimesStatus,
-    /// The region that is set aside for devices, if there is one: see `docs/devices.md`.
+    /// The region that is set aside for devices, if there is one: see `docs/book/src/devices.md`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub victim_cache: Option<Value>,
     /// Devices.

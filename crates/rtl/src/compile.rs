@@ -36,7 +36,7 @@ pub enum CompileError {
         error: io::Error,
     },
     /// Symbols that neither the module nor the API has.
-    #[error("{object}: nobody has {}: see docs/rtlinux.md for the functions that are left out", .symbols.join(", "))]
+    #[error("{object}: nobody has {}: docs/book/src/rtlinux.md names the functions left out", .symbols.join(", "))]
     Unresolved {
         /// The object.
         object: String,

@@ -9,19 +9,19 @@ const END: &str = "<!-- end of keys -->\n";
 /// With `FREEHOLD_WRITE_DOCUMENTATION` set, the tables are written instead of compared.
 #[test]
 fn the_tables_of_keys_are_those_that_are_declared() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenario.md");
-    let page = std::fs::read_to_string(&path).expect("docs/scenario.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src/scenario.md");
+    let page = std::fs::read_to_string(&path).expect("docs/book/src/scenario.md");
     let (before, rest) = page.split_once(BEGIN).expect("where the keys begin");
     let (tables, after) = rest.split_once(END).expect("where the keys end");
     let declared = format!("\n{}", tables_of_keys());
     if std::env::var_os("FREEHOLD_WRITE_DOCUMENTATION").is_some() {
         let page = [before, BEGIN, &declared, END, after].concat();
-        std::fs::write(&path, page).expect("docs/scenario.md is written");
+        std::fs::write(&path, page).expect("docs/book/src/scenario.md is written");
         return;
     }
     assert_eq!(
         tables, declared,
-        "docs/scenario.md: run FREEHOLD_WRITE_DOCUMENTATION=1 cargo test -p freehold-scenario --test documentation"
+        "docs/book/src/scenario.md: FREEHOLD_WRITE_DOCUMENTATION=1 cargo test -p freehold-scenario --test documentation"
     );
 }
 

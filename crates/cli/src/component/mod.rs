@@ -1,4 +1,4 @@
-//! `freehold component`: compositions of components (docs/components.md).
+//! `freehold component`: compositions of components (docs/book/src/components.md).
 
 mod run;
 pub(crate) mod shown;

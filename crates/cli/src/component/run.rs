@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Options of `freehold component run`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The composition (docs/components.md)
+    /// The composition (docs/book/src/components.md)
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// A process for each component, or one for all

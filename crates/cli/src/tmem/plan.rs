@@ -16,7 +16,7 @@ const MOST_BYTES: u64 = 16 << 20;
 /// Options of `freehold tmem plan`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// A JSON document: free units, components, threads, and what is remembered (docs/tmem.md)
+    /// A JSON document: free units, components, threads, and what is remembered (docs/book/src/tmem.md)
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Print one JSON document

@@ -43,7 +43,7 @@ pub struct Document {
 
 /// Another reservation of the same memory.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "docs/components.md has one line for each")]
+#[allow(missing_docs, reason = "docs/book/src/components.md has one line for each")]
 pub struct ReservationRow {
     pub name: String,
     pub admitted_after_ns: Option<u64>,
@@ -51,7 +51,7 @@ pub struct ReservationRow {
 
 /// Units of one kind of one component. Counts are from the beginning of the run on.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "docs/components.md has one line for each")]
+#[allow(missing_docs, reason = "docs/book/src/components.md has one line for each")]
 pub struct UnitRow {
     pub name: String,
     pub kind: &'static str,
@@ -72,7 +72,7 @@ pub struct UnitRow {
 
 /// A thread. `failed`: jobs whose call had no result, or a negative one.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "docs/components.md has one line for each")]
+#[allow(missing_docs, reason = "docs/book/src/components.md has one line for each")]
 pub struct ThreadRow {
     pub name: String,
     pub jobs: u64,
@@ -84,7 +84,7 @@ pub struct ThreadRow {
 
 /// A class of jobs.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "docs/components.md has one line for each")]
+#[allow(missing_docs, reason = "docs/book/src/components.md has one line for each")]
 pub struct ClassRow {
     pub name: String,
     pub jobs: u64,
@@ -96,7 +96,7 @@ pub struct ClassRow {
 
 /// What a thread's jobs waited for units of one kind of one component.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "docs/components.md has one line for each")]
+#[allow(missing_docs, reason = "docs/book/src/components.md has one line for each")]
 pub struct BlockedRow {
     pub component: String,
     pub kind: &'static str,
@@ -114,7 +114,7 @@ pub struct Tardiness {
 
 /// Bytes of units.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "docs/components.md has one line for each")]
+#[allow(missing_docs, reason = "docs/book/src/components.md has one line for each")]
 pub struct MemoryRow {
     pub limit: u64,
     pub granted: u64,
@@ -128,7 +128,7 @@ pub struct MemoryRow {
 
 /// What the policy did.
 #[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "docs/components.md has one line for each")]
+#[allow(missing_docs, reason = "docs/book/src/components.md has one line for each")]
 pub struct PolicyRow {
     pub runs: u64,
     pub moves: u64,

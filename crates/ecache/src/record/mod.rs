@@ -1,4 +1,4 @@
-//! Records which file pages a command and its children use, as a trace that a replay reads (docs/cache.md).
+//! Records which file pages a command and its children use, as a trace that a replay reads (docs/book/src/cache.md).
 //!
 //! The kernel's tracepoints of its page cache tell of faults, of pages mapped around them, of reads, and of pages that
 //! come into the page cache and leave it. What a program uses of pages that are mapped already, nobody sees.

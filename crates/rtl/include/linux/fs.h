@@ -1,4 +1,4 @@
-/* Left out by design: see docs/rtlinux.md. */
+/* Left out by design: see docs/book/src/rtlinux.md. */
 #ifdef FREEHOLD_RTL_SYSTEM
 #include_next <linux/fs.h>
 #else

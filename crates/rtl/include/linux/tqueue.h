@@ -1,2 +1,2 @@
-/* Left out by design: see docs/rtlinux.md. */
+/* Left out by design: see docs/book/src/rtlinux.md. */
 #error "freehold rtl: linux/tqueue.h is left out: task queues belong to the Linux kernel; use a thread, or rtl_get_soft_irq"

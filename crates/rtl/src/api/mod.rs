@@ -1,5 +1,5 @@
 //! The functions that modules call, under the names that the headers in `include` give them. What they take and return
-//! is documented in `docs/rtlinux.md`; what differs from today's POSIX is what the sources of the time rely on.
+//! is documented in `docs/book/src/rtlinux.md`. Where they differ from today's POSIX, the old sources rely on it.
 #![allow(
     clippy::missing_safety_doc,
     reason = "they are called by programs in C, under the rules of the C API: pointers are null or valid"

@@ -1,5 +1,5 @@
 //! Every key that there is, once: its type and range, what holds where it is left out, and what it is. The tables of
-//! `docs/scenario.md` are made of this. How a value is used is the reader's and the writer's.
+//! `docs/book/src/scenario.md` are made of this. How a value is used is the reader's and the writer's.
 
 use super::schema::Shape::{Later, Named, Numbered, PerRegion, Table};
 use super::schema::Type::{Flag, Number, Size, Text, Time, Whole, Wholes, Word};

@@ -1,11 +1,11 @@
-//! The tables of keys in `docs/scenario.md`.
+//! The tables of keys in `docs/book/src/scenario.md`.
 
 use super::keys::{DEVICE_FILE, ROOT};
 use super::schema::{Fields, Key, Shape, Type, Unset};
 use std::fmt::Write;
 
-/// Every key of scenario files and of device files, as tables in Markdown: `docs/scenario.md` has them, and a test of
-/// this crate finds it out where it has others.
+/// Every key of scenario files and of device files, as tables in Markdown. `docs/book/src/scenario.md` has them, and a
+/// test of this crate compares both.
 #[must_use]
 pub fn tables_of_keys() -> String {
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! Units, calls and buffers of components (docs/components.md), each beside the least that the machine needs for it.
+//! Units, calls and buffers of components (docs/book/src/components.md), each beside the least that the machine needs.
 
 mod calls;
 mod contended;
