@@ -22,6 +22,8 @@ pub(crate) struct Present {
     words: BTreeSet<String>,
     /// Every string of the Rust source without blanks.
     strings: BTreeSet<String>,
+    /// The packages of the workspace.
+    packages: BTreeSet<String>,
 }
 
 impl Present {
@@ -30,6 +32,11 @@ impl Present {
         let mut present = Self::default();
         for file in files {
             present.paths.push(file.name.clone());
+            if file.name.ends_with("Cargo.toml") {
+                let mut names = file.text.lines().filter_map(|line| line.strip_prefix("name = "));
+                let package = names.next().map(|name| name.trim_matches('"').to_owned());
+                present.packages.extend(package);
+            }
             if file.name.ends_with(".rs") && !file.name.starts_with("xtask/") {
                 present.words.extend(words(&file.text).map(str::to_owned));
                 let quoted = file.text.split('"').filter(is_name);
@@ -40,13 +47,13 @@ impl Present {
     }
 
     /// Whether a path, or the end of one, is that of a file.
-    fn has_file(&self, path: &str) -> bool {
+    pub(crate) fn has_file(&self, path: &str) -> bool {
         let end = format!("/{path}");
         self.paths.iter().any(|found| found == path || found.ends_with(&end))
     }
 
     /// Whether every part of `module::item` stands in the source, as an item, a module or a crate.
-    fn has_item(&self, path: &str) -> bool {
+    pub(crate) fn has_item(&self, path: &str) -> bool {
         path.split("::").all(|part| {
             let part = part.strip_prefix("freehold_").unwrap_or(part);
             self.words.contains(part) || self.has_module(part)
@@ -54,14 +61,41 @@ impl Present {
     }
 
     /// Whether a crate, a folder or a file of this name is there.
-    fn has_module(&self, name: &str) -> bool {
+    pub(crate) fn has_module(&self, name: &str) -> bool {
         let file = format!("{name}.rs");
         let is_it = |part: &str| part == name || part == file;
         self.paths.iter().any(|path| path.split('/').any(is_it))
     }
 
-    fn has_test(&self, name: &str) -> bool {
+    pub(crate) fn has_test(&self, name: &str) -> bool {
         self.has_file(&format!("tests/{name}.rs")) || self.has_file(&format!("tests/{name}/main.rs"))
+    }
+
+    /// Whether some file lies in a folder of this path, or of this end of one.
+    pub(crate) fn has_folder(&self, path: &str) -> bool {
+        let (begin, middle) = (format!("{path}/"), format!("/{path}/"));
+        self.paths
+            .iter()
+            .any(|found| found.starts_with(&begin) || found.contains(&middle))
+    }
+
+    pub(crate) fn has_package(&self, name: &str) -> bool {
+        self.packages.contains(name)
+    }
+
+    /// Whether a word of the source is this.
+    pub(crate) fn has_word(&self, word: &str) -> bool {
+        self.words.contains(word)
+    }
+
+    /// Whether a string of the source is this.
+    pub(crate) fn has_string(&self, string: &str) -> bool {
+        self.strings.contains(string)
+    }
+
+    /// Whether a function, a module or a file has `part` in its name, as a filter of tests does.
+    pub(crate) fn has_name_with(&self, part: &str) -> bool {
+        self.words.iter().any(|word| word.contains(part)) || self.has_module(part)
     }
 }
 

@@ -4,6 +4,7 @@ mod arrows;
 mod documents;
 mod functions;
 mod links;
+mod specification;
 mod text;
 pub mod times;
 mod walk;
@@ -53,6 +54,7 @@ pub fn tidy(root: &Path) -> Result<Vec<Finding>, String> {
     }
     findings.extend(words::check(&files));
     findings.extend(links::check(root, &files));
+    findings.extend(specification::check(&files, &present));
     findings.extend(arrows::check(&arrows::metadata(root)?));
     Ok(findings)
 }
