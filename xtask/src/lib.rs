@@ -1,6 +1,7 @@
 //! Development tasks. [`tidy`] checks the rules of the code base that neither rustfmt nor clippy knows.
 
 mod arrows;
+mod caveats;
 mod documents;
 mod functions;
 mod links;
@@ -55,6 +56,7 @@ pub fn tidy(root: &Path) -> Result<Vec<Finding>, String> {
     findings.extend(words::check(&files));
     findings.extend(links::check(root, &files));
     findings.extend(specification::check(&files, &present));
+    findings.extend(caveats::check(&files));
     findings.extend(arrows::check(&arrows::metadata(root)?));
     Ok(findings)
 }
