@@ -1,6 +1,9 @@
-//! The server is killed while children that inherited absent pages read them: all end, and nobody reads a wrong byte.
+//! Children of managed programs. When the server is killed while they read absent inherited pages, all end and
+//! none reads a wrong byte. A process that goes on in the memory of an ended program is told of, and no other.
 
 mod common;
+#[path = "common/server.rs"]
+mod server;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -74,4 +77,27 @@ fn children_end_with_the_server_and_read_nothing_wrong() {
         }
     }
     std::fs::remove_dir_all(&folder).expect("the folder");
+}
+
+/// Each subshell is a child that begins another program at once, while its memory is about to go.
+const BEGINNERS: &str = "count=0; while [ $count -lt 40 ]; do (exec true); count=$((count + 1)); done";
+
+/// How many processes a server of its own told of that went on in the memory of a program that had ended.
+fn survivors(program: &[&str]) -> usize {
+    let mut server = server::Server::start(&["--pool", "64MiB"]);
+    let mut command = freehold(&["exec", "--reserve", "8MiB", "--socket"]);
+    let output = command.arg(&server.socket).arg("--").args(program).output();
+    let output = output.expect("the command starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (_, errors) = server.end();
+    errors.matches("another goes on in its memory").count()
+}
+
+#[test]
+fn a_process_that_outlives_its_program_is_told_of_and_one_that_begins_another_is_not() {
+    assert_eq!(survivors(&["sh", "-c", BEGINNERS]), 0);
+    if let Some(program) = compiled("kernel_paths") {
+        // Two of its kinds do.
+        assert_eq!(survivors(&[program.to_str().expect("a path of text")]), 2);
+    }
 }

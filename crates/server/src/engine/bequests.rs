@@ -4,15 +4,15 @@
 //! changing nothing can be copied to it: its events are read then, before it has everything, and what it dropped is not
 //! given any more.
 
-use crate::closing::Lent;
 use crate::engine::Engine;
 use crate::engine::claims::page_range;
 use crate::engine::forks::LOOKED_AT;
+use crate::engine::forsaken::Forsaken;
 use crate::engine::keys::ClientId;
 use crate::engine::legacy::Bequest;
 use crate::engine::rows::{Client, Where, Which};
 use freehold_core::id::ObjectId;
-use freehold_linux::userfault::{Stopped, Userfault};
+use freehold_linux::userfault::Stopped;
 use freehold_linux::{Errno, PageRange};
 use freehold_store::PageLoan;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ pub(super) struct Heirs {
     /// A page could not be copied to a child yet.
     pub(super) stopped: bool,
     /// Of children that there is no room for: open until they end, or what they miss would be zeros.
-    pub(super) forsaken: Vec<Lent<Userfault>>,
+    pub(super) forsaken: Vec<Forsaken>,
     /// When to look for children that ended unconnected, and how long that was waited for; 0 for never.
     pub(super) look: (u64, u64),
 }

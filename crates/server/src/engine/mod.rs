@@ -21,6 +21,7 @@ mod extents;
 mod faults;
 mod file_reads;
 mod forks;
+mod forsaken;
 mod frames;
 mod holes;
 mod idle_files;

@@ -1,29 +1,20 @@
 //! Forked children until they connect, and those that never do.
 
-use crate::closing::Lent;
 use crate::engine::Engine;
 use crate::engine::claims::page_range;
 use crate::engine::forks::Family;
-use crate::engine::keys::{ClientId, ClientRole};
+use crate::engine::keys::ClientId;
 use crate::engine::kits::Kit;
 use crate::engine::rows::{Claim, Client, Which};
 use crate::error::EngineError;
-use freehold_linux::AddressRange;
-use freehold_linux::userfault::{Features, Message, Userfault};
+use freehold_linux::userfault::Userfault;
 use rustix::fd::OwnedFd;
 
 /// Children that have not connected are looked for after so many nanoseconds, then after twice as many.
-const FIRST_LOOK: u64 = 50_000_000;
+pub(super) const FIRST_LOOK: u64 = 50_000_000;
 const LONGEST_LOOK: u64 = 5_000_000_000;
 /// Those that nobody can serve, after so many where one has had an error.
 const NEXT_ERROR: u64 = 1_000_000;
-/// Between these a program can have memory.
-const FIRST_ADDRESS: usize = 1 << 16;
-const LAST_ADDRESS: usize = (1 << 47) - freehold_linux::PAGE_SIZE;
-/// Processes of a user's that nobody can serve and that are kept from finding zeros.
-const MOST_FORSAKEN: usize = 1_024;
-/// Faults of a child that nobody can serve that are looked at together.
-const MOST_MISSED: usize = 16;
 
 impl Engine {
     /// The child of a fork has connected: gives it the userfaultfds that the kernel made for it, shared then private.
@@ -145,63 +136,13 @@ impl Engine {
         (at > 0).then_some(at)
     }
 
-    /// A child was forked that nobody can serve, and may not be seen to end: what it misses is an error for it, sooner
-    /// or later.
-    pub(super) fn forsake(&mut self, userfault: Lent<Userfault>) {
-        self.keep_forsaken(userfault);
-        self.expect_orphans();
-    }
-
-    /// Keeps the userfaultfd of a process that nobody can serve, as long as its user has not too many.
-    fn keep_forsaken(&mut self, userfault: Lent<Userfault>) {
-        let user = userfault.user();
-        let its = self.heirs.forsaken.iter().filter(|other| other.user() == user);
-        if its.count() < MOST_FORSAKEN {
-            self.heirs.forsaken.push(userfault);
-        } else {
-            self.notice(format!(
-                "user {user} has {MOST_FORSAKEN} processes that nobody can serve; a further one finds zeros where its \
-                 memory is out"
-            ));
-        }
-    }
-
-    /// A program has ended, and another process goes on in its memory (made with `CLONE_VM`): what that misses is an
-    /// error for it, and never zeros.
-    pub(super) fn forsake_survivors(&mut self, client: &mut Client) {
-        if client.role != ClientRole::Program {
-            return;
-        }
-        let both = [client.shared.take(), client.private.take()];
-        let living: Vec<Lent<Userfault>> = both.into_iter().flatten().filter(|one| !is_dead(one)).collect();
-        if !living.is_empty() {
-            self.notice(format!(
-                "process {} ({}) has ended, and another goes on in its memory: it gets SIGBUS for what is out",
-                client.pid, client.name
-            ));
-        }
-        for userfault in living {
-            // Whoever was waited for already asks again.
-            if let Some(everything) = AddressRange::new(FIRST_ADDRESS, LAST_ADDRESS - FIRST_ADDRESS) {
-                let _ = userfault.wake(everything);
-            }
-            self.forsake(userfault);
-        }
-    }
-
     /// Drops children that have ended, or begun another program, without ever having connected.
     pub(super) fn bury_orphans(&mut self) {
         let (at, after) = self.heirs.look;
         if at == 0 || at > self.now.get() {
             return;
         }
-        self.heirs.forsaken.retain(|userfault| !is_dead(userfault));
-        let mut children = Vec::new();
-        let forsaken = self.heirs.forsaken.iter();
-        let given: usize = forsaken.map(|userfault| give_errors(userfault, &mut children)).sum();
-        for child in children {
-            self.keep_forsaken(child);
-        }
+        let given = self.look_at_forsaken();
         let living = self.bury_now();
         if given > 0 {
             // Whoever lives on touches the next page.
@@ -232,30 +173,8 @@ impl Engine {
     }
 }
 
-/// Gives errors to those who wait for pages, and keeps the userfaultfds of children: closed, what those miss would be
-/// zeros. To how many it gave one, or whose child it kept. Who waits to write a page that is there waits for ever:
-/// others may share it.
-fn give_errors(userfault: &Lent<Userfault>, children: &mut Vec<Lent<Userfault>>) -> usize {
-    let (mut missed, mut forks) = (Vec::new(), Vec::new());
-    let note = |message| match message {
-        Message::Fault { address, .. } => missed.push(address),
-        Message::Fork(child) => forks.push(child),
-        _ => {}
-    };
-    // What cannot be read, or given, is waited for: nothing wrong is ever found there.
-    let _ = userfault.read_messages(MOST_MISSED, note);
-    let before = children.len();
-    // What the server cannot use is of no address space any more.
-    let kept = forks
-        .into_iter()
-        .filter_map(|child| Userfault::adopt(child, Features::SERVED).ok());
-    children.extend(kept.map(|child| userfault.lend_too(child)));
-    let ranges = missed.into_iter().filter_map(page_range);
-    children.len() - before + ranges.filter(|range| userfault.poison(*range).is_ok()).count()
-}
-
 /// Whether the address space of a userfaultfd is gone.
-fn is_dead(userfault: &Userfault) -> bool {
+pub(super) fn is_dead(userfault: &Userfault) -> bool {
     // Nothing is ever mapped there; only an address space that is gone says ESRCH.
     let nowhere = page_range(0x1000);
     nowhere.is_some_and(|range| userfault.write_protect(range, false) == Err(freehold_linux::Errno::SRCH))
