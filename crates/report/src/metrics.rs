@@ -1,48 +1,201 @@
-//! The status document in Prometheus' text format.
+//! The status document in Prometheus' text format: a table of metrics for each kind of row.
 
+mod page;
 mod pinned_pools;
 
+use self::page::{Kind, Label, Metric, Page, Row, counter, gauge};
 use crate::reservation::Number;
-use crate::status::{ClientStatus, ReservationStatus, StatusDocument, TaskStatus, TimesStatus};
-use std::fmt::Write;
+use crate::status::{
+    ClientStatus, ObjectStatus, PagerStatus, ReservationStatus, StatusDocument, TaskStatus, TimesStatus,
+};
 
-/// Writes families of metrics one after the other.
-#[derive(Debug, Default)]
-struct Page {
-    text: String,
+/// What `none` and `firm` owe, and what was, is in the documents only.
+const UNMETERED: [&str; 2] = ["owed", "peak"];
+
+const SERVER: &[Metric<StatusDocument>] = &[
+    gauge("pool_frames", "Frames of the pool.", |status| status.memory.pool),
+    gauge("pool_free_frames", "Frames held by nobody.", |status| {
+        status.memory.free
+    }),
+    gauge("pool_committed_frames", "Frames promised to reservations.", |status| {
+        status.memory.committed
+    }),
+    gauge("pool_outside_frames", "Frames set aside for devices.", |status| {
+        status.memory.outside
+    }),
+    gauge("pool_used_frames", "Frames in use, reservations' included.", |status| {
+        status.memory.used
+    }),
+    gauge("resident_frames", "Frames the kernel says are resident.", |status| {
+        status.memory.resident_measured
+    }),
+    gauge(
+        "reserve_due_frames",
+        "Free and conserved frames to be backed by locked memory.",
+        |status| status.memory.reserve_due,
+    ),
+    gauge("reserve_frames", "Of these, resident as the kernel counts.", |status| {
+        status.memory.reserve
+    }),
+    gauge("clients", "Processes served.", |status| status.clients.len() as u64),
+    gauge("orders_outstanding", "Orders to agents under way.", |status| {
+        status.orders.outstanding
+    }),
+    counter("orders_total", "Orders sent to agents.", |status| status.orders.sent),
+    counter(
+        "orders_busy_total",
+        "Orders answered: the kernel holds the page.",
+        |status| status.orders.busy,
+    ),
+    counter(
+        "clients_stopped_total",
+        "Clients stopped because they did not answer.",
+        |status| status.orders.stopped,
+    ),
+];
+
+const PAGERS: &[Metric<PagerStatus>] = &[
+    counter("messages_total", "Fault messages read.", |row| row.messages),
+    gauge(
+        "real_time",
+        "Whether a pager thread has its real-time priority.",
+        |row| u64::from(row.priority.is_some()),
+    ),
+];
+
+const CLIENTS: &[Metric<ClientStatus>] = &[
+    counter("faults_total", "Fault messages.", |row| row.faults),
+    counter("strange_faults_total", "Faults that made no sense.", |row| {
+        row.strange_faults
+    }),
+    gauge("private_resident_pages", "Private pages in its page table.", |row| {
+        row.private_resident
+    }),
+    gauge("private_slot_pages", "Private pages in the transfer memory.", |row| {
+        row.private_slots
+    }),
+    gauge("private_stored_pages", "Private pages in the store only.", |row| {
+        row.private_stored
+    }),
+    gauge("inherited_pages", "Pages inherited at a fork, not managed.", |row| {
+        row.inherited
+    }),
+    gauge("orders", "Orders not answered yet.", |row| row.orders),
+];
+
+const TASKS: &[Metric<TaskStatus>] = &[
+    counter("soft_faults_total", "Faults on resident pages.", |row| row.soft_faults),
+    counter("zero_fills_total", "First touches.", |row| row.zero_fills),
+    counter("swap_ins_total", "Pages read back from the store.", |row| row.swap_ins),
+    counter(
+        "shared_swap_ins_total",
+        "Of these, pages that another's eviction took.",
+        |row| row.shared_swap_ins,
+    ),
+    counter("file_reads_total", "Pages read from files.", |row| row.file_reads),
+    counter("write_faults_total", "Write-permission faults.", |row| row.write_faults),
+    counter(
+        "read_ahead_total",
+        "Pages read back beside one that was faulted on.",
+        |row| row.read_ahead,
+    ),
+    counter("evictions_total", "Pages taken from its own lists.", |row| {
+        row.evictions
+    }),
+    counter("jobs_total", "Jobs ended.", |row| row.jobs),
+    counter("misses_total", "Jobs that missed their deadlines.", |row| row.misses),
+];
+
+const OBJECTS: &[Metric<ObjectStatus>] = &[gauge("resident_pages", "Pages of shared objects in frames.", |row| {
+    row.resident
+})];
+
+const STORE: &[Metric<StatusDocument>] = &[
+    counter("reads_total", "Records read back.", |status| status.store.reads),
+    counter("writes_total", "Records written.", |status| status.store.writes),
+    counter("read_bytes_total", "Bytes read back.", |status| status.store.read_bytes),
+    counter("written_bytes_total", "Bytes written.", |status| {
+        status.store.written_bytes
+    }),
+    counter("failed_reads_total", "Reads that failed.", |status| {
+        status.store.failed_reads
+    }),
+    counter("failed_writes_total", "Writes that failed.", |status| {
+        status.store.failed_writes
+    }),
+    gauge("frames", "Frames of the store's own.", |status| status.store.frames),
+];
+
+/// All metrics.
+#[must_use]
+pub fn page(status: &StatusDocument) -> String {
+    let mut page = Page::default();
+    let whole = [Row::new(status)];
+    page.family(
+        "uptime_seconds",
+        Kind::Gauge,
+        "Time since the server began.",
+        &whole,
+        |status| seconds(status.server.uptime_ns),
+    );
+    page.table("", SERVER, &whole);
+    let pagers: Vec<_> = status
+        .pagers
+        .iter()
+        .map(|row| Row::new(row).with("cpu", row.cpu))
+        .collect();
+    page.table("pager_", PAGERS, &pagers);
+    let steps = "How long the engine's steps took, one of which at most a fault waits for.";
+    page.parts(("step_seconds", Kind::Gauge, steps), &whole, |status| {
+        quantiles(&status.steps_ns)
+    });
+    reservations(&mut page, &status.reservations);
+    pinned_pools::families(&mut page, &status.pinned_pools);
+    clients(&mut page, &status.clients);
+    page.table("task_", TASKS, &tasks(&status.clients));
+    page.table(
+        "object_",
+        OBJECTS,
+        &Row::numbered(&status.objects, "object", |row| &row.name),
+    );
+    page.table("store_", STORE, &whole);
+    page.into_text()
 }
 
-impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            self.text,
-            "# HELP freehold_{name} {help}\n# TYPE freehold_{name} {kind}"
-        );
-    }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        self.text.push_str("freehold_");
-        self.text.push_str(name);
-        for (place, (label, text)) in labels.iter().enumerate() {
-            let before = if place == 0 { '{' } else { ',' };
-            let _ = write!(self.text, "{before}{label}=\"{}\"", escape(text));
-        }
-        if !labels.is_empty() {
-            self.text.push('}');
-        }
-        let _ = writeln!(self.text, " {value}");
-    }
-
-    fn single(&mut self, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
-        self.family(name, kind, help);
-        self.sample(name, &[], value);
+fn reservations(page: &mut Page, reservations: &[ReservationStatus]) {
+    let rows = Row::numbered(reservations, "reservation", |row| &row.name);
+    for number in Number::shown().filter(|number| !UNMETERED.contains(&number.name())) {
+        let name = format!("reservation_{}_{}", number.name(), number.unit().name());
+        page.family(&name, Kind::Gauge, number.help(), &rows, |row| number.of(&row.counts()));
     }
 }
 
-/// A label's value as the format wants it.
-fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+fn clients(page: &mut Page, clients: &[ClientStatus]) {
+    let named = clients
+        .iter()
+        .map(|row| Row::new(row).with("pid", row.pid).with("name", &row.name));
+    let rows: Vec<_> = named.collect();
+    page.table("client_", CLIENTS, &rows);
+    let service = "From a fault's message to its resolution, waits for the store included.";
+    page.parts(("client_fault_service_seconds", Kind::Gauge, service), &rows, |row| {
+        quantiles(&row.service_ns)
+    });
+}
+
+fn tasks(clients: &[ClientStatus]) -> Vec<Row<'_, TaskStatus>> {
+    let of = |client: &ClientStatus| {
+        let pid = client.pid;
+        move |(place, row): (usize, _)| {
+            let row: &TaskStatus = row;
+            let reservation = row.reservation.as_deref().unwrap_or("");
+            let named = Row::new(row).with("pid", pid).with("task", &row.name);
+            named.with("row", place).with("reservation", reservation)
+        }
+    };
+    clients
+        .iter()
+        .flat_map(|client| client.tasks.iter().enumerate().map(of(client)))
+        .collect()
 }
 
 /// Seconds for nanoseconds.
@@ -51,269 +204,7 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-/// All metrics.
-#[must_use]
-pub fn page(status: &StatusDocument) -> String {
-    let mut page = Page::default();
-    server(&mut page, status);
-    reservations(&mut page, &status.reservations);
-    pinned_pools::families(&mut page, &status.pinned_pools);
-    clients(&mut page, &status.clients);
-    tasks(&mut page, &status.clients);
-    objects(&mut page, status);
-    store(&mut page, status);
-    page.text
-}
-
-fn server(page: &mut Page, status: &StatusDocument) {
-    let (memory, orders) = (&status.memory, &status.orders);
-    page.single(
-        "uptime_seconds",
-        "gauge",
-        "Time since the server began.",
-        seconds(status.server.uptime_ns),
-    );
-    for (name, help, value) in [
-        ("pool_frames", "Frames of the pool.", memory.pool),
-        ("pool_free_frames", "Frames held by nobody.", memory.free),
-        (
-            "pool_committed_frames",
-            "Frames promised to reservations.",
-            memory.committed,
-        ),
-        ("pool_outside_frames", "Frames set aside for devices.", memory.outside),
-        (
-            "pool_used_frames",
-            "Frames in use, reservations' included.",
-            memory.used,
-        ),
-        (
-            "resident_frames",
-            "Frames the kernel says are resident.",
-            memory.resident_measured,
-        ),
-        (
-            "reserve_due_frames",
-            "Free and conserved frames to be backed by locked memory.",
-            memory.reserve_due,
-        ),
-        (
-            "reserve_frames",
-            "Of these, resident as the kernel counts.",
-            memory.reserve,
-        ),
-        ("clients", "Processes served.", status.clients.len() as u64),
-        ("orders_outstanding", "Orders to agents under way.", orders.outstanding),
-    ] {
-        page.single(name, "gauge", help, value);
-    }
-    for (name, help, value) in [
-        ("orders_total", "Orders sent to agents.", orders.sent),
-        (
-            "orders_busy_total",
-            "Orders answered: the kernel holds the page.",
-            orders.busy,
-        ),
-        (
-            "clients_stopped_total",
-            "Clients stopped because they did not answer.",
-            orders.stopped,
-        ),
-    ] {
-        page.single(name, "counter", help, value);
-    }
-    pagers(page, status);
-}
-
-fn pagers(page: &mut Page, status: &StatusDocument) {
-    page.family("pager_messages_total", "counter", "Fault messages read.");
-    for pager in &status.pagers {
-        page.sample(
-            "pager_messages_total",
-            &[("cpu", &pager.cpu.to_string())],
-            pager.messages,
-        );
-    }
-    page.family(
-        "pager_real_time",
-        "gauge",
-        "Whether a pager thread has its real-time priority.",
-    );
-    for pager in &status.pagers {
-        let value = u8::from(pager.priority.is_some());
-        page.sample("pager_real_time", &[("cpu", &pager.cpu.to_string())], value);
-    }
-    let name = "step_seconds";
-    page.family(
-        name,
-        "gauge",
-        "How long the engine's steps took, one of which at most a fault waits for.",
-    );
-    for (quantile, value) in quantiles(&status.steps_ns) {
-        page.sample(name, &[("quantile", quantile)], seconds(value));
-    }
-}
-
-fn quantiles(times: &TimesStatus) -> [(&'static str, u64); 3] {
+fn quantiles(times: &TimesStatus) -> [([Label; 1], f64); 3] {
     [("0.5", times.p50), ("0.99", times.p99), ("1", times.max)]
-}
-
-type Of<T> = (&'static str, &'static str, fn(&T) -> u64);
-
-/// What `none` and `firm` owe, and what was, is in the documents only.
-const UNMETERED: [&str; 2] = ["owed", "peak"];
-
-fn reservations(page: &mut Page, reservations: &[ReservationStatus]) {
-    for number in Number::shown().filter(|number| !UNMETERED.contains(&number.name())) {
-        let name = format!("reservation_{}_{}", number.name(), number.unit().name());
-        page.family(&name, "gauge", number.help());
-        for (place, row) in reservations.iter().enumerate() {
-            // Two may have the same name.
-            let slot = place.to_string();
-            let labels = [("reservation", row.name.as_str()), ("row", slot.as_str())];
-            page.sample(&name, &labels, number.of(&row.counts()));
-        }
-    }
-}
-
-fn clients(page: &mut Page, clients: &[ClientStatus]) {
-    let rows: [(Of<ClientStatus>, &str); 7] = [
-        (("faults_total", "Fault messages.", |row| row.faults), "counter"),
-        (
-            ("strange_faults_total", "Faults that made no sense.", |row| {
-                row.strange_faults
-            }),
-            "counter",
-        ),
-        (
-            ("private_resident_pages", "Private pages in its page table.", |row| {
-                row.private_resident
-            }),
-            "gauge",
-        ),
-        (
-            ("private_slot_pages", "Private pages in the transfer memory.", |row| {
-                row.private_slots
-            }),
-            "gauge",
-        ),
-        (
-            ("private_stored_pages", "Private pages in the store only.", |row| {
-                row.private_stored
-            }),
-            "gauge",
-        ),
-        (
-            ("inherited_pages", "Pages inherited at a fork, not managed.", |row| {
-                row.inherited
-            }),
-            "gauge",
-        ),
-        (("orders", "Orders not answered yet.", |row| row.orders), "gauge"),
-    ];
-    for ((name, help, value), kind) in rows {
-        let name = format!("client_{name}");
-        page.family(&name, kind, help);
-        for row in clients {
-            page.sample(&name, &[("pid", &row.pid.to_string()), ("name", &row.name)], value(row));
-        }
-    }
-    let name = "client_fault_service_seconds";
-    page.family(
-        name,
-        "gauge",
-        "From a fault's message to its resolution, waits for the store included.",
-    );
-    for row in clients {
-        let pid = row.pid.to_string();
-        for (quantile, value) in quantiles(&row.service_ns) {
-            page.sample(
-                name,
-                &[("pid", &pid), ("name", &row.name), ("quantile", quantile)],
-                seconds(value),
-            );
-        }
-    }
-}
-
-fn tasks(page: &mut Page, clients: &[ClientStatus]) {
-    let rows: [Of<TaskStatus>; 10] = [
-        ("soft_faults_total", "Faults on resident pages.", |row| row.soft_faults),
-        ("zero_fills_total", "First touches.", |row| row.zero_fills),
-        ("swap_ins_total", "Pages read back from the store.", |row| row.swap_ins),
-        (
-            "shared_swap_ins_total",
-            "Of these, pages that another's eviction took.",
-            |row| row.shared_swap_ins,
-        ),
-        ("file_reads_total", "Pages read from files.", |row| row.file_reads),
-        ("write_faults_total", "Write-permission faults.", |row| row.write_faults),
-        (
-            "read_ahead_total",
-            "Pages read back beside one that was faulted on.",
-            |row| row.read_ahead,
-        ),
-        ("evictions_total", "Pages taken from its own lists.", |row| {
-            row.evictions
-        }),
-        ("jobs_total", "Jobs ended.", |row| row.jobs),
-        ("misses_total", "Jobs that missed their deadlines.", |row| row.misses),
-    ];
-    for (name, help, value) in rows {
-        let name = format!("task_{name}");
-        page.family(&name, "counter", help);
-        for client in clients {
-            let pid = client.pid.to_string();
-            for (place, row) in client.tasks.iter().enumerate() {
-                let slot = place.to_string();
-                let reservation = row.reservation.as_deref().unwrap_or("");
-                let labels = [
-                    ("pid", pid.as_str()),
-                    ("task", row.name.as_str()),
-                    ("row", slot.as_str()),
-                    ("reservation", reservation),
-                ];
-                page.sample(&name, &labels, value(row));
-            }
-        }
-    }
-}
-
-fn objects(page: &mut Page, status: &StatusDocument) {
-    page.family("object_resident_pages", "gauge", "Pages of shared objects in frames.");
-    for (place, row) in status.objects.iter().enumerate() {
-        let slot = place.to_string();
-        page.sample(
-            "object_resident_pages",
-            &[("object", &row.name), ("row", &slot)],
-            row.resident,
-        );
-    }
-}
-
-fn store(page: &mut Page, status: &StatusDocument) {
-    let store = &status.store;
-    for (name, help, value) in [
-        ("reads_total", "Records read back.", store.reads),
-        ("writes_total", "Records written.", store.writes),
-        ("read_bytes_total", "Bytes read back.", store.read_bytes),
-        ("written_bytes_total", "Bytes written.", store.written_bytes),
-        ("failed_reads_total", "Reads that failed.", store.failed_reads),
-        ("failed_writes_total", "Writes that failed.", store.failed_writes),
-    ] {
-        page.single(&format!("store_{name}"), "counter", help, value);
-    }
-    page.single("store_frames", "gauge", "Frames of the store's own.", store.frames);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_are_escaped() {
-        let mut page = Page::default();
-        page.sample("x", &[("a", "q\"b\\c\nd"), ("b", "")], 1);
-        assert_eq!(page.text, "freehold_x{a=\"q\\\"b\\\\c\\nd\",b=\"\"} 1\n");
-    }
+        .map(|(quantile, time)| ([("quantile", quantile)], seconds(time)))
 }
