@@ -39,7 +39,7 @@ const WAYS: [(&str, Option<u64>, Option<u64>); 4] = [
     ("tmem", Some(13), Some(42)),
 ];
 
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 8] = [
     (
         "freehold_component.h",
         include_str!("../../../../tmem/include/freehold_component.h"),
@@ -47,6 +47,10 @@ const SOURCES: [(&str, &str); 7] = [
     (
         "freehold_cbuf.h",
         include_str!("../../../../tmem/include/freehold_cbuf.h"),
+    ),
+    (
+        "request.h",
+        include_str!("../../../../../examples/components/request.h"),
     ),
     ("front.c", include_str!("../../../../../examples/components/front.c")),
     ("parse.c", include_str!("../../../../../examples/components/parse.c")),
