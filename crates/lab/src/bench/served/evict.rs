@@ -2,8 +2,8 @@
 
 use freehold_client::RegionKind;
 
+use super::Client;
 use super::bare::{self, Bare, Work};
-use super::{Client, on_one_cpu};
 use crate::bench::Bench;
 use crate::bench::evict::{self, BATCH, Calls, FRAMES, PAGES, WALKS, walk};
 use crate::bench::rounds::{Effort, Found, Samples, refused};
@@ -25,25 +25,14 @@ pub(in crate::bench) const BENCH: Bench = Bench {
 };
 
 fn run(effort: Effort) -> Result<Found, Failure> {
-    let mut found = Found::new()?;
     let walks = effort.scaled(WALKS);
-    let mut embedded = Samples::new()?;
-    on_one_cpu(|cpu| {
-        bare::alternate(
-            &mut found,
-            effort,
-            |place, samples| {
-                let bare = Bare::start(place, Work::Evict, PAGES as usize, cpu)?;
-                floor(&bare, samples, walks)?;
-                bare.finish()
-            },
-            |samples| {
-                evict::ours(&mut embedded, walks, &mut Calls::default())?;
-                ours(samples, walks)
-            },
-        )
-    })?;
-    found.add_side("embedded", &embedded);
+    let mut found = bare::compare(
+        effort,
+        (Work::Evict, PAGES),
+        |bare, samples| floor(bare, samples, walks),
+        |samples| evict::ours(samples, walks, &mut Calls::default()),
+        |samples| ours(samples, walks),
+    )?;
     found.notes.push(format!(
         "batches: both sides protect, copy out and drop {BATCH} adjacent pages together"
     ));

@@ -3,8 +3,8 @@
 use freehold_client::{Connection, Region, RegionKind, Reservation};
 use freehold_linux::PAGE_SIZE;
 
+use super::Client;
 use super::bare::{self, Bare, Work};
-use super::{Client, on_one_cpu};
 use crate::bench::Bench;
 use crate::bench::fill;
 use crate::bench::rounds::{Effort, Found, Samples, refused};
@@ -30,26 +30,15 @@ pub(in crate::bench) const BENCH: Bench = Bench {
 };
 
 fn run(effort: Effort) -> Result<Found, Failure> {
-    let mut found = Found::new()?;
     let passes = effort.scaled(PASSES);
-    let mut embedded = Samples::new()?;
     let stored = vec![[0x5a; PAGE_SIZE]; PAGES as usize];
-    on_one_cpu(|cpu| {
-        bare::alternate(
-            &mut found,
-            effort,
-            |place, samples| {
-                let bare = Bare::start(place, Work::Fill, PAGES as usize, cpu)?;
-                floor(&bare, samples, passes)?;
-                bare.finish()
-            },
-            |samples| {
-                fill::ours(&mut embedded, &stored)?;
-                ours(samples, passes)
-            },
-        )
-    })?;
-    found.add_side("embedded", &embedded);
+    let mut found = bare::compare(
+        effort,
+        (Work::Fill, PAGES),
+        |bare, samples| floor(bare, samples, passes),
+        |samples| fill::ours(samples, &stored),
+        |samples| ours(samples, passes),
+    )?;
     found.notes.push(format!(
         "a task with {SHORT} frames has written {PAGES} pages of a shared region, so that most are in the store; \
          another with frames for all reads them: one fault each"

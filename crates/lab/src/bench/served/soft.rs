@@ -2,8 +2,8 @@
 
 use freehold_client::{Mapping, RegionKind, Task};
 
+use super::Client;
 use super::bare::{self, Bare, Work};
-use super::{Client, on_one_cpu};
 use crate::bench::Bench;
 use crate::bench::rounds::{Effort, Found, Samples, refused};
 use crate::bench::soft;
@@ -27,28 +27,16 @@ pub(in crate::bench) const BENCH: Bench = Bench {
 };
 
 fn run(effort: Effort) -> Result<Found, Failure> {
-    let mut found = Found::new()?;
     let walks = effort.scaled(WALKS);
-    let mut embedded = Samples::new()?;
-    let cpu = on_one_cpu(|cpu| {
-        bare::alternate(
-            &mut found,
-            effort,
-            |place, samples| {
-                let bare = Bare::start(place, Work::Soft, PAGES as usize, cpu)?;
-                floor(&bare, samples, walks)?;
-                bare.finish()
-            },
-            |samples| {
-                soft::ours(&mut embedded, walks)?;
-                ours(samples, walks)
-            },
-        )?;
-        Ok(cpu)
-    })?;
-    found.add_side("embedded", &embedded);
+    let mut found = bare::compare(
+        effort,
+        (Work::Soft, PAGES),
+        |bare, samples| floor(bare, samples, walks),
+        |samples| soft::ours(samples, walks),
+        |samples| ours(samples, walks),
+    )?;
     found.notes.push(format!(
-        "{PAGES} pages are unmapped together, then written one after the other, on CPU {cpu}; embedded is the same \
+        "{PAGES} pages are unmapped together, then written one after the other, on one CPU; embedded is the same \
          through the pager in the faulting thread"
     ));
     Ok(found)

@@ -19,6 +19,7 @@ use freehold_linux::userfault::{Features, Modes, Userfault};
 use freehold_linux::{PageRange, service};
 use rustix::process::Signal;
 
+use super::on_one_cpu;
 use crate::bench::rounds::{Effort, Found, Samples, refused};
 use crate::bench::world::WORDS;
 use freehold_command::process::own_executable;
@@ -183,22 +184,36 @@ fn descriptor(socket: &PacketSocket) -> Result<OwnedFd, Failure> {
     descriptor.ok_or_else(|| refused("the bare server has ended"))
 }
 
-/// Measures the floor, the same served by a thread of the client's process, and ours, in turns.
-pub(super) fn alternate(
-    found: &mut Found,
+/// Measures the memory server beside the bare one, in a process and in a thread of this process, and beside the pager
+/// in the faulting thread (`embedded`). All of it takes place on one CPU.
+pub(super) fn compare(
     effort: Effort,
-    mut floor: impl FnMut(Place, &mut Samples) -> Result<(), Failure>,
-    ours: impl FnMut(&mut Samples) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let mut threads = Samples::new()?;
-    found.alternate(
-        effort,
-        |samples| {
-            floor(Place::Process, samples)?;
-            floor(Place::Thread, &mut threads)
-        },
-        ours,
-    )?;
+    (work, pages): (Work, u32),
+    floor: impl Fn(&Bare, &mut Samples) -> Result<(), Failure>,
+    mut embedded: impl FnMut(&mut Samples) -> Result<(), Failure>,
+    mut ours: impl FnMut(&mut Samples) -> Result<(), Failure>,
+) -> Result<Found, Failure> {
+    let mut found = Found::new()?;
+    let (mut threads, mut in_process) = (Samples::new()?, Samples::new()?);
+    on_one_cpu(|cpu| {
+        let run = |place, samples: &mut Samples| {
+            let bare = Bare::start(place, work, pages as usize, cpu)?;
+            floor(&bare, samples)?;
+            bare.finish()
+        };
+        found.alternate(
+            effort,
+            |samples| {
+                run(Place::Process, samples)?;
+                run(Place::Thread, &mut threads)
+            },
+            |samples| {
+                embedded(&mut in_process)?;
+                ours(samples)
+            },
+        )
+    })?;
     found.add_side("same process", &threads);
-    Ok(())
+    found.add_side("embedded", &in_process);
+    Ok(found)
 }
