@@ -1,24 +1,21 @@
-//! Seeded random numbers: splitmix64. The same for ever, so that a seed printed by a failing test stays good.
+//! Seeded random numbers, the same for ever, so that a seed printed by a failing test stays good.
 
-/// A splitmix64 generator.
+use freehold_scenario::SplitMix64;
+
+/// A generator of the simulator's own: its streams are unrelated to those of a scenario's accesses.
 #[derive(Clone, Debug)]
-pub(crate) struct Rng(u64);
+pub(crate) struct Rng(SplitMix64);
 
 impl Rng {
     /// A generator for one use of a seed; different streams of one seed are unrelated.
     pub(crate) fn stream(seed: u64, stream: u64) -> Self {
-        let mut root = Self(seed);
-        let base = root.next_u64();
-        let mut child = Self(base ^ stream.wrapping_mul(0x9fb2_1c65_1e98_df25));
-        Self(child.next_u64())
+        let base = SplitMix64::new(seed).next_u64();
+        let mut child = SplitMix64::new(base ^ stream.wrapping_mul(0x9fb2_1c65_1e98_df25));
+        Self(SplitMix64::new(child.next_u64()))
     }
 
     pub(crate) fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// Uniform below `bound`; 0 for a bound of 0.
@@ -56,5 +53,18 @@ impl Rng {
     pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         debug_assert!(!choices.is_empty());
         choices[usize::try_from(self.below(choices.len() as u64)).unwrap_or(0)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_stays_good() {
+        let mut rng = Rng::stream(7, 3);
+        assert_eq!(rng.next_u64(), 8_360_078_276_145_921_097);
+        assert_eq!(rng.next_u64(), 231_265_399_228_287_583);
+        assert_eq!(rng.below(1000), 780);
     }
 }
