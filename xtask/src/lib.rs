@@ -4,6 +4,7 @@ mod arrows;
 mod caveats;
 mod documents;
 mod functions;
+mod glossary;
 mod links;
 mod specification;
 mod text;
@@ -57,6 +58,7 @@ pub fn tidy(root: &Path) -> Result<Vec<Finding>, String> {
     findings.extend(links::check(root, &files));
     findings.extend(specification::check(&files, &present));
     findings.extend(caveats::check(&files));
+    findings.extend(glossary::check(&files));
     findings.extend(arrows::check(&arrows::metadata(root)?));
     Ok(findings)
 }
