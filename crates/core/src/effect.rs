@@ -1,8 +1,9 @@
-//! What the core asks the engine to do.
+//! Effects: the core's orders and requests to the engine.
 //!
-//! Effects come out in the order in which they must take effect for one page. `Fill`, `WriteBack` and `Discard` are
-//! requests: each is answered by exactly one `handle_done` or `handle_failed`, in any order, at any later time.
-//! The others are orders, carried out before the engine tells the core anything that follows from them.
+//! For one page effects come out in the order in which they must take effect. `Fill`, `WriteBack` and `Discard` are
+//! requests. The engine answers each with exactly one `handle_done` or `handle_failed`, in any order, at any later
+//! time. The other effects are orders. The engine carries them out before it tells the core anything that follows from
+//! them.
 
 use crate::fact::PageRef;
 use crate::id::{MappingId, PinnedPoolId, ReservationId, TaskId};

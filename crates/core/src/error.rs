@@ -1,4 +1,4 @@
-//! What can be wrong with a command or a fact: one enum for each operation. Nothing has changed when one is returned.
+//! Errors of commands and facts: one enum for each operation. An operation that returns an error has changed nothing.
 
 use core::fmt;
 

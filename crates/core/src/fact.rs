@@ -1,4 +1,4 @@
-//! What the engine tells the core: faults, and the ends of the input and output that the core asked for.
+//! Facts: the engine's reports to the core, of faults and of the ends of requests.
 
 use crate::id::{MappingId, ObjectId};
 use crate::units::PageIndex;

@@ -1,4 +1,5 @@
-//! What may be done with a holder's frames and pages: how they are replaced, and what is reclaimed, lent and recalled.
+//! The rules for a holder of frames: how its pages are replaced, and which of its frames are reclaimed, lent and
+//! recalled.
 
 use crate::limits::ReservationKind;
 

@@ -1,4 +1,4 @@
-//! What is fixed when the tables are made, and the shapes of what is put into them.
+//! The sizes of all tables, fixed before the core is sealed, and the descriptions of reservations and objects.
 
 use crate::error::SealError;
 use crate::memory::Memory;

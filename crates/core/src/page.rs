@@ -1,5 +1,5 @@
-//! The table of pages: where the content of each page of each object is, who uses it, and of one that nobody uses when
-//! it left.
+//! The table of pages: where each page's content is, and which holders use the page. A page that no holder uses keeps
+//! the age of the lists at its eviction.
 
 use alloc::vec::Vec;
 

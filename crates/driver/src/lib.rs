@@ -1,11 +1,12 @@
-//! What every driver of the core keeps and does the same way: the simulator, the embedded pager and the server.
+//! The common part of all drivers of the core: the simulator, the embedded pager and the server.
 //!
-//! The core decides and does nothing; a driver carries its effects out and tells it what has ended. Where the pages
-//! are, how time passes and who waits differs between the drivers: that is their [`Backend`]. What does not is here.
+//! The core decides and does nothing. A driver carries its effects out, and tells it of each end. Drivers differ in
+//! the place of the pages, the passing of time and the way of waiting: that is their [`Backend`]. Everything else is
+//! here.
 //!
 //! # Absences
-//! - No clock, no system call, no lock: who shares a structure between threads puts it behind a lock of its own.
-//! - Nothing is allocated where a structure was made [bounded](Transfers::bounded), and by a [`Recorder`].
+//! - No clock, no system call, no lock. A driver that shares a structure between threads puts it behind its own lock.
+//! - No allocation in a structure that was made [bounded](Transfers::bounded), nor in a [`Recorder`].
 #![forbid(unsafe_code)]
 
 mod batch;

@@ -1,7 +1,7 @@
-//! Writes down what happened, as far as there is room.
+//! The recorder of a run's events, as far as there is room.
 //!
-//! Buffers are allocated and touched when the recorder is made: recording takes no lock and allocates nothing. A full
-//! buffer keeps what it has, the first events, and counts the others.
+//! Its buffers are allocated and touched when the recorder is made, so recording takes no lock and allocates nothing.
+//! A full buffer keeps the first events and counts the others.
 
 use crate::events::{
     EvictionEvent, Evictions, FaultEnd, FaultEvent, LockHoldEvent, TransferEvent, WaitEvent, object_slot,

@@ -1,9 +1,9 @@
-//! Transfers under way: pages on their way to or from the store.
+//! The table of transfers under way: pages on their way to or from the store.
 //!
-//! Each has the number of its page among all pages, its *record*, and there is at most one for each. Two questions are
-//! answered at once, whatever else is under way: which transfer of a *queue* ends next, and which write that frees a
-//! frame for a holder is the least urgent. Whose queues there are is the driver's business: the holders' where tasks
-//! drive what they wait for, the pager threads' in the server, one in the simulator.
+//! A transfer is known by its *record*, the number of its page among all pages, and each page has at most one. The
+//! table answers two questions at once, however many transfers there are: which transfer of a *queue* ends next, and
+//! which write that frees a frame for a holder is the least urgent. The driver chooses the queues: one for each holder
+//! where tasks end their own transfers, one for each pager thread in the server, one in the simulator.
 
 mod list;
 

@@ -1,15 +1,15 @@
-//! A task waits for its page, and drives what it waits for.
+//! The wait of a task for its page. The task itself ends the transfers that it waits for.
 //!
-//! There is no pager thread. A waiting task ends transfers of its own holder and of its own page as they fall due, and
-//! sleeps in between (or spins, where the latency is shorter than a timer can do); where the store tells of ends, it
-//! sleeps until it is told (`completion_queue`). What it waits for becomes as urgent as the task. Answers for other
-//! tasks go to their mailboxes; each maps its own page.
+//! There is no pager thread. A waiting task ends transfers of its own holder and of its own page as they fall due. In
+//! between it sleeps, or spins where the latency is shorter than a timer's. Where the store reports ends, the task
+//! sleeps until the report (`completion_queue`). The transfer becomes as urgent as the task. Results for other tasks
+//! go to their mailboxes, and each task maps its own page.
 //!
-//! A task's wait is *unattributed* when nothing it could drive is under way: what it waits for is being carried out by
-//! another thread, which was perhaps preempted. Every thread holds a PI mutex while it carries something out; such a
-//! task waits for each of these in turn, and so lends its priority to whoever holds the thing it waits for. Only then
-//! does it sleep, until its answer comes or a new transfer is entered. The wait for a thread of lower priority is
-//! bounded by what that thread drained at once: one fact's effects and the transfers it ends together.
+//! A wait is *unattributed* when no transfer is under way that the task could end: another thread, perhaps preempted,
+//! is carrying its page's effect out. Every thread holds a PI mutex while it carries effects out. The task waits for
+//! each of these mutexes in turn, and so lends its priority to the thread that has the effect. Only then does it
+//! sleep, until its answer comes or a new transfer is entered. The wait for a thread of lower priority is bounded by
+//! the work that this thread drained at once: one fact's effects, and the transfers that it ends together.
 
 use crate::config::Pace;
 use crate::context::Context;

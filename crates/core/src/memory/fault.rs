@@ -1,4 +1,4 @@
-//! The fault path: what happens between a touch of an absent page and its mapping.
+//! The fault path, from a touch of an absent page to its mapping. ARCHITECTURE.md has its seven steps.
 
 use crate::effect::{Effect, Protection, Resolution};
 use crate::entry::Marks;

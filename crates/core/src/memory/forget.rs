@@ -1,4 +1,4 @@
-//! Content that is gone: a program unmaps memory, or says that it needs what is there no more.
+//! Content that a program gives up: it unmapped the memory, or said that it needs the content no more.
 
 use crate::entry::Marks;
 use crate::error::ForgetError;

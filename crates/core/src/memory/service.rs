@@ -1,4 +1,4 @@
-//! Who is to be looked at again because frames came, and in which order.
+//! The queue of holders whose claims the core looks at again before the step ends, in the order of the calls.
 
 use crate::effect::FaultFailure;
 use crate::index::HolderIndex;

@@ -1,9 +1,9 @@
-//! Restore before release, beyond the paper: what the next job is likely to want.
+//! Restore before release, beyond the paper: the pages that the next job is likely to touch.
 //!
-//! First, what was faulted on after the latest page when a job last came by it, and after that, and so on, and where
-//! none has come by the page behind it: about as many as the last job faulted on. Then what has left though jobs had
-//! faulted on it, the latest first. A page that was named is not wanted any more until a job faults on it again: what
-//! is brought back in vain is not brought back once more.
+//! First come the pages that jobs faulted on the last time after the latest fault, one after the other. Where no job
+//! has come by, the page behind follows. There are about as many of them as the last job's faults. Then come pages
+//! that left though jobs had faulted on them, the latest first. A page that was named once is named again only after a
+//! job has faulted on it, so a page is restored in vain at most once.
 
 use crate::entry::Marks;
 use crate::error::FaultError;

@@ -1,15 +1,18 @@
-//! How a steady pool shrinks and grows again: an extension of Algorithm 1 (`steady`).
+//! Steps of a steady pool: an extension of Algorithm 1 (`steady`).
 //!
-//! The paper's algorithm shrinks after every job that leaves enough of its budget. What a smaller pool costs is seen
-//! only when the pages that left are used again, which may be many jobs later: by then it has shrunk far below what the
-//! task needs, and grows back by some pages a miss. So a steady pool takes one step in `pace` jobs, if the tightest of
-//! them left enough for it. A miss after a step takes back all steps since the last capacity that had proved itself,
-//! and the next one comes much later, or not so much later if jobs have become lighter than those before the step that
-//! failed: so a load that stays the same misses ever more rarely. Steps without a miss prove theirs and halve the pace.
-//! Misses that follow one another without a step make it grow faster and faster.
+//! The paper's pool shrinks after every job that leaves enough of its budget. The cost of a smaller pool shows only
+//! when the pages that left are used again, perhaps many jobs later. By then the pool has shrunk far below the task's
+//! need, and it grows back by a few pages a miss. A steady pool therefore follows these rules:
 //!
-//! While a pool has room no page leaves with a step, and nothing is learnt from it: such steps are rare, so that what
-//! misses have shown to be needed is not forgotten before the pool is full.
+//! - It takes one step in `pace` jobs, if the tightest of these jobs left enough for the step.
+//! - A miss after a step takes back all steps since the last capacity that had proved itself.
+//! - The next step then comes much later. It comes sooner if jobs have become lighter than those before the failed
+//!   step. So a load that stays the same misses ever more rarely.
+//! - Steps without a miss prove theirs, and halve the pace.
+//! - Misses that follow one another without a step make the pool grow faster and faster.
+//!
+//! While a pool has room, no page leaves with a step, and the step proves nothing. Such steps are rare. Otherwise the
+//! pool would forget the misses' lesson before it is full.
 
 use crate::pinning::settings::JobReport;
 use crate::units::PageCount;

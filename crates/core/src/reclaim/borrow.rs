@@ -1,14 +1,15 @@
-//! Firm reservations: frames that nobody reserved are lent to them, and taken back under pressure, clean and latest
-//! first. The borrower waits for write-back, never the claimant.
+//! Loans to firm reservations. The pool lends frames that nobody reserved, and takes them back under pressure, clean
+//! pages before dirty ones and the latest first. The borrower waits for write-back, never the claimant.
 //!
-//! The bound: when `n` frames are wanted, requests for as many as are missing are begun in the step that wants them
-//! (as far as its effects have room; the rest as those end), each on a page of its own, and none waits for the
-//! borrower to do anything. A frame costs no request if it is free or under a shared page, a discard if the page is
-//! clean, one write to the store if it is dirty. So `n` frames are back after at most `n` requests: with a store that
-//! serves `p` requests at a time in `t` each, within `t · ⌈n / p⌉` of being wanted, once the store has ended what it
-//! had begun before. Frames that the borrower has outside (see `memory::outside`) are recalled instead: all in one
-//! request, which is answered within the bound that its engine gives whoever uses them. Pages go first, but what is
-//! outside beyond the reservation's own part is always recalled, so that its locks and pages keep theirs.
+//! The bound: when `n` frames are wanted, that step begins a request for each missing frame, each for a page of its
+//! own. Requests for which the step's effects have no room begin as others end. No request waits for the borrower. A
+//! free frame, or one under a shared page, costs no request. A clean page costs a discard, and a dirty page one write
+//! to the store. So `n` frames are back after at most `n` requests. A store that serves `p` requests at a time in `t`
+//! each needs `t · ⌈n / p⌉`, once it has ended earlier transfers.
+//!
+//! Frames outside (see `memory::outside`) are recalled in one request, which their user answers within the engine's
+//! bound. Pages go first. But the part of the frames outside beyond the reservation's own share is always recalled, so
+//! that its locks and pages keep theirs.
 
 use crate::effect::UnmapReason;
 use crate::entry::Marks;

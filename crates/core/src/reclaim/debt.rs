@@ -1,4 +1,4 @@
-//! The pool's own frames: what comes in, and to whom it is owed first.
+//! Frames that come to the pool, and the reservations to which the pool owes them (`none`).
 
 use crate::effect::FaultFailure;
 use crate::frame::Frames;

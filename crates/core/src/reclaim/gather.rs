@@ -1,9 +1,9 @@
-//! Gathering: the frames for a reservation that is about to be admitted, out of what the pool uses and what it lent.
+//! Gathering: frames for a reservation that is about to be admitted, from the pool's pages and its loans.
 //!
-//! Nobody has a claim to these frames, but somebody may be using them. While they are gathered nothing is lent and
-//! tasks without a reservation wait, so that what comes back stays: `n` frames are there after at most `n` requests and
-//! one batch, whatever anybody does meanwhile. Debts outrank this. Some requests at a time are under way, so that one
-//! step stays short however many frames are wanted: tasks with a reservation fault meanwhile as ever.
+//! Nobody has a claim to these frames, but somebody may be using them. During the gathering the pool lends nothing,
+//! and tasks without a reservation wait, so the frames that come back stay. So `n` frames are there after at most `n`
+//! requests and one batch, whatever other tasks do. Debts come first. A bounded number of requests is under way at a
+//! time, so a step stays short, and tasks with a reservation fault as ever.
 
 use crate::error::AdmitError;
 use crate::index::HolderIndex;

@@ -1,4 +1,4 @@
-//! Where frames come from when a holder has none free: its own lists, the pool's surplus, and what the pool lent.
+//! Sources of frames for a holder that has none free: its own lists, the pool's surplus, and the pool's loans.
 
 mod borrow;
 mod debt;

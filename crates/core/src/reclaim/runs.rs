@@ -1,13 +1,13 @@
-//! Reading on: a reservation whose task reads pages back in the order of their addresses reads the next ones with them.
+//! Runs: a task that reads pages back in the order of their addresses gets the next pages with each one.
 //!
-//! A *run* is a row of swap-ins of one object, each just behind what the one before brought in: whichever threads go
-//! through memory, each piece of it is gone through by one as a rule. From its second swap-in on, pages behind the one
-//! that is wanted come along while they are in the store, nobody has them, and the reservation has a frame free for
-//! each. While a run goes on the reservation evicts a batch ahead, so that frames are there when it comes to them; a
-//! task that touches pages at random pays nothing.
+//! A *run* is a sequence of swap-ins of one object, each just behind the pages that the one before brought in. The
+//! swap-ins may be of several threads. From its second swap-in on, the pages behind the wanted page come along, while
+//! they are in the store, no holder has them, and the reservation has a free frame for each. During a run the
+//! reservation evicts a batch ahead, so that frames are there. A task that touches pages at random pays nothing.
 //!
-//! When frames are free depends on when write-backs end, so what a reservation faults on does as well: law 0 does not
-//! hold in time. It is for memory in which one program is alone, and off unless [`Memory::set_reads_on`] is called.
+//! The ends of write-backs decide when frames are free, and so which pages the reservation faults on. Law 0 therefore
+//! does not hold during runs. Runs are for a program that is alone in its memory, and off unless
+//! [`Memory::set_reads_on`] is called.
 
 use crate::index::{HolderIndex, PageNumber, TaskIndex};
 use crate::limits::ObjectKind;

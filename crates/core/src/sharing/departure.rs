@@ -1,5 +1,4 @@
-//! What becomes of a page that its holder leaves: because the reservation ends, or because none of its tasks maps the
-//! object any more.
+//! Pages that their holder leaves: the reservation ends, or none of its tasks maps the object any more.
 
 use crate::entry::{Marks, Place};
 use crate::frame::Frames;

@@ -1,9 +1,15 @@
-//! Pages that several reservations use: who owns them, who conserves a frame for them, who may evict them.
+//! Pages that several reservations use: their owner, the sharers that conserve a frame, and the rules for evicting
+//! them (paper 000, sections III to V).
 //!
-//! Paper 000, sections III to V. `ownership` keeps the ownership list of each page; `conservation` is SPC,
-//! `eviction_lock` SPEL, `program_lock` what programs lock for themselves, `unmanaged` the paper's No-SP-Mgmt; `settle`
-//! decides what a reservation pays for a page that is there; `departure` what happens to pages that a reservation
-//! leaves; `copy_on_write` views of file objects; `choice` which of SPC and SPEL a region is better off with.
+//! - `ownership`: the ownership list of a page.
+//! - `conservation`: Shared-Page Conservation (SPC).
+//! - `eviction_lock`: Shared-Page Eviction Lock (SPEL).
+//! - `program_lock`: locks that programs make for themselves.
+//! - `unmanaged`: the paper's No-SP-Mgmt.
+//! - `settle`: the price of a page that is there.
+//! - `departure`: pages that a reservation leaves.
+//! - `copy_on_write`: views of file objects.
+//! - `choice`: SPC or SPEL for a region.
 
 pub mod choice;
 mod conservation;

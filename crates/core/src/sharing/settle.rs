@@ -1,4 +1,4 @@
-//! What a holder pays for a page once it is there.
+//! The price of a page that is there: the holder's frame becomes the page's, is conserved, or returns to the pool.
 
 use crate::entry::{Marks, Place};
 use crate::index::{EntryIndex, PageNumber};

@@ -1,4 +1,4 @@
-//! What is known of each component: the paper's r, a, δ and used, and what has come and gone.
+//! The account of each component: the paper's r, a, δ and used units, and the units that came and went.
 
 use super::settings::{ComponentSpec, MOST_IDLE_RUNS};
 use super::{ComponentFacts, Usage};

@@ -1,10 +1,9 @@
-//! Transient memory scheduling (paper 004): how many units each component ought to have, by what waiting for them
-//! costs.
+//! Transient memory scheduling (paper 004): how many units each component ought to have.
 //!
-//! A state machine of its own ([`Scheduler`]). It is told, once a period, what each component has and what each thread
-//! waited for, and says what each component ought to have; it moves nothing. `schedule.rs` is Algorithm 1,
-//! `estimate.rs` the estimate that it rests on. Where the paper is silent the reading is fixed there and stated beside
-//! the line.
+//! [`Scheduler`] is a state machine of its own. Once a period the engine tells it the units of each component and the
+//! waits of each thread. It answers the units that each component ought to have, and moves none itself. `schedule.rs`
+//! is Algorithm 1; `estimate.rs` is the estimate of tardiness under it. Where the paper is silent, these files fix the
+//! reading and state it beside the line.
 
 mod estimate;
 mod ledger;

@@ -1,4 +1,4 @@
-//! Copies under way: a page into a frame, or out of it. Until one has ended nobody else gets its frame.
+//! Copies under way: a page into a frame, or out of it. No other page gets the frame before the copy has ended.
 
 use super::spec::FrameRange;
 use alloc::vec::Vec;

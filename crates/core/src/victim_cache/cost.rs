@@ -1,8 +1,8 @@
-//! What base regions cost, by distance from the least recently put page, without a walk through all pages.
+//! The cost of each base region, by distance from the least recently put page, without a walk through all pages.
 //!
-//! Puts are numbered by *buckets* of as many puts. A bucket knows how many live pages of its own lie in each base
-//! region. All its pages count as if they lay in its middle, so a page's distance is wrong by at most half a bucket.
-//! Buckets that have become empty enough are merged with their neighbours, so there are never more than a few hundred.
+//! Puts are numbered by *buckets* of equally many puts. A bucket counts its live pages in each base region. All its
+//! pages count as if they lay in its middle, so a page's distance is wrong by at most half a bucket. Nearly empty
+//! buckets are merged with their neighbours, so there are never more than a few hundred.
 
 use alloc::vec::Vec;
 

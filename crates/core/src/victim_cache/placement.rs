@@ -1,10 +1,10 @@
-//! Where a device can be placed: PR(d), and of those the places that strand nobody.
+//! The places for a device: PR(d), and of these the *safe* ones.
 //!
-//! A state is *safe* if the devices that are closed can be packed into the gaps between the open ones. A device is
-//! opened only where the state stays safe. The empty state is safe. From a safe one each closed device has the place
-//! that it has in the packing, and leaves a safe state there; a device that closes is packed back to where it was. So
-//! no open of a closed device is ever refused, in any order, though no open device is moved. The paper's rule (free,
-//! and in PR(d)) does not give that: of sizes 1, 1, 2 the first two at 0 and 2 leave no place for the third.
+//! A state is *safe* if the closed devices can be packed into the gaps between the open ones. A device is opened only
+//! where the state stays safe. So no open of a closed device is ever refused, in any order, and no open device is
+//! moved: the empty state is safe; from a safe state each closed device has its place in the packing; a device that
+//! closes is packed back to its place. The paper's rule (free, and in PR(d)) does not give that: of sizes 1, 1, 2 the
+//! first two at 0 and 2 leave no place for the third.
 
 use super::spec::{FrameRange, MOST_DEVICES};
 

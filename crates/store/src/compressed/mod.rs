@@ -1,10 +1,10 @@
 //! A store in locked memory, compressed with LZ4.
 //!
-//! The work of a write is done when it is finished, by whoever needs the frame: a fault that finds sixteen pages on
-//! their way out pays for the one whose frame it takes, and in passing for one more ([`Store::burst`]), so that what
-//! was begun ends as fast as frames are used.
+//! A record is compressed when its write is finished, by the thread that needs the frame. A fault that finds sixteen
+//! pages on their way out pays for the page whose frame it takes, and for one more ([`Store::burst`]). So transfers
+//! end as fast as frames are used.
 //!
-//! A record that does not compress is kept as it is, and one of zeros takes no room.
+//! A record that does not compress is kept as it is. A record of zeros takes no room.
 
 mod arena;
 

@@ -1,9 +1,8 @@
-//! The priority of the store's threads: real-time while anybody hurries, time sharing else.
+//! The priority of the file store's threads: real-time while an urgent request waits, time sharing otherwise.
 //!
-//! A thread that always had a high priority would do best-effort transfers in front of every real-time task. So whoever
-//! enters or lifts a request that is not background gives the threads their priority, and the end of the last such
-//! request takes it from them again. While they have it they also end what else is at the device: at most as many
-//! transfers as that serves at a time.
+//! With a high priority at all times they would do best-effort transfers in front of every real-time task. So a thread
+//! that enters or lifts an urgent request gives them their priority, and the end of the last urgent request takes it
+//! away. Meanwhile they also end other transfers of the device, at most as many as the device serves at a time.
 
 use freehold_linux::ThreadId;
 use freehold_linux::pi_mutex::PiMutex;
