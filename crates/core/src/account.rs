@@ -4,7 +4,7 @@ use crate::frame::Frames;
 use crate::holder::HolderPolicy;
 use crate::id::ReservationId;
 use crate::index::{HolderIndex, TaskIndex};
-use crate::list::List;
+use crate::lists::Lists;
 use crate::sharing::UNLOCKED_FRAMES;
 use crate::units::{FrameCount, PageCount};
 use crate::view::ReservationView;
@@ -47,17 +47,7 @@ pub(crate) struct Account {
     pub(crate) conserved: Frames,
     /// Under nothing that is on these lists: somebody outside of the core uses them (see `memory::outside`).
     pub(crate) outside: Outside,
-    pub(crate) active: List,
-    /// Of the pool: the half of its inactive list whose pages are mapped (see `reclaim::global_lists`).
-    pub(crate) inactive_mapped: List,
-    pub(crate) inactive: List,
-    pub(crate) locked: List,
-    /// Entries of the active list whose page is not there yet.
-    pub(crate) unsettled_active: u32,
-    /// The same of the list of inactive mapped pages.
-    pub(crate) unsettled_inactive_mapped: u32,
-    /// The same of the locked list.
-    pub(crate) unsettled_locked: u32,
+    pub(crate) lists: Lists,
     /// Of the frames in flight, those that come free here when an evicted page is gone.
     pub(crate) leaving: u32,
     /// Frames that the pool owes for pages taken by another's eviction (only under `none`).
@@ -114,13 +104,7 @@ impl Account {
                 frames: Frames::none(),
                 recalled: 0,
             },
-            active: List::EMPTY,
-            inactive_mapped: List::EMPTY,
-            inactive: List::EMPTY,
-            locked: List::EMPTY,
-            unsettled_active: 0,
-            unsettled_inactive_mapped: 0,
-            unsettled_locked: 0,
+            lists: Lists::EMPTY,
             leaving: 0,
             owed: 0,
             borrowed: 0,
@@ -147,37 +131,12 @@ impl Account {
         }
     }
 
-    /// Pages on the active list that are there.
-    pub(crate) const fn active_pages(&self) -> u32 {
-        self.active.len() - self.unsettled_active
-    }
-
-    /// Pages on the mapped half of the inactive list that are there.
-    pub(crate) const fn inactive_mapped_pages(&self) -> u32 {
-        self.inactive_mapped.len() - self.unsettled_inactive_mapped
-    }
-
-    /// The whole inactive list, what is on its way in included.
-    pub(crate) const fn unused(&self) -> u32 {
-        self.inactive_mapped.len() + self.inactive.len()
-    }
-
-    /// Pages on the replacement lists that are there.
-    pub(crate) const fn listed_pages(&self) -> u32 {
-        self.active_pages() + self.inactive_mapped_pages() + self.inactive.len()
-    }
-
-    /// Pages locked that are there.
-    pub(crate) const fn locked_pages(&self) -> u32 {
-        self.locked.len() - self.unsettled_locked
-    }
-
     /// Whether there is anything to take back from it: a free frame that no claim waits for, a page that is there, or
     /// frames outside.
     pub(crate) const fn can_give(&self) -> bool {
         (self.claims == 0 && !self.free.is_empty())
-            || self.active_pages() > 0
-            || self.inactive.len() > 0
+            || self.lists.active_pages() > 0
+            || self.lists.inactive().len() > 0
             || self.recallable() > 0
     }
 
@@ -193,7 +152,7 @@ impl Account {
             Some(progress) => progress.end - progress.next,
             None => 0,
         };
-        self.locked.len() - self.self_paid + self.program_locks + coming
+        self.lists.locked().len() - self.self_paid + self.program_locks + coming
     }
 
     /// Frames for its pages, once everything that is on its way back is gone.
@@ -247,9 +206,9 @@ impl Account {
     pub(crate) fn view(&self) -> ReservationView {
         ReservationView {
             capacity: FrameCount::new(self.capacity),
-            active: PageCount::new(self.active_pages()),
-            inactive: PageCount::new(self.inactive.len()),
-            locked: PageCount::new(self.locked_pages()),
+            active: PageCount::new(self.lists.active_pages()),
+            inactive: PageCount::new(self.lists.inactive().len()),
+            locked: PageCount::new(self.lists.locked_pages()),
             free: self.free.count(),
             in_flight: self.in_flight.count(),
             owed: FrameCount::new(self.owed),

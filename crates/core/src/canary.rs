@@ -56,10 +56,10 @@ impl Memory {
                 account.claims,
             ]);
             for list in [
-                account.active,
-                account.inactive_mapped,
-                account.inactive,
-                account.locked,
+                account.lists.active(),
+                account.lists.inactive_mapped(),
+                account.lists.inactive(),
+                account.lists.locked(),
             ] {
                 let mut next = list.first();
                 while let Some(index) = next {

@@ -89,9 +89,9 @@ impl Memory {
     }
 
     fn check_reservation(slot: usize, account: &Account) -> Check {
-        let effective = account.active_pages()
-            + account.inactive.len()
-            + account.locked_pages()
+        let effective = account.lists.active_pages()
+            + account.lists.inactive().len()
+            + account.lists.locked_pages()
             + account.free.len()
             + account.in_flight.len()
             + account.owed
@@ -130,7 +130,7 @@ impl Memory {
             4,
             "locks leave 8 frames unlocked",
             slot,
-            account.locked.len() <= lockable,
+            account.lists.locked().len() <= lockable,
         )?;
         holds(
             4,
@@ -211,16 +211,16 @@ impl Memory {
         for (index, entry) in self.entries.iter().filter(|(_, entry)| entry.holder.slot() == slot) {
             sums.add(entry, self.owner(entry.page) == index);
         }
-        equal(1, "active list", slot, sums.active, account.active.len())?;
-        equal(1, "inactive list", slot, sums.inactive, account.inactive.len())?;
-        equal(1, "locked pages", slot, sums.locked, account.locked.len())?;
+        equal(1, "active list", slot, sums.active, account.lists.active().len())?;
+        equal(1, "inactive list", slot, sums.inactive, account.lists.inactive().len())?;
+        equal(1, "locked pages", slot, sums.locked, account.lists.locked().len())?;
         equal(4, "pages locked by programs", slot, sums.self_paid, account.self_paid)?;
         equal(
             1,
             "inactive mapped pages",
             slot,
             sums.inactive_mapped,
-            account.inactive_mapped.len(),
+            account.lists.inactive_mapped().len(),
         )?;
         let pinned = if account.policy.uses_global_lists() {
             self.pinned.len()
@@ -233,7 +233,7 @@ impl Memory {
             "pages on their way",
             slot,
             sums.unsettled,
-            account.unsettled_active + account.unsettled_inactive_mapped + account.unsettled_locked,
+            account.lists.coming(),
         )?;
         equal(1, "frames in flight", slot, sums.in_flight, account.in_flight.len())?;
         equal(

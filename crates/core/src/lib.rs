@@ -24,6 +24,7 @@ mod index;
 pub mod law;
 pub mod limits;
 mod list;
+mod lists;
 mod marks;
 pub mod memory;
 mod object;

@@ -152,9 +152,9 @@ impl Memory {
 
     fn next_to_depart(&self, holder: HolderIndex) -> Option<EntryIndex> {
         let account = self.account_of(holder);
-        let settled = self.first_settled(account.locked);
-        let settled = settled.or_else(|| self.first_settled(account.active));
-        settled.or_else(|| account.inactive.first())
+        let settled = self.first_settled(account.lists.locked());
+        let settled = settled.or_else(|| self.first_settled(account.lists.active()));
+        settled.or_else(|| account.lists.inactive().first())
     }
 
     fn first_settled(&self, list: List) -> Option<EntryIndex> {

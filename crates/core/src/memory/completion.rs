@@ -242,7 +242,7 @@ impl Memory {
         if account.policy.is_reclaimed() {
             return self.total;
         }
-        account.active.len() + account.inactive.len()
+        account.lists.active().len() + account.lists.inactive().len()
     }
 
     /// A page that was to leave is back on its holder's active list. `kept`: what took it back chooses another next.

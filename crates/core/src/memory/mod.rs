@@ -27,7 +27,7 @@ use alloc::vec::Vec;
 
 use crate::account::Account;
 use crate::effect::{Effect, Holder, Scope, UnmapReason};
-use crate::entry::{Entries, Place};
+use crate::entry::{Entries, Marks, Place};
 use crate::fact::PageRef;
 use crate::frame::Frames;
 use crate::holder::HolderPolicy;
@@ -314,75 +314,47 @@ impl Memory {
         }
     }
 
-    /// Takes an entry off the list it is on, and keeps the counts of pages that are not there yet.
+    /// Takes an entry off the list it is on.
     pub(crate) fn unlink(&mut self, index: EntryIndex) {
         let entry = self.entries[index];
-        let settled = entry.marks.has(crate::entry::Marks::SETTLED);
         let account = &mut self.accounts[entry.holder.slot()];
+        account.lists.unlink(&mut self.entries, index);
         match entry.place {
-            Place::Active => {
-                account.active.remove(&mut self.entries, index);
-                account.unsettled_active -= u32::from(!settled);
-            }
-            Place::InactiveMapped => {
-                account.inactive_mapped.remove(&mut self.entries, index);
-                account.unsettled_inactive_mapped -= u32::from(!settled);
-            }
             Place::PinnedActive => self.unlink_pinned(index),
             Place::PinnedInactive => {
                 self.unlink_pinned(index);
-                self.entries[index].marks.clear(crate::entry::Marks::ODD_ROUND);
+                self.entries[index].marks.clear(Marks::ODD_ROUND);
             }
-            Place::Inactive => account.inactive.remove(&mut self.entries, index),
             Place::Locked => {
-                account.locked.remove(&mut self.entries, index);
-                account.unsettled_locked -= u32::from(!settled);
                 account.self_paid -= u32::from(!entry.is_shared_lock());
-                self.entries[index].marks.clear(crate::entry::Marks::SELF_PAID);
+                self.entries[index].marks.clear(Marks::SELF_PAID);
             }
-            Place::Leaving | Place::Vacant => {}
+            _ => {}
         }
     }
 
     /// Puts an entry, which is on no list, at the end of one.
     pub(crate) fn link(&mut self, index: EntryIndex, place: Place) {
-        let entry = &mut self.entries[index];
-        entry.place = place;
-        let settled = entry.marks.has(crate::entry::Marks::SETTLED);
-        let account = &mut self.accounts[entry.holder.slot()];
-        match place {
-            Place::Active => {
-                account.active.push_back(&mut self.entries, index);
-                account.unsettled_active += u32::from(!settled);
-            }
-            Place::InactiveMapped => {
-                account.inactive_mapped.push_back(&mut self.entries, index);
-                account.unsettled_inactive_mapped += u32::from(!settled);
-            }
-            Place::PinnedActive | Place::PinnedInactive => self.link_pinned(index),
-            Place::Inactive => account.inactive.push_back(&mut self.entries, index),
-            Place::Locked => {
-                account.locked.push_back(&mut self.entries, index);
-                account.unsettled_locked += u32::from(!settled);
-            }
-            Place::Leaving | Place::Vacant => {}
+        self.entries[index].place = place;
+        if matches!(place, Place::PinnedActive | Place::PinnedInactive) {
+            self.link_pinned(index);
+        } else {
+            let account = &mut self.accounts[self.entries[index].holder.slot()];
+            account.lists.link(&mut self.entries, index);
         }
     }
 
     /// Puts an entry whose page is there, on no list, before all others of the active list.
     pub(crate) fn link_oldest(&mut self, index: EntryIndex) {
-        self.entries[index].place = Place::Active;
         let account = &mut self.accounts[self.entries[index].holder.slot()];
-        account.active.push_front(&mut self.entries, index);
+        account.lists.link_oldest(&mut self.entries, index);
     }
 
     /// Moves an entry whose page is there, but not mapped any more, to the front of the inactive list.
     pub(crate) fn make_next_victim(&mut self, index: EntryIndex) {
         self.unlink(index);
-        let entry = &mut self.entries[index];
-        entry.place = Place::Inactive;
-        let account = &mut self.accounts[entry.holder.slot()];
-        account.inactive.push_front(&mut self.entries, index);
+        let account = &mut self.accounts[self.entries[index].holder.slot()];
+        account.lists.link_next_victim(&mut self.entries, index);
     }
 
     /// Moves an entry to the end of another list.

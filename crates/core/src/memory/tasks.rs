@@ -321,12 +321,12 @@ impl Memory {
             return true;
         }
         let found = self.objects.at(usize::from(object));
-        if let Some(found) = found.filter(|found| found.pages < account.locked.len()) {
+        if let Some(found) = found.filter(|found| found.pages < account.lists.locked().len()) {
             let locked = |index: EntryIndex| self.entries[index].is_shared_lock();
             let pages = (found.first..found.first + found.pages).map(PageNumber);
             return pages.filter_map(|page| self.find_entry(holder, page)).any(locked);
         }
-        let mut next = account.locked.first();
+        let mut next = account.lists.locked().first();
         while let Some(index) = next {
             let entry = self.entries[index];
             if entry.is_shared_lock() && self.pages[entry.page].object == object {

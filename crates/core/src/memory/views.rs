@@ -111,9 +111,9 @@ impl Memory {
         let account = known.map(|()| self.account_of(HolderIndex::reservation(id.index())));
         let lists = account.map(|account| {
             [
-                (account.inactive, PlaceView::Inactive),
-                (account.active, PlaceView::Active),
-                (account.locked, PlaceView::Locked),
+                (account.lists.inactive(), PlaceView::Inactive),
+                (account.lists.active(), PlaceView::Active),
+                (account.lists.locked(), PlaceView::Locked),
             ]
         });
         lists.into_iter().flatten().flat_map(move |(list, place)| {

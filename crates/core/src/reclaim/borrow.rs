@@ -139,7 +139,7 @@ impl Memory {
             })
         };
         let settled = |index: &EntryIndex| self.entries[*index].marks.has(Marks::SETTLED);
-        let pages = || latest(&account.active).chain(latest(&account.inactive)).filter(settled);
+        let pages = || latest(&account.lists.active()).chain(latest(&account.lists.inactive())).filter(settled);
         pages()
             .take(CLEAN_SEARCH as usize)
             .find(|&index| self.needs_no_write_back(index))

@@ -69,7 +69,7 @@ impl Memory {
                 self.call_for_service(HolderIndex::POOL);
                 return;
             }
-            if self.pool().listed_pages() + self.pinned.adaptive == 0 {
+            if self.pool().lists.listed_pages() + self.pinned.adaptive == 0 {
                 return;
             }
             self.evict_batch(HolderIndex::POOL);

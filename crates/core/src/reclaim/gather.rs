@@ -61,7 +61,7 @@ impl Memory {
             if taken > 0 || self.returning_total > returning {
                 continue;
             }
-            if self.pool().listed_pages() + self.pinned.adaptive == 0 {
+            if self.pool().lists.listed_pages() + self.pinned.adaptive == 0 {
                 return;
             }
             self.evict_batch(HolderIndex::POOL);

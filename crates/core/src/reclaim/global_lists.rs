@@ -86,7 +86,7 @@ impl Memory {
 
     /// How many pages of the inactive list ought to have their reference bit cleared.
     fn cleared_wanted(&self) -> u32 {
-        (self.pool().unused() / CLEARED_SHARE).max(self.eviction_batch(HolderIndex::POOL))
+        (self.pool().lists.unused() / CLEARED_SHARE).max(self.eviction_batch(HolderIndex::POOL))
     }
 
     /// Beyond the paper, where a pool restores: frames become few, so many, and bits are cleared before a page has to
@@ -96,7 +96,7 @@ impl Memory {
         if self.pinned.restoring == 0 {
             return;
         }
-        let lacking = i64::from(self.cleared_wanted()) - i64::from(self.pool().inactive.len());
+        let lacking = i64::from(self.cleared_wanted()) - i64::from(self.pool().lists.inactive().len());
         let due = lacking - free.max(0) / FREE_PER_CLEARED;
         if due >= i64::from(DEMOTION_BATCH) && self.room_for_batch() {
             self.scan_global_lists();
@@ -107,7 +107,7 @@ impl Memory {
     /// else each page would leave as soon as its bit is cleared, and none could prove that it is used.
     pub(crate) fn victims_now(&self, holder: HolderIndex) -> u32 {
         let batch = self.eviction_batch(holder);
-        if self.policy(holder).uses_global_lists() && self.pool().inactive.len() < self.cleared_wanted() {
+        if self.policy(holder).uses_global_lists() && self.pool().lists.inactive().len() < self.cleared_wanted() {
             batch.min(DEMOTION_BATCH / 2)
         } else {
             batch
@@ -122,7 +122,7 @@ impl Memory {
         self.find_room_to_pin();
         self.trim_next_pool();
         self.try_pages();
-        if self.pool().listed_pages() == 0 {
+        if self.pool().lists.listed_pages() == 0 {
             self.unpin_in_need();
         }
         let (mut cleared, mut pinned) = (0, 0);
@@ -132,11 +132,11 @@ impl Memory {
         };
         while cleared < DEMOTION_BATCH {
             let account = self.pool();
-            let mapped = account.active_pages() + account.inactive_mapped_pages();
-            if mapped == 0 || account.inactive.len() >= self.cleared_wanted() {
+            let mapped = account.lists.active_pages() + account.lists.inactive_mapped_pages();
+            if mapped == 0 || account.lists.inactive().len() >= self.cleared_wanted() {
                 return;
             }
-            let starving = pinned >= DEMOTION_BATCH && account.inactive.len() == 0;
+            let starving = pinned >= DEMOTION_BATCH && account.lists.inactive().len() == 0;
             let Some((index, was_active)) = self.next_to_clear(starving, &taken) else {
                 return;
             };
@@ -147,7 +147,7 @@ impl Memory {
                 self.relink(index, place);
             } else if was_active && !starving && self.pin(index) {
                 pinned += 1;
-                if pinned >= DEMOTION_BATCH && self.pool().inactive.len() > 0 {
+                if pinned >= DEMOTION_BATCH && self.pool().lists.inactive().len() > 0 {
                     return;
                 }
             } else {
@@ -162,17 +162,17 @@ impl Memory {
     /// The page whose reference bit goes next, and whether it is an active one.
     fn next_to_clear(&self, starving: bool, taken: &Taken) -> Option<(EntryIndex, bool)> {
         let account = self.pool();
-        let shrinks = Self::inactive_is_low(account.active.len(), account.unused())
-            || taken.is_actives_turn(account.active.len(), account.inactive_mapped.len());
+        let shrinks = Self::inactive_is_low(account.lists.active().len(), account.lists.unused())
+            || taken.is_actives_turn(account.lists.active().len(), account.lists.inactive_mapped().len());
         // Pages that could not leave are active now. Were the balance kept they would be tried over and over; so what
         // has not been tried goes first, until something has left.
         let untried = account.kept == 0;
         let from_active =
-            account.inactive_mapped_pages() == 0 || (!starving && account.active_pages() > 0 && shrinks && untried);
+            account.lists.inactive_mapped_pages() == 0 || (!starving && account.lists.active_pages() > 0 && shrinks && untried);
         let list = if from_active {
-            account.active
+            account.lists.active()
         } else {
-            account.inactive_mapped
+            account.lists.inactive_mapped()
         };
         list.first().map(|index| (index, from_active))
     }

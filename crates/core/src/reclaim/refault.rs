@@ -106,7 +106,7 @@ impl Memory {
         if !self.policy(holder).uses_global_lists() {
             return Place::Active;
         }
-        let active = self.pool().active.len();
+        let active = self.pool().lists.active().len();
         let Some(distance) = self.refault_distance(page) else {
             return Place::InactiveMapped;
         };

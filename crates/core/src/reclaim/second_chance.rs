@@ -21,7 +21,7 @@ impl Memory {
         if self.policy(holder).uses_global_lists() {
             // Its own pages, not all frames: reservations may have left it few.
             let account = self.account_of(holder);
-            let pages = account.active.len() + account.unused();
+            let pages = account.lists.active().len() + account.lists.unused();
             let batch = (pages / BATCH_SHARE).clamp(1, POOL_EVICTION_BATCH);
             return batch.max(self.read_ahead_batch(pages)).min(POOL_EVICTION_BATCH);
         }
@@ -38,12 +38,12 @@ impl Memory {
         let mut demoted = 0;
         while demoted < DEMOTION_BATCH {
             let account = self.account_of(holder);
-            let pages = account.active_pages() + account.inactive.len();
+            let pages = account.lists.active_pages() + account.lists.inactive().len();
             let wanted = (pages / INACTIVE_SHARE).max(self.eviction_batch(holder).min(pages));
-            if account.inactive.len() >= wanted || account.active_pages() == 0 {
+            if account.lists.inactive().len() >= wanted || account.lists.active_pages() == 0 {
                 break;
             }
-            let Some(index) = account.active.first() else { break };
+            let Some(index) = account.lists.active().first() else { break };
             if self.entries[index].marks.has(Marks::SETTLED) {
                 demoted += 1;
                 self.relink(index, Place::Inactive);
@@ -57,7 +57,7 @@ impl Memory {
 
     /// The page that has been inactive longest.
     pub(crate) fn victim(&self, holder: HolderIndex) -> Option<EntryIndex> {
-        self.account_of(holder).inactive.first()
+        self.account_of(holder).lists.inactive().first()
     }
 
     /// A fault on an entry's page: it is referenced, so it is active again.

@@ -126,14 +126,14 @@ impl Memory {
             return false;
         };
         if progress.next == progress.end {
-            if account.unsettled_locked > 0 {
+            if account.lists.locked_coming() > 0 {
                 return false;
             }
             self.end_lock(holder);
             self.effects.push(Effect::Locked { reservation: id });
             return true;
         }
-        if account.unsettled_locked >= LOCK_WINDOW {
+        if account.lists.locked_coming() >= LOCK_WINDOW {
             return false;
         }
         match self.lock_page(holder, PageNumber(progress.next)) {
@@ -176,7 +176,7 @@ impl Memory {
             return Step::Taken;
         }
         // A locked page on its way in may turn out to be paid by another.
-        let unsettled: u32 = self.accounts.iter().map(|account| account.unsettled_locked).sum();
+        let unsettled: u32 = self.accounts.iter().map(|account| account.lists.locked_coming()).sum();
         if self.unpaid_total >= limit {
             Step::Impossible
         } else if self.unpaid_total + unsettled >= limit {

@@ -52,11 +52,7 @@ impl Memory {
         entry.marks.set(Marks::SETTLED);
         let place = entry.place;
         let account = &mut self.accounts[entry.holder.slot()];
-        match place {
-            Place::Locked => account.unsettled_locked -= 1,
-            Place::InactiveMapped => account.unsettled_inactive_mapped -= 1,
-            _ => account.unsettled_active -= 1,
-        }
+        account.lists.settle(place);
         if account.policy.uses_global_lists() {
             self.pin_on_arrival(index);
         }
