@@ -1,9 +1,10 @@
 //! The account of one holder of frames: a reservation, or the pool with its global lists.
 
+use crate::claim_queue::ClaimQueue;
 use crate::frame::Frames;
 use crate::holder::HolderPolicy;
 use crate::id::ReservationId;
-use crate::index::{HolderIndex, TaskIndex};
+use crate::index::HolderIndex;
 use crate::lists::Lists;
 use crate::sharing::UNLOCKED_FRAMES;
 use crate::units::{FrameCount, PageCount};
@@ -62,10 +63,8 @@ pub(crate) struct Account {
     pub(crate) program_locks: u32,
     pub(crate) self_paid: u32,
     pub(crate) peak: u32,
-    /// Tasks whose fault waits for a frame, oldest first.
-    pub(crate) first_claim: TaskIndex,
-    pub(crate) last_claim: TaskIndex,
-    pub(crate) claims: u32,
+    /// Tasks whose fault waits for a frame.
+    pub(crate) claims: ClaimQueue,
     /// Tasks that use its frames.
     pub(crate) tasks: u32,
     pub(crate) lock: Option<LockProgress>,
@@ -113,9 +112,7 @@ impl Account {
             program_locks: 0,
             self_paid: 0,
             peak: 0,
-            first_claim: TaskIndex::NONE,
-            last_claim: TaskIndex::NONE,
-            claims: 0,
+            claims: ClaimQueue::EMPTY,
             tasks: 0,
             lock: None,
             closing: false,
@@ -134,7 +131,7 @@ impl Account {
     /// Whether there is anything to take back from it: a free frame that no claim waits for, a page that is there, or
     /// frames outside.
     pub(crate) const fn can_give(&self) -> bool {
-        (self.claims == 0 && !self.free.is_empty())
+        (self.claims.is_empty() && !self.free.is_empty())
             || self.lists.active_pages() > 0
             || self.lists.inactive().len() > 0
             || self.recallable() > 0
@@ -200,7 +197,7 @@ impl Account {
 
     /// Frames that claims can count on without an eviction: free, or coming free, and not claimed yet.
     pub(crate) const fn uncommitted_supply(&self) -> i64 {
-        self.free.len() as i64 + self.leaving as i64 - self.claims as i64
+        self.free.len() as i64 + self.leaving as i64 - self.claims.count() as i64
     }
 
     pub(crate) fn view(&self) -> ReservationView {

@@ -53,7 +53,7 @@ impl Memory {
                 account.owed,
                 account.borrowed,
                 account.returned,
-                account.claims,
+                account.claims.count(),
             ]);
             for list in [
                 account.lists.active(),

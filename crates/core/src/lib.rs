@@ -13,6 +13,7 @@ extern crate alloc;
 mod account;
 #[cfg(feature = "canary")]
 mod canary;
+mod claim_queue;
 pub mod effect;
 mod entry;
 pub mod error;

@@ -26,57 +26,22 @@ impl Memory {
         if let Some(waiting) = self.tasks.at_mut(task.slot()).and_then(|task| task.waiting.as_mut()) {
             waiting.claim = index;
         }
-        self.queue_claim(holder, task);
+        self.accounts[holder.slot()].claims.push(&mut self.tasks, task);
         self.make_room(holder, 0);
         self.call_for_service(holder);
     }
 
-    fn queue_claim(&mut self, holder: HolderIndex, task: TaskIndex) {
-        let last = self.account_of(holder).last_claim;
-        match last.some().and_then(|last| self.tasks.at_mut(last.slot())) {
-            Some(last) => last.next_claim = task,
-            None => self.account(holder).first_claim = task,
-        }
-        let account = self.account(holder);
-        account.last_claim = task;
-        account.claims += 1;
-    }
-
-    fn pop_claim(&mut self, holder: HolderIndex) -> Option<TaskIndex> {
-        let first = self.account_of(holder).first_claim.some()?;
-        self.unqueue_claim(holder, first);
-        Some(first)
-    }
-
     /// Takes a task out of its holder's queue of claims, if it is in it. O(claims).
     pub(crate) fn unqueue_claim(&mut self, holder: HolderIndex, task: TaskIndex) {
-        let (mut before, mut next) = (TaskIndex::NONE, self.account_of(holder).first_claim);
-        while let Some(found) = next.some() {
-            let after = self
-                .tasks
-                .at(found.slot())
-                .map_or(TaskIndex::NONE, |task| task.next_claim);
-            if found == task {
-                match before.some().and_then(|before| self.tasks.at_mut(before.slot())) {
-                    Some(before) => before.next_claim = after,
-                    None => self.account(holder).first_claim = after,
-                }
-                if after.is_none() {
-                    self.account(holder).last_claim = before;
-                }
-                self.account(holder).claims -= 1;
-                if let Some(task) = self.tasks.at_mut(task.slot()) {
-                    task.next_claim = TaskIndex::NONE;
-                }
-                return;
-            }
-            (before, next) = (found, after);
-        }
+        self.accounts[holder.slot()].claims.remove(&mut self.tasks, task);
     }
 
     /// Gives the holder's oldest claim one of its free frames.
     pub(crate) fn serve_first_claim(&mut self, holder: HolderIndex) {
-        let Some(task) = self.pop_claim(holder) else { return };
+        let Some(task) = self.account_of(holder).claims.first() else {
+            return;
+        };
+        self.unqueue_claim(holder, task);
         let claim = self
             .tasks
             .at(task.slot())
@@ -89,7 +54,7 @@ impl Memory {
 
     /// Refuses the holder's oldest claim.
     pub(crate) fn refuse_first_claim(&mut self, holder: HolderIndex, failure: FaultFailure) {
-        let Some(task) = self.account_of(holder).first_claim.some() else {
+        let Some(task) = self.account_of(holder).claims.first() else {
             return;
         };
         let page = self

@@ -99,7 +99,7 @@ impl Memory {
         while let Some(index) = next.some() {
             next = self.entries[index].next_sharer;
             let holder = self.entries[index].holder;
-            if self.account_of(holder).claims > 0 || self.account_of(holder).closing {
+            if !self.account_of(holder).claims.is_empty() || self.account_of(holder).closing {
                 self.call_for_service(holder);
             }
             let reclaimable = self.policy(holder).is_reclaimed() || self.account_of(holder).borrowed > 0;
@@ -223,7 +223,7 @@ impl Memory {
         let account = self.account_of(claimant);
         // Where every claim still has a frame coming, of the same batch, there is none to refuse: the next that stays
         // looks again.
-        let provided = account.claims > 0 && account.uncommitted_supply() >= 0;
+        let provided = !account.claims.is_empty() && account.uncommitted_supply() >= 0;
         if !provided && account.kept > self.evictable_for(claimant) {
             self.account(claimant).kept = 0;
             self.gathers_nothing |= self.policy(claimant).is_reclaimed();
@@ -290,7 +290,7 @@ impl Memory {
     fn give_up_for(&mut self, claimant: HolderIndex, failure: FaultFailure) {
         let reclaimed = self.policy(claimant).is_reclaimed();
         let waits = !reclaimed || self.gathering == 0;
-        if waits && self.account_of(claimant).claims > 0 && self.account_of(claimant).uncommitted_supply() < 0 {
+        if waits && !self.account_of(claimant).claims.is_empty() && self.account_of(claimant).uncommitted_supply() < 0 {
             self.refuse_first_claim(claimant, failure);
         } else if reclaimed {
             self.refuse_debtor();

@@ -39,7 +39,7 @@ impl Memory {
     fn take_from(&mut self, holder: HolderIndex, wanted: u32) -> Result<(), TakeOutsideError> {
         let account = self.account_of(holder);
         let available = account.left_for_pages().saturating_sub(account.kept_for_pages());
-        let at_hand = if account.claims == 0 { account.free.len() } else { 0 };
+        let at_hand = if account.claims.is_empty() { account.free.len() } else { 0 };
         let (borrows, leaving) = (account.policy.borrows(), account.leaving);
         let own = wanted.min(available).min(at_hand);
         let missing = FrameCount::new(wanted - own);

@@ -108,6 +108,6 @@ impl Memory {
     fn may_read_ahead(&self) -> bool {
         let pool = self.pool();
         let promised = !self.first_owed.is_none() || self.gathering > 0;
-        !promised && pool.free.len() > pool.claims
+        !promised && pool.free.len() > pool.claims.count()
     }
 }

@@ -47,7 +47,7 @@ impl Memory {
                 return;
             }
         }
-        while self.account_of(holder).claims > 0 {
+        while !self.account_of(holder).claims.is_empty() {
             if !self.room_for_batch() {
                 self.call_for_service(holder);
                 break;
@@ -73,7 +73,7 @@ impl Memory {
 
     /// Whether somebody waits for frames of the pool.
     pub(crate) fn pool_is_short(&self) -> bool {
-        self.pool().claims > 0 || !self.first_owed.is_none() || self.gathering > 0
+        !self.pool().claims.is_empty() || !self.first_owed.is_none() || self.gathering > 0
     }
 
     /// Claims that nothing can ever serve are refused, so that nobody waits for ever.
@@ -91,7 +91,7 @@ impl Memory {
             return;
         }
         // Only the pool can be without pages, without frames and without any on their way: everything is reserved.
-        while self.account_of(holder).claims > 0 {
+        while !self.account_of(holder).claims.is_empty() {
             self.refuse_first_claim(holder, FaultFailure::NoFrame);
         }
     }

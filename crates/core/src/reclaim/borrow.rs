@@ -76,7 +76,7 @@ impl Memory {
     /// are begun, whose frames come later. O(reservations + 32) for each frame.
     pub(crate) fn take_back(&mut self, wanted: u32) -> u32 {
         // However often this is asked, no more is begun than is waited for.
-        let demand = wanted.max(self.pool().claims + self.owed_total + self.gathering);
+        let demand = wanted.max(self.pool().claims.count() + self.owed_total + self.gathering);
         let (mut got, mut begun) = (0, 0);
         while got + begun < wanted {
             match self.take_some_back(wanted - got - begun, demand) {
@@ -96,7 +96,7 @@ impl Memory {
         let borrower = self.latest_borrower()?;
         let account = self.account_of(borrower);
         let spares = account.left_for_pages() > account.kept_for_pages();
-        if spares && account.claims == 0 && !account.free.is_empty() {
+        if spares && account.claims.is_empty() && !account.free.is_empty() {
             self.repay_free(borrower);
             return Some(Taken::Now);
         }

@@ -81,7 +81,7 @@ impl Memory {
         let mut next = self.first_owed;
         while let Some(holder) = next.some() {
             let account = self.account_of(holder);
-            if account.claims > 0 && account.free.is_empty() && account.in_flight.is_empty() {
+            if !account.claims.is_empty() && account.free.is_empty() && account.in_flight.is_empty() {
                 return Some(holder);
             }
             next = account.next_owed;

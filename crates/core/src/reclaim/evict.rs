@@ -49,15 +49,16 @@ impl Memory {
     fn count_eviction(&mut self, holder: HolderIndex) {
         let account = self.account_of(holder);
         let provided = account.free.len() + account.leaving;
-        let mut oldest = account.first_claim;
+        let mut oldest = account.claims.first();
         for _ in 0..provided {
-            match self.tasks.at(oldest.slot()).map(|task| task.next_claim) {
-                Some(next) if !next.is_none() => oldest = next,
-                _ => break,
+            let next = oldest.and_then(|task| self.tasks.at(task.slot())?.next_claim.some());
+            if next.is_none() {
+                break;
             }
+            oldest = next;
         }
         let acting = self.acting.some().filter(|task| self.task_holder(*task) == holder);
-        let task = acting.or(oldest.some());
+        let task = acting.or(oldest);
         if let Some(task) = task.and_then(|task| self.tasks.at_mut(task.slot())) {
             task.counts.evictions += 1;
         }

@@ -200,7 +200,7 @@ impl Memory {
             return Step::Taken;
         }
         let account = self.account_of(holder);
-        if account.claims > 0 {
+        if !account.claims.is_empty() {
             return Step::Stalled;
         }
         if account.free.is_empty() {
