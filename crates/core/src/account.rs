@@ -4,7 +4,6 @@ use crate::claim_queue::ClaimQueue;
 use crate::frame::Frames;
 use crate::holder::HolderPolicy;
 use crate::id::ReservationId;
-use crate::index::HolderIndex;
 use crate::lists::Lists;
 use crate::sharing::UNLOCKED_FRAMES;
 use crate::units::{FrameCount, PageCount};
@@ -72,12 +71,6 @@ pub(crate) struct Account {
     pub(crate) closing: bool,
     /// It has ended, and pages are still to be taken off its lists.
     pub(crate) parting: bool,
-    /// Links of the queue of holders whose claims are to be looked at again.
-    pub(crate) next_in_service: HolderIndex,
-    pub(crate) in_service: bool,
-    /// Links of the queue of reservations that the pool owes frames.
-    pub(crate) next_owed: HolderIndex,
-    pub(crate) in_owed: bool,
     /// When it last borrowed, as a running number.
     pub(crate) borrowed_at: u64,
     /// Frames on their way back to the pool that lent them: in flight, as soon as the page above them is gone, or
@@ -117,10 +110,6 @@ impl Account {
             lock: None,
             closing: false,
             parting: false,
-            next_in_service: HolderIndex::NONE,
-            in_service: false,
-            next_owed: HolderIndex::NONE,
-            in_owed: false,
             borrowed_at: 0,
             returning: 0,
             taken_back: 0,

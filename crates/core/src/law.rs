@@ -5,7 +5,7 @@ use core::fmt;
 
 use crate::account::Account;
 use crate::entry::{Entry, Marks, Place};
-use crate::index::{EntryIndex, PageNumber};
+use crate::index::{EntryIndex, HolderIndex, PageNumber};
 use crate::limits::Regime;
 use crate::memory::Memory;
 use crate::sharing::UNLOCKED_FRAMES;
@@ -70,7 +70,7 @@ impl Memory {
                     1,
                     "a reservation that has ended is kept by frames in flight alone, or by pages to be taken off it",
                     slot,
-                    !account.in_flight.is_empty() || account.in_service || account.parting,
+                    !account.in_flight.is_empty() || self.service.contains(HolderIndex::reservation(slot - 1)) || account.parting,
                 )?;
             } else if account.id.is_some() {
                 Self::check_reservation(slot, account)?;

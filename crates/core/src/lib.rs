@@ -20,6 +20,7 @@ pub mod error;
 pub mod fact;
 pub mod frame;
 mod holder;
+mod holder_queue;
 pub mod id;
 mod index;
 pub mod law;

@@ -148,7 +148,7 @@ impl Memory {
             }
         }
         self.call_for_service(entry.holder);
-        if self.policy(entry.holder).is_promised() && !self.first_owed.is_none() {
+        if self.policy(entry.holder).is_promised() && !self.debtors.is_empty() {
             self.call_for_service(HolderIndex::POOL);
         }
         self.refill_or_wake(page);

@@ -31,6 +31,7 @@ use crate::entry::{Entries, Marks, Place};
 use crate::fact::PageRef;
 use crate::frame::Frames;
 use crate::holder::HolderPolicy;
+use crate::holder_queue::HolderQueue;
 use crate::index::{EntryIndex, HolderIndex, PageNumber, TaskIndex};
 use crate::limits::{Limits, Regime};
 use crate::object::Object;
@@ -82,11 +83,9 @@ pub struct Memory {
     step_effects: usize,
     pub(crate) clock: Instant,
     /// Holders whose claims are to be looked at again.
-    pub(crate) first_in_service: HolderIndex,
-    pub(crate) last_in_service: HolderIndex,
+    pub(crate) service: HolderQueue,
     /// Reservations that the pool owes frames, oldest debt first.
-    pub(crate) first_owed: HolderIndex,
-    pub(crate) last_owed: HolderIndex,
+    pub(crate) debtors: HolderQueue,
     pub(crate) borrowings: u64,
     pub(crate) borrowed_total: u32,
     /// Frames on their way back to the pool that lent them.
@@ -149,10 +148,8 @@ impl Memory {
             effects: EffectQueue::with_capacity(Self::effect_limit(&limits))?,
             step_effects: Self::step_effects(&limits),
             clock: Instant::ZERO,
-            first_in_service: HolderIndex::NONE,
-            last_in_service: HolderIndex::NONE,
-            first_owed: HolderIndex::NONE,
-            last_owed: HolderIndex::NONE,
+            service: HolderQueue::with_capacity(holders)?,
+            debtors: HolderQueue::with_capacity(holders)?,
             borrowings: 0,
             borrowed_total: 0,
             returning_total: 0,
@@ -216,7 +213,7 @@ impl Memory {
     /// is also where it goes on, a page at a time.
     #[inline]
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        if self.effects.len() == 0 && (!self.first_in_service.is_none() || self.locks_can_go_on()) {
+        if self.effects.len() == 0 && (!self.service.is_empty() || self.locks_can_go_on()) {
             self.go_on();
         }
         self.effects.pop()
@@ -225,7 +222,7 @@ impl Memory {
     /// What waited for room among the effects.
     #[cold]
     fn go_on(&mut self) {
-        if !self.first_in_service.is_none() {
+        if !self.service.is_empty() {
             self.end();
         }
         if self.locks_can_go_on() {

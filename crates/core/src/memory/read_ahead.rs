@@ -107,7 +107,7 @@ impl Memory {
     /// Whether the pool has a free frame that nobody waits for.
     fn may_read_ahead(&self) -> bool {
         let pool = self.pool();
-        let promised = !self.first_owed.is_none() || self.gathering > 0;
+        let promised = !self.debtors.is_empty() || self.gathering > 0;
         !promised && pool.free.len() > pool.claims.count()
     }
 }

@@ -7,34 +7,15 @@ use crate::memory::Memory;
 impl Memory {
     /// Puts a holder into the queue of those whose claims are looked at before the step ends.
     pub(crate) fn call_for_service(&mut self, holder: HolderIndex) {
-        if self.account_of(holder).in_service {
-            return;
-        }
-        let account = self.account(holder);
-        account.in_service = true;
-        account.next_in_service = HolderIndex::NONE;
-        match self.last_in_service.some() {
-            Some(last) => self.account(last).next_in_service = holder,
-            None => self.first_in_service = holder,
-        }
-        self.last_in_service = holder;
+        self.service.push(holder);
     }
 
     /// Serves everybody in the queue, as long as the effects have room.
     pub(crate) fn serve_all(&mut self) {
-        while let Some(holder) = self.first_in_service.some() {
-            if !self.room_for_batch() {
-                return;
+        while !self.service.is_empty() && self.room_for_batch() {
+            if let Some(holder) = self.service.pop() {
+                self.serve(holder);
             }
-            let next = self.account_of(holder).next_in_service;
-            self.first_in_service = next;
-            if next.is_none() {
-                self.last_in_service = HolderIndex::NONE;
-            }
-            let account = self.account(holder);
-            account.next_in_service = HolderIndex::NONE;
-            account.in_service = false;
-            self.serve(holder);
         }
     }
 
@@ -73,7 +54,7 @@ impl Memory {
 
     /// Whether somebody waits for frames of the pool.
     pub(crate) fn pool_is_short(&self) -> bool {
-        !self.pool().claims.is_empty() || !self.first_owed.is_none() || self.gathering > 0
+        !self.pool().claims.is_empty() || !self.debtors.is_empty() || self.gathering > 0
     }
 
     /// Claims that nothing can ever serve are refused, so that nobody waits for ever.

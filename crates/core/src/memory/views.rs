@@ -156,6 +156,8 @@ impl Memory {
             + self.entries.bytes()
             + self.taken.capacity() * size_of::<u32>()
             + self.waiters.capacity() * size_of::<TaskIndex>()
+            + self.service.bytes()
+            + self.debtors.bytes()
             + self.effects.capacity() * size_of::<Option<crate::effect::Effect>>()
     }
 

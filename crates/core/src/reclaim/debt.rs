@@ -19,15 +19,7 @@ impl Memory {
         }
         self.account(holder).owed += frames;
         self.owed_total += frames;
-        if !self.account_of(holder).in_owed {
-            self.account(holder).in_owed = true;
-            self.account(holder).next_owed = HolderIndex::NONE;
-            match self.last_owed.some() {
-                Some(last) => self.account(last).next_owed = holder,
-                None => self.first_owed = holder,
-            }
-            self.last_owed = holder;
-        }
+        self.debtors.push(holder);
         self.call_for_service(HolderIndex::POOL);
     }
 
@@ -36,7 +28,7 @@ impl Memory {
     pub(crate) fn pay_debts(&mut self) {
         // A page that has just failed to be written back is not tried again for a debt that nobody waits for.
         let reclaims = !self.store_failed || self.waiting_debtor().is_some();
-        while let Some(holder) = self.first_owed.some() {
+        while let Some(holder) = self.debtors.first() {
             let owed = self.account_of(holder).owed;
             let supply = if reclaims {
                 self.pool_supply(owed)
@@ -55,7 +47,7 @@ impl Memory {
             if self.account_of(holder).owed > 0 {
                 break;
             }
-            self.forgive_first_debtor();
+            self.debtors.pop();
         }
         if reclaims {
             self.reclaim_for_debts();
@@ -78,15 +70,10 @@ impl Memory {
 
     /// The first reservation whose claims can be served by what it is owed only.
     fn waiting_debtor(&self) -> Option<HolderIndex> {
-        let mut next = self.first_owed;
-        while let Some(holder) = next.some() {
-            let account = self.account_of(holder);
-            if !account.claims.is_empty() && account.free.is_empty() && account.in_flight.is_empty() {
-                return Some(holder);
-            }
-            next = account.next_owed;
-        }
-        None
+        self.debtors.iter().find(|holder| {
+            let account = self.account_of(*holder);
+            !account.claims.is_empty() && account.free.is_empty() && account.in_flight.is_empty()
+        })
     }
 
     /// A page that was to pay a debt could not be written back: the oldest claim that counted on it is refused.
@@ -96,32 +83,14 @@ impl Memory {
         }
     }
 
-    fn forgive_first_debtor(&mut self) {
-        let Some(first) = self.first_owed.some() else { return };
-        let next = self.account_of(first).next_owed;
-        self.account(first).in_owed = false;
-        self.account(first).next_owed = HolderIndex::NONE;
-        self.first_owed = next;
-        if next.is_none() {
-            self.last_owed = HolderIndex::NONE;
-        }
-    }
-
     /// A reservation that ends is owed nothing.
     pub(crate) fn cancel_debt(&mut self, holder: HolderIndex) {
         self.owed_total -= self.account_of(holder).owed;
         self.account(holder).owed = 0;
-        if !self.account_of(holder).in_owed {
-            return;
-        }
-        // Rebuilds the queue without it: a reservation's end is rare.
-        let mut next = self.first_owed;
-        (self.first_owed, self.last_owed) = (HolderIndex::NONE, HolderIndex::NONE);
-        while let Some(other) = next.some() {
-            next = self.account_of(other).next_owed;
-            self.account(other).in_owed = false;
-            if other != holder && self.account_of(other).owed > 0 {
-                self.owe(other, 0);
+        if self.debtors.contains(holder) {
+            self.debtors.remove(holder);
+            if !self.debtors.is_empty() {
+                self.call_for_service(HolderIndex::POOL);
             }
         }
     }
