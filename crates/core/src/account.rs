@@ -5,6 +5,7 @@ use crate::frame::Frames;
 use crate::holder::HolderPolicy;
 use crate::id::ReservationId;
 use crate::lists::Lists;
+use crate::loans::Loans;
 use crate::sharing::UNLOCKED_FRAMES;
 use crate::units::{FrameCount, PageCount};
 use crate::view::ReservationView;
@@ -22,7 +23,7 @@ pub(crate) struct LockProgress {
 #[derive(Debug)]
 pub(crate) struct Outside {
     pub(crate) frames: Frames,
-    /// Of these, frames that were asked back and have not come yet; counted in `returning` as well.
+    /// Of these, frames that were asked back and have not come yet; counted among the loans that are returning as well.
     pub(crate) recalled: u32,
 }
 
@@ -52,8 +53,8 @@ pub(crate) struct Account {
     pub(crate) leaving: u32,
     /// Frames that the pool owes for pages taken by another's eviction (only under `none`).
     pub(crate) owed: u32,
-    /// Frames borrowed from the pool (firm), those being taken back included until they are back.
-    pub(crate) borrowed: u32,
+    /// Frames borrowed from the pool (firm).
+    pub(crate) loans: Loans,
     /// Foreign pages mapped under `none`: for each, one frame was returned to the pool.
     pub(crate) returned: u32,
     /// Locked pages that another locker pays.
@@ -71,13 +72,6 @@ pub(crate) struct Account {
     pub(crate) closing: bool,
     /// It has ended, and pages are still to be taken off its lists.
     pub(crate) parting: bool,
-    /// When it last borrowed, as a running number.
-    pub(crate) borrowed_at: u64,
-    /// Frames on their way back to the pool that lent them: in flight, as soon as the page above them is gone, or
-    /// recalled from outside.
-    pub(crate) returning: u32,
-    /// Pages ever evicted because their frames were taken back.
-    pub(crate) taken_back: u64,
     /// Pages in a row that could not leave for this holder, because something outside keeps them.
     pub(crate) kept: u32,
 }
@@ -99,7 +93,7 @@ impl Account {
             lists: Lists::EMPTY,
             leaving: 0,
             owed: 0,
-            borrowed: 0,
+            loans: Loans::NONE,
             returned: 0,
             unpaid: 0,
             program_locks: 0,
@@ -110,9 +104,6 @@ impl Account {
             lock: None,
             closing: false,
             parting: false,
-            borrowed_at: 0,
-            returning: 0,
-            taken_back: 0,
             kept: 0,
         }
     }
@@ -143,7 +134,8 @@ impl Account {
 
     /// Frames for its pages, once everything that is on its way back is gone.
     pub(crate) const fn left_for_pages(&self) -> u32 {
-        (self.capacity + self.borrowed + self.outside.recalled) - (self.returning + self.outside.frames.len())
+        (self.capacity + self.loans.borrowed() + self.outside.recalled)
+            - (self.loans.returning() + self.outside.frames.len())
     }
 
     /// The capacity that it needs to lock so many pages more beside what it has outside of its own, and to keep 8
@@ -198,8 +190,8 @@ impl Account {
             free: self.free.count(),
             in_flight: self.in_flight.count(),
             owed: FrameCount::new(self.owed),
-            borrowed: FrameCount::new(self.borrowed),
-            taken_back: self.taken_back,
+            borrowed: FrameCount::new(self.loans.borrowed()),
+            taken_back: self.loans.taken_back(),
             owned: self.owned.count(),
             conserved: self.conserved.count(),
             outside: self.outside.frames.count(),

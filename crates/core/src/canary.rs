@@ -51,7 +51,7 @@ impl Memory {
             print.extend([
                 account.leaving,
                 account.owed,
-                account.borrowed,
+                account.loans.borrowed(),
                 account.returned,
                 account.claims.count(),
             ]);

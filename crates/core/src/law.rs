@@ -70,14 +70,16 @@ impl Memory {
                     1,
                     "a reservation that has ended is kept by frames in flight alone, or by pages to be taken off it",
                     slot,
-                    !account.in_flight.is_empty() || self.service.contains(HolderIndex::reservation(slot - 1)) || account.parting,
+                    !account.in_flight.is_empty()
+                        || self.service.contains(HolderIndex::reservation(slot - 1))
+                        || account.parting,
                 )?;
             } else if account.id.is_some() {
                 Self::check_reservation(slot, account)?;
             }
         }
-        let borrowed: u32 = self.accounts.iter().map(|account| account.borrowed).sum();
-        equal(1, "frames lent are those borrowed", 0, borrowed, self.borrowed_total)?;
+        let borrowed: u32 = self.accounts.iter().map(|account| account.loans.borrowed()).sum();
+        equal(1, "frames lent are those borrowed", 0, borrowed, self.loans.borrowed())?;
         let unpaid: u32 = self.accounts.iter().map(|account| account.unpaid).sum();
         equal(
             4,
@@ -96,7 +98,7 @@ impl Memory {
             + account.in_flight.len()
             + account.owed
             + account.outside.frames.len();
-        let promised = account.capacity + account.borrowed;
+        let promised = account.capacity + account.loans.borrowed();
         equal(
             1,
             "active + inactive + locked + free + in flight + owed + outside = capacity + borrowed",
@@ -116,13 +118,13 @@ impl Memory {
             1,
             "only firm reservations borrow",
             slot,
-            account.borrowed == 0 || account.policy.borrows(),
+            account.loans.borrowed() == 0 || account.policy.borrows(),
         )?;
         holds(
             1,
             "frames being returned were borrowed",
             slot,
-            account.returning <= account.borrowed,
+            account.loans.returning() <= account.loans.borrowed(),
         )?;
         Self::check_outside(slot, account)?;
         let lockable = account.capacity.saturating_sub(UNLOCKED_FRAMES);
@@ -147,7 +149,7 @@ impl Memory {
             1,
             "frames recalled are outside and on their way back",
             slot,
-            outside.recalled <= outside.frames.len() && outside.recalled <= account.returning,
+            outside.recalled <= outside.frames.len() && outside.recalled <= account.loans.returning(),
         )?;
         holds(
             4,
@@ -188,8 +190,14 @@ impl Memory {
     fn check_debts(&self) -> Check {
         let owed: u32 = self.accounts.iter().map(|account| account.owed).sum();
         equal(3, "debts add up", 0, owed, self.owed_total)?;
-        let returning: u32 = self.accounts.iter().map(|account| account.returning).sum();
-        equal(1, "frames on their way back add up", 0, returning, self.returning_total)?;
+        let returning: u32 = self.accounts.iter().map(|account| account.loans.returning()).sum();
+        equal(
+            1,
+            "frames on their way back add up",
+            0,
+            returning,
+            self.loans.returning(),
+        )?;
         holds(
             1,
             "no more is promised than there is",
@@ -228,20 +236,14 @@ impl Memory {
             0
         };
         equal(1, "pinned pages", slot, sums.pinned, pinned)?;
-        equal(
-            1,
-            "pages on their way",
-            slot,
-            sums.unsettled,
-            account.lists.coming(),
-        )?;
+        equal(1, "pages on their way", slot, sums.unsettled, account.lists.coming())?;
         equal(1, "frames in flight", slot, sums.in_flight, account.in_flight.len())?;
         equal(
             1,
             "frames leaving",
             slot,
             sums.leaving,
-            account.leaving + account.returning - account.outside.recalled,
+            account.leaving + account.loans.returning() - account.outside.recalled,
         )?;
         equal(1, "owned", slot, sums.owned, account.owned.len())?;
         equal(

@@ -27,6 +27,7 @@ pub mod law;
 pub mod limits;
 mod list;
 mod lists;
+mod loans;
 mod marks;
 pub mod memory;
 mod object;

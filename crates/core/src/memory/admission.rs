@@ -54,7 +54,7 @@ impl Memory {
         self.pay_debts();
         let supply = self.pool_supply(wanted);
         if supply < wanted {
-            let coming = self.pool().leaving + self.returning_total;
+            let coming = self.pool().leaving + self.loans.returning();
             if coming < wanted - supply && self.room_for_batch() {
                 self.evict_batch(HolderIndex::POOL);
             }
@@ -174,14 +174,14 @@ impl Memory {
         if whole {
             self.depart_settled(holder, u32::MAX);
         }
-        let account = self.account(holder);
+        let account = &mut self.accounts[holder.slot()];
         let mut frames = account.free.take_all();
         if whole && account.in_flight.is_empty() {
             frames.put(account.conserved.take_all());
             frames.put(account.owned.take_all());
-            let borrowed = account.borrowed;
+            let borrowed = account.loans.borrowed();
+            self.loans.repay(&mut account.loans, borrowed);
             *account = Account::new(None, HolderPolicy::Hard, 0);
-            self.borrowed_total -= borrowed;
             self.forget_taken(holder);
             self.reservations.remove(holder.slot() - 1);
         }

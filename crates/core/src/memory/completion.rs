@@ -102,7 +102,7 @@ impl Memory {
             if !self.account_of(holder).claims.is_empty() || self.account_of(holder).closing {
                 self.call_for_service(holder);
             }
-            let reclaimable = self.policy(holder).is_reclaimed() || self.account_of(holder).borrowed > 0;
+            let reclaimable = self.policy(holder).is_reclaimed() || self.account_of(holder).loans.borrowed() > 0;
             if reclaimable && self.pool_is_short() {
                 self.call_for_service(HolderIndex::POOL);
             }
@@ -129,8 +129,8 @@ impl Memory {
         let frame = self.account(entry.holder).in_flight.take_one();
         if self.is_taken_back(index) {
             self.account(HolderIndex::POOL).kept = 0;
-            self.account(entry.holder).returning -= 1;
-            self.returning_total -= 1;
+            let account = &mut self.accounts[entry.holder.slot()];
+            self.loans.end_return(&mut account.loans, 1);
             self.repay(entry.holder, frame);
             self.call_for_service(HolderIndex::POOL);
         } else {
@@ -253,12 +253,11 @@ impl Memory {
         self.count_resident(page, 1);
         let taken_back = self.is_taken_back(index);
         self.entries[index].marks.clear(Marks::TAKEN_BACK);
-        let account = self.account(holder);
+        let account = &mut self.accounts[holder.slot()];
         let frame = account.in_flight.take_one();
         account.owned.put(frame);
         if taken_back {
-            account.returning -= 1;
-            self.returning_total -= 1;
+            self.loans.end_return(&mut account.loans, 1);
         } else {
             account.leaving -= 1;
         }

@@ -34,6 +34,7 @@ use crate::holder::HolderPolicy;
 use crate::holder_queue::HolderQueue;
 use crate::index::{EntryIndex, HolderIndex, PageNumber, TaskIndex};
 use crate::limits::{Limits, Regime};
+use crate::loans::AllLoans;
 use crate::object::Object;
 use crate::page::{Page, Pages};
 use crate::pinning::PinnedPools;
@@ -86,10 +87,7 @@ pub struct Memory {
     pub(crate) service: HolderQueue,
     /// Reservations that the pool owes frames, oldest debt first.
     pub(crate) debtors: HolderQueue,
-    pub(crate) borrowings: u64,
-    pub(crate) borrowed_total: u32,
-    /// Frames on their way back to the pool that lent them.
-    pub(crate) returning_total: u32,
+    pub(crate) loans: AllLoans,
     /// Frames that the pool owes.
     pub(crate) owed_total: u32,
     /// Frames that are being gathered for a reservation that is about to be admitted; 0 is none.
@@ -150,9 +148,7 @@ impl Memory {
             clock: Instant::ZERO,
             service: HolderQueue::with_capacity(holders)?,
             debtors: HolderQueue::with_capacity(holders)?,
-            borrowings: 0,
-            borrowed_total: 0,
-            returning_total: 0,
+            loans: AllLoans::NONE,
             owed_total: 0,
             gathering: 0,
             store_failed: false,

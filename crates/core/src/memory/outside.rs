@@ -29,7 +29,7 @@ impl Memory {
         let holder = self.holder_of_reservation(reservation).ok_or(TakeOutsideError::Stale)?;
         self.begin(None);
         let taken = self.take_from(holder, frames.get());
-        if taken.is_ok() && self.pool_is_short() && self.account_of(holder).borrowed > 0 {
+        if taken.is_ok() && self.pool_is_short() && self.account_of(holder).loans.borrowed() > 0 {
             self.call_for_service(HolderIndex::POOL);
         }
         self.end();
@@ -39,7 +39,11 @@ impl Memory {
     fn take_from(&mut self, holder: HolderIndex, wanted: u32) -> Result<(), TakeOutsideError> {
         let account = self.account_of(holder);
         let available = account.left_for_pages().saturating_sub(account.kept_for_pages());
-        let at_hand = if account.claims.is_empty() { account.free.len() } else { 0 };
+        let at_hand = if account.claims.is_empty() {
+            account.free.len()
+        } else {
+            0
+        };
         let (borrows, leaving) = (account.policy.borrows(), account.leaving);
         let own = wanted.min(available).min(at_hand);
         let missing = FrameCount::new(wanted - own);
@@ -81,11 +85,11 @@ impl Memory {
             return Err(ReturnOutsideError::NotOutside { outside });
         }
         self.begin(None);
-        let account = self.account(holder);
+        let account = &mut self.accounts[holder.slot()];
         let mut back = account.outside.frames.take(frames.get());
         let recalled = account.outside.recalled.min(frames.get());
         account.outside.recalled -= recalled;
-        account.returning -= recalled;
+        self.loans.end_return(&mut account.loans, recalled);
         let repaid = back.take(recalled);
         #[cfg(feature = "canary")]
         if self.planted == Some(crate::canary::Planted::ForgottenFrame) {
@@ -93,7 +97,6 @@ impl Memory {
         }
         let account = self.account(holder);
         account.free.put(back);
-        self.returning_total -= recalled;
         self.repay(holder, repaid);
         self.call_for_service(HolderIndex::POOL);
         self.call_for_service(holder);
@@ -103,15 +106,13 @@ impl Memory {
 
     /// Asks back frames that a firm reservation has outside, at most `most`. Returns how many.
     pub(crate) fn recall_outside(&mut self, holder: HolderIndex, most: u32) -> u32 {
-        let account = self.account(holder);
-        let lent = account.borrowed - account.returning;
-        let frames = most.min(lent).min(account.recallable());
+        let account = &mut self.accounts[holder.slot()];
+        let frames = most.min(account.loans.kept()).min(account.recallable());
         let Some(reservation) = account.id.filter(|_| frames > 0) else {
             return 0;
         };
         account.outside.recalled += frames;
-        account.returning += frames;
-        self.returning_total += frames;
+        self.loans.begin_return(&mut account.loans, frames);
         let frames = FrameCount::new(frames);
         self.effects.push(Effect::Recall { reservation, frames });
         frames.get()

@@ -46,7 +46,7 @@ impl Memory {
         }
         if self.account_of(holder).closing {
             self.close(holder);
-        } else if self.account_of(holder).borrowed > 0 && self.pool_is_short() {
+        } else if self.account_of(holder).loans.borrowed() > 0 && self.pool_is_short() {
             // What this one was given may be what the pool can take back.
             self.call_for_service(HolderIndex::POOL);
         }
@@ -61,7 +61,7 @@ impl Memory {
     fn look_for_hope(&mut self, holder: HolderIndex) {
         let account = self.account_of(holder);
         let coming = !account.in_flight.is_empty() || account.owed > 0;
-        let pool_hopes = account.policy.lends() && self.borrowed_total > 0;
+        let pool_hopes = account.policy.lends() && self.loans.borrowed() > 0;
         if coming || pool_hopes || !self.room_for_batch() {
             if !self.room_for_batch() {
                 self.call_for_service(holder);

@@ -49,26 +49,22 @@ impl Memory {
     /// Lends frames that the pool [may lend](Self::may_lend).
     pub(crate) fn lend(&mut self, holder: HolderIndex, frames: u32) -> Frames {
         let lent = self.accounts[0].free.take(frames);
-        self.borrowings += 1;
-        let now = self.borrowings;
-        let account = self.account(holder);
-        account.borrowed += lent.len();
-        account.borrowed_at = now;
-        self.borrowed_total += lent.len();
+        let account = &mut self.accounts[holder.slot()];
+        self.loans.lend(&mut account.loans, lent.len());
         lent
     }
 
     /// The firm reservation that borrowed last, of those that still have what they borrowed and can give it up now:
     /// one whose pages are all on their way in cannot, and keeps nobody from asking the one before. O(reservations).
     fn latest_borrower(&self) -> Option<HolderIndex> {
-        if self.borrowed_total == 0 {
+        if self.loans.borrowed() == 0 {
             return None;
         }
         self.accounts
             .iter()
             .zip(0u16..)
-            .filter(|(account, _)| account.borrowed > account.returning && !account.closing && account.can_give())
-            .max_by_key(|(account, _)| account.borrowed_at)
+            .filter(|(account, _)| account.loans.kept() > 0 && !account.closing && account.can_give())
+            .max_by_key(|(account, _)| account.loans.borrowed_at())
             .map(|(_, slot)| HolderIndex(slot))
     }
 
@@ -101,24 +97,23 @@ impl Memory {
             return Some(Taken::Now);
         }
         let Some(index) = self.cheapest_page(borrower).filter(|_| spares) else {
-            let recalled = self.recall_outside(borrower, wanted.min(demand.saturating_sub(self.returning_total)));
+            let recalled = self.recall_outside(borrower, wanted.min(demand.saturating_sub(self.loans.returning())));
             return (recalled > 0).then_some(Taken::Begun(recalled));
         };
         let at_once = self.is_shared(index) && self.regime(self.entries[index].page) == Regime::Conserve;
-        if !at_once && self.returning_total >= demand {
+        if !at_once && self.loans.returning() >= demand {
             return None;
         }
         self.evict(index, UnmapReason::TakenBack);
-        self.account(borrower).taken_back += 1;
+        self.account(borrower).loans.count_taken_back();
         if at_once {
             self.repay_free(borrower);
             return Some(Taken::Now);
         }
         self.entries[index].marks.set(Marks::TAKEN_BACK);
-        let account = self.account(borrower);
+        let account = &mut self.accounts[borrower.slot()];
         account.leaving -= 1;
-        account.returning += 1;
-        self.returning_total += 1;
+        self.loans.begin_return(&mut account.loans, 1);
         Some(Taken::Begun(1))
     }
 
@@ -139,7 +134,11 @@ impl Memory {
             })
         };
         let settled = |index: &EntryIndex| self.entries[*index].marks.has(Marks::SETTLED);
-        let pages = || latest(&account.lists.active()).chain(latest(&account.lists.inactive())).filter(settled);
+        let pages = || {
+            latest(&account.lists.active())
+                .chain(latest(&account.lists.inactive()))
+                .filter(settled)
+        };
         pages()
             .take(CLEAN_SEARCH as usize)
             .find(|&index| self.needs_no_write_back(index))
@@ -154,8 +153,8 @@ impl Memory {
 
     /// Borrowed frames are back in the pool.
     pub(crate) fn repay(&mut self, borrower: HolderIndex, frames: Frames) {
-        self.account(borrower).borrowed -= frames.len();
-        self.borrowed_total -= frames.len();
+        let account = &mut self.accounts[borrower.slot()];
+        self.loans.repay(&mut account.loans, frames.len());
         self.accounts[0].free.put(frames);
     }
 

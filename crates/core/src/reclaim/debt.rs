@@ -56,7 +56,7 @@ impl Memory {
 
     /// Evicts pages of the pool until what is owed is on its way.
     fn reclaim_for_debts(&mut self) {
-        while self.pool().leaving + self.returning_total < self.owed_total {
+        while self.pool().leaving + self.loans.returning() < self.owed_total {
             if !self.room_for_batch() {
                 self.call_for_service(HolderIndex::POOL);
                 return;

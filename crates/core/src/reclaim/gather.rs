@@ -50,15 +50,15 @@ impl Memory {
     pub(crate) fn reclaim_gathered(&mut self) {
         let wanted = self.gathering.saturating_add(self.owed_total);
         while !self.store_failed && !self.gathers_nothing && self.room_for_batch() {
-            let under_way = self.pool().leaving + self.returning_total;
+            let under_way = self.pool().leaving + self.loans.returning();
             let coming = self.pool().free.len() + under_way;
             let at_once = AT_ONCE.max(self.owed_total);
             if coming >= wanted || under_way >= at_once {
                 return;
             }
-            let returning = self.returning_total;
+            let returning = self.loans.returning();
             let taken = self.take_back((wanted - coming).min(at_once - under_way));
-            if taken > 0 || self.returning_total > returning {
+            if taken > 0 || self.loans.returning() > returning {
                 continue;
             }
             if self.pool().lists.listed_pages() + self.pinned.adaptive == 0 {

@@ -167,8 +167,8 @@ impl Memory {
         // Pages that could not leave are active now. Were the balance kept they would be tried over and over; so what
         // has not been tried goes first, until something has left.
         let untried = account.kept == 0;
-        let from_active =
-            account.lists.inactive_mapped_pages() == 0 || (!starving && account.lists.active_pages() > 0 && shrinks && untried);
+        let from_active = account.lists.inactive_mapped_pages() == 0
+            || (!starving && account.lists.active_pages() > 0 && shrinks && untried);
         let list = if from_active {
             account.lists.active()
         } else {

@@ -43,7 +43,9 @@ impl Memory {
             if account.lists.inactive().len() >= wanted || account.lists.active_pages() == 0 {
                 break;
             }
-            let Some(index) = account.lists.active().first() else { break };
+            let Some(index) = account.lists.active().first() else {
+                break;
+            };
             if self.entries[index].marks.has(Marks::SETTLED) {
                 demoted += 1;
                 self.relink(index, Place::Inactive);
