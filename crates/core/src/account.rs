@@ -19,6 +19,17 @@ pub(crate) struct LockProgress {
     pub(crate) end: u32,
 }
 
+/// How far the end of a reservation has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It goes on.
+    NotYet,
+    /// It has ended, and pages are still to be taken off its lists.
+    Parting,
+    /// It has ended; frames in flight go to the pool as they come back.
+    Closing,
+}
+
 /// A holder's frames that left the page lists.
 #[derive(Debug)]
 pub(crate) struct Outside {
@@ -68,10 +79,7 @@ pub(crate) struct Account {
     /// Tasks that use its frames.
     pub(crate) tasks: u32,
     pub(crate) lock: Option<LockProgress>,
-    /// The reservation has ended; frames in flight go to the pool as they come back.
-    pub(crate) closing: bool,
-    /// It has ended, and pages are still to be taken off its lists.
-    pub(crate) parting: bool,
+    pub(crate) ending: Ending,
     /// Pages in a row that could not leave for this holder, because something outside keeps them.
     pub(crate) kept: u32,
 }
@@ -102,10 +110,14 @@ impl Account {
             claims: ClaimQueue::EMPTY,
             tasks: 0,
             lock: None,
-            closing: false,
-            parting: false,
+            ending: Ending::NotYet,
             kept: 0,
         }
+    }
+
+    /// Whether it has ended: nobody finds it, and what it still has goes to the pool.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ending != Ending::NotYet
     }
 
     /// Whether there is anything to take back from it: a free frame that no claim waits for, a page that is there, or

@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use crate::account::Account;
+use crate::account::{Account, Ending};
 use crate::entry::{Entry, Marks, Place};
 use crate::index::{EntryIndex, HolderIndex, PageNumber};
 use crate::limits::Regime;
@@ -65,14 +65,14 @@ impl Memory {
         let frames: u32 = self.accounts.iter().map(Account::held).sum();
         equal(1, "every frame has one holder", 0, frames + self.set_aside, self.total)?;
         for (slot, account) in self.accounts.iter().enumerate().skip(1) {
-            if account.closing {
+            if account.has_ended() {
                 holds(
                     1,
                     "a reservation that has ended is kept by frames in flight alone, or by pages to be taken off it",
                     slot,
                     !account.in_flight.is_empty()
                         || self.service.contains(HolderIndex::reservation(slot - 1))
-                        || account.parting,
+                        || account.ending == Ending::Parting,
                 )?;
             } else if account.id.is_some() {
                 Self::check_reservation(slot, account)?;

@@ -1,6 +1,6 @@
 //! Reservations come and go.
 
-use crate::account::Account;
+use crate::account::{Account, Ending};
 use crate::entry::Marks;
 use crate::error::{AdmitError, RemoveError};
 use crate::frame::Frames;
@@ -79,7 +79,7 @@ impl Memory {
     pub(crate) fn committed(&self) -> u32 {
         self.accounts[1..]
             .iter()
-            .filter(|account| !account.closing)
+            .filter(|account| !account.has_ended())
             .map(Account::committed)
             .sum()
     }
@@ -115,10 +115,12 @@ impl Memory {
         if self.account(holder).lock.take().is_some() {
             self.locks_in_progress -= 1;
         }
-        self.account(holder).closing = true;
+        self.account(holder).ending = Ending::Parting;
         self.cancel_debt(holder);
-        let over = self.depart_settled(holder, most.get());
-        self.account(holder).parting = !over;
+        if self.depart_settled(holder, most.get()) {
+            self.account(holder).ending = Ending::Closing;
+        }
+        let over = self.account_of(holder).ending == Ending::Closing;
         self.call_for_service(holder);
         self.end();
         Ok(over)
@@ -129,7 +131,7 @@ impl Memory {
         found.ok_or(RemoveError::Stale)?;
         let holder = HolderIndex::reservation(reservation.index());
         let account = self.account_of(holder);
-        if account.closing && !account.parting {
+        if account.ending == Ending::Closing {
             return Err(RemoveError::Stale);
         }
         if account.tasks > 0 || !account.outside.frames.is_empty() {
@@ -170,7 +172,7 @@ impl Memory {
     /// Returns what an ended reservation still holds, and forgets it once nothing is in flight. Only called while it
     /// is served, so that it is in no queue when its slot is given up.
     pub(crate) fn close(&mut self, holder: HolderIndex) {
-        let whole = !self.account_of(holder).parting;
+        let whole = self.account_of(holder).ending != Ending::Parting;
         if whole {
             self.depart_settled(holder, u32::MAX);
         }
@@ -191,6 +193,6 @@ impl Memory {
     pub(crate) fn holder_of_reservation(&self, id: ReservationId) -> Option<HolderIndex> {
         self.reservations.get(id.index(), id.generation())?;
         let holder = HolderIndex::reservation(id.index());
-        (!self.account_of(holder).closing).then_some(holder)
+        (!self.account_of(holder).has_ended()).then_some(holder)
     }
 }

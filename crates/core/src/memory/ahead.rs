@@ -58,7 +58,10 @@ impl Memory {
             self.total
         };
         let wanted_elsewhere = account.policy.is_reclaimed() && self.pool_is_short();
-        account.claims.is_empty() && !wanted_elsewhere && !account.closing && account.free.len() > whole / KEPT_SHARE
+        account.claims.is_empty()
+            && !wanted_elsewhere
+            && !account.has_ended()
+            && account.free.len() > whole / KEPT_SHARE
     }
 
     fn take_up(&mut self, holder: HolderIndex, object: &Object, page: PageNumber) -> bool {

@@ -99,7 +99,7 @@ impl Memory {
         while let Some(index) = next.some() {
             next = self.entries[index].next_sharer;
             let holder = self.entries[index].holder;
-            if !self.account_of(holder).claims.is_empty() || self.account_of(holder).closing {
+            if !self.account_of(holder).claims.is_empty() || self.account_of(holder).has_ended() {
                 self.call_for_service(holder);
             }
             let reclaimable = self.policy(holder).is_reclaimed() || self.account_of(holder).loans.borrowed() > 0;
@@ -301,7 +301,7 @@ impl Memory {
     fn end_stay(&mut self, page: PageNumber, holder: HolderIndex) {
         if self.is_forgotten(page) {
             self.forget_resident(page);
-        } else if self.account_of(holder).closing {
+        } else if self.account_of(holder).has_ended() {
             self.depart(self.owner(page));
         }
         self.call_for_service(holder);

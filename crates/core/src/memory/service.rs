@@ -44,7 +44,7 @@ impl Memory {
             }
             self.serve_first_claim(holder);
         }
-        if self.account_of(holder).closing {
+        if self.account_of(holder).has_ended() {
             self.close(holder);
         } else if self.account_of(holder).loans.borrowed() > 0 && self.pool_is_short() {
             // What this one was given may be what the pool can take back.

@@ -63,7 +63,7 @@ impl Memory {
         self.accounts
             .iter()
             .zip(0u16..)
-            .filter(|(account, _)| account.loans.kept() > 0 && !account.closing && account.can_give())
+            .filter(|(account, _)| account.loans.kept() > 0 && !account.has_ended() && account.can_give())
             .max_by_key(|(account, _)| account.loans.borrowed_at())
             .map(|(_, slot)| HolderIndex(slot))
     }

@@ -14,7 +14,7 @@ impl Memory {
 
     /// The pool owes a reservation frames, for pages that another's eviction took from it (only under `none`).
     pub(crate) fn owe(&mut self, holder: HolderIndex, frames: u32) {
-        if !self.policy(holder).is_promised() || self.account_of(holder).closing {
+        if !self.policy(holder).is_promised() || self.account_of(holder).has_ended() {
             return;
         }
         self.account(holder).owed += frames;

@@ -83,7 +83,7 @@ impl Memory {
 
     fn locker(&self, task: TaskId) -> Option<HolderIndex> {
         let holder = self.tasks.get(task.index(), task.generation())?.holder;
-        (!self.account_of(holder).closing).then_some(holder)
+        (!self.account_of(holder).has_ended()).then_some(holder)
     }
 
     /// What a task's holder has of a page that can be locked.

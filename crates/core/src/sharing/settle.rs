@@ -39,7 +39,7 @@ impl Memory {
         if entry.place == Place::Locked {
             self.settle_payment(entry.page);
         }
-        if self.account_of(entry.holder).closing {
+        if self.account_of(entry.holder).has_ended() {
             self.depart(index);
             // It may have been the last: the page is no longer this holder's, and nothing else calls it.
             self.call_for_service(entry.holder);
