@@ -6,18 +6,10 @@ use crate::holder::HolderPolicy;
 use crate::id::ReservationId;
 use crate::lists::Lists;
 use crate::loans::Loans;
+use crate::locks::Locks;
 use crate::sharing::UNLOCKED_FRAMES;
 use crate::units::{FrameCount, PageCount};
 use crate::view::ReservationView;
-
-/// A lock that is bringing its pages in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LockProgress {
-    /// The next page to lock, counted through all objects.
-    pub(crate) next: u32,
-    /// One past the last.
-    pub(crate) end: u32,
-}
 
 /// How far the end of a reservation has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,15 +62,12 @@ pub(crate) struct Account {
     pub(crate) returned: u32,
     /// Locked pages that another locker pays.
     pub(crate) unpaid: u32,
-    /// Pages that programs may lock for themselves, as was admitted, and those that they do lock.
-    pub(crate) program_locks: u32,
-    pub(crate) self_paid: u32,
     pub(crate) peak: u32,
     /// Tasks whose fault waits for a frame.
     pub(crate) claims: ClaimQueue,
     /// Tasks that use its frames.
     pub(crate) tasks: u32,
-    pub(crate) lock: Option<LockProgress>,
+    pub(crate) locks: Locks,
     pub(crate) ending: Ending,
     /// Pages in a row that could not leave for this holder, because something outside keeps them.
     pub(crate) kept: u32,
@@ -104,12 +93,10 @@ impl Account {
             loans: Loans::NONE,
             returned: 0,
             unpaid: 0,
-            program_locks: 0,
-            self_paid: 0,
             peak: 0,
             claims: ClaimQueue::EMPTY,
             tasks: 0,
-            lock: None,
+            locks: Locks::NONE,
             ending: Ending::NotYet,
             kept: 0,
         }
@@ -137,11 +124,8 @@ impl Account {
     /// Pages that are locked or may become so: those locked by programs as far as that was admitted, and what a lock is
     /// still to bring in.
     pub(crate) const fn lockable_pages(&self) -> u32 {
-        let coming = match self.lock {
-            Some(progress) => progress.end - progress.next,
-            None => 0,
-        };
-        self.lists.locked().len() - self.self_paid + self.program_locks + coming
+        let locks = &self.locks;
+        self.lists.locked().len() - locks.by_programs() + locks.admitted() + locks.coming()
     }
 
     /// Frames for its pages, once everything that is on its way back is gone.

@@ -138,7 +138,7 @@ impl Memory {
             4,
             "programs lock no more than was admitted",
             slot,
-            account.self_paid <= account.program_locks && account.program_locks <= lockable,
+            account.locks.by_programs() <= account.locks.admitted() && account.locks.admitted() <= lockable,
         )
     }
 
@@ -222,7 +222,13 @@ impl Memory {
         equal(1, "active list", slot, sums.active, account.lists.active().len())?;
         equal(1, "inactive list", slot, sums.inactive, account.lists.inactive().len())?;
         equal(1, "locked pages", slot, sums.locked, account.lists.locked().len())?;
-        equal(4, "pages locked by programs", slot, sums.self_paid, account.self_paid)?;
+        equal(
+            4,
+            "pages locked by programs",
+            slot,
+            sums.self_paid,
+            account.locks.by_programs(),
+        )?;
         equal(
             1,
             "inactive mapped pages",

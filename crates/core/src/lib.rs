@@ -28,6 +28,7 @@ pub mod limits;
 mod list;
 mod lists;
 mod loans;
+mod locks;
 mod marks;
 pub mod memory;
 mod object;

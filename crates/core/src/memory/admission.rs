@@ -90,7 +90,7 @@ impl Memory {
             .saturating_sub(self.committed())
             .saturating_sub(self.set_aside)
             .saturating_sub(self.pinned.all)
-            .saturating_sub(self.pool().program_locks)
+            .saturating_sub(self.pool().locks.admitted())
     }
 
     /// Ends a reservation whose tasks are gone. Its locks end, sharers keep their pages, pages that nobody shares
@@ -112,9 +112,7 @@ impl Memory {
     pub fn release_partly(&mut self, reservation: ReservationId, most: PageCount) -> Result<bool, RemoveError> {
         let holder = self.releasable(reservation)?;
         self.begin(None);
-        if self.account(holder).lock.take().is_some() {
-            self.locks_in_progress -= 1;
-        }
+        self.end_lock(holder);
         self.account(holder).ending = Ending::Parting;
         self.cancel_debt(holder);
         if self.depart_settled(holder, most.get()) {

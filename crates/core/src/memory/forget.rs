@@ -30,7 +30,7 @@ impl Memory {
         let being_locked = self
             .accounts
             .iter()
-            .any(|account| account.lock.is_some_and(|lock| found.owns(lock.end - 1)));
+            .any(|account| account.locks.last().is_some_and(|last| found.owns(last.0)));
         if being_locked || pages.clone().any(|page| self.is_locked(PageNumber(page))) {
             return Err(ForgetError::Locked);
         }

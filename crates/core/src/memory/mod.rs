@@ -40,6 +40,7 @@ use crate::page::{Page, Pages};
 use crate::pinning::PinnedPools;
 use crate::queue::EffectQueue;
 use crate::reclaim::Refaults;
+use crate::sharing::LockPace;
 use crate::slots::Slots;
 use crate::task::{Mapping, Task};
 use crate::units::{Instant, PageIndex};
@@ -96,10 +97,7 @@ pub struct Memory {
     pub(crate) store_failed: bool,
     /// Every page was tried for what is gathered, and stays: nothing more is tried until somebody asks again.
     pub(crate) gathers_nothing: bool,
-    /// Reservations with a lock that is bringing pages in.
-    pub(crate) locks_in_progress: u32,
-    /// Pages for which they may go on.
-    pub(crate) lock_room: u64,
+    pub(crate) lock_pace: LockPace,
     pub(crate) unpaid_total: u32,
     /// Frames taken out of the pool for good: whoever has the token holds them.
     pub(crate) set_aside: u32,
@@ -153,8 +151,7 @@ impl Memory {
             gathering: 0,
             store_failed: false,
             gathers_nothing: false,
-            locks_in_progress: 0,
-            lock_room: u64::MAX,
+            lock_pace: LockPace::UNLIMITED,
             unpaid_total: 0,
             set_aside: 0,
             peak: 0,
@@ -319,7 +316,9 @@ impl Memory {
                 self.entries[index].marks.clear(Marks::ODD_ROUND);
             }
             Place::Locked => {
-                account.self_paid -= u32::from(!entry.is_shared_lock());
+                if !entry.is_shared_lock() {
+                    account.locks.count_unlocked();
+                }
                 self.entries[index].marks.clear(Marks::SELF_PAID);
             }
             _ => {}

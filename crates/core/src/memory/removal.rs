@@ -48,7 +48,7 @@ impl Memory {
     fn removable(&self, object: ObjectId) -> Result<Object, RemoveError> {
         let found = self.objects.get(object.index(), object.generation());
         let found = *found.ok_or(RemoveError::Stale)?;
-        let being_locked = |account: &Account| account.lock.is_some_and(|lock| found.owns(lock.end - 1));
+        let being_locked = |account: &Account| account.locks.last().is_some_and(|last| found.owns(last.0));
         let used = found.mappings > 0 || found.views > 0 || self.accounts.iter().any(being_locked);
         if used { Err(RemoveError::Busy) } else { Ok(found) }
     }

@@ -315,8 +315,9 @@ impl Memory {
     fn locks_object(&self, holder: HolderIndex, object: u16) -> bool {
         let account = self.account_of(holder);
         if account
-            .lock
-            .is_some_and(|lock| self.pages[PageNumber(lock.end - 1)].object == object)
+            .locks
+            .last()
+            .is_some_and(|last| self.pages[last].object == object)
         {
             return true;
         }

@@ -1,7 +1,6 @@
 //! Shared-Page Eviction Lock (paper 000, section IV.B): locked pages stay resident until their last locker unlocks or
 //! exits. Each of n lockers is charged the pages, one of them pays the frames, (n − 1)·MS frames return to the pool.
 
-use crate::account::LockProgress;
 use crate::effect::Effect;
 use crate::entry::{Marks, Place};
 use crate::error::{LockError, UnlockError};
@@ -15,6 +14,22 @@ use crate::view::PageState;
 /// Frames of its capacity that a reservation's locks leave unlocked: one store instruction may need two pages at
 /// once, and a page of each may be on its way in.
 pub const UNLOCKED_FRAMES: u32 = 8;
+
+/// How far locks in progress may go on.
+#[derive(Debug)]
+pub(crate) struct LockPace {
+    /// Reservations with a lock that is bringing pages in.
+    in_progress: u32,
+    /// Pages for which they may go on.
+    room: u64,
+}
+
+impl LockPace {
+    pub(crate) const UNLIMITED: Self = Self {
+        in_progress: 0,
+        room: u64::MAX,
+    };
+}
 
 /// What became of one step of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,16 +64,13 @@ impl Memory {
         if !self.maps_object(holder, object.index()) {
             return Err(LockError::NotMapped);
         }
-        if self.account_of(holder).lock.is_some() {
+        if self.account_of(holder).locks.is_in_progress() {
             return Err(LockError::InProgress);
         }
         self.check_lock_size(holder, pages.clone())?;
         self.begin(None);
-        self.account(holder).lock = Some(LockProgress {
-            next: pages.start,
-            end: pages.end,
-        });
-        self.locks_in_progress += 1;
+        self.account(holder).locks.begin(pages);
+        self.lock_pace.in_progress += 1;
         self.end();
         Ok(())
     }
@@ -93,11 +105,11 @@ impl Memory {
     pub(crate) fn continue_locks(&mut self) {
         for slot in 1..self.accounts.len() {
             let holder = HolderIndex(u16::try_from(slot).unwrap_or(u16::MAX));
-            while self.effects.len() == 0 && self.lock_room > 0 && self.account_of(holder).lock.is_some() {
+            while self.effects.len() == 0 && self.lock_pace.room > 0 && self.account_of(holder).locks.is_in_progress() {
                 if !self.continue_lock(holder) {
                     break;
                 }
-                self.lock_room -= 1;
+                self.lock_pace.room -= 1;
             }
         }
         self.end();
@@ -106,42 +118,39 @@ impl Memory {
     /// From now on locks in progress go on for at most so many pages, until this is called again: an engine that others
     /// wait for does not lock a gigabyte in one step. Where it is never called there is no limit.
     pub fn allow_locking(&mut self, pages: PageCount) {
-        self.lock_room = pages.get().into();
+        self.lock_pace.room = pages.get().into();
     }
 
     pub(crate) fn locks_can_go_on(&self) -> bool {
-        self.locks_in_progress > 0 && self.lock_room > 0
+        self.lock_pace.in_progress > 0 && self.lock_pace.room > 0
     }
 
     /// Whether a lock in progress may be waiting to be [allowed](Self::allow_locking) more pages.
     #[must_use]
     pub fn wants_locking(&self) -> bool {
-        self.locks_in_progress > 0 && self.lock_room == 0
+        self.lock_pace.in_progress > 0 && self.lock_pace.room == 0
     }
 
     /// One page further; whether anything moved.
     fn continue_lock(&mut self, holder: HolderIndex) -> bool {
         let account = self.account_of(holder);
-        let (Some(progress), Some(id)) = (account.lock, account.id) else {
+        let Some(id) = account.id.filter(|_| account.locks.is_in_progress()) else {
             return false;
         };
-        if progress.next == progress.end {
+        let Some(next) = account.locks.next() else {
             if account.lists.locked_coming() > 0 {
                 return false;
             }
             self.end_lock(holder);
             self.effects.push(Effect::Locked { reservation: id });
             return true;
-        }
+        };
         if account.lists.locked_coming() >= LOCK_WINDOW {
             return false;
         }
-        match self.lock_page(holder, PageNumber(progress.next)) {
+        match self.lock_page(holder, next) {
             Step::Taken => {
-                self.account(holder).lock = Some(LockProgress {
-                    next: progress.next + 1,
-                    ..progress
-                });
+                self.account(holder).locks.advance();
                 true
             }
             Step::Stalled => false,
@@ -152,14 +161,16 @@ impl Memory {
         }
     }
 
-    fn end_lock(&mut self, holder: HolderIndex) {
-        self.account(holder).lock = None;
-        self.locks_in_progress -= 1;
+    /// Ends a lock in progress, if there is one.
+    pub(crate) fn end_lock(&mut self, holder: HolderIndex) {
+        if self.account(holder).locks.end() {
+            self.lock_pace.in_progress -= 1;
+        }
     }
 
     /// Stops a lock that cannot be completed.
     pub(crate) fn fail_lock(&mut self, holder: HolderIndex) {
-        if self.account_of(holder).lock.is_some() {
+        if self.account_of(holder).locks.is_in_progress() {
             self.end_lock(holder);
             if let Some(reservation) = self.account_of(holder).id {
                 self.effects.push(Effect::LockFailed { reservation });

@@ -21,4 +21,5 @@ mod program_lock;
 mod settle;
 mod unmanaged;
 
+pub(crate) use eviction_lock::LockPace;
 pub use eviction_lock::UNLOCKED_FRAMES;

@@ -25,9 +25,8 @@ impl Memory {
     pub fn admit_program_lock(&mut self, task: TaskId, pages: PageCount) -> Result<(), LockError> {
         let holder = self.locker(task).ok_or(LockError::Stale)?;
         let account = self.account_of(holder);
-        let wanted = u64::from(account.program_locks) + u64::from(pages.get());
         if !account.policy.is_promised() {
-            let available = (self.total / POOL_PART).saturating_sub(account.program_locks);
+            let available = (self.total / POOL_PART).saturating_sub(account.locks.admitted());
             let available = available.min(self.unpromised());
             if pages.get() > available {
                 let available = FrameCount::new(available);
@@ -39,16 +38,14 @@ impl Memory {
                 return Err(LockError::TooLarge { needed });
             }
         }
-        self.account(holder).program_locks = u32::try_from(wanted).unwrap_or(u32::MAX);
+        self.account(holder).locks.admit(pages.get());
         Ok(())
     }
 
     /// Gives back what was admitted, as far as no page is locked for it any more. O(1).
     pub fn return_program_lock(&mut self, task: TaskId, pages: PageCount) {
         if let Some(holder) = self.locker(task) {
-            let account = self.account(holder);
-            let left = account.program_locks.saturating_sub(pages.get());
-            account.program_locks = left.max(account.self_paid);
+            self.account(holder).locks.give_back(pages.get());
         }
     }
 
@@ -61,12 +58,12 @@ impl Memory {
         if self.entries[index].place == Place::Locked {
             return true;
         }
-        let account = self.account_of(holder);
-        let may = account.self_paid < account.program_locks && self.entries[index].marks.has(Marks::SETTLED);
+        let locks = &self.account_of(holder).locks;
+        let may = locks.by_programs() < locks.admitted() && self.entries[index].marks.has(Marks::SETTLED);
         if may {
             self.relink(index, Place::Locked);
             self.entries[index].marks.set(Marks::SELF_PAID);
-            self.account(holder).self_paid += 1;
+            self.account(holder).locks.count_locked();
         }
         may
     }
