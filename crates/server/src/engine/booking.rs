@@ -93,6 +93,7 @@ impl Engine {
             high: gap.high.min(*start),
             ..gap
         });
+        let gap = beside(gap, &client.family.inherited, address);
         let granule = self.granule(id);
         let along = granule > 1 && client.role == ClientRole::Program && self.has_frames_to_spare(task);
         let run = if along || granule < GRANULE {
@@ -338,6 +339,28 @@ fn pages_of(stretch: Stretch) -> u32 {
     u32::try_from((stretch.high - stretch.low) / crate::PAGE).unwrap_or(u32::MAX)
 }
 
+/// Of a gap around an address, what lies between ranges that are something else.
+///
+/// What a child has inherited is in its page table without being booked. Booked with what is touched beside it, it
+/// would be ordered out as the child's own, and come back as what is unmanaged does: as zeros.
+fn beside(gap: Stretch, others: &[(u64, u64)], address: u64) -> Stretch {
+    others.iter().fold(gap, |gap, &(start, end)| {
+        if end <= address {
+            Stretch {
+                low: gap.low.max(end),
+                ..gap
+            }
+        } else if start > address {
+            Stretch {
+                high: gap.high.min(start),
+                ..gap
+            }
+        } else {
+            gap
+        }
+    })
+}
+
 /// The half of a range that an address is in; `None` where the range is one page.
 fn half_around(wanted: Stretch, address: u64) -> Option<Stretch> {
     let half = u64::from(pages_of(wanted) / 2) * crate::PAGE;
@@ -353,7 +376,7 @@ fn half_around(wanted: Stretch, address: u64) -> Option<Stretch> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Stretch, half_around};
+    use super::{Stretch, beside, half_around};
     use crate::PAGE;
 
     #[test]
@@ -369,5 +392,25 @@ mod tests {
             wanted = less;
         }
         assert_eq!((wanted.low, wanted.high), (address, address + PAGE));
+    }
+    #[test]
+    fn a_gap_ends_where_something_else_begins() {
+        let gap = Stretch {
+            low: 0,
+            high: 64 * PAGE,
+        };
+        let others = [
+            (40 * PAGE, 50 * PAGE),
+            (4 * PAGE, 9 * PAGE),
+            (0, 2 * PAGE),
+            (60 * PAGE, 90 * PAGE),
+        ];
+        let bounds = |page: u64| {
+            let found = beside(gap, &others, page * PAGE);
+            (found.low / PAGE, found.high / PAGE)
+        };
+        assert_eq!((bounds(2), bounds(3)), ((2, 4), (2, 4)));
+        assert_eq!((bounds(9), bounds(39), bounds(55)), ((9, 40), (9, 40), (50, 60)));
+        assert_eq!(beside(gap, &[], PAGE), gap);
     }
 }
