@@ -11,7 +11,7 @@ use freehold_protocol::message::Stranger;
 
 use crate::process::{self, PAGE, Process};
 use crate::sys::{self, Errno};
-use crate::{advice, core_file, forks, heap, linker, locks, mailbox, needed, programs, small, start};
+use crate::{advice, core_file, forks, heap, linker, locks, mailbox, needed, programs, shared_segments, small, start};
 
 const MAP_TYPE: usize = 0x0F;
 /// `MAP_FIXED` and `MAP_FIXED_NOREPLACE`.
@@ -270,6 +270,8 @@ pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d:
         sys::PROCESS_MADVISE => unsafe { advice::advise_process(a, b, c, d, e) },
         // SAFETY: the caller's word.
         sys::IOCTL => unsafe { needed::control(a, b, c) },
+        // SAFETY: the caller's word.
+        sys::SHMAT => unsafe { shared_segments::attach(a, b, c) },
         _ => {
             if number == sys::PTRACE {
                 needed::before_tracing(a, b);

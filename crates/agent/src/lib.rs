@@ -47,6 +47,7 @@ mod remap;
 mod report;
 mod session;
 mod settings;
+pub mod shared_segments;
 mod small;
 mod stack;
 mod start;

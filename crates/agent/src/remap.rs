@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use crate::sys::{self, Errno};
+use crate::sys::{self, Answer, Errno};
 use crate::{hooks, locks, mailbox, process, start};
 
 const MAY_MOVE: usize = 1;
@@ -47,6 +47,17 @@ pub(crate) extern "C" fn mremap(
         Ok(at) => core::ptr::with_exposed_provenance_mut(at),
         Err(errno) => hooks::fail(errno, core::ptr::without_provenance_mut(usize::MAX)),
     }
+}
+
+/// Moves memory that is not managed to where other memory may be, which goes.
+pub(crate) fn replace(from: usize, length: usize, to: usize) -> Answer {
+    let way = hooks::make_way(to, length);
+    let moved = with_pages_staying(|| {
+        // SAFETY: the caller's memory, in the place that the program has named.
+        unsafe { sys::call(sys::MREMAP, [from, length, length, MAY_MOVE | FIXED, to, 0]) }
+    });
+    drop(way);
+    moved
 }
 
 /// Makes a call that moves memory, while the agent thread moves none ([`crate::moves`]).
