@@ -37,6 +37,7 @@ mod locks;
 mod mailbox;
 mod maps;
 mod memory;
+pub mod memory_files;
 mod moves;
 pub mod needed;
 mod orders;

@@ -6,7 +6,9 @@
 //! - It then clears a word in the thread's control block, for which `pthread_join` waits, and which lies on the stack
 //!   that the program may have given the thread.
 //! - What a program watches with a userfaultfd of its own no other can watch.
-//! - What another process reads through `/proc/PID/mem` or `ptrace`.
+//! - What another process reads through `ptrace`. Who opens `/proc/PID/mem` is in [`memory_files`].
+//!
+//! [`memory_files`]: crate::memory_files
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -22,20 +24,20 @@ unsafe extern "C" {
 }
 
 /// The C library's function behind one of this library's.
-struct Function {
+pub(crate) struct Function {
     name: &'static CStr,
     found: AtomicUsize,
 }
 
 impl Function {
-    const fn new(name: &'static CStr) -> Self {
+    pub(crate) const fn new(name: &'static CStr) -> Self {
         Self {
             name,
             found: AtomicUsize::new(0),
         }
     }
 
-    fn address(&self) -> usize {
+    pub(crate) fn address(&self) -> usize {
         let found = self.found.load(Ordering::Relaxed);
         if found != 0 {
             return found;
@@ -47,12 +49,15 @@ impl Function {
     }
 }
 
-/// Calls the function behind this library's; -1 where there is none.
+/// Calls the function behind this library's; where there is none, what follows `=>` is the answer, else -1.
 macro_rules! behind {
-    ($name:literal as $kind:ty, $($argument:expr),*) => {{
-        static FUNCTION: Function = Function::new($name);
+    ($name:literal as $kind:ty, $($argument:expr),*) => {
+        $crate::needed::behind!($name as $kind => -1, $($argument),*)
+    };
+    ($name:literal as $kind:ty => $failed:expr, $($argument:expr),*) => {{
+        static FUNCTION: $crate::needed::Function = $crate::needed::Function::new($name);
         match FUNCTION.address() {
-            0 => hooks::fail(Errno(38), -1),
+            0 => $crate::hooks::fail($crate::sys::Errno(38), $failed),
             // SAFETY: the function of this name has these parameters; the caller's word about the arguments.
             address => unsafe {
                 core::mem::transmute::<usize, $kind>(address)($($argument),*)
@@ -60,6 +65,7 @@ macro_rules! behind {
         }
     }};
 }
+pub(crate) use behind;
 
 /// Gives a range of addresses back to the kernel, with the pages that it lies in. Whether that was done.
 fn relinquish(start: usize, length: usize) -> bool {
@@ -188,7 +194,7 @@ fn is_zeros(page: usize) -> bool {
 }
 
 /// Somebody is about to look into a process: if its memory is managed here, it is brought in first.
-fn look_into(process: usize) {
+pub(crate) fn look_into(process: usize) {
     if let Some(own) = hooks::client_process() {
         mailbox::ask(own, mailbox::RELINQUISH_OTHER, [process, 0], || ());
     }
@@ -224,77 +230,4 @@ pub unsafe extern "C" fn ptrace(request: c_uint, process: c_int, address: usize,
         Ok(answer) => answer.cast_signed(),
         Err(errno) => hooks::fail(errno, -1),
     }
-}
-
-/// The process whose memory a path names, if it does.
-fn memory_of(path: *const c_char) -> Option<usize> {
-    const HEAD: &[u8] = b"/proc/";
-    const TAIL: &[u8] = b"/mem\0";
-    if path.is_null() {
-        return None;
-    }
-    // SAFETY: the path ends, and no byte behind one that differs is read.
-    let byte = |at: usize| unsafe { path.add(at).read() }.cast_unsigned();
-    if !HEAD.iter().enumerate().all(|(at, expected)| byte(at) == *expected) {
-        return None;
-    }
-    let (mut at, mut process) = (HEAD.len(), 0_usize);
-    while byte(at).is_ascii_digit() {
-        process = process.checked_mul(10)?.checked_add(usize::from(byte(at) - b'0'))?;
-        at += 1;
-    }
-    let is_memory = TAIL
-        .iter()
-        .enumerate()
-        .all(|(past, expected)| byte(at + past) == *expected);
-    (is_memory && process > 0).then_some(process)
-}
-
-fn before_opening(path: *const c_char) {
-    if let Some(process) = memory_of(path) {
-        look_into(process);
-    }
-}
-
-type Open = unsafe extern "C" fn(*const c_char, c_int, c_uint) -> c_int;
-type OpenAt = unsafe extern "C" fn(c_int, *const c_char, c_int, c_uint) -> c_int;
-
-/// The C library's `open`.
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-    before_opening(path);
-    behind!(c"open" as Open, path, flags, mode)
-}
-
-/// The C library's `open64`.
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-    before_opening(path);
-    behind!(c"open64" as Open, path, flags, mode)
-}
-
-/// The C library's `openat`.
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-    before_opening(path);
-    behind!(c"openat" as OpenAt, folder, path, flags, mode)
-}
-
-/// The C library's `openat64`.
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-    before_opening(path);
-    behind!(c"openat64" as OpenAt, folder, path, flags, mode)
 }
