@@ -194,6 +194,45 @@ static int looked_at(void) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
 }
 
+/* The program's own memory, read and written by its file: each way to open it, in a process that has not yet. */
+static int open_own(int way) {
+    char path[64];
+    int folder = open("/proc/self", O_RDONLY | O_DIRECTORY);
+    FILE *stream = way == 3 ? fopen("/proc/self/mem", "r+") : 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/mem", getpid(), getpid());
+    return way == 0   ? open("/proc/self/mem", O_RDWR)
+           : way == 1 ? openat(folder, "mem", O_RDWR)
+           : way == 2 ? open(path, O_RDWR)
+           : stream   ? fileno(stream)
+                      : -1;
+}
+static int reads_itself(int way) {
+    char page[PAGE], *region = map(SIZE, MAP_PRIVATE);
+    int wrong = 0;
+    pressure = map(PRESSURE, MAP_PRIVATE);
+    memset(region, 'x', SIZE);
+    press();
+    int file = open_own(way);
+    for (char *at = region; at < region + SIZE; at += PAGE) {
+        wrong += pread(file, page, PAGE, (off_t)(unsigned long)at) != PAGE || page[0] != 'x' || page[PAGE - 1] != 'x';
+        wrong += pwrite(file, "y", 1, (off_t)(unsigned long)at) != 1;
+    }
+    press();
+    for (char *at = region; at < region + SIZE; at += PAGE) wrong += at[0] != 'y' || at[1] != 'x';
+    return wrong > 200 ? 200 : wrong;
+}
+static int own_memory(void) {
+    int wrong = 0;
+    for (int way = 0; way < 4; way++) {
+        int status = 0;
+        pid_t child = fork();
+        if (!child) _exit(reads_itself(way));
+        while (waitpid(child, &status, 0) != child) {}
+        wrong += status != 0;
+    }
+    return wrong;
+}
+
 /* A process that shares the address space, and outlives its maker: it finds what was there, or ends by SIGBUS. */
 static int *told;
 static int outlives(void *argument) {
@@ -270,7 +309,7 @@ static const struct {
 } kinds[] = {
     {"thread-end", thread_end}, {"process-end", process_end}, {"own-stack", own_stack}, {"own-faults", own_faults},
     {"dispositions", dispositions}, {"survivor", survivor},
-    {"survivor-forks", survivor_forks}, {"looked-at", looked_at},
+    {"survivor-forks", survivor_forks}, {"looked-at", looked_at}, {"own-memory", own_memory},
 };
 
 /* Ends with a core file, which must have a page of a pattern for each page of memory. */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -381,6 +382,53 @@ static int secret(void) {
     return differ(region, 7);
 }
 
+/* What a child makes right behind what it has inherited, as it does when its heap grows: all of it stays. */
+static int beside_inherited(void) {
+    enum { REGIONS = 6, ALL = 96 };
+    char *regions[REGIONS];
+    int status;
+    for (int at = 0; at < REGIONS; at++) {
+        regions[at] = map(ALL * PAGE, MAP_PRIVATE);
+        munmap(regions[at] + (5 + 9 * at) * PAGE, (ALL - 5 - 9 * at) * PAGE);
+        for (int page = 0; page < 5 + 9 * at; page++) regions[at][page * PAGE] = 1;
+    }
+    pid_t child = fork();
+    if (!child) {
+        int wrong = 0, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+        for (int at = 0; at < REGIONS; at++) {
+            int first = 5 + 9 * at;
+            mmap(regions[at] + first * PAGE, (ALL - first) * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
+            for (int page = 0; page < ALL; page++) *(int *)(regions[at] + page * PAGE) = 100 * at + page + 1;
+        }
+        press();
+        for (int at = 0; at < REGIONS; at++)
+            for (int page = 0; page < ALL; page++) wrong += *(int *)(regions[at] + page * PAGE) != 100 * at + page + 1;
+        _exit(wrong > 200 ? 200 : wrong);
+    }
+    while (waitpid(child, &status, 0) != child) {}
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+/* Shared memory in the place of private memory, and then private memory again. */
+static int attached(int by_number) {
+    int segment = shmget(IPC_PRIVATE, SIZE, IPC_CREAT | 0600);
+    if (segment < 0) return NONE;
+    char *region = filled(), *shared = shmat(segment, 0, 0);
+    fill(shared, 9);
+    void *made = by_number ? (void *)syscall(SYS_shmat, segment, region, SHM_REMAP) : shmat(segment, region, SHM_REMAP);
+    int refused = shmat(segment, region, 0) != (void *)-1 || errno != EINVAL;
+    int nowhere = shmat(segment, region + 8, SHM_REMAP) != (void *)-1 || errno != EINVAL;
+    shmctl(segment, IPC_RMID, 0);
+    int wrong = (made != region) + differ(region, 9) + refused + nowhere;
+    region[5]++;
+    wrong += shared[5] != region[5];
+    if (shmdt(region) || shmdt(shared)) return -1;
+    made = mmap(region, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    return wrong + (made != region) + dirty(region);
+}
+static int attach(void) { return attached(0); }
+static int attach_by_number(void) { return attached(1); }
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -394,7 +442,8 @@ static const struct {
     {"unmapped-advice", unmapped_advice}, {"prctl-name", prctl_name}, {"prctl-thp", prctl_thp},
     {"prctl-mm", prctl_mm}, {"prctl-merge", prctl_merge}, {"mseal", mseal_}, {"pkey", pkey}, {"protect", protect},
     {"remap", remap}, {"remap-file-pages", remap_file}, {"fixed", fixed}, {"fixed-noreplace", noreplace},
-    {"droppable", droppable}, {"memfd-secret", secret},
+    {"droppable", droppable}, {"memfd-secret", secret}, {"fork-beside", beside_inherited}, {"attach", attach},
+    {"attach-by-number", attach_by_number},
 };
 
 int main(int count, char **words) {
