@@ -1,8 +1,8 @@
 //! `shmat` with `SHM_REMAP`: shared memory in the place of whatever was there.
 //!
 //! The kernel tells no userfaultfd that the memory there has gone, as it does of all other mappings. The server would
-//! keep what it has of it for who maps memory there later. So the shared memory is attached elsewhere, and moved there:
-//! of that the kernel tells.
+//! keep what it has of it for who maps memory there later. So the shared memory is attached elsewhere, and moved
+//! there: of that the kernel tells.
 
 use core::ffi::{c_int, c_void};
 

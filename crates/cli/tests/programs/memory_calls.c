@@ -415,7 +415,8 @@ static int attached(int by_number) {
     if (segment < 0) return NONE;
     char *region = filled(), *shared = shmat(segment, 0, 0);
     fill(shared, 9);
-    void *made = by_number ? (void *)syscall(SYS_shmat, segment, region, SHM_REMAP) : shmat(segment, region, SHM_REMAP);
+    void *made = by_number ? (void *)syscall(SYS_shmat, segment, region, SHM_REMAP)
+                           : shmat(segment, region, SHM_REMAP);
     int refused = shmat(segment, region, 0) != (void *)-1 || errno != EINVAL;
     int nowhere = shmat(segment, region + 8, SHM_REMAP) != (void *)-1 || errno != EINVAL;
     shmctl(segment, IPC_RMID, 0);
