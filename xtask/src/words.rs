@@ -59,7 +59,7 @@ const REPLACED: &[Replaced] = &[
     ),
     replaced("ripen", "complete", EVERYWHERE, &[]),
     replaced("baton", "turn", EVERYWHERE, &[]),
-    replaced("reins", "handles", EVERYWHERE, &["crates/live/"]),
+    replaced("reins", "handles", EVERYWHERE, &[]),
     replaced("harvest", "TaskOutput", EVERYWHERE, &[]),
     replaced("servedmachine", "placement::server", EVERYWHERE, &["crates/live/"]),
     replaced("workshop", "workload_files", EVERYWHERE, &["crates/lab/"]),

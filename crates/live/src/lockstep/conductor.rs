@@ -7,7 +7,7 @@ use std::time::Duration;
 use freehold_scenario::TaskIndex;
 use freehold_sim::Step;
 
-use super::player::{Command, Reins};
+use super::player::{Command, PlayerHandle};
 use super::stage::Stage;
 use super::turn::{BLOCKED, IDLE, Turns};
 use crate::collect::Counts;
@@ -16,9 +16,9 @@ use crate::error::LiveError;
 /// Walks through the schedule.
 pub(super) struct Conductor<'a> {
     pub(super) stage: &'a dyn Stage,
-    pub(super) reins: Vec<Reins<'a>>,
+    pub(super) handles: Vec<PlayerHandle<'a>>,
     /// Of those who bring pages back, and for whom.
-    pub(super) restorers: Vec<(usize, Reins<'a>)>,
+    pub(super) restorers: Vec<(usize, PlayerHandle<'a>)>,
     pub(super) counts: Option<Counts>,
 }
 
@@ -65,19 +65,19 @@ impl Conductor<'_> {
     }
 
     fn tell(&mut self, task: TaskIndex, command: Command) -> Result<(), String> {
-        self.reins[task.get()].carry_out(self.stage, command)
+        self.handles[task.get()].carry_out(self.stage, command)
     }
 
     /// Who restores for the task brings a page back, now or with a completion.
     fn restore(&mut self, task: TaskIndex) -> Result<(), String> {
         let mut restorers = self.restorers.iter();
         let found = restorers.find(|(owner, _)| *owner == task.get());
-        let (_, reins) = found.ok_or("nobody restores for the task")?;
-        if self.stage.wait_for(reins.slot, &[IDLE]).is_none() {
+        let (_, handle) = found.ok_or("nobody restores for the task")?;
+        if self.stage.wait_for(handle.slot, &[IDLE]).is_none() {
             return Err("the restorer's fault before does not end".to_owned());
         }
-        reins.command(Command::Restore);
-        let ended = self.stage.wait_for(reins.slot, &[IDLE, BLOCKED]);
+        handle.command(Command::Restore);
+        let ended = self.stage.wait_for(handle.slot, &[IDLE, BLOCKED]);
         ended
             .map(|_| ())
             .ok_or_else(|| "the restorer's fault neither ends nor waits".to_owned())
@@ -97,14 +97,14 @@ impl Conductor<'_> {
     /// Lets an access whose fault was answered end. 1 if it was made, or refused only now; 0 if there was none, or its
     /// answer was an error.
     fn end_pending_access(&mut self, task: TaskIndex) -> Result<u32, String> {
-        let (stage, reins) = (self.stage, &mut self.reins[task.get()]);
-        if !reins.pending {
+        let (stage, handle) = (self.stage, &mut self.handles[task.get()]);
+        if !handle.pending {
             return Ok(0);
         }
-        let failed = reins.let_go(stage)?;
-        match stage.wait_for(reins.slot, &[IDLE, BLOCKED]) {
+        let failed = handle.let_go(stage)?;
+        match stage.wait_for(handle.slot, &[IDLE, BLOCKED]) {
             Some(IDLE) => {
-                reins.pending = false;
+                handle.pending = false;
                 Ok(u32::from(!failed))
             }
             Some(_) => Err("it faults again and waits, in the simulator it did not".to_owned()),
@@ -122,19 +122,19 @@ impl Conductor<'_> {
 
     /// The task's next access, or the one that was answered, faults and waits.
     fn begin(&mut self, task: TaskIndex) -> Result<(), String> {
-        let (stage, reins) = (self.stage, &mut self.reins[task.get()]);
-        if reins.pending {
-            let failed = reins.let_go(stage)?;
-            match stage.wait_for(reins.slot, &[IDLE, BLOCKED]) {
+        let (stage, handle) = (self.stage, &mut self.handles[task.get()]);
+        if handle.pending {
+            let failed = handle.let_go(stage)?;
+            match stage.wait_for(handle.slot, &[IDLE, BLOCKED]) {
                 Some(BLOCKED) => return Ok(()),
-                Some(_) if failed => reins.pending = false,
+                Some(_) if failed => handle.pending = false,
                 Some(_) => return Err("an access is made that the simulator did not make".to_owned()),
                 None => return Err("its access does not end".to_owned()),
             }
         }
-        reins.command(Command::Run(1));
-        reins.pending = true;
-        match stage.wait_for(reins.slot, &[IDLE, BLOCKED]) {
+        handle.command(Command::Run(1));
+        handle.pending = true;
+        match stage.wait_for(handle.slot, &[IDLE, BLOCKED]) {
             Some(BLOCKED) => Ok(()),
             Some(_) => Err("its access does not wait, in the simulator it did".to_owned()),
             None => Err("its access does not end".to_owned()),
@@ -145,9 +145,9 @@ impl Conductor<'_> {
     pub(super) fn send_home(&self, turns: &Turns) {
         turns.release();
         self.stage.release();
-        let restorers = self.restorers.iter().map(|(_, reins)| reins);
-        for reins in self.reins.iter().chain(restorers) {
-            let _ = reins.commands.send(Command::Finish);
+        let restorers = self.restorers.iter().map(|(_, handle)| handle);
+        for handle in self.handles.iter().chain(restorers) {
+            let _ = handle.commands.send(Command::Finish);
         }
     }
 

@@ -23,7 +23,7 @@ use freehold_scenario::{Scenario, plan};
 use freehold_sim::{Options, Step};
 
 use self::conductor::Conductor;
-use self::player::{Player, Reins};
+use self::player::{Player, PlayerHandle};
 use self::served::Served;
 use self::stage::{Embedded, Stage};
 use self::turn::Turns;
@@ -206,7 +206,7 @@ impl Cast<'_> {
             }
         };
         thread::scope(|scope| {
-            let (mut reins, mut handles) = (Vec::new(), Vec::new());
+            let (mut handles, mut joins) = (Vec::new(), Vec::new());
             for (position, &(slot, seat)) in players.iter().enumerate() {
                 let (commands, received) = mpsc::channel();
                 let player = Player {
@@ -217,30 +217,30 @@ impl Cast<'_> {
                     turns,
                 };
                 let spawned = thread::Builder::new().spawn_scoped(scope, move || player.main(&received));
-                reins.push(Reins::new(slot, commands, turns));
-                handles.push(spawned.map_err(no_thread(position))?);
+                handles.push(PlayerHandle::new(slot, commands, turns));
+                joins.push(spawned.map_err(no_thread(position))?);
             }
-            let (mut restorer_reins, mut restoring) = (Vec::new(), Vec::new());
+            let (mut restorer_handles, mut restoring) = (Vec::new(), Vec::new());
             for &(owner, restorer) in *restorers {
                 let (commands, received) = mpsc::channel();
                 let main = move || player::restore(restorer, turns, &received);
-                restorer_reins.push((owner, Reins::new(restorer.id().index(), commands, turns)));
+                restorer_handles.push((owner, PlayerHandle::new(restorer.id().index(), commands, turns)));
                 let spawned = thread::Builder::new().spawn_scoped(scope, main);
                 restoring.push((owner, spawned.map_err(no_thread(owner))?));
             }
             let mut conductor = Conductor {
                 stage,
-                reins,
-                restorers: restorer_reins,
+                handles,
+                restorers: restorer_handles,
                 counts: None,
             };
             let outcome = conductor.follow(steps, stop);
             conductor.send_home(turns);
             conductor.end_transfers_until(|| {
-                handles.iter().all(ScopedJoinHandle::is_finished)
+                joins.iter().all(ScopedJoinHandle::is_finished)
                     && restoring.iter().all(|(_, handle)| handle.is_finished())
             });
-            let outputs = join(scenario, handles)?;
+            let outputs = join(scenario, joins)?;
             join_restorers(scenario, restoring)?;
             let stopped = outcome?;
             Ok((conductor.counts, outputs, stopped))

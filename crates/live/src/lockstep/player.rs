@@ -92,7 +92,7 @@ pub(crate) fn restore(restorer: &TaskHandle, turns: &Turns, commands: &Receiver<
 
 /// The coordinator's side of one thread.
 #[derive(Debug)]
-pub(crate) struct Reins<'a> {
+pub(crate) struct PlayerHandle<'a> {
     pub(crate) slot: usize,
     pub(crate) commands: Sender<Command>,
     turns: &'a Turns,
@@ -100,7 +100,7 @@ pub(crate) struct Reins<'a> {
     pub(crate) pending: bool,
 }
 
-impl<'a> Reins<'a> {
+impl<'a> PlayerHandle<'a> {
     pub(crate) fn new(slot: usize, commands: Sender<Command>, turns: &'a Turns) -> Self {
         Self {
             slot,
