@@ -42,7 +42,7 @@ const REPLACED: &[Replaced] = &[
         &["crates/server/src/"],
         &["crates/server/src/"],
     ),
-    replaced("vault", "LockedPages", EVERYWHERE, &["crates/linux/", "crates/store/"]),
+    replaced("vault", "LockedPages", EVERYWHERE, &[]),
     replaced("ballast", "LockedFrames", &["crates/linux/"], &[]),
     replaced(
         "pageloan",

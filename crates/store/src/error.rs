@@ -2,7 +2,7 @@
 
 use crate::slots::Slot;
 use freehold_linux::Errno;
-use freehold_linux::memory::{LockError, MapError, MemfdError, VaultError};
+use freehold_linux::memory::{LockError, LockedPagesError, MapError, MemfdError};
 
 /// A store could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,12 +41,12 @@ pub enum SetupError {
     Threads(Errno),
 }
 
-impl From<VaultError> for SetupError {
-    fn from(error: VaultError) -> Self {
+impl From<LockedPagesError> for SetupError {
+    fn from(error: LockedPagesError) -> Self {
         match error {
-            VaultError::Memory(error) => Self::Memory(error),
-            VaultError::Map(error) => Self::Map(error),
-            VaultError::Lock(error) => Self::Lock(error),
+            LockedPagesError::Memory(error) => Self::Memory(error),
+            LockedPagesError::Map(error) => Self::Map(error),
+            LockedPagesError::Lock(error) => Self::Lock(error),
         }
     }
 }

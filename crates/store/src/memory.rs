@@ -1,7 +1,7 @@
 //! A store in locked memory, with emulated latency.
 //!
-//! The bytes are in a [`Vault`]: copied by the processor, which takes a third of the time of a system call, or written
-//! and seen where they are.
+//! The bytes are in [`LockedPages`]: copied by the processor, which takes a third of the time of a system call, or
+//! written and seen where they are.
 
 use crate::attempts::transfer;
 use crate::channels::Channels;
@@ -14,7 +14,7 @@ use crate::tally::{StoreStats, Tally};
 use crate::{RECORD_SIZE, Record, checksum};
 use freehold_core::units::{Duration, FrameCount, Instant};
 use freehold_linux::Errno;
-use freehold_linux::memory::{PageLoan, Vault};
+use freehold_linux::memory::{LockedPages, PageLoan};
 
 /// Shape of a [`MemoryStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct StoreConfig {
 /// fills the page when it is finished.
 #[derive(Debug)]
 pub struct MemoryStore {
-    records: Vault,
+    records: LockedPages,
     slots: SlotTable,
     channels: Channels,
     latency: Duration,
@@ -54,7 +54,7 @@ impl MemoryStore {
             return Err(SetupError::NoChannels);
         }
         Ok(Self {
-            records: Vault::create(c"freehold-store", config.slots as usize)?,
+            records: LockedPages::create(c"freehold-store", config.slots as usize)?,
             slots: SlotTable::new(config.slots),
             channels: Channels::new(config.latency, config.parallel, config.slots),
             latency: config.latency,

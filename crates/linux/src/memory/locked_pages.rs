@@ -13,9 +13,9 @@ const BUSY: u8 = 1;
 /// The page has its frame.
 const BACKED: u8 = 2;
 
-/// A vault could not be made.
+/// Locked pages could not be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VaultError {
+pub enum LockedPagesError {
     /// The object.
     #[error(transparent)]
     Memory(#[from] MemfdError),
@@ -31,18 +31,18 @@ pub enum VaultError {
 ///
 /// All operations are async-signal-safe.
 #[derive(Debug)]
-pub struct Vault {
+pub struct LockedPages {
     mapping: SharedMapping,
     pages: Box<[AtomicU8]>,
     frames: AtomicU32,
 }
 
-impl Vault {
-    /// A vault of `pages` pages of zeros, without frames. `name` shows in `/proc/PID/maps`.
+impl LockedPages {
+    /// `pages` pages of zeros, without frames. `name` shows in `/proc/PID/maps`.
     ///
     /// # Errors
-    /// See [`VaultError`].
-    pub fn create(name: &CStr, pages: usize) -> Result<Self, VaultError> {
+    /// See [`LockedPagesError`].
+    pub fn create(name: &CStr, pages: usize) -> Result<Self, LockedPagesError> {
         // The descriptor is closed here: the mapping is the only way to the memory, which nobody can shorten.
         let memory = Memfd::create(name, pages)?;
         let mut mapping = SharedMapping::of_whole(&memory, Access::ReadWrite)?;
@@ -167,70 +167,70 @@ impl Vault {
 
 #[cfg(test)]
 mod tests {
-    use super::{BUSY, Vault};
+    use super::{BUSY, LockedPages};
     use crate::{Errno, PAGE_SIZE};
     use std::sync::atomic::Ordering;
 
     #[test]
     fn pages_keep_what_was_written_and_are_zeros_before() {
-        let vault = Vault::create(c"vault-test", 3).unwrap();
+        let locked = LockedPages::create(c"pages-test", 3).unwrap();
         let mut bytes = [1; PAGE_SIZE];
-        vault.read(2, &mut bytes).unwrap();
-        assert_eq!((bytes, vault.frames()), ([0; PAGE_SIZE], 0));
-        vault.write(2, &[7; PAGE_SIZE]).unwrap();
-        vault.write(2, &[8; 100]).unwrap();
-        vault.read(2, &mut bytes).unwrap();
+        locked.read(2, &mut bytes).unwrap();
+        assert_eq!((bytes, locked.frames()), ([0; PAGE_SIZE], 0));
+        locked.write(2, &[7; PAGE_SIZE]).unwrap();
+        locked.write(2, &[8; 100]).unwrap();
+        locked.read(2, &mut bytes).unwrap();
         assert_eq!((bytes[99], bytes[100], bytes[PAGE_SIZE - 1]), (8, 7, 7));
         assert_eq!(
-            (vault.frames(), vault.is_backed(2), vault.is_backed(1)),
+            (locked.frames(), locked.is_backed(2), locked.is_backed(1)),
             (1, true, false)
         );
     }
 
     #[test]
     fn pages_are_seen_and_changed_where_they_are() {
-        let vault = Vault::create(c"vault-test", 2).unwrap();
-        assert_eq!(vault.look(1, |page| page[5]), Ok(0));
-        assert_eq!(vault.frames(), 0);
+        let locked = LockedPages::create(c"pages-test", 2).unwrap();
+        assert_eq!(locked.look(1, |page| page[5]), Ok(0));
+        assert_eq!(locked.frames(), 0);
         let inside = |page: &mut [u8; PAGE_SIZE]| {
             page[5] = 7;
             // It is this thread's alone.
-            vault.read(1, &mut [0])
+            locked.read(1, &mut [0])
         };
-        assert_eq!(vault.change(1, inside), Ok(Err(Errno::BUSY)));
-        assert_eq!(vault.look(1, |page| page[5]), Ok(7));
-        assert_eq!((vault.frames(), vault.is_backed(1)), (1, true));
-        assert_eq!(vault.look(2, |_| ()), Err(Errno::INVAL));
-        assert_eq!(vault.change(2, |_| ()), Err(Errno::INVAL));
+        assert_eq!(locked.change(1, inside), Ok(Err(Errno::BUSY)));
+        assert_eq!(locked.look(1, |page| page[5]), Ok(7));
+        assert_eq!((locked.frames(), locked.is_backed(1)), (1, true));
+        assert_eq!(locked.look(2, |_| ()), Err(Errno::INVAL));
+        assert_eq!(locked.change(2, |_| ()), Err(Errno::INVAL));
     }
 
     #[test]
     fn what_does_not_fit_or_is_in_use_is_refused() {
-        let vault = Vault::create(c"vault-test", 1).unwrap();
-        assert_eq!(vault.write(1, &[0]), Err(Errno::INVAL));
-        assert_eq!(vault.read(0, &mut [0; PAGE_SIZE + 1]), Err(Errno::INVAL));
-        vault.pages[0].fetch_or(BUSY, Ordering::Relaxed);
-        assert_eq!(vault.write(0, &[0]), Err(Errno::BUSY));
-        assert_eq!(vault.read(0, &mut [0]), Err(Errno::BUSY));
+        let locked = LockedPages::create(c"pages-test", 1).unwrap();
+        assert_eq!(locked.write(1, &[0]), Err(Errno::INVAL));
+        assert_eq!(locked.read(0, &mut [0; PAGE_SIZE + 1]), Err(Errno::INVAL));
+        locked.pages[0].fetch_or(BUSY, Ordering::Relaxed);
+        assert_eq!(locked.write(0, &[0]), Err(Errno::BUSY));
+        assert_eq!(locked.read(0, &mut [0]), Err(Errno::BUSY));
     }
 
     #[test]
     fn threads_copy_side_by_side() {
-        let vault = Vault::create(c"vault-test", 4).unwrap();
+        let locked = LockedPages::create(c"pages-test", 4).unwrap();
         std::thread::scope(|scope| {
             for page in 0..4_u8 {
-                let vault = &vault;
+                let locked = &locked;
                 scope.spawn(move || {
                     for round in 0..100_u8 {
                         let at = usize::from(page);
-                        vault.write(at, &[page ^ round; PAGE_SIZE]).unwrap();
+                        locked.write(at, &[page ^ round; PAGE_SIZE]).unwrap();
                         let mut found = [0; PAGE_SIZE];
-                        vault.read(at, &mut found).unwrap();
+                        locked.read(at, &mut found).unwrap();
                         assert_eq!(found, [page ^ round; PAGE_SIZE]);
                     }
                 });
             }
         });
-        assert_eq!(vault.frames(), 4);
+        assert_eq!(locked.frames(), 4);
     }
 }
