@@ -50,6 +50,7 @@ mod thread_id;
 pub mod tick;
 pub mod tracefs;
 pub mod tracepoints;
+pub mod user_filesystems;
 pub mod user_namespace;
 pub mod userfault;
 pub mod zram;

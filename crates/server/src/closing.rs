@@ -7,7 +7,7 @@
 use crate::user_threads::{UserThreads, Work};
 use freehold_linux::pi_mutex::PiMutex;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -66,6 +66,11 @@ impl Closing {
     /// How much of a user's is not closed yet although nobody needs it any more.
     pub(crate) fn waiting(&self, user: u32) -> u32 {
         self.waiting.0.lock().get(&user).copied().unwrap_or(0)
+    }
+
+    /// Users of whom something is not closed yet although nobody needs it any more.
+    pub(crate) fn users(&self) -> BTreeSet<u32> {
+        self.waiting.0.lock().keys().copied().collect()
     }
 }
 

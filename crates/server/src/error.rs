@@ -13,6 +13,9 @@ pub enum EngineError {
     /// The client is gone.
     #[error("the client is gone")]
     NoSuchClient,
+    /// The client's user has held up the server.
+    #[error("this user has kept the server from serving others: ask again in a minute")]
+    Barred,
     /// No such task, or another client's.
     #[error("no such task of this client")]
     NoSuchTask,

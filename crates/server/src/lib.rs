@@ -19,6 +19,7 @@ pub mod serve;
 mod settings;
 mod share;
 mod shared;
+mod stalls;
 mod times;
 mod user_threads;
 mod view;

@@ -4,6 +4,7 @@ use crate::alarm::Alarm;
 use crate::closing::Closing;
 use crate::engine::{Engine, Kit, SourceFile, Turn};
 use crate::error::EngineError;
+use crate::stalls::{Stalls, Watch};
 use crate::view::EngineView;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
 use freehold_linux::sched::{self, Policy};
@@ -11,8 +12,9 @@ use freehold_linux::{ThreadId, clock};
 use rustix::event::EventfdFlags;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
+use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
@@ -28,6 +30,9 @@ const ALARM: u64 = 0xfe;
 pub struct Shared {
     engine: PiMutex<Engine>,
     closing: Closing,
+    stalls: Stalls,
+    /// Twice the number of holds that have ended, and one more while there is one.
+    holds: AtomicU64,
     recorded: bool,
 }
 
@@ -35,6 +40,7 @@ pub struct Shared {
 #[derive(Debug)]
 pub struct EngineGuard<'a> {
     engine: PiGuard<'a, Engine>,
+    holds: &'a AtomicU64,
     /// When it was wanted and when it was had, in nanoseconds, where holds are recorded.
     since: Option<(u64, u64)>,
 }
@@ -58,6 +64,7 @@ impl Drop for EngineGuard<'_> {
         if let Some((wanted, from)) = self.since {
             self.engine.record_hold(wanted, from);
         }
+        count(self.holds);
     }
 }
 
@@ -67,6 +74,8 @@ impl Shared {
     pub fn new(engine: Engine) -> Arc<Self> {
         Arc::new(Self {
             closing: engine.closing(),
+            stalls: engine.stalls(),
+            holds: AtomicU64::new(0),
             recorded: engine.is_recorded(),
             engine: PiMutex::new(engine),
         })
@@ -77,7 +86,28 @@ impl Shared {
         let wanted = self.recorded.then(clock::now);
         let engine = self.engine.lock();
         let since = wanted.map(|wanted| (wanted.as_nanos(), clock::now().as_nanos()));
-        EngineGuard { engine, since }
+        self.hold(engine, since)
+    }
+
+    /// The engine, if nobody has it.
+    pub(crate) fn engine_if_free(&self) -> Option<EngineGuard<'_>> {
+        let engine = self.engine.try_lock()?;
+        Some(self.hold(engine, None))
+    }
+
+    fn hold<'a>(&'a self, engine: PiGuard<'a, Engine>, since: Option<(u64, u64)>) -> EngineGuard<'a> {
+        count(&self.holds);
+        let holds = &self.holds;
+        EngineGuard { engine, holds, since }
+    }
+
+    /// The number of the hold of the engine that there is just now.
+    pub(crate) fn step_under_way(&self) -> Option<u64> {
+        Some(self.holds.load(Ordering::Relaxed)).filter(|count| count % 2 == 1)
+    }
+
+    pub(crate) fn stalls(&self) -> &Stalls {
+        &self.stalls
     }
 
     /// Looks at a file that a process of this user has sent, to be opened by the engine.
@@ -91,6 +121,11 @@ impl Shared {
     /// How much of a user's is to be closed and is not yet.
     pub(crate) fn unclosed(&self, user: u32) -> u32 {
         self.closing.waiting(user)
+    }
+
+    /// Users of whom something is to be closed and is not yet.
+    pub(crate) fn users_with_unclosed(&self) -> BTreeSet<u32> {
+        self.closing.users()
     }
 
     /// A picture of everything, in holds of the engine that are short however much there is: faults are served between
@@ -170,6 +205,7 @@ impl Shared {
         }
         drop(report);
         pagers.threads.push(self.spawn_keeper(&pagers)?);
+        pagers.threads.push(self.spawn_watch(&pagers)?);
         for (pager, prepared) in reports {
             self.engine().note_pager(pager, prepared);
         }
@@ -208,6 +244,23 @@ impl Shared {
         })
     }
 
+    /// Starts the thread that looks whether the engine goes on.
+    fn spawn_watch(self: &Arc<Self>, pagers: &Pagers) -> Result<JoinHandle<()>, EngineError> {
+        let refused = |errno| EngineError::System {
+            what: "the thread that watches the engine could not be started",
+            errno,
+        };
+        let bell = pagers.bell.try_clone();
+        let bell = bell.map_err(|_| refused(freehold_linux::Errno::MFILE))?;
+        let (watch, ending) = (Watch::new(Arc::clone(self)), Arc::clone(&pagers.ending));
+        let builder = std::thread::Builder::new().name("freehold-watch".to_owned());
+        let thread = builder.spawn(move || {
+            let _abort = AbortOnPanic;
+            watch.keep(&bell, &ending);
+        });
+        thread.map_err(|_| refused(freehold_linux::Errno::AGAIN))
+    }
+
     /// Makes what clients to come will need, while nobody waits for the engine. What cannot be had now is missed by the
     /// client that comes, and said to it.
     fn make_kits(&self, (count, pages): (usize, u32)) {
@@ -242,6 +295,11 @@ impl Shared {
             due = self.engine().round(pager, &turns);
         }
     }
+}
+
+/// Counts a begin or an end of a hold: only the holder counts.
+fn count(holds: &AtomicU64) {
+    holds.store(holds.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
 /// Ends the process where a pager thread panics: no client runs on with pages that nobody knows of any more.

@@ -1,6 +1,7 @@
 // A file system (FUSE) of one file, `memfd:x`, that is mounted nowhere any more. Sends a descriptor of the file through
 // the socket that is its standard input, and says so by another byte. From then on it tells the kernel the file's
-// attributes once more, and answers nothing else until its input ends. Prints why where it cannot.
+// attributes once more, and answers nothing else until its input ends. With the argument `write` the file can be
+// written, and of all that is asked only what is written is not answered. Prints why where it cannot.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -17,7 +18,7 @@
 
 #define SIZE (1 << 20)
 
-static int device;
+static int device, writes;
 static atomic_int left = 1 << 20;
 
 static struct fuse_attr attributes(uint64_t node)
@@ -33,7 +34,8 @@ static void answer(uint64_t unique, int error, const void *body, size_t length)
     static char buffer[SIZE];
     struct fuse_out_header head = { .len = sizeof head + length, .error = error, .unique = unique };
     memcpy(buffer, &head, sizeof head);
-    memcpy(buffer + sizeof head, body, length);
+    if (length > 0)
+        memcpy(buffer + sizeof head, body, length);
     if (write(device, buffer, head.len) < 0)
         perror("answer");
 }
@@ -62,7 +64,10 @@ static void *serve(void *unused)
             answer(in->unique, 0, &out, sizeof out);
         } else if (in->opcode == FUSE_READ) {
             answer(in->unique, 0, zeros, ((const struct fuse_read_in *)body)->size);
-        } else {
+        } else if (in->opcode == FUSE_FLUSH) {
+            // Who is told that there is none asks no more.
+            answer(in->unique, 0, NULL, 0);
+        } else if (in->opcode != FUSE_WRITE) {
             answer(in->unique, -38, NULL, 0);
         }
     }
@@ -90,8 +95,9 @@ static int fail(const char *what)
     return 1;
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
+    writes = count > 1 && !strcmp(arguments[1], "write");
     char folder[] = "/tmp/freehold-slow-XXXXXX", options[128], path[64];
     device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
     if (device < 0)
@@ -105,7 +111,7 @@ int main(void)
     pthread_t thread;
     pthread_create(&thread, NULL, serve, NULL);
     snprintf(path, sizeof path, "%s/memfd:x", folder);
-    int file = mounted == 0 ? open(path, O_RDONLY) : -1;
+    int file = mounted == 0 ? open(path, writes ? O_RDWR : O_RDONLY) : -1;
     if (file < 0) {
         umount2(folder, MNT_DETACH);
         rmdir(folder);
@@ -117,7 +123,8 @@ int main(void)
     hand_over(file);
     // Nothing of it is open here any more: a process cannot end while its own file system does not answer it.
     close(file);
-    atomic_store(&left, 1);
+    if (!writes)
+        atomic_store(&left, 1);
     char byte = 0;
     if (write(0, &byte, 1) < 0)
         return fail("the socket");

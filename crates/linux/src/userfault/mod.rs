@@ -6,10 +6,12 @@
 //! The operations that resolve faults are in [`Userfault`]'s second `impl` block and are async-signal-safe.
 
 mod abi;
+mod calls;
 mod operations;
 mod served;
 
 pub use abi::{Features, Modes};
+pub use calls::Calls;
 pub use operations::Stopped;
 pub use served::{AdoptError, Message};
 
@@ -76,6 +78,8 @@ pub struct Userfault {
     lets_sleep: bool,
     /// How often an operation is tried without progress.
     attempts: u32,
+    /// What is under way, of a descriptor that another process has lent.
+    calls: Option<Calls>,
 }
 
 impl Userfault {
@@ -96,6 +100,7 @@ impl Userfault {
             scope,
             lets_sleep: false,
             attempts: operations::ATTEMPTS,
+            calls: None,
         })
     }
 
@@ -121,6 +126,21 @@ impl Userfault {
         self.features
     }
 
+    /// The calls of a userfaultfd that was [taken over](Self::adopt).
+    #[must_use]
+    pub fn calls(&self) -> Option<&Calls> {
+        self.calls.as_ref()
+    }
+
+    /// One request. Async-signal-safe.
+    fn call<T: abi::Argument>(&self, number: u64, argument: &mut T) -> Result<(), Errno> {
+        let mut call = || abi::call(self.fd.as_raw_fd(), number, argument);
+        match &self.calls {
+            Some(calls) => calls.during(call),
+            None => call(),
+        }
+    }
+
     /// Starts to intercept faults in `range`. Registering again with the same userfaultfd changes the modes.
     ///
     /// # Safety
@@ -135,7 +155,7 @@ impl Userfault {
             mode: modes.bits(),
             ioctls: 0,
         };
-        abi::call(self.fd.as_raw_fd(), abi::REGISTER, &mut request).map_err(|errno| match errno {
+        self.call(abi::REGISTER, &mut request).map_err(|errno| match errno {
             Errno::INVAL => RegisterError::Unsuitable(modes),
             Errno::BUSY => RegisterError::Busy,
             Errno::PERM => RegisterError::ReadOnly,
@@ -154,7 +174,7 @@ impl Userfault {
     /// The kernel's refusal: EINVAL if something in the range is not mapped.
     pub fn unregister(&self, range: AddressRange) -> Result<(), Errno> {
         let mut request = abi::Range::from(range);
-        abi::call(self.fd.as_raw_fd(), abi::UNREGISTER, &mut request)
+        self.call(abi::UNREGISTER, &mut request)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::{Userfault, abi};
 use crate::{AddressRange, Errno, PAGE_SIZE};
-use rustix::fd::AsRawFd;
 
 /// How often one operation is tried without progress while the kernel says EAGAIN, which it does while another thread
 /// changes the address space (fork, mremap, madvise with event features).
@@ -104,7 +103,7 @@ impl Userfault {
                 range: range.into(),
                 mode,
             };
-            match abi::call(self.fd.as_raw_fd(), abi::WRITEPROTECT, &mut request) {
+            match self.call(abi::WRITEPROTECT, &mut request) {
                 Err(Errno::AGAIN) => last = Errno::AGAIN,
                 result => return result,
             }
@@ -126,7 +125,7 @@ impl Userfault {
     /// # Errors
     /// The kernel's refusal, which no valid range causes.
     pub fn wake(&self, range: AddressRange) -> Result<(), Errno> {
-        abi::call(self.fd.as_raw_fd(), abi::WAKE, &mut abi::Range::from(range))
+        self.call(abi::WAKE, &mut abi::Range::from(range))
     }
 
     fn over(&self, range: AddressRange, number: u64, mode: u64) -> Result<(), Stopped> {
@@ -137,7 +136,7 @@ impl Userfault {
                 mode,
                 done: 0,
             };
-            let result = abi::call(self.fd.as_raw_fd(), number, &mut request);
+            let result = self.call(number, &mut request);
             (result, request.done)
         })
     }
@@ -153,7 +152,7 @@ impl Userfault {
                 mode,
                 done: 0,
             };
-            let result = abi::call(self.fd.as_raw_fd(), number, &mut request);
+            let result = self.call(number, &mut request);
             (result, request.done)
         })
     }

@@ -1,7 +1,7 @@
 //! Serving another process's faults: its userfaultfd, taken over, and the messages read from it.
 
 use super::operations::ATTEMPTS_SERVED;
-use super::{Features, Scope, Stopped, Userfault, abi};
+use super::{Calls, Features, Scope, Stopped, Userfault, abi};
 use crate::memory::{SharedMapping, Zeros};
 use crate::{AddressRange, Errno, PageRange};
 use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -102,6 +102,7 @@ impl Userfault {
             scope: Scope::Full,
             lets_sleep: false,
             attempts: ATTEMPTS_SERVED,
+            calls: Some(Calls::default()),
         })
     }
 

@@ -90,7 +90,8 @@ fn reason(error: &EngineError) -> Refusal {
         | EngineError::Lock(LockError::Stale | LockError::BadRange)
         | EngineError::Unlock(UnlockError::Stale | UnlockError::BadRange) => Refusal::Unknown,
         EngineError::Descriptor { .. } => Refusal::Descriptor,
-        EngineError::Limit { .. }
+        EngineError::Barred
+        | EngineError::Limit { .. }
         | EngineError::Pinning(PinningError::TableFull)
         | EngineError::Admit(AdmitError::TableFull | AdmitError::Overcommitted { .. } | AdmitError::EntriesFull)
         | EngineError::Create(CreateError::TableFull | CreateError::PagesFull { .. })

@@ -85,7 +85,10 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Descriptor`], [`EngineError::Limit`], [`EngineError::System`].
     pub fn add_client(&mut self, client: NewClient) -> Result<(ClientId, Handover), EngineError> {
-        let lend = |userfault| self.sources.closing.lend(client.uid, userfault);
+        if self.sources.stalls.is_barred(client.uid) {
+            return Err(EngineError::Barred);
+        }
+        let lend = |userfault| self.sources.lend_userfault(client.uid, userfault);
         let shared = client
             .shared
             .map(|fd| adopt(fd, "the userfaultfd of shared objects").map(lend))
@@ -238,7 +241,7 @@ impl Engine {
 }
 
 /// Whether a user may do with the server what he likes: root, and the server's own.
-pub(super) fn is_trusted(user: u32) -> bool {
+pub(crate) fn is_trusted(user: u32) -> bool {
     user == 0 || user == freehold_linux::process::effective_user()
 }
 

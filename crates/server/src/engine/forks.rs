@@ -62,7 +62,7 @@ impl Engine {
         let userfault = match Userfault::adopt(child, Features::SERVED) {
             Ok(userfault) => {
                 let user = self.client(id).map_or(0, |client| client.uid);
-                self.sources.closing.lend(user, userfault)
+                self.sources.lend_userfault(user, userfault)
             }
             Err(error) => {
                 self.notice(format!("a child's userfaultfd cannot be used: {error}"));

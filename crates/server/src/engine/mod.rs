@@ -67,6 +67,7 @@ mod views;
 mod withheld;
 mod written;
 
+pub(crate) use clients::is_trusted;
 pub use keys::{
     ClientId, ClientRole, Handover, MapKey, MapRequest, Membership, NewClient, ObjectKey, Opened, RegionRequest,
     TaskKey,

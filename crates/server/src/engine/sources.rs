@@ -1,11 +1,14 @@
 //! What pages get their content from, and by.
 
-use crate::closing::Closing;
+use crate::closing::{Closing, Lent};
 use crate::engine::Engine;
+use crate::engine::keys::ClientId;
 use crate::error::EngineError;
+use crate::stalls::Stalls;
 use crate::user_threads::UserThreads;
 use freehold_linux::Errno;
 use freehold_linux::memory::{Filler, Zeros};
+use freehold_linux::userfault::Userfault;
 
 /// Pages of the memory of zeros, and so the most filled with one system call.
 const ZEROS: usize = 64;
@@ -19,6 +22,8 @@ pub(super) struct Sources {
     pub(super) closing: Closing,
     /// Do what may wait for a user.
     pub(super) threads: UserThreads,
+    /// Who may hold up the engine.
+    pub(super) stalls: Stalls,
     /// What could not be had, and why.
     pub(super) shortfall: Option<String>,
 }
@@ -41,12 +46,37 @@ impl Sources {
             filler: filler.ok(),
             closing: Closing::by(threads.clone()),
             threads,
+            stalls: Stalls::default(),
             shortfall,
         })
+    }
+
+    /// Takes a userfaultfd of a user.
+    pub(super) fn lend_userfault(&self, user: u32, userfault: Userfault) -> Lent<Userfault> {
+        if let Some(calls) = userfault.calls() {
+            self.stalls.note(user, calls);
+        }
+        self.closing.lend(user, userfault)
     }
 }
 
 impl Engine {
+    /// Who may hold up the engine.
+    pub(crate) fn stalls(&self) -> Stalls {
+        self.sources.stalls.clone()
+    }
+
+    /// Ends all clients of a user who has held up the engine.
+    pub(crate) fn expel_user(&mut self, user: u32) {
+        self.begin();
+        let its = self.clients.iter().filter(|(_, client)| client.uid == user);
+        let its: Vec<ClientId> = its.map(|(_, client)| client.id).collect();
+        for id in its {
+            self.expel(id, "its user has kept the server from serving others");
+        }
+        self.settle();
+    }
+
     /// What closes for clients, for whoever takes something from them.
     pub(crate) fn closing(&self) -> Closing {
         self.sources.closing.clone()

@@ -34,6 +34,9 @@ pub(crate) const UNSETTLE: u64 = 30;
 /// Mapping, pages, visits: two threads write words of their own all over the pages, and check what they wrote before;
 /// how often that was lost.
 pub(crate) const REWRITE: u64 = 31;
+/// With a file that can be written, and whose file system never answers that: from now on the address space cannot be
+/// changed, nor looked at by whoever would have to wait for that.
+pub(crate) const HOLD: u64 = 32;
 
 // Programs only.
 /// Pages: maps private memory.
@@ -202,6 +205,10 @@ impl State {
                 std::thread::spawn(move || unsettle(&Userfault::adopt(another, Features::SERVED).unwrap()));
                 0
             }
+            [HOLD] => {
+                hold(descriptor.unwrap());
+                0
+            }
             [REWRITE, number, pages, visits] => rewrite_all(&self.mapping(number), pages, visits),
             [CHURN, number, pages, seed] => {
                 let mapping = self.mapping(number);
@@ -237,6 +244,19 @@ fn unsettle(userfault: &Userfault) {
         let mapping = SharedMapping::of_whole(&memory, Access::ReadWrite).unwrap();
         drop(ServedMapping::new(mapping, userfault, Modes::ALL).unwrap());
     }
+}
+
+/// The kernel writes a page out as its mapping goes, and keeps the address space meanwhile.
+fn hold(file: OwnedFd) {
+    let mapping = SharedMapping::of_whole(&Memfd::adopt(file, 1).unwrap(), Access::ReadWrite).unwrap();
+    mapping.populate(PageRange::single(0)).unwrap();
+    std::thread::spawn(move || drop(mapping));
+    std::thread::spawn(|| {
+        let memory = Memfd::create(c"waits", 1).unwrap();
+        loop {
+            drop(SharedMapping::of_whole(&memory, Access::ReadWrite).unwrap());
+        }
+    });
 }
 
 /// Two threads; how often one did not find what it had written.

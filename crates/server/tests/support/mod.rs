@@ -132,8 +132,13 @@ pub(crate) struct Mapped {
 impl Client {
     /// Starts a client: `main` is the test whose body is [`client::main`].
     pub(crate) fn start(server: &Server, main: &str) -> Self {
+        Self::start_as(server, main, 0).unwrap()
+    }
+
+    /// Starts a client whose user is said to be this one.
+    pub(crate) fn start_as(server: &Server, main: &str, uid: u32) -> Result<Self, freehold_server::EngineError> {
         let (mine, its) = PacketSocket::pair().unwrap();
-        let process = Command::new(std::env::current_exe().unwrap())
+        let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", main, "--nocapture", "--test-threads=1"])
             .env(CHILD, main)
             .stdin(Stdio::from(OwnedFd::from(its)))
@@ -146,23 +151,27 @@ impl Client {
         let new = NewClient {
             role: ClientRole::Library,
             pid: process.id(),
-            uid: 0,
+            uid,
             pidfd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap(),
             name: main.to_owned(),
             agent_thread: 0,
             private: None,
             shared: hello.descriptors.pop(),
         };
-        let (id, handover) = server.shared.engine().add_client(new).unwrap();
+        let added = server.shared.engine().add_client(new);
+        let (id, handover) = added.inspect_err(|_| {
+            let _ = process.kill();
+            let _ = process.wait();
+        })?;
         let descriptors = [handover.channel.as_fd(), handover.event.as_fd()];
         mine.send(b"welcome", &descriptors).unwrap();
-        Self {
+        Ok(Self {
             process,
             socket: mine,
             id,
             agent: 0,
             shared: Arc::clone(&server.shared),
-        }
+        })
     }
 
     /// Starts a program: with private memory.
