@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const NOBODY: u32 = 65_534;
 const SOMEBODY: u32 = 12_345;
@@ -354,7 +354,6 @@ fn a_file_system_that_does_not_answer_keeps_only_its_user_waiting() {
         return;
     }
     let server = Server::start(&["--pool", "64MiB", "--quota", "8MiB"]);
-    // Ends before the server, which could not end before it.
     let Some(slow) = SlowFile::make() else { return };
     let link = std::fs::read_link(format!("/proc/self/fd/{}", slow.file.as_raw_fd())).unwrap();
     assert_eq!(link, Path::new("/memfd:x"), "as memory objects are called");
@@ -383,4 +382,35 @@ fn a_file_system_that_does_not_answer_keeps_only_its_user_waiting() {
         assert!(known, "{refused}");
     }
     drop(hostile.document());
+}
+
+#[test]
+fn a_file_system_that_does_not_answer_does_not_keep_the_server_from_ending() {
+    if !is_root() {
+        return;
+    }
+    let mut server = Server::start(&["--pool", "16MiB", "--quota", "4MiB"]);
+    let Some(slow) = SlowFile::make() else { return };
+    let userfault = Userfault::open(Features::SERVED).unwrap();
+    let hostile = as_user(NOBODY, || Client::connect(&server.socket, userfault.as_fd()));
+    let open = Request::OpenFile {
+        regime: Regime::Conserve,
+        path: "x",
+    };
+    hostile.socket.send(&bytes(&open, 1), &[slow.file.as_fd()]).unwrap();
+    let begun = Instant::now();
+    while !waits_for_a_file_system(server.child.id()) {
+        assert!(begun.elapsed() < PATIENCE, "nobody waits");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let (status, said) = server.end();
+    assert_eq!(status, Some(0), "{said}");
+    drop(slow);
+}
+
+/// Whether a thread of a process waits for an answer of a file system.
+fn waits_for_a_file_system(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let places = threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("wchan")).ok());
+    places.into_iter().any(|place| place == "request_wait_answer")
 }

@@ -35,11 +35,13 @@ pub(crate) use strangers::Unmanaged;
 pub use world::Limits;
 pub(crate) use world::World;
 
+use crate::stalls;
 use freehold_linux::socket::{Listener, PacketSocket};
 use freehold_linux::{Errno, user_namespace};
 use freehold_protocol::message::Refusal;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,8 +102,17 @@ pub(crate) fn run(world: &Arc<World>, listener: Listener, ends: Ends<'_>, ending
     world.end();
     drop(listener);
     users.wake();
-    users.wait_until_gone(FAREWELL);
+    let mut late = users.wait_until_gone(FAREWELL);
+    late.append(&mut world.shared.users_with_unclosed());
+    release(&late);
     Ok(())
+}
+
+/// Ends file systems that threads of these users wait for: the process could not end before those threads.
+fn release(users: &BTreeSet<u32>) {
+    if !users.is_empty() {
+        stalls::end_unanswered(&mut None, |owner| users.contains(&owner));
+    }
 }
 
 /// Accepts whoever waits, some at a time.

@@ -15,7 +15,7 @@ use freehold_linux::service;
 use freehold_linux::socket::PacketSocket;
 use rustix::event::{EventfdFlags, Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -153,11 +153,12 @@ impl Users {
         }
     }
 
-    /// Waits until no thread is left, and no longer than that.
-    pub(super) fn wait_until_gone(&self, patience: Duration) {
+    /// Waits until no thread is left, and no longer than that; whose are left.
+    pub(super) fn wait_until_gone(&self, patience: Duration) -> BTreeSet<u32> {
         let some = |boxes: &mut BTreeMap<u32, Arc<Mailbox>>| !boxes.is_empty();
-        // Whoever is left then is not waited for: the process ends.
-        let _ = self.gone.wait_timeout_while(self.boxes(), patience, some);
+        let waited = self.gone.wait_timeout_while(self.boxes(), patience, some);
+        let (boxes, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        boxes.keys().copied().collect()
     }
 
     /// Forgets a thread without connections; false where it has just got one.
