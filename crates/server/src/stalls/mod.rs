@@ -38,7 +38,7 @@ impl Default for Book {
 }
 
 impl Stalls {
-    /// Takes note of a userfaultfd of a user. Amortised O(1): those that are gone are forgotten when as many have come.
+    /// Takes note of a userfaultfd of a user. Those that are gone are forgotten when as many have come.
     pub(crate) fn note(&self, user: u32, calls: &Calls) {
         let mut lent = self.0.lent.lock();
         if lent.len() == lent.capacity() {
