@@ -44,8 +44,8 @@ lint: setup ## tidy, format, clippy and rustdoc, warnings refused
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --workspace --no-deps --document-private-items -q
 
 test: lint ## lint, then every test and doc test
-	@echo '== the agent, which tests of programs load, and the process for modules'
-	$(CARGO) build --locked -p freehold-agent -p freehold-rtl
+	@echo '== what tests start and load: the command, the agent, the process for modules'
+	$(CARGO) build --locked --workspace
 	@echo '== tests'
 	@mkdir -p $(TARGET); rm -f $(TARGET)/tests.status
 	@{ $(CARGO) test --locked --workspace --no-fail-fast; echo $$? >$(TARGET)/tests.status; } 2>&1 | tee $(TARGET)/tests.log
