@@ -45,6 +45,12 @@ impl Memory {
         Ok(last)
     }
 
+    /// Whether an object is mapped, locked, or has views, so that it cannot be removed. O(holders).
+    #[must_use]
+    pub fn is_in_use(&self, object: ObjectId) -> bool {
+        matches!(self.removable(object), Err(RemoveError::Busy))
+    }
+
     fn removable(&self, object: ObjectId) -> Result<Object, RemoveError> {
         let found = self.objects.get(object.index(), object.generation());
         let found = *found.ok_or(RemoveError::Stale)?;

@@ -149,6 +149,9 @@ impl Engine {
         let Some(row) = self.object(id) else {
             return Progress::Over;
         };
+        if self.core.is_in_use(id) {
+            return Progress::Busy;
+        }
         // A part of private memory would be in frames by one book and in none by the other.
         let pages = row.pages;
         let most = match self.vacating.visit(pages) {
