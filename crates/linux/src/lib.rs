@@ -51,6 +51,7 @@ pub mod tick;
 pub mod tracefs;
 pub mod tracepoints;
 pub mod user_filesystems;
+pub mod uncached_read;
 pub mod user_namespace;
 pub mod userfault;
 pub mod zram;

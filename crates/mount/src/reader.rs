@@ -5,16 +5,13 @@
 //! around the page cache, one followed by advice to drop what it brought in. What a file system does not know is not
 //! asked twice.
 
-use crate::own::PAGE;
+use freehold_linux::uncached_read::{DONT_CACHE, takes_dropping_reads};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Advice, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::IoSliceMut;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-
-/// `RWF_DONTCACHE`
-const DONT_CACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 
 const DROPPING: u8 = 0;
 const DIRECT: u8 = 1;
@@ -51,11 +48,7 @@ impl AsFd for Reader {
 impl Reader {
     /// A reader of an open file. `again` opens it once more, with these flags beside.
     pub(crate) fn new(file: OwnedFd, again: impl FnOnce(OFlags) -> Result<OwnedFd, Errno>) -> Self {
-        let way = if takes_dropping_reads(file.as_fd()) {
-            DROPPING
-        } else {
-            DIRECT
-        };
+        let way = if takes_dropping_reads(&file) { DROPPING } else { DIRECT };
         // Opened now: later it could break a lease.
         let direct = again(OFlags::DIRECT).ok();
         let way = if way == DIRECT && direct.is_none() {
@@ -121,14 +114,6 @@ impl Reader {
     }
 }
 
-/// Whether the file system knows reads that drop. Behind the largest end of a file there is nothing to be read.
-fn takes_dropping_reads(file: BorrowedFd<'_>) -> bool {
-    let mut byte = [0];
-    let mut parts = [IoSliceMut::new(&mut byte)];
-    let nowhere = i64::MAX.cast_unsigned() - PAGE as u64;
-    rustix::io::preadv2(file, &mut parts, nowhere, DONT_CACHE) == Ok(0)
-}
-
 /// What is left of `to` is what was not read.
 fn read_all(
     file: BorrowedFd<'_>,
@@ -161,6 +146,7 @@ fn read_all(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::own::PAGE;
     use freehold_linux::memory::{Slab, slab_pieces};
     use std::fs::File;
 

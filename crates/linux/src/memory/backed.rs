@@ -7,6 +7,7 @@ use super::{
 use crate::sys::check;
 use crate::{Errno, PAGE_SIZE, PageRange};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::io::ReadWriteFlags;
 use std::ffi::CStr;
 
 /// A backed object could not be made.
@@ -115,12 +116,18 @@ impl Backed {
     }
 
     /// Reads a part of a file into `range`, whose pages get frames if they have none, as far as the page cache has it
-    /// one after the other (preadv2(2), `RWF_NOWAIT`): how many bytes. What lies behind them is undefined.
+    /// one after the other (preadv2(2), `RWF_NOWAIT` and `flags`): how many bytes. What lies behind them is undefined.
     ///
     /// # Errors
     /// `INVAL` if the range is empty or there is no such page; `AGAIN` if the page cache has nothing of it; the file
     /// system's.
-    pub fn read_cached(&self, range: PageRange, file: impl AsFd, offset: u64) -> Result<usize, Errno> {
+    pub fn read_cached(
+        &self,
+        range: PageRange,
+        file: impl AsFd,
+        offset: u64,
+        flags: ReadWriteFlags,
+    ) -> Result<usize, Errno> {
         let start = self.alias.page(range.first()).ok_or(Errno::INVAL)?;
         if range.count() == 0 || !range.fits(self.pages()) {
             return Err(Errno::INVAL);
@@ -131,9 +138,10 @@ impl Backed {
         };
         let offset = libc::off_t::try_from(offset).map_err(|_| Errno::INVAL)?;
         let file = file.as_fd().as_raw_fd();
+        let flags = libc::RWF_NOWAIT | flags.bits().cast_signed();
         // SAFETY: the range is mapped writable as long as `self` lives, and no reference into it is ever made; the
         // kernel reads the one part that is there.
-        check(unsafe { libc::preadv2(file, &raw const part, 1, offset, libc::RWF_NOWAIT) } as libc::c_long)
+        check(unsafe { libc::preadv2(file, &raw const part, 1, offset, flags) } as libc::c_long)
     }
 
     /// Copies a page out. An absent page gets a frame by it: ask only for those that are there.
@@ -209,6 +217,7 @@ impl AsFd for Backed {
 mod tests {
     use super::{Backed, Filler};
     use crate::{Errno, PAGE_SIZE, PageRange};
+    use rustix::io::ReadWriteFlags;
 
     #[test]
     fn pages_come_and_go_through_the_alias_and_the_size_stays() {
@@ -275,7 +284,9 @@ mod tests {
         std::fs::write(&path, [[7; PAGE_SIZE], [8; PAGE_SIZE]].concat()).unwrap();
         let file = std::fs::File::open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        let read = |first, count, offset| object.read_cached(PageRange::new(first, count), &file, offset);
+        let read = |first, count, offset| {
+            object.read_cached(PageRange::new(first, count), &file, offset, ReadWriteFlags::empty())
+        };
         if read(1, 3, 0) == Err(Errno::OPNOTSUPP) {
             return println!(
                 "not tested: the file system of the temporary directory cannot say what is in the page cache"
