@@ -14,7 +14,7 @@ use freehold_linux::PAGE_SIZE;
 use freehold_scenario::DeviceFile;
 use freehold_store::checksum;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockResult};
 use std::thread::JoinHandle;
 use tracing::warn;
 
@@ -154,7 +154,7 @@ impl Cache {
         self.shared.state().core.check_laws()
     }
 
-    fn complain(&self, key: Key) {
+    pub(crate) fn complain(&self, key: Key) {
         let count = self.shared.mismatches.fetch_add(1, Ordering::Relaxed) + 1;
         if count.is_power_of_two() {
             warn!(
@@ -172,6 +172,10 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn try_state(&self) -> TryLockResult<MutexGuard<'_, State>> {
+        self.state.try_lock()
+    }
+
     /// The first of a put's three steps; the frame is its until the last.
     fn begin_put(&self, key: Key) -> Result<FrameIndex, PutError> {
         self.state().core.put(key.file, key.page, 1).map(|put| put.frame)
@@ -182,7 +186,7 @@ impl Shared {
         self.state().core.get(key.file, key.page)
     }
 
-    fn copy_in(&self, frame: FrameIndex, key: Key, content: &[u8; PAGE_SIZE]) -> bool {
+    pub(crate) fn copy_in(&self, frame: FrameIndex, key: Key, content: &[u8; PAGE_SIZE]) -> bool {
         if let Some(sum) = self.sum(frame) {
             sum.store(sum_of(key, content), Ordering::Relaxed);
         }
@@ -190,7 +194,7 @@ impl Shared {
     }
 
     /// Whether the copy is what was put, which the copy itself is asked.
-    fn copy_out(&self, frame: FrameIndex, key: Key, content: &mut [u8; PAGE_SIZE]) -> bool {
+    pub(crate) fn copy_out(&self, frame: FrameIndex, key: Key, content: &mut [u8; PAGE_SIZE]) -> bool {
         let copied = self.region.read(frame.get(), content);
         let noted = self.sum(frame).map(|sum| sum.load(Ordering::Relaxed));
         copied && noted == Some(sum_of(key, content))
