@@ -10,7 +10,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Closes for everybody.
 #[derive(Clone, Debug)]
@@ -35,6 +35,9 @@ struct Waits(Waiting, u32);
 
 /// A file that clients have sent, and that several read.
 pub(crate) type LentFile = Arc<Lent<OwnedFd>>;
+
+/// One of those, as long as somebody has it.
+pub(crate) type WeakFile = Weak<Lent<OwnedFd>>;
 
 impl Closing {
     /// By these threads.

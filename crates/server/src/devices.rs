@@ -1,7 +1,9 @@
 //! Devices: a region of the pool that is set aside for them, and clients that open them at the server's own socket.
+//! While they are closed, pages of files that leave are cached there.
 
 use crate::serve::ServeError;
 use crate::shared::Shared;
+use crate::victims::Victims;
 use freehold_core::frame::Frames;
 use freehold_ecache::Cache;
 use freehold_ecache::serve::DeviceServer;
@@ -16,6 +18,7 @@ use std::sync::Arc;
 pub(crate) struct Devices {
     server: DeviceServer,
     cache: Arc<Cache>,
+    victims: Arc<Victims>,
     /// The region's frames: no reservation is promised any of them.
     _frames: Frames,
 }
@@ -33,9 +36,12 @@ impl Devices {
             .map_err(|error| cannot(&error))?;
         let cache = Arc::new(Cache::new(file).map_err(|error| cannot(&error))?);
         let server = DeviceServer::new(Arc::clone(&cache), Box::new(Map::new)).map_err(|error| cannot(&error))?;
+        let victims = Victims::start(Arc::clone(&cache)).map_err(|error| cannot(&error))?;
+        shared.evict_into(Arc::clone(&victims));
         Ok(Self {
             server,
             cache,
+            victims,
             _frames: frames,
         })
     }
@@ -57,6 +63,17 @@ impl Devices {
             devices.retain(|row| row.users.contains(&user));
         }
         let devices = devices.iter().map(|row| json!(row)).collect();
-        (user.is_none().then(|| json!(self.cache.region_row())), devices)
+        (user.is_none().then(|| self.region()), devices)
+    }
+
+    /// The region's row, and which files it is for.
+    fn region(&self) -> Value {
+        let mut row = json!(self.cache.region_row());
+        let files = self.victims.counts();
+        if let Value::Object(row) = &mut row {
+            row.insert("leased_files".to_owned(), json!(files.leased));
+            row.insert("refused_leases".to_owned(), json!(files.refused));
+        }
+        row
     }
 }

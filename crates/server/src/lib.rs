@@ -22,6 +22,7 @@ mod shared;
 mod stalls;
 mod times;
 mod user_threads;
+mod victims;
 mod view;
 
 /// Bytes of a page.

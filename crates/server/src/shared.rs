@@ -5,6 +5,7 @@ use crate::closing::Closing;
 use crate::engine::{Engine, Kit, SourceFile, Turn};
 use crate::error::EngineError;
 use crate::stalls::{Stalls, Watch};
+use crate::victims::Victims;
 use crate::view::EngineView;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
 use freehold_linux::sched::{self, Policy};
@@ -15,7 +16,7 @@ use rustix::fd::OwnedFd;
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 
 /// Things that are ready looked at in one round, at most.
@@ -33,6 +34,7 @@ pub struct Shared {
     stalls: Stalls,
     /// Twice the number of holds that have ended, and one more while there is one.
     holds: AtomicU64,
+    victims: OnceLock<Arc<Victims>>,
     recorded: bool,
 }
 
@@ -76,6 +78,7 @@ impl Shared {
             closing: engine.closing(),
             stalls: engine.stalls(),
             holds: AtomicU64::new(0),
+            victims: OnceLock::new(),
             recorded: engine.is_recorded(),
             engine: PiMutex::new(engine),
         })
@@ -115,7 +118,15 @@ impl Shared {
     /// # Errors
     /// [`EngineError::Descriptor`] where it is not a regular file open for reading, or empty; [`EngineError::System`].
     pub fn identify(&self, file: OwnedFd, user: u32) -> Result<SourceFile, EngineError> {
-        SourceFile::identify(file, user, &self.closing)
+        let victims = self.victims.get().map(|victims| &**victims);
+        SourceFile::identify(file, user, &self.closing, victims)
+    }
+
+    /// From now on clean pages of files go there when they leave.
+    pub(crate) fn evict_into(&self, victims: Arc<Victims>) {
+        self.engine().evict_into(Arc::clone(&victims));
+        // It is set once.
+        let _ = self.victims.set(victims);
     }
 
     /// How much of a user's is to be closed and is not yet.
@@ -157,6 +168,10 @@ impl Shared {
         loop {
             let next = self.engine().next_rubble();
             let Some(rubble) = next else { return };
+            let mut rest = Some(0);
+            while let Some(from) = rest {
+                rest = self.engine().offer_rubble(&rubble, from);
+            }
             rubble.clear();
             self.engine().forget_rubble(&rubble);
         }

@@ -3,19 +3,17 @@
 //! What is in the page cache is read at once, the rest by threads of its own. Neighbours of a page that was faulted on
 //! are gathered and read together, straight into their frames: one by one each costs two system calls and a copy more.
 
-use crate::closing::LentFile;
 use crate::engine::Engine;
 use crate::engine::ends::FileEnd;
 use crate::engine::readers::Job;
-use crate::engine::rows::Content;
 use crate::engine::transfers::describe;
+use crate::engine::victim_pages::FileSource;
 use freehold_core::fact::{PageRef, Request};
 use freehold_driver::End;
 use freehold_linux::{PAGE_SIZE, PageRange};
-use rustix::fd::OwnedFd;
+use freehold_store::PageLoan;
 use rustix::io::ReadWriteFlags;
 use std::io::IoSliceMut;
-use std::sync::Arc;
 
 /// Pages that are to be read together.
 #[derive(Debug, Default)]
@@ -58,35 +56,40 @@ impl Engine {
 
     /// Reads neighbouring pages of one file.
     fn read_run(&mut self, run: &[PageRef]) {
-        let Some((file, size)) = run.first().and_then(|page| self.file_of(*page)) else {
+        let source = run.first().and_then(|page| self.source_of(page.object()));
+        let Some(source) = source else {
             for page in run {
                 self.end(*page, Request::Fill, End::Failed);
             }
             return;
         };
-        let done = self.read_cached(run, &file, size);
+        self.drop_frames();
+        let mut rest = run;
+        while !rest.is_empty() {
+            let misses = rest
+                .iter()
+                .take_while(|page| !self.take_victim(**page, &source, 0))
+                .count();
+            let (missed, others) = rest.split_at_checked(misses).unwrap_or((rest, &[]));
+            self.read_missed(missed, &source, 0);
+            rest = others.get(1..).unwrap_or_default();
+        }
+    }
+
+    /// Reads neighbouring pages that are nowhere but in the file.
+    fn read_missed(&mut self, run: &[PageRef], source: &FileSource, urgency: u8) {
+        let done = self.read_cached(run, source);
         for (at, page) in run.iter().enumerate() {
             if at < done {
                 self.end(*page, Request::Fill, End::Done);
             } else {
-                self.read_file(*page, Arc::clone(&file), size, 0);
+                self.read_single(*page, source, urgency);
             }
         }
     }
 
-    fn file_of(&self, page: PageRef) -> Option<(LentFile, u64)> {
-        match self.object(page.object()).map(|object| &object.content) {
-            Some(Content::File {
-                file: Some(file),
-                identity,
-                ..
-            }) => Some((Arc::clone(file), identity.size)),
-            _ => None,
-        }
-    }
-
     /// Reads pages straight into their frames, as far as the page cache has them one after the other: how many.
-    fn read_cached(&mut self, run: &[PageRef], file: &OwnedFd, size: u64) -> usize {
+    fn read_cached(&mut self, run: &[PageRef], source: &FileSource) -> usize {
         let [first, _, ..] = run else { return 0 };
         if self.readers.declares_latency() {
             return 0;
@@ -94,7 +97,8 @@ impl Engine {
         let page = first.page().get() as usize;
         let (range, offset) = (PageRange::new(page, run.len()), page as u64 * crate::PAGE);
         let mut byte = [0];
-        if rustix::io::preadv2(file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) != Ok(1) {
+        let flags = source.flags() | ReadWriteFlags::NOWAIT;
+        if rustix::io::preadv2(&**source.file, &mut [IoSliceMut::new(&mut byte)], offset, flags) != Ok(1) {
             // Not in the page cache, or a file system that cannot say: no frames for nothing.
             return 0;
         }
@@ -105,9 +109,11 @@ impl Engine {
         if self.with_headroom(|| memory.populate(range)).is_err() {
             return 0;
         }
-        let read = memory.read_cached(range, file, offset).unwrap_or(0);
+        let read = memory
+            .read_cached(range, &**source.file, offset, source.flags())
+            .unwrap_or(0);
         // The end of the last page is zeros, as fresh frames are.
-        let whole = read as u64 >= size.saturating_sub(offset);
+        let whole = read as u64 >= source.size.saturating_sub(offset);
         let done = if whole {
             read.div_ceil(PAGE_SIZE)
         } else {
@@ -123,49 +129,83 @@ impl Engine {
         done
     }
 
-    pub(super) fn read_file(&mut self, page: PageRef, file: LentFile, size: u64, urgency: u8) {
-        let mut loan = self.loan();
-        let offset = u64::from(page.page().get()) * crate::PAGE;
-        let wanted = usize::try_from(size.saturating_sub(offset))
-            .unwrap_or(PAGE_SIZE)
-            .min(PAGE_SIZE);
-        let bytes = loan.bytes_mut();
-        let mut parts = [IoSliceMut::new(bytes.get_mut(..wanted).unwrap_or_default())];
-        let cached = if self.readers.declares_latency() {
-            None
-        } else {
-            rustix::io::preadv2(&file, &mut parts, offset, ReadWriteFlags::NOWAIT).ok()
-        };
-        match cached {
-            Some(count) if count == wanted => {
-                bytes.get_mut(wanted..).unwrap_or_default().fill(0);
-                let placed = self.place(page, &loan);
-                self.give_back(loan);
-                self.end(page, Request::Fill, if placed { End::Done } else { End::Failed });
-            }
-            // Not in the page cache, or a file system that cannot say.
-            _ => self.readers.submit(Job {
-                urgency,
-                file,
-                page,
-                pager: self.pager,
-                loan,
-            }),
+    /// Takes a page from the victim cache, or reads it.
+    pub(super) fn read_file(&mut self, page: PageRef, source: &FileSource, urgency: u8) {
+        // What has left in this step is put before it is asked for.
+        self.drop_frames();
+        if !self.take_victim(page, source, urgency) {
+            self.read_single(page, source, urgency);
         }
     }
 
-    pub(super) fn file_ended(&mut self, FileEnd { page, result }: FileEnd) {
-        let done = match result {
-            Ok(loan) => {
-                let placed = self.place(page, &loan);
+    /// Takes a page from the victim cache, at once or by a thread of its own; false where it is not there.
+    fn take_victim(&mut self, page: PageRef, source: &FileSource, urgency: u8) -> bool {
+        if !source.is_cached() {
+            return false;
+        }
+        let mut loan = self.loan();
+        match source.try_get(page, &mut loan) {
+            Some(true) => self.enter_page(page, loan),
+            Some(false) => {
                 self.give_back(loan);
-                placed
+                return false;
             }
+            None => self.read_apart(page, source, urgency, loan),
+        }
+        true
+    }
+
+    /// Reads a page from the kernel's page cache, or by a thread of its own.
+    fn read_single(&mut self, page: PageRef, source: &FileSource, urgency: u8) {
+        let mut loan = self.loan();
+        if self.read_from_kernel(page, source, &mut loan) {
+            self.enter_page(page, loan);
+        } else {
+            self.read_apart(page, source, urgency, loan);
+        }
+    }
+
+    fn enter_page(&mut self, page: PageRef, loan: PageLoan) {
+        let placed = self.place(page, &loan);
+        self.give_back(loan);
+        self.end(page, Request::Fill, if placed { End::Done } else { End::Failed });
+    }
+
+    fn read_apart(&self, page: PageRef, source: &FileSource, urgency: u8, loan: PageLoan) {
+        self.readers.submit(Job {
+            urgency,
+            source: source.clone(),
+            page,
+            pager: self.pager,
+            loan,
+        });
+    }
+
+    /// Reads a page, if the kernel's page cache has it and the file system can say so. Where the file is read past that
+    /// cache, the kernel begins to read the page that it has not, and drops it when it has been read.
+    fn read_from_kernel(&self, page: PageRef, source: &FileSource, loan: &mut PageLoan) -> bool {
+        if self.readers.declares_latency() {
+            return false;
+        }
+        let offset = u64::from(page.page().get()) * crate::PAGE;
+        let wanted = usize::try_from(source.size.saturating_sub(offset))
+            .unwrap_or(PAGE_SIZE)
+            .min(PAGE_SIZE);
+        let bytes = loan.bytes_mut();
+        let flags = source.flags() | ReadWriteFlags::NOWAIT;
+        let mut parts = [IoSliceMut::new(bytes.get_mut(..wanted).unwrap_or_default())];
+        let whole = rustix::io::preadv2(&**source.file, &mut parts, offset, flags) == Ok(wanted);
+        bytes.get_mut(wanted..).unwrap_or_default().fill(0);
+        whole
+    }
+
+    pub(super) fn file_ended(&mut self, FileEnd { page, result }: FileEnd) {
+        match result {
+            Ok(loan) => self.enter_page(page, loan),
             Err(errno) => {
                 self.notice(format!("a file could not be read: {}", describe(errno)));
-                false
+                self.end(page, Request::Fill, End::Failed);
             }
-        };
-        self.end(page, Request::Fill, if done { End::Done } else { End::Failed });
+        }
     }
 }

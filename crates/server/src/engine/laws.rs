@@ -16,6 +16,7 @@ impl Engine {
     /// What does not add up.
     pub fn check_laws(&self) -> Result<(), String> {
         self.check_waits()?;
+        self.check_victims()?;
         for (_, client) in self.clients.iter() {
             let (mut slots, mut inside, mut leaving, mut blank) = (0, 0, 0_usize, 0);
             for object in self.objects.iter().flatten() {

@@ -183,6 +183,7 @@ impl Engine {
         }
         let mut drops = std::mem::take(&mut self.leaving.drops);
         drops.sort_unstable();
+        self.offer_victims(&drops);
         let mut failed = false;
         for_runs(
             &drops,

@@ -71,7 +71,10 @@ impl Engine {
         }
         self.no_longer_idle(object);
         if let Some(Content::File { file, .. }) = self.object_mut(object).map(|row| &mut row.content) {
-            file.get_or_insert_with(|| source.file());
+            // Who has wanted to write has taken the lease of the other away.
+            if file.is_none() || source.cached().is_some() {
+                *file = Some(source.file());
+            }
         }
     }
 
@@ -92,6 +95,7 @@ impl Engine {
             file: Some(source.file()),
             identity,
             changed: false,
+            cached: source.cached(),
             used: Used::default(),
             borders: Borders::default(),
         };

@@ -5,13 +5,12 @@
 //! because in the simulator what is unmapped is unmapped at once. And a thread whose fault had to wait for a transfer
 //! goes on when it is told to, because in the simulator it makes its access only when it has a CPU again.
 
-use crate::closing::LentFile;
 use crate::engine::Engine;
 use crate::engine::claims::wake;
 use crate::engine::keys::{ClientId, ObjectKey, TaskKey};
-use crate::engine::readers;
 use crate::engine::rows::Claim;
 use crate::engine::under_way::Transfer;
+use crate::engine::victim_pages::FileSource;
 use crate::error::EngineError;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
@@ -19,7 +18,6 @@ use freehold_core::units::PageIndex;
 use freehold_driver::End;
 use freehold_protocol::message::Standing;
 use freehold_store::{Due, Slot};
-use rustix::fd::OwnedFd;
 
 /// A thread whose fault is over, and that still sleeps.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +32,7 @@ struct Answered {
 #[derive(Debug)]
 pub(super) struct HeldRead {
     page: PageRef,
-    file: LentFile,
+    source: FileSource,
 }
 
 /// Who sets the pace, and what waits for its word.
@@ -68,8 +66,8 @@ impl Pace {
     }
 
     /// A page of a file is wanted.
-    pub(super) fn hold_read(&mut self, page: PageRef, file: LentFile) {
-        self.reads.push(HeldRead { page, file });
+    pub(super) fn hold_read(&mut self, page: PageRef, source: FileSource) {
+        self.reads.push(HeldRead { page, source });
     }
 
     fn answered_of(&mut self, task: TaskKey) -> Option<&mut Answered> {
@@ -100,8 +98,8 @@ impl Engine {
             let ended =
                 |record: &u32| told.contains(record) || self.store.due(self.now, Slot::new(*record)) != Due::WhenTold;
             self.ready.extend(self.transfers.records().into_iter().filter(ended));
-            for HeldRead { page, file } in std::mem::take(&mut self.pace.reads) {
-                self.read_now(page, &file);
+            for HeldRead { page, source } in std::mem::take(&mut self.pace.reads) {
+                self.read_now(page, &source);
             }
         }
         self.settle();
@@ -157,7 +155,7 @@ impl Engine {
             return Err(EngineError::Pace);
         }
         if let Some(read) = self.take_read(object, page).filter(|_| request == Request::Fill) {
-            self.read_now(read.page, &read.file);
+            self.read_now(read.page, &read.source);
         } else {
             let record = self.ended_record(object, page, request);
             self.ready.push_back(record.ok_or(EngineError::Pace)?);
@@ -188,10 +186,11 @@ impl Engine {
     }
 
     /// Reads a page of a file, here and now: nobody else is served by this server.
-    fn read_now(&mut self, page: PageRef, file: &OwnedFd) {
+    fn read_now(&mut self, page: PageRef, source: &FileSource) {
+        // What has left in this step is put before it is asked for.
+        self.drop_frames();
         let mut loan = self.loan();
-        let offset = u64::from(page.page().get()) * crate::PAGE;
-        let placed = readers::read_page(file, offset, &mut loan).is_ok() && self.place(page, &loan);
+        let placed = source.get_or_read(page, &mut loan).is_ok() && self.place(page, &loan);
         self.give_back(loan);
         self.end(page, Request::Fill, if placed { End::Done } else { End::Failed });
     }

@@ -6,8 +6,8 @@
 //! has the real-time priority of pager threads while it reads for somebody who hurries, else it is time-shared; a read
 //! that is under way is lifted with its thread.
 
-use crate::closing::LentFile;
 use crate::engine::ends::{Ends, FileEnd};
+use crate::engine::victim_pages::FileSource;
 use crate::error::EngineError;
 use freehold_core::fact::PageRef;
 use freehold_core::id::ObjectId;
@@ -28,14 +28,14 @@ const READERS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) urgency: u8,
-    pub(crate) file: LentFile,
+    pub(crate) source: FileSource,
     pub(crate) page: PageRef,
     pub(crate) pager: usize,
     pub(crate) loan: PageLoan,
 }
 
 /// How a page of a file is read.
-type Read = fn(&OwnedFd, u64, &mut PageLoan) -> Result<(), Errno>;
+type Read = fn(&FileSource, PageRef, &mut PageLoan) -> Result<(), Errno>;
 
 /// A read that is under way.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Readers {
     /// # Errors
     /// [`EngineError::Limit`], [`EngineError::System`].
     pub(crate) fn start(ends: &Arc<Ends>, priority: u32, latency: Duration) -> Result<Self, EngineError> {
-        Self::start_with(ends, priority, latency, read_page)
+        Self::start_with(ends, priority, latency, FileSource::get_or_read)
     }
 
     /// Whether reads take a declared time: what is in the page cache is not to be read past the threads then.
@@ -154,11 +154,10 @@ fn work(desk: &Desk, ends: &Ends, read: Read, hurried: bool) {
         }
         // Another thread may have been faster.
         let Some(mut job) = take(desk, hurried) else { continue };
-        let offset = u64::from(job.page.page().get()) * crate::PAGE;
         if !desk.latency.is_zero() {
             std::thread::sleep(desk.latency);
         }
-        let result = read(&job.file, offset, &mut job.loan).map(|()| job.loan);
+        let result = read(&job.source, job.page, &mut job.loan).map(|()| job.loan);
         ends.file_ended(job.pager, FileEnd { page: job.page, result });
         leave(desk);
     }
@@ -205,28 +204,24 @@ impl Queue {
     }
 }
 
-/// Reads one page; what lies past the file's end is zeros.
-pub(super) fn read_page(file: &OwnedFd, offset: u64, loan: &mut PageLoan) -> Result<(), Errno> {
-    let bytes = loan.bytes_mut();
+/// Reads until `bytes` are full or the file ends: how many.
+pub(super) fn read_page(file: &OwnedFd, offset: u64, bytes: &mut [u8]) -> Result<usize, Errno> {
     let mut done = 0;
     while done < bytes.len() {
         let place = bytes.get_mut(done..).unwrap_or_default();
         match rustix::io::pread(file, &mut *place, offset + done as u64) {
-            Ok(0) => {
-                place.fill(0);
-                return Ok(());
-            }
+            Ok(0) => break,
             Ok(count) => done += count,
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
     }
-    Ok(())
+    Ok(done)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Job, Queue, READERS, Readers};
+    use super::{FileSource, Job, Queue, READERS, Readers};
     use crate::Settings;
     use crate::closing::{Closing, LentFile};
     use crate::engine::ends::Ends;
@@ -275,7 +270,7 @@ mod tests {
     fn job(page: PageRef, urgency: u8, file: &LentFile) -> Job {
         Job {
             urgency,
-            file: Arc::clone(file),
+            source: FileSource::plain(file),
             page,
             pager: 0,
             loan: PageLoan::allocated(),
@@ -283,8 +278,8 @@ mod tests {
     }
 
     /// A file system that answers when the test says so: a byte for each read.
-    fn read_from_pipe(file: &OwnedFd, _: u64, _: &mut PageLoan) -> Result<(), Errno> {
-        rustix::io::read(file, &mut [0; 1]).map(|_| ())
+    fn read_from_pipe(source: &FileSource, _: PageRef, _: &mut PageLoan) -> Result<(), Errno> {
+        rustix::io::read(&**source.file, &mut [0; 1]).map(|_| ())
     }
 
     fn pipe() -> (LentFile, OwnedFd) {

@@ -12,6 +12,7 @@ use crate::engine::outbox::Outbox;
 use crate::engine::program_locks::ProgramLocks;
 use crate::engine::slots::Slots;
 use crate::times::Times;
+use crate::victims::CachedFile;
 use freehold_core::effect::Protection;
 use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId};
 use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
@@ -261,6 +262,8 @@ pub(crate) enum Content {
         identity: Identity,
         /// It was seen with another size or change time.
         changed: bool,
+        /// As what its pages are cached when they leave. All of them were read from this state of the file.
+        cached: Option<CachedFile>,
         /// What programs have used of it.
         used: Used,
         /// Where one mapping of it ends and another begins.

@@ -2,13 +2,14 @@
 //!
 //! The kernel takes the better part of a microsecond to free a page of a memory object: a gigabyte at once would keep
 //! everybody's faults waiting for a fifth of a second. So what was behind a large object goes here when the core has
-//! forgotten it, and the reserve's thread gives its frames back without the engine, piece by piece; that of a region,
+//! forgotten it, and the reserve's thread gives its frames back without the engine, piece by piece, once clean pages of a file are cached elsewhere; that of a region,
 //! to which clients may still write (see [`holes`](super::holes)), a thread of its user. Until then they count as
 //! frames that are there; where the machine has none, whoever needs one gives some of these back himself.
 
 use crate::engine::Engine;
-use crate::engine::rows::{Content, Object};
+use crate::engine::rows::{Content, Identity, Object};
 use crate::user_threads::Work;
+use crate::victims::CachedFile;
 use freehold_linux::PageRange;
 use freehold_linux::memory::Backed;
 use std::collections::VecDeque;
@@ -30,6 +31,8 @@ pub(crate) struct Rubble {
     next: AtomicUsize,
     /// Its frames, when it was left, at most.
     frames: usize,
+    /// What its pages are, where they may be cached before they go.
+    pub(super) file: Option<(Identity, CachedFile)>,
 }
 
 impl Rubble {
@@ -39,6 +42,10 @@ impl Rubble {
         let count = self.memory.pages().saturating_sub(first).min(PIECE);
         // What cannot be given back now is when all of it is unmapped and closed.
         count > 0 && self.memory.punch(PageRange::new(first, count)).is_ok()
+    }
+
+    pub(super) fn memory(&self) -> &Backed {
+        &self.memory
     }
 
     /// Gives back all that nobody else gives back.
@@ -77,12 +84,21 @@ impl RubbleHeap {
 impl Engine {
     /// The memory of an object that is gone, which had so many frames.
     pub(super) fn leave_rubble(&mut self, object: Object, frames: usize) {
-        let (memory, user) = match object.content {
-            Content::Region { memory, .. } => (memory, Some(object.uid)),
-            Content::File { memory, .. } => (Arc::new(memory), None),
+        let (memory, user, file) = match object.content {
+            Content::Region { memory, .. } => (memory, Some(object.uid), None),
+            Content::File {
+                memory,
+                identity,
+                cached,
+                changed,
+                ..
+            } => {
+                let cached = cached.filter(|_| !changed && frames > 0);
+                (Arc::new(memory), None, cached.map(|cached| (identity, cached)))
+            }
             Content::Private { .. } => return,
         };
-        if frames <= AT_ONCE {
+        if frames <= AT_ONCE && file.is_none() {
             return;
         }
         let rubble = Arc::new(Rubble {
@@ -90,6 +106,7 @@ impl Engine {
             user,
             next: AtomicUsize::new(0),
             frames,
+            file,
         });
         self.rubble.0.push_back(Arc::clone(&rubble));
         match user {
@@ -135,6 +152,7 @@ mod tests {
             user: None,
             next,
             frames,
+            file: None,
         })
     }
 

@@ -3,6 +3,7 @@
 use crate::closing::{Closing, LentFile};
 use crate::engine::rows::Identity;
 use crate::error::EngineError;
+use crate::victims::{CachedFile, Victims};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 use std::os::fd::AsRawFd;
@@ -14,6 +15,8 @@ use std::sync::Arc;
 pub struct SourceFile {
     file: LentFile,
     identity: Identity,
+    /// Its pages may be cached when they leave.
+    cached: Option<CachedFile>,
 }
 
 impl SourceFile {
@@ -22,18 +25,37 @@ impl SourceFile {
     ///
     /// # Errors
     /// [`EngineError::Descriptor`] where it is not a regular file open for reading, or empty; [`EngineError::System`].
-    pub(crate) fn identify(file: OwnedFd, user: u32, closing: &Closing) -> Result<Self, EngineError> {
-        let identity = identity(&file)?;
-        let file = reopen(&file).unwrap_or(file);
+    pub(crate) fn identify(
+        file: OwnedFd,
+        user: u32,
+        closing: &Closing,
+        victims: Option<&Victims>,
+    ) -> Result<Self, EngineError> {
+        let mut found = identity(&file)?;
+        let own = reopen(&file);
+        // A lease on what others have open would be theirs to give up.
+        let victims = victims.filter(|_| own.is_ok());
+        let file = Arc::new(closing.lend(user, own.unwrap_or(file)));
+        let leased = victims.map(|victims| victims.lease(&file, || identity(&file)));
+        let cached = leased.transpose()?.flatten().map(|(still, cached)| {
+            found = still;
+            cached
+        });
         Ok(Self {
-            file: Arc::new(closing.lend(user, file)),
-            identity,
+            file,
+            identity: found,
+            cached,
         })
     }
 
     /// The descriptor.
     pub(super) fn file(&self) -> LentFile {
         Arc::clone(&self.file)
+    }
+
+    /// As what its pages may be cached.
+    pub(super) fn cached(&self) -> Option<CachedFile> {
+        self.cached
     }
 
     /// Which file it is.
@@ -90,7 +112,7 @@ mod tests {
         let known = std::fs::metadata(&path).unwrap();
         let sent = rustix::fs::open(&path, OFlags::RDWR | OFlags::APPEND | OFlags::CLOEXEC, Mode::empty()).unwrap();
         let shared = sent.try_clone().unwrap();
-        let source = SourceFile::identify(sent, 0, &closing).unwrap();
+        let source = SourceFile::identify(sent, 0, &closing, None).unwrap();
         std::fs::remove_file(&path).unwrap();
         rustix::fs::fcntl_setfl(&shared, OFlags::NONBLOCK | OFlags::APPEND).unwrap();
         let flags = fcntl_getfl(&**source.file()).unwrap();
@@ -106,7 +128,7 @@ mod tests {
     #[test]
     fn what_is_no_file_to_read_is_refused() {
         let closing = Closing::start().unwrap();
-        let refused = |sent| SourceFile::identify(sent, 0, &closing).unwrap_err().to_string();
+        let refused = |sent| SourceFile::identify(sent, 0, &closing, None).unwrap_err().to_string();
         let (pipe, writing) = rustix::pipe::pipe().unwrap();
         assert!(refused(pipe).contains("not a regular file"));
         assert!(refused(writing).contains("not open for reading"));

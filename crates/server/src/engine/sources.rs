@@ -6,9 +6,11 @@ use crate::engine::keys::ClientId;
 use crate::error::EngineError;
 use crate::stalls::Stalls;
 use crate::user_threads::UserThreads;
+use crate::victims::Victims;
 use freehold_linux::Errno;
 use freehold_linux::memory::{Filler, Zeros};
 use freehold_linux::userfault::Userfault;
+use std::sync::Arc;
 
 /// Pages of the memory of zeros, and so the most filled with one system call.
 const ZEROS: usize = 64;
@@ -24,6 +26,8 @@ pub(super) struct Sources {
     pub(super) threads: UserThreads,
     /// Who may hold up the engine.
     pub(super) stalls: Stalls,
+    /// Where clean pages of files go when they leave.
+    pub(super) victims: Option<Arc<Victims>>,
     /// What could not be had, and why.
     pub(super) shortfall: Option<String>,
 }
@@ -47,6 +51,7 @@ impl Sources {
             closing: Closing::by(threads.clone()),
             threads,
             stalls: Stalls::default(),
+            victims: None,
             shortfall,
         })
     }

@@ -14,7 +14,6 @@ use freehold_core::units::Instant;
 use freehold_driver::End;
 use freehold_linux::Errno;
 use freehold_store::{Due, PageLoan, Record, Slot, StoreError, Urgency};
-use std::sync::Arc;
 
 /// Pages kept for transfers to come.
 const MOST_LOANS: usize = 256;
@@ -44,20 +43,12 @@ impl Engine {
     /// Reads a page back from the store, or from the file behind its object.
     pub(super) fn begin_read(&mut self, page: PageRef, urgency: u8) {
         match self.object(page.object()).map(|object| &object.content) {
-            Some(Content::File {
-                file: Some(file),
-                identity,
-                ..
-            }) => {
-                let (file, size) = (Arc::clone(file), identity.size);
-                if self.pace.is_held() {
-                    return self.pace.hold_read(page, file);
-                }
-                if urgency > 0 || !self.gather(page) {
-                    self.read_file(page, file, size, urgency);
-                }
-            }
-            Some(Content::File { file: None, .. }) => self.end(page, Request::Fill, End::Failed),
+            Some(Content::File { .. }) => match self.source_of(page.object()) {
+                Some(source) if self.pace.is_held() => self.pace.hold_read(page, source),
+                Some(_) if urgency == 0 && self.gather(page) => {}
+                Some(source) => self.read_file(page, &source, urgency),
+                None => self.end(page, Request::Fill, End::Failed),
+            },
             Some(_) => self.read_record(page, urgency),
             None => self.end(page, Request::Fill, End::Failed),
         }
