@@ -8,6 +8,7 @@ use std::time::Duration;
 use freehold_core::ReadAhead;
 use freehold_core::units::{FrameCount, PageCount};
 use freehold_linux::folder::{self, StaleFolder};
+use freehold_scenario::{Backing as DeviceBacking, Device, DeviceFile};
 use freehold_server::log::{self, Format};
 use freehold_server::serve::{self, Options};
 use freehold_server::{Backing, Limits, Quotas, RecordingRoom, Settings};
@@ -51,6 +52,9 @@ pub(crate) struct Arguments {
     /// Of `file`: its directory
     #[arg(long)]
     directory: PathBuf,
+    /// A device, by its pages, and `,trusted` behind them if it is; in order
+    #[arg(long, value_parser = device, value_name = "PAGES")]
+    device: Vec<Size>,
     /// The run sets its pace
     #[arg(long)]
     paced: bool,
@@ -97,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         limits,
         socket: arguments.socket.clone(),
         mode: 0o600,
-        devices: None,
+        devices: devices(&arguments.device),
         metrics: None,
     };
     let input = std::io::stdin().as_fd().try_clone_to_owned();
@@ -108,6 +112,32 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         Ok(()) => Ok(Status::Done),
         Err(error) => Err(Failure::Run(error.to_string())),
     }
+}
+
+/// A device's pages, and whether it is trusted.
+type Size = (FrameCount, bool);
+
+fn device(text: &str) -> Result<Size, String> {
+    let (pages, trusted) = text
+        .strip_suffix(",trusted")
+        .map_or((text, false), |pages| (pages, true));
+    let pages = pages.parse().map_err(|error| format!("{error}"))?;
+    Ok((FrameCount::new(pages), trusted))
+}
+
+fn devices(sizes: &[Size]) -> Option<DeviceFile> {
+    let device = |(position, &(size, trusted)): (usize, &Size)| Device {
+        name: freehold_live::device_name(position),
+        size,
+        trusted,
+        users: Vec::new(),
+    };
+    let devices: Vec<Device> = sizes.iter().enumerate().map(device).collect();
+    (!devices.is_empty()).then_some(DeviceFile {
+        // Huge pages would round what is opened.
+        backing: DeviceBacking::Small,
+        devices,
+    })
 }
 
 /// The directory is the run's, which removes it; but it may have been killed.

@@ -65,3 +65,73 @@ fn devices_that_do_not_fit_and_servers_without_any_are_refused() {
     assert!(stderr(&refused).contains("device.size"), "{}", stderr(&refused));
     std::fs::remove_file(file).unwrap();
 }
+
+/// A reader of 4 MiB of text in 1 MiB; a device that opens once, and one that opens with each job of a task.
+const LIVE: &str = r#"
+name = "devices-live"
+duration = "3s"
+memory = { pool = "16MiB", swap = { latency = "50us" } }
+region = [{ name = "text", kind = "file", size = "4MiB" }, { name = "frames", kind = "private", size = "64KiB" }]
+reservation = [{ name = "r-reader", size = "1MiB" }]
+
+[[task]]
+name = "reader"
+reservation = "r-reader"
+period = "150ms"
+access = [{ region = "text", amount = "4MiB" }]
+
+[[task]]
+name = "shutter"
+period = "600ms"
+compute = "100ms"
+access = [{ region = "frames", amount = "64KiB", write = true }]
+
+[[device]]
+name = "camera"
+size = "3MiB"
+open = [{ at = "1s", hold = "300ms" }]
+
+[[device]]
+name = "jpeg encoder"
+size = "2MiB"
+trusted = true
+task = "shutter"
+use = "1MiB"
+"#;
+
+#[test]
+fn a_scenarios_devices_are_opened_live_and_hold_nobody_elses_pages() {
+    let scenario = common::Scratch::new("devices-live", LIVE);
+    let run = |engine: &[&str]| common::run(&[&["run", "--json"], engine, &[scenario.path()]].concat());
+    let output = run(&["--engine", "live", "--placement", "server"]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let live = document(&output);
+    let count = |row: &serde_json::Value, key: &str| row[key].as_u64().unwrap();
+    assert_eq!(live["laws"]["violations"], serde_json::json!([]), "{live}");
+    let cache = &live["victim_cache"];
+    let states = ["free", "filling", "cached", "leaving", "device", "retired"];
+    assert_eq!(
+        states.iter().map(|state| count(cache, state)).sum::<u64>(),
+        1_280,
+        "{cache}"
+    );
+    assert!(count(cache, "hits") > 1_000 && count(cache, "discarded") > 0, "{cache}");
+    let (camera, jpeg) = (&live["devices"][0], &live["devices"][1]);
+    assert_eq!((count(camera, "opens"), count(camera, "refused")), (1, 0), "{camera}");
+    // With each job, but for one that ends before the memory of the one before is back.
+    assert!(count(jpeg, "opens") >= 3, "{jpeg}");
+    assert_eq!(
+        (&jpeg["name"], &live["memory"]["outside"]),
+        (&"jpeg encoder".into(), &1_280.into())
+    );
+    let simulated = document(&run(&["--engine", "sim"]));
+    assert_eq!(count(&simulated["devices"][0], "opens"), 1, "{simulated}");
+    for engine in [
+        &["--engine", "live"][..],
+        &["--engine", "live", "--placement", "server", "--lockstep"],
+    ] {
+        let refused = run(engine);
+        assert_eq!(status(&refused), 2, "{}", stderr(&refused));
+        assert!(stderr(&refused).contains("--placement server"), "{}", stderr(&refused));
+    }
+}

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use freehold_live::Launch;
 use freehold_scenario::recording::Capacity;
-use freehold_scenario::{Class, Scenario, plan};
+use freehold_scenario::{Class, Scenario, ScenarioDevice, plan};
 
 use crate::process::own_executable;
 use crate::status::Failure;
@@ -43,7 +43,14 @@ pub fn arguments(scenario: &Scenario) -> Vec<OsString> {
     let mut arguments = words(&numbers);
     arguments.push(format!("--store={}", store.kind.name()).into());
     arguments.extend(["--directory".into(), store.directory.clone().into_os_string()]);
+    arguments.extend(scenario.devices.iter().map(device));
     arguments
+}
+
+/// A device, as `serve-run` takes it: in the scenario's order.
+fn device(device: &ScenarioDevice) -> OsString {
+    let trusted = if device.trusted { ",trusted" } else { "" };
+    format!("--device={}{trusted}", device.size.get()).into()
 }
 
 /// The same for a server whose pace the run sets.

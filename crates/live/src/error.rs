@@ -163,9 +163,9 @@ pub enum LiveError {
     /// The memory server, or the way to it.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// Devices, which the simulator alone has.
+    /// Devices, which only the simulator and a server of the run's own have.
     #[error(
-        "[[device]] is for the simulator: run it with --engine sim; real device memory is opened by `freehold device`"
+        "[[device]] live takes a server of the run's own, and no lockstep: add --placement server, or take --engine sim"
     )]
     Devices,
     /// Failures of a store, in lockstep with a server.

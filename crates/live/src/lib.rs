@@ -38,4 +38,4 @@ mod worker;
 pub use error::LiveError;
 pub use lockstep::{run_in_lockstep, run_in_lockstep_on_server};
 pub use run::{Options, Outcome, profile, run, run_with};
-pub use served::{Launch, OwnServer, Server, ServerError, run_on_server};
+pub use served::{Launch, OwnServer, Server, ServerError, device_name, run_on_server};

@@ -75,7 +75,17 @@ pub fn run(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError>
 /// # Errors
 /// As [`run`].
 pub fn run_with(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Result<Outcome, LiveError> {
+    refuse_devices(scenario)?;
     decided(scenario, |scenario| run_decided(scenario, options, stop))
+}
+
+/// Only a server of a run's own has the run's devices, and only by the clock.
+pub(crate) fn refuse_devices(scenario: &Scenario) -> Result<(), LiveError> {
+    if scenario.devices.is_empty() {
+        Ok(())
+    } else {
+        Err(LiveError::Devices)
+    }
 }
 
 /// Runs a scenario once `auto` is resolved.
@@ -83,9 +93,6 @@ pub(crate) fn decided(
     scenario: &Scenario,
     run: impl FnOnce(&Scenario) -> Result<Outcome, LiveError>,
 ) -> Result<Outcome, LiveError> {
-    if !scenario.devices.is_empty() {
-        return Err(LiveError::Devices);
-    }
     freehold_sim::run_decided(scenario, LiveError::Decision, run, |outcome| &mut outcome.result)
 }
 
@@ -294,6 +301,7 @@ impl TaskThread<'_> {
         let judgements = self.recording.map(|capacity| capacity.per_task_jobs);
         let reporter = Reporter::new(self.scenario, self.position, judgements);
         let opener = self.opener.take();
+        worker.tell_devices(self.seat.signals());
         worker.take_on(reporter.map(|reporter| Duties::new(reporter, opener)));
         // Everything is allocated before the class is taken: from here on nothing waits for an allocator.
         let timing = self.timing(spec, MonotonicTime::from_nanos(0));

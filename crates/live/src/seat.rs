@@ -1,5 +1,7 @@
 //! A task as its thread knows it, wherever the pager is: in this process, or in a server.
 
+use std::sync::Arc;
+
 use freehold_client::Mapping;
 use freehold_core::pinning::JobReport;
 use freehold_core::units::{Duration, Instant};
@@ -9,7 +11,7 @@ use freehold_rt::job::Job;
 use freehold_scenario::recording::keep;
 
 use crate::machine::LiveTask;
-use crate::served::ServedTask;
+use crate::served::{JobSignal, ServedTask};
 
 /// An access that takes at least this long has waited for the server, in nanoseconds: ten times what a cache miss
 /// takes, and a third of what the quickest answer does.
@@ -38,6 +40,14 @@ pub(crate) enum Taken<'a> {
 }
 
 impl<'a> Seat<'a> {
+    /// Whom its jobs are told to: devices that they open.
+    pub(crate) fn signals(self) -> &'a [Arc<JobSignal>] {
+        match self {
+            Self::Embedded(_) => &[],
+            Self::Served(task) => &task.signals,
+        }
+    }
+
     /// Makes the calling thread act as the task.
     pub(crate) fn take(self) -> Result<Taken<'a>, EnterError> {
         match self {

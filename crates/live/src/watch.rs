@@ -32,6 +32,9 @@ pub(crate) trait Paging: Sync {
 
     /// The pager, where it is in this process, to take samples of.
     fn embedded(&self) -> Option<&Machine>;
+
+    /// The run has begun: time 0 is known.
+    fn begun(&self, _origin: MonotonicTime) {}
 }
 
 impl Paging for Machine {
@@ -70,6 +73,7 @@ impl Watch<'_> {
         handles: &[ScopedJoinHandle<'_, Option<Finished>>],
         mut sampler: Option<&mut Sampler>,
     ) -> Result<Option<Counts>, LiveError> {
+        self.paging.begun(origin);
         let early = self.scenario.counts_at().get() < self.scenario.duration.get();
         let counts_at = origin.saturating_add(Duration::from_nanos(self.scenario.counts_at().get()));
         let mut counts = None;

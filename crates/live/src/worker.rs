@@ -1,6 +1,7 @@
 //! A task's work: the accesses of its jobs, as real touches.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use freehold_linux::clock::{self, MonotonicTime};
 use freehold_pager::{TaskTimes, WaitEvent};
@@ -14,6 +15,7 @@ use freehold_scenario::{Access, AccessGenerator, Scenario, TaskIndex};
 use crate::compute::{Computation, Preemption};
 use crate::reporter::{Duties, Told};
 use crate::seat::{NotServed, Pages};
+use crate::served::JobSignal;
 use crate::usage::Usage;
 
 /// Words in a page.
@@ -71,6 +73,8 @@ pub(crate) struct Worker<'a> {
     stop: &'a StopFlag,
     end: Option<MonotonicTime>,
     duties: Option<Duties<'a>>,
+    /// Devices that its jobs open.
+    devices: &'a [Arc<JobSignal>],
     output: TaskOutput,
 }
 
@@ -88,6 +92,7 @@ impl<'a> Worker<'a> {
             stop,
             end: None,
             duties: None,
+            devices: &[],
             output: TaskOutput {
                 usage: Usage::new(scenario, position),
                 errors: 0,
@@ -113,6 +118,11 @@ impl<'a> Worker<'a> {
     /// What the task does besides, where it has a pinned page pool.
     pub(crate) fn take_on(&mut self, duties: Option<Duties<'a>>) {
         self.duties = duties;
+    }
+
+    /// Who is told of jobs: each opens a device while one is under way.
+    pub(crate) fn tell_devices(&mut self, devices: &'a [Arc<JobSignal>]) {
+        self.devices = devices;
     }
 
     /// Notes when the task has no CPU or waits for a server, so many times at most. Allocates.
@@ -205,6 +215,7 @@ impl<'a> Worker<'a> {
 impl Work for Worker<'_> {
     fn job(&mut self, _number: u64, pacer: &Pacer) -> ControlFlow<()> {
         self.begin_job();
+        self.devices.iter().for_each(|device| device.turn());
         if let Some(duties) = &mut self.duties {
             self.pages.job_begins();
             duties.begin_job(&self.pages);
@@ -230,6 +241,7 @@ impl Work for Worker<'_> {
         }
         self.computation.finish();
         self.end_job();
+        self.devices.iter().for_each(|device| device.turn());
         ControlFlow::Continue(())
     }
 

@@ -383,3 +383,8 @@ pub struct PagerStatus {
     /// Fault messages it has read.
     pub messages: u64,
 }
+/// A count of a row that is kept as the document has it; 0 where it has none.
+#[must_use]
+pub fn count_in(row: &Value, key: &str) -> u64 {
+    row[key].as_u64().unwrap_or(0)
+}

@@ -30,7 +30,7 @@ use self::turn::Turns;
 use crate::collect::{self, Counts};
 use crate::error::LiveError;
 use crate::machine::Machine;
-use crate::run::{Outcome, decided};
+use crate::run::{Outcome, decided, refuse_devices};
 use crate::seat::Seat;
 use crate::served::{Launch, ServedMachine, Server};
 use crate::store;
@@ -44,6 +44,7 @@ use crate::worker::TaskOutput;
 /// # Errors
 /// [`LiveError`], among them [`LiveError::Diverged`] where the real run could not follow.
 pub fn run_in_lockstep(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError> {
+    refuse_devices(scenario)?;
     decided(scenario, |scenario| follow_embedded(scenario, stop))
 }
 
@@ -56,6 +57,7 @@ pub fn run_in_lockstep_on_server(
     launch: &Launch,
     stop: &AtomicBool,
 ) -> Result<Outcome, LiveError> {
+    refuse_devices(scenario)?;
     decided(scenario, |scenario| follow_served(scenario, launch, stop))
 }
 

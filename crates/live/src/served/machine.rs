@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use freehold_client::{
@@ -9,14 +10,16 @@ use freehold_client::{
 };
 use freehold_core::view::TaskCounts;
 use freehold_linux::PAGE_SIZE;
-use freehold_linux::clock;
+use freehold_linux::clock::{self, MonotonicTime};
 use freehold_linux::folder::PrivateFolder;
 use freehold_pager::{Pace, TaskHandle};
+use freehold_report::laws::LawsDocument;
 use freehold_report::status::StoreStatus;
 use freehold_scenario::recording::Recording;
-use freehold_scenario::results::{Laws, ReservationResult};
+use freehold_scenario::results::{DeviceResult, Laws, ReservationResult, VictimCacheResult};
 use freehold_scenario::{self as scenario, ReservationIndex, Scenario, Sharing, Site, plan, set_up};
 
+use super::devices::{DeviceThreads, JobSignal, Openings};
 use super::pool::{self, ServedPool};
 use super::process::{self, OwnServer};
 use super::recorded::{Called, happened};
@@ -50,6 +53,8 @@ pub(crate) struct ServedTask {
     pub(crate) mappings: Vec<Option<Mapping>>,
     /// Its pinned page pool, if it has one.
     pub(crate) pool: Option<ServedPool>,
+    /// Devices that its jobs open.
+    pub(crate) signals: Vec<Arc<JobSignal>>,
 }
 
 /// A connection with everything of a scenario made through it. Fields are dropped in this order: all that the server
@@ -68,6 +73,7 @@ pub(crate) struct ServedMachine {
     socket: PathBuf,
     pace: Pace,
     before: StoreStatus,
+    devices: DeviceThreads,
     /// For files that stand for regions, where the server is not of this run.
     _files: Option<PrivateFolder>,
     process: Option<OwnServer>,
@@ -113,6 +119,7 @@ impl ServedMachine {
             socket,
             pace,
             before,
+            devices: DeviceThreads::new(scenario),
             _files: files,
             process,
         };
@@ -136,6 +143,42 @@ impl ServedMachine {
     /// In the scenario's order.
     pub(crate) fn regions(&self) -> &[Region] {
         &self.regions
+    }
+
+    /// The clients of the run's devices, to be started for it.
+    pub(crate) fn devices(&self) -> &DeviceThreads {
+        &self.devices
+    }
+
+    /// Where the server listens.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// What became of device memory.
+    pub(crate) fn device_results(
+        &self,
+        scenario: &Scenario,
+        found: &[Openings],
+    ) -> Result<(Option<VictimCacheResult>, Vec<DeviceResult>), LiveError> {
+        Ok(status(&self.connection)?.devices(scenario, found)?)
+    }
+
+    /// Law 6, as the clients of devices and the server's books have it.
+    pub(crate) fn device_laws(&self, scenario: &Scenario, found: &[Openings]) -> Result<Laws, LiveError> {
+        let mut checks = collect::Checks::new(scenario);
+        for (device, openings) in scenario.devices.iter().zip(found) {
+            checks.check(6, openings.wrong.is_empty(), || {
+                format!("device {}: {}", device.name, openings.wrong.join("; "))
+            });
+        }
+        if !found.is_empty() {
+            let text = self.connection.ask(Question::Laws, "");
+            let text = text.map_err(asked("whether the laws hold"))?;
+            let broken: LawsDocument = freehold_report::read(&text).map_err(ServerError::Status)?;
+            checks.check(6, broken.broken.is_empty(), || broken.broken.join("; "));
+        }
+        Ok(checks.laws)
     }
 
     /// This process sets the server's pace from now on, or no longer.
@@ -233,6 +276,7 @@ impl ServedMachine {
             task,
             mappings,
             pool: None,
+            signals: Vec::new(),
         })
     }
 
@@ -390,6 +434,7 @@ impl Site for Placing<'_> {
         let regions = plan::mapped_regions(self.scenario, position);
         let mut made = machine.add_task(&task.name, urgency, held.or(joined.as_ref()), regions)?;
         made.pool = pool;
+        made.signals = machine.devices.signals_of(self.scenario, position);
         self.tasks[position] = Some(made);
         Ok(())
     }
@@ -464,6 +509,10 @@ impl Paging for ServedMachine {
 
     fn embedded(&self) -> Option<&Machine> {
         None
+    }
+
+    fn begun(&self, origin: MonotonicTime) {
+        self.devices.begin(origin);
     }
 }
 

@@ -4,6 +4,7 @@
 //! `freehold serve`, which holds the core and decides and does everything. What the result says of reservations, memory
 //! and store is what that process says of itself; what it says of jobs is measured here.
 
+mod devices;
 mod machine;
 mod pool;
 mod process;
@@ -21,8 +22,10 @@ use freehold_rt::stop::StopFlag;
 use freehold_scenario::Scenario;
 use freehold_scenario::results::{Placement, RunResult};
 
+pub use devices::device_name;
 pub use process::{Launch, OwnServer};
 
+pub(crate) use devices::JobSignal;
 pub(crate) use machine::{ServedMachine, ServedTask};
 
 use crate::collect::{self, Remainder};
@@ -143,6 +146,9 @@ pub fn run_on_server(
     options: &Options,
     stop: &AtomicBool,
 ) -> Result<Outcome, LiveError> {
+    if matches!(server, Server::At(_)) {
+        run::refuse_devices(scenario)?;
+    }
     decided(scenario, |scenario| run_decided(scenario, server, options, stop))
 }
 
@@ -162,7 +168,8 @@ fn run_decided(
         stop,
     };
     let stolen_before = stolen(&cpus);
-    let started = run::threads(watch, &cpus, options.recording)?;
+    let run = || run::threads(watch, &cpus, options.recording);
+    let (started, openings) = machine.devices().beside(scenario, machine.socket(), run)?;
     let stolen = stolen(&cpus)
         .zip(stolen_before)
         .map(|(after, before)| after.saturating_sub(before));
@@ -176,7 +183,11 @@ fn run_decided(
         None => machine.counts(scenario, true)?,
     };
     let outputs: Vec<_> = started.finished.iter().map(|finished| &finished.output).collect();
-    let laws = machine.laws(scenario, &counts, &outputs)?;
+    let mut laws = machine.laws(scenario, &counts, &outputs)?;
+    let watched = machine.device_laws(scenario, &openings)?;
+    laws.checked += watched.checked;
+    laws.violations.extend(watched.violations);
+    let (victim_cache, devices) = machine.device_results(scenario, &openings)?;
     let remainder = Remainder {
         placement: Placement::Server,
         laws,
@@ -184,6 +195,7 @@ fn run_decided(
         warnings: machine.warnings(scenario, &started.finished)?,
     };
     let mut result: RunResult = collect::document(scenario, counts, started.finished, started.origin, remainder);
+    (result.victim_cache, result.devices) = (victim_cache, devices);
     result.warnings.extend(lead::warning(scenario));
     result.warnings.extend(collect::stolen_warning(&result.tasks, stolen));
     Ok(Outcome {

@@ -4,10 +4,12 @@ use freehold_client::Counts as ClientCounts;
 use freehold_core::pinning::PinnedPoolView;
 use freehold_core::units::{Duration, PageCount};
 use freehold_core::view::TaskCounts;
-use freehold_report::status::{ReservationStatus, StatusDocument, StoreStatus};
-use freehold_scenario::results::{MemoryResult, StoreResult};
+use freehold_report::status::{ReservationStatus, StatusDocument, StoreStatus, count_in};
+use freehold_scenario::Scenario;
+use freehold_scenario::results::{DeviceResult, MemoryResult, Response, StoreResult, VictimCacheResult};
 
 use super::ServerError;
+use super::devices::{Openings, device_name};
 
 /// The status document, with what a run asks of it.
 #[derive(Clone, Debug)]
@@ -57,6 +59,58 @@ impl Status {
             outside: memory.outside,
             resident_measured: memory.resident_measured,
         }
+    }
+
+    /// What became of device memory, of which the clients of its devices have found this.
+    pub(crate) fn devices(
+        &self,
+        scenario: &Scenario,
+        found: &[Openings],
+    ) -> Result<(Option<VictimCacheResult>, Vec<DeviceResult>), ServerError> {
+        let Some(region) = self.0.victim_cache.as_ref().filter(|_| !found.is_empty()) else {
+            return Ok((None, Vec::new()));
+        };
+        let cached = |key| count_in(region, key);
+        let result = VictimCacheResult {
+            frames: cached("frames"),
+            free: cached("free"),
+            filling: cached("filling"),
+            cached: cached("cached"),
+            leaving: cached("leaving"),
+            device: cached("device"),
+            retired: cached("retired"),
+            puts: cached("puts"),
+            gets: cached("gets"),
+            hits: cached("hits"),
+            evicted: cached("evicted"),
+            flushed: cached("flushed"),
+            discarded: cached("discarded"),
+            failed: 0,
+        };
+        let mut devices = Vec::new();
+        for (position, (device, openings)) in scenario.devices.iter().zip(found).enumerate() {
+            let name = device_name(position);
+            let row = self.0.devices.iter().find(|row| row["name"] == name.as_str());
+            let row = row.ok_or(ServerError::Unnamed(format!("the device {}", device.name)))?;
+            let times = &row["return_ns"];
+            devices.push(DeviceResult {
+                name: device.name.clone(),
+                pages: count_in(row, "pages"),
+                used: count_in(row, "used"),
+                state: row["state"].as_str().unwrap_or_default().to_owned(),
+                first: row["first"].as_u64(),
+                trusted: device.trusted,
+                opens: openings.opens,
+                refused: openings.refused,
+                open_ns: openings.times.response(),
+                return_ns: Response {
+                    p50: count_in(times, "p50"),
+                    p99: count_in(times, "p99"),
+                    max: count_in(times, "max"),
+                },
+            });
+        }
+        Ok((Some(result), devices))
     }
 
     /// Where evicted pages go.
