@@ -61,7 +61,7 @@ const REPLACED: &[Replaced] = &[
     replaced("baton", "turn", EVERYWHERE, &[]),
     replaced("reins", "handles", EVERYWHERE, &[]),
     replaced("harvest", "TaskOutput", EVERYWHERE, &[]),
-    replaced("servedmachine", "placement::server", EVERYWHERE, &["crates/live/"]),
+    replaced("servedmachine", "ServerPlacement", EVERYWHERE, &[]),
     replaced("workshop", "workload_files", EVERYWHERE, &["crates/lab/"]),
     replaced("descent", "steady", &["crates/core/"], &[]),
     replaced("young", "InactiveMapped", &["crates/core/"], &[]),

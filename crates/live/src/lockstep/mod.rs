@@ -32,7 +32,7 @@ use crate::error::LiveError;
 use crate::machine::Machine;
 use crate::run::{Outcome, decided, refuse_devices};
 use crate::seat::Seat;
-use crate::served::{Launch, ServedMachine, Server};
+use crate::served::{Launch, Server, ServerPlacement};
 use crate::store;
 use crate::watch::Paging;
 use crate::worker::TaskOutput;
@@ -152,7 +152,7 @@ fn follow_served(scenario: &Scenario, launch: &Launch, stop: &AtomicBool) -> Res
         return Err(LiveError::Errors(scenario.tasks[position].name.clone()));
     }
     let turns = Turns::new(scenario.tasks.len());
-    let machine = ServedMachine::new(scenario, &Server::Own(launch.clone()), Pace::Manual)?;
+    let machine = ServerPlacement::new(scenario, &Server::Own(launch.clone()), Pace::Manual)?;
     machine.set_pace(true)?;
     let stage = Served {
         scenario,

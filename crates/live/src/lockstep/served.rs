@@ -17,7 +17,7 @@ use super::stage::Stage;
 use super::turn::{ANSWERED, BLOCKED, IDLE, RUNNING, Turns};
 use crate::collect::Counts;
 use crate::error::LiveError;
-use crate::served::ServedMachine;
+use crate::served::ServerPlacement;
 use crate::watch::Paging;
 
 /// How long the conductor waits for anything before it gives up.
@@ -30,7 +30,7 @@ const LONGEST_LOOK: Duration = Duration::from_millis(2);
 /// A server that was started for the run. A thread's slot is its task's position.
 pub(super) struct Served<'a> {
     pub(super) scenario: &'a Scenario,
-    pub(super) machine: &'a ServedMachine,
+    pub(super) machine: &'a ServerPlacement,
     pub(super) turns: &'a Turns,
     /// Pages of files that were read: the simulator's store reads them, a server's does not.
     pub(super) files_read: Cell<u64>,

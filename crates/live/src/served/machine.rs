@@ -60,7 +60,7 @@ pub(crate) struct ServedTask {
 /// A connection with everything of a scenario made through it. Fields are dropped in this order: all that the server
 /// knows of the run before the server itself.
 #[derive(Debug)]
-pub(crate) struct ServedMachine {
+pub(crate) struct ServerPlacement {
     tasks: Vec<ServedTask>,
     _keepers: Vec<ServedTask>,
     reservations: Vec<Reservation>,
@@ -79,7 +79,7 @@ pub(crate) struct ServedMachine {
     process: Option<OwnServer>,
 }
 
-impl ServedMachine {
+impl ServerPlacement {
     /// Sets up in the order that [`plan`] lays down.
     pub(crate) fn new(scenario: &Scenario, server: &Server, pace: Pace) -> Result<Self, LiveError> {
         crate::machine::check_supported(scenario)?;
@@ -404,7 +404,7 @@ impl ServedMachine {
 #[derive(Debug)]
 struct Placing<'a> {
     scenario: &'a Scenario,
-    machine: &'a mut ServedMachine,
+    machine: &'a mut ServerPlacement,
     tasks: Vec<Option<ServedTask>>,
 }
 
@@ -457,7 +457,7 @@ impl Site for Placing<'_> {
     }
 }
 
-impl Paging for ServedMachine {
+impl Paging for ServerPlacement {
     fn seats(&self) -> Vec<Seat<'_>> {
         self.tasks.iter().map(Seat::Served).collect()
     }

@@ -26,7 +26,7 @@ pub use devices::device_name;
 pub use process::{Launch, OwnServer};
 
 pub(crate) use devices::JobSignal;
-pub(crate) use machine::{ServedMachine, ServedTask};
+pub(crate) use machine::{ServedTask, ServerPlacement};
 
 use crate::collect::{self, Remainder};
 use crate::error::LiveError;
@@ -159,7 +159,7 @@ fn run_decided(
     stop: &AtomicBool,
 ) -> Result<Outcome, LiveError> {
     let cpus = choose_cpus(scenario)?;
-    let machine = ServedMachine::new(scenario, server, Pace::Clock)?;
+    let machine = ServerPlacement::new(scenario, server, Pace::Clock)?;
     let flag = StopFlag::new();
     let watch = Watch {
         scenario,
