@@ -44,12 +44,7 @@ const REPLACED: &[Replaced] = &[
     ),
     replaced("vault", "LockedPages", EVERYWHERE, &[]),
     replaced("ballast", "LockedFrames", &["crates/linux/"], &[]),
-    replaced(
-        "pageloan",
-        "PageLease",
-        EVERYWHERE,
-        &["crates/linux/", "crates/pager/", "crates/server/", "crates/store/"],
-    ),
+    replaced("pageloan", "PageLease", EVERYWHERE, &[]),
     replaced("adrift", "unattributed", EVERYWHERE, &[]),
     replaced(
         "hurry",

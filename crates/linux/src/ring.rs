@@ -6,7 +6,7 @@
 //! application would be interrupted by transfers it knows nothing of.
 
 use crate::bell::Bell;
-use crate::memory::PageLoan;
+use crate::memory::PageLease;
 use crate::{Errno, PAGE_SIZE};
 use io_uring::{IoUring, opcode, types};
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -34,7 +34,7 @@ pub struct Transfer {
     /// Which way.
     pub direction: Direction,
     /// The page.
-    pub page: PageLoan,
+    pub page: PageLease,
     /// Bytes from the beginning of the page on; more than a page means a page.
     pub length: usize,
     /// The place in the file, in bytes.
@@ -49,7 +49,7 @@ pub struct Ended {
     /// The transfer's.
     pub direction: Direction,
     /// The page, given back.
-    pub page: PageLoan,
+    pub page: PageLease,
     /// Bytes transferred, perhaps fewer than asked for.
     pub result: Result<usize, Errno>,
 }
@@ -58,7 +58,7 @@ pub struct Ended {
 struct Flight {
     tag: u32,
     direction: Direction,
-    page: PageLoan,
+    page: PageLease,
 }
 
 /// A ring for the transfers of one file. Dropping it waits for those under way.

@@ -6,7 +6,7 @@
 )]
 
 use freehold_linux::bell::Bell;
-use freehold_linux::memory::{Memfd, PageLoan};
+use freehold_linux::memory::{Memfd, PageLease};
 use freehold_linux::ring::{Direction, Ended, Ring, Transfer};
 use freehold_linux::{Errno, PAGE_SIZE};
 use std::os::fd::AsFd;
@@ -28,7 +28,7 @@ fn ring(pages: usize) -> Option<(Ring, Arc<Bell>)> {
 }
 
 fn transfer(tag: u32, direction: Direction, fill: u8) -> Transfer {
-    let mut page = PageLoan::allocated();
+    let mut page = PageLease::allocated();
     page.bytes_mut().fill(fill);
     Transfer {
         tag,

@@ -14,7 +14,7 @@ use freehold_core::id::ObjectId;
 use freehold_core::limits::ObjectKind;
 use freehold_driver::HolderRow;
 use freehold_linux::PageRange;
-use freehold_linux::memory::{Access, Memfd, PageLoan, SharedMapping};
+use freehold_linux::memory::{Access, Memfd, PageLease, SharedMapping};
 use freehold_linux::userfault::{Modes, Userfault};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -158,14 +158,14 @@ impl Object {
     }
 
     /// Lends a page that is being filled or evicted to the store, until its transfer is finished.
-    pub(crate) fn lend(&self, page: usize) -> Option<PageLoan> {
+    pub(crate) fn lend(&self, page: usize) -> Option<PageLease> {
         let start = self.alias.page(page)?;
         // SAFETY: the alias is mapped as long as `self` lives, and the store, which has the loan, is dropped before the
         // objects. The page is resident: its frame was allocated for the fill, or its eviction has not dropped it yet;
         // it is dropped only after the transfer was finished, which ends the loan. Nobody else reaches it: a page being
         // filled is mapped for nobody yet, and one being evicted was zapped for everybody and cannot be mapped again
         // (`epoch`). A page has one transfer at a time, so there is one loan.
-        unsafe { PageLoan::new(start) }
+        unsafe { PageLease::new(start) }
     }
 
     /// A page has its frame and waits for its content.

@@ -4,7 +4,7 @@
 //! ever hold, reserved when the store is made: a write-back never finds the store full, unless its user asked for
 //! less room than that. A transfer has three moments, the seam that all of them share ([`Store`]):
 //!
-//! 1. *submit*: the transfer begins. The store is lent the page ([`PageLoan`]) until the transfer is finished, and
+//! 1. *submit*: the transfer begins. The store is lent the page ([`PageLease`]) until the transfer is finished, and
 //!    moves the bytes when it likes.
 //! 2. *due*: the time at which it ends, where that is known; else the store tells a [`Completion`].
 //! 3. *finish*: the result is fetched and the page given back. Only here does a failure show, and only here may a
@@ -37,7 +37,7 @@ pub use description::{Backend, Description, Kind, Shortfall};
 pub use error::{Damage, SetupError, StoreError};
 pub use faults::{Faults, RandomFaults};
 pub use file::{FileConfig, FileStore};
-pub use freehold_linux::memory::PageLoan;
+pub use freehold_linux::memory::PageLease;
 pub use memory::{MemoryStore, StoreConfig};
 pub use slots::Slot;
 pub use store::{Completion, Due, Store, Urgency};

@@ -14,7 +14,7 @@ use crate::tally::{StoreStats, Tally};
 use crate::{RECORD_SIZE, Record, checksum};
 use freehold_core::units::{Duration, FrameCount, Instant};
 use freehold_linux::Errno;
-use freehold_linux::memory::{LockedPages, PageLoan};
+use freehold_linux::memory::{LockedPages, PageLease};
 
 /// Shape of a [`MemoryStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl MemoryStore {
         })
     }
 
-    fn begin(&self, now: Instant, slot: Slot, urgency: Urgency, page: PageLoan) -> Due {
+    fn begin(&self, now: Instant, slot: Slot, urgency: Urgency, page: PageLease) -> Due {
         self.slots.keep(slot, page);
         let standing = self.channels.occupy(now, slot, urgency);
         if standing.queued {
@@ -73,7 +73,7 @@ impl MemoryStore {
     }
 
     /// Takes the page of a transfer out, and with it everything that is known of the transfer but its strike.
-    fn end(&self, slot: Slot) -> Result<PageLoan, StoreError> {
+    fn end(&self, slot: Slot) -> Result<PageLease, StoreError> {
         let page = self.slots.take(slot)?;
         if self.slots.clear(slot, Mark::QUEUED) {
             self.channels.forget(slot);
@@ -88,7 +88,7 @@ impl MemoryStore {
         Ok(())
     }
 
-    fn fetch(&self, slot: Slot) -> Result<PageLoan, StoreError> {
+    fn fetch(&self, slot: Slot) -> Result<PageLease, StoreError> {
         let mut page = self.end(slot)?;
         self.strike(slot)?;
         self.copy_in(slot, page.bytes_mut())
@@ -97,7 +97,7 @@ impl MemoryStore {
         Ok(page)
     }
 
-    fn show(&self, slot: Slot, see: &mut dyn FnMut(&Record)) -> Result<PageLoan, StoreError> {
+    fn show(&self, slot: Slot, see: &mut dyn FnMut(&Record)) -> Result<PageLease, StoreError> {
         let page = self.end(slot)?;
         self.strike(slot)?;
         let io = |errno| StoreError::Io { slot, errno };
@@ -128,7 +128,7 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn submit_write(&self, now: Instant, slot: Slot, urgency: Urgency, page: PageLoan) -> Result<Due, StoreError> {
+    fn submit_write(&self, now: Instant, slot: Slot, urgency: Urgency, page: PageLease) -> Result<Due, StoreError> {
         self.slots.check(slot)?;
         self.slots.clear(slot, Mark::PRESENT);
         if let Err(errno) = self.copy_out(slot, page.bytes()) {
@@ -146,7 +146,7 @@ impl Store for MemoryStore {
         now: Instant,
         slot: Slot,
         urgency: Urgency,
-        mut page: PageLoan,
+        mut page: PageLease,
         copy: &mut dyn FnMut(&mut Record) -> Result<(), Errno>,
     ) -> Result<Due, StoreError> {
         if !self.faults.spare_writes() {
@@ -165,7 +165,7 @@ impl Store for MemoryStore {
         Ok(self.begin(now, slot, urgency, page))
     }
 
-    fn submit_read(&self, now: Instant, slot: Slot, urgency: Urgency, page: PageLoan) -> Result<Due, StoreError> {
+    fn submit_read(&self, now: Instant, slot: Slot, urgency: Urgency, page: PageLease) -> Result<Due, StoreError> {
         self.slots.require(slot)?;
         if self.faults.strike_read() {
             self.slots.set(slot, Mark::STRUCK);
@@ -188,7 +188,7 @@ impl Store for MemoryStore {
         self.channels.raise(now, slot, urgency).map(|standing| standing.due)
     }
 
-    fn finish_write(&self, slot: Slot) -> Result<PageLoan, StoreError> {
+    fn finish_write(&self, slot: Slot) -> Result<PageLease, StoreError> {
         let ended = self
             .end(slot)
             .and_then(|page| self.strike(slot).map(|()| page))
@@ -196,11 +196,11 @@ impl Store for MemoryStore {
         self.tally.write(ended)
     }
 
-    fn finish_read(&self, slot: Slot) -> Result<PageLoan, StoreError> {
+    fn finish_read(&self, slot: Slot) -> Result<PageLease, StoreError> {
         self.tally.read(self.fetch(slot))
     }
 
-    fn finish_look(&self, slot: Slot, see: &mut dyn FnMut(&Record)) -> Result<PageLoan, StoreError> {
+    fn finish_look(&self, slot: Slot, see: &mut dyn FnMut(&Record)) -> Result<PageLease, StoreError> {
         self.tally.read(self.show(slot, see))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{Damage, StoreError};
 use crate::{Record, checksum};
-use freehold_linux::memory::{LoanCell, PageLoan, zeroed};
+use freehold_linux::memory::{LeaseCell, PageLease, zeroed};
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -63,7 +63,7 @@ pub(crate) struct SlotTable {
     marks: Box<[AtomicU8]>,
     sums: Box<[AtomicU64]>,
     /// The pages of transfers under way.
-    loans: Box<[LoanCell]>,
+    loans: Box<[LeaseCell]>,
 }
 
 impl SlotTable {
@@ -86,7 +86,7 @@ impl SlotTable {
     }
 
     /// Keeps the page of the transfer that begins.
-    pub(crate) fn keep(&self, slot: Slot, page: PageLoan) {
+    pub(crate) fn keep(&self, slot: Slot, page: PageLease) {
         self.loans[slot.index()].put(page);
     }
 
@@ -94,7 +94,7 @@ impl SlotTable {
     ///
     /// # Errors
     /// [`StoreError::NotUnderWay`].
-    pub(crate) fn take(&self, slot: Slot) -> Result<PageLoan, StoreError> {
+    pub(crate) fn take(&self, slot: Slot) -> Result<PageLease, StoreError> {
         let loan = self.loans.get(slot.index()).ok_or(StoreError::NoSuchSlot(slot))?;
         loan.take().ok_or(StoreError::NotUnderWay(slot))
     }

@@ -7,7 +7,7 @@ use crate::tally::StoreStats;
 use crate::{Description, Record};
 use freehold_core::units::{Duration, Instant};
 use freehold_linux::Errno;
-use freehold_linux::memory::PageLoan;
+use freehold_linux::memory::PageLease;
 use std::fmt;
 
 /// How much somebody hurries: requests that wait for the device are served in this order, and in order of arrival
@@ -72,7 +72,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`StoreError::NoSuchSlot`], or [`StoreError::Io`] where the store knows at once; nothing is under way then.
-    fn submit_write(&self, now: Instant, slot: Slot, urgency: Urgency, page: PageLoan) -> Result<Due, StoreError>;
+    fn submit_write(&self, now: Instant, slot: Slot, urgency: Urgency, page: PageLease) -> Result<Due, StoreError>;
 
     /// As [`submit_write`](Store::submit_write) of a page whose content `copy` brings, to where the record will be: in
     /// `page`, or in the store itself where that keeps records as they are, which saves a copy.
@@ -84,7 +84,7 @@ pub trait Store: Send + Sync + fmt::Debug {
         now: Instant,
         slot: Slot,
         urgency: Urgency,
-        mut page: PageLoan,
+        mut page: PageLease,
         copy: &mut dyn FnMut(&mut Record) -> Result<(), Errno>,
     ) -> Result<Due, StoreError> {
         copy(page.bytes_mut()).map_err(|errno| StoreError::Io { slot, errno })?;
@@ -96,7 +96,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`StoreError::NoSuchSlot`]; [`StoreError::Damaged`] if the slot has no record; nothing is under way then.
-    fn submit_read(&self, now: Instant, slot: Slot, urgency: Urgency, page: PageLoan) -> Result<Due, StoreError>;
+    fn submit_read(&self, now: Instant, slot: Slot, urgency: Urgency, page: PageLease) -> Result<Due, StoreError>;
 
     /// Nothing more is submitted for the moment: what waits for company goes to the device.
     fn flush(&self) {}
@@ -111,21 +111,21 @@ pub trait Store: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`StoreError::Io`]: it is not there; write it again. [`StoreError::NoSuchSlot`]. The page's loan has ended.
-    fn finish_write(&self, slot: Slot) -> Result<PageLoan, StoreError>;
+    fn finish_write(&self, slot: Slot) -> Result<PageLease, StoreError>;
 
     /// Ends the read of `slot`: its record is in the page given back.
     ///
     /// # Errors
     /// See [`StoreError`]. The page's loan has ended, and its content must not be used: a damaged record is never
     /// returned, not even in part.
-    fn finish_read(&self, slot: Slot) -> Result<PageLoan, StoreError>;
+    fn finish_read(&self, slot: Slot) -> Result<PageLease, StoreError>;
 
     /// As [`finish_read`](Store::finish_read), but `see` is shown the record, where the store has it: the content of
     /// the page given back is undefined.
     ///
     /// # Errors
     /// As [`finish_read`](Store::finish_read); then `see` has been shown nothing.
-    fn finish_look(&self, slot: Slot, see: &mut dyn FnMut(&Record)) -> Result<PageLoan, StoreError> {
+    fn finish_look(&self, slot: Slot, see: &mut dyn FnMut(&Record)) -> Result<PageLease, StoreError> {
         self.finish_read(slot).inspect(|page| see(page.bytes()))
     }
 

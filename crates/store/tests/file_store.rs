@@ -7,7 +7,7 @@ use common::{NOW, directory, file, file_configs, page, read, record, write};
 use freehold_linux::Errno;
 use freehold_linux::sched::SetPolicyError;
 use freehold_store::{
-    Backend, Completion, Due, FileConfig, FileStore, PageLoan, SetupError, Shortfall, Slot, Store, StoreError, Urgency,
+    Backend, Completion, Due, FileConfig, FileStore, PageLease, SetupError, Shortfall, Slot, Store, StoreError, Urgency,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -180,7 +180,7 @@ impl Drop for Held<'_> {
 }
 
 fn enter(store: &FileStore, slot: u32, urgency: Urgency) {
-    let page = PageLoan::allocated();
+    let page = PageLease::allocated();
     store.submit_write(NOW, Slot::new(slot), urgency, page).unwrap();
 }
 

@@ -4,7 +4,7 @@
 //! in an ample reservation touches nothing, and to write such tables takes as long as all else of a server's start.
 //! What a task needs that stays inside its reservation is to be there from the beginning.
 
-use super::LoanCell;
+use super::LeaseCell;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
@@ -23,7 +23,7 @@ unsafe impl Zeroed for AtomicU32 {}
 // SAFETY: as above.
 unsafe impl Zeroed for AtomicU64 {}
 // SAFETY: a pointer of zero bytes is null, which is that of an empty cell.
-unsafe impl Zeroed for LoanCell {}
+unsafe impl Zeroed for LeaseCell {}
 
 /// So many values that are zeros. O(1) where the allocator gets fresh memory from the kernel for it.
 ///
@@ -48,7 +48,7 @@ pub fn zeroed<T: Zeroed>(count: usize) -> Box<[T]> {
 #[cfg(test)]
 mod tests {
     use super::zeroed;
-    use crate::memory::{LoanCell, PageLoan};
+    use crate::memory::{LeaseCell, PageLease};
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
@@ -63,9 +63,9 @@ mod tests {
 
     #[test]
     fn cells_are_empty_and_drop_what_they_hold() {
-        let cells = zeroed::<LoanCell>(3);
+        let cells = zeroed::<LeaseCell>(3);
         assert!(cells.iter().all(|cell| cell.take().is_none()));
-        cells[1].put(PageLoan::allocated());
+        cells[1].put(PageLease::allocated());
         assert!(cells[0].take().is_none() && cells[2].take().is_none());
     }
 }

@@ -3,7 +3,7 @@
 use super::{Finding, Item, Need};
 use crate::PAGE_SIZE;
 use crate::bell::Bell;
-use crate::memory::{Memfd, PageLoan};
+use crate::memory::{Memfd, PageLease};
 use crate::ring::{Direction, Ring, Transfer};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ fn write_and_read() -> Result<(), String> {
     let file = file.as_fd().try_clone_to_owned().map_err(|error| text(&error))?;
     let bell = Arc::new(Bell::new().map_err(|error| text(&error))?);
     let mut ring = Ring::new(file, bell, 1).map_err(|error| text(&error))?;
-    let mut page = PageLoan::allocated();
+    let mut page = PageLease::allocated();
     page.bytes_mut().fill(PATTERN);
     transfer(&mut ring, Direction::Write, page)?;
-    let page = transfer(&mut ring, Direction::Read, PageLoan::allocated())?;
+    let page = transfer(&mut ring, Direction::Read, PageLease::allocated())?;
     if page.bytes() == &[PATTERN; PAGE_SIZE] {
         Ok(())
     } else {
@@ -39,7 +39,7 @@ fn write_and_read() -> Result<(), String> {
     }
 }
 
-fn transfer(ring: &mut Ring, direction: Direction, page: PageLoan) -> Result<PageLoan, String> {
+fn transfer(ring: &mut Ring, direction: Direction, page: PageLease) -> Result<PageLease, String> {
     let transfer = Transfer {
         tag: 0,
         direction,

@@ -14,7 +14,7 @@ use crate::engine::rows::{Client, Where, Which};
 use freehold_core::id::ObjectId;
 use freehold_linux::userfault::Stopped;
 use freehold_linux::{Errno, PageRange};
-use freehold_store::PageLoan;
+use freehold_store::PageLease;
 use std::collections::BTreeSet;
 
 /// Pages copied to a child in one round.
@@ -164,7 +164,7 @@ impl Engine {
     }
 
     /// A page was read from the store for a child.
-    pub(super) fn read_for_heir(&mut self, (heir, object, page): (ClientId, ObjectId, u32), read: Option<PageLoan>) {
+    pub(super) fn read_for_heir(&mut self, (heir, object, page): (ClientId, ObjectId, u32), read: Option<PageLease>) {
         let Some(client) = self.client_mut(heir) else { return };
         let Some(mut bequest) = client.family.legacy.take(object, page) else {
             return;

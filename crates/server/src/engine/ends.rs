@@ -7,7 +7,7 @@ use freehold_core::id::ObjectId;
 use freehold_linux::Errno;
 use freehold_linux::memory::zeroed;
 use freehold_linux::pi_mutex::PiMutex;
-use freehold_store::{Completion, PageLoan, Slot};
+use freehold_store::{Completion, PageLease, Slot};
 use rustix::event::EventfdFlags;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Debug)]
 pub(crate) struct FileEnd {
     pub(crate) page: PageRef,
-    pub(crate) result: Result<PageLoan, Errno>,
+    pub(crate) result: Result<PageLease, Errno>,
 }
 
 /// Pages of a user's object are in no frames any more.

@@ -11,7 +11,7 @@ use crate::engine::victim_pages::FileSource;
 use freehold_core::fact::{PageRef, Request};
 use freehold_driver::End;
 use freehold_linux::{PAGE_SIZE, PageRange};
-use freehold_store::PageLoan;
+use freehold_store::PageLease;
 use rustix::io::ReadWriteFlags;
 use std::io::IoSliceMut;
 
@@ -165,13 +165,13 @@ impl Engine {
         }
     }
 
-    fn enter_page(&mut self, page: PageRef, loan: PageLoan) {
+    fn enter_page(&mut self, page: PageRef, loan: PageLease) {
         let placed = self.place(page, &loan);
         self.give_back(loan);
         self.end(page, Request::Fill, if placed { End::Done } else { End::Failed });
     }
 
-    fn read_apart(&self, page: PageRef, source: &FileSource, urgency: u8, loan: PageLoan) {
+    fn read_apart(&self, page: PageRef, source: &FileSource, urgency: u8, loan: PageLease) {
         self.readers.submit(Job {
             urgency,
             source: source.clone(),
@@ -183,7 +183,7 @@ impl Engine {
 
     /// Reads a page, if the kernel's page cache has it and the file system can say so. Where the file is read past that
     /// cache, the kernel begins to read the page that it has not, and drops it when it has been read.
-    fn read_from_kernel(&self, page: PageRef, source: &FileSource, loan: &mut PageLoan) -> bool {
+    fn read_from_kernel(&self, page: PageRef, source: &FileSource, loan: &mut PageLease) -> bool {
         if self.readers.declares_latency() {
             return false;
         }

@@ -95,7 +95,7 @@ use freehold_core::units::{Instant, PageCount};
 use freehold_driver::{End, Ended};
 use freehold_linux::clock;
 use freehold_protocol::channel::Shortage;
-use freehold_store::{PageLoan, Store};
+use freehold_store::{PageLease, Store};
 use holes::Holes;
 use idle_files::IdleFiles;
 use keep::HeldThread;
@@ -195,7 +195,7 @@ pub struct Engine {
     leaving: Leaving,
     along: Along,
     samples: Samples,
-    loans: Vec<PageLoan>,
+    loans: Vec<PageLease>,
     sources: Sources,
     holes: Holes,
     reserve: Arc<Reserve>,

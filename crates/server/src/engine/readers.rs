@@ -16,7 +16,7 @@ use freehold_linux::bell::Bell;
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_linux::sched::{self, Policy};
 use freehold_linux::{Errno, ThreadId};
-use freehold_store::PageLoan;
+use freehold_store::PageLease;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,11 +31,11 @@ pub(crate) struct Job {
     pub(crate) source: FileSource,
     pub(crate) page: PageRef,
     pub(crate) pager: usize,
-    pub(crate) loan: PageLoan,
+    pub(crate) loan: PageLease,
 }
 
 /// How a page of a file is read.
-type Read = fn(&FileSource, PageRef, &mut PageLoan) -> Result<(), Errno>;
+type Read = fn(&FileSource, PageRef, &mut PageLease) -> Result<(), Errno>;
 
 /// A read that is under way.
 #[derive(Debug)]
@@ -231,7 +231,7 @@ mod tests {
     use freehold_core::units::{FrameCount, Instant, PageCount, PageIndex};
     use freehold_linux::Errno;
     use freehold_linux::sched::{self, Policy};
-    use freehold_store::PageLoan;
+    use freehold_store::PageLease;
     use rustix::fd::OwnedFd;
     use std::sync::Arc;
     use std::time::Duration;
@@ -273,12 +273,12 @@ mod tests {
             source: FileSource::plain(file),
             page,
             pager: 0,
-            loan: PageLoan::allocated(),
+            loan: PageLease::allocated(),
         }
     }
 
     /// A file system that answers when the test says so: a byte for each read.
-    fn read_from_pipe(source: &FileSource, _: PageRef, _: &mut PageLoan) -> Result<(), Errno> {
+    fn read_from_pipe(source: &FileSource, _: PageRef, _: &mut PageLease) -> Result<(), Errno> {
         rustix::io::read(&**source.file, &mut [0; 1]).map(|_| ())
     }
 

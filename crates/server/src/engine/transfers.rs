@@ -13,18 +13,18 @@ use freehold_core::id::ObjectId;
 use freehold_core::units::Instant;
 use freehold_driver::End;
 use freehold_linux::Errno;
-use freehold_store::{Due, PageLoan, Record, Slot, StoreError, Urgency};
+use freehold_store::{Due, PageLease, Record, Slot, StoreError, Urgency};
 
 /// Pages kept for transfers to come.
 const MOST_LOANS: usize = 256;
 
 impl Engine {
     /// A page of the server's own, for a transfer.
-    pub(super) fn loan(&mut self) -> PageLoan {
-        self.loans.pop().unwrap_or_else(PageLoan::allocated)
+    pub(super) fn loan(&mut self) -> PageLease {
+        self.loans.pop().unwrap_or_else(PageLease::allocated)
     }
 
-    pub(super) fn give_back(&mut self, loan: PageLoan) {
+    pub(super) fn give_back(&mut self, loan: PageLease) {
         if self.loans.len() < MOST_LOANS {
             self.loans.push(loan);
         }
@@ -260,7 +260,7 @@ impl Engine {
     }
 
     /// Puts content that was read where it belongs.
-    pub(super) fn place(&mut self, page: PageRef, loan: &PageLoan) -> bool {
+    pub(super) fn place(&mut self, page: PageRef, loan: &PageLease) -> bool {
         if self.is_private(page) {
             return self.place_private(page, loan.bytes());
         }

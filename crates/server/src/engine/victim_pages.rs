@@ -16,7 +16,7 @@ use freehold_ecache::{Key, PAGE_SIZE, PageIndex};
 use freehold_linux::memory::Backed;
 use freehold_linux::uncached_read::Uncached;
 use freehold_linux::{Errno, PageRange};
-use freehold_store::PageLoan;
+use freehold_store::PageLease;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::ReadWriteFlags;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl FileSource {
     }
 
     /// Takes a page out of the cache; `None` where that would have to wait.
-    pub(super) fn try_get(&self, page: PageRef, loan: &mut PageLoan) -> Option<bool> {
+    pub(super) fn try_get(&self, page: PageRef, loan: &mut PageLease) -> Option<bool> {
         match self.place(page) {
             Some((victims, key)) => victims.try_get(key, loan.bytes_mut()),
             None => Some(false),
@@ -76,7 +76,7 @@ impl FileSource {
     }
 
     /// Takes a page out of the cache, or reads it from the file; what lies past the file's end is zeros. May wait.
-    pub(crate) fn get_or_read(&self, page: PageRef, loan: &mut PageLoan) -> Result<(), Errno> {
+    pub(crate) fn get_or_read(&self, page: PageRef, loan: &mut PageLease) -> Result<(), Errno> {
         if let Some((victims, key)) = self.place(page)
             && victims.get(key, loan.bytes_mut())
         {

@@ -19,7 +19,7 @@ use crate::tally::{StoreStats, Tally};
 use crate::{RECORD_SIZE, Record, checksum};
 use freehold_core::units::{Duration, FrameCount, Instant};
 use freehold_linux::Errno;
-use freehold_linux::memory::{PageLoan, zeroed};
+use freehold_linux::memory::{PageLease, zeroed};
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 use std::fmt;
@@ -129,7 +129,7 @@ impl CompressedStore {
         Ok(())
     }
 
-    fn fetch(&self, slot: Slot) -> Result<PageLoan, StoreError> {
+    fn fetch(&self, slot: Slot) -> Result<PageLease, StoreError> {
         let mut page = self.slots.take(slot)?;
         self.strike(slot)?;
         self.expand(slot, page.bytes_mut())?;
@@ -174,7 +174,7 @@ impl CompressedStore {
         Ok(())
     }
 
-    fn end_write(&self, slot: Slot) -> Result<PageLoan, StoreError> {
+    fn end_write(&self, slot: Slot) -> Result<PageLease, StoreError> {
         let page = self.slots.take(slot)?;
         self.strike(slot)?;
         self.keep(slot, page.bytes(), &self.faults)
@@ -185,7 +185,7 @@ impl CompressedStore {
 }
 
 impl Store for CompressedStore {
-    fn submit_write(&self, now: Instant, slot: Slot, _: Urgency, page: PageLoan) -> Result<Due, StoreError> {
+    fn submit_write(&self, now: Instant, slot: Slot, _: Urgency, page: PageLease) -> Result<Due, StoreError> {
         self.slots.check(slot)?;
         self.slots.clear(slot, Mark::PRESENT);
         if self.faults.strike_write() {
@@ -195,7 +195,7 @@ impl Store for CompressedStore {
         Ok(Due::At(now))
     }
 
-    fn submit_read(&self, now: Instant, slot: Slot, _: Urgency, page: PageLoan) -> Result<Due, StoreError> {
+    fn submit_read(&self, now: Instant, slot: Slot, _: Urgency, page: PageLease) -> Result<Due, StoreError> {
         self.slots.require(slot)?;
         if self.faults.strike_read() {
             self.slots.set(slot, Mark::STRUCK);
@@ -212,11 +212,11 @@ impl Store for CompressedStore {
         None
     }
 
-    fn finish_write(&self, slot: Slot) -> Result<PageLoan, StoreError> {
+    fn finish_write(&self, slot: Slot) -> Result<PageLease, StoreError> {
         self.tally.write(self.end_write(slot))
     }
 
-    fn finish_read(&self, slot: Slot) -> Result<PageLoan, StoreError> {
+    fn finish_read(&self, slot: Slot) -> Result<PageLease, StoreError> {
         self.tally.read(self.fetch(slot))
     }
 

@@ -6,7 +6,7 @@ use crate::file::FileConfig;
 use crate::slots::Slot;
 use crate::{RECORD_SIZE, Record};
 use freehold_linux::Errno;
-use freehold_linux::memory::PageLoan;
+use freehold_linux::memory::PageLease;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use std::path::Path;
@@ -100,7 +100,7 @@ fn size(file: &OwnedFd, config: &FileConfig, shortfalls: &mut Vec<Shortfall>) ->
 
 /// Some file systems take the flag and refuse the transfer.
 fn try_direct(file: &OwnedFd) -> Result<(), Errno> {
-    let mut page = PageLoan::allocated();
+    let mut page = PageLease::allocated();
     match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut page.bytes_mut()[..], 0))? {
         RECORD_SIZE => Ok(()),
         _ => Err(Errno::IO),
@@ -109,7 +109,7 @@ fn try_direct(file: &OwnedFd) -> Result<(), Errno> {
 
 /// Writes a record now, through a buffer as direct input and output need it.
 pub(super) fn write_now(file: &OwnedFd, slot: Slot, record: &Record) -> Result<(), Errno> {
-    let mut page = PageLoan::allocated();
+    let mut page = PageLease::allocated();
     page.bytes_mut().copy_from_slice(record);
     match rustix::io::retry_on_intr(|| rustix::io::pwrite(file, page.bytes(), offset(slot)))? {
         RECORD_SIZE => Ok(()),
@@ -119,7 +119,7 @@ pub(super) fn write_now(file: &OwnedFd, slot: Slot, record: &Record) -> Result<(
 
 /// Flips a bit of a record.
 pub(super) fn damage_now(file: &OwnedFd, slot: Slot) -> Result<(), Errno> {
-    let mut page = PageLoan::allocated();
+    let mut page = PageLease::allocated();
     rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut page.bytes_mut()[..], offset(slot)))?;
     page.bytes_mut()[RECORD_SIZE / 2] ^= 1;
     write_now(file, slot, page.bytes())

@@ -9,7 +9,7 @@ use crate::slots::{Mark, Slot, SlotTable};
 use crate::store::{Completion, Urgency};
 use crate::tally::Tally;
 use freehold_linux::bell::Bell;
-use freehold_linux::memory::PageLoan;
+use freehold_linux::memory::PageLease;
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_linux::ring::Direction;
 use freehold_linux::{Errno, futex};
@@ -30,7 +30,7 @@ const DETAIL: u32 = 4;
 pub(super) struct Job {
     pub(super) slot: Slot,
     pub(super) direction: Direction,
-    pub(super) page: PageLoan,
+    pub(super) page: PageLease,
     pub(super) length: usize,
 }
 
@@ -73,7 +73,7 @@ impl Board {
     }
 
     /// Enters a request. The threads are told by [`Board::announce_to_one`] or [`Board::announce_to_each`].
-    pub(super) fn submit(&self, slot: Slot, urgency: Urgency, page: PageLoan) {
+    pub(super) fn submit(&self, slot: Slot, urgency: Urgency, page: PageLease) {
         self.slots.keep(slot, page);
         self.progress[slot.index()].store(UNDER_WAY, Ordering::Release);
         self.queue.lock().push(slot, urgency);
@@ -153,8 +153,8 @@ impl Board {
     }
 
     /// A page whose second half is rubbish, as a device that loses power leaves it.
-    fn tear(&self, page: PageLoan) -> PageLoan {
-        let mut other = PageLoan::allocated();
+    fn tear(&self, page: PageLease) -> PageLease {
+        let mut other = PageLease::allocated();
         *other.bytes_mut() = torn(page.bytes());
         // The page itself is done with: nobody reads a page that was written.
         drop(page);
@@ -181,7 +181,7 @@ impl Board {
         None
     }
 
-    fn end(&self, slot: Slot, result: Result<PageLoan, Errno>) {
+    fn end(&self, slot: Slot, result: Result<PageLease, Errno>) {
         let state = match result {
             Ok(page) => {
                 self.slots.keep(slot, page);
@@ -207,7 +207,7 @@ impl Board {
     }
 
     /// Waits for the transfer of a slot and takes what came of it: the page.
-    pub(super) fn finish(&self, slot: Slot) -> Result<PageLoan, StoreError> {
+    pub(super) fn finish(&self, slot: Slot) -> Result<PageLease, StoreError> {
         self.slots.check(slot)?;
         self.wait(slot);
         let word = self.progress[slot.index()].swap(IDLE, Ordering::AcqRel);

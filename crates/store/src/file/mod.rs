@@ -33,7 +33,7 @@ use crate::tally::StoreStats;
 use crate::{RECORD_SIZE, Record, checksum};
 use freehold_core::units::{Duration, Instant};
 use freehold_linux::bell::Bell;
-use freehold_linux::memory::PageLoan;
+use freehold_linux::memory::PageLease;
 use rustix::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -152,7 +152,7 @@ fn start(
 }
 
 impl Store for FileStore {
-    fn submit_write(&self, _: Instant, slot: Slot, urgency: Urgency, page: PageLoan) -> Result<Due, StoreError> {
+    fn submit_write(&self, _: Instant, slot: Slot, urgency: Urgency, page: PageLease) -> Result<Due, StoreError> {
         let board = &self.board;
         board.slots.check(slot)?;
         board.slots.clear(slot, Mark::PRESENT);
@@ -165,7 +165,7 @@ impl Store for FileStore {
         Ok(Due::WhenTold)
     }
 
-    fn submit_read(&self, _: Instant, slot: Slot, urgency: Urgency, page: PageLoan) -> Result<Due, StoreError> {
+    fn submit_read(&self, _: Instant, slot: Slot, urgency: Urgency, page: PageLease) -> Result<Due, StoreError> {
         let board = &self.board;
         board.slots.require(slot)?;
         board.slots.clear(slot, Mark::WRITE);
@@ -196,7 +196,7 @@ impl Store for FileStore {
         None
     }
 
-    fn finish_write(&self, slot: Slot) -> Result<PageLoan, StoreError> {
+    fn finish_write(&self, slot: Slot) -> Result<PageLease, StoreError> {
         let ended = self.board.finish(slot);
         if ended.is_ok() {
             self.board.slots.set(slot, Mark::PRESENT);
@@ -204,7 +204,7 @@ impl Store for FileStore {
         self.board.tally.write(ended)
     }
 
-    fn finish_read(&self, slot: Slot) -> Result<PageLoan, StoreError> {
+    fn finish_read(&self, slot: Slot) -> Result<PageLease, StoreError> {
         let ended = self.board.finish(slot).and_then(|page| {
             self.board.slots.verify(slot, page.bytes())?;
             Ok(page)

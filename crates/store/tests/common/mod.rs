@@ -4,7 +4,7 @@
 
 use freehold_core::units::{Duration, Instant};
 use freehold_store::{
-    Completion, CompressedConfig, CompressedStore, FileConfig, FileStore, MemoryStore, PageLoan, RECORD_SIZE, Record,
+    Completion, CompressedConfig, CompressedStore, FileConfig, FileStore, MemoryStore, PageLease, RECORD_SIZE, Record,
     Slot, Store, StoreConfig, StoreError, Urgency,
 };
 use std::path::PathBuf;
@@ -88,8 +88,8 @@ pub(crate) fn every_store(slots: u32) -> Vec<Named> {
     all
 }
 
-pub(crate) fn page(record: &Record) -> PageLoan {
-    let mut page = PageLoan::allocated();
+pub(crate) fn page(record: &Record) -> PageLease {
+    let mut page = PageLease::allocated();
     page.bytes_mut().copy_from_slice(record);
     page
 }

@@ -2,14 +2,14 @@
 //!
 //! Input and output go straight between a device and the page where its user will see it. Whoever moves the bytes needs
 //! an address that stays good until the transfer has ended, perhaps in another thread and perhaps by the kernel, behind
-//! the language's back. A [`PageLoan`] is that address with its promise: made by the one who knows that it holds, used
+//! the language's back. A [`PageLease`] is that address with its promise: made by the one who knows that it holds, used
 //! by safe code.
 
 use crate::PAGE_SIZE;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Marks, in the lowest bit of an address, a page that the loan itself allocated.
+/// Marks, in the lowest bit of an address, a page that the lease itself allocated.
 const ALLOCATED: usize = 1;
 
 /// A page of heap memory.
@@ -18,29 +18,29 @@ struct HeapPage([u8; PAGE_SIZE]);
 
 /// The use of one page, exclusive until this value is dropped.
 #[derive(Debug)]
-pub struct PageLoan {
-    /// The page's first byte, marked if the page is the loan's own.
+pub struct PageLease {
+    /// The page's first byte, marked if the page is the lease's own.
     marked: NonNull<u8>,
 }
 
 // SAFETY: it is an exclusive use of plain memory, with no tie to a thread.
-unsafe impl Send for PageLoan {}
+unsafe impl Send for PageLease {}
 // SAFETY: through a shared reference it only gives `&[u8]`.
-unsafe impl Sync for PageLoan {}
+unsafe impl Sync for PageLease {}
 
-impl PageLoan {
+impl PageLease {
     /// Lends the page that begins at `start`; `None` if that is null or not the beginning of a page. Async-signal-safe.
     ///
     /// # Safety
-    /// Until the loan is dropped the page must stay mapped for reading and writing and resident, and nobody, in any
-    /// process, may touch it except through the loan.
+    /// Until the lease is dropped the page must stay mapped for reading and writing and resident, and nobody, in any
+    /// process, may touch it except through the lease.
     #[must_use]
     pub unsafe fn new(start: *mut u8) -> Option<Self> {
         let marked = NonNull::new(start).filter(|start| start.addr().get().is_multiple_of(PAGE_SIZE))?;
         Some(Self { marked })
     }
 
-    /// A page of zeros of the loan's own, freed with it. Allocates.
+    /// A page of zeros of the lease's own, freed with it. Allocates.
     #[must_use]
     pub fn allocated() -> Self {
         let page = Box::into_raw(Box::new(HeapPage([0; PAGE_SIZE]))).cast::<u8>();
@@ -60,7 +60,7 @@ impl PageLoan {
     #[must_use]
     pub fn bytes(&self) -> &[u8; PAGE_SIZE] {
         // SAFETY: `new`'s caller promised a mapped page that nobody else touches, and `allocated` owns one; any bytes
-        // are valid, and `&self` excludes a mutable borrow through the loan.
+        // are valid, and `&self` excludes a mutable borrow through the lease.
         unsafe { &*self.start().cast() }
     }
 
@@ -77,7 +77,7 @@ impl PageLoan {
     }
 }
 
-impl Drop for PageLoan {
+impl Drop for PageLease {
     fn drop(&mut self) {
         if self.marked.addr().get() & ALLOCATED != 0 {
             // SAFETY: the mark says that the page came from `Box::into_raw` in `allocated`, and this value owned it.
@@ -86,75 +86,75 @@ impl Drop for PageLoan {
     }
 }
 
-/// Room for one loan, filled and emptied by any thread. Never waits; async-signal-safe.
+/// Room for one lease, filled and emptied by any thread. Never waits; async-signal-safe.
 #[derive(Debug, Default)]
-pub struct LoanCell {
+pub struct LeaseCell {
     marked: AtomicPtr<u8>,
 }
 
-impl LoanCell {
-    /// Puts a loan in; one that was there is dropped.
-    pub fn put(&self, loan: PageLoan) {
-        drop(Self::loan(self.marked.swap(loan.into_marked(), Ordering::AcqRel)));
+impl LeaseCell {
+    /// Puts a lease in; one that was there is dropped.
+    pub fn put(&self, lease: PageLease) {
+        drop(Self::lease(self.marked.swap(lease.into_marked(), Ordering::AcqRel)));
     }
 
-    /// Takes the loan out.
-    pub fn take(&self) -> Option<PageLoan> {
-        Self::loan(self.marked.swap(std::ptr::null_mut(), Ordering::AcqRel))
+    /// Takes the lease out.
+    pub fn take(&self) -> Option<PageLease> {
+        Self::lease(self.marked.swap(std::ptr::null_mut(), Ordering::AcqRel))
     }
 
-    /// The loan of a pointer that was in a cell and has been taken out of it.
-    fn loan(marked: *mut u8) -> Option<PageLoan> {
-        NonNull::new(marked).map(|marked| PageLoan { marked })
+    /// The lease of a pointer that was in a cell and has been taken out of it.
+    fn lease(marked: *mut u8) -> Option<PageLease> {
+        NonNull::new(marked).map(|marked| PageLease { marked })
     }
 }
 
-impl Drop for LoanCell {
+impl Drop for LeaseCell {
     fn drop(&mut self) {
         // Tables of these are long, and nearly all of it is empty.
-        drop(Self::loan(*self.marked.get_mut()));
+        drop(Self::lease(*self.marked.get_mut()));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LoanCell, PageLoan};
+    use super::{LeaseCell, PageLease};
     use crate::PAGE_SIZE;
 
     #[test]
     fn only_whole_pages_are_lent() {
         // SAFETY: nothing is lent: null, and an address inside a page.
         unsafe {
-            assert!(PageLoan::new(std::ptr::null_mut()).is_none());
-            assert!(PageLoan::new(std::ptr::without_provenance_mut(PAGE_SIZE + 1)).is_none());
+            assert!(PageLease::new(std::ptr::null_mut()).is_none());
+            assert!(PageLease::new(std::ptr::without_provenance_mut(PAGE_SIZE + 1)).is_none());
         }
     }
 
     #[test]
-    fn a_loan_keeps_its_content_through_a_cell_and_another_thread() {
-        let cell = LoanCell::default();
+    fn a_lease_keeps_its_content_through_a_cell_and_another_thread() {
+        let cell = LeaseCell::default();
         assert!(cell.take().is_none());
-        let mut loan = PageLoan::allocated();
-        assert_eq!(loan.bytes(), &[0; PAGE_SIZE]);
-        loan.bytes_mut()[PAGE_SIZE - 1] = 7;
-        cell.put(loan);
+        let mut lease = PageLease::allocated();
+        assert_eq!(lease.bytes(), &[0; PAGE_SIZE]);
+        lease.bytes_mut()[PAGE_SIZE - 1] = 7;
+        cell.put(lease);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let mut loan = cell.take().unwrap();
-                loan.bytes_mut()[0] = 1;
-                cell.put(loan);
+                let mut lease = cell.take().unwrap();
+                lease.bytes_mut()[0] = 1;
+                cell.put(lease);
             });
         });
-        cell.put(PageLoan::allocated());
+        cell.put(PageLease::allocated());
         assert_eq!(cell.take().unwrap().bytes()[PAGE_SIZE - 1], 0);
         assert!(cell.take().is_none());
     }
 
     #[test]
     fn a_lent_page_is_the_page_itself() {
-        let mut page = PageLoan::allocated();
-        // SAFETY: the page outlives the loan made here and is not touched meanwhile.
-        let mut lent = unsafe { PageLoan::new(page.start()) }.unwrap();
+        let mut page = PageLease::allocated();
+        // SAFETY: the page outlives the lease made here and is not touched meanwhile.
+        let mut lent = unsafe { PageLease::new(page.start()) }.unwrap();
         lent.bytes_mut()[5] = 9;
         drop(lent);
         assert_eq!(page.bytes_mut()[5], 9);
