@@ -9,51 +9,12 @@
 //! again. Demotions come last so that their shoot-down falls together with that of the drops that follow: the sibling
 //! pays once for both.
 
-use crate::HolderRow;
+use crate::completions::{Completions, End};
+use crate::holder_row::HolderRow;
 use crate::runs::for_runs;
-use freehold_core::Memory;
 use freehold_core::effect::{Effect, Holder, Scope, Source, UnmapReason};
-use freehold_core::error::CompletionError;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::TaskId;
-use freehold_core::units::Instant;
-use std::collections::VecDeque;
-
-/// How a request of the core ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It was carried out.
-    Done,
-    /// It could not be carried out.
-    Failed,
-    /// The page cannot leave now.
-    Kept,
-}
-
-/// A request that has ended, to be told to the core.
-#[derive(Clone, Copy, Debug)]
-pub struct Ended {
-    /// The page.
-    pub page: PageRef,
-    /// What was asked for.
-    pub request: Request,
-    /// How it ended.
-    pub end: End,
-}
-
-impl Ended {
-    /// Tells the core.
-    ///
-    /// # Errors
-    /// The core's refusal: it had not asked for it.
-    pub fn tell(self, core: &mut Memory, now: Instant) -> Result<(), CompletionError> {
-        match self.end {
-            End::Done => core.handle_done(now, self.page, self.request),
-            End::Failed => core.handle_failed(now, self.page, self.request),
-            End::Kept => core.handle_kept(now, self.page),
-        }
-    }
-}
 
 /// Pages of one object that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +25,12 @@ pub struct Run {
     pub count: usize,
 }
 
-/// What carries effects out. A request that has ended when the call returns is told to the core by the batch; one that
-/// takes longer (`None`) is the backend's, which hands its end to [`Batch::end`].
+/// What carries effects out. Of a request that has ended when the call returns the batch takes note; one that takes
+/// longer (`None`) is the backend's, which takes note of its end itself.
 pub trait Backend {
+    /// What has ended and the core was not told of.
+    fn completions(&mut self) -> &mut Completions;
+
     /// The core has decided. Told of every effect, in the core's order, before anything is done about those drained
     /// with it. What is over with the decision is done here: answers to faults, ends of locks, budgets.
     fn decided(&mut self, effect: &Effect);
@@ -91,8 +55,8 @@ pub trait Backend {
     /// Writes a page to its store, to be dropped afterwards; its mappings are gone. Its holder gets the frame.
     fn write(&mut self, page: PageRef, holder: Holder) -> Option<End>;
 
-    /// A clean page is about to be dropped: whether somebody else wants it, such as a victim cache. Then it is not
-    /// dropped, and its eviction ends when it has been copied.
+    /// A clean page is about to be dropped: whether the backend sees to that itself, because a victim cache wants it,
+    /// or because dropping it takes time. Then it is not dropped here, and the backend takes note of the end.
     fn offer(&mut self, _page: PageRef) -> bool {
         false
     }
@@ -117,7 +81,7 @@ enum Work {
 
 type Unmapping = (PageRef, Scope);
 
-/// What was drained and is not carried out yet, and what has ended and the core was not told of.
+/// What was drained and is not carried out yet.
 #[derive(Debug, Default)]
 pub struct Batch {
     unmappings: Vec<Unmapping>,
@@ -126,7 +90,6 @@ pub struct Batch {
     work: Vec<Work>,
     /// Pages to drop, sorted into runs.
     drops: Vec<PageRef>,
-    ended: VecDeque<Ended>,
     is_bounded: bool,
 }
 
@@ -140,7 +103,6 @@ impl Batch {
             demotions: Vec::with_capacity(effects),
             work: Vec::with_capacity(effects),
             drops: Vec::with_capacity(effects.max(drops)),
-            ended: VecDeque::with_capacity(2 * effects),
             is_bounded: true,
         }
     }
@@ -207,13 +169,14 @@ impl Batch {
             match work {
                 Work::Fill(page, source, urgent) => {
                     begun |= source == Source::Store;
+                    self.drop_left(backend);
                     let end = backend.fill(page, source, urgent);
-                    self.end_at_once(page, Request::Fill, end);
+                    end_at_once(backend, page, Request::Fill, end);
                 }
                 Work::Write(page, holder) => {
                     begun = true;
                     let end = backend.write(page, holder);
-                    self.end_at_once(page, Request::Evict, end);
+                    end_at_once(backend, page, Request::Evict, end);
                 }
                 Work::Drop(_) => at = self.drop_neighbours(at - 1, backend),
             }
@@ -236,7 +199,7 @@ impl Batch {
         while let Some(page) = self.work.get(past).and_then(dropped) {
             if !backend.offer(page) {
                 self.drops.push(page);
-                self.end(page, Request::Evict, End::Done);
+                backend.completions().end(page, Request::Evict, End::Done);
             }
             past += 1;
         }
@@ -244,13 +207,16 @@ impl Batch {
         past
     }
 
-    /// A page has been copied out, and is dropped with [`drop_left`](Self::drop_left).
+    /// A page has been copied out, and is dropped with [`drop_left`](Self::drop_left), or before a page is filled.
     pub fn has_left(&mut self, page: PageRef) {
         self.drops.push(page);
     }
 
     /// Drops all pages that have left, neighbours together.
     pub fn drop_left(&mut self, backend: &mut impl Backend) {
+        if self.drops.is_empty() {
+            return;
+        }
         self.drops.sort_unstable();
         for_runs(
             &self.drops,
@@ -261,31 +227,11 @@ impl Batch {
         );
         self.drops.clear();
     }
+}
 
-    fn end_at_once(&mut self, page: PageRef, request: Request, end: Option<End>) {
-        if let Some(end) = end {
-            self.end(page, request, end);
-        }
-    }
-
-    /// A request has ended; the core is yet to be told.
-    pub fn end(&mut self, page: PageRef, request: Request, end: End) {
-        debug_assert!(
-            !self.is_bounded || self.ended.len() < self.ended.capacity(),
-            "more ends than the stated bound"
-        );
-        self.ended.push_back(Ended { page, request, end });
-    }
-
-    /// Whether something has ended of which the core was not told.
-    #[must_use]
-    pub fn has_ends(&self) -> bool {
-        !self.ended.is_empty()
-    }
-
-    /// The next request that has ended, in the order in which they did.
-    pub fn next_end(&mut self) -> Option<Ended> {
-        self.ended.pop_front()
+fn end_at_once(backend: &mut impl Backend, page: PageRef, request: Request, end: Option<End>) {
+    if let Some(end) = end {
+        backend.completions().end(page, request, end);
     }
 }
 

@@ -10,13 +10,15 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod completions;
 mod events;
 mod holder_row;
 mod recorder;
 mod runs;
 mod transfers;
 
-pub use batch::{Backend, Batch, End, Ended, Run};
+pub use batch::{Backend, Batch, Run};
+pub use completions::{Completions, End, Ended};
 pub use events::{EvictionEvent, Evictions, FaultEnd, FaultEvent, LockHoldEvent, TransferEvent, WaitEvent};
 pub use holder_row::HolderRow;
 pub use recorder::{EventCapacity, Recorder, keep, touched};

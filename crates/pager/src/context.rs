@@ -4,7 +4,7 @@
 use crate::recorder::Recorder;
 use crate::transfer_table::Transfer;
 use freehold_core::units::{Duration, Instant};
-use freehold_driver::{Batch, EventCapacity};
+use freehold_driver::{Batch, Completions, EventCapacity};
 
 /// Most transfers ended together.
 pub(crate) const DUE_BATCH: usize = 64;
@@ -16,6 +16,8 @@ pub(crate) struct Context {
     pub(crate) me: Option<u16>,
     /// What was drained from the core. Taken out while it is carried out.
     pub(crate) batch: Batch,
+    /// What has ended and the core was not told of.
+    pub(crate) completions: Completions,
     /// Tasks whose answers were posted and that may be asleep.
     pub(crate) wakes: Vec<u16>,
     pub(crate) due: Vec<Transfer>,
@@ -36,6 +38,7 @@ impl Context {
         Self {
             me,
             batch: Batch::bounded(effects, DUE_BATCH),
+            completions: Completions::bounded(2 * effects),
             wakes: Vec::with_capacity(effects.max(tasks)),
             due: Vec::with_capacity(DUE_BATCH),
             lock_wait: 0,

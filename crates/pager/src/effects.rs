@@ -12,7 +12,7 @@ use freehold_core::effect::{Effect, Holder, Scope, Source};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::TaskId;
 use freehold_core::units::Instant;
-use freehold_driver::{Backend, Batch, End, HolderRow, Run, WHEN_TOLD};
+use freehold_driver::{Backend, Batch, Completions, End, HolderRow, Run, WHEN_TOLD};
 use freehold_linux::{Errno, PageRange};
 use freehold_store::{Completion, Due, Slot, StoreError, Urgency};
 use std::sync::atomic::Ordering;
@@ -29,7 +29,7 @@ impl Shared {
             if !context.due.is_empty() {
                 self.move_pages(context, false);
             }
-            if !context.batch.has_ends() {
+            if context.completions.is_empty() {
                 return;
             }
             self.tell_ended(context);
@@ -55,7 +55,9 @@ impl Shared {
         let refused = self.hold_core(context, |shared, core, context, now| {
             let mut refused = 0;
             for _ in 0..ENDS_IN_ONE_HOLD {
-                let Some(ended) = context.batch.next_end() else { break };
+                let Some(ended) = context.completions.next_end() else {
+                    break;
+                };
                 refused += u32::from(ended.tell(core, now).is_err());
                 shared.drain(core, context);
             }
@@ -231,6 +233,10 @@ pub(crate) struct Hands<'a> {
 }
 
 impl Backend for Hands<'_> {
+    fn completions(&mut self) -> &mut Completions {
+        &mut self.context.completions
+    }
+
     fn decided(&mut self, effect: &Effect) {
         let (shared, context) = (self.shared, &mut *self.context);
         if let Some(recorder) = &mut context.recorder {

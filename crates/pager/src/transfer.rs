@@ -100,7 +100,7 @@ impl Shared {
                 recorder.transfer(page, kind, transfer.what.account, refused, now);
             }
             let end = if refused { End::Failed } else { End::Done };
-            context.batch.end(page, kind, end);
+            context.completions.end(page, kind, end);
         }
         // Handed back before anything can need it again: no buffer is ever allocated anew.
         context.due = taken;

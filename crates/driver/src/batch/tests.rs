@@ -1,4 +1,5 @@
-use super::{Backend, Batch, End, Run};
+use super::{Backend, Batch, Run};
+use crate::completions::{Completions, End};
 use freehold_core::Memory;
 use freehold_core::effect::{Effect, Holder, Scope, Source};
 use freehold_core::fact::{Access, Fault, PageRef};
@@ -21,6 +22,7 @@ enum Act {
 /// A backend in which everything is over at once, save writes, which end when they are told to.
 struct Doer {
     core: Memory,
+    completions: Completions,
     acts: Vec<Act>,
     runs: usize,
     under_way: Vec<PageRef>,
@@ -38,6 +40,10 @@ impl Doer {
 }
 
 impl Backend for Doer {
+    fn completions(&mut self) -> &mut Completions {
+        &mut self.completions
+    }
+
     fn decided(&mut self, effect: &Effect) {
         if let Effect::Map { page, .. } = effect {
             self.mapped.push(page.page().get());
@@ -94,6 +100,7 @@ fn doer() -> (Doer, MappingId) {
     let mapping = core.map(task, object).unwrap();
     let doer = Doer {
         core,
+        completions: Completions::default(),
         acts: Vec::new(),
         runs: 0,
         under_way: Vec::new(),
@@ -112,14 +119,17 @@ fn touch(doer: &mut Doer, batch: &mut Batch, mapping: MappingId, page: u32) {
     loop {
         batch.drain(doer, |doer| doer.core.poll_effect());
         batch.carry_out(doer);
-        if !batch.has_ends() && !doer.under_way.is_empty() {
+        if doer.completions.is_empty() && !doer.under_way.is_empty() {
             for page in std::mem::take(&mut doer.under_way) {
                 batch.has_left(page);
-                batch.end(page, freehold_core::fact::Request::Evict, End::Done);
+                doer.completions
+                    .end(page, freehold_core::fact::Request::Evict, End::Done);
             }
             batch.drop_left(doer);
         }
-        let Some(ended) = batch.next_end() else { return };
+        let Some(ended) = doer.completions.next_end() else {
+            return;
+        };
         ended.tell(&mut doer.core, Instant::ZERO).unwrap();
     }
 }
@@ -134,6 +144,9 @@ fn pages_are_unmapped_then_copied_out_then_dropped_and_neighbours_together() {
         } else {
             Batch::default()
         };
+        if bounded {
+            doer.completions = Completions::bounded(2 * effects);
+        }
         for page in 0..PAGES {
             touch(&mut doer, &mut batch, mapping, page);
         }

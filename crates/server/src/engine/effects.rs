@@ -1,26 +1,110 @@
-//! What the core wants done, done.
+//! What the core wants done, done. Which when, and what together, is the driver's business
+//! (`freehold_driver::Batch`): it is the same in every engine.
 
+use crate::engine::Engine;
 use crate::engine::holes::Wanted;
-use crate::engine::keys::ClientId;
-use crate::engine::outbox::{About, Outstanding};
-use crate::engine::rows::{Client, Content, Locking, SegmentAt, SegmentKind};
-use crate::engine::{Engine, Zap};
-use freehold_core::effect::{Effect, Holder, Resolution, Scope, Source, UnmapReason};
+use crate::engine::rows::{Content, Locking};
+use freehold_core::effect::{Effect, Holder, Resolution, Scope, Source};
 use freehold_core::fact::{PageRef, Request};
-use freehold_core::id::ReservationId;
-use freehold_driver::{End, Ended, for_runs};
+use freehold_core::id::{ReservationId, TaskId};
+use freehold_driver::{Backend, Batch, Completions, End, Run};
 use freehold_linux::PageRange;
-use freehold_protocol::channel::Action;
 
 /// Pages that cannot leave of which the core is told together.
 const TOLD: usize = 16;
 /// Nanoseconds until it is told of more: less than a fifth of a CPU goes into it.
 const APART: u64 = 200_000;
 
+/// What the engine carries effects out with.
+struct Hands<'a>(&'a mut Engine);
+
+impl Backend for Hands<'_> {
+    fn completions(&mut self) -> &mut Completions {
+        &mut self.0.completions
+    }
+
+    fn decided(&mut self, effect: &Effect) {
+        self.0.decided(effect);
+    }
+
+    fn begin(&mut self, writes: &mut dyn Iterator<Item = PageRef>) {
+        self.0.prepare_writes(writes);
+    }
+
+    fn unmap(&mut self, run: Run, from: Scope) {
+        match from {
+            // Only its client takes it out of its page table, and has been ordered to.
+            _ if self.0.is_private(run.first) => {}
+            Scope::Everyone => self.0.protect_everywhere(run),
+            Scope::Of(holder) => self.0.zap_for(run, holder),
+        }
+    }
+
+    fn fill(&mut self, page: PageRef, source: Source, urgent: Option<TaskId>) -> Option<End> {
+        let urgency = urgent.map_or(0, |task| self.0.urgency_of(task));
+        self.0.fill(Wanted { page, source, urgency });
+        None
+    }
+
+    fn write(&mut self, page: PageRef, holder: Holder) -> Option<End> {
+        if self.0.is_private(page) {
+            self.0.write_private(page, holder);
+        } else {
+            self.0.write_protected(page, holder);
+        }
+        None
+    }
+
+    fn offer(&mut self, page: PageRef) -> bool {
+        if self.0.is_private(page) {
+            self.0.discard_private(page);
+            return true;
+        }
+        self.0.leaves_a_hole(page)
+    }
+
+    fn drop_run(&mut self, run: Run) {
+        self.0.drop_frames(run);
+    }
+
+    /// Copy-on-write is the kernel's here.
+    fn take(&mut self, _from: PageRef, _to: PageRef) {}
+}
+
 impl Engine {
-    pub(super) fn carry_out(&mut self, effect: Effect) {
-        self.record_effect(&effect);
-        match effect {
+    /// Carries out what the core wants now, so that another command can be given.
+    pub(super) fn drain(&mut self) {
+        self.with_batch(|batch, hands| {
+            batch.drain(hands, |hands| hands.0.core.poll_effect());
+            batch.carry_out(hands);
+        });
+    }
+
+    /// Drops the frames of pages that have left, and has holes made where that takes time.
+    pub(super) fn drop_left(&mut self) {
+        self.make_holes_left();
+        self.with_batch(|batch, hands| batch.drop_left(hands));
+    }
+
+    /// A page has been copied out, or nobody wants what it held: its frame goes, for everybody, and the core is told.
+    pub(super) fn drop_evicted(&mut self, page: PageRef) {
+        if !self.leaves_a_hole(page) {
+            self.batch.has_left(page);
+            self.end(page, Request::Evict, End::Done);
+        }
+    }
+
+    /// Does something with the batch. What is carried out in it finds an empty one in its place, and never drains the
+    /// core.
+    fn with_batch(&mut self, work: impl FnOnce(&mut Batch, &mut Hands<'_>)) {
+        let mut batch = std::mem::take(&mut self.batch);
+        work(&mut batch, &mut Hands(self));
+        self.batch = batch;
+    }
+
+    fn decided(&mut self, effect: &Effect) {
+        self.record_effect(effect);
+        match *effect {
             Effect::Map { task, .. } | Effect::Retry { task } | Effect::Fail { task, .. }
                 if self.restorer_goes_on(task) => {}
             Effect::Map {
@@ -39,35 +123,19 @@ impl Engine {
                 self.map_page(task, page, protection);
                 self.consider_neighbours(mapping, page, resolution);
             }
+            // What leaves for good is ordered with its eviction, which follows.
+            Effect::Unmap {
+                page,
+                from: Scope::Of(_),
+                ..
+            } if self.is_private(page) => self.demote_private(page),
             Effect::Retry { task } => self.retry(task),
             Effect::Fail { task, failure } => self.fail(task, failure),
-            Effect::Unmap { page, from, reason } => self.unmap_page(page, from, reason),
-            Effect::Fill { page, source, urgent } => {
-                let urgency = urgent.map_or(0, |task| self.urgency_of(task));
-                self.fill(Wanted { page, source, urgency });
-            }
-            Effect::WriteBack { page, holder } => {
-                if self.is_private(page) {
-                    self.write_private(page, holder);
-                } else if self.is_doomed(page.object()) {
-                    self.drop_evicted(page);
-                } else {
-                    self.write_soon(page, holder);
-                }
-            }
-            Effect::Discard { page, .. } => {
-                if self.is_private(page) {
-                    self.discard_private(page);
-                } else {
-                    self.drop_evicted(page);
-                }
-            }
             Effect::Locked { reservation } => self.lock_ended(reservation, Locking::Idle),
             Effect::LockFailed { reservation } => self.lock_ended(reservation, Locking::Failed),
-            // Copy-on-write is the kernel's here; ownership is the core's book-keeping.
-            // A program's budget is set by who asked for its pinned page pool.
-            // No reservation of this engine has frames outside.
-            Effect::Take { .. } | Effect::Transfer { .. } | Effect::SetBudget { .. } | Effect::Recall { .. } => {}
+            // Carried out with the batch, or nothing to do: ownership is the core's book-keeping, a program's budget is
+            // set by who asked for its pinned page pool, and no reservation of this engine has frames outside.
+            _ => {}
         }
     }
 
@@ -79,7 +147,7 @@ impl Engine {
 
     /// A request of the core has ended; it is told later in this step.
     pub(super) fn end(&mut self, page: PageRef, request: Request, end: End) {
-        self.ended.push_back(Ended { page, request, end });
+        self.completions.end(page, request, end);
     }
 
     /// A page cannot leave, and nobody was asked. The core hears of a few of these at a time: it may try every page of
@@ -131,122 +199,10 @@ impl Engine {
             self.end(page, Request::Fill, End::Done);
             return;
         }
-        self.drop_frames();
+        self.make_holes_left();
         let at = PageRange::single(page.page().get() as usize);
         let memory = self.object(page.object()).and_then(|object| object.memory());
         let filled = memory.is_some_and(|memory| self.with_headroom(|| memory.populate(at)).is_ok());
         self.end(page, Request::Fill, if filled { End::Done } else { End::Failed });
     }
-
-    fn unmap_page(&mut self, page: PageRef, from: Scope, reason: UnmapReason) {
-        if self.is_private(page) {
-            // What leaves for good is ordered with its eviction, which follows.
-            if let Scope::Of(_) = from {
-                self.demote_private(page);
-            }
-            return;
-        }
-        match from {
-            Scope::Everyone => self.protect_everywhere(page),
-            Scope::Of(holder) => self.zap_for(page, holder),
-        }
-        let _ = reason;
-    }
-
-    /// The page is about to be copied out, and then dropped: until then nobody may write it. In lockstep nobody may
-    /// read it either: in the simulator it is unmapped.
-    pub(super) fn protect_everywhere(&mut self, page: PageRef) {
-        let mut leaving = std::mem::take(&mut self.leaving);
-        let segments = self.object(page.object()).map_or(&[][..], |object| &object.segments);
-        for &SegmentAt {
-            client, start: segment, ..
-        } in segments
-        {
-            let Some(found) = self.client(client).and_then(|client| client.space.get(&segment)) else {
-                continue;
-            };
-            let Some(address) = address_in(segment, found.end, found.first, page) else {
-                continue;
-            };
-            let mapping = Zap {
-                client,
-                segment,
-                address,
-            };
-            if matches!(found.kind, SegmentKind::Shared { writable: true, .. }) {
-                leaving.protects.push(mapping);
-            }
-            if self.pace.is_held() {
-                leaving.zaps.push(mapping);
-            }
-        }
-        self.leaving = leaving;
-    }
-
-    fn zap_for(&mut self, page: PageRef, holder: Holder) {
-        let mut zaps = std::mem::take(&mut self.leaving.zaps);
-        let segments = self.object(page.object()).map_or(&[][..], |object| &object.segments);
-        for &SegmentAt { client: id, start, .. } in segments {
-            let Some(segment) = self.client(id).and_then(|client| client.space.get(&start)) else {
-                continue;
-            };
-            let Some(address) = address_in(start, segment.end, segment.first, page) else {
-                continue;
-            };
-            let task = self.tasks.at(segment.task.index());
-            let concerned = task.is_some_and(|task| match holder {
-                Holder::Reservation(id) => task.reservation == Some(id),
-                Holder::Pool => task.reservation.is_none(),
-            });
-            if concerned {
-                zaps.push(Zap {
-                    client: id,
-                    segment: start,
-                    address,
-                });
-            }
-        }
-        self.leaving.zaps = zaps;
-    }
-
-    /// Orders the zaps of this step, neighbouring pages together.
-    pub(super) fn send_zaps(&mut self) {
-        if self.leaving.zaps.is_empty() {
-            return;
-        }
-        let mut zaps = std::mem::take(&mut self.leaving.zaps);
-        zaps.sort_unstable();
-        zaps.dedup();
-        for_runs(&zaps, Zap::place, |first, run| {
-            self.order_zap(first.client, first.address, u32::try_from(run).unwrap_or(u32::MAX));
-        });
-        zaps.clear();
-        self.leaving.zaps = zaps;
-    }
-
-    pub(super) fn order_zap(&mut self, id: ClientId, address: u64, pages: u32) {
-        let since = self.now;
-        let obeys = |client: &&mut Client| client.has_agent() && !client.family.relinquished.has_text();
-        if let Some(client) = self.client_mut(id).filter(obeys) {
-            let about = About::Shared;
-            let outstanding = Outstanding { about, address, since };
-            client.outbox.order(Action::Zap, pages, outstanding);
-            self.announce_later(id);
-        }
-    }
-
-    /// The client's agent is woken at the end of the step.
-    pub(super) fn announce_later(&mut self, id: ClientId) {
-        self.watch_from_now();
-        if !self.announce.contains(&id) {
-            self.announce.push(id);
-        }
-    }
-}
-
-/// Where a page of an object is in a segment that shows a part of it.
-pub(super) fn address_in(start: u64, end: u64, first: u32, page: PageRef) -> Option<u64> {
-    let past = page.page().get().checked_sub(first)?;
-    let address = start + u64::from(past) * crate::PAGE;
-    (address < end).then_some(address)
 }

@@ -63,7 +63,7 @@ impl Engine {
             }
             return;
         };
-        self.drop_frames();
+        self.drop_left();
         let mut rest = run;
         while !rest.is_empty() {
             let misses = rest
@@ -102,7 +102,7 @@ impl Engine {
             // Not in the page cache, or a file system that cannot say: no frames for nothing.
             return 0;
         }
-        self.drop_frames();
+        self.drop_left();
         let Some(memory) = self.object(first.object()).and_then(|object| object.memory()) else {
             return 0;
         };
@@ -132,7 +132,7 @@ impl Engine {
     /// Takes a page from the victim cache, or reads it.
     pub(super) fn read_file(&mut self, page: PageRef, source: &FileSource, urgency: u8) {
         // What has left in this step is put before it is asked for.
-        self.drop_frames();
+        self.drop_left();
         if !self.take_victim(page, source, urgency) {
             self.read_single(page, source, urgency);
         }

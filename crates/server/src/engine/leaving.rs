@@ -1,20 +1,19 @@
 //! Shared pages on their way out. Neighbours share system calls: one for a batch costs a quarter of one for each.
 //!
-//! Protecting and copying wait until the core wants nothing more at once, dropping until something is to be brought in
-//! or the step ends. Nobody sees a difference: a page that leaves is nobody's until its eviction has ended.
-//!
 //! While an address space is changing (fork, `mremap`, `munmap`), the kernel protects no page of it. What was copied
 //! out then could still be written, and would be dropped with what was written. So such a page is put off: once the
 //! events of its clients have been read it is protected again, wherever it is mapped by then. A page that cannot be
 //! protected for as long as clients may leave orders unanswered stays, and another leaves in its place.
 
+use crate::engine::Engine;
+use crate::engine::keys::ClientId;
 use crate::engine::rows::Content;
-use crate::engine::{Engine, Zap};
+use crate::engine::zaps::{Shown, Zap};
 use freehold_core::effect::Holder;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::units::Instant;
-use freehold_driver::{End, for_runs};
+use freehold_driver::{End, Run, for_runs};
 use freehold_linux::userfault::Userfault;
 use freehold_linux::{AddressRange, Errno, PAGE_SIZE, PageRange};
 
@@ -23,15 +22,15 @@ use freehold_linux::{AddressRange, Errno, PAGE_SIZE, PageRange};
 pub(super) struct Leaving {
     /// Mappings to be dropped by who has them, at the end of the step.
     pub(super) zaps: Vec<Zap>,
-    /// Mappings to be protected against writes.
-    pub(super) protects: Vec<Zap>,
-    /// Pages to be copied out, when those are protected.
-    writes: Vec<Write>,
-    /// Pages that could not be protected.
+    /// Pages of the batch that are to be copied out.
+    writes: Vec<PageRef>,
+    /// The server's own mappings show all of them.
+    populated: bool,
+    /// Pages of the batch of which a mapping could not be protected.
+    refused: Vec<(ObjectId, u32)>,
+    /// Pages to be copied out that could not be protected.
     put_off: Vec<Write>,
-    /// Pages whose frames go.
-    drops: Vec<(ObjectId, u32)>,
-    /// The same of memory that clients may write to by system calls.
+    /// Pages that have left memory to which clients may write by system calls.
     holes: Vec<PageRef>,
 }
 
@@ -54,78 +53,59 @@ impl Leaving {
     pub(super) fn has_put_off(&self) -> bool {
         !self.put_off.is_empty()
     }
+
+    fn is_refused(&self, page: PageRef) -> bool {
+        self.refused.contains(&(page.object(), page.page().get()))
+    }
 }
 
 impl Engine {
-    /// A page is to be written to the store.
-    pub(super) fn write_soon(&mut self, page: PageRef, holder: Holder) {
-        let since = self.now;
-        self.leaving.writes.push(Write { page, holder, since });
-    }
-
-    /// A page has left: its frame goes, for everybody, and the core is told.
-    pub(super) fn drop_evicted(&mut self, page: PageRef) {
-        let content = self.object(page.object()).map(|object| &object.content);
-        if matches!(content, Some(Content::Region { .. })) && !self.pace.is_held() {
-            self.leaving.holes.push(page);
-            return;
-        }
-        self.leaving.drops.push((page.object(), page.page().get()));
-        self.end(page, Request::Evict, End::Done);
-    }
-
-    /// Protects what is to be protected, and copies out what is to be written.
-    pub(super) fn write_out(&mut self) {
-        if self.leaving.protects.is_empty() && self.leaving.writes.is_empty() {
-            return;
-        }
-        let refused = self.protect_all();
+    /// A batch is about to be carried out by which these pages are written.
+    pub(super) fn prepare_writes(&mut self, pages: &mut dyn Iterator<Item = PageRef>) {
         let mut writes = std::mem::take(&mut self.leaving.writes);
-        if !refused.is_empty() {
-            self.put_off_writes(&mut writes, &refused);
-        }
-        let populated = self.populate(&writes);
-        for write in writes.drain(..) {
-            self.write_shared(write.page, write.holder, populated);
-        }
+        writes.clear();
+        writes.extend(pages.filter(|page| !self.is_private(*page) && !self.is_doomed(page.object())));
+        self.leaving.populated = self.populate(&writes);
         self.leaving.writes = writes;
+        self.leaving.refused.clear();
     }
 
-    /// Protects what is to be protected; the pages of which a mapping is not, sorted.
-    fn protect_all(&mut self) -> Vec<(ObjectId, u32)> {
-        let mut protects = std::mem::take(&mut self.leaving.protects);
-        protects.sort_unstable();
-        let mut refused = Vec::new();
-        for_runs(&protects, Zap::place, |zap, run| {
-            if self.protect(zap, run) {
-                return;
+    /// Pages are about to be copied out, or to be dropped: until then nobody may write them. In lockstep nobody may
+    /// read them either: in the simulator they are unmapped.
+    pub(super) fn protect_everywhere(&mut self, run: Run) {
+        let mut leaving = std::mem::take(&mut self.leaving);
+        for shown in self.shown(run) {
+            if shown.writable {
+                let refused = self.protect(&shown).into_iter();
+                leaving.refused.extend(refused.map(|page| (run.first.object(), page)));
             }
-            // A hole in the middle is no reason to leave what is behind it.
-            for page in 0..run as u64 {
-                let address = zap.address + page * crate::PAGE;
-                let zap = Zap { address, ..*zap };
-                if !self.protect(&zap, 1) {
-                    refused.extend(self.shown_at(&zap));
-                }
+            if self.pace.is_held() {
+                leaving.zaps.extend(shown.zaps());
             }
-        });
-        refused.sort_unstable();
-        protects.clear();
-        self.leaving.protects = protects;
-        refused
+        }
+        self.leaving = leaving;
     }
 
-    /// The page that a mapping shows.
-    fn shown_at(&self, zap: &Zap) -> Option<(ObjectId, u32)> {
-        let segment = self.client(zap.client)?.space.get(&zap.segment)?;
-        Some((segment.object, segment.page_at(zap.segment, zap.address)))
+    /// Writes a shared page of the batch to the store.
+    pub(super) fn write_protected(&mut self, page: PageRef, holder: Holder) {
+        if self.is_doomed(page.object()) {
+            // Nobody will look for what it held.
+            if !self.leaves_a_hole(page) {
+                self.drop_frames(Run { first: page, count: 1 });
+                self.end(page, Request::Evict, End::Done);
+            }
+            return;
+        }
+        let since = self.now;
+        self.write_or_put_off(Write { page, holder, since }, self.leaving.populated);
     }
 
-    /// Puts off those of `writes` that could be written meanwhile.
-    fn put_off_writes(&mut self, writes: &mut Vec<Write>, refused: &[(ObjectId, u32)]) {
-        let place = |write: &Write| (write.page.object(), write.page.page().get());
-        let late = writes.extract_if(.., |write| refused.binary_search(&place(write)).is_ok());
-        self.leaving.put_off.extend(late);
+    fn write_or_put_off(&mut self, write: Write, populated: bool) {
+        if !self.leaving.is_refused(write.page) {
+            self.write_shared(write.page, write.holder, populated);
+            return;
+        }
+        self.leaving.put_off.push(write);
         if !self.in_round {
             // Pager threads that sleep do not know of it.
             self.ends.ring(0);
@@ -141,17 +121,18 @@ impl Engine {
             } else if self.is_doomed(page.object()) {
                 self.drop_evicted(page);
             } else {
-                self.protect_everywhere(page);
-                self.leaving.writes.push(write);
+                self.leaving.refused.clear();
+                self.protect_everywhere(Run { first: page, count: 1 });
+                self.write_or_put_off(write, false);
             }
         }
     }
 
     /// Has the pages in the server's own mappings, to be copied; whether all of them are.
-    fn populate(&self, writes: &[Write]) -> bool {
-        let place = |write: &Write| (write.page.object(), u64::from(write.page.page().get()));
+    fn populate(&self, writes: &[PageRef]) -> bool {
+        let place = |page: &PageRef| (page.object(), u64::from(page.page().get()));
         let mut all = true;
-        for_runs(writes, place, |Write { page, .. }, run| {
+        for_runs(writes, place, |page, run| {
             let memory = self.object(page.object()).and_then(|object| object.memory());
             let range = PageRange::new(page.page().get() as usize, run);
             all &= memory.is_some_and(|memory| memory.populate(range).is_ok());
@@ -159,46 +140,59 @@ impl Engine {
         all
     }
 
+    /// Protects pages where a client has them mapped; those that may still be written there.
+    fn protect(&self, shown: &Shown) -> Vec<u32> {
+        if self.protect_range(shown.client, shown.address, shown.pages) {
+            return Vec::new();
+        }
+        // A hole in the middle is no reason to leave what is behind it.
+        let refused = |page: &u32| !self.protect_range(shown.client, shown.address_of(*page), 1);
+        (0..shown.pages)
+            .filter(refused)
+            .map(|page| shown.first + page)
+            .collect()
+    }
+
     /// Protects a run of pages; false where a part of it may still be written.
-    fn protect(&self, zap: &Zap, pages: usize) -> bool {
-        let userfault = self.client(zap.client).and_then(|client| client.shared.as_deref());
-        let range = usize::try_from(zap.address)
+    fn protect_range(&self, client: ClientId, address: u64, pages: u32) -> bool {
+        let userfault = self.client(client).and_then(|client| client.shared.as_deref());
+        let range = usize::try_from(address)
             .ok()
-            .and_then(|address| AddressRange::new(address, pages * PAGE_SIZE));
+            .and_then(|address| AddressRange::new(address, pages as usize * PAGE_SIZE));
         match (userfault, range) {
             (Some(userfault), Some(range)) => is_protected(userfault, range),
             _ => true,
         }
     }
 
-    /// Gives the frames back of what has left.
-    pub(super) fn drop_frames(&mut self) {
+    /// Notes that a page leaves memory to which clients may write by system calls, if it does: its frame is given back
+    /// without the engine, and the core told then.
+    pub(super) fn leaves_a_hole(&mut self, page: PageRef) -> bool {
+        let content = self.object(page.object()).map(|object| &object.content);
+        let apart = matches!(content, Some(Content::Region { .. })) && !self.pace.is_held();
+        if apart {
+            self.leaving.holes.push(page);
+        }
+        apart
+    }
+
+    /// Has holes made where pages have left such memory.
+    pub(super) fn make_holes_left(&mut self) {
         if !self.leaving.holes.is_empty() {
             let mut holes = std::mem::take(&mut self.leaving.holes);
             self.make_holes(&mut holes);
             self.leaving.holes = holes;
         }
-        if self.leaving.drops.is_empty() {
-            return;
-        }
-        let mut drops = std::mem::take(&mut self.leaving.drops);
-        drops.sort_unstable();
-        self.offer_victims(&drops);
-        let mut failed = false;
-        for_runs(
-            &drops,
-            |(object, page)| (*object, u64::from(*page)),
-            |&(object, page), run| {
-                let memory = self.object(object).and_then(|object| object.memory());
-                let range = PageRange::new(page as usize, run);
-                failed |= memory.is_some_and(|memory| memory.punch(range).is_err());
-            },
-        );
-        if failed {
+    }
+
+    /// Gives the frames of pages back that have left.
+    pub(super) fn drop_frames(&mut self, run: Run) {
+        self.offer_victims(run);
+        let memory = self.object(run.first.object()).and_then(|object| object.memory());
+        let range = PageRange::new(run.first.page().get() as usize, run.count);
+        if memory.is_some_and(|memory| memory.punch(range).is_err()) {
             self.notice("a frame could not be given back");
         }
-        drops.clear();
-        self.leaving.drops = drops;
     }
 }
 

@@ -1,10 +1,10 @@
 //! The engine: the core, all page state, and everything that is known of clients.
 //!
 //! # A step
-//! Somebody brings a message, an answer, an end of a transfer or a request. It becomes facts for the core; every effect
-//! is carried out as it comes, in order; what ends at once is told to the core in the same step. Only two things take
-//! time: transfers, whose ends come back through [`ends`], and orders to clients, whose answers come back through
-//! [`outbox`]. A step waits for neither.
+//! Somebody brings a message, an answer, an end of a transfer or a request. It becomes facts for the core; its effects
+//! are carried out as every engine does it ([`effects`]); what ends at once is told to the core in the same step. Only
+//! two things take time: transfers, whose ends come back through [`ends`], and orders to clients, whose answers come
+//! back through [`outbox`]. A step waits for neither.
 
 mod ahead;
 mod bequests;
@@ -67,6 +67,7 @@ mod victim_pages;
 mod views;
 mod withheld;
 mod written;
+mod zaps;
 
 pub(crate) use clients::is_trusted;
 pub use keys::{
@@ -92,7 +93,7 @@ use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::limits::Limits;
 use freehold_core::units::{Instant, PageCount};
-use freehold_driver::{End, Ended};
+use freehold_driver::{Batch, Completions, End, Ended};
 use freehold_linux::clock;
 use freehold_protocol::channel::Shortage;
 use freehold_store::{PageLease, Store};
@@ -118,22 +119,6 @@ use std::sync::Arc;
 use table::Table;
 use under_way::Transfers;
 use vacate::Vacating;
-
-/// Mappings to be dropped by a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Zap {
-    client: ClientId,
-    /// Where the mapping begins: an order never reaches into another.
-    segment: u64,
-    address: u64,
-}
-
-impl Zap {
-    /// Whose it is, and which page, for [`for_runs`](freehold_driver::for_runs).
-    fn place(&self) -> ((ClientId, u64), u64) {
-        ((self.client, self.segment), self.address / crate::PAGE)
-    }
-}
 
 /// What the engine has done so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -184,7 +169,9 @@ pub struct Engine {
     transfers: Transfers,
     /// Records whose transfers have ended.
     ready: VecDeque<u32>,
-    ended: VecDeque<Ended>,
+    /// What the core wants done, drained and not carried out yet.
+    batch: Batch,
+    completions: Completions,
     /// Pages that cannot leave, of which the core has not been told.
     immovable: VecDeque<PageRef>,
     /// Faults to be looked at again in this step.
@@ -279,7 +266,8 @@ impl Engine {
             files: BTreeMap::new(),
             transfers: Transfers::new(settings, cpus.len()),
             ready: VecDeque::new(),
-            ended: VecDeque::new(),
+            batch: Batch::default(),
+            completions: Completions::default(),
             immovable: VecDeque::new(),
             again: VecDeque::new(),
             crowded: Vec::new(),
@@ -334,18 +322,15 @@ impl Engine {
     fn settle(&mut self) {
         self.vacate_first();
         loop {
-            while let Some(effect) = self.core.poll_effect() {
-                self.carry_out(effect);
-            }
-            self.write_out();
+            self.drain();
             if let Some((record, what)) = self.transfers.next_ended() {
                 self.finish_as(record, what);
             } else if let Some(record) = self.ready.pop_front() {
                 self.finish(record);
-            } else if let Some(ended) = self.ended.pop_front() {
+            } else if let Some(ended) = self.completions.next_end() {
                 self.tell(ended);
             } else if self.leaving.has_holes() {
-                self.drop_frames();
+                self.drop_left();
             } else if let Some(claim) = self.again.pop_front() {
                 self.fault(claim);
             } else if let Some(claim) = self.next_queued() {
@@ -354,11 +339,11 @@ impl Engine {
                 self.take_neighbours(near);
             } else if let Some(id) = self.heirs.departed.pop() {
                 self.end_client(id);
-            } else if !self.retire() && self.ended.is_empty() {
+            } else if !self.retire() && self.completions.is_empty() {
                 break;
             }
         }
-        self.drop_frames();
+        self.drop_left();
         if self.holes.is_hot() {
             self.cool_hot();
         }

@@ -188,7 +188,7 @@ impl Engine {
     /// Reads a page of a file, here and now: nobody else is served by this server.
     fn read_now(&mut self, page: PageRef, source: &FileSource) {
         // What has left in this step is put before it is asked for.
-        self.drop_frames();
+        self.drop_left();
         let mut loan = self.loan();
         let placed = source.get_or_read(page, &mut loan).is_ok() && self.place(page, &loan);
         self.give_back(loan);

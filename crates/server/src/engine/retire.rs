@@ -88,7 +88,7 @@ impl Engine {
 
     /// Ends what could not be ended before; whether the core has anything to do by that.
     pub(super) fn retire(&mut self) -> bool {
-        self.drop_frames();
+        self.drop_left();
         self.end_unused();
         let mut progress = false;
         let mut at = 0;

@@ -184,14 +184,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Carries out what the core wants now, so that another command can be given.
-    pub(super) fn drain(&mut self) {
-        while let Some(effect) = self.core.poll_effect() {
-            self.carry_out(effect);
-        }
-        self.write_out();
-    }
-
     /// Changes how urgent a task is; what its threads wait for is lifted.
     ///
     /// # Errors

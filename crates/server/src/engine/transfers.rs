@@ -245,7 +245,7 @@ impl Engine {
             self.give_back(loan);
             return Ok(placed);
         }
-        self.drop_frames();
+        self.drop_left();
         let mut placed = false;
         let see = &mut |record: &Record| placed = self.place_shared(page, record);
         let loan = self.store.finish_look(slot, see)?;
@@ -264,7 +264,7 @@ impl Engine {
         if self.is_private(page) {
             return self.place_private(page, loan.bytes());
         }
-        self.drop_frames();
+        self.drop_left();
         self.place_shared(page, loan.bytes())
     }
 

@@ -11,7 +11,7 @@ use crate::engine::rubble::Rubble;
 use crate::victims::{CachedFile, Victims};
 use freehold_core::fact::PageRef;
 use freehold_core::id::ObjectId;
-use freehold_driver::for_runs;
+use freehold_driver::Run;
 use freehold_ecache::{Key, PAGE_SIZE, PageIndex};
 use freehold_linux::memory::Backed;
 use freehold_linux::uncached_read::Uncached;
@@ -117,18 +117,13 @@ impl Engine {
         })
     }
 
-    /// Puts pages that are about to lose their frames, of objects in order.
-    pub(super) fn offer_victims(&self, drops: &[(ObjectId, u32)]) {
-        let Some(victims) = &self.sources.victims else { return };
-        for_runs(
-            drops,
-            |(object, page)| (*object, u64::from(*page)),
-            |&(object, page), run| {
-                if let Some(row) = self.object(object) {
-                    offer(victims, row, PageRange::new(page as usize, run));
-                }
-            },
-        );
+    /// Puts pages that are about to lose their frames.
+    pub(super) fn offer_victims(&self, run: Run) {
+        if let Some(victims) = &self.sources.victims
+            && let Some(row) = self.object(run.first.object())
+        {
+            offer(victims, row, PageRange::new(run.first.page().get() as usize, run.count));
+        }
     }
 
     /// Puts some pages of an object that has gone, from a page on: the page to go on from, if there may be more. Where

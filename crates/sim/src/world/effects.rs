@@ -4,7 +4,7 @@ use freehold_core::effect::{Effect, Holder, Protection, Resolution, Scope, Sourc
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::{MappingId, TaskId};
 use freehold_core::units::Instant;
-use freehold_driver::{Backend, End, Ended, HolderRow, Run};
+use freehold_driver::{Backend, Completions, End, Ended, HolderRow, Run};
 use freehold_scenario::recording::TransferKind;
 
 use super::{FaultEnd, Ticket, Urgency, Wake, World};
@@ -24,7 +24,9 @@ impl World<'_> {
         loop {
             batch.drain(self, |world| world.memory.poll_effect());
             batch.carry_out(self);
-            let Some(ended) = batch.next_end() else { break };
+            let Some(ended) = self.completions.next_end() else {
+                break;
+            };
             self.tell(ended);
         }
         self.batch = batch;
@@ -256,6 +258,10 @@ impl World<'_> {
 }
 
 impl Backend for World<'_> {
+    fn completions(&mut self) -> &mut Completions {
+        &mut self.completions
+    }
+
     fn decided(&mut self, effect: &Effect) {
         self.log_eviction(self.now, effect);
         self.note_decision(effect);

@@ -19,7 +19,7 @@ use freehold_core::fact::{Access, Fault, PageRef, Request};
 use freehold_core::frame::Frames;
 use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId};
 use freehold_core::units::{Instant, PageIndex};
-use freehold_driver::Batch;
+use freehold_driver::{Batch, Completions};
 use freehold_scenario::Scenario;
 
 use crate::device::DeviceMemory;
@@ -143,6 +143,7 @@ pub(crate) struct World<'a> {
     _region: Option<Frames>,
     /// What the core wants. Taken out while it is carried out.
     batch: Batch,
+    completions: Completions,
     /// The time of the fact that is being told.
     now: u64,
     pending: Vec<Option<Pending>>,

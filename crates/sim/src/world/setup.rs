@@ -3,7 +3,7 @@
 
 use freehold_core::id::ObjectId;
 use freehold_core::limits::PageRange;
-use freehold_driver::Batch;
+use freehold_driver::{Batch, Completions};
 use freehold_scenario::{ReservationIndex, Scenario, Site, plan, set_up};
 
 use super::{Names, StoreCounts, World};
@@ -48,6 +48,7 @@ impl<'a> World<'a> {
             devices,
             _region: region,
             batch: Batch::default(),
+            completions: Completions::default(),
             now: 0,
             pending: vec![None; actors],
             events: vec![None; actors],

@@ -204,7 +204,7 @@ impl Engine {
         self.gather_reads();
         self.drain();
         self.read_gathered();
-        while let Some(ended) = self.ended.pop_front() {
+        while let Some(ended) = self.completions.next_end() {
             self.tell(ended);
             self.drain();
         }
