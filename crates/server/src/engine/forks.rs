@@ -232,7 +232,7 @@ impl Engine {
     /// Begins, or ceases, to wait for messages of one userfaultfd.
     pub(super) fn listen_to_userfault(&mut self, id: ClientId, which: Which, begin: bool) {
         let Some(client) = self.client(id) else { return };
-        let (Some(poll), Some(userfault)) = (self.polls.get(client.pager), client.userfault(which)) else {
+        let (Some(poll), Some(userfault)) = (self.threads.poll(client.pager), client.userfault(which)) else {
             return;
         };
         let failed = if begin {

@@ -36,6 +36,7 @@ mod objects;
 mod orphans;
 mod outbox;
 mod pace;
+mod pager_threads;
 mod picture;
 mod pinned;
 mod private;
@@ -102,6 +103,7 @@ use idle_files::IdleFiles;
 use keep::HeldThread;
 use leaving::Leaving;
 use pace::Pace;
+use pager_threads::PagerThreads;
 use pinned::PinnedRows;
 use readers::Readers;
 use recorder::Recorder;
@@ -109,8 +111,6 @@ use retire::Retiring;
 pub(crate) use rows::Identity;
 use rows::{Claim, Client, LaneName, Object, Reservation, Task};
 use rubble::RubbleHeap;
-use rustix::event::epoll;
-use rustix::fd::OwnedFd;
 use sampling::Samples;
 use shares::Shares;
 use sources::Sources;
@@ -129,22 +129,6 @@ struct Tally {
     lifted: u64,
     /// How often there was no room for what, by number.
     shortages: [u64; Shortage::ALL.len()],
-}
-
-/// What is known of a pager thread.
-#[derive(Clone, Debug)]
-struct PagerRow {
-    real_time: Result<u32, String>,
-    rounds: u64,
-}
-
-impl Default for PagerRow {
-    fn default() -> Self {
-        Self {
-            real_time: Err("it has not started".to_owned()),
-            rounds: 0,
-        }
-    }
 }
 
 /// The server's one state machine. Every method is a short step that waits for nobody.
@@ -204,11 +188,7 @@ pub struct Engine {
     /// Clients whose agents may have to be woken.
     announce: Vec<ClientId>,
     submitted: bool,
-    /// What each pager thread waits on.
-    polls: Vec<OwnedFd>,
-    cpus: Vec<usize>,
-    pagers: Vec<PagerRow>,
-    priority: u32,
+    threads: PagerThreads,
     /// The pager thread whose step this is; of the control thread, the first.
     pager: usize,
     /// A pager thread has the engine, not the control thread.
@@ -289,10 +269,7 @@ impl Engine {
             deferred: Vec::new(),
             announce: Vec::new(),
             submitted: false,
-            polls: make_polls(cpus.len()).map_err(EngineError::system("an epoll could not be made"))?,
-            pagers: cpus.iter().map(|_| PagerRow::default()).collect(),
-            cpus,
-            priority: settings.priority,
+            threads: PagerThreads::new(cpus, settings.priority)?,
             pager: 0,
             in_round: false,
             held: None,
@@ -441,10 +418,4 @@ fn limits(settings: &Settings) -> Limits {
         compared_pages: settings.compared_pages.min(settings.pages),
         shared_locks: settings.shared_locks,
     }
-}
-
-/// What each pager thread waits on.
-fn make_polls(pagers: usize) -> rustix::io::Result<Vec<OwnedFd>> {
-    let make = |_| epoll::create(epoll::CreateFlags::CLOEXEC);
-    (0..pagers).map(make).collect()
 }

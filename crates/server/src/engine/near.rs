@@ -95,7 +95,7 @@ impl Engine {
         if !client.seen.holds || client.seen.thread != thread || self.held.is_some() {
             return;
         }
-        let cpu = self.cpus.get(client.pager).copied();
+        let cpu = self.threads.cpus().get(client.pager).copied();
         self.held = cpu.and_then(|cpu| HeldThread::hold(thread, cpu));
         let holds = self.held.is_some();
         if let Some(client) = self.client_mut(id) {
@@ -159,7 +159,7 @@ impl Engine {
     /// Puts the agent thread of a client beside its pager thread, as far as that is allowed.
     pub(super) fn place_agent(&self, id: ClientId) {
         let Some(client) = self.client(id) else { return };
-        let (Some(&cpu), agent) = (self.cpus.get(client.pager), client.agent_thread) else {
+        let (Some(&cpu), agent) = (self.threads.cpus().get(client.pager), client.agent_thread) else {
             return;
         };
         // Only a thread of that process: the number is the client's word.
@@ -172,7 +172,7 @@ impl Engine {
     }
 
     fn pager_on(&self, cpu: usize) -> Option<usize> {
-        self.cpus.iter().position(|own| *own == cpu)
+        self.threads.cpus().iter().position(|own| *own == cpu)
     }
 
     /// The pager thread for a process of which nothing is known yet: the one on whose CPU its first thread runs, else

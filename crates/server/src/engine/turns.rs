@@ -96,8 +96,10 @@ pub(super) fn listen(poll: &OwnedFd, client: ClientId, fd: BorrowedFd<'_>, sourc
 
 impl Engine {
     pub(super) fn listen_to_bells(&self) -> Result<(), EngineError> {
-        for (pager, poll) in self.polls.iter().enumerate() {
-            let Some(bell) = self.ends.bell(pager) else { continue };
+        for pager in 0..self.threads.cpus().len() {
+            let (Some(poll), Some(bell)) = (self.threads.poll(pager), self.ends.bell(pager)) else {
+                continue;
+            };
             let turn = Turn {
                 client: ClientId::new(0, 0),
                 source: Source::Bell,
@@ -113,7 +115,7 @@ impl Engine {
         let Some(client) = self.client(id) else {
             return Err(EngineError::NoSuchClient);
         };
-        let Some(poll) = self.polls.get(client.pager) else {
+        let Some(poll) = self.threads.poll(client.pager) else {
             return Err(EngineError::NoSuchClient);
         };
         for (fd, source) in sources(client) {
@@ -124,7 +126,7 @@ impl Engine {
 
     /// Has nobody wait for a client any more.
     pub(super) fn listen_no_more(&self, client: &Client) {
-        if let Some(poll) = self.polls.get(client.pager) {
+        if let Some(poll) = self.threads.poll(client.pager) {
             for (fd, _) in sources(client) {
                 // A descriptor that is not there need not be taken out.
                 let _ = epoll::delete(poll, fd);
@@ -134,12 +136,12 @@ impl Engine {
 
     /// What a pager thread waits on.
     pub(crate) fn poll(&self, pager: usize) -> Option<OwnedFd> {
-        self.polls.get(pager)?.try_clone().ok()
+        self.threads.poll(pager)?.try_clone().ok()
     }
 
     /// The real-time priority that pager threads are to have.
     pub(crate) fn priority(&self) -> u32 {
-        self.priority
+        self.threads.priority()
     }
 
     /// Whether a pager thread has its priority.
@@ -147,14 +149,12 @@ impl Engine {
         if let Err(why) = &prepared {
             self.notice(format!("pager thread {pager} has no real-time priority: {why}"));
         }
-        if let Some(row) = self.pagers.get_mut(pager) {
-            row.real_time = prepared;
-        }
+        self.threads.note_priority(pager, prepared);
     }
 
     /// The CPUs of the pager threads.
     pub(crate) fn cpus(&self) -> &[usize] {
-        &self.cpus
+        self.threads.cpus()
     }
 
     /// One round of a pager thread: the most urgent of what is ready. Everything that is told only once (ends,
@@ -164,9 +164,7 @@ impl Engine {
         self.begin();
         self.pager = pager;
         self.in_round = true;
-        if let Some(row) = self.pagers.get_mut(pager) {
-            row.rounds += 1;
-        }
+        self.threads.count_round(pager);
         self.collect();
         for turn in turns.iter().filter(|turn| turn.source == Source::Replies) {
             self.replies(turn.client);

@@ -91,13 +91,12 @@ impl Engine {
 
     /// The pager threads; their clients are counted with the clients.
     fn pager_views(&self) -> Vec<PagerView> {
-        let cpus = self.cpus.iter().zip(&self.pagers);
-        cpus.map(|(cpu, row)| PagerView {
-            cpu: *cpu,
-            real_time: row.real_time.clone(),
+        let threads = self.threads.iter().map(|(cpu, real_time, rounds)| PagerView {
+            cpu,
+            real_time: real_time.clone(),
             clients: 0,
-            messages: row.rounds,
-        })
-        .collect()
+            messages: rounds,
+        });
+        threads.collect()
     }
 }
