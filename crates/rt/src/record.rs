@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use crate::job::Job;
+use crate::job::{Job, Split};
 use crate::timing::Timing;
 
 /// Most jobs kept one by one of a task without a period.
 const BEST_EFFORT_JOBS: usize = 1 << 16;
+/// Most jobs whose memory is there before the first of them: a write to memory that is not would be a page fault between
+/// two jobs.
+const BROUGHT_IN: usize = 1 << 16;
 /// Most jobs kept one by one of any task.
 const MOST_JOBS: u64 = 1 << 22;
 
@@ -35,7 +38,7 @@ impl Record {
             BEST_EFFORT_JOBS
         };
         Self {
-            jobs: Vec::with_capacity(room),
+            jobs: resident_room(room),
             unkept: 0,
             unkept_worst: Duration::ZERO,
             unkept_late: 0,
@@ -58,5 +61,57 @@ impl Record {
     #[must_use]
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
+    }
+}
+
+/// Room for so many jobs; the memory of the first [`BROUGHT_IN`] is there.
+fn resident_room(room: usize) -> Vec<Job> {
+    let nothing = Job {
+        number: u64::MAX,
+        release: 0,
+        start: 0,
+        finish: 0,
+        finished: false,
+        cpu: Duration::ZERO,
+        split: Split::default(),
+        late: false,
+    };
+    let mut jobs = Vec::with_capacity(room);
+    jobs.resize(room.min(BROUGHT_IN), nothing);
+    // The compiler must not leave out what nobody reads.
+    std::hint::black_box(&mut jobs).clear();
+    jobs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freehold_linux::clock::MonotonicTime;
+    use freehold_linux::faults;
+
+    #[test]
+    fn writing_jobs_down_brings_no_page_in() {
+        let timing = Timing {
+            first: MonotonicTime::from_nanos(0),
+            period: Some(Duration::from_millis(1)),
+            deadline: None,
+            end: MonotonicTime::from_nanos(20_000_000_000),
+        };
+        let mut record = Record::for_timing(&timing);
+        let job = Job {
+            number: 1,
+            release: 0,
+            start: 1,
+            finish: 2,
+            finished: true,
+            cpu: Duration::ZERO,
+            split: Split::default(),
+            late: false,
+        };
+        record.push(job);
+        let before = faults::of_this_thread();
+        (1..20_000).for_each(|_| record.push(std::hint::black_box(job)));
+        assert_eq!(faults::of_this_thread(), before);
+        assert_eq!((record.jobs().len(), record.unkept), (20_000, 0));
     }
 }
