@@ -121,3 +121,58 @@ fn a_busy_module_stays_and_a_separate_one_can_be_killed() {
     let error = load::remove(&world.directory, "nothing", false).expect_err("nothing is there");
     assert!(error.is_input(), "{error}");
 }
+
+/// What `numbers.c` is to print: each mistake, its answer, and errno where that is set. The numbers are Linux's.
+const NUMBERS: &str = "\
+create out of range: -19 0
+create of no size: -12 0
+create of less than no size: -12 0
+create: 0 0
+create twice: -16 0
+put out of range: -19 0
+put not created: -22 0
+get out of range: -19 0
+get not created: -22 0
+destroy out of range: -19 0
+destroy not created: -22 0
+put more than fits: -28 0
+nothing of it: 0 0
+put to the brim: 10 0
+put into the full: -28 0
+put of less than nothing: -22 0
+handler of none: -22 0
+handler not created: -22 0
+open to wait: -1 13
+open not created: -1 19
+open another file: -1 2
+open of memory: -1 13
+write into the full: -1 28
+size of what is not empty: -1 16
+read: 10 0
+read of the empty: 0 0
+unknown ioctl: -1 22
+close: 0 0
+write by the other: 1 0
+close the other: 0 0
+write closed: -1 9
+read closed: -1 9
+ioctl closed: -1 9
+close closed: -1 9
+destroy: 0 0
+";
+
+#[test]
+fn mistakes_with_fifos_are_answered_by_the_documented_numbers() {
+    let Some(mut world) = World::new("numbers") else { return };
+    world.start_host();
+    for space in SPACES {
+        let name = format!("numbers_{space:?}").to_lowercase();
+        let object = world.compile("numbers.c", &name);
+        world.insert(&object, space, &[]).expect("it loads");
+        common::eventually("it has printed all", || {
+            world.printed(&name).ends_with("destroy: 0 0\n")
+        });
+        assert_eq!(world.printed(&name), NUMBERS, "{space:?}");
+        load::remove(&world.directory, &name, false).expect("it is taken out");
+    }
+}

@@ -1,6 +1,8 @@
 //! POSIX input and output on `/dev/rtfN` from real-time threads. Nothing here waits: an open without O_NONBLOCK is
 //! refused.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::failed;
 use crate::fifo::COUNT;
 use crate::runtime::fifos;
@@ -14,11 +16,19 @@ const SET_SIZE: libc::c_ulong = 1;
 /// `FIONREAD` of the system's header.
 const READABLE: libc::c_ulong = 0x541b;
 
-fn fifo(descriptor: i32) -> Option<u32> {
+/// How often each FIFO is open. All descriptors of one are the same number.
+static OPEN: [AtomicU32; COUNT] = [const { AtomicU32::new(0) }; COUNT];
+
+/// The FIFO of a descriptor, and how often it is open.
+fn place(descriptor: i32) -> Option<(u32, &'static AtomicU32)> {
     let number = u32::try_from(descriptor.checked_sub(BASE)?).ok()?;
-    usize::try_from(number)
-        .is_ok_and(|number| number < COUNT)
-        .then_some(number)
+    Some((number, OPEN.get(usize::try_from(number).ok()?)?))
+}
+
+/// The FIFO of a descriptor that is open.
+fn fifo(descriptor: i32) -> Option<u32> {
+    let (number, open) = place(descriptor)?;
+    (open.load(Ordering::Relaxed) > 0).then_some(number)
 }
 
 /// `open`: EACCES without O_NONBLOCK and for `/dev/mem`, ENODEV when the FIFO does not exist, ENOENT for other files.
@@ -42,7 +52,11 @@ pub unsafe extern "C" fn rtl_open(path: *const libc::c_char, flags: i32) -> i32 
             } else if !fifos::exists(number) {
                 failed(libc::ENODEV)
             } else {
-                BASE + number.cast_signed()
+                let descriptor = BASE + number.cast_signed();
+                if let Some((_, open)) = place(descriptor) {
+                    open.fetch_add(1, Ordering::Relaxed);
+                }
+                descriptor
             }
         }
         Some(_) => failed(libc::ENODEV),
@@ -84,14 +98,13 @@ pub unsafe extern "C" fn rtl_write(descriptor: i32, buffer: *const u8, bytes: us
     }
 }
 
-/// `close`.
+/// `close`: EBADF for what is not open.
 #[unsafe(no_mangle)]
 pub extern "C" fn rtl_close(descriptor: i32) -> i32 {
-    if fifo(descriptor).is_some() {
-        0
-    } else {
-        failed(libc::EBADF)
-    }
+    let less = |open: u32| open.checked_sub(1);
+    let closed =
+        place(descriptor).and_then(|(_, open)| open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok());
+    closed.map_or_else(|| failed(libc::EBADF), |_| 0)
 }
 
 /// `ioctl`: RTF_SETSIZE, with a FIFO that is empty, and FIONREAD; EINVAL otherwise.
