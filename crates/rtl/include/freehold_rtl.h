@@ -298,6 +298,10 @@ extern int rtl_get_soft_irq(void (*handler)(int, void *, struct pt_regs *), cons
 extern void rtl_free_soft_irq(unsigned line);
 #define request_RTirq(line, handler) rtl_request_irq((line), (unsigned (*)(unsigned, struct pt_regs *))(handler))
 #define free_RTirq(line) rtl_free_irq(line)
+extern int rtl_linux_irq(void) RTL_LEFT_OUT("interrupts of the Linux kernel are not a module's; use rtl_request_irq");
+extern void *rtl_device_memory(void) RTL_LEFT_OUT("memory of devices is not reached; use mbuff_alloc, or ports");
+extern int rtl_user_memory(void)
+    RTL_LEFT_OUT("a module here has no calling process whose memory it could copy; use a FIFO or mbuff_alloc");
 extern unsigned rtl_port_read(unsigned port, int bytes);
 extern void rtl_port_write(unsigned port, unsigned value, int bytes);
 

@@ -249,6 +249,17 @@
 #define rtl_outb(value, port) outb(value, port)
 #define CMOS_READ(address) (outb((address), 0x70), inb(0x71))
 #define CMOS_WRITE(value, address) (outb((address), 0x70), outb((value), 0x71))
+/* What only the kernel has: calling it does not compile. */
+#define request_irq(arguments...) rtl_linux_irq()
+#define free_irq(arguments...) ((void)rtl_linux_irq())
+#define ioremap(start, size) rtl_device_memory()
+#define ioremap_nocache(start, size) rtl_device_memory()
+#define iounmap(memory) ((void)rtl_device_memory())
+#define virt_to_phys(memory) ((unsigned long)rtl_device_memory())
+#define phys_to_virt(address) rtl_device_memory()
+#define virt_to_bus(memory) ((unsigned long)rtl_device_memory())
+#define copy_to_user(to, from, count) rtl_user_memory()
+#define copy_from_user(to, from, count) rtl_user_memory()
 #define RTC_REG_A 10
 #define RTC_REG_B 11
 #define RTC_REG_C 12
