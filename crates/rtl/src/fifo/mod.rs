@@ -6,6 +6,7 @@
 
 pub mod owner;
 pub mod peer;
+pub mod reader;
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64};
