@@ -1,4 +1,9 @@
-//! How many page faults the calling thread has had.
+//! How many page faults a thread has had: by its own account (getrusage), and by the kernel's events.
+
+use rustix::fd::OwnedFd;
+
+use crate::perf::{self, Attributes};
+use crate::{Errno, ThreadId};
 
 /// Page faults, by whether they needed input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,10 +55,48 @@ pub fn of_this_thread() -> u64 {
     faults.minor + faults.major
 }
 
+/// Events of software, and of these page faults (`PERF_TYPE_SOFTWARE`, `PERF_COUNT_SW_PAGE_FAULTS`).
+const SOFTWARE: u32 = 1;
+const PAGE_FAULTS: u64 = 2;
+
+/// The kernel's count of a thread's page faults, from now on. It has those too that end in a signal or in an error, which
+/// getrusage leaves out.
+#[derive(Debug)]
+pub struct FaultEvents(OwnedFd);
+
+impl FaultEvents {
+    /// Begins to count the faults of `thread`, which may be another process's.
+    ///
+    /// # Errors
+    /// `ACCES` or `PERM` without the right (`CAP_PERFMON`, or `kernel.perf_event_paranoid` of 1 at most); `SRCH` where the
+    /// thread has ended.
+    pub fn of(thread: ThreadId) -> Result<Self, Errno> {
+        let attributes = Attributes {
+            kind: SOFTWARE,
+            config: PAGE_FAULTS,
+            ..Attributes::default()
+        };
+        perf::open(&attributes, thread.as_pid(), -1).map(Self)
+    }
+
+    /// How many there have been.
+    ///
+    /// # Errors
+    /// The kernel gives no number.
+    pub fn count(&self) -> Result<u64, Errno> {
+        let mut bytes = [0; size_of::<u64>()];
+        if rustix::io::read(&self.0, &mut bytes)? != bytes.len() {
+            return Err(Errno::IO);
+        }
+        Ok(u64::from_ne_bytes(bytes))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::of_this_thread;
+    use super::{FaultEvents, of_this_thread};
     use crate::PAGE_SIZE;
+    use crate::ThreadId;
 
     #[test]
     fn touches_of_new_memory_count() {
@@ -67,5 +110,20 @@ mod tests {
             "{} pages",
             std::hint::black_box(memory).len() / PAGE_SIZE
         );
+    }
+
+    #[test]
+    fn events_have_what_the_thread_itself_counts() {
+        let Ok(events) = FaultEvents::of(ThreadId::current()) else {
+            println!("not tested: the kernel's events cannot be read here");
+            return;
+        };
+        let (before, counted) = (of_this_thread(), events.count().unwrap());
+        let mut memory = vec![0_u8; (1 << 14) * PAGE_SIZE];
+        memory.iter_mut().step_by(PAGE_SIZE).for_each(|byte| *byte = 1);
+        let faults = of_this_thread() - before;
+        let seen = events.count().unwrap() - counted;
+        assert!(faults > 0 && seen >= faults, "{seen} events of {faults} faults");
+        drop(std::hint::black_box(memory));
     }
 }
