@@ -105,6 +105,9 @@ struct Insmod {
     /// A separate task gets a memory server of its own with a reservation of so much: see `freehold exec`
     #[arg(long, value_name = "SIZE")]
     reserve: Option<String>,
+    /// The memory of a separate task is left to the kernel: to see what that costs
+    #[arg(long)]
+    pageable: bool,
 }
 
 fn parameter(text: &str) -> Result<(String, String), String> {
@@ -173,6 +176,11 @@ fn insert(insmod: &Insmod) -> Result<Status, Failure> {
         SpaceName::Shared => Space::Shared,
         SpaceName::Separate => Space::Separate,
     };
+    if insmod.pageable && (space == Space::Shared || insmod.reserve.is_some()) {
+        return Err(Failure::Input(
+            "--pageable: for a program of --space separate without --reserve".to_owned(),
+        ));
+    }
     let mut place = Place::from(space);
     if let Some(size) = &insmod.reserve {
         if space == Space::Shared {
@@ -187,6 +195,7 @@ fn insert(insmod: &Insmod) -> Result<Status, Failure> {
         parameters: insmod.parameters.clone(),
         lines: insmod.irq.clone(),
         ports: insmod.port.clone(),
+        pageable: insmod.pageable,
         ..Insert::default()
     };
     load::insert(&directory()?, &insmod.object, &place, insert)

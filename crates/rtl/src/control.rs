@@ -54,6 +54,8 @@ pub struct Insert {
     pub lines: Vec<(u32, PathBuf)>,
     /// Ports whose writes go to files.
     pub ports: Vec<(u32, PathBuf)>,
+    /// The memory of a separate task is neither locked nor brought in beforehand.
+    pub pageable: bool,
 }
 
 /// An answer: done, or why not with the exit status of the command.

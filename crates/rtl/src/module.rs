@@ -311,14 +311,19 @@ impl Loaded {
     }
 }
 
-/// Prepares this process for modules. Before the first is loaded.
+/// Prepares this process for modules, and leaves its memory to the kernel. Before the first is loaded.
+pub(crate) fn prepare_pageable() {
+    // While the calling thread may still use all of them.
+    let _ = cpus::all();
+    nudge::install();
+}
+
+/// Prepares this process for modules: its memory is there, and stays. Before the first is loaded.
 ///
 /// # Errors
 /// Memory cannot be locked: what would have to be allowed.
 pub(crate) fn prepare() -> Result<(), String> {
-    // While the calling thread may still use all of them.
-    let _ = cpus::all();
-    nudge::install();
+    prepare_pageable();
     // SAFETY: options of the C library's allocator: what it gives back stays, so that no page of it comes anew.
     unsafe {
         libc::mallopt(libc::M_TRIM_THRESHOLD, -1);

@@ -242,7 +242,11 @@ fn begin(insert: &Insert) -> Result<(Directory, UnixListener, Loaded), Answer> {
     let directory = Directory::open().map_err(Answer::failed)?;
     let listener = listen(&directory, &insert.name)
         .map_err(|_| Answer::failed(format!("a module called {} is loaded already", insert.name)))?;
-    module::prepare().map_err(Answer::failed)?;
+    if insert.pageable {
+        module::prepare_pageable();
+    } else {
+        module::prepare().map_err(Answer::failed)?;
+    }
     let loaded = module::load(&directory, insert, true).map_err(|error| {
         let _ = fs::remove_file(directory.socket(&insert.name));
         Answer {

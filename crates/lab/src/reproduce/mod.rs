@@ -12,6 +12,7 @@ mod latencies;
 mod live;
 mod players;
 mod rtl_faults;
+mod rtl_memory;
 mod table1;
 mod table2;
 mod table3;
@@ -110,6 +111,7 @@ const EXPERIMENTS: &[&Experiment] = &[
     &latencies::FIG3,
     &latencies::FIG4,
     &rtl_faults::EXPERIMENT,
+    &rtl_memory::EXPERIMENT,
     &ecache::fig1::EXPERIMENT,
     &ecache::fig6::EXPERIMENT,
     &ecache::fig8::EXPERIMENT,

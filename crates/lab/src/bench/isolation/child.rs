@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::hint::black_box;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -10,17 +9,17 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use freehold_core::limits::{ObjectKind, Regime};
-use freehold_linux::{PAGE_SIZE, bare, clock, faults, memory, sched};
-use freehold_pager::{Bound, MappedRegion, Pager};
+use freehold_linux::{PAGE_SIZE, clock, memory, sched};
+use freehold_pager::Pager;
 use freehold_rt::class::Class;
-use freehold_rt::job::{Delays, Job};
-use freehold_rt::pacer::Pacer;
+use freehold_rt::job::Job;
 use freehold_rt::record::Record;
-use freehold_rt::runner::{self, Work};
+use freehold_rt::runner;
 use freehold_rt::stop::StopFlag;
 use freehold_rt::timing::Timing;
 use serde::{Deserialize, Serialize};
 
+use super::job::{Memory, Page, Paged, Plain, Touching};
 use super::served;
 use crate::bench::rounds::{Samples, refused};
 use crate::bench::world::{self, WORDS};
@@ -37,17 +36,15 @@ const TOUCHES: usize = 3072;
 pub(super) const HOG_FRAMES: usize = 2048;
 /// Pages that the sibling touches, one after the other.
 pub(super) const HOG_PAGES: usize = 8192;
+/// Pages that one touches who keeps them.
+pub(super) const KEPT_PAGES: usize = 8 * HOG_PAGES;
 /// From one release of the task to the next.
 pub(super) const PERIOD: Duration = Duration::from_millis(1);
 /// A job that does not fault is stopped for so long by the machine only: an interrupt that makes a CPU forget
 /// translations takes some microseconds.
 pub(super) const STALL: Duration = Duration::from_micros(100);
-/// Touches between two looks at the clock.
-const LOOK_EVERY: usize = 8;
-/// Bytes of a page that a job writes.
-const WRITTEN: usize = 256;
 /// Jobs that are not measured: the first touches are among them.
-const WARM_UP: u32 = 50;
+pub(super) const WARM_UP: u32 = 50;
 pub(super) const PRIORITY: u32 = 50;
 /// From the start to the first release.
 const START: Duration = Duration::from_millis(20);
@@ -59,6 +56,8 @@ pub(super) enum Setting {
     Alone,
     /// A reservation; the sibling is a best-effort task of the same pager
     Beside,
+    /// The same without a reservation: the task shares the pool with its sibling
+    Unreserved,
     /// A reservation; the sibling computes and touches no memory: what a busy machine does without any paging
     Computing,
     /// Plain memory under mlockall; the sibling is a thread with plain memory
@@ -67,6 +66,8 @@ pub(super) enum Setting {
     MlockallApart,
     /// Plain memory of a cgroup that is short of it; the sibling is a thread with plain memory
     Cgroup,
+    /// The sibling only, in memory that it keeps, until it is ended
+    KeptHog,
     /// As alone, with a working set of 4 MiB
     AloneLarge,
     /// As beside, with a working set of 4 MiB
@@ -75,6 +76,8 @@ pub(super) enum Setting {
     Hog,
     /// A reservation of the memory server at the socket; whoever is beside it is another process
     Served,
+    /// The same without a reservation
+    ServedUnreserved,
     /// The sibling as a client of that server, until it is ended
     ServedHog,
     /// The same task in plain memory under mlockall
@@ -89,6 +92,7 @@ impl Setting {
         match self {
             Self::Alone => "alone",
             Self::Beside => "beside the sibling",
+            Self::Unreserved => "beside the sibling, without a reservation",
             Self::Computing => "beside one that only computes",
             Self::Mlockall => "mlockall",
             Self::MlockallApart => "mlockall, sibling in another process",
@@ -96,7 +100,9 @@ impl Setting {
             Self::AloneLarge => "4 MiB working set, alone",
             Self::BesideLarge => "4 MiB working set, beside the sibling",
             Self::Hog => "sibling",
+            Self::KeptHog => "sibling that keeps its memory",
             Self::Served => "served",
+            Self::ServedUnreserved => "served, without a reservation",
             Self::ServedHog => "served sibling",
             Self::Locked => "mlockall, beside a served sibling",
             Self::Busy => "sibling that only computes",
@@ -129,6 +135,11 @@ pub(super) struct Report {
     without_stalls: Vec<u64>,
     /// Page faults of the task in these jobs.
     pub(super) faults: u64,
+    /// The kernel's events of page faults of its thread, from the first of these jobs to the end of the last; None
+    /// without the right to count them.
+    pub(super) events: Option<u64>,
+    /// Those before: of the first touches.
+    pub(super) events_before: Option<u64>,
     pub(super) sibling_faults: u64,
     pub(super) seconds: f64,
 }
@@ -165,15 +176,17 @@ pub(crate) fn perform(arguments: &Arguments) -> Result<Status, Failure> {
     }
     let jobs = arguments.jobs.saturating_add(WARM_UP);
     let report = match arguments.setting {
-        Setting::Alone => reserved(jobs, WORKING_SET, None)?,
-        Setting::Beside => reserved(jobs, WORKING_SET, Some(hog_paged))?,
-        Setting::Computing => reserved(jobs, WORKING_SET, Some(compute))?,
-        Setting::AloneLarge => reserved(jobs, LARGE_SET, None)?,
-        Setting::BesideLarge => reserved(jobs, LARGE_SET, Some(hog_paged))?,
+        Setting::Alone => paged(jobs, WORKING_SET, true, None)?,
+        Setting::Beside => paged(jobs, WORKING_SET, true, Some(hog_paged))?,
+        Setting::Unreserved => paged(jobs, WORKING_SET, false, Some(hog_paged))?,
+        Setting::Computing => paged(jobs, WORKING_SET, true, Some(compute))?,
+        Setting::AloneLarge => paged(jobs, LARGE_SET, true, None)?,
+        Setting::BesideLarge => paged(jobs, LARGE_SET, true, Some(hog_paged))?,
         Setting::Mlockall => plain(jobs, true, true)?,
         Setting::MlockallApart => plain(jobs, true, false)?,
         Setting::Cgroup => plain(jobs, false, true)?,
-        Setting::Served => served::task(arguments.socket.as_deref(), jobs)?,
+        Setting::Served => served::task(arguments.socket.as_deref(), jobs, true)?,
+        Setting::ServedUnreserved => served::task(arguments.socket.as_deref(), jobs, false)?,
         Setting::Locked => served::locked(jobs)?,
         Setting::ServedHog => return served::hog(arguments.socket.as_deref()).map(|()| Status::Done),
         Setting::Busy => {
@@ -182,19 +195,17 @@ pub(crate) fn perform(arguments: &Arguments) -> Result<Status, Failure> {
         }
         Setting::Hog => {
             stay_with_sibling()?;
-            hog_plain(&AtomicBool::new(false), &AtomicU64::new(0), true);
+            hog_plain(&AtomicBool::new(false), &AtomicU64::new(0), HOG_PAGES, true);
+            return Ok(Status::Done);
+        }
+        Setting::KeptHog => {
+            stay_with_sibling()?;
+            hog_plain(&AtomicBool::new(false), &AtomicU64::new(0), KEPT_PAGES, false);
             return Ok(Status::Done);
         }
     };
     output::print_json(&report)?;
     Ok(Status::Done)
-}
-
-/// Room for a number a job, whose memory is there before the first.
-pub(super) fn touched(jobs: u32) -> Vec<Duration> {
-    let mut room = vec![Duration::MAX; jobs as usize];
-    room.clear();
-    room
 }
 
 /// What a sibling does until it is stopped.
@@ -207,14 +218,14 @@ fn places() -> Result<(usize, usize), Failure> {
     Ok((place(cpus.last())?, place(cpus.first())?))
 }
 
-/// The task in a reservation.
-fn reserved(jobs: u32, pages: usize, sibling: Option<Sibling>) -> Result<Report, Failure> {
+/// The task in managed memory, in a reservation or without one.
+fn paged(jobs: u32, pages: usize, reserved: bool, sibling: Option<Sibling>) -> Result<Report, Failure> {
     let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let own = small(pages) + 64;
     let pager = world::pager(own + small(HOG_FRAMES), small(pages + HOG_PAGES))?;
-    let reservation = world::reserve(&pager, own)?;
+    let reservation = reserved.then(|| world::reserve(&pager, own)).transpose()?;
     let object = world::object(&pager, ObjectKind::Private, small(pages), Regime::Conserve)?;
-    let task = pager.add_task(Some(reservation)).map_err(refused)?;
+    let task = pager.add_task(reservation).map_err(refused)?;
     let region = task.map(object).map_err(refused)?;
     let (stop, faults) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -223,15 +234,7 @@ fn reserved(jobs: u32, pages: usize, sibling: Option<Sibling>) -> Result<Report,
             sibling.map_or(Ok(()), |sibling| sibling(&pager, &stop, &faults))
         });
         let report = task.enter().map_err(refused).and_then(|bound| {
-            let mut work = Touching {
-                memory: Paged { bound: &bound, region },
-                pages,
-                touches: TOUCHES,
-                buffer: [0; PAGE_SIZE],
-                stalls: touched(jobs),
-                faults: 0,
-                failed: None,
-            };
+            let mut work = Touching::new(Paged { bound: &bound, region }, pages, TOUCHES, jobs);
             periodic(jobs, &mut work, &faults)
         });
         stop.store(true, Ordering::Relaxed);
@@ -247,15 +250,12 @@ pub(super) fn stay_with_sibling() -> Result<(), Failure> {
 
 /// The task in plain memory, locked or not.
 fn plain(jobs: u32, locked: bool, sibling: bool) -> Result<Report, Failure> {
-    let mut work = Touching {
-        memory: Plain(vec![Page([1; PAGE_SIZE]); WORKING_SET]),
-        pages: WORKING_SET,
-        touches: TOUCHES,
-        buffer: [0; PAGE_SIZE],
-        stalls: touched(jobs),
-        faults: 0,
-        failed: None,
-    };
+    let mut work = Touching::new(
+        Plain(vec![Page([1; PAGE_SIZE]); WORKING_SET]),
+        WORKING_SET,
+        TOUCHES,
+        jobs,
+    );
     if locked {
         memory::lock_all_current().map_err(refused)?;
     }
@@ -263,7 +263,7 @@ fn plain(jobs: u32, locked: bool, sibling: bool) -> Result<Report, Failure> {
     thread::scope(|scope| {
         let sibling = scope.spawn(|| {
             stay_with_sibling()?;
-            hog_plain(&stop, &faults, locked);
+            hog_plain(&stop, &faults, HOG_PAGES, locked);
             Ok(())
         });
         let report = periodic(jobs, &mut work, &faults);
@@ -287,7 +287,9 @@ pub(super) fn periodic<M: Memory>(jobs: u32, work: &mut Touching<M>, faults: &At
     };
     let mut record = Record::for_timing(&timing);
     let faults_before = faults.load(Ordering::Relaxed);
+    work.counted.arm();
     runner::run(&timing, &StopFlag::new(), work, &mut record);
+    let events = work.counted.events();
     let seconds = clock::now().saturating_since(first).as_secs_f64();
     let sibling_faults = faults.load(Ordering::Relaxed) - faults_before;
     // The class is for the jobs only: what follows must not keep others from the CPU.
@@ -314,123 +316,12 @@ pub(super) fn periodic<M: Memory>(jobs: u32, work: &mut Touching<M>, faults: &At
     Ok(Report {
         responses,
         without_stalls,
-        faults: work.faults,
+        faults: work.counted.faults,
+        events,
+        events_before: work.counted.events_before(),
         sibling_faults,
         seconds,
     })
-}
-
-/// Memory of the task.
-pub(super) trait Memory {
-    /// Copies a page out.
-    fn read(&mut self, page: usize, to: &mut [u8; PAGE_SIZE]) -> Result<(), Failure>;
-
-    /// Writes to the front of a page.
-    fn write(&mut self, page: usize, from: &[u8]) -> Result<(), Failure>;
-
-    /// Between two jobs.
-    fn rest(&mut self) {}
-}
-
-struct Paged<'a> {
-    bound: &'a Bound<'a>,
-    region: MappedRegion,
-}
-
-impl Memory for Paged<'_> {
-    fn read(&mut self, page: usize, to: &mut [u8; PAGE_SIZE]) -> Result<(), Failure> {
-        self.bound.read(&self.region, page * PAGE_SIZE, to).map_err(refused)
-    }
-
-    fn write(&mut self, page: usize, from: &[u8]) -> Result<(), Failure> {
-        self.bound.write(&self.region, page * PAGE_SIZE, from).map_err(refused)
-    }
-
-    fn rest(&mut self) {
-        self.bound.job_end();
-    }
-}
-
-/// Copied by the same instruction as managed memory, and as that from the beginning of a page: only where the memory
-/// comes from differs.
-struct Plain(Vec<Page>);
-
-#[derive(Clone)]
-#[repr(align(4096))]
-struct Page([u8; PAGE_SIZE]);
-
-impl Memory for Plain {
-    fn read(&mut self, page: usize, to: &mut [u8; PAGE_SIZE]) -> Result<(), Failure> {
-        bare::copy(to, &self.0[page].0);
-        Ok(())
-    }
-
-    fn write(&mut self, page: usize, from: &[u8]) -> Result<(), Failure> {
-        bare::copy(&mut self.0[page].0, from);
-        Ok(())
-    }
-}
-
-/// A job: every page is read, and written in part, several times over.
-pub(super) struct Touching<M> {
-    pub(super) memory: M,
-    pub(super) pages: usize,
-    /// Pages read, and written in part, in one job.
-    pub(super) touches: usize,
-    pub(super) buffer: [u8; PAGE_SIZE],
-    /// How long each job was stopped.
-    pub(super) stalls: Vec<Duration>,
-    /// Page faults in the jobs measured.
-    pub(super) faults: u64,
-    pub(super) failed: Option<Failure>,
-}
-
-impl<M: Memory> Touching<M> {
-    /// Touches everything, and returns for how long it was stopped.
-    fn touch(&mut self) -> Result<Duration, Failure> {
-        let (mut looked, mut stalled) = (clock::now(), Duration::ZERO);
-        for touch in 0..self.touches {
-            let page = touch % self.pages;
-            self.memory.read(page, &mut self.buffer)?;
-            self.memory.write(page, &self.buffer[..WRITTEN])?;
-            if touch % LOOK_EVERY == 0 {
-                let now = clock::now();
-                let gap = now.saturating_since(looked);
-                looked = now;
-                if gap > STALL {
-                    stalled += gap;
-                }
-            }
-        }
-        Ok(stalled)
-    }
-}
-
-impl<M: Memory> Work for Touching<M> {
-    fn job(&mut self, number: u64, _: &Pacer) -> ControlFlow<()> {
-        let faults = faults::of_this_thread();
-        match self.touch() {
-            Ok(stalled) => {
-                self.stalls.push(stalled);
-                if number >= u64::from(WARM_UP) {
-                    self.faults += faults::of_this_thread() - faults;
-                }
-                ControlFlow::Continue(())
-            }
-            Err(failure) => {
-                self.failed = Some(failure);
-                ControlFlow::Break(())
-            }
-        }
-    }
-
-    fn delays(&self) -> Delays {
-        Delays::default()
-    }
-
-    fn rest(&mut self, _: &Job, _: &Pacer) {
-        self.memory.rest();
-    }
 }
 
 /// Writes a page after the other of four times as many as there are frames, so that every write faults, takes a dirty
@@ -466,10 +357,10 @@ fn spin(stop: &AtomicBool) -> Result<(), Failure> {
 
 /// Writes a page after the other of fresh memory, over and over; of memory that is `kept`, where a cgroup makes the
 /// kernel take pages away.
-fn hog_plain(stop: &AtomicBool, faults: &AtomicU64, fresh: bool) {
-    let mut memory = vec![0_u8; HOG_PAGES * PAGE_SIZE];
+fn hog_plain(stop: &AtomicBool, faults: &AtomicU64, pages: usize, fresh: bool) {
+    let mut memory = vec![0_u8; pages * PAGE_SIZE];
     loop {
-        for page in 0..HOG_PAGES {
+        for page in 0..pages {
             if stop.load(Ordering::Relaxed) {
                 return;
             }
@@ -478,7 +369,7 @@ fn hog_plain(stop: &AtomicBool, faults: &AtomicU64, fresh: bool) {
             faults.fetch_add(1, Ordering::Relaxed);
         }
         if fresh {
-            drop(std::mem::replace(&mut memory, vec![0_u8; HOG_PAGES * PAGE_SIZE]));
+            drop(std::mem::replace(&mut memory, vec![0_u8; pages * PAGE_SIZE]));
         }
     }
 }

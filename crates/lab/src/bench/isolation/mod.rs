@@ -6,6 +6,8 @@
 //! harder case, since whatever it unmaps interrupts the CPU that the task runs on.
 
 pub(crate) mod child;
+mod job;
+pub(crate) mod placements;
 mod served;
 pub(super) mod server;
 mod tails;
@@ -38,6 +40,10 @@ const JOBS: u32 = 1000;
 const RUNS: u32 = 3;
 /// How often a child is looked at.
 const LOOK: Duration = Duration::from_millis(20);
+/// Pages that a sibling must have brought in before it counts as being at work.
+const AT_WORK: u64 = 1000;
+/// Looks at a sibling before it is given up.
+const LOOKS: u32 = 500;
 
 /// The benchmark.
 pub(super) const BENCH: Bench = Bench {
@@ -238,6 +244,39 @@ fn hog() -> Result<Running, Failure> {
     Running::start(command)
 }
 
+/// A process of a memory cgroup that touches more memory than the cgroup has, again and again, until it is dropped. It has
+/// brought pages back already.
+///
+/// # Errors
+/// It ends, or the kernel takes nothing from it.
+pub(crate) fn hog_of(group: &Limited) -> Result<Running, Failure> {
+    let mut command = this_command()?;
+    let name = Setting::KeptHog.to_possible_value();
+    command.arg(name.map_or_else(String::new, |value| value.get_name().to_owned()));
+    command.arg("--join").arg(group.members());
+    let mut hog = Running::start(command)?;
+    for _ in 0..LOOKS {
+        if hog.brought_back() > AT_WORK {
+            return Ok(hog);
+        }
+        hog.must_run()?;
+        thread::sleep(LOOK);
+    }
+    Err(refused(
+        "the kernel takes no page from a process that has more than its memory cgroup",
+    ))
+}
+
+/// A memory cgroup with less than that process touches, though with room for `bytes` of others beside a part of it; and
+/// room in swap for all.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(crate) fn group_beside_hog(bytes: usize) -> Result<Limited, Failure> {
+    let limit = bytes + child::HOG_PAGES * PAGE_SIZE;
+    Limited::in_memory(limit, child::KEPT_PAGES + bytes / PAGE_SIZE)
+}
+
 fn this_command() -> Result<Command, Failure> {
     let mut command = Command::new(own_executable()?);
     command.arg("bench-isolation");
@@ -246,9 +285,20 @@ fn this_command() -> Result<Command, Failure> {
 
 /// A child process, ended when dropped.
 #[derive(Debug)]
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
+    /// Pages that it has had read back so far.
+    pub(crate) fn brought_back(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
+        let fields = stat.rsplit(") ").next().unwrap_or_default();
+        fields
+            .split(' ')
+            .nth(9)
+            .and_then(|major| major.parse().ok())
+            .unwrap_or(0)
+    }
+
     fn start(mut command: Command) -> Result<Self, Failure> {
         command
             .stdin(Stdio::null())

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use freehold_client::{Connection, Mapping, Options, Regime, RegionKind, RegionSpec, Reservation, ReservationType};
 use freehold_linux::{PAGE_SIZE, memory};
 
-use super::child::{HOG_PAGES, Memory, PRIORITY, Report, Touching, WORKING_SET, periodic, stay_with_sibling, touched};
+use super::child::{HOG_PAGES, PRIORITY, Report, WORKING_SET, periodic, stay_with_sibling};
+use super::job::{Memory, Touching};
 use crate::bench::rounds::refused;
 use crate::bench::world::WORDS;
 use freehold_command::status::Failure;
@@ -42,14 +43,14 @@ fn map(
     task.map(&region).map_err(refused)
 }
 
-/// The task in a reservation of the server.
-pub(super) fn task(socket: Option<&Path>, jobs: u32) -> Result<Report, Failure> {
-    let connection = connect(socket, "reserved")?;
+/// The task in a reservation of the server, or in its pool.
+pub(super) fn task(socket: Option<&Path>, jobs: u32, reserved: bool) -> Result<Report, Failure> {
+    let connection = connect(socket, "task")?;
     let frames = u32::try_from(WORKING_SET + 64).unwrap_or(u32::MAX);
-    let reservation = connection.reserve("reserved", frames, ReservationType::Hard);
-    let reservation = reservation.map_err(refused)?;
+    let reserve = || connection.reserve("reserved", frames, ReservationType::Hard);
+    let reservation = reserved.then(reserve).transpose().map_err(refused)?;
     let urgency = u8::try_from(PRIORITY).unwrap_or(u8::MAX);
-    let mapping = map(&connection, Some(&reservation), urgency, "reserved", WORKING_SET)?;
+    let mapping = map(&connection, reservation.as_ref(), urgency, "task", WORKING_SET)?;
     measure(mapping.as_words(), jobs)
 }
 
@@ -64,15 +65,7 @@ pub(super) fn locked(jobs: u32) -> Result<Report, Failure> {
 }
 
 fn measure(words: &[AtomicU64], jobs: u32) -> Result<Report, Failure> {
-    let mut work = Touching {
-        memory: Words(words),
-        pages: WORKING_SET,
-        touches: TOUCHES,
-        buffer: [0; PAGE_SIZE],
-        stalls: touched(jobs),
-        faults: 0,
-        failed: None,
-    };
+    let mut work = Touching::new(Words(words), WORKING_SET, TOUCHES, jobs);
     periodic(jobs, &mut work, &AtomicU64::new(0))
 }
 

@@ -12,18 +12,13 @@ use freehold_report::status::StatusDocument;
 
 use super::child::{HOG_FRAMES, HOG_PAGES, PERIOD, Report, Setting, WORKING_SET};
 use super::tails::compare_tails;
-use super::{JOBS, LOOK, RUNS, Running, Side, stalls, this_command};
+use super::{AT_WORK, JOBS, LOOK, LOOKS, RUNS, Running, Side, stalls, this_command};
 use crate::bench::Bench;
 use crate::bench::rounds::{Effort, Found, refused};
 use freehold_command::run_server;
 use freehold_command::signals;
 use freehold_command::status::Failure;
 use freehold_scenario::results::Judged;
-
-/// Pages that the sibling must have brought in before it counts as being at work.
-const AT_WORK: u64 = 1000;
-/// Looks at the sibling before it is given up.
-const LOOKS: u32 = 500;
 
 /// The benchmark.
 pub(in crate::bench) const BENCH: Bench = Bench {
@@ -40,16 +35,7 @@ pub(in crate::bench) const BENCH: Bench = Bench {
 fn run(effort: Effort) -> Result<Found, Failure> {
     let stop = signals::catch()?;
     let jobs = effort.scaled(JOBS);
-    let pages = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    let frames = pages(WORKING_SET + 64 + HOG_FRAMES);
-    let launch = run_server::launch(run_server::plain(frames, pages(WORKING_SET + HOG_PAGES)))?;
-    let (process, connection) = OwnServer::start(&launch).map_err(refused)?;
-    let bench = Measured {
-        connection,
-        process,
-        jobs,
-        stop: &stop,
-    };
+    let bench = Measured::start_server(jobs, &stop)?;
     let (mut alone, mut computing) = (Side::new()?, Side::new()?);
     let (mut beside, mut locked) = (Side::new()?, Side::new()?);
     for _ in 0..effort.scaled(RUNS) * effort.rounds {
@@ -65,14 +51,28 @@ fn run(effort: Effort) -> Result<Found, Failure> {
 }
 
 /// A server, and how it is measured. Fields are dropped in this order.
-struct Measured<'a> {
+pub(super) struct Measured<'a> {
     connection: Connection,
     process: OwnServer,
     jobs: u32,
     stop: &'a AtomicBool,
 }
 
-impl Measured<'_> {
+impl<'a> Measured<'a> {
+    /// Starts a server with frames for the task's reservation, and a quarter of what the sibling touches.
+    pub(super) fn start_server(jobs: u32, stop: &'a AtomicBool) -> Result<Self, Failure> {
+        let pages = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let frames = pages(WORKING_SET + 64 + HOG_FRAMES);
+        let launch = run_server::launch(run_server::plain(frames, pages(WORKING_SET + HOG_PAGES)))?;
+        let (process, connection) = OwnServer::start(&launch).map_err(refused)?;
+        Ok(Self {
+            connection,
+            process,
+            jobs,
+            stop,
+        })
+    }
+
     fn start(&self, setting: Setting) -> Result<Running, Failure> {
         let mut command = this_command()?;
         let name = setting.to_possible_value();
@@ -83,7 +83,7 @@ impl Measured<'_> {
     }
 
     /// Runs the task; what the server brings in meanwhile is the sibling's.
-    fn measure(&self, setting: Setting) -> Result<Report, Failure> {
+    pub(super) fn measure(&self, setting: Setting) -> Result<Report, Failure> {
         let (before, begun) = (self.brought()?, clock::now());
         let text = self.start(setting)?.wait(self.stop)?;
         let report = serde_json::from_str::<Report>(&text);
@@ -101,7 +101,7 @@ impl Measured<'_> {
     }
 
     /// The sibling, at work.
-    fn hog(&self) -> Result<Running, Failure> {
+    pub(super) fn hog(&self) -> Result<Running, Failure> {
         let before = self.brought()?;
         let mut hog = self.start(Setting::ServedHog)?;
         for _ in 0..LOOKS {
