@@ -59,8 +59,8 @@ pub fn of_this_thread() -> u64 {
 const SOFTWARE: u32 = 1;
 const PAGE_FAULTS: u64 = 2;
 
-/// The kernel's count of a thread's page faults, from now on. It has those too that end in a signal or in an error, which
-/// getrusage leaves out.
+/// The kernel's count of a thread's page faults, from now on. It has those too that end in a signal or in an error,
+/// which getrusage leaves out.
 #[derive(Debug)]
 pub struct FaultEvents(OwnedFd);
 
@@ -68,8 +68,8 @@ impl FaultEvents {
     /// Begins to count the faults of `thread`, which may be another process's.
     ///
     /// # Errors
-    /// `ACCES` or `PERM` without the right (`CAP_PERFMON`, or `kernel.perf_event_paranoid` of 1 at most); `SRCH` where the
-    /// thread has ended.
+    /// `ACCES` or `PERM` without the right (`CAP_PERFMON`, or `kernel.perf_event_paranoid` of 1 at most); `SRCH` where
+    /// the thread has ended.
     pub fn of(thread: ThreadId) -> Result<Self, Errno> {
         let attributes = Attributes {
             kind: SOFTWARE,

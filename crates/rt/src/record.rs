@@ -7,8 +7,8 @@ use crate::timing::Timing;
 
 /// Most jobs kept one by one of a task without a period.
 const BEST_EFFORT_JOBS: usize = 1 << 16;
-/// Most jobs whose memory is there before the first of them: a write to memory that is not would be a page fault between
-/// two jobs.
+/// Most jobs whose memory is there before the first of them: a write to memory that is not would be a page fault
+/// between two jobs.
 const BROUGHT_IN: usize = 1 << 16;
 /// Most jobs kept one by one of any task.
 const MOST_JOBS: u64 = 1 << 22;

@@ -1,4 +1,5 @@
-/* A task that must keep its periods: it numbers each, with a check, in a FIFO, and holds shared memory. */
+/* A task that must keep its periods: it numbers each, with a check, in a FIFO, and holds shared memory. With `late` it is
+ * at fault itself: in each so-manieth period it computes for longer than a period. */
 #include <rtl.h>
 #include <rtl_sched.h>
 #include <rtl_fifo.h>
@@ -8,8 +9,10 @@
 #include <linux/module.h>
 
 static int fifo = 1;
+static int late = 0;
 static char *memory = "steady";
 MODULE_PARM(fifo, "i");
+MODULE_PARM(late, "i");
 MODULE_PARM(memory, "s");
 
 struct message { unsigned long number; unsigned long check; };
@@ -30,6 +33,10 @@ static void *run(void *argument)
         message.check = ~message.number;
         rtf_put(fifo, &message, sizeof(message));
         *(volatile unsigned long *)shared = message.number;
+        if (late && message.number % late == 0) {
+            hrtime_t until = gethrtime() + 2500000;
+            while (gethrtime() < until);
+        }
     }
     return 0;
 }

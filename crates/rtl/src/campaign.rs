@@ -2,7 +2,6 @@
 //! both spaces.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,14 +9,15 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::compile;
 use crate::control::{self, Insert, Request};
 use crate::directory::{self, Directory, Kind};
 use crate::fifo::peer::ProcessSide;
+use crate::fifo::reader::Reader;
 use crate::inject::Fault;
 use crate::list;
 use crate::load::{self, RtlError, Space};
 use crate::process::HOST;
+use crate::program;
 use crate::reference::Reference;
 use crate::starting;
 
@@ -55,6 +55,10 @@ pub struct Report {
     pub missed: u64,
     /// Periods that it missed when the reference thread was late as well.
     pub missed_with_reference: u64,
+    /// Looks at the task, one after each fault.
+    pub looks: u64,
+    /// Those before which the reference thread had been late.
+    pub late_looks: u64,
     /// Page faults of its thread, of any kind.
     pub page_faults: u64,
     /// Messages of the separate program that were read.
@@ -74,7 +78,16 @@ pub struct Report {
 /// # Errors
 /// The program does not compile or load, or the host does not start: without rights, for example.
 pub fn run(directory: &Directory, injections: u32, seed: u64) -> Result<Report, RtlError> {
-    let mut campaign = Campaign::begin(directory)?;
+    run_late(directory, injections, seed, 0)
+}
+
+/// The same with a separate task that is at fault itself: it computes for longer than a period in each period whose
+/// number `late` divides, if that is not 0. For a look at the judging.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_late(directory: &Directory, injections: u32, seed: u64, late: u32) -> Result<Report, RtlError> {
+    let mut campaign = Campaign::begin(directory, late)?;
     for index in 0..injections {
         campaign.step(index, seed)?;
     }
@@ -86,7 +99,7 @@ struct Campaign<'a> {
     object: PathBuf,
     host: Option<Child>,
     reference: Reference,
-    side: ProcessSide,
+    reader: Reader,
     last: u64,
     missed: u64,
     was_late: bool,
@@ -99,12 +112,13 @@ fn failed(error: impl ToString) -> RtlError {
 }
 
 impl<'a> Campaign<'a> {
-    fn begin(directory: &'a Directory) -> Result<Self, RtlError> {
-        let object = build(directory)?;
-        let insert = Insert {
+    fn begin(directory: &'a Directory, late: u32) -> Result<Self, RtlError> {
+        let object = program::build(directory, SHARED, include_str!("../programs/steady.c"))?;
+        let mut insert = Insert {
             parameters: parameters(SEPARATE_FIFO, "separate"),
             ..Insert::default()
         };
+        insert.parameters.push(("late".to_owned(), late.to_string()));
         let own = object.with_file_name(format!("{SEPARATE}.so"));
         std::fs::copy(&object, &own).map_err(failed)?;
         load::insert(directory, &own, &Space::Separate.into(), insert)?;
@@ -118,7 +132,7 @@ impl<'a> Campaign<'a> {
             object,
             host: None,
             reference: Reference::start(usize::try_from(cpu).unwrap_or(0)).map_err(failed)?,
-            side,
+            reader: Reader::new(side),
             last: 0,
             missed: 0,
             was_late: false,
@@ -190,7 +204,7 @@ impl<'a> Campaign<'a> {
     /// Reads what the separate program wrote: in order, whole, and each once.
     fn read(&mut self) {
         let mut message = [0; 16];
-        while self.side.read(&mut message) == message.len() {
+        while self.reader.read(&mut message) == message.len() {
             let [number, check] = [0, 8].map(|at| {
                 message[at..at + 8]
                     .iter()
@@ -214,6 +228,8 @@ impl<'a> Campaign<'a> {
         let late = self.reference.was_late();
         let new = missed - self.missed;
         self.missed = missed;
+        self.report.looks += 1;
+        self.report.late_looks += u64::from(late);
         if late || self.was_late {
             self.report.missed_with_reference += new;
         } else {
@@ -268,25 +284,6 @@ fn page_faults(module: &list::ModuleView) -> u64 {
         Some(fields.get(7)?.parse::<u64>().ok()? + fields.get(9)?.parse::<u64>().ok()?)
     };
     module.threads.iter().filter_map(|thread| of(thread.thread)).sum()
-}
-
-/// Compiles the program.
-fn build(directory: &Directory) -> Result<PathBuf, RtlError> {
-    let (source, object) = (directory.path().join("steady.c"), directory.path().join("steady.o"));
-    std::fs::write(&source, include_str!("../programs/steady.c")).map_err(failed)?;
-    let arguments: [OsString; 5] = [
-        "-O2".into(),
-        "-c".into(),
-        source.into(),
-        "-o".into(),
-        object.clone().into(),
-    ];
-    if compile::compile(&arguments)? != 0 {
-        return Err(failed("the program does not compile"));
-    }
-    let linked = directory.path().join(format!("{SHARED}.so"));
-    compile::link(&object, &linked, &load::library_folder(&load::runner()?))?;
-    Ok(linked)
 }
 
 /// A folder for a campaign, in memory.

@@ -1,5 +1,5 @@
-//! A separate task that walks over its memory, a page in each period: how many page faults its periodic path has, by its
-//! own account and by the kernel's.
+//! A separate task that walks over its memory, a page in each period: how many page faults its periodic path has, by
+//! its own account and by the kernel's.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};

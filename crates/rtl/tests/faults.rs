@@ -26,3 +26,16 @@ fn a_separate_task_keeps_its_periods_and_its_fifo_through_every_fault() {
     assert!(report.corrupt_claims >= report.faults[&Fault::CorruptFifos].injected);
     assert!(report.corruption_said);
 }
+
+#[test]
+fn a_task_that_is_late_by_its_own_fault_is_not_excused() {
+    let Some(world) = World::new("own-fault") else { return };
+    let report = campaign::run_late(&world.directory, 24, 7, 40).expect("the separate task goes on");
+    println!("{report:#?}");
+    assert_eq!(report.looks, 24);
+    assert!(
+        report.late_looks < report.looks,
+        "the machine is too slow to judge anything"
+    );
+    assert!(report.missed > 0, "nothing was found of what the task does");
+}

@@ -1,5 +1,5 @@
-//! What a reservation is for: page faults of a periodic real-time task beside a process that takes more memory than there
-//! is, with its memory reserved and without; and the same of the pager's own placements.
+//! What a reservation is for: page faults of a periodic real-time task beside a process that takes more memory than
+//! there is, with its memory reserved and without; and the same of the pager's own placements.
 
 use std::ffi::OsString;
 use std::fs;
@@ -28,7 +28,7 @@ const ROOM: usize = 96 << 20;
 /// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "rtl-memory",
-    about: "page faults of a periodic task beside a hog, with its memory reserved and without; both placements of the pager",
+    about: "page faults of periodic tasks beside a hog, with reserved memory and without; both placements of the pager",
     files: &[],
     kind: Kind::LongPrograms,
     run,

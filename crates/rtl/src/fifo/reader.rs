@@ -43,8 +43,8 @@ impl Reader {
         &self.side
     }
 
-    /// Hands out what is there, at most as much as fits; 0 where nothing is there. A message that the real-time side has
-    /// put comes whole where it fits.
+    /// Hands out what is there, at most as much as fits; 0 where nothing is there. A message that the real-time side
+    /// has put comes whole where it fits.
     pub fn read(&mut self, to: &mut [u8]) -> usize {
         let mut filled = 0;
         while filled < to.len() {

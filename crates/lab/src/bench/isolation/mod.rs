@@ -244,8 +244,8 @@ fn hog() -> Result<Running, Failure> {
     Running::start(command)
 }
 
-/// A process of a memory cgroup that touches more memory than the cgroup has, again and again, until it is dropped. It has
-/// brought pages back already.
+/// A process of a memory cgroup that touches more memory than the cgroup has, again and again, until it is dropped. It
+/// has brought pages back already.
 ///
 /// # Errors
 /// It ends, or the kernel takes nothing from it.

@@ -1,5 +1,5 @@
-//! The task under the pager in its own process and under the memory server, with a reservation and without one, beside a
-//! sibling that faults as fast as it can: its page faults.
+//! The task under the pager in its own process and under the memory server, with a reservation and without one, beside
+//! a sibling that faults as fast as it can: its page faults.
 
 use super::child::{Report, Setting, WORKING_SET};
 use super::measure;
