@@ -84,7 +84,7 @@ impl From<RequestError> for Problem {
                 Refusal::State => freehold_status::FREEHOLD_STATE,
                 Refusal::Ending => freehold_status::FREEHOLD_GONE,
             },
-            RequestError::Gone => freehold_status::FREEHOLD_GONE,
+            RequestError::Gone | RequestError::Silent => freehold_status::FREEHOLD_GONE,
             RequestError::Unsayable(_) | RequestError::Stranger | RequestError::OutOfBounds => {
                 freehold_status::FREEHOLD_INVALID
             }

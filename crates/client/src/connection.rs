@@ -13,7 +13,7 @@ use freehold_protocol::message::{Answer, Question, Regime, Request, ReservationT
 
 use crate::agent::{Agent, Recruit, Table};
 use crate::error::{ConnectError, RequestError};
-use crate::link::Link;
+use crate::link::{GREETING, Link};
 use crate::pool::{PinnedPool, PoolSettings};
 use crate::region::{Region, RegionSpec};
 use crate::reservation::{Reservation, Ticket};
@@ -103,14 +103,19 @@ fn hello(
         name,
     };
     let descriptors: Vec<_> = userfault.iter().map(|userfault| userfault.as_fd()).collect();
-    link.ask(&request, &descriptors, |answer, descriptors| match answer {
-        Answer::Welcome { server, client, .. } => Some(Welcome {
-            server,
-            client,
-            descriptors,
-        }),
-        _ => None,
-    })
+    link.ask_within(
+        Some(GREETING),
+        &request,
+        &descriptors,
+        |answer, descriptors| match answer {
+            Answer::Welcome { server, client, .. } => Some(Welcome {
+                server,
+                client,
+                descriptors,
+            }),
+            _ => None,
+        },
+    )
 }
 
 impl Connection {

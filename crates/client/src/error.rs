@@ -68,6 +68,9 @@ pub enum RequestError {
     /// The server is gone. A process with mappings is ended; this is what others get.
     #[error("the memory server is gone: connect again when it is back")]
     Gone,
+    /// The server does not greet.
+    #[error("the memory server does not answer: it is stopped, or something else listens there")]
+    Silent,
     /// The request cannot be said in the protocol: a name is too long.
     #[error("the request cannot be sent: {0}")]
     Unsayable(Malformed),

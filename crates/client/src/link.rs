@@ -7,6 +7,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_linux::socket::{Packet, PacketSocket};
@@ -17,6 +18,8 @@ use crate::error::{ConnectError, RequestError};
 
 /// Marks the serial number of a request whose answer nobody waits for.
 const POSTED: u32 = 1 << 31;
+/// How long a server may take to greet: whoever takes longer is none, or is stopped.
+pub(crate) const GREETING: Duration = Duration::from_secs(20);
 /// Posted requests that may be unanswered at a time.
 const MOST_POSTED: u32 = 64;
 
@@ -88,6 +91,18 @@ impl Link {
         descriptors: &[BorrowedFd<'_>],
         read: impl FnOnce(Answer<'_>, Vec<OwnedFd>) -> Option<T>,
     ) -> Result<T, RequestError> {
+        self.ask_within(None, request, descriptors, read)
+    }
+
+    /// As [`Link::ask`], and waits only so long.
+    pub(crate) fn ask_within<T>(
+        &self,
+        patience: Option<Duration>,
+        request: &Request<'_>,
+        descriptors: &[BorrowedFd<'_>],
+        read: impl FnOnce(Answer<'_>, Vec<OwnedFd>) -> Option<T>,
+    ) -> Result<T, RequestError> {
+        let until = patience.map(|patience| Instant::now() + patience);
         if !self.is_own() {
             return Err(RequestError::Forked);
         }
@@ -97,14 +112,14 @@ impl Link {
                 Err(RequestError::System(Errno::AGAIN)) => {
                     // The server reads only on when its answers are read.
                     self.take_posted(&mut buffer)?;
-                    hangup::ready(self.socket.as_fd(), true, None).map_err(failed)?;
+                    self.wait(true, until)?;
                 }
                 sent => break sent?,
             }
         };
         loop {
             let Some(packet) = self.receive(&mut buffer)? else {
-                hangup::ready(self.socket.as_fd(), false, None).map_err(failed)?;
+                self.wait(false, until)?;
                 continue;
             };
             let bytes = buffer.get(..packet.length).unwrap_or_default();
@@ -158,6 +173,16 @@ impl Link {
         Ok(serial)
     }
 
+    /// Waits until the socket can be written to, or read from.
+    fn wait(&self, write: bool, until: Option<Instant>) -> Result<(), RequestError> {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        match hangup::ready(self.socket.as_fd(), write, left) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(RequestError::Silent),
+            Err(errno) => Err(failed(errno)),
+        }
+    }
+
     /// The next answer, if it is there.
     fn receive(&self, buffer: &mut [u8; LIMIT]) -> Result<Option<Packet>, RequestError> {
         match self.socket.receive(buffer) {
@@ -206,6 +231,7 @@ mod tests {
     use crate::error::RequestError;
     use freehold_linux::socket::PacketSocket;
     use freehold_protocol::message::{Answer, LIMIT, Refusal, Request};
+    use std::time::Duration;
 
     fn pair() -> (Link, PacketSocket) {
         let (client, server) = PacketSocket::pair().unwrap();
@@ -292,6 +318,15 @@ mod tests {
         assert_eq!(link.ask(&ASK, &[], |answer, _| made(answer)).unwrap(), 9);
         drop(link);
         assert_eq!(serving.join().unwrap(), MOST_POSTED as usize + 3);
+    }
+
+    #[test]
+    fn who_does_not_answer_is_not_waited_for_beyond_patience() {
+        let (link, server) = pair();
+        let patience = Some(Duration::from_millis(1));
+        let error = link.ask_within(patience, &ASK, &[], |answer, _| made(answer));
+        assert!(matches!(error, Err(RequestError::Silent)), "{error:?}");
+        drop(server);
     }
 
     #[test]
