@@ -2,9 +2,10 @@
 //!
 //! The kernel takes the better part of a microsecond to free a page of a memory object: a gigabyte at once would keep
 //! everybody's faults waiting for a fifth of a second. So what was behind a large object goes here when the core has
-//! forgotten it, and the reserve's thread gives its frames back without the engine, piece by piece, once clean pages of a file are cached elsewhere; that of a region,
-//! to which clients may still write (see [`holes`](super::holes)), a thread of its user. Until then they count as
-//! frames that are there; where the machine has none, whoever needs one gives some of these back himself.
+//! forgotten it. The reserve's thread gives its frames back without the engine, piece by piece, once clean pages of a
+//! file are cached elsewhere. Those of a region, to which clients may still write (see [`holes`](super::holes)), are
+//! given back by a thread of its user. Until then they count as frames that are there; where the machine has none,
+//! whoever needs one gives some of these back himself.
 
 use crate::engine::Engine;
 use crate::engine::rows::{Content, Identity, Object};

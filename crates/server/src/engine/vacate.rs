@@ -217,9 +217,9 @@ impl Engine {
         }
     }
 
-    /// A few objects of those that somebody waits for; whether there is anybody. Counts as a step of its own: what has
-    /// been looked at before in this one, and cannot end yet, would else leave it no visits, and pager threads ask again
-    /// at once, ahead of everybody who could go on with it.
+    /// A few objects of those that somebody waits for; whether there is anybody. Counts as a step of its own. What has
+    /// been looked at before in this one, and cannot end yet, would else leave it no visits, and pager threads ask
+    /// again at once, ahead of everybody who could go on with it.
     pub(super) fn vacate_awaited(&mut self) -> bool {
         let awaited = if self.vacating.is_empty() { None } else { self.awaited() };
         if let Some(waiter) = awaited {
