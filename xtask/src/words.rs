@@ -29,7 +29,7 @@ const fn replaced(
 }
 
 const REPLACED: &[Replaced] = &[
-    replaced("rubble", "deferred_free", EVERYWHERE, &["crates/server/"]),
+    replaced("rubble", "deferred_free", EVERYWHERE, &[]),
     replaced("bequests", "fork_copy", EVERYWHERE, &["crates/server/"]),
     replaced("heirs", "fork_children", &["crates/server/"], &["crates/server/"]),
     replaced("frugal", "rate_limited_log", EVERYWHERE, &["crates/server/"]),
@@ -66,6 +66,10 @@ const REPLACED: &[Replaced] = &[
 
 /// Files that were renamed, and what they are called now.
 const RENAMED: &[(&str, &str)] = &[
+    (
+        "crates/server/src/engine/rubble.rs",
+        "crates/server/src/engine/deferred_free.rs",
+    ),
     (
         "crates/core/src/pinning/descent.rs",
         "crates/core/src/pinning/steady.rs",

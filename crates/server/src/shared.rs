@@ -164,16 +164,16 @@ impl Shared {
     }
 
     /// Gives back the memory of objects that are gone, while nobody waits for the engine.
-    fn clear_rubble(&self) {
+    fn clear_deferred(&self) {
         loop {
-            let next = self.engine().next_rubble();
-            let Some(rubble) = next else { return };
+            let next = self.engine().next_deferred();
+            let Some(deferred) = next else { return };
             let mut rest = Some(0);
             while let Some(from) = rest {
-                rest = self.engine().offer_rubble(&rubble, from);
+                rest = self.engine().offer_rubble(&deferred, from);
             }
-            rubble.clear();
-            self.engine().forget_rubble(&rubble);
+            deferred.clear();
+            self.engine().forget_deferred(&deferred);
         }
     }
 
@@ -241,7 +241,7 @@ impl Shared {
             let reserve = shared.engine().reserve();
             let due = |flow| {
                 shared.vacate();
-                shared.clear_rubble();
+                shared.clear_deferred();
                 shared.go_on_locking();
                 let (due, remains, missing) = {
                     let mut engine = shared.engine();

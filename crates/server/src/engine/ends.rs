@@ -1,7 +1,7 @@
 //! Ends of transfers, told by threads of the store or of the file readers to the pager thread that waits for them.
 
+use crate::engine::deferred_free::DeferredFree;
 use crate::engine::keys::ClientId;
-use crate::engine::rubble::Rubble;
 use freehold_core::fact::PageRef;
 use freehold_core::id::ObjectId;
 use freehold_linux::Errno;
@@ -39,7 +39,7 @@ struct Tray {
     records: PiMutex<Vec<u32>>,
     files: PiMutex<Vec<FileEnd>>,
     holes: PiMutex<Vec<HoleEnd>>,
-    rubble: PiMutex<Vec<Arc<Rubble>>>,
+    deferred: PiMutex<Vec<Arc<DeferredFree>>>,
     slots: PiMutex<Vec<(ClientId, Vec<u32>)>>,
     bell: OwnedFd,
 }
@@ -58,7 +58,7 @@ impl Ends {
                 records: PiMutex::new(Vec::with_capacity(1024)),
                 files: PiMutex::new(Vec::with_capacity(64)),
                 holes: PiMutex::new(Vec::new()),
-                rubble: PiMutex::new(Vec::new()),
+                deferred: PiMutex::new(Vec::new()),
                 slots: PiMutex::new(Vec::new()),
                 bell: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             })
@@ -106,15 +106,15 @@ impl Ends {
         self.trays.get(pager)?.holes.lock().pop()
     }
 
-    pub(crate) fn rubble_cleared(&self, pager: usize, rubble: Arc<Rubble>) {
+    pub(crate) fn deferred_cleared(&self, pager: usize, deferred: Arc<DeferredFree>) {
         if let Some(tray) = self.trays.get(pager) {
-            tray.rubble.lock().push(rubble);
+            tray.deferred.lock().push(deferred);
             self.ring(pager);
         }
     }
 
-    pub(crate) fn take_rubble(&self, pager: usize) -> Option<Arc<Rubble>> {
-        self.trays.get(pager)?.rubble.lock().pop()
+    pub(crate) fn take_deferred(&self, pager: usize) -> Option<Arc<DeferredFree>> {
+        self.trays.get(pager)?.deferred.lock().pop()
     }
 
     pub(crate) fn slots_cooled(&self, pager: usize, cooled: (ClientId, Vec<u32>)) {

@@ -33,7 +33,7 @@ impl Engine {
     /// transfer memories, in the memory of objects that are gone, and where holes are being made.
     pub(crate) fn reserve_due(&self) -> usize {
         let (due, warm) = self.frames_due();
-        due.saturating_sub(warm + self.rubble.frames() + self.holes.frames())
+        due.saturating_sub(warm + self.deferred_free.frames() + self.holes.frames())
     }
 
     /// What the reserve is to hold, and what it may: that and what is spare, as far as nobody else has those frames.
@@ -73,9 +73,9 @@ impl Engine {
     pub(crate) fn settle_due(&mut self, flow: bool) -> Due {
         let now = clock::now().as_nanos();
         let (due, warm) = self.frames_due();
-        let rubble = self.rubble.frames() + self.holes.frames();
+        let deferred = self.deferred_free.frames() + self.holes.frames();
         if flow {
-            self.keep_spare(now, due.saturating_sub(warm + rubble));
+            self.keep_spare(now, due.saturating_sub(warm + deferred));
         } else if now >= self.spare.until {
             self.spare = Spare::default();
         }
@@ -87,7 +87,7 @@ impl Engine {
             }
             self.cool_apart(excess);
         }
-        self.due_with_spare(due.saturating_sub(warm + rubble))
+        self.due_with_spare(due.saturating_sub(warm + deferred))
     }
 
     /// Frames that the core counts as free, conserved or being filled, or has in pages of zeros that are in no frame
@@ -137,6 +137,6 @@ impl Engine {
 
     /// The machine has no frame: gives up some that nobody was promised; whether there were any.
     pub(super) fn give_way(&self) -> bool {
-        self.rubble.give_way() || self.reserve.give_headroom(self.reserve_due())
+        self.deferred_free.give_way() || self.reserve.give_headroom(self.reserve_due())
     }
 }

@@ -14,6 +14,7 @@ mod bound;
 mod claims;
 mod clients;
 mod crowd;
+mod deferred_free;
 mod departures;
 mod effects;
 mod ends;
@@ -48,7 +49,6 @@ mod reservations;
 mod restore;
 mod retire;
 mod rows;
-mod rubble;
 mod sampling;
 mod shares;
 mod shortages;
@@ -87,6 +87,7 @@ use crate::settings::{Settings, Unresponsive};
 use crate::times::Times;
 use ahead::Along;
 use bequests::Heirs;
+use deferred_free::DeferredFrees;
 use ends::Ends;
 use extents::Extents;
 use freehold_core::Memory;
@@ -110,7 +111,6 @@ use recorder::Recorder;
 use retire::Retiring;
 pub(crate) use rows::Identity;
 use rows::{Claim, Client, LaneName, Object, Reservation, Task};
-use rubble::RubbleHeap;
 use sampling::Samples;
 use shares::Shares;
 use sources::Sources;
@@ -172,7 +172,7 @@ pub struct Engine {
     reserve: Arc<Reserve>,
     spare: frames::Spare,
     /// Memory of objects that are gone.
-    rubble: RubbleHeap,
+    deferred_free: DeferredFrees,
     /// Clients that have ended, to be dropped by another thread.
     remains: Vec<Client>,
     /// Pages that have come or gone in this step.
@@ -260,7 +260,7 @@ impl Engine {
             holes: Holes::default(),
             reserve: frames::make(settings)?,
             spare: frames::Spare::default(),
-            rubble: RubbleHeap::default(),
+            deferred_free: DeferredFrees::default(),
             remains: Vec::with_capacity(clients::REMAINS),
             moved: 0,
             idle_files: IdleFiles::new(settings.pages.get()),

@@ -180,7 +180,7 @@ impl Engine {
             self.drop_private(&object);
             self.forget_samples(id);
             let frames = object.doomed.map_or(0, |frames| frames as usize);
-            self.leave_rubble(object, frames);
+            self.defer_free(object, frames);
         }
     }
 

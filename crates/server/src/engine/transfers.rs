@@ -194,8 +194,8 @@ impl Engine {
         while let Some(cooled) = self.ends.take_slots(self.pager) {
             self.slots_cooled(cooled);
         }
-        while let Some(rubble) = self.ends.take_rubble(self.pager) {
-            self.forget_rubble(&rubble);
+        while let Some(deferred) = self.ends.take_deferred(self.pager) {
+            self.forget_deferred(&deferred);
         }
         let now = self.now;
         while let Some(record) = self.transfers.next_expected(self.pager, now) {

@@ -6,8 +6,8 @@
 
 use crate::closing::LentFile;
 use crate::engine::Engine;
+use crate::engine::deferred_free::DeferredFree;
 use crate::engine::rows::{Content, Object};
-use crate::engine::rubble::Rubble;
 use crate::victims::{CachedFile, Victims};
 use freehold_core::fact::PageRef;
 use freehold_core::id::ObjectId;
@@ -128,13 +128,13 @@ impl Engine {
 
     /// Puts some pages of an object that has gone, from a page on: the page to go on from, if there may be more. Where
     /// the file has an object again nothing is put, since that may have any of them.
-    pub(crate) fn offer_rubble(&self, rubble: &Rubble, from: u64) -> Option<u64> {
+    pub(crate) fn offer_rubble(&self, deferred: &DeferredFree, from: u64) -> Option<u64> {
         let victims = self.sources.victims.as_ref()?;
-        let (identity, cached) = rubble.file?;
+        let (identity, cached) = deferred.file?;
         if self.files.contains_key(&identity) || !victims.is_current(identity, cached) {
             return None;
         }
-        let memory = rubble.memory();
+        let memory = deferred.memory();
         let first = seek(memory, SeekFrom::Data(from * crate::PAGE))
             .ok()?
             .div_euclid(crate::PAGE);

@@ -24,7 +24,7 @@ const PIECE: usize = 256;
 
 /// What was behind one object.
 #[derive(Debug)]
-pub(crate) struct Rubble {
+pub(crate) struct DeferredFree {
     memory: Arc<Backed>,
     /// Who may keep whoever gives it back waiting.
     user: Option<u32>,
@@ -36,7 +36,7 @@ pub(crate) struct Rubble {
     pub(super) file: Option<(Identity, CachedFile)>,
 }
 
-impl Rubble {
+impl DeferredFree {
     /// Gives back the frames of the next pages; false where there were none any more.
     fn clear_some(&self) -> bool {
         let first = self.next.fetch_add(PIECE, Ordering::Relaxed);
@@ -63,28 +63,28 @@ impl Rubble {
 
 /// All of it, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct RubbleHeap(VecDeque<Arc<Rubble>>);
+pub(super) struct DeferredFrees(VecDeque<Arc<DeferredFree>>);
 
-impl RubbleHeap {
+impl DeferredFrees {
     /// Frames that are still there, at most.
     pub(super) fn frames(&self) -> usize {
-        self.0.iter().map(|rubble| rubble.left()).sum()
+        self.0.iter().map(|deferred| deferred.left()).sum()
     }
 
     /// What nobody can keep waiting.
-    fn own(&self) -> impl Iterator<Item = &Arc<Rubble>> {
-        self.0.iter().filter(|rubble| rubble.user.is_none())
+    fn own(&self) -> impl Iterator<Item = &Arc<DeferredFree>> {
+        self.0.iter().filter(|deferred| deferred.user.is_none())
     }
 
     /// The machine has no frame: gives some of these back; whether there were any.
     pub(super) fn give_way(&self) -> bool {
-        self.own().any(|rubble| rubble.clear_some())
+        self.own().any(|deferred| deferred.clear_some())
     }
 }
 
 impl Engine {
     /// The memory of an object that is gone, which had so many frames.
-    pub(super) fn leave_rubble(&mut self, object: Object, frames: usize) {
+    pub(super) fn defer_free(&mut self, object: Object, frames: usize) {
         let (memory, user, file) = match object.content {
             Content::Region { memory, .. } => (memory, Some(object.uid), None),
             Content::File {
@@ -102,53 +102,55 @@ impl Engine {
         if frames <= AT_ONCE && file.is_none() {
             return;
         }
-        let rubble = Arc::new(Rubble {
+        let deferred = Arc::new(DeferredFree {
             memory,
             user,
             next: AtomicUsize::new(0),
             frames,
             file,
         });
-        self.rubble.0.push_back(Arc::clone(&rubble));
+        self.deferred_free.0.push_back(Arc::clone(&deferred));
         match user {
-            Some(user) => self.clear_apart(user, rubble),
+            Some(user) => self.clear_apart(user, deferred),
             None => self.reserve.ring(),
         }
     }
 
-    fn clear_apart(&self, user: u32, rubble: Arc<Rubble>) {
+    fn clear_apart(&self, user: u32, deferred: Arc<DeferredFree>) {
         let (ends, pager) = (Arc::clone(&self.ends), self.pager);
         let clear = move || {
-            rubble.clear();
-            ends.rubble_cleared(pager, rubble);
+            deferred.clear();
+            ends.deferred_cleared(pager, deferred);
         };
         self.sources.threads.give(user, Work::Closing, Box::new(clear));
     }
 
     /// What is to be given back next.
-    pub(crate) fn next_rubble(&self) -> Option<Arc<Rubble>> {
-        self.rubble.own().next().cloned()
+    pub(crate) fn next_deferred(&self) -> Option<Arc<DeferredFree>> {
+        self.deferred_free.own().next().cloned()
     }
 
     /// This has been given back.
-    pub(crate) fn forget_rubble(&mut self, given_back: &Arc<Rubble>) {
-        self.rubble.0.retain(|rubble| !Arc::ptr_eq(rubble, given_back));
+    pub(crate) fn forget_deferred(&mut self, given_back: &Arc<DeferredFree>) {
+        self.deferred_free
+            .0
+            .retain(|deferred| !Arc::ptr_eq(deferred, given_back));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{PIECE, Rubble, RubbleHeap};
+    use super::{DeferredFree, DeferredFrees, PIECE};
     use freehold_linux::PageRange;
     use freehold_linux::memory::Backed;
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
 
-    fn rubble(pages: usize, frames: usize) -> Arc<Rubble> {
-        let memory = Arc::new(Backed::create(c"rubble", pages, false).unwrap());
+    fn deferred(pages: usize, frames: usize) -> Arc<DeferredFree> {
+        let memory = Arc::new(Backed::create(c"deferred", pages, false).unwrap());
         memory.populate(PageRange::new(0, frames)).unwrap();
         let next = AtomicUsize::new(0);
-        Arc::new(Rubble {
+        Arc::new(DeferredFree {
             memory,
             user: None,
             next,
@@ -159,8 +161,8 @@ mod tests {
 
     #[test]
     fn whoever_needs_frames_takes_them_from_what_is_being_given_back() {
-        let (first, second) = (rubble(3 * PIECE + 1, 3 * PIECE + 1), rubble(2 * PIECE, 10));
-        let heap = RubbleHeap([Arc::clone(&first), Arc::clone(&second)].into());
+        let (first, second) = (deferred(3 * PIECE + 1, 3 * PIECE + 1), deferred(2 * PIECE, 10));
+        let heap = DeferredFrees([Arc::clone(&first), Arc::clone(&second)].into());
         assert_eq!(heap.frames(), 3 * PIECE + 11);
         assert!(heap.give_way());
         assert_eq!(first.memory.resident().unwrap().pages, 2 * PIECE + 1);
