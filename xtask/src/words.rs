@@ -30,7 +30,7 @@ const fn replaced(
 
 const REPLACED: &[Replaced] = &[
     replaced("rubble", "deferred_free", EVERYWHERE, &[]),
-    replaced("bequests", "fork_copy", EVERYWHERE, &["crates/server/"]),
+    replaced("bequests", "fork_copy", EVERYWHERE, &[]),
     replaced("heirs", "fork_children", &["crates/server/"], &["crates/server/"]),
     replaced("frugal", "rate_limited_log", EVERYWHERE, &["crates/server/"]),
     replaced("holdings", "reservations", EVERYWHERE, &["crates/server/"]),
@@ -66,6 +66,10 @@ const REPLACED: &[Replaced] = &[
 
 /// Files that were renamed, and what they are called now.
 const RENAMED: &[(&str, &str)] = &[
+    (
+        "crates/server/src/engine/bequests.rs",
+        "crates/server/src/engine/fork_copy.rs",
+    ),
     (
         "crates/server/src/engine/rubble.rs",
         "crates/server/src/engine/deferred_free.rs",

@@ -41,7 +41,7 @@ impl Engine {
             self.listen_no_more(client);
         }
         self.lose_orders(id);
-        self.give_up_all_but_bequests(id);
+        self.give_up_all_but_fork_copies(id);
         self.abandon_orders(id);
         if self.client(id).is_some_and(|client| client.family.heirs == 0) {
             self.heirs.departed.push(id);
@@ -62,7 +62,7 @@ impl Engine {
     }
 
     /// Gives up all private objects of which no child may want a page.
-    fn give_up_all_but_bequests(&mut self, id: ClientId) {
+    fn give_up_all_but_fork_copies(&mut self, id: ClientId) {
         let kept = self.objects_bequeathed(id);
         let Some(client) = self.client(id) else { return };
         let private = client.space.iter().filter(|(_, row)| row.kind == SegmentKind::Private);

@@ -10,7 +10,7 @@ use crate::engine::claims::{Installed, judge, unprotect};
 use crate::engine::clients::is_trusted;
 use crate::engine::crowd::Crowd;
 use crate::engine::keys::{ClientId, ClientRole};
-use crate::engine::legacy::{Bequest, Legacy, Part};
+use crate::engine::legacy::{ForkCopy, Legacy, Part};
 use crate::engine::relinquish::Relinquished;
 use crate::engine::rows::{Claim, Client, SegmentKind, Where, Which};
 use crate::engine::turns::listen;
@@ -205,8 +205,8 @@ impl Engine {
     }
 
     fn look_at(&mut self, heir: ClientId, parts: Vec<Part>) {
-        let pages = parts.into_iter().flat_map(Part::bequests);
-        let found: Vec<Bequest> = pages.filter(|page| self.is_elsewhere(page.object, page.page)).collect();
+        let pages = parts.into_iter().flat_map(Part::fork_copies);
+        let found: Vec<ForkCopy> = pages.filter(|page| self.is_elsewhere(page.object, page.page)).collect();
         if let Some(client) = self.client_mut(heir) {
             for page in &found {
                 client.family.legacy.put(page);

@@ -12,7 +12,7 @@ use std::ops::Bound;
 
 /// A page that a child is to have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bequest {
+pub(crate) struct ForkCopy {
     pub(crate) object: ObjectId,
     pub(crate) page: u32,
     /// Where the child has it.
@@ -42,8 +42,8 @@ impl Part {
     }
 
     /// Its pages.
-    pub(crate) fn bequests(self) -> impl Iterator<Item = Bequest> {
-        (0..self.pages).map(move |at| Bequest {
+    pub(crate) fn fork_copies(self) -> impl Iterator<Item = ForkCopy> {
+        (0..self.pages).map(move |at| ForkCopy {
             object: self.object,
             page: self.first + at,
             address: self.address + u64::from(at) * crate::PAGE,
@@ -139,9 +139,9 @@ impl Legacy {
     }
 
     /// A page to be given next; those that were not to be had are tried again when nothing else is left.
-    pub(crate) fn next(&mut self) -> Option<Bequest> {
+    pub(crate) fn next(&mut self) -> Option<ForkCopy> {
         let ((object, page), address) = self.due.pop_last()?;
-        Some(Bequest {
+        Some(ForkCopy {
             object,
             page,
             address,
@@ -157,9 +157,9 @@ impl Legacy {
     }
 
     /// Takes one page out, wherever it is.
-    pub(crate) fn take(&mut self, object: ObjectId, page: u32) -> Option<Bequest> {
+    pub(crate) fn take(&mut self, object: ObjectId, page: u32) -> Option<ForkCopy> {
         let key = (object, page);
-        let found = |address: u64, reading: bool| Bequest {
+        let found = |address: u64, reading: bool| ForkCopy {
             object,
             page,
             address,
@@ -173,18 +173,18 @@ impl Legacy {
     }
 
     /// A page that is to be given.
-    pub(crate) fn put(&mut self, bequest: &Bequest) {
-        self.due.insert((bequest.object, bequest.page), bequest.address);
+    pub(crate) fn put(&mut self, fork_copy: &ForkCopy) {
+        self.due.insert((fork_copy.object, fork_copy.page), fork_copy.address);
     }
 
     /// A page that could not be given when that was tried.
-    pub(crate) fn put_off(&mut self, bequest: &Bequest) {
-        let pages = if bequest.reading {
+    pub(crate) fn put_off(&mut self, fork_copy: &ForkCopy) {
+        let pages = if fork_copy.reading {
             &mut self.reading
         } else {
             &mut self.late
         };
-        pages.insert((bequest.object, bequest.page), bequest.address);
+        pages.insert((fork_copy.object, fork_copy.page), fork_copy.address);
     }
 
     /// The objects of which the child may want pages. O(objects), however many pages.
@@ -234,7 +234,7 @@ mod tests {
     }
 
     fn pages(parts: Vec<Part>) -> Vec<(ObjectId, u32, u64)> {
-        let pages = parts.into_iter().flat_map(Part::bequests);
+        let pages = parts.into_iter().flat_map(Part::fork_copies);
         pages.map(|page| (page.object, page.page, page.address)).collect()
     }
 
@@ -290,12 +290,12 @@ mod tests {
         let mut legacy = Legacy::default();
         assert!(legacy.objects().is_empty());
         legacy.extend([part(three, 0, 10, 0x1000)]);
-        for bequest in part(one, 0, 10, 0x10_0000).bequests() {
-            legacy.put(&bequest);
+        for fork_copy in part(one, 0, 10, 0x10_0000).fork_copies() {
+            legacy.put(&fork_copy);
         }
-        for mut bequest in part(two, 5, 2, 0x20_0000).bequests() {
-            bequest.reading = bequest.page == 6;
-            legacy.put_off(&bequest);
+        for mut fork_copy in part(two, 5, 2, 0x20_0000).fork_copies() {
+            fork_copy.reading = fork_copy.page == 6;
+            legacy.put_off(&fork_copy);
         }
         assert_eq!(legacy.objects(), [one, two, three].into());
         while legacy.next().is_some() {}
@@ -306,8 +306,8 @@ mod tests {
     fn a_page_is_given_tried_again_or_awaited() {
         let [object] = objects();
         let mut legacy = Legacy::default();
-        for bequest in part(object, 0, 3, 0x1000).bequests() {
-            legacy.put(&bequest);
+        for fork_copy in part(object, 0, 3, 0x1000).fork_copies() {
+            legacy.put(&fork_copy);
         }
         let late = legacy.next().unwrap();
         legacy.put_off(&late);
@@ -319,8 +319,12 @@ mod tests {
         assert_eq!(given.page, 0, "what is new comes before what was not to be had");
         assert!(legacy.next().is_none() && !legacy.has_more() && !legacy.is_over());
         legacy.retry();
-        assert_eq!(legacy.next().map(|bequest| bequest.page), Some(late.page));
-        assert!(legacy.take(object, read.page).is_some_and(|bequest| bequest.reading));
+        assert_eq!(legacy.next().map(|fork_copy| fork_copy.page), Some(late.page));
+        assert!(
+            legacy
+                .take(object, read.page)
+                .is_some_and(|fork_copy| fork_copy.reading)
+        );
         assert!(legacy.is_over());
     }
 
@@ -328,13 +332,13 @@ mod tests {
     fn addresses_follow_what_the_child_does() {
         let [object] = objects();
         let mut legacy = Legacy::default();
-        for bequest in part(object, 0, 4, 0x1000).bequests() {
-            legacy.put(&bequest);
+        for fork_copy in part(object, 0, 4, 0x1000).fork_copies() {
+            legacy.put(&fork_copy);
         }
         legacy.cut(0x2000, 0x3000);
         legacy.shift(0x3000, 0x4000, 0x9000);
         let left: Vec<_> = iter::from_fn(|| legacy.next())
-            .map(|bequest| (bequest.page, bequest.address))
+            .map(|fork_copy| (fork_copy.page, fork_copy.address))
             .collect();
         assert_eq!(left, [(3, 0x4000), (2, 0x9000), (0, 0x1000)]);
     }

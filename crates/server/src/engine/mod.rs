@@ -7,7 +7,6 @@
 //! back through [`outbox`]. A step waits for neither.
 
 mod ahead;
-mod bequests;
 mod booked;
 mod booking;
 mod bound;
@@ -21,6 +20,7 @@ mod ends;
 mod extents;
 mod faults;
 mod file_reads;
+mod fork_copy;
 mod forks;
 mod forsaken;
 mod frames;
@@ -86,10 +86,10 @@ use crate::reserve::Reserve;
 use crate::settings::{Settings, Unresponsive};
 use crate::times::Times;
 use ahead::Along;
-use bequests::Heirs;
 use deferred_free::DeferredFrees;
 use ends::Ends;
 use extents::Extents;
+use fork_copy::Heirs;
 use freehold_core::Memory;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;

@@ -208,7 +208,7 @@ impl Engine {
         self.unlock_range(id, start, end);
         if which == Which::Private {
             self.cut_inherited(id, start, end);
-            self.cut_bequests(id, start, end);
+            self.cut_fork_copies(id, start, end);
             self.lose_streams(id, start, end);
             if let Some(client) = self.client_mut(id) {
                 client.family.withheld.cut((start, end));
@@ -229,7 +229,7 @@ impl Engine {
         {
             return;
         }
-        self.cut_bequests(id, start, end);
+        self.cut_fork_copies(id, start, end);
         self.lose_streams(id, start, end);
         let mut found = self.overlapping(id, start, end);
         found.retain(|(_, segment)| segment.kind == SegmentKind::Private);
@@ -284,7 +284,7 @@ impl Engine {
         }
         self.cut_inherited(id, to, to + length);
         let moved = self.cut_inherited(id, from, end);
-        self.cut_bequests(id, to, to + length);
+        self.cut_fork_copies(id, to, to + length);
         if let Some(client) = self.client_mut(id) {
             client.family.legacy.shift(from, end, to);
             client.family.withheld.shift((from, end), to);

@@ -9,7 +9,7 @@ use crate::engine::claims::page_range;
 use crate::engine::forks::LOOKED_AT;
 use crate::engine::forsaken::Forsaken;
 use crate::engine::keys::ClientId;
-use crate::engine::legacy::Bequest;
+use crate::engine::legacy::ForkCopy;
 use crate::engine::rows::{Client, Where, Which};
 use freehold_core::id::ObjectId;
 use freehold_linux::userfault::Stopped;
@@ -61,11 +61,11 @@ impl Engine {
         client.family.legacy.retry();
         for _ in 0..COPIES {
             let next = self.client_mut(heir).and_then(|client| client.family.legacy.next());
-            let Some(mut bequest) = next else { break };
-            if !self.give(heir, &mut bequest)
+            let Some(mut fork_copy) = next else { break };
+            if !self.give(heir, &mut fork_copy)
                 && let Some(client) = self.client_mut(heir)
             {
-                client.family.legacy.put_off(&bequest);
+                client.family.legacy.put_off(&fork_copy);
             }
             if self.heirs.stopped {
                 break;
@@ -77,38 +77,38 @@ impl Engine {
     }
 
     /// Gives one page to a child; false where it is not to be had yet.
-    fn give(&mut self, heir: ClientId, bequest: &mut Bequest) -> bool {
-        if bequest.reading {
+    fn give(&mut self, heir: ClientId, fork_copy: &mut ForkCopy) -> bool {
+        if fork_copy.reading {
             return false;
         }
-        match self.place_at(bequest.object, bequest.page) {
-            Some(Where::Slot(slot)) => self.give_slot(heir, bequest, slot),
+        match self.place_at(fork_copy.object, fork_copy.page) {
+            Some(Where::Slot(slot)) => self.give_slot(heir, fork_copy, slot),
             Some(Where::Leaving) => false,
             Some(Where::Nowhere) => {
-                if self.is_under_way(bequest.object, bequest.page) {
+                if self.is_under_way(fork_copy.object, fork_copy.page) {
                     return false;
                 }
-                bequest.reading = self.read_for(heir, bequest.object, bequest.page);
-                !bequest.reading && self.poison_for(heir, bequest)
+                fork_copy.reading = self.read_for(heir, fork_copy.object, fork_copy.page);
+                !fork_copy.reading && self.poison_for(heir, fork_copy)
             }
             // It was in the page table after all, and the child has it.
             Some(Where::Client | Where::Blank) => true,
             None => {
                 let owner = self.client(heir).and_then(|client| self.client(client.family.from?));
-                let coming = owner.and_then(|owner| owner.outbox.follow(bequest.object, bequest.page));
-                coming.is_none() && self.poison_for(heir, bequest)
+                let coming = owner.and_then(|owner| owner.outbox.follow(fork_copy.object, fork_copy.page));
+                coming.is_none() && self.poison_for(heir, fork_copy)
             }
         }
     }
 
     /// Copies a page of the transfer memory to a child; false where that cannot be yet.
-    fn give_slot(&mut self, heir: ClientId, bequest: &Bequest, slot: u32) -> bool {
+    fn give_slot(&mut self, heir: ClientId, fork_copy: &ForkCopy, slot: u32) -> bool {
         let from = PageRange::single(slot as usize);
         let Some(client) = self.client(heir) else { return true };
         let Some(owner) = client.family.from.and_then(|from| self.client(from)) else {
-            return self.poison_for(heir, bequest);
+            return self.poison_for(heir, fork_copy);
         };
-        let (Some(userfault), Ok(address)) = (client.private.as_ref(), usize::try_from(bequest.address)) else {
+        let (Some(userfault), Ok(address)) = (client.private.as_ref(), usize::try_from(fork_copy.address)) else {
             return true;
         };
         let copy = || userfault.copy_pages(address, owner.slots.memory().alias(), from, false);
@@ -125,9 +125,9 @@ impl Engine {
 
     /// What could not be had for a child is an error for whoever touches it, and never zeros; false where that cannot
     /// be noted yet. A page that the child has stays.
-    fn poison_for(&mut self, heir: ClientId, bequest: &Bequest) -> bool {
+    fn poison_for(&mut self, heir: ClientId, fork_copy: &ForkCopy) -> bool {
         let userfault = self.client(heir).and_then(|client| client.private.as_ref());
-        let (Some(userfault), Some(range)) = (userfault, page_range(bequest.address)) else {
+        let (Some(userfault), Some(range)) = (userfault, page_range(fork_copy.address)) else {
             return true;
         };
         let result = userfault.poison(range);
@@ -166,11 +166,11 @@ impl Engine {
     /// A page was read from the store for a child.
     pub(super) fn read_for_heir(&mut self, (heir, object, page): (ClientId, ObjectId, u32), read: Option<PageLease>) {
         let Some(client) = self.client_mut(heir) else { return };
-        let Some(mut bequest) = client.family.legacy.take(object, page) else {
+        let Some(mut fork_copy) = client.family.legacy.take(object, page) else {
             return;
         };
         let mut given = true;
-        match (read, client.private.as_ref(), page_range(bequest.address)) {
+        match (read, client.private.as_ref(), page_range(fork_copy.address)) {
             (Some(loan), Some(userfault), Some(range)) => {
                 let result = userfault.copy(range.start(), loan.bytes(), false);
                 given = self.is_given(heir, result);
@@ -178,12 +178,12 @@ impl Engine {
                 self.count_filled(heir);
             }
             (Some(loan), ..) => self.give_back(loan),
-            (None, ..) => given = self.poison_for(heir, &bequest),
+            (None, ..) => given = self.poison_for(heir, &fork_copy),
         }
         if !given && let Some(client) = self.client_mut(heir) {
             // It is read once more.
-            bequest.reading = false;
-            client.family.legacy.put_off(&bequest);
+            fork_copy.reading = false;
+            client.family.legacy.put_off(&fork_copy);
         }
         self.look_if_done(heir);
     }
@@ -200,14 +200,14 @@ impl Engine {
         for heir in self.heirs_of(parent) {
             self.look_through_before(heir, object, page, 1);
             let Some(client) = self.client_mut(heir) else { continue };
-            let Some(bequest) = client.family.legacy.take(object, page) else {
+            let Some(fork_copy) = client.family.legacy.take(object, page) else {
                 continue;
             };
             // What is being read comes from the store.
-            if (bequest.reading || !self.poison_for(heir, &bequest))
+            if (fork_copy.reading || !self.poison_for(heir, &fork_copy))
                 && let Some(client) = self.client_mut(heir)
             {
-                client.family.legacy.put_off(&bequest);
+                client.family.legacy.put_off(&fork_copy);
             }
             self.look_if_done(heir);
         }
@@ -221,7 +221,7 @@ impl Engine {
     }
 
     /// A child has dropped a range before it was given what it inherits there.
-    pub(super) fn cut_bequests(&mut self, id: ClientId, start: u64, end: u64) {
+    pub(super) fn cut_fork_copies(&mut self, id: ClientId, start: u64, end: u64) {
         self.look_through(id, u32::MAX);
         let Some(client) = self.client_mut(id) else { return };
         client.family.legacy.cut(start, end);
@@ -256,13 +256,13 @@ impl Engine {
         }
         for heir in self.heirs_of(parent) {
             let Some(client) = self.client_mut(heir) else { continue };
-            let Some(mut bequest) = client.family.legacy.take(object, page) else {
+            let Some(mut fork_copy) = client.family.legacy.take(object, page) else {
                 continue;
             };
-            if !self.give(heir, &mut bequest)
+            if !self.give(heir, &mut fork_copy)
                 && let Some(client) = self.client_mut(heir)
             {
-                client.family.legacy.put_off(&bequest);
+                client.family.legacy.put_off(&fork_copy);
             }
             self.look_if_done(heir);
         }
@@ -272,15 +272,15 @@ impl Engine {
     pub(super) fn give_late(&mut self, parent: ClientId, object: ObjectId, page: u32, slot: Option<u32>) {
         for heir in self.heirs_of(parent) {
             let Some(client) = self.client_mut(heir) else { continue };
-            let Some(bequest) = client.family.legacy.take(object, page) else {
+            let Some(fork_copy) = client.family.legacy.take(object, page) else {
                 continue;
             };
             if let Some(slot) = slot
-                && !self.give_slot(heir, &bequest, slot)
+                && !self.give_slot(heir, &fork_copy, slot)
                 && let Some(client) = self.client_mut(heir)
             {
                 // The slot is free in a moment: what comes of it is an error.
-                client.family.legacy.put_off(&bequest);
+                client.family.legacy.put_off(&fork_copy);
             }
             self.look_if_done(heir);
         }
