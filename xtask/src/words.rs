@@ -31,7 +31,7 @@ const fn replaced(
 const REPLACED: &[Replaced] = &[
     replaced("rubble", "deferred_free", EVERYWHERE, &[]),
     replaced("bequests", "fork_copy", EVERYWHERE, &[]),
-    replaced("heirs", "fork_children", &["crates/server/"], &["crates/server/"]),
+    replaced("heirs", "fork_children", &["crates/server/"], &[]),
     replaced("frugal", "rate_limited_log", EVERYWHERE, &["crates/server/"]),
     replaced("holdings", "reservations", EVERYWHERE, &["crates/server/"]),
     replaced("kits", "client_pool", EVERYWHERE, &["crates/server/"]),

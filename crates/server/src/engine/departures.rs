@@ -16,7 +16,7 @@ impl Engine {
         let Some(client) = self.client(id).filter(|client| !client.family.gone) else {
             return;
         };
-        if client.family.heirs == 0 {
+        if client.family.fork_children == 0 {
             self.end_client(id);
         } else {
             self.retire_client(id);
@@ -43,8 +43,8 @@ impl Engine {
         self.lose_orders(id);
         self.give_up_all_but_fork_copies(id);
         self.abandon_orders(id);
-        if self.client(id).is_some_and(|client| client.family.heirs == 0) {
-            self.heirs.departed.push(id);
+        if self.client(id).is_some_and(|client| client.family.fork_children == 0) {
+            self.fork_children.departed.push(id);
         }
     }
 

@@ -64,7 +64,7 @@ impl Engine {
             return;
         }
         let family = &client.family;
-        let owed = family.heirs > 0 || !family.legacy.is_over();
+        let owed = family.fork_children > 0 || !family.legacy.is_over();
         if owed && claim.which == Which::Private {
             // The page may be changed only when the child has it; a child waits until it has everything.
             let held = self

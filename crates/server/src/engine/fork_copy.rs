@@ -22,7 +22,7 @@ const COPIES: usize = 32;
 
 /// Children that are being given their pages.
 #[derive(Debug, Default)]
-pub(super) struct Heirs {
+pub(super) struct ForkChildren {
     pub(super) owed: Vec<ClientId>,
     /// Clients that have ended, and whose children have everything now.
     pub(super) departed: Vec<ClientId>,
@@ -39,74 +39,80 @@ impl Engine {
     /// enough for a step.
     pub(super) fn bequeath(&mut self) -> bool {
         let (mut more, mut stopped) = (false, false);
-        for heir in self.heirs.owed.clone() {
-            more = self.bequeath_to(heir);
-            stopped |= std::mem::take(&mut self.heirs.stopped);
+        for fork_child in self.fork_children.owed.clone() {
+            more = self.bequeath_to(fork_child);
+            stopped |= std::mem::take(&mut self.fork_children.stopped);
             if more {
                 // The others come first next time.
-                self.heirs.owed.retain(|other| *other != heir);
-                self.heirs.owed.push(heir);
+                self.fork_children.owed.retain(|other| *other != fork_child);
+                self.fork_children.owed.push(fork_child);
                 break;
             }
         }
-        self.heirs.stopped = stopped;
+        self.fork_children.stopped = stopped;
         more
     }
 
-    pub(super) fn bequeath_to(&mut self, heir: ClientId) -> bool {
-        self.look_through(heir, LOOKED_AT);
-        let Some(client) = self.client_mut(heir) else {
+    pub(super) fn bequeath_to(&mut self, fork_child: ClientId) -> bool {
+        self.look_through(fork_child, LOOKED_AT);
+        let Some(client) = self.client_mut(fork_child) else {
             return false;
         };
         client.family.legacy.retry();
         for _ in 0..COPIES {
-            let next = self.client_mut(heir).and_then(|client| client.family.legacy.next());
+            let next = self
+                .client_mut(fork_child)
+                .and_then(|client| client.family.legacy.next());
             let Some(mut fork_copy) = next else { break };
-            if !self.give(heir, &mut fork_copy)
-                && let Some(client) = self.client_mut(heir)
+            if !self.give(fork_child, &mut fork_copy)
+                && let Some(client) = self.client_mut(fork_child)
             {
                 client.family.legacy.put_off(&fork_copy);
             }
-            if self.heirs.stopped {
+            if self.fork_children.stopped {
                 break;
             }
         }
-        self.look_if_done(heir);
+        self.look_if_done(fork_child);
         let more = |client: &Client| client.family.legacy.has_more();
-        self.client(heir).is_some_and(more) && !self.heirs.stopped
+        self.client(fork_child).is_some_and(more) && !self.fork_children.stopped
     }
 
     /// Gives one page to a child; false where it is not to be had yet.
-    fn give(&mut self, heir: ClientId, fork_copy: &mut ForkCopy) -> bool {
+    fn give(&mut self, fork_child: ClientId, fork_copy: &mut ForkCopy) -> bool {
         if fork_copy.reading {
             return false;
         }
         match self.place_at(fork_copy.object, fork_copy.page) {
-            Some(Where::Slot(slot)) => self.give_slot(heir, fork_copy, slot),
+            Some(Where::Slot(slot)) => self.give_slot(fork_child, fork_copy, slot),
             Some(Where::Leaving) => false,
             Some(Where::Nowhere) => {
                 if self.is_under_way(fork_copy.object, fork_copy.page) {
                     return false;
                 }
-                fork_copy.reading = self.read_for(heir, fork_copy.object, fork_copy.page);
-                !fork_copy.reading && self.poison_for(heir, fork_copy)
+                fork_copy.reading = self.read_for(fork_child, fork_copy.object, fork_copy.page);
+                !fork_copy.reading && self.poison_for(fork_child, fork_copy)
             }
             // It was in the page table after all, and the child has it.
             Some(Where::Client | Where::Blank) => true,
             None => {
-                let owner = self.client(heir).and_then(|client| self.client(client.family.from?));
+                let owner = self
+                    .client(fork_child)
+                    .and_then(|client| self.client(client.family.from?));
                 let coming = owner.and_then(|owner| owner.outbox.follow(fork_copy.object, fork_copy.page));
-                coming.is_none() && self.poison_for(heir, fork_copy)
+                coming.is_none() && self.poison_for(fork_child, fork_copy)
             }
         }
     }
 
     /// Copies a page of the transfer memory to a child; false where that cannot be yet.
-    fn give_slot(&mut self, heir: ClientId, fork_copy: &ForkCopy, slot: u32) -> bool {
+    fn give_slot(&mut self, fork_child: ClientId, fork_copy: &ForkCopy, slot: u32) -> bool {
         let from = PageRange::single(slot as usize);
-        let Some(client) = self.client(heir) else { return true };
+        let Some(client) = self.client(fork_child) else {
+            return true;
+        };
         let Some(owner) = client.family.from.and_then(|from| self.client(from)) else {
-            return self.poison_for(heir, fork_copy);
+            return self.poison_for(fork_child, fork_copy);
         };
         let (Some(userfault), Ok(address)) = (client.private.as_ref(), usize::try_from(fork_copy.address)) else {
             return true;
@@ -116,17 +122,17 @@ impl Engine {
         if result.is_err_and(|stopped| stopped.errno == Errno::NOMEM) && self.give_way() {
             result = copy();
         }
-        let given = self.is_given(heir, result);
+        let given = self.is_given(fork_child, result);
         if given {
-            self.count_filled(heir);
+            self.count_filled(fork_child);
         }
         given
     }
 
     /// What could not be had for a child is an error for whoever touches it, and never zeros; false where that cannot
     /// be noted yet. A page that the child has stays.
-    fn poison_for(&mut self, heir: ClientId, fork_copy: &ForkCopy) -> bool {
-        let userfault = self.client(heir).and_then(|client| client.private.as_ref());
+    fn poison_for(&mut self, fork_child: ClientId, fork_copy: &ForkCopy) -> bool {
+        let userfault = self.client(fork_child).and_then(|client| client.private.as_ref());
         let (Some(userfault), Some(range)) = (userfault, page_range(fork_copy.address)) else {
             return true;
         };
@@ -134,11 +140,11 @@ impl Engine {
         if result.is_ok() {
             self.notice("a page that a child inherits is lost: whoever touches it gets an error");
         }
-        self.is_given(heir, result)
+        self.is_given(fork_child, result)
     }
 
     /// Whether a child has a page, or has gone. Where its address space is changing, its events are to be read first.
-    fn is_given(&mut self, heir: ClientId, result: Result<(), Stopped>) -> bool {
+    fn is_given(&mut self, fork_child: ClientId, result: Result<(), Stopped>) -> bool {
         let Err(Stopped {
             errno: Errno::AGAIN | Errno::NOMEM,
             ..
@@ -146,26 +152,32 @@ impl Engine {
         else {
             return true;
         };
-        self.heirs.stopped = true;
+        self.fork_children.stopped = true;
         let heard = self
-            .client_mut(heir)
+            .client_mut(fork_child)
             .map(|client| std::mem::replace(&mut client.family.heard, true));
         if heard == Some(false) {
-            self.listen_to_userfault(heir, Which::Private, true);
+            self.listen_to_userfault(fork_child, Which::Private, true);
         }
         false
     }
 
     pub(super) fn count_filled(&mut self, id: ClientId) {
-        let inherits = |client: &&mut Client| !client.family.relinquished.is_own_heir();
+        let inherits = |client: &&mut Client| !client.family.relinquished.is_own_fork_child();
         if let Some(client) = self.client_mut(id).filter(inherits) {
             client.family.filled += 1;
         }
     }
 
     /// A page was read from the store for a child.
-    pub(super) fn read_for_heir(&mut self, (heir, object, page): (ClientId, ObjectId, u32), read: Option<PageLease>) {
-        let Some(client) = self.client_mut(heir) else { return };
+    pub(super) fn read_for_fork_child(
+        &mut self,
+        (fork_child, object, page): (ClientId, ObjectId, u32),
+        read: Option<PageLease>,
+    ) {
+        let Some(client) = self.client_mut(fork_child) else {
+            return;
+        };
         let Some(mut fork_copy) = client.family.legacy.take(object, page) else {
             return;
         };
@@ -173,50 +185,53 @@ impl Engine {
         match (read, client.private.as_ref(), page_range(fork_copy.address)) {
             (Some(loan), Some(userfault), Some(range)) => {
                 let result = userfault.copy(range.start(), loan.bytes(), false);
-                given = self.is_given(heir, result);
+                given = self.is_given(fork_child, result);
                 self.give_back(loan);
-                self.count_filled(heir);
+                self.count_filled(fork_child);
             }
             (Some(loan), ..) => self.give_back(loan),
-            (None, ..) => given = self.poison_for(heir, &fork_copy),
+            (None, ..) => given = self.poison_for(fork_child, &fork_copy),
         }
-        if !given && let Some(client) = self.client_mut(heir) {
+        if !given && let Some(client) = self.client_mut(fork_child) {
             // It is read once more.
             fork_copy.reading = false;
             client.family.legacy.put_off(&fork_copy);
         }
-        self.look_if_done(heir);
+        self.look_if_done(fork_child);
     }
 
-    fn look_if_done(&mut self, heir: ClientId) {
-        let client = self.client(heir);
-        if client.is_some_and(|client| client.family.legacy.is_over()) && self.heirs.owed.contains(&heir) {
-            self.bequeathed(heir);
+    fn look_if_done(&mut self, fork_child: ClientId) {
+        let client = self.client(fork_child);
+        if client.is_some_and(|client| client.family.legacy.is_over()) && self.fork_children.owed.contains(&fork_child)
+        {
+            self.bequeathed(fork_child);
         }
     }
 
     /// A page of a parent that was to be given to its children is lost with it.
     pub(super) fn lose(&mut self, parent: ClientId, object: ObjectId, page: u32) {
-        for heir in self.heirs_of(parent) {
-            self.look_through_before(heir, object, page, 1);
-            let Some(client) = self.client_mut(heir) else { continue };
+        for fork_child in self.fork_children_of(parent) {
+            self.look_through_before(fork_child, object, page, 1);
+            let Some(client) = self.client_mut(fork_child) else {
+                continue;
+            };
             let Some(fork_copy) = client.family.legacy.take(object, page) else {
                 continue;
             };
             // What is being read comes from the store.
-            if (fork_copy.reading || !self.poison_for(heir, &fork_copy))
-                && let Some(client) = self.client_mut(heir)
+            if (fork_copy.reading || !self.poison_for(fork_child, &fork_copy))
+                && let Some(client) = self.client_mut(fork_child)
             {
                 client.family.legacy.put_off(&fork_copy);
             }
-            self.look_if_done(heir);
+            self.look_if_done(fork_child);
         }
     }
 
     /// The private objects of a client of which its children may want pages.
     pub(super) fn objects_bequeathed(&self, parent: ClientId) -> BTreeSet<ObjectId> {
-        let heirs = self.heirs_of(parent);
-        let clients = heirs.iter().filter_map(|heir| self.client(*heir));
+        let fork_children = self.fork_children_of(parent);
+        let clients = fork_children.iter().filter_map(|fork_child| self.client(*fork_child));
         clients.flat_map(|client| client.family.legacy.objects()).collect()
     }
 
@@ -228,18 +243,24 @@ impl Engine {
         self.look_if_done(id);
     }
 
-    fn heirs_of(&self, parent: ClientId) -> Vec<ClientId> {
-        let its = |heir: &ClientId| self.client(*heir).is_some_and(|heir| heir.family.from == Some(parent));
-        self.heirs.owed.iter().copied().filter(its).collect()
+    fn fork_children_of(&self, parent: ClientId) -> Vec<ClientId> {
+        let its = |fork_child: &ClientId| {
+            self.client(*fork_child)
+                .is_some_and(|fork_child| fork_child.family.from == Some(parent))
+        };
+        self.fork_children.owed.iter().copied().filter(its).collect()
     }
 
     /// Pages of the parent are about to be forgotten: what they were at a fork is found out first.
     pub(super) fn look_before(&mut self, parent: ClientId, object: ObjectId, first: u32, count: u32) {
-        if self.client(parent).is_none_or(|client| client.family.heirs == 0) {
+        if self
+            .client(parent)
+            .is_none_or(|client| client.family.fork_children == 0)
+        {
             return;
         }
-        for heir in self.heirs_of(parent) {
-            self.look_through_before(heir, object, first, count);
+        for fork_child in self.fork_children_of(parent) {
+            self.look_through_before(fork_child, object, first, count);
         }
     }
 
@@ -251,64 +272,73 @@ impl Engine {
 
     /// As [`give_before`](Self::give_before), of a page that was looked at.
     pub(super) fn give_owed(&mut self, parent: ClientId, object: ObjectId, page: u32) {
-        if self.client(parent).is_none_or(|client| client.family.heirs == 0) {
+        if self
+            .client(parent)
+            .is_none_or(|client| client.family.fork_children == 0)
+        {
             return;
         }
-        for heir in self.heirs_of(parent) {
-            let Some(client) = self.client_mut(heir) else { continue };
+        for fork_child in self.fork_children_of(parent) {
+            let Some(client) = self.client_mut(fork_child) else {
+                continue;
+            };
             let Some(mut fork_copy) = client.family.legacy.take(object, page) else {
                 continue;
             };
-            if !self.give(heir, &mut fork_copy)
-                && let Some(client) = self.client_mut(heir)
+            if !self.give(fork_child, &mut fork_copy)
+                && let Some(client) = self.client_mut(fork_child)
             {
                 client.family.legacy.put_off(&fork_copy);
             }
-            self.look_if_done(heir);
+            self.look_if_done(fork_child);
         }
     }
 
     /// A page of a parent has arrived in the transfer memory after its object was forgotten.
     pub(super) fn give_late(&mut self, parent: ClientId, object: ObjectId, page: u32, slot: Option<u32>) {
-        for heir in self.heirs_of(parent) {
-            let Some(client) = self.client_mut(heir) else { continue };
+        for fork_child in self.fork_children_of(parent) {
+            let Some(client) = self.client_mut(fork_child) else {
+                continue;
+            };
             let Some(fork_copy) = client.family.legacy.take(object, page) else {
                 continue;
             };
             if let Some(slot) = slot
-                && !self.give_slot(heir, &fork_copy, slot)
-                && let Some(client) = self.client_mut(heir)
+                && !self.give_slot(fork_child, &fork_copy, slot)
+                && let Some(client) = self.client_mut(fork_child)
             {
                 // The slot is free in a moment: what comes of it is an error.
                 client.family.legacy.put_off(&fork_copy);
             }
-            self.look_if_done(heir);
+            self.look_if_done(fork_child);
         }
     }
 
     /// The child has everything: it and its parent go on.
-    fn bequeathed(&mut self, heir: ClientId) {
-        self.heirs.owed.retain(|other| *other != heir);
-        self.finish_relinquishing(heir);
-        let Some(client) = self.client_mut(heir) else { return };
+    fn bequeathed(&mut self, fork_child: ClientId) {
+        self.fork_children.owed.retain(|other| *other != fork_child);
+        self.finish_relinquishing(fork_child);
+        let Some(client) = self.client_mut(fork_child) else {
+            return;
+        };
         let (from, heard) = (client.family.from, std::mem::take(&mut client.family.heard));
         let held = std::mem::take(&mut client.family.held);
         self.again.extend(held);
         if !heard {
-            self.listen_to_userfault(heir, Which::Private, true);
+            self.listen_to_userfault(fork_child, Which::Private, true);
         }
         self.release_parent(from);
     }
 
     pub(super) fn release_parent(&mut self, parent: Option<ClientId>) {
         if let Some(client) = parent.and_then(|parent| self.client_mut(parent)) {
-            client.family.heirs = client.family.heirs.saturating_sub(1);
-            if client.family.heirs == 0 {
+            client.family.fork_children = client.family.fork_children.saturating_sub(1);
+            if client.family.fork_children == 0 {
                 let (id, gone) = (client.id, client.family.gone);
                 let held = std::mem::take(&mut client.family.held);
                 self.again.extend(held);
                 if gone {
-                    self.heirs.departed.push(id);
+                    self.fork_children.departed.push(id);
                 }
             }
         }

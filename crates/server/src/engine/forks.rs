@@ -31,7 +31,7 @@ pub(super) const LOOKED_AT: u32 = if cfg!(debug_assertions) { 16 } else { 2_048 
 #[derive(Debug, Default)]
 pub(crate) struct Family {
     /// Children that are being given their pages; threads that touch absent pages wait meanwhile.
-    pub(crate) heirs: u32,
+    pub(crate) fork_children: u32,
     /// Faults that wait for that.
     pub(crate) held: Crowd,
     /// The client it was forked from, until it connects: it has no agent.
@@ -75,29 +75,31 @@ impl Engine {
             .iter()
             .find(|(_, client)| lacks(client))
             .map(|(_, client)| client.id);
-        let heir = found.or_else(|| self.beget(id)).or_else(|| {
+        let fork_child = found.or_else(|| self.beget(id)).or_else(|| {
             self.bury_now();
             self.beget(id)
         });
-        let Some(heir) = heir else {
+        let Some(fork_child) = fork_child else {
             self.no_room_to_live(id, Shortage::Children);
             // The kernel may be done with the fork.
             self.forsake(userfault);
             return;
         };
-        if let Some(client) = self.client_mut(heir) {
+        if let Some(client) = self.client_mut(fork_child) {
             match which {
                 Which::Shared => client.shared = Some(userfault),
                 Which::Private => client.private = Some(userfault),
             }
         }
         match which {
-            Which::Shared => self.inherit_shared(id, heir),
-            Which::Private => self.inherit_private(id, heir),
+            Which::Shared => self.inherit_shared(id, fork_child),
+            Which::Private => self.inherit_private(id, fork_child),
         }
-        let done = self.client(heir).is_some_and(|client| client.family.legacy.is_over());
+        let done = self
+            .client(fork_child)
+            .is_some_and(|client| client.family.legacy.is_over());
         if done || which == Which::Shared {
-            self.listen_to_userfault(heir, which, true);
+            self.listen_to_userfault(fork_child, which, true);
         }
         self.expect_orphans();
     }
@@ -130,7 +132,7 @@ impl Engine {
     }
 
     /// The child has the same objects where its parent has them.
-    fn inherit_shared(&mut self, parent: ClientId, heir: ClientId) {
+    fn inherit_shared(&mut self, parent: ClientId, fork_child: ClientId) {
         let segments: Vec<_> = self.client(parent).map_or(Vec::new(), |client| {
             let shared = client
                 .space
@@ -138,7 +140,7 @@ impl Engine {
                 .filter(|(_, segment)| segment.kind != SegmentKind::Private);
             shared.map(|(start, segment)| (*start, *segment)).collect()
         });
-        let Some(task) = self.client(heir).and_then(|client| client.tasks.first().copied()) else {
+        let Some(task) = self.client(fork_child).and_then(|client| client.tasks.first().copied()) else {
             return;
         };
         for (start, mut segment) in segments {
@@ -146,7 +148,7 @@ impl Engine {
                 Ok(mapping) => {
                     segment.task = task;
                     segment.mapping = mapping;
-                    self.enter_segment(heir, start, segment);
+                    self.enter_segment(fork_child, start, segment);
                 }
                 Err(error) => self.notice(format!("a child's mapping cannot be served: {error}")),
             }
@@ -154,7 +156,7 @@ impl Engine {
     }
 
     /// The child has its parent's private memory; what is not in the parent's page table is to be found and copied.
-    fn inherit_private(&mut self, parent: ClientId, heir: ClientId) {
+    fn inherit_private(&mut self, parent: ClientId, fork_child: ClientId) {
         // What is its own it has only when it has everything.
         self.look_through(parent, u32::MAX);
         let Some(client) = self.client(parent) else { return };
@@ -175,39 +177,46 @@ impl Engine {
             let content = withheld.inherited((*start, segment.end));
             legacy.extend(content.into_iter().map(|range| Part::within(*start, segment, range)));
         }
-        if let Some(client) = self.client_mut(heir) {
+        if let Some(client) = self.client_mut(fork_child) {
             client.family.inherited = inherited.into_iter().flat_map(|range| withheld.mapped(range)).collect();
             client.family.withheld = withheld.for_the_child();
             client.family.legacy = legacy;
             client.family.from = Some(from);
         }
-        self.look_through(heir, LOOKED_AT);
-        if self.client(heir).is_some_and(|client| !client.family.legacy.is_over()) {
+        self.look_through(fork_child, LOOKED_AT);
+        if self
+            .client(fork_child)
+            .is_some_and(|client| !client.family.legacy.is_over())
+        {
             if let Some(client) = self.client_mut(from) {
-                client.family.heirs += 1;
+                client.family.fork_children += 1;
             }
-            self.heirs.owed.push(heir);
+            self.fork_children.owed.push(fork_child);
         }
     }
 
     /// Looks at so many more pages for a child: those that are not in its parent's page table are to be given to it.
-    pub(super) fn look_through(&mut self, heir: ClientId, most: u32) {
-        let Some(client) = self.client_mut(heir) else { return };
+    pub(super) fn look_through(&mut self, fork_child: ClientId, most: u32) {
+        let Some(client) = self.client_mut(fork_child) else {
+            return;
+        };
         let parts = client.family.legacy.take_unseen(most);
-        self.look_at(heir, parts);
+        self.look_at(fork_child, parts);
     }
 
     /// As [`look_through`](Self::look_through), at pages that may not stay what they were at the fork.
-    pub(super) fn look_through_before(&mut self, heir: ClientId, object: ObjectId, first: u32, count: u32) {
-        let Some(client) = self.client_mut(heir) else { return };
+    pub(super) fn look_through_before(&mut self, fork_child: ClientId, object: ObjectId, first: u32, count: u32) {
+        let Some(client) = self.client_mut(fork_child) else {
+            return;
+        };
         let parts = client.family.legacy.take_unseen_of(object, first, count);
-        self.look_at(heir, parts);
+        self.look_at(fork_child, parts);
     }
 
-    fn look_at(&mut self, heir: ClientId, parts: Vec<Part>) {
+    fn look_at(&mut self, fork_child: ClientId, parts: Vec<Part>) {
         let pages = parts.into_iter().flat_map(Part::fork_copies);
         let found: Vec<ForkCopy> = pages.filter(|page| self.is_elsewhere(page.object, page.page)).collect();
-        if let Some(client) = self.client_mut(heir) {
+        if let Some(client) = self.client_mut(fork_child) {
             for page in &found {
                 client.family.legacy.put(page);
             }
@@ -308,8 +317,8 @@ impl Engine {
     /// A client that ends takes no part any more.
     pub(super) fn leave_family(&mut self, client: &Client) {
         let id = client.id;
-        if self.heirs.owed.contains(&id) {
-            self.heirs.owed.retain(|other| *other != id);
+        if self.fork_children.owed.contains(&id) {
+            self.fork_children.owed.retain(|other| *other != id);
             self.release_parent(client.family.from);
         }
     }

@@ -44,12 +44,12 @@ impl Engine {
     fn keep_forsaken(&mut self, userfault: Lent<Userfault>, survival: Option<Survival>) {
         let user = userfault.user();
         let its = self
-            .heirs
+            .fork_children
             .forsaken
             .iter()
             .filter(|other| other.userfault.user() == user);
         if its.count() < MOST_FORSAKEN {
-            self.heirs.forsaken.push(Forsaken { userfault, survival });
+            self.fork_children.forsaken.push(Forsaken { userfault, survival });
         } else {
             self.notice(format!(
                 "user {user} has {MOST_FORSAKEN} processes that nobody can serve; a further one finds zeros where its \
@@ -81,7 +81,7 @@ impl Engine {
 
     /// Drops those that are gone, and gives errors in the others. How many errors it gave.
     pub(super) fn look_at_forsaken(&mut self) -> usize {
-        let mut all = std::mem::take(&mut self.heirs.forsaken);
+        let mut all = std::mem::take(&mut self.fork_children.forsaken);
         all.retain(|forsaken| !is_dead(&forsaken.userfault));
         let (mut given, mut children) = (0, Vec::new());
         for forsaken in &mut all {
@@ -89,7 +89,7 @@ impl Engine {
             given += its;
             self.tell_of_survivor(forsaken, its > 0);
         }
-        self.heirs.forsaken = all;
+        self.fork_children.forsaken = all;
         for child in children {
             self.keep_forsaken(child, None);
         }

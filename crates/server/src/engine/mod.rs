@@ -89,7 +89,7 @@ use ahead::Along;
 use deferred_free::DeferredFrees;
 use ends::Ends;
 use extents::Extents;
-use fork_copy::Heirs;
+use fork_copy::ForkChildren;
 use freehold_core::Memory;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
@@ -205,7 +205,7 @@ pub struct Engine {
     gathering: bool,
     pace: Pace,
     /// Children that are being given their pages.
-    heirs: Heirs,
+    fork_children: ForkChildren,
     recorder: Option<Box<Recorder>>,
     notices: Vec<String>,
     tally: Tally,
@@ -280,7 +280,7 @@ impl Engine {
             watch_at: None,
             gathering: false,
             pace: Pace::new(settings.paced),
-            heirs: Heirs::default(),
+            fork_children: ForkChildren::default(),
             recorder: Recorder::new(settings),
             notices: Vec::new(),
             tally: Tally::default(),
@@ -314,7 +314,7 @@ impl Engine {
                 self.fault(claim);
             } else if let Some(near) = self.along.neighbours.pop() {
                 self.take_neighbours(near);
-            } else if let Some(id) = self.heirs.departed.pop() {
+            } else if let Some(id) = self.fork_children.departed.pop() {
                 self.end_client(id);
             } else if !self.retire() && self.completions.is_empty() {
                 break;

@@ -122,23 +122,23 @@ impl Engine {
     pub(super) fn expect_orphans(&mut self) {
         let at = self.now.get() + FIRST_LOOK;
         let at = self.orphans_due().map_or(at, |due| due.min(at));
-        self.heirs.look = (at, FIRST_LOOK);
+        self.fork_children.look = (at, FIRST_LOOK);
     }
 
     /// Looks, after a while, for children that ended without ever having connected.
     fn look_for_orphans(&mut self, after: u64) {
-        self.heirs.look = (self.now.get() + after, after);
+        self.fork_children.look = (self.now.get() + after, after);
     }
 
     /// When to look for them next, if there are any.
     pub(super) fn orphans_due(&self) -> Option<u64> {
-        let (at, _) = self.heirs.look;
+        let (at, _) = self.fork_children.look;
         (at > 0).then_some(at)
     }
 
     /// Drops children that have ended, or begun another program, without ever having connected.
     pub(super) fn bury_orphans(&mut self) {
-        let (at, after) = self.heirs.look;
+        let (at, after) = self.fork_children.look;
         if at == 0 || at > self.now.get() {
             return;
         }
@@ -147,10 +147,10 @@ impl Engine {
         if given > 0 {
             // Whoever lives on touches the next page.
             self.look_for_orphans(NEXT_ERROR);
-        } else if living > 0 || !self.heirs.forsaken.is_empty() {
+        } else if living > 0 || !self.fork_children.forsaken.is_empty() {
             self.look_for_orphans((after * 2).min(LONGEST_LOOK));
         } else {
-            self.heirs.look = (0, 0);
+            self.fork_children.look = (0, 0);
         }
     }
 

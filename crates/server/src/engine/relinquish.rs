@@ -2,7 +2,7 @@
 //!
 //! There is memory that the kernel needs where it cannot wait for a server: what a core file is made of, what a
 //! debugger reads, what is written as a thread ends, what the program watches itself. It is brought in as a forked
-//! child is given what it inherits: the client is its own heir for that time. So its threads wait at absent pages until
+//! child is given what it inherits: the client is its own fork_child for that time. So its threads wait at absent pages until
 //! all is there, and what cannot be had is an error for whoever touches it. Then the kernel alone serves the range, in
 //! frames of the machine's, and the server forgets it.
 
@@ -67,7 +67,7 @@ impl Relinquished {
     }
 
     /// Whether what the client is given is not inherited, but its own.
-    pub(crate) fn is_own_heir(&self) -> bool {
+    pub(crate) fn is_own_fork_child(&self) -> bool {
         self.all || self.under_way.is_some()
     }
 
@@ -172,7 +172,7 @@ impl Engine {
     /// Whether more could be brought in at once.
     pub(crate) fn has_more_to_give(&self, id: ClientId) -> bool {
         let more = self.client(id).is_some_and(|client| client.family.legacy.has_more());
-        more && !self.heirs.stopped
+        more && !self.fork_children.stopped
     }
 
     /// Pages of private memory that a client has elsewhere, at most.
@@ -186,14 +186,14 @@ impl Engine {
         let under_way = self
             .client(id)
             .is_some_and(|client| client.family.relinquished.under_way.is_some());
-        under_way && self.heirs.owed.contains(&id)
+        under_way && self.fork_children.owed.contains(&id)
     }
 
     /// Begins with the next range, once nobody is owed anything of this client's, nor it anything of its parent's.
     fn begin_relinquishing(&mut self, id: ClientId) {
         let Some(client) = self.client_mut(id) else { return };
         let family = &mut client.family;
-        if family.relinquished.under_way.is_some() || family.heirs > 0 || !family.legacy.is_over() {
+        if family.relinquished.under_way.is_some() || family.fork_children > 0 || !family.legacy.is_over() {
             return;
         }
         let Some(range) = family.relinquished.wanted.pop_front() else {
@@ -213,10 +213,10 @@ impl Engine {
         let family = &mut client.family;
         family.legacy.extend(parts);
         family.from = Some(id);
-        family.heirs = 1;
+        family.fork_children = 1;
         // Its events are read as ever.
         family.heard = true;
-        self.heirs.owed.push(id);
+        self.fork_children.owed.push(id);
     }
 
     /// All of the range is in the page table now: the kernel serves it from here on.
@@ -263,10 +263,10 @@ impl Engine {
         if !self.is_relinquishing(id) {
             return;
         }
-        self.heirs.owed.retain(|other| *other != id);
+        self.fork_children.owed.retain(|other| *other != id);
         let Some(client) = self.client_mut(id) else { return };
         client.family.legacy = Default::default();
         client.family.relinquished = Relinquished::default();
-        client.family.heirs = client.family.heirs.saturating_sub(1);
+        client.family.fork_children = client.family.fork_children.saturating_sub(1);
     }
 }

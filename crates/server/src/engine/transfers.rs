@@ -114,18 +114,18 @@ impl Engine {
     }
 
     /// Reads a page from its store for a child; whether that has begun.
-    pub(super) fn read_for(&mut self, heir: ClientId, object: ObjectId, page: u32) -> bool {
+    pub(super) fn read_for(&mut self, fork_child: ClientId, object: ObjectId, page: u32) -> bool {
         let Some(record) = self.object(object).map(|row| row.record + page) else {
             return false;
         };
-        let (loan, urgency) = (self.loan(), self.client(heir).map_or(0, |client| client.urgency));
+        let (loan, urgency) = (self.loan(), self.client(fork_child).map_or(0, |client| client.urgency));
         self.ends.own(record, self.pager);
         let begun = self
             .store
             .submit_read(self.now, Slot::new(record), Urgency::new(urgency), loan);
         let begins = begun.is_ok();
-        let heir = (heir, object, page);
-        self.enter(record, Transfer::Inherited { heir }, urgency, begun);
+        let fork_child = (fork_child, object, page);
+        self.enter(record, Transfer::Inherited { fork_child }, urgency, begun);
         begins
     }
 
@@ -223,9 +223,9 @@ impl Engine {
                 Ok(()) => return self.gone(page),
                 Err(error) => (page, Request::Evict, Err(error)),
             },
-            Transfer::Inherited { heir } => {
+            Transfer::Inherited { fork_child } => {
                 let read = self.store.finish_read(slot).ok();
-                self.read_for_heir(heir, read);
+                self.read_for_fork_child(fork_child, read);
                 return;
             }
         };

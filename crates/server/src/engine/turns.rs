@@ -197,7 +197,7 @@ impl Engine {
         let more = more || vacated || self.has_rest(pager);
         let due = if more { Some(0) } else { self.next_due(pager) };
         let put_off =
-            std::mem::take(&mut self.heirs.stopped) || !self.deferred.is_empty() || self.leaving.has_put_off();
+            std::mem::take(&mut self.fork_children.stopped) || !self.deferred.is_empty() || self.leaving.has_put_off();
         let again = put_off.then(|| self.now.get() + LOOK_AGAIN);
         let watch = self.watch();
         self.end_step();

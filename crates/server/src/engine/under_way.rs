@@ -18,7 +18,7 @@ pub(super) enum Transfer {
     /// The core wants a page away, for its holder.
     Evict { page: PageRef, holder: Holder },
     /// A page is read for a child: the child, the parent's object, the page.
-    Inherited { heir: (ClientId, ObjectId, u32) },
+    Inherited { fork_child: (ClientId, ObjectId, u32) },
 }
 
 /// All of them. Each pager thread has a queue of those whose ends it knows beforehand.

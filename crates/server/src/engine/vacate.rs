@@ -104,7 +104,7 @@ impl Engine {
     /// addresses; false where a part of it stays, or where a child may still want pages of it: then they are forgotten
     /// one by one.
     pub(super) fn give_up(&mut self, id: ClientId, range: Range<u64>, segment: &Segment) -> bool {
-        let Some(client) = self.client(id).filter(|client| client.family.heirs == 0) else {
+        let Some(client) = self.client(id).filter(|client| client.family.fork_children == 0) else {
             return false;
         };
         let within =
@@ -127,8 +127,8 @@ impl Engine {
     /// Gives up pages of a private object of which others stay, where this step has taken back many already; false
     /// where it has not, or where a child may still want them.
     pub(super) fn give_up_pages(&mut self, id: ClientId, segment: &Segment, pages: Range<u32>) -> bool {
-        let has_heirs = self.client(id).is_none_or(|client| client.family.heirs > 0);
-        if self.vacating.visit(pages.end - pages.start).is_some() || has_heirs {
+        let has_fork_children = self.client(id).is_none_or(|client| client.family.fork_children > 0);
+        if self.vacating.visit(pages.end - pages.start).is_some() || has_fork_children {
             return false;
         }
         self.regrant(id, segment.object);

@@ -99,7 +99,7 @@ impl Engine {
     fn may_follow(&self, id: ClientId) -> bool {
         let served = self.client(id).is_some_and(|client| {
             let family = &client.family;
-            !family.gone && !client.frozen && family.heirs == 0 && family.legacy.is_over()
+            !family.gone && !client.frozen && family.fork_children == 0 && family.legacy.is_over()
         });
         served && !self.waits_for_memory(id)
     }
