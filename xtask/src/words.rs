@@ -32,7 +32,7 @@ const REPLACED: &[Replaced] = &[
     replaced("rubble", "deferred_free", EVERYWHERE, &[]),
     replaced("bequests", "fork_copy", EVERYWHERE, &[]),
     replaced("heirs", "fork_children", &["crates/server/"], &[]),
-    replaced("frugal", "rate_limited_log", EVERYWHERE, &["crates/server/"]),
+    replaced("frugal", "rate_limited_log", EVERYWHERE, &[]),
     replaced("holdings", "reservations", EVERYWHERE, &["crates/server/"]),
     replaced("kits", "client_pool", EVERYWHERE, &["crates/server/"]),
     replaced("crowd", "fault_queue", &["crates/server/src/"], &["crates/server/src/"]),

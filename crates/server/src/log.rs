@@ -133,11 +133,11 @@ impl Drop for Line {
 
 /// Says at most so much about what clients cause, and how much it has not said.
 #[derive(Debug)]
-pub(crate) struct Frugal {
+pub(crate) struct RateLimitedLog {
     state: Mutex<(Bucket, u64)>,
 }
 
-impl Frugal {
+impl RateLimitedLog {
     /// Nothing said yet.
     pub(crate) fn new(now: Instant) -> Self {
         Self {
@@ -184,10 +184,10 @@ mod tests {
 
     #[test]
     fn a_flood_is_said_once_and_counted() {
-        let frugal = Frugal::new(Instant::now());
-        let said = (0..10_000).filter(|_| frugal.allows().is_some()).count();
+        let rate_limited_log = RateLimitedLog::new(Instant::now());
+        let said = (0..10_000).filter(|_| rate_limited_log.allows().is_some()).count();
         assert!((100..5_000).contains(&said), "{said}");
         std::thread::sleep(Duration::from_millis(100));
-        assert!(frugal.allows().is_some_and(|unsaid| unsaid > 0));
+        assert!(rate_limited_log.allows().is_some_and(|unsaid| unsaid > 0));
     }
 }

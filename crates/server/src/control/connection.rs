@@ -309,7 +309,7 @@ impl Connection {
     fn answer_all(&self, world: &World, outcomes: &[Outcome]) -> Left {
         for (_, outcome) in outcomes {
             if let Err(Refused { why, text, .. }) = outcome
-                && let Some(unsaid) = world.frugal.allows()
+                && let Some(unsaid) = world.rate_limited_log.allows()
             {
                 let peer = self.session.peer();
                 warn!(pid = peer.pid, user = peer.user, ?why, ?text, unsaid, "request refused");
@@ -328,7 +328,7 @@ impl Connection {
 
     fn complain(&self, world: &World, what: &str) {
         let peer = self.session.peer();
-        if let Some(unsaid) = world.frugal.allows() {
+        if let Some(unsaid) = world.rate_limited_log.allows() {
             warn!(pid = peer.pid, user = peer.user, name = ?self.session.name(), unsaid, "client {what}");
         }
     }

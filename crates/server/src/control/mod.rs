@@ -128,7 +128,7 @@ fn accept(world: &Arc<World>, users: &Arc<Users>, listener: &Listener) {
             }
             Ok(None) => return,
             Err(errno) => {
-                if let Some(unsaid) = world.frugal.allows() {
+                if let Some(unsaid) = world.rate_limited_log.allows() {
                     warn!(%errno, unsaid, "connections cannot be accepted");
                 }
                 std::thread::sleep(BREATH);

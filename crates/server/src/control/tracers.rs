@@ -55,7 +55,7 @@ fn look(world: &World, begun: &mut Begun) {
             continue;
         }
         if let Err(why) = private::afford(world, client, u64::MAX) {
-            if let Some(unsaid) = world.frugal.allows() {
+            if let Some(unsaid) = world.rate_limited_log.allows() {
                 error!(
                     pid,
                     unsaid, "a traced process keeps its pages out: its debugger cannot read them: {why}"

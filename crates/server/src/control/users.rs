@@ -140,7 +140,7 @@ impl Users {
 
     /// Refuses a connection, without waiting for it.
     pub(super) fn refuse(&self, socket: PacketSocket, refused: Refused) {
-        if let Some(unsaid) = self.world.frugal.allows() {
+        if let Some(unsaid) = self.world.rate_limited_log.allows() {
             tracing::warn!(text = %refused.text, unsaid, "connection refused");
         }
         let _ = self.graves.try_send((socket, refused));

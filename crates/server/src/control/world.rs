@@ -8,7 +8,7 @@ use super::tickets::{Held, Ticket};
 use crate::devices::Devices;
 use crate::document::Snapshots;
 use crate::engine::Membership;
-use crate::log::Frugal;
+use crate::log::RateLimitedLog;
 use crate::quota::{Quotas, Rights};
 use crate::share::Share;
 use crate::shared::Shared;
@@ -85,7 +85,7 @@ pub(crate) struct World {
     /// Pictures for documents.
     pub(crate) snapshots: Snapshots,
     /// Says at most so much about what clients cause.
-    pub(crate) frugal: Frugal,
+    pub(crate) rate_limited_log: RateLimitedLog,
     /// Connections for children that are about to be forked.
     pub(super) lent: Lent,
     /// Programs that clients have begun and that run unmanaged.
@@ -121,7 +121,7 @@ impl World {
             shared,
             limits,
             snapshots,
-            frugal: Frugal::new(Instant::now()),
+            rate_limited_log: RateLimitedLog::new(Instant::now()),
             lent: Lent::default(),
             strangers: Strangers::default(),
             devices,
@@ -148,7 +148,7 @@ impl World {
     pub(crate) fn log_notices(&self) {
         let notices = self.shared.engine().take_notices();
         for notice in notices {
-            if let Some(unsaid) = self.frugal.allows() {
+            if let Some(unsaid) = self.rate_limited_log.allows() {
                 tracing::warn!(?notice, unsaid, "engine");
             }
         }
