@@ -33,7 +33,7 @@ const REPLACED: &[Replaced] = &[
     replaced("bequests", "fork_copy", EVERYWHERE, &[]),
     replaced("heirs", "fork_children", &["crates/server/"], &[]),
     replaced("frugal", "rate_limited_log", EVERYWHERE, &[]),
-    replaced("holdings", "reservations", EVERYWHERE, &["crates/server/"]),
+    replaced("holdings", "reservations", EVERYWHERE, &[]),
     replaced("kits", "client_pool", EVERYWHERE, &["crates/server/"]),
     replaced("crowd", "fault_queue", &["crates/server/src/"], &["crates/server/src/"]),
     replaced(
@@ -66,6 +66,10 @@ const REPLACED: &[Replaced] = &[
 
 /// Files that were renamed, and what they are called now.
 const RENAMED: &[(&str, &str)] = &[
+    (
+        "crates/server/src/control/holdings.rs",
+        "crates/server/src/control/reservations.rs",
+    ),
     (
         "crates/server/src/engine/bequests.rs",
         "crates/server/src/engine/fork_copy.rs",
