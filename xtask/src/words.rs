@@ -34,7 +34,7 @@ const REPLACED: &[Replaced] = &[
     replaced("heirs", "fork_children", &["crates/server/"], &[]),
     replaced("frugal", "rate_limited_log", EVERYWHERE, &[]),
     replaced("holdings", "reservations", EVERYWHERE, &[]),
-    replaced("kits", "client_pool", EVERYWHERE, &["crates/server/"]),
+    replaced("kits", "client_pool", EVERYWHERE, &[]),
     replaced("crowd", "fault_queue", &["crates/server/src/"], &["crates/server/src/"]),
     replaced(
         "orphans",
@@ -66,6 +66,10 @@ const REPLACED: &[Replaced] = &[
 
 /// Files that were renamed, and what they are called now.
 const RENAMED: &[(&str, &str)] = &[
+    (
+        "crates/server/src/engine/kits.rs",
+        "crates/server/src/engine/client_pool.rs",
+    ),
     (
         "crates/server/src/control/holdings.rs",
         "crates/server/src/control/reservations.rs",

@@ -2,7 +2,7 @@
 
 use crate::alarm::Alarm;
 use crate::closing::Closing;
-use crate::engine::{Engine, Kit, SourceFile, Turn};
+use crate::engine::{ClientChannels, Engine, SourceFile, Turn};
 use crate::error::EngineError;
 use crate::stalls::{Stalls, Watch};
 use crate::victims::Victims;
@@ -245,9 +245,13 @@ impl Shared {
                 shared.go_on_locking();
                 let (due, remains, missing) = {
                     let mut engine = shared.engine();
-                    (engine.settle_due(flow), engine.take_remains(), engine.kits_missing())
+                    (
+                        engine.settle_due(flow),
+                        engine.take_remains(),
+                        engine.channels_missing(),
+                    )
                 };
-                shared.make_kits(missing);
+                shared.make_channels(missing);
                 drop(remains);
                 due
             };
@@ -278,10 +282,12 @@ impl Shared {
 
     /// Makes what clients to come will need, while nobody waits for the engine. What cannot be had now is missed by the
     /// client that comes, and said to it.
-    fn make_kits(&self, (count, pages): (usize, u32)) {
+    fn make_channels(&self, (count, pages): (usize, u32)) {
         for _ in 0..count {
-            let Ok(kit) = Kit::new(pages) else { return };
-            self.engine().give_kit_back(kit);
+            let Ok(channels) = ClientChannels::new(pages) else {
+                return;
+            };
+            self.engine().give_channels_back(channels);
         }
     }
 

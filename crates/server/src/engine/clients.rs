@@ -3,9 +3,9 @@
 use crate::engine::Engine;
 use crate::engine::ahead::{Brought, Present, Streams};
 use crate::engine::booking::Bookings;
+use crate::engine::client_pool::ClientChannels;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
-use crate::engine::kits::Kit;
 use crate::engine::near::Seen;
 use crate::engine::outbox::{About, Follow, Outstanding};
 use crate::engine::program_locks::ProgramLocks;
@@ -22,7 +22,13 @@ use std::collections::BTreeMap;
 
 impl Client {
     /// A client of which nothing is known yet.
-    pub(super) fn new(id: ClientId, role: ClientRole, name: String, Kit { outbox, slots }: Kit, pager: usize) -> Self {
+    pub(super) fn new(
+        id: ClientId,
+        role: ClientRole,
+        name: String,
+        ClientChannels { outbox, slots }: ClientChannels,
+        pager: usize,
+    ) -> Self {
         Self {
             id,
             role,
@@ -107,15 +113,19 @@ impl Engine {
                 what: "clients of one user",
             });
         }
-        let mut kit = match client.role {
-            ClientRole::Program => self.kit()?,
-            ClientRole::Library => Kit::new(1)?,
+        let mut channels = match client.role {
+            ClientRole::Program => self.take_channels()?,
+            ClientRole::Library => ClientChannels::new(1)?,
         };
-        kit.slots.give_back_apart(!is_trusted(client.uid));
-        let (channel, event) = kit.outbox.descriptors()?;
+        channels.slots.give_back_apart(!is_trusted(client.uid));
+        let (channel, event) = channels.outbox.descriptors()?;
         let what = "a descriptor could not be duplicated";
-        let transfer_pages = kit.slots.pages();
-        let transfer = kit.slots.memory().descriptor().map_err(EngineError::system(what))?;
+        let transfer_pages = channels.slots.pages();
+        let transfer = channels
+            .slots
+            .memory()
+            .descriptor()
+            .map_err(EngineError::system(what))?;
         let pager = self.pager_for(client.pid);
         let made = self.clients.insert(|index, generation| Client {
             pid: client.pid,
@@ -124,7 +134,13 @@ impl Engine {
             agent_thread: client.agent_thread,
             shared,
             private,
-            ..Client::new(ClientId::new(index, generation), client.role, client.name, kit, pager)
+            ..Client::new(
+                ClientId::new(index, generation),
+                client.role,
+                client.name,
+                channels,
+                pager,
+            )
         });
         let (index, generation) = made.ok_or(EngineError::Limit { what: "clients" })?;
         let id = ClientId::new(index, generation);

@@ -113,11 +113,11 @@ impl Engine {
         if row.frozen || !self.may_join(uid) {
             return None;
         }
-        let mut kit = self.kit().ok()?;
-        kit.slots.give_back_apart(!is_trusted(uid));
+        let mut channels = self.take_channels().ok()?;
+        channels.slots.give_back_apart(!is_trusted(uid));
         let made = self.clients.insert(|index, generation| {
             let id = ClientId::new(index, generation);
-            let mut client = Client::new(id, ClientRole::Program, name, kit, pager);
+            let mut client = Client::new(id, ClientRole::Program, name, channels, pager);
             (client.uid, client.urgency, client.family.parent) = (uid, urgency, Some(parent));
             client.program = program;
             client

@@ -11,6 +11,7 @@ mod booked;
 mod booking;
 mod bound;
 mod claims;
+mod client_pool;
 mod clients;
 mod crowd;
 mod deferred_free;
@@ -28,7 +29,6 @@ mod holes;
 mod idle_files;
 mod keep;
 mod keys;
-mod kits;
 mod laws;
 mod leaving;
 mod legacy;
@@ -70,12 +70,12 @@ mod withheld;
 mod written;
 mod zaps;
 
+pub(crate) use client_pool::ClientChannels;
 pub(crate) use clients::is_trusted;
 pub use keys::{
     ClientId, ClientRole, Handover, MapKey, MapRequest, Membership, NewClient, ObjectKey, Opened, RegionRequest,
     TaskKey,
 };
-pub(crate) use kits::Kit;
 pub use picture::Picture;
 pub(crate) use recorder::{Events, SampleEvent};
 pub use source_file::SourceFile;
@@ -197,7 +197,7 @@ pub struct Engine {
     held: Option<HeldThread>,
     now: Instant,
     next_key: u32,
-    kits: kits::Kits,
+    client_pool: client_pool::ClientPool,
     unresponsive: Unresponsive,
     /// When to look for clients that do not answer.
     watch_at: Option<u64>,
@@ -275,7 +275,7 @@ impl Engine {
             held: None,
             now: Instant::ZERO,
             next_key: 1,
-            kits: kits::Kits::new(settings.frames.get().saturating_add(256)),
+            client_pool: client_pool::ClientPool::new(settings.frames.get().saturating_add(256)),
             unresponsive: settings.unresponsive,
             watch_at: None,
             gathering: false,

@@ -2,9 +2,9 @@
 
 use crate::engine::Engine;
 use crate::engine::claims::page_range;
+use crate::engine::client_pool::ClientChannels;
 use crate::engine::forks::Family;
 use crate::engine::keys::ClientId;
-use crate::engine::kits::Kit;
 use crate::engine::rows::{Claim, Client, Which};
 use crate::error::EngineError;
 use freehold_linux::userfault::Userfault;
@@ -114,7 +114,7 @@ impl Engine {
             self.listen_to_userfault(id, which, true);
         }
         let (outbox, slots) = (old.outbox, old.slots);
-        self.give_kit_back(Kit { outbox, slots });
+        self.give_channels_back(ClientChannels { outbox, slots });
     }
 
     /// There is a child that may never connect. Where others are looked for sooner, so is this one: whoever forks all
