@@ -35,7 +35,7 @@ const REPLACED: &[Replaced] = &[
     replaced("frugal", "rate_limited_log", EVERYWHERE, &[]),
     replaced("holdings", "reservations", EVERYWHERE, &[]),
     replaced("kits", "client_pool", EVERYWHERE, &[]),
-    replaced("crowd", "fault_queue", &["crates/server/src/"], &["crates/server/src/"]),
+    replaced("crowd", "fault_queue", &["crates/server/src/"], &[]),
     replaced(
         "orphans",
         "fork_unconnected",
@@ -66,6 +66,10 @@ const REPLACED: &[Replaced] = &[
 
 /// Files that were renamed, and what they are called now.
 const RENAMED: &[(&str, &str)] = &[
+    (
+        "crates/server/src/engine/crowd.rs",
+        "crates/server/src/engine/fault_queue.rs",
+    ),
     (
         "crates/server/src/engine/kits.rs",
         "crates/server/src/engine/client_pool.rs",

@@ -8,7 +8,7 @@
 use crate::engine::Engine;
 use crate::engine::claims::{Installed, judge, unprotect};
 use crate::engine::clients::is_trusted;
-use crate::engine::crowd::Crowd;
+use crate::engine::fault_queue::FaultQueue;
 use crate::engine::keys::{ClientId, ClientRole};
 use crate::engine::legacy::{ForkCopy, Legacy, Part};
 use crate::engine::relinquish::Relinquished;
@@ -33,7 +33,7 @@ pub(crate) struct Family {
     /// Children that are being given their pages; threads that touch absent pages wait meanwhile.
     pub(crate) fork_children: u32,
     /// Faults that wait for that.
-    pub(crate) held: Crowd,
+    pub(crate) held: FaultQueue,
     /// The client it was forked from, until it connects: it has no agent.
     pub(crate) parent: Option<ClientId>,
     /// The client whose pages it is being given: of a child that forks before it has everything, its parent's.

@@ -4,7 +4,7 @@ use crate::closing::{Lent, LentFile};
 use crate::engine::ahead::{Borders, Brought, Present, Streams, Used};
 use crate::engine::booked::Booked;
 use crate::engine::booking::Bookings;
-use crate::engine::crowd::Crowd;
+use crate::engine::fault_queue::FaultQueue;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, Membership, TaskKey};
 use crate::engine::near::Seen;
@@ -82,7 +82,7 @@ pub(crate) struct Task {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) mappings: BTreeMap<ObjectId, Mapped>,
     /// Faults that found every lane waiting.
-    pub(crate) queued: Crowd,
+    pub(crate) queued: FaultQueue,
     /// It is to go, and cannot be used any more.
     pub(crate) ending: bool,
     pub(crate) jobs: u64,

@@ -4,7 +4,7 @@
 //! eight lanes: the core's task that has its mappings, and others of the same holder that only wait.
 
 use crate::engine::Engine;
-use crate::engine::crowd::Crowd;
+use crate::engine::fault_queue::FaultQueue;
 use crate::engine::keys::{ClientId, Membership, TaskKey};
 use crate::engine::rows::{Lane, LaneName, Mapped, Task};
 use crate::error::EngineError;
@@ -97,7 +97,7 @@ impl Engine {
             urgency,
             lanes: vec![Lane { core, pending: None }],
             mappings: BTreeMap::new(),
-            queued: Crowd::default(),
+            queued: FaultQueue::default(),
             ending: false,
             jobs: 0,
             misses: 0,

@@ -12,12 +12,12 @@ const NAMELESS: usize = 1_024;
 
 /// Faults in order of arrival.
 #[derive(Debug, Default)]
-pub(crate) struct Crowd {
+pub(crate) struct FaultQueue {
     claims: VecDeque<Claim>,
     threads: BTreeSet<u32>,
 }
 
-impl Crowd {
+impl FaultQueue {
     /// Lets a fault wait behind the others; in the place of an earlier one of its thread. False where there are too
     /// many whose threads are not known. O(log waiting), O(waiting) where the thread waits already.
     pub(crate) fn push(&mut self, claim: Claim) -> bool {
@@ -62,7 +62,7 @@ impl Crowd {
     }
 }
 
-impl IntoIterator for Crowd {
+impl IntoIterator for FaultQueue {
     type Item = Claim;
     type IntoIter = vec_deque::IntoIter<Claim>;
 
@@ -73,7 +73,7 @@ impl IntoIterator for Crowd {
 
 #[cfg(test)]
 mod tests {
-    use super::{Crowd, NAMELESS};
+    use super::{FaultQueue, NAMELESS};
     use crate::engine::keys::ClientId;
     use crate::engine::rows::{Claim, Which};
     use freehold_core::units::Instant;
@@ -90,33 +90,33 @@ mod tests {
         }
     }
 
-    fn addresses(crowd: Crowd) -> Vec<u64> {
-        crowd.into_iter().map(|claim| claim.address).collect()
+    fn addresses(queue: FaultQueue) -> Vec<u64> {
+        queue.into_iter().map(|claim| claim.address).collect()
     }
 
     #[test]
     fn a_thread_waits_once_at_what_it_touched_last() {
-        let mut crowd = Crowd::default();
+        let mut queue = FaultQueue::default();
         for (thread, address) in [(1, 10), (2, 20), (1, 11), (1, 11), (3, 30), (2, 21)] {
-            assert!(crowd.push(claim(thread, address)));
+            assert!(queue.push(claim(thread, address)));
         }
-        assert_eq!(crowd.pop().map(|claim| claim.address), Some(11));
-        assert!(crowd.push(claim(1, 12)));
-        assert_eq!(addresses(crowd), [21, 30, 12]);
+        assert_eq!(queue.pop().map(|claim| claim.address), Some(11));
+        assert!(queue.push(claim(1, 12)));
+        assert_eq!(addresses(queue), [21, 30, 12]);
     }
 
     #[test]
     fn a_storm_of_one_thread_takes_one_place_and_nameless_ones_are_bounded() {
-        let mut crowd = Crowd::default();
+        let mut queue = FaultQueue::default();
         for address in 0..100_000 {
-            assert!(crowd.push(claim(7, address)));
+            assert!(queue.push(claim(7, address)));
         }
-        assert_eq!(addresses(crowd), [99_999]);
-        let mut crowd = Crowd::default();
-        let taken = (0..5_000).filter(|address| crowd.push(claim(0, *address))).count();
+        assert_eq!(addresses(queue), [99_999]);
+        let mut queue = FaultQueue::default();
+        let taken = (0..5_000).filter(|address| queue.push(claim(0, *address))).count();
         assert_eq!(taken, NAMELESS);
-        assert!(crowd.push(claim(0, 5)), "it waits already");
-        assert!(crowd.push(claim(1, 5)), "it is known");
-        assert_eq!(addresses(crowd).len(), NAMELESS + 1);
+        assert!(queue.push(claim(0, 5)), "it waits already");
+        assert!(queue.push(claim(1, 5)), "it is known");
+        assert_eq!(addresses(queue).len(), NAMELESS + 1);
     }
 }
