@@ -36,12 +36,7 @@ const REPLACED: &[Replaced] = &[
     replaced("holdings", "reservations", EVERYWHERE, &[]),
     replaced("kits", "client_pool", EVERYWHERE, &[]),
     replaced("crowd", "fault_queue", &["crates/server/src/"], &[]),
-    replaced(
-        "orphans",
-        "fork_unconnected",
-        &["crates/server/src/"],
-        &["crates/server/src/"],
-    ),
+    replaced("orphans", "fork_unconnected", &["crates/server/src/"], &[]),
     replaced("vault", "LockedPages", EVERYWHERE, &[]),
     replaced("ballast", "LockedFrames", &["crates/linux/"], &[]),
     replaced("pageloan", "PageLease", EVERYWHERE, &[]),
@@ -66,6 +61,10 @@ const REPLACED: &[Replaced] = &[
 
 /// Files that were renamed, and what they are called now.
 const RENAMED: &[(&str, &str)] = &[
+    (
+        "crates/server/src/engine/orphans.rs",
+        "crates/server/src/engine/fork_unconnected.rs",
+    ),
     (
         "crates/server/src/engine/crowd.rs",
         "crates/server/src/engine/fault_queue.rs",

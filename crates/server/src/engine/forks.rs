@@ -101,7 +101,7 @@ impl Engine {
         if done || which == Which::Shared {
             self.listen_to_userfault(fork_child, which, true);
         }
-        self.expect_orphans();
+        self.expect_unconnected();
     }
 
     /// A row for a child that has not connected, with a task beside its parent's.

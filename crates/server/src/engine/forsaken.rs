@@ -4,8 +4,8 @@
 use crate::closing::Lent;
 use crate::engine::Engine;
 use crate::engine::claims::page_range;
+use crate::engine::fork_unconnected::{FIRST_LOOK, is_dead};
 use crate::engine::keys::ClientRole;
-use crate::engine::orphans::{FIRST_LOOK, is_dead};
 use crate::engine::rows::Client;
 use freehold_linux::AddressRange;
 use freehold_linux::userfault::{Features, Message, Userfault};
@@ -37,7 +37,7 @@ impl Engine {
     /// or later.
     pub(super) fn forsake(&mut self, userfault: Lent<Userfault>) {
         self.keep_forsaken(userfault, None);
-        self.expect_orphans();
+        self.expect_unconnected();
     }
 
     /// Keeps the userfaultfd of an address space that nobody can serve, as long as its user has not too many.
@@ -75,7 +75,7 @@ impl Engine {
                 let _ = userfault.wake(everything);
             }
             self.keep_forsaken(userfault, survival.take());
-            self.expect_orphans();
+            self.expect_unconnected();
         }
     }
 

@@ -190,7 +190,7 @@ impl Engine {
             thread.release();
         }
         let more = self.bequeath();
-        self.bury_orphans();
+        self.end_unconnected();
         let period = self.end_periods();
         self.tell_immovable();
         self.restore();
@@ -208,7 +208,7 @@ impl Engine {
             due,
             again,
             watch,
-            self.orphans_due(),
+            self.unconnected_due(),
             period,
             self.immovable_due(),
             restore,

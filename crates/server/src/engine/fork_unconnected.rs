@@ -41,32 +41,32 @@ impl Engine {
         };
         let mut found = self.clients.iter().filter(|(_, row)| is_it(row)).map(|(_, row)| row.id);
         // In namespaces of their own two children of a parent may be called alike.
-        let (orphan, other) = (found.next(), found.next());
+        let (unconnected, other) = (found.next(), found.next());
         drop(found);
-        let orphan = orphan.filter(|_| other.is_none()).ok_or(EngineError::WouldWait)?;
+        let unconnected = unconnected.filter(|_| other.is_none()).ok_or(EngineError::WouldWait)?;
         let ready = self
-            .client(orphan)
+            .client(unconnected)
             .is_some_and(|row| row.shared.is_some() && row.private.is_some() && row.family.legacy.is_over());
         if !ready {
             return Err(EngineError::WouldWait);
         }
-        let row = self.client(orphan).ok_or(EngineError::WouldWait)?;
+        let row = self.client(unconnected).ok_or(EngineError::WouldWait)?;
         let mut descriptors = Vec::new();
         for userfault in [row.shared.as_ref(), row.private.as_ref()].into_iter().flatten() {
             let duplicate = rustix::io::fcntl_dupfd_cloexec(userfault, 0);
             descriptors.push(duplicate.map_err(EngineError::system("a userfaultfd could not be duplicated"))?);
         }
-        self.adopt_orphan(client, orphan);
+        self.adopt_unconnected(client, unconnected);
         self.settle();
         Ok(descriptors)
     }
 
     /// Everything of a child that had not connected belongs to the client that it is.
-    fn adopt_orphan(&mut self, id: ClientId, orphan: ClientId) {
+    fn adopt_unconnected(&mut self, id: ClientId, unconnected: ClientId) {
         for which in [Which::Shared, Which::Private] {
-            self.listen_to_userfault(orphan, which, false);
+            self.listen_to_userfault(unconnected, which, false);
         }
-        let Some(old) = self.clients.remove(orphan.index(), orphan.generation()) else {
+        let Some(old) = self.clients.remove(unconnected.index(), unconnected.generation()) else {
             return;
         };
         for (start, segment) in &old.space {
@@ -74,13 +74,13 @@ impl Engine {
                 let mut its = object
                     .segments
                     .iter_mut()
-                    .filter(|at| at.client == orphan && at.start == *start);
+                    .filter(|at| at.client == unconnected && at.start == *start);
                 if let Some(at) = its.next() {
                     at.client = id;
                 }
             }
         }
-        for (_, task) in self.tasks.iter_mut().filter(|(_, task)| task.client == orphan) {
+        for (_, task) in self.tasks.iter_mut().filter(|(_, task)| task.client == unconnected) {
             task.client = id;
             let pending = task.lanes.iter_mut().filter_map(|lane| lane.pending.as_mut());
             for claim in pending.map(|pending| &mut pending.claim).chain(task.queued.iter_mut()) {
@@ -90,10 +90,10 @@ impl Engine {
         for (_, row) in self
             .clients
             .iter_mut()
-            .filter(|(_, row)| row.family.parent == Some(orphan))
+            .filter(|(_, row)| row.family.parent == Some(unconnected))
         {
             row.family.parent = Some(id);
-            if row.family.from == Some(orphan) {
+            if row.family.from == Some(unconnected) {
                 row.family.from = Some(id);
             }
         }
@@ -119,25 +119,25 @@ impl Engine {
 
     /// There is a child that may never connect. Where others are looked for sooner, so is this one: whoever forks all
     /// the time must not put that off for ever.
-    pub(super) fn expect_orphans(&mut self) {
+    pub(super) fn expect_unconnected(&mut self) {
         let at = self.now.get() + FIRST_LOOK;
-        let at = self.orphans_due().map_or(at, |due| due.min(at));
+        let at = self.unconnected_due().map_or(at, |due| due.min(at));
         self.fork_children.look = (at, FIRST_LOOK);
     }
 
     /// Looks, after a while, for children that ended without ever having connected.
-    fn look_for_orphans(&mut self, after: u64) {
+    fn look_for_unconnected(&mut self, after: u64) {
         self.fork_children.look = (self.now.get() + after, after);
     }
 
     /// When to look for them next, if there are any.
-    pub(super) fn orphans_due(&self) -> Option<u64> {
+    pub(super) fn unconnected_due(&self) -> Option<u64> {
         let (at, _) = self.fork_children.look;
         (at > 0).then_some(at)
     }
 
     /// Drops children that have ended, or begun another program, without ever having connected.
-    pub(super) fn bury_orphans(&mut self) {
+    pub(super) fn end_unconnected(&mut self) {
         let (at, after) = self.fork_children.look;
         if at == 0 || at > self.now.get() {
             return;
@@ -146,9 +146,9 @@ impl Engine {
         let living = self.bury_now();
         if given > 0 {
             // Whoever lives on touches the next page.
-            self.look_for_orphans(NEXT_ERROR);
+            self.look_for_unconnected(NEXT_ERROR);
         } else if living > 0 || !self.fork_children.forsaken.is_empty() {
-            self.look_for_orphans((after * 2).min(LONGEST_LOOK));
+            self.look_for_unconnected((after * 2).min(LONGEST_LOOK));
         } else {
             self.fork_children.look = (0, 0);
         }
@@ -156,9 +156,9 @@ impl Engine {
 
     /// The same at once, because there is no room for another client; how many live on without having connected.
     pub(super) fn bury_now(&mut self) -> usize {
-        let orphans = self.clients.iter().filter(|(_, client)| client.family.parent.is_some());
+        let unconnected = self.clients.iter().filter(|(_, client)| client.family.parent.is_some());
         let (mut dead, mut living) = (Vec::new(), 0);
-        for (_, client) in orphans {
+        for (_, client) in unconnected {
             let userfaults = [client.shared.as_deref(), client.private.as_deref()];
             if userfaults.into_iter().flatten().any(is_dead) {
                 dead.push(client.id);
