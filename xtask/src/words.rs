@@ -45,7 +45,7 @@ const REPLACED: &[Replaced] = &[
         "hurry",
         "boost",
         &["crates/pager/", "crates/server/", "crates/store/", "crates/live/"],
-        &["crates/server/"],
+        &[],
     ),
     replaced("ripen", "complete", EVERYWHERE, &[]),
     replaced("baton", "turn", EVERYWHERE, &[]),

@@ -68,16 +68,16 @@ fn a_read_that_is_under_way_is_lifted_for_who_is_more_urgent() {
     let region = server.region("shared", PAGES, true);
     let (_filler, stored) = stored_pages(&server, &region);
     let calm: Vec<_> = (0..9).map(|_| reader(&server, &region, PAGES, 0)).collect();
-    let (hurried, mapped) = reader(&server, &region, PAGES, 10);
+    let (boosted, mapped) = reader(&server, &region, PAGES, 10);
     for ((client, mapped), page) in calm.iter().zip(&stored) {
         client.tell(&[client::WHEN, mapped.number, u64::from(*page)], None);
         server.until("it waits", |engine| faults(engine, client.id) > 0);
     }
-    // The page that was asked for last is what somebody in a hurry comes to want.
-    hurried.tell(&[client::WHEN, mapped.number, u64::from(stored[8])], None);
-    server.until("it waits", |engine| faults(engine, hurried.id) > 0);
+    // The page that was asked for last is what somebody more urgent comes to want.
+    boosted.tell(&[client::WHEN, mapped.number, u64::from(stored[8])], None);
+    server.until("it waits", |engine| faults(engine, boosted.id) > 0);
     let read = server.shared.engine().store().stats().reads;
-    let came = hurried.answer();
+    let came = boosted.answer();
     let before: Vec<u64> = calm.iter().map(|(client, _)| client.answer()).collect();
     assert_eq!(server.shared.engine().view().unwrap().orders.lifted, 1);
     // All that had not been read when it came, but what was at the device then, comes after it.
@@ -123,12 +123,12 @@ fn evictions_for_a_reservation_are_lifted_for_its_most_urgent_task() {
     let server = slow();
     let own = server.reserve(16);
     let calm = Client::start(&server, "client_main");
-    let hurried = Client::start(&server, "client_main");
-    let regions = [server.region("calm", 40, false), server.region("hurried", 8, false)];
+    let boosted = Client::start(&server, "client_main");
+    let regions = [server.region("calm", 40, false), server.region("boosted", 8, false)];
     let task = calm.task_with(Some(own), 0);
     let calms = calm.map(task, regions[0].0, &regions[0].1, 40);
-    let task = hurried.task_with(Some(own), 10);
-    let hurrieds = hurried.map(task, regions[1].0, &regions[1].1, 8);
+    let task = boosted.task_with(Some(own), 10);
+    let hurrieds = boosted.map(task, regions[1].0, &regions[1].1, 8);
     calm.fill(calms.number, 0, 16, 1);
     // Between them in urgency, and never without requests at the store.
     let region = server.region("between", 60, false);
@@ -140,7 +140,7 @@ fn evictions_for_a_reservation_are_lifted_for_its_most_urgent_task() {
     let waits = faults(&server.shared.engine(), calm.id);
     calm.tell(&[client::FILL, calms.number, 16, 3, 1], None);
     server.until("its three threads wait", |engine| faults(engine, calm.id) >= waits + 3);
-    let came = hurried.ask(&[client::WHEN, hurrieds.number, 0]);
+    let came = boosted.ask(&[client::WHEN, hurrieds.number, 0]);
     assert_eq!(between.answer(), 0);
     let ended = between.ask(&[client::WHEN, its.number, 55]);
     assert!(came < ended, "it waited for what is less urgent");

@@ -167,7 +167,7 @@ impl Engine {
         });
         let waiter = lane.core;
         match self.core.handle_fault_for(self.now, fault, waiter) {
-            Ok(()) => self.hurry(segment.task, segment.object, page),
+            Ok(()) => self.boost(segment.task, segment.object, page),
             Err(error) => self.refused(segment, at, claim, error),
         }
     }

@@ -42,7 +42,7 @@ type Read = fn(&FileSource, PageRef, &mut PageLease) -> Result<(), Errno>;
 struct Serving {
     thread: ThreadId,
     page: PageRef,
-    hurried: bool,
+    boosted: bool,
 }
 
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ struct Desk {
     /// Rung once for each job.
     bell: Bell,
     /// Rung once for each job for which somebody hurries.
-    hurry: Bell,
+    boost: Bell,
     priority: u32,
     /// How long each read takes at the least: what is declared of the store holds for files too.
     latency: Duration,
@@ -90,7 +90,7 @@ impl Readers {
         let desk = Arc::new(Desk {
             queue: PiMutex::new(Queue::default()),
             bell: bell()?,
-            hurry: bell()?,
+            boost: bell()?,
             priority,
             latency,
         });
@@ -105,10 +105,10 @@ impl Readers {
 
     /// Has a page read; the end is told to the pager thread named.
     pub(crate) fn submit(&self, job: Job) {
-        let hurried = job.urgency > 0;
+        let boosted = job.urgency > 0;
         self.desk.queue.lock().jobs.push(job);
         self.desk.bell.ring(1);
-        self.desk.hurry.ring(u64::from(hurried));
+        self.desk.boost.ring(u64::from(boosted));
     }
 
     /// Somebody more urgent waits for a page, which may be being read. O(jobs).
@@ -119,13 +119,13 @@ impl Readers {
             let begins = job.urgency == 0;
             job.urgency = job.urgency.max(urgency);
             drop(queue);
-            self.desk.hurry.ring(u64::from(begins));
+            self.desk.boost.ring(u64::from(begins));
             return;
         }
         let serving = queue.serving.iter_mut().find(|serving| same(serving.page));
-        if let Some(serving) = serving.filter(|serving| !serving.hurried) {
+        if let Some(serving) = serving.filter(|serving| !serving.boosted) {
             // Under the lock, so that it does not outlast the read.
-            serving.hurried = true;
+            serving.boosted = true;
             boost(serving.thread, self.desk.priority);
         }
     }
@@ -135,7 +135,7 @@ impl Drop for Readers {
     fn drop(&mut self) {
         self.desk.queue.lock().ending = true;
         self.desk.bell.ring(READERS as u64);
-        self.desk.hurry.ring(1);
+        self.desk.boost.ring(1);
     }
 }
 
@@ -144,16 +144,16 @@ fn boost(thread: ThreadId, priority: u32) {
     let _ = sched::set_policy(thread, Policy::Fifo { priority });
 }
 
-/// Reads; `hurried`: only for those who hurry.
-fn work(desk: &Desk, ends: &Ends, read: Read, hurried: bool) {
-    let bell = if hurried { &desk.hurry } else { &desk.bell };
+/// Reads; `boosted`: only for those who are boosted.
+fn work(desk: &Desk, ends: &Ends, read: Read, boosted: bool) {
+    let bell = if boosted { &desk.boost } else { &desk.bell };
     // Without its bell a thread would never be woken again.
     while bell.wait().is_ok() {
         if desk.queue.lock().ending {
             return;
         }
         // Another thread may have been faster.
-        let Some(mut job) = take(desk, hurried) else { continue };
+        let Some(mut job) = take(desk, boosted) else { continue };
         if !desk.latency.is_zero() {
             std::thread::sleep(desk.latency);
         }
@@ -164,17 +164,17 @@ fn work(desk: &Desk, ends: &Ends, read: Read, hurried: bool) {
 }
 
 /// Takes the most urgent job, of equals the oldest; the calling thread has the priority for it then.
-fn take(desk: &Desk, hurried: bool) -> Option<Job> {
+fn take(desk: &Desk, boosted: bool) -> Option<Job> {
     let mut queue = desk.queue.lock();
-    let job = queue.next(hurried)?;
+    let job = queue.next(boosted)?;
     let thread = ThreadId::current();
-    let hurried = job.urgency > 0;
+    let boosted = job.urgency > 0;
     queue.serving.push(Serving {
         thread,
         page: job.page,
-        hurried,
+        boosted,
     });
-    if hurried {
+    if boosted {
         boost(thread, desk.priority);
     }
     Some(job)
@@ -185,20 +185,20 @@ fn leave(desk: &Desk) {
     let thread = ThreadId::current();
     let mut queue = desk.queue.lock();
     let at = queue.serving.iter().position(|serving| serving.thread == thread);
-    let hurried = at.is_some_and(|at| queue.serving.swap_remove(at).hurried);
-    if hurried {
+    let boosted = at.is_some_and(|at| queue.serving.swap_remove(at).boosted);
+    if boosted {
         // One's own priority can always be lowered.
         let _ = sched::set_policy(thread, Policy::Other { nice: 0 });
     }
 }
 
 impl Queue {
-    fn next(&mut self, hurried: bool) -> Option<Job> {
+    fn next(&mut self, boosted: bool) -> Option<Job> {
         let jobs = self
             .jobs
             .iter()
             .enumerate()
-            .filter(|(_, job)| !hurried || job.urgency > 0);
+            .filter(|(_, job)| !boosted || job.urgency > 0);
         let (at, _) = jobs.rev().max_by_key(|(_, job)| job.urgency)?;
         Some(self.jobs.remove(at))
     }
@@ -310,7 +310,7 @@ mod tests {
         while let Some(job) = queue.next(true) {
             order.push(job.page.page().get());
         }
-        assert_eq!(order, [1, 3, 4], "only for those who hurry");
+        assert_eq!(order, [1, 3, 4], "only for those who are boosted");
         while let Some(job) = queue.next(false) {
             order.push(job.page.page().get());
         }
@@ -333,7 +333,7 @@ mod tests {
         readers.submit(job(pages[4], 9, &quick));
         let end = until("it is read", || ends.take_file(0));
         assert_eq!((end.page, end.result.is_ok()), (pages[4], true));
-        // One that nobody hurried for at first.
+        // One that nobody boosted for at first.
         readers.submit(job(pages[5], 0, &quick));
         assert!(ends.take_file(0).is_none());
         readers.lift(pages[5].object(), pages[5].page(), 9);
@@ -343,7 +343,7 @@ mod tests {
         readers.lift(pages[0].object(), pages[0].page(), 9);
         let lifted: Vec<_> = {
             let queue = readers.desk.queue.lock();
-            let lifted = queue.serving.iter().filter(|serving| serving.hurried);
+            let lifted = queue.serving.iter().filter(|serving| serving.boosted);
             lifted.map(|serving| (serving.page, serving.thread)).collect()
         };
         assert_eq!(lifted.len(), 1);

@@ -202,7 +202,7 @@ impl Engine {
             row.urgency = urgencies.map(|task| task.urgency).max().unwrap_or(0);
         }
         for (object, page) in awaited {
-            self.hurry(task, object, page);
+            self.boost(task, object, page);
         }
         self.settle();
         Ok(())

@@ -16,7 +16,7 @@ use freehold_store::{Slot, Urgency};
 impl Engine {
     /// A thread of a task has begun to wait for a page. Costs a look-up, and O(evictions for the task's holder that
     /// are less urgent): each is lifted at most once to each urgency.
-    pub(super) fn hurry(&mut self, task: TaskKey, object: ObjectId, page: PageIndex) {
+    pub(super) fn boost(&mut self, task: TaskKey, object: ObjectId, page: PageIndex) {
         let Some(task) = self.tasks.at(task.index()).filter(|task| task.urgency > 0) else {
             return;
         };

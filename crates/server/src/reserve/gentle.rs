@@ -27,7 +27,7 @@ const FRAME: u64 = freehold_linux::PAGE_SIZE as u64;
 /// A tenth of a CPU that a program of normal class wants too: programs that are starting just then want the CPUs.
 const GENTLY: i32 = 10;
 /// Three quarters of such a CPU: who takes the memory meanwhile wants it as well.
-const IN_A_HURRY: i32 = -5;
+const BOOSTED: i32 = -5;
 
 /// The thread that takes frames, and how it goes about it.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(super) struct Gentle {
     begun: Option<Instant>,
     looked: Option<Instant>,
     plenty: bool,
-    /// How nice it is; nothing where it may not hurry, and so must not be nice: there is no way back.
+    /// How nice it is; nothing where it may not be boosted, and so must not be nice: there is no way back.
     nice: Option<i32>,
 }
 
@@ -49,7 +49,7 @@ impl Gentle {
             begun: None,
             looked: None,
             plenty: true,
-            nice: be(IN_A_HURRY).then_some(IN_A_HURRY),
+            nice: be(BOOSTED).then_some(BOOSTED),
         };
         gentle.want_cpu();
         gentle
@@ -94,7 +94,7 @@ impl Gentle {
     }
 
     fn want_cpu(&mut self) {
-        let nice = if self.plenty { GENTLY } else { IN_A_HURRY };
+        let nice = if self.plenty { GENTLY } else { BOOSTED };
         if self.nice.is_some_and(|before| before != nice && be(nice)) {
             self.nice = Some(nice);
         }
@@ -107,7 +107,7 @@ fn be(nice: i32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{AT_FIRST, BETWEEN_LOOKS, FEW, FRAME, GENTLY, Gentle, IN_A_HURRY, LOOK, REST, REST_AT_FIRST};
+    use super::{AT_FIRST, BETWEEN_LOOKS, BOOSTED, FEW, FRAME, GENTLY, Gentle, LOOK, REST, REST_AT_FIRST};
     use freehold_linux::ThreadId;
     use freehold_linux::sched::{self, Policy};
     use std::time::{Duration, Instant};
@@ -130,7 +130,7 @@ mod tests {
         if gentle.nice.is_none() {
             return println!("not tested: this process may not raise the priority of its threads (CAP_SYS_NICE)");
         }
-        for (available, nice) in [(None, IN_A_HURRY), (Some(u64::MAX), GENTLY)] {
+        for (available, nice) in [(None, BOOSTED), (Some(u64::MAX), GENTLY)] {
             gentle.look(1, available);
             gentle.want_cpu();
             assert_eq!(sched::policy(ThreadId::current()), Ok(Policy::Other { nice }));

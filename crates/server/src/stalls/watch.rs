@@ -67,7 +67,7 @@ impl Watch {
         match self.shared.step_under_way() {
             Some(step) if step == self.step => {
                 self.seen = self.seen.saturating_add(1);
-                self.hurry();
+                self.boost();
             }
             Some(step) => (self.step, self.seen) = (step, 0),
             None => self.seen = 0,
@@ -76,7 +76,7 @@ impl Watch {
     }
 
     /// The same step is still under way.
-    fn hurry(&mut self) {
+    fn boost(&mut self) {
         let user = self.shared.stalls().held_by();
         if self.seen == OWN {
             self.end(user, |owner| Some(owner) == user);
