@@ -52,7 +52,7 @@ const REPLACED: &[Replaced] = &[
     replaced("reins", "handles", EVERYWHERE, &[]),
     replaced("harvest", "TaskOutput", EVERYWHERE, &[]),
     replaced("servedmachine", "ServerPlacement", EVERYWHERE, &[]),
-    replaced("workshop", "workload_files", EVERYWHERE, &["crates/lab/"]),
+    replaced("workshop", "workload_files", EVERYWHERE, &[]),
     replaced("descent", "steady", &["crates/core/"], &[]),
     replaced("young", "InactiveMapped", &["crates/core/"], &[]),
     replaced("guest", "share_unreserved", &["crates/core/src/"], &[]),

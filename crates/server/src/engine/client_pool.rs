@@ -9,7 +9,7 @@ use crate::engine::outbox::Outbox;
 use crate::engine::slots::Slots;
 use crate::error::EngineError;
 
-/// ClientPool made ahead: a program that starts another by a fork takes two.
+/// Channels made ahead: a program that starts another by a fork takes two.
 const AHEAD: usize = 4;
 
 /// The server's ends of what it shares with one client.

@@ -113,11 +113,7 @@ impl Engine {
                 what: "clients of one user",
             });
         }
-        let mut channels = match client.role {
-            ClientRole::Program => self.take_channels()?,
-            ClientRole::Library => ClientChannels::new(1)?,
-        };
-        channels.slots.give_back_apart(!is_trusted(client.uid));
+        let channels = self.channels_for(client.role, client.uid)?;
         let (channel, event) = channels.outbox.descriptors()?;
         let what = "a descriptor could not be duplicated";
         let transfer_pages = channels.slots.pages();
@@ -180,6 +176,15 @@ impl Engine {
         client.signal(Signal::KILL);
         self.notice(text);
         self.dismiss(id);
+    }
+
+    fn channels_for(&mut self, role: ClientRole, user: u32) -> Result<ClientChannels, EngineError> {
+        let mut channels = match role {
+            ClientRole::Program => self.take_channels()?,
+            ClientRole::Library => ClientChannels::new(1)?,
+        };
+        channels.slots.give_back_apart(!is_trusted(user));
+        Ok(channels)
     }
 
     /// Everything that a client had returns.

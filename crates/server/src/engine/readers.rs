@@ -333,7 +333,7 @@ mod tests {
         readers.submit(job(pages[4], 9, &quick));
         let end = until("it is read", || ends.take_file(0));
         assert_eq!((end.page, end.result.is_ok()), (pages[4], true));
-        // One that nobody boosted for at first.
+        // One that nobody was in need of at first.
         readers.submit(job(pages[5], 0, &quick));
         assert!(ends.take_file(0).is_none());
         readers.lift(pages[5].object(), pages[5].page(), 9);

@@ -8,7 +8,7 @@ mod process;
 mod rows;
 mod trial;
 mod workload;
-mod workshop;
+mod workload_files;
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use freehold_command::private_server::PrivateServer;
 use freehold_command::status::Failure;
 use trial::{Place, Setting, Trial, count_lines};
 use workload::Program;
-use workshop::Workshop;
+use workload_files::WorkloadFiles;
 
 /// How often everything runs, unless it is said.
 const SEEDS: u32 = 3;
@@ -230,7 +230,7 @@ fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
 struct Bench<'a> {
     laboratory: &'a Laboratory,
     options: &'a Options,
-    shop: Workshop,
+    files: WorkloadFiles,
     duration: Duration,
 }
 
@@ -248,7 +248,7 @@ impl<'a> Bench<'a> {
         Ok(Self {
             laboratory,
             options,
-            shop: Workshop::open(laboratory.clips(), &jars, &options.programs, options.scale)?,
+            files: WorkloadFiles::open(laboratory.clips(), &jars, &options.programs, options.scale)?,
             duration: duration.transpose()?.unwrap_or(DURATION),
         })
     }
@@ -264,7 +264,7 @@ impl<'a> Bench<'a> {
                 hog,
                 seed,
             };
-            trial::run(&self.shop, program, &setting, self.duration, stop)
+            trial::run(&self.files, program, &setting, self.duration, stop)
         };
         let trial = match run {
             Run::Alone => start(Place::Kernel(None), &[], false, false)?,
@@ -311,7 +311,7 @@ impl<'a> Bench<'a> {
             .collect();
         let most = written.iter().map(|output| count_lines(output)).max().unwrap_or(0);
         let stop = self.laboratory.session().stop();
-        let native = trial::native(&self.shop, program, most, seed, stop)?;
+        let native = trial::native(&self.files, program, most, seed, stop)?;
         Ok(written.iter().map(|output| native.starts_with(output)).collect())
     }
 }

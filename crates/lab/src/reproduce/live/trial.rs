@@ -13,7 +13,7 @@ use super::hog::Hog;
 use super::jobs::{self, Jobs};
 use super::process::Process;
 use super::workload::{Pace, Program};
-use super::workshop::{JAVA, Scratch, Workshop};
+use super::workload_files::{JAVA, Scratch, WorkloadFiles};
 use crate::programs::Limited;
 use freehold_command::private_server::{PrivateServer, exec_words};
 use freehold_command::process;
@@ -69,20 +69,20 @@ pub(super) struct Trial {
 /// # Errors
 /// A program that does not begin, or ends early, or a stop.
 pub(super) fn run(
-    shop: &Workshop,
+    files: &WorkloadFiles,
     program: Option<Program>,
     setting: &Setting<'_>,
     duration: Duration,
     stop: &AtomicBool,
 ) -> Result<Trial, Failure> {
-    let scratch = shop.scratch()?;
-    let playing = program.map(|program| Playing::start(shop, &scratch, program, setting));
+    let scratch = files.scratch()?;
+    let playing = program.map(|program| Playing::start(files, &scratch, program, setting));
     let mut playing = playing.transpose()?;
     if let Some(playing) = &mut playing {
         playing.begin(stop)?;
     }
     let started = now().as_nanos();
-    let hog = setting.hog.then(|| start_hog(shop, &scratch, setting)).transpose()?;
+    let hog = setting.hog.then(|| start_hog(files, &scratch, setting)).transpose()?;
     let mut both = Both { playing, hog };
     let warm = Instant::now() + WARMING;
     while both.hog.as_ref().is_some_and(|hog| hog.iterations() == 0) && Instant::now() < warm {
@@ -119,16 +119,16 @@ pub(super) fn run(
 /// # Errors
 /// A program that fails, or a stop.
 pub(super) fn native(
-    shop: &Workshop,
+    files: &WorkloadFiles,
     program: Program,
     jobs: usize,
     seed: u32,
     stop: &AtomicBool,
 ) -> Result<Vec<u8>, Failure> {
-    let scratch = shop.scratch()?;
-    let words = program.words(shop, Pace::Native(jobs), seed);
+    let scratch = files.scratch()?;
+    let words = program.words(files, Pace::Native(jobs), seed);
     let mut command = wrapped(Vec::new(), &words);
-    let output = dress(&mut command, shop, &scratch, program)?;
+    let output = dress(&mut command, files, &scratch, program)?;
     Process::start(program.name(), &mut command)?.succeed(stop)?;
     Ok(whole_lines(&output))
 }
@@ -160,16 +160,21 @@ struct Playing {
 }
 
 impl Playing {
-    fn start(shop: &Workshop, scratch: &Scratch, program: Program, setting: &Setting<'_>) -> Result<Self, Failure> {
+    fn start(
+        files: &WorkloadFiles,
+        scratch: &Scratch,
+        program: Program,
+        setting: &Setting<'_>,
+    ) -> Result<Self, Failure> {
         let (period, budget) = program.timing();
         let report = scratch.path().join("jobs");
         let mut options: Vec<OsString> = vec!["--period".into(), format!("{period}ms").into()];
         options.extend(["--budget".into(), format!("{budget}ms").into()]);
         options.extend(["--report-jobs".into(), report.clone().into_os_string()]);
         options.extend(setting.policy.iter().map(OsString::from));
-        let words = program.words(shop, Pace::Periodic, setting.seed);
+        let words = program.words(files, Pace::Periodic, setting.seed);
         let mut command = wrapped(exec(setting.place, &options)?, &words);
-        let output = dress(&mut command, shop, scratch, program)?;
+        let output = dress(&mut command, files, scratch, program)?;
         join(&mut command, setting.place);
         if setting.lock_all {
             command.env("FREEHOLD_LOCK_ALL", "1");
@@ -222,8 +227,8 @@ pub(super) fn count_lines(text: &[u8]) -> usize {
     text.iter().filter(|byte| **byte == b'\n').count()
 }
 
-fn start_hog(shop: &Workshop, scratch: &Scratch, setting: &Setting<'_>) -> Result<Hog, Failure> {
-    let graph = scratch.graph(shop)?;
+fn start_hog(files: &WorkloadFiles, scratch: &Scratch, setting: &Setting<'_>) -> Result<Hog, Failure> {
+    let graph = scratch.graph(files)?;
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     // On the last CPU: what it loses it loses to memory, and not to who is given CPUs.
     let options: Vec<OsString> = vec!["--cpu".into(), (cpus - 1).to_string().into()];
@@ -232,7 +237,7 @@ fn start_hog(shop: &Workshop, scratch: &Scratch, setting: &Setting<'_>) -> Resul
         JAVA[0],
         JAVA[1],
         "-cp",
-        &shop.class_path,
+        &files.class_path,
         "Walk",
         "graph",
         "1000000",
@@ -265,7 +270,12 @@ fn wrapped(before: Vec<OsString>, words: &[OsString]) -> Command {
 }
 
 /// Where a program's output goes, and what it finds in its environment.
-fn dress(command: &mut Command, shop: &Workshop, scratch: &Scratch, program: Program) -> Result<PathBuf, Failure> {
+fn dress(
+    command: &mut Command,
+    files: &WorkloadFiles,
+    scratch: &Scratch,
+    program: Program,
+) -> Result<PathBuf, Failure> {
     let create = |name: &str| {
         let path = scratch.path().join(name);
         File::create(&path).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))
@@ -277,7 +287,7 @@ fn dress(command: &mut Command, shop: &Workshop, scratch: &Scratch, program: Pro
         output.into()
     });
     command.stderr(create("errors")?).current_dir(scratch.path());
-    command.env("FREEHOLD_PRELOAD", shop.preload());
+    command.env("FREEHOLD_PRELOAD", files.preload());
     command.env("OPENBLAS_NUM_THREADS", "1").env("OMP_NUM_THREADS", "1");
     if program.has_one_thread() {
         command.env("FREEHOLD_ONE_THREAD", "1");

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use clap::ValueEnum;
 
-use super::workshop::Workshop;
+use super::workload_files::WorkloadFiles;
 use crate::programs::is_installed;
 use freehold_command::status::Failure;
 
@@ -107,7 +107,7 @@ impl Program {
     }
 
     /// How it is called.
-    pub(super) fn words(self, shop: &Workshop, pace: Pace, seed: u32) -> Vec<OsString> {
+    pub(super) fn words(self, files: &WorkloadFiles, pace: Pace, seed: u32) -> Vec<OsString> {
         let jobs = match pace {
             Pace::Periodic => 1_000_000,
             Pace::Native(jobs) => jobs,
@@ -125,10 +125,10 @@ impl Program {
                 .collect()
         };
         match self {
-            Self::Ranger => script(&["Rscript", "--vanilla"], shop.file("ranger.R")),
-            Self::Opencv => script(&[PYTHON], shop.file("faces.py")),
+            Self::Ranger => script(&["Rscript", "--vanilla"], files.file("ranger.R")),
+            Self::Opencv => script(&[PYTHON], files.file("faces.py")),
             Self::Mplayer => {
-                let player = crate::programs::player(&shop.clip, 30);
+                let player = crate::programs::player(&files.clip, 30);
                 let mut words = vec![player.get_program().to_owned()];
                 words.extend(player.get_args().map(OsString::from));
                 let checked = "-quiet -lavdopts threads=1 -vo md5sum:outfile=output";

@@ -36,7 +36,7 @@ pub(super) const JAVA: [&str; 2] = ["-XX:+UseSerialGC", "-Xmx400m"];
 
 /// A folder of this command's own, removed when dropped, and what is kept beside the clips.
 #[derive(Debug)]
-pub(super) struct Workshop {
+pub(super) struct WorkloadFiles {
     place: Workplace,
     /// The movie; not there unless it is played.
     pub(super) clip: PathBuf,
@@ -46,35 +46,35 @@ pub(super) struct Workshop {
     pub(super) class_path: String,
 }
 
-impl Workshop {
+impl WorkloadFiles {
     /// Makes what is not there yet. `scale`: the graph has two to the power of that many vertices.
     ///
     /// # Errors
     /// What cannot be made.
     pub(super) fn open(clips: &Clips, jars: &[PathBuf], programs: &[Program], scale: u32) -> Result<Self, Failure> {
-        let mut shop = Self {
+        let mut files = Self {
             place: Workplace::new()?,
             clip: PathBuf::new(),
             graph: PathBuf::new(),
             class_path: String::new(),
         };
         for (name, text) in FILES {
-            let file = shop.file(name);
+            let file = files.file(name);
             fs::write(&file, text).map_err(|error| failed(&file, &error))?;
         }
-        let own = shop.place.path().to_owned();
+        let own = files.place.path().to_owned();
         let jars: Vec<String> = jars.iter().map(|jar| jar.display().to_string()).collect();
-        shop.class_path = format!("{}:{}", own.display(), jars.join(":"));
+        files.class_path = format!("{}:{}", own.display(), jars.join(":"));
         let library = "-O2 -shared -fPIC -o preload.so preload.c -ldl";
         perform(Command::new("cc").args(library.split(' ')).current_dir(&own))?;
-        let java = ["-cp", &shop.class_path, "Walk.java"];
+        let java = ["-cp", &files.class_path, "Walk.java"];
         perform(Command::new("javac").args(java).current_dir(&own))?;
         if programs.contains(&Program::Mplayer) {
             let clip = clips.ten_minutes(Clip::First)?;
-            shop.clip = clip.canonicalize().map_err(|error| failed(&clip, &error))?;
+            files.clip = clip.canonicalize().map_err(|error| failed(&clip, &error))?;
         }
-        shop.graph = shop.shards(clips.folder(), scale)?;
-        Ok(shop)
+        files.graph = files.shards(clips.folder(), scale)?;
+        Ok(files)
     }
 
     /// One of the files in it.
@@ -149,9 +149,9 @@ impl Scratch {
     ///
     /// # Errors
     /// They cannot be copied.
-    pub(super) fn graph(&self, shop: &Workshop) -> Result<PathBuf, Failure> {
+    pub(super) fn graph(&self, files: &WorkloadFiles) -> Result<PathBuf, Failure> {
         let copy = self.path.join("graph");
-        copy_folder(&shop.graph, &copy).map_err(|error| failed(&copy, &error))?;
+        copy_folder(&files.graph, &copy).map_err(|error| failed(&copy, &error))?;
         Ok(copy)
     }
 }
