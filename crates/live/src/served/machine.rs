@@ -17,7 +17,7 @@ use freehold_report::laws::LawsDocument;
 use freehold_report::status::StoreStatus;
 use freehold_scenario::recording::Recording;
 use freehold_scenario::results::{DeviceResult, Laws, ReservationResult, VictimCacheResult};
-use freehold_scenario::{self as scenario, ReservationIndex, Scenario, Sharing, Site, plan, set_up};
+use freehold_scenario::{self as scenario, Scenario, Sharing, set_up};
 
 use super::devices::{DeviceThreads, JobSignal, Openings};
 use super::pool::{self, ServedPool};
@@ -33,9 +33,12 @@ use crate::recording;
 use crate::run::Finished;
 use crate::sampler::Sampled;
 use crate::seat::Seat;
-use crate::store;
 use crate::watch::Paging;
 use crate::worker::TaskOutput;
+
+mod placing;
+
+use placing::Placing;
 
 /// How long transfers may take to end when nobody touches anything any more.
 const SETTLE: Duration = Duration::from_secs(30);
@@ -80,7 +83,7 @@ pub(crate) struct ServerPlacement {
 }
 
 impl ServerPlacement {
-    /// Sets up in the order that [`plan`] lays down.
+    /// Sets up in the order that [`plan`](scenario::plan) lays down.
     pub(crate) fn new(scenario: &Scenario, server: &Server, pace: Pace) -> Result<Self, LiveError> {
         crate::machine::check_supported(scenario)?;
         if pace == Pace::Clock {
@@ -397,63 +400,6 @@ impl ServerPlacement {
             .to_owned(),
         );
         Ok(warnings)
-    }
-}
-
-/// A machine while a scenario is set up in it.
-#[derive(Debug)]
-struct Placing<'a> {
-    scenario: &'a Scenario,
-    machine: &'a mut ServerPlacement,
-    tasks: Vec<Option<ServedTask>>,
-}
-
-impl Site for Placing<'_> {
-    type Error = LiveError;
-
-    fn make_object(&mut self, region: usize) -> Result<(), LiveError> {
-        self.machine.open(&self.scenario.regions[region])
-    }
-
-    fn admit(&mut self, reservation: ReservationIndex) -> Result<(), LiveError> {
-        self.machine.reserve(self.scenario, reservation.get())
-    }
-
-    fn add_task(&mut self, position: usize) -> Result<(), LiveError> {
-        let (task, machine) = (&self.scenario.tasks[position], &*self.machine);
-        let pool = machine.open_pool(self.scenario, position)?;
-        let joined = match &pool {
-            Some(pool) => Some(
-                pool.join(&machine.connection)
-                    .map_err(asked(&format!("task {}", task.name)))?,
-            ),
-            None => None,
-        };
-        let held = task.reservation.map(|index| &machine.reservations[index.get()]);
-        let urgency = store::urgency(task.class).get();
-        let regions = plan::mapped_regions(self.scenario, position);
-        let mut made = machine.add_task(&task.name, urgency, held.or(joined.as_ref()), regions)?;
-        made.pool = pool;
-        made.signals = machine.devices.signals_of(self.scenario, position);
-        self.tasks[position] = Some(made);
-        Ok(())
-    }
-
-    fn keep(&mut self, index: ReservationIndex, regions: &[usize]) -> Result<(), LiveError> {
-        let name = format!("keeper of {}", self.scenario.reservations[index.get()].name);
-        let held = &self.machine.reservations[index.get()];
-        let keeper = self.machine.add_task(&name, 0, Some(held), regions.iter().copied())?;
-        self.machine._keepers.push(keeper);
-        Ok(())
-    }
-
-    fn lock(&mut self, index: ReservationIndex, region: usize, range: scenario::PageRange) -> Result<(), LiveError> {
-        let (reservation, named) = (&self.scenario.reservations[index.get()], &self.scenario.regions[region]);
-        let what = format!("reservation {}, region {}: not locked", reservation.name, named.name);
-        let held = &self.machine.reservations[index.get()];
-        held.lock(&self.machine.regions[region], range.first.get(), range.pages.get())
-            .map_err(asked(&what))?;
-        Ok(())
     }
 }
 
