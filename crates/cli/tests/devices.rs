@@ -92,7 +92,7 @@ size = "3MiB"
 open = [{ at = "1s", hold = "300ms" }]
 
 [[device]]
-name = "jpeg encoder"
+name = "jpeg-encoder"
 size = "2MiB"
 trusted = true
 task = "shutter"
@@ -122,7 +122,7 @@ fn a_scenarios_devices_are_opened_live_and_hold_nobody_elses_pages() {
     assert!(count(jpeg, "opens") >= 3, "{jpeg}");
     assert_eq!(
         (&jpeg["name"], &live["memory"]["outside"]),
-        (&"jpeg encoder".into(), &1_280.into())
+        (&"jpeg-encoder".into(), &1_280.into())
     );
     let simulated = document(&run(&["--engine", "sim"]));
     assert_eq!(count(&simulated["devices"][0], "opens"), 1, "{simulated}");

@@ -170,7 +170,7 @@ impl Shared {
             let Some(deferred) = next else { return };
             let mut rest = Some(0);
             while let Some(from) = rest {
-                rest = self.engine().offer_rubble(&deferred, from);
+                rest = self.engine().offer_deferred(&deferred, from);
             }
             deferred.clear();
             self.engine().forget_deferred(&deferred);

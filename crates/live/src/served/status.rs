@@ -124,9 +124,11 @@ impl Status {
         idle.map(|row| row.lists.free + row.frames.conserved).sum()
     }
 
-    /// Whether the kernel counts as many frames as are used by the books, or all but those that hold no page.
+    /// Whether the kernel counts as many frames as are used by the books, or all but those that hold no page. Frames of
+    /// devices are in memory of their own, which the server's count leaves out.
     pub(crate) fn agrees_with_the_kernel(&self) -> bool {
-        let (used, measured) = (self.0.memory.used, self.0.memory.resident_measured);
+        let memory = &self.0.memory;
+        let (used, measured) = (memory.used.saturating_sub(memory.outside), memory.resident_measured);
         measured == used || measured == used.saturating_sub(self.idle())
     }
 

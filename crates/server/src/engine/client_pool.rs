@@ -1,8 +1,8 @@
 //! What a client gets of the server's, made before it comes: its channel and its transfer memory.
 //!
 //! Making both takes some thirty system calls. A program that starts, or forks, would wait for them, and whoever faults
-//! meanwhile too; so the reserve's thread makes some ahead, and a client whose channels are not ready yet has them made there
-//! and then. A child that has not connected yet uses neither, and gives them back.
+//! meanwhile too; so the reserve's thread makes some ahead, and a client whose channels are not ready yet has them made
+//! there and then. A child that has not connected yet uses neither, and gives them back.
 
 use crate::engine::Engine;
 use crate::engine::outbox::Outbox;

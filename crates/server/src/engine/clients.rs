@@ -86,6 +86,21 @@ impl Engine {
         self.clients.get_mut(id.index(), id.generation())
     }
 
+    /// Makes sure that a user may have one more client.
+    fn make_place_for(&mut self, user: u32) -> Result<(), EngineError> {
+        if !self.may_join(user) {
+            self.begin();
+            self.bury_now();
+            self.settle();
+        }
+        if self.may_join(user) {
+            Ok(())
+        } else {
+            let what = "clients of one user";
+            Err(EngineError::Limit { what })
+        }
+    }
+
     /// Takes in a process. The descriptors are checked; its faults are served from now on.
     ///
     /// # Errors
@@ -103,16 +118,7 @@ impl Engine {
             .private
             .map(|fd| adopt(fd, "the userfaultfd of private memory").map(lend))
             .transpose()?;
-        if !self.may_join(client.uid) {
-            self.begin();
-            self.bury_now();
-            self.settle();
-        }
-        if !self.may_join(client.uid) {
-            return Err(EngineError::Limit {
-                what: "clients of one user",
-            });
-        }
+        self.make_place_for(client.uid)?;
         let channels = self.channels_for(client.role, client.uid)?;
         let (channel, event) = channels.outbox.descriptors()?;
         let what = "a descriptor could not be duplicated";

@@ -2,9 +2,9 @@
 //!
 //! There is memory that the kernel needs where it cannot wait for a server: what a core file is made of, what a
 //! debugger reads, what is written as a thread ends, what the program watches itself. It is brought in as a forked
-//! child is given what it inherits: the client is its own fork_child for that time. So its threads wait at absent pages until
-//! all is there, and what cannot be had is an error for whoever touches it. Then the kernel alone serves the range, in
-//! frames of the machine's, and the server forgets it.
+//! child is given what it inherits: the client is its own fork child for that time. So its threads wait at absent
+//! pages until all is there, and what cannot be had is an error for whoever touches it. Then the kernel alone serves
+//! the range, in frames of the machine's, and the server forgets it.
 
 use crate::closing::LentFile;
 use crate::engine::Engine;

@@ -128,7 +128,7 @@ impl Engine {
 
     /// Puts some pages of an object that has gone, from a page on: the page to go on from, if there may be more. Where
     /// the file has an object again nothing is put, since that may have any of them.
-    pub(crate) fn offer_rubble(&self, deferred: &DeferredFree, from: u64) -> Option<u64> {
+    pub(crate) fn offer_deferred(&self, deferred: &DeferredFree, from: u64) -> Option<u64> {
         let victims = self.sources.victims.as_ref()?;
         let (identity, cached) = deferred.file?;
         if self.files.contains_key(&identity) || !victims.is_current(identity, cached) {
