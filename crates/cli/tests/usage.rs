@@ -125,7 +125,7 @@ fn lists_name_what_there_is() {
 
     let output = run(&["reproduce", "--list", "--json"]);
     let files = document(&output)["experiments"].as_array().expect("a list").clone();
-    assert_eq!(files.len(), 30);
+    assert_eq!(files.len(), 31);
     for file in files.iter().flat_map(|row| row["files"].as_array().expect("files")) {
         let shown = run(&["reproduce", "--show", file.as_str().expect("a name")]);
         let shipped = std::fs::read_to_string(common::root().join("experiments").join(file.as_str().expect("a name")));
