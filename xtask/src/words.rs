@@ -1,8 +1,7 @@
 //! Words that were replaced: one word for one thing, and the field's where there is one.
 //!
 //! A replaced word comes back with the next change unless something refuses it. `REPLACED` has the words, each with the
-//! word that stands for it now, where it is refused, and where renaming is still due. An exception for a folder that
-//! has the word no more is refused too, so that the list gets shorter only.
+//! word that stands for it now, and where it is refused.
 
 use crate::Finding;
 use crate::walk::File;
@@ -13,50 +12,42 @@ struct Replaced {
     new: &'static str,
     /// Beginnings of paths where it is refused.
     within: &'static [&'static str],
-    /// Of these, where it is still to be renamed.
-    due: &'static [&'static str],
 }
 
 const EVERYWHERE: &[&str] = &["crates/"];
 
-const fn replaced(
-    old: &'static str,
-    new: &'static str,
-    within: &'static [&'static str],
-    due: &'static [&'static str],
-) -> Replaced {
-    Replaced { old, new, within, due }
+const fn replaced(old: &'static str, new: &'static str, within: &'static [&'static str]) -> Replaced {
+    Replaced { old, new, within }
 }
 
 const REPLACED: &[Replaced] = &[
-    replaced("rubble", "deferred_free", EVERYWHERE, &[]),
-    replaced("bequests", "fork_copy", EVERYWHERE, &[]),
-    replaced("heirs", "fork_children", &["crates/server/"], &[]),
-    replaced("frugal", "rate_limited_log", EVERYWHERE, &[]),
-    replaced("holdings", "reservations", EVERYWHERE, &[]),
-    replaced("kits", "client_pool", EVERYWHERE, &[]),
-    replaced("crowd", "fault_queue", &["crates/server/src/"], &[]),
-    replaced("orphans", "fork_unconnected", &["crates/server/src/"], &[]),
-    replaced("vault", "LockedPages", EVERYWHERE, &[]),
-    replaced("ballast", "LockedFrames", &["crates/linux/"], &[]),
-    replaced("pageloan", "PageLease", EVERYWHERE, &[]),
-    replaced("adrift", "unattributed", EVERYWHERE, &[]),
+    replaced("rubble", "deferred_free", EVERYWHERE),
+    replaced("bequests", "fork_copy", EVERYWHERE),
+    replaced("heirs", "fork_children", &["crates/server/"]),
+    replaced("frugal", "rate_limited_log", EVERYWHERE),
+    replaced("holdings", "reservations", EVERYWHERE),
+    replaced("kits", "client_pool", EVERYWHERE),
+    replaced("crowd", "fault_queue", &["crates/server/src/"]),
+    replaced("orphans", "fork_unconnected", &["crates/server/src/"]),
+    replaced("vault", "LockedPages", EVERYWHERE),
+    replaced("ballast", "LockedFrames", &["crates/linux/"]),
+    replaced("pageloan", "PageLease", EVERYWHERE),
+    replaced("adrift", "unattributed", EVERYWHERE),
     replaced(
         "hurry",
         "boost",
         &["crates/pager/", "crates/server/", "crates/store/", "crates/live/"],
-        &[],
     ),
-    replaced("ripen", "complete", EVERYWHERE, &[]),
-    replaced("baton", "turn", EVERYWHERE, &[]),
-    replaced("reins", "handles", EVERYWHERE, &[]),
-    replaced("harvest", "TaskOutput", EVERYWHERE, &[]),
-    replaced("servedmachine", "ServerPlacement", EVERYWHERE, &[]),
-    replaced("workshop", "workload_files", EVERYWHERE, &[]),
-    replaced("descent", "steady", &["crates/core/"], &[]),
-    replaced("young", "InactiveMapped", &["crates/core/"], &[]),
-    replaced("guest", "share_unreserved", &["crates/core/src/"], &[]),
-    replaced("sort_in", "dispatch", EVERYWHERE, &[]),
+    replaced("ripen", "complete", EVERYWHERE),
+    replaced("baton", "turn", EVERYWHERE),
+    replaced("reins", "handles", EVERYWHERE),
+    replaced("harvest", "TaskOutput", EVERYWHERE),
+    replaced("servedmachine", "ServerPlacement", EVERYWHERE),
+    replaced("workshop", "workload_files", EVERYWHERE),
+    replaced("descent", "steady", &["crates/core/"]),
+    replaced("young", "InactiveMapped", &["crates/core/"]),
+    replaced("guest", "share_unreserved", &["crates/core/src/"]),
+    replaced("sort_in", "dispatch", EVERYWHERE),
 ];
 
 /// Files that were renamed, and what they are called now.
@@ -100,34 +91,17 @@ const RENAMED: &[(&str, &str)] = &[
 /// Replaced words and old files among these.
 pub(crate) fn check(files: &[File]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut due: Vec<(&Replaced, &str, bool)> = Vec::new();
-    for word in REPLACED {
-        due.extend(word.due.iter().map(|folder| (word, *folder, false)));
-    }
     for file in files.iter().filter(|file| file.name.ends_with(".rs")) {
         for (at, line) in file.text.lines().enumerate() {
-            for word in REPLACED
+            let refused = REPLACED
                 .iter()
-                .filter(|word| word.is_refused_in(&file.name) && word.is_in(line))
-            {
-                let excepted = due
-                    .iter_mut()
-                    .find(|(due, folder, _)| std::ptr::eq(*due, word) && file.name.starts_with(folder));
-                match excepted {
-                    Some((.., seen)) => *seen = true,
-                    None => findings.push(finding(&file.name, at + 1, word.refusal())),
-                }
-            }
+                .filter(|word| word.is_refused_in(&file.name) && word.is_in(line));
+            findings.extend(refused.map(|word| finding(&file.name, at + 1, word.refusal())));
         }
         if let Some((_, new)) = RENAMED.iter().find(|(old, _)| file.name == *old) {
             findings.push(finding(&file.name, 0, format!("this is {new} now")));
         }
     }
-    let done = due.iter().filter(|(_, folder, seen)| !seen && has_any(files, folder));
-    findings.extend(done.map(|(word, folder, _)| {
-        let what = format!("`{}` is in {folder} no more: take the exception off", word.old);
-        finding("xtask/src/words.rs", 0, what)
-    }));
     findings
 }
 
@@ -137,10 +111,6 @@ fn finding(place: &str, line: usize, what: String) -> Finding {
         line,
         what,
     }
-}
-
-fn has_any(files: &[File], folder: &str) -> bool {
-    files.iter().any(|file| file.name.starts_with(folder))
 }
 
 impl Replaced {
@@ -207,34 +177,8 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_that_is_not_needed_is_refused() {
-        let found = whats("crates/live/src/a.rs", "fn plain() {}");
-        assert!(
-            found.iter().any(|what| what.contains("take the exception off")),
-            "{found:?}"
-        );
-        let with_all = ["re|ins", "served|machine"].map(|word| word.replace('|', ""));
-        assert_eq!(whats("crates/live/src/a.rs", &with_all.join(" ")), Vec::<String>::new());
-    }
-
-    #[test]
     fn a_file_does_not_come_back_under_its_old_name() {
-        let found = whats(
-            "crates/server/src/document/status.rs",
-            &every_word_due_in("crates/server/"),
-        );
-        assert!(
-            found
-                .iter()
-                .any(|what| what == "this is crates/report/src/status.rs now"),
-            "{found:?}"
-        );
-    }
-
-    fn every_word_due_in(folder: &str) -> String {
-        let due = REPLACED
-            .iter()
-            .filter(|word| word.due.iter().any(|due| due.starts_with(folder)));
-        due.map(|word| word.old).collect::<Vec<_>>().join(" ")
+        let found = whats("crates/server/src/document/status.rs", "fn plain() {}");
+        assert_eq!(found, ["this is crates/report/src/status.rs now"]);
     }
 }

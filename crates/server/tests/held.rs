@@ -36,12 +36,13 @@ impl Slow {
         let (input, its) = PacketSocket::pair().unwrap();
         let mut command = Command::new(&program);
         command.arg("write").stdin(Stdio::from(OwnedFd::from(its)));
-        let process = command.spawn().unwrap();
+        let mut process = command.spawn().unwrap();
         // The program's end is in the command, which would keep it open.
         drop(command);
         let mut buffer = [0; 8];
         let Some(mut packet) = input.receive(&mut buffer).unwrap() else {
             println!("not tested: no file system of a user's own");
+            process.wait().unwrap();
             return None;
         };
         let file = packet.descriptors.pop().unwrap();
