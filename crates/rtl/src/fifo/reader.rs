@@ -1,7 +1,7 @@
 //! A process that reads many messages: it takes what is there at once, and hands it out from memory of its own.
 //!
 //! Each look at a FIFO takes the cache lines of its indices from the real-time thread, which waits for them in its next
-//! put. So this reader looks seldom: it takes up to [`CHUNK`] bytes in one step, and waits a moment before a look where
+//! put. So this reader looks seldom: it takes up to `CHUNK` bytes in one step, and waits a moment before a look where
 //! the last ones have found little.
 
 use std::hint;
