@@ -184,6 +184,20 @@ impl Echo {
         Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
     }
 
+    /// The same, begun when it is told to. It inherits nothing that is opened meanwhile: a program that begins waits
+    /// until each file that it does not keep is closed.
+    fn prepare(server: &Server) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", "read word && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_freehold")]);
+        command.args(["exec", "--reserve", "4MiB", "--socket"]);
+        command.arg(&server.socket).args(["--", "cat"]);
+        Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn begin(&mut self) {
+        self.0.stdin.as_mut().unwrap().write_all(b"begin\n").unwrap();
+    }
+
     fn must_answer(&mut self) {
         self.0.stdin.as_mut().unwrap().write_all(b"hello\n").unwrap();
         let mut line = String::new();
@@ -354,6 +368,7 @@ fn a_file_system_that_does_not_answer_keeps_only_its_user_waiting() {
         return;
     }
     let server = Server::start(&["--pool", "64MiB", "--quota", "8MiB"]);
+    let mut echo = Echo::prepare(&server);
     let Some(slow) = SlowFile::make() else { return };
     let link = std::fs::read_link(format!("/proc/self/fd/{}", slow.file.as_raw_fd())).unwrap();
     assert_eq!(link, Path::new("/memfd:x"), "as memory objects are called");
@@ -370,7 +385,8 @@ fn a_file_system_that_does_not_answer_keeps_only_its_user_waiting() {
         drop(honest.file(&library));
         drop(honest.document());
     }
-    Echo::start(&server).must_answer();
+    echo.begin();
+    echo.must_answer();
     // Root is not made to wait for it either.
     let roots = Client::connect(&server.socket, userfault.as_fd());
     roots.socket.send(&bytes(&open, 1), &[slow.file.as_fd()]).unwrap();

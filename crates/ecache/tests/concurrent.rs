@@ -8,6 +8,7 @@ use common::{Random, cache, content, key, until};
 use freehold_client::device::Device;
 use freehold_ecache::serve::DeviceServer;
 use freehold_ecache::{Cache, Client, DeviceState, PAGE_SIZE};
+use std::os::unix::process::parent_id;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -131,14 +132,16 @@ fn pages_survive_devices_and_each_other() {
     front.cache.check_laws().unwrap();
 }
 
-/// A client that opens its device again and again until it is killed.
+/// A client that opens its device again and again until it is killed, or its parent has ended.
 fn hold(socket: &Path, name: &str) -> ! {
-    loop {
+    let parent = parent_id();
+    while parent_id() == parent {
         // In use, as long as the last one's memory is on its way back.
         if let Ok(mut device) = Device::open(socket, name, 1) {
             let _ = device.grow(0);
         }
     }
+    std::process::exit(1)
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub const HUGE_PAGES: usize = 512;
 const CLOSED: Mode = Mode::empty();
 const OPEN: Mode = Mode::RUSR.union(Mode::WUSR);
 const F_SETLEASE: libc::c_int = 1024;
+const F_SETSIG: libc::c_int = 10;
 
 /// A memory object whose size nobody can change, closed on exec.
 ///
@@ -97,6 +98,10 @@ impl Chunk {
     /// The kernel's refusal: `ACCES` without ownership and CAP_LEASE, or as [`reopen`](Self::reopen).
     pub fn is_held(&self) -> Result<bool, Errno> {
         let probe = self.reopen()?;
+        // Who opens it just now has the lease broken, and SIGIO, which that sends, would end this process. This signal is
+        // ignored unless a program asks for it.
+        // SAFETY: plain numbers; the descriptor is this function's.
+        sys::check_int(unsafe { libc::fcntl(probe.as_raw_fd(), F_SETSIG, libc::SIGURG) })?;
         // SAFETY: plain numbers; the lease goes with the descriptor, which is this function's.
         let result = unsafe { libc::fcntl(probe.as_raw_fd(), F_SETLEASE, libc::F_WRLCK) };
         match sys::check_int(result) {
@@ -146,6 +151,19 @@ mod tests {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice.
         unsafe { rustix::mm::mmap(std::ptr::null_mut(), PAGE_SIZE, access, MapFlags::SHARED, fd, 0) }.unwrap()
+    }
+
+    #[test]
+    fn who_opens_it_while_another_looks_ends_nobody() {
+        let chunk = Chunk::create(c"test", 1, false).unwrap();
+        let opened = std::thread::scope(|scope| {
+            let opener = scope.spawn(|| (0..2_000).filter(|_| chunk.reopen().is_ok()).count());
+            for _ in 0..2_000 {
+                chunk.is_held().unwrap();
+            }
+            opener.join().unwrap()
+        });
+        assert_eq!(opened, 2_000);
     }
 
     #[test]
