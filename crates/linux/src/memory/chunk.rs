@@ -98,8 +98,8 @@ impl Chunk {
     /// The kernel's refusal: `ACCES` without ownership and CAP_LEASE, or as [`reopen`](Self::reopen).
     pub fn is_held(&self) -> Result<bool, Errno> {
         let probe = self.reopen()?;
-        // Who opens it just now has the lease broken, and SIGIO, which that sends, would end this process. This signal is
-        // ignored unless a program asks for it.
+        // Who opens it just now breaks the lease. The signal of that, SIGIO, would end this process; this one is ignored
+        // unless a program asks for it.
         // SAFETY: plain numbers; the descriptor is this function's.
         sys::check_int(unsafe { libc::fcntl(probe.as_raw_fd(), F_SETSIG, libc::SIGURG) })?;
         // SAFETY: plain numbers; the lease goes with the descriptor, which is this function's.
