@@ -98,8 +98,8 @@ impl Chunk {
     /// The kernel's refusal: `ACCES` without ownership and CAP_LEASE, or as [`reopen`](Self::reopen).
     pub fn is_held(&self) -> Result<bool, Errno> {
         let probe = self.reopen()?;
-        // Who opens it just now breaks the lease. The signal of that, SIGIO, would end this process; this one is ignored
-        // unless a program asks for it.
+        // Who opens it just now breaks the lease. The signal of that, SIGIO, would end this process. This one is
+        // ignored unless a program asks for it.
         // SAFETY: plain numbers; the descriptor is this function's.
         sys::check_int(unsafe { libc::fcntl(probe.as_raw_fd(), F_SETSIG, libc::SIGURG) })?;
         // SAFETY: plain numbers; the lease goes with the descriptor, which is this function's.
@@ -155,15 +155,16 @@ mod tests {
 
     #[test]
     fn who_opens_it_while_another_looks_ends_nobody() {
+        const ROUNDS: usize = 100_000;
         let chunk = Chunk::create(c"test", 1, false).unwrap();
         let opened = std::thread::scope(|scope| {
-            let opener = scope.spawn(|| (0..2_000).filter(|_| chunk.reopen().is_ok()).count());
-            for _ in 0..2_000 {
+            let opener = scope.spawn(|| (0..ROUNDS).filter(|_| chunk.reopen().is_ok()).count());
+            for _ in 0..ROUNDS {
                 chunk.is_held().unwrap();
             }
             opener.join().unwrap()
         });
-        assert_eq!(opened, 2_000);
+        assert_eq!(opened, ROUNDS);
     }
 
     #[test]
