@@ -2,6 +2,8 @@
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 FREEHOLD := $(TARGET)/release/freehold
+# With these, dependencies have the features that tests ask for, as under `clippy` and `test`: nothing is built twice.
+SAME := --lib --bins --examples
 DEMO := scenarios/two-tasks-none.toml scenarios/two-tasks-spc.toml scenarios/two-tasks-spel.toml
 
 .DEFAULT_GOAL := help
@@ -41,11 +43,11 @@ lint: setup ## tidy, format, clippy and rustdoc, warnings refused
 	@echo '== clippy'
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	@echo '== rustdoc'
-	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --workspace --no-deps --document-private-items -q
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --workspace $(SAME) --no-deps --document-private-items -q
 
 test: lint ## lint, then every test and doc test
 	@echo '== what tests start and load: the command, the agent, the process for modules'
-	$(CARGO) build --locked --workspace
+	$(CARGO) build --locked --workspace $(SAME) --tests
 	@echo '== tests'
 	@mkdir -p $(TARGET); rm -f $(TARGET)/tests.status
 	@{ $(CARGO) test --locked --workspace --no-fail-fast; echo $$? >$(TARGET)/tests.status; } 2>&1 | tee $(TARGET)/tests.log
