@@ -48,12 +48,8 @@ lint: setup ## tidy, format, clippy and rustdoc, warnings refused
 test: lint ## lint, then every test and doc test
 	@echo '== what tests start and load: the command, the agent, the process for modules'
 	$(CARGO) build --locked --workspace $(SAME) --tests
-	@echo '== tests'
-	@mkdir -p $(TARGET); rm -f $(TARGET)/tests.status
-	@{ $(CARGO) test --locked --workspace --no-fail-fast; echo $$? >$(TARGET)/tests.status; } 2>&1 | tee $(TARGET)/tests.log
-	@echo '== the time of the tests'
-	@$(CARGO) run --locked -q -p xtask -- times $(TARGET)/tests.log
-	@test "$$(cat $(TARGET)/tests.status)" = 0
+	@echo '== tests, in two lanes side by side: what computes, and what has real memory, processes and times'
+	@sh xtask/tests.sh $(CARGO) $(TARGET)
 
 verify: setup ## arithmetic of quotas, limits, ages, rings and parsers, over whole domains (minutes)
 	@echo '== verify: no proofs by Kani: its compiler comes from no package registry. Small domains are gone through'
