@@ -1,42 +1,43 @@
 //! Memory traffic that leaves no line of the first two caches and no entry of the TLB to anybody else.
 
-use std::hint;
+use freehold_linux::cpu_caches::CacheSizes;
+use freehold_linux::flood::{Lines, Returns, SpreadPages};
 
-/// Twice the second-level cache of today's CPUs.
-const LINES_BYTES: usize = 4 << 20;
-/// Twice as many pages as the second-level TLB of today's CPUs has entries.
+/// Twice as many pages as the second-level TLB of today's CPUs has entries: the kernel does not tell how many.
 const PAGES: usize = 4096;
-const LINE: usize = 64;
-const PAGE: usize = 4096;
 
-/// What is written over and over.
+/// What is run and written over and over. One round replaces all: between two events further apart than a round there
+/// is always a whole one.
 #[derive(Debug)]
 pub(super) struct Flood {
-    lines: Vec<u8>,
-    pages: Vec<u8>,
+    instructions: Option<Returns>,
+    pages: Option<SpreadPages>,
+    lines: Option<Lines>,
     value: u8,
 }
 
 impl Flood {
-    pub(super) fn new() -> Self {
+    /// For the caches of a CPU, each twice. What this machine has no memory or no right for is left out.
+    pub(super) fn new(cpu: usize) -> Self {
+        let sizes = CacheSizes::of(cpu);
         Self {
-            lines: vec![1; LINES_BYTES],
-            pages: vec![1; PAGES * PAGE],
+            instructions: Returns::new(2 * sizes.instructions()).ok(),
+            pages: SpreadPages::new(PAGES).ok(),
+            lines: Lines::new(2 * sizes.second_level()).ok(),
             value: 0,
         }
     }
 
-    /// Every line written, then a byte of every page.
+    /// Every instruction run, every page and every line written. The lines come last: those of the instructions are
+    /// clean, and a second-level cache holds some of them.
     pub(super) fn round(&mut self) {
         self.value = self.value.wrapping_add(1);
-        for line in self.lines.chunks_exact_mut(LINE) {
-            line[0] = self.value;
+        let _ = self.instructions.as_ref().map(Returns::run);
+        if let Some(pages) = &mut self.pages {
+            pages.touch(self.value);
         }
-        hint::black_box(&mut self.lines);
-        // Another line of each page, or all would compete for the same sets of the caches.
-        for (number, page) in self.pages.chunks_exact_mut(PAGE).enumerate() {
-            page[number % (PAGE / LINE) * LINE] = self.value;
+        if let Some(lines) = &mut self.lines {
+            lines.write(self.value);
         }
-        hint::black_box(&mut self.pages);
     }
 }

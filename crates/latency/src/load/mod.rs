@@ -26,7 +26,7 @@ pub enum Load {
     None,
     /// A loop that touches no memory: the CPU never sleeps, and its caches stay.
     Spin,
-    /// Every line of the first and second cache written, and the TLB filled with other pages, over and over.
+    /// Every line of the first and second cache written, and the TLB and the instructions' cache filled, over and over.
     Flood,
     /// System calls of many kinds.
     Kernel,
@@ -53,9 +53,9 @@ impl Load {
             .map_or("none", |(name, _)| name)
     }
 
-    /// Runs on the calling thread until `stop` is set.
-    fn run(self, stop: &AtomicBool) {
-        let mut flood = matches!(self, Self::Flood | Self::FloodKernel).then(flood::Flood::new);
+    /// Runs on the calling thread, which is on `cpu`, until `stop` is set.
+    fn run(self, cpu: usize, stop: &AtomicBool) {
+        let mut flood = matches!(self, Self::Flood | Self::FloodKernel).then(|| flood::Flood::new(cpu));
         let mut kernel = matches!(self, Self::Kernel | Self::FloodKernel).then(kernel::Kernel::new);
         while self != Self::None && !stop.load(Ordering::Relaxed) {
             if let Some(flood) = &mut flood {
@@ -128,7 +128,7 @@ impl Running {
             let ready = placed.is_ok();
             let _ = send.send(placed);
             if ready {
-                load.run(&theirs);
+                load.run(cpu, &theirs);
             }
         })?;
         let thread = Stopped {
@@ -205,7 +205,7 @@ pub fn serve(load: Load, cpu: usize) -> Result<(), StartError> {
     let mut output = io::stdout();
     output.write_all(b".")?;
     output.flush()?;
-    load.run(&stop);
+    load.run(cpu, &stop);
     let _ = waiter.join();
     Ok(())
 }
