@@ -5,6 +5,23 @@
 #define FREEHOLD_RTL_H
 
 #define FREEHOLD_RTL_SYSTEM 1
+/* Functions of the C library's that the kernel does not have: modules give these names to their own things. */
+#define access rtl_system_access
+#define clock rtl_system_clock
+#define daemon rtl_system_daemon
+#define div rtl_system_div
+#define index rtl_system_index
+#define link rtl_system_link
+#define nice rtl_system_nice
+#define pause rtl_system_pause
+#define pipe rtl_system_pipe
+#define random rtl_system_random
+#define remove rtl_system_remove
+#define rename rtl_system_rename
+#define rindex rtl_system_rindex
+#define select rtl_system_select
+#define signal rtl_system_signal
+#define sync rtl_system_sync
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,9 +35,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
+#undef access
+#undef clock
+#undef daemon
+#undef div
+#undef index
+#undef link
+#undef nice
+#undef pause
+#undef pipe
+#undef random
+#undef remove
+#undef rename
+#undef rindex
+#undef select
+#undef signal
+#undef sync
 #undef FREEHOLD_RTL_SYSTEM
 
 /* A function that cannot be had: calling it does not compile, and the compiler says why. */
@@ -31,6 +66,10 @@ typedef long long hrtime_t;
 #define HRTIME_INFINITY 0x7fffffffffffffffLL
 #define HRTICKS_PER_SEC 1000000000LL
 #define NSECS_PER_SEC 1000000000LL
+/* Ticks of the 8254 chip, in which version 1 counts. */
+#define HRT_FROM_NS(time) (time)
+#define HRT_FROM_8254(ticks) ((hrtime_t)(ticks) * 838)
+#define HRT_TO_8254(time) ((hrtime_t)(time) / 838)
 
 struct rtl_clock {
     hrtime_t (*gethrtime)(struct rtl_clock *);
@@ -52,6 +91,8 @@ extern int rtl_nanosleep(const struct timespec *time, struct timespec *rest);
 extern int rtl_usleep(unsigned long microseconds);
 extern unsigned rtl_sleep(unsigned seconds);
 extern void rtl_delay(long nanoseconds);
+extern long rtl_schedule_timeout(long ticks);
+extern unsigned long rtl_jiffies(void);
 extern int rtl_setclockmode(rtl_clockid_t clock, int mode, hrtime_t period);
 extern struct timespec *rtl_hrt2ts(hrtime_t time);
 #define RTL_CLOCK_MODE_UNINITIALIZED 1
@@ -115,7 +156,7 @@ typedef struct rtl_thread_struct rtl_thread_t;
 typedef struct {
     void *stack_addr;
     int stack_size;
-    int detached;
+    int detachstate;
     int cpu;
     int use_fp;
     int policy;
@@ -148,7 +189,7 @@ extern int rtl_pthread_create(rtl_pthread_t *, const rtl_pthread_attr_t *, void 
 extern rtl_pthread_t rtl_pthread_self(void);
 extern int rtl_pthread_equal(rtl_pthread_t, rtl_pthread_t);
 extern void rtl_pthread_exit(void *) __attribute__((noreturn));
-extern int rtl_pthread_join(rtl_pthread_t, void **);
+extern int rtl_pthread_join(rtl_pthread_t, void *place, size_t bytes);
 extern int rtl_pthread_detach(rtl_pthread_t);
 extern int rtl_pthread_cancel(rtl_pthread_t);
 extern void rtl_pthread_testcancel(void);
@@ -171,6 +212,9 @@ extern int rtl_sched_get_priority_max(int);
 extern int rtl_sched_get_priority_min(int);
 extern int rtl_sched_yield(void);
 extern int rtl_schedule(void);
+extern void rtl_mark_suspended(rtl_pthread_t);
+#define RTL_MARK_SUSPENDED(thread) rtl_mark_suspended(thread)
+#define RTL_MARK_READY(thread) rtl_pthread_wakeup_np(thread)
 extern int rtl_getcpuid(void);
 extern int rtl_cpu_exists(int);
 extern int rtl_num_cpus(void);
@@ -192,8 +236,11 @@ struct rtl_sigaction {
 #define RTL_SIGUSR1 7
 #define RTL_SIGUSR2 8
 #define RTL_SIGRTMIN 9
-#define RTL_SIGRTMAX 30
-#define RTL_MAX_SIGNAL 30
+#define RTL_SIGRTMAX 31
+#define RTL_MAX_SIGNAL 31
+/* From here on a signal is an interrupt line's. */
+#define RTL_SIGIRQMIN 64
+#define RTL_LINUX_MIN_SIGNAL 256
 extern int rtl_pthread_kill(rtl_pthread_t, int);
 extern int rtl_raise(int);
 extern int rtl_sigaction(int, const struct rtl_sigaction *, struct rtl_sigaction *);
@@ -213,6 +260,8 @@ typedef struct { unsigned sequence; unsigned waiters; } rtl_pthread_cond_t;
 typedef struct { int unused; } rtl_pthread_condattr_t;
 typedef struct { unsigned value; unsigned waiters; } rtl_sem_t;
 typedef struct { unsigned word; } rtl_pthread_spinlock_t;
+typedef struct { unsigned word; unsigned count; unsigned arrived; unsigned sequence; unsigned waiters; } rtl_barrier_t;
+typedef struct { int shared; } rtl_barrierattr_t;
 extern int rtl_pthread_mutexattr_init(rtl_pthread_mutexattr_t *);
 extern int rtl_pthread_mutexattr_destroy(rtl_pthread_mutexattr_t *);
 extern int rtl_pthread_mutexattr_settype(rtl_pthread_mutexattr_t *, int);
@@ -235,6 +284,9 @@ extern int rtl_pthread_cond_wait(rtl_pthread_cond_t *, rtl_pthread_mutex_t *);
 extern int rtl_pthread_cond_timedwait(rtl_pthread_cond_t *, rtl_pthread_mutex_t *, const struct timespec *);
 extern int rtl_pthread_cond_signal(rtl_pthread_cond_t *);
 extern int rtl_pthread_cond_broadcast(rtl_pthread_cond_t *);
+extern int rtl_barrier_init(rtl_barrier_t *, const rtl_barrierattr_t *, unsigned);
+extern int rtl_barrier_destroy(rtl_barrier_t *);
+extern int rtl_barrier_wait(rtl_barrier_t *);
 extern int rtl_sem_init(rtl_sem_t *, int, unsigned);
 extern int rtl_sem_destroy(rtl_sem_t *);
 extern int rtl_sem_wait(rtl_sem_t *);
@@ -243,23 +295,25 @@ extern int rtl_sem_timedwait(rtl_sem_t *, const struct timespec *);
 extern int rtl_sem_post(rtl_sem_t *);
 extern int rtl_sem_getvalue(rtl_sem_t *, int *);
 typedef unsigned long rtl_irqstate_t;
-extern void rtl_exclude(unsigned long *state);
-extern void rtl_admit(unsigned long *state);
+extern unsigned rtl_exclude(void);
+extern void rtl_admit(unsigned depth);
+extern void rtl_admit_once(void);
 extern int rtl_spin_init(rtl_pthread_spinlock_t *, int);
 extern int rtl_spin_destroy(rtl_pthread_spinlock_t *);
 extern int rtl_spin_take(rtl_pthread_spinlock_t *);
 extern int rtl_spin_try(rtl_pthread_spinlock_t *);
 extern int rtl_spin_release(rtl_pthread_spinlock_t *);
-#define rtl_no_interrupts(state) rtl_exclude((unsigned long *)&(state))
-#define rtl_restore_interrupts(state) rtl_admit((unsigned long *)&(state))
-#define rtl_stop_interrupts() rtl_exclude(0)
-#define rtl_allow_interrupts() rtl_admit(0)
+/* The state is a small number: programs keep it in what they like, an `int` too. */
+#define rtl_no_interrupts(state) ((void)((state) = rtl_exclude()))
+#define rtl_restore_interrupts(state) rtl_admit((unsigned)(state))
+#define rtl_stop_interrupts() ((void)rtl_exclude())
+#define rtl_allow_interrupts() rtl_admit_once()
 #define rtl_spin_lock(lock) rtl_spin_take((rtl_pthread_spinlock_t *)(lock))
 #define rtl_spin_unlock(lock) rtl_spin_release((rtl_pthread_spinlock_t *)(lock))
 #define rtl_spin_lock_irqsave(lock, flags) \
-    do { rtl_exclude((unsigned long *)&(flags)); rtl_spin_take((rtl_pthread_spinlock_t *)(lock)); } while (0)
+    do { (flags) = rtl_exclude(); rtl_spin_take((rtl_pthread_spinlock_t *)(lock)); } while (0)
 #define rtl_spin_unlock_irqrestore(lock, flags) \
-    do { rtl_spin_release((rtl_pthread_spinlock_t *)(lock)); rtl_admit((unsigned long *)&(flags)); } while (0)
+    do { rtl_spin_release((rtl_pthread_spinlock_t *)(lock)); rtl_admit((unsigned)(flags)); } while (0)
 
 /* ---- FIFOs: rtl_fifo.h; POSIX input and output on /dev/rtfN ---- */
 #define RTF_NO 64
@@ -296,10 +350,18 @@ extern int rtl_hard_disable_irq(unsigned line);
 extern void rtl_global_pend_irq(int line);
 extern int rtl_get_soft_irq(void (*handler)(int, void *, struct pt_regs *), const char *name);
 extern void rtl_free_soft_irq(unsigned line);
-#define request_RTirq(line, handler) rtl_request_irq((line), (unsigned (*)(unsigned, struct pt_regs *))(handler))
+extern int rtl_irq_set_affinity(unsigned line, const unsigned long *cpus, unsigned long *before);
+#define rtl_request_global_irq(line, handler) rtl_request_irq((line), (handler))
+#define rtl_free_global_irq(line) rtl_free_irq(line)
+/* Version 1 has no function that turns a line on: it is on from the request on. */
+#define request_RTirq(line, handler) \
+    (rtl_request_irq((line), (unsigned (*)(unsigned, struct pt_regs *))(handler)) ?: rtl_hard_enable_irq(line))
 #define free_RTirq(line) rtl_free_irq(line)
+/* Handlers of soft lines run in a thread of their own: there is nothing to be pushed on. */
+extern void rtl_do_softirq(void);
 extern int rtl_linux_irq(void) RTL_LEFT_OUT("interrupts of the Linux kernel are not a module's; use rtl_request_irq");
 extern void *rtl_device_memory(void) RTL_LEFT_OUT("memory of devices is not reached; use mbuff_alloc, or ports");
+extern int rtl_linux_thread(void) RTL_LEFT_OUT("a module here is no part of the Linux kernel; use pthread_create");
 extern int rtl_user_memory(void)
     RTL_LEFT_OUT("a module here has no calling process whose memory it could copy; use a FIFO or mbuff_alloc");
 extern unsigned rtl_port_read(unsigned port, int bytes);
@@ -322,5 +384,6 @@ static __inline__ int __attribute__((format(printf, 1, 2), unused)) rtl_printf(c
 #define conprn(number) rtl_printf("%d ", (int)(number))
 #define conpr(text) rtl_printf("%s", (text))
 
+#include <freehold_rtl_v1.h>
 #include <freehold_rtl_names.h>
 #endif

@@ -29,6 +29,14 @@
 #define timer_getoverrun rtl_timer_getoverrun
 /* A raw clock's own timer is left out: naming it does not compile, and this is the reason. */
 #define settimer freehold_rtl_left_out_raw_clocks_program_the_timer_chip_use_timer_settime
+/* Pauses as the kernel had them: a tick is a hundredth of a second. */
+#undef HZ
+#define HZ 100
+#define jiffies rtl_jiffies()
+#define schedule_timeout(ticks) rtl_schedule_timeout(ticks)
+#define udelay(microseconds) rtl_delay((long)(microseconds) * 1000)
+#define mdelay(milliseconds) rtl_delay((long)(milliseconds) * 1000000)
+#define do_gettimeofday(time) gettimeofday((time), 0)
 #define usleep rtl_usleep
 #define sleep rtl_sleep
 
@@ -56,7 +64,8 @@
 #define pthread_self rtl_pthread_self
 #define pthread_equal rtl_pthread_equal
 #define pthread_exit rtl_pthread_exit
-#define pthread_join rtl_pthread_join
+/* Programs also pass a number's place for the pointer that a thread returns: no more is written than it holds. */
+#define pthread_join(thread, place) rtl_pthread_join((thread), (place), __builtin_object_size((place), 1))
 #define pthread_detach rtl_pthread_detach
 #define pthread_cancel rtl_pthread_cancel
 #define pthread_testcancel rtl_pthread_testcancel
@@ -76,6 +85,13 @@
 #define sched_get_priority_max rtl_sched_get_priority_max
 #define sched_get_priority_min rtl_sched_get_priority_min
 #define sched_yield rtl_sched_yield
+#undef pthread_yield
+#define pthread_yield rtl_sched_yield
+#define pthread_attr_setcpu(attributes, cpu) rtl_pthread_attr_setcpu_np((attributes), (cpu))
+#define pthread_attr_getcpu(attributes, cpu) rtl_pthread_attr_getcpu_np((attributes), (cpu))
+#define pthread_attr_setfp(attributes, flag) rtl_pthread_attr_setfp_np((attributes), (flag))
+#define pthread_attr_getfp_np(attributes, flag) ((void)(*(flag) = (attributes)->use_fp), 0)
+#define pthread_attr_getfp(attributes, flag) pthread_attr_getfp_np((attributes), (flag))
 #undef pthread_cleanup_push
 #undef pthread_cleanup_pop
 #define pthread_cleanup_push(function, value) do { struct rtl_cleanup rtl_cleanup_here; \
@@ -88,6 +104,8 @@
 #undef sa_sigaction
 #define sa_handler rtl_u.rtl_handler
 #define sa_sigaction rtl_u.rtl_action
+/* Which CPUs a line's handler runs on, by `sa_focus`. */
+#define SA_FOCUS 0x40000000
 #define sigset_t rtl_sigset_t
 #define sigaction rtl_sigaction
 #define sigprocmask rtl_sigprocmask
@@ -151,6 +169,15 @@
 #define pthread_cond_timedwait rtl_pthread_cond_timedwait
 #define pthread_cond_signal rtl_pthread_cond_signal
 #define pthread_cond_broadcast rtl_pthread_cond_broadcast
+#undef PTHREAD_BARRIER_SERIAL_THREAD
+#define PTHREAD_BARRIER_SERIAL_THREAD (-1)
+#define pthread_barrier_t rtl_barrier_t
+#define pthread_barrierattr_t rtl_barrierattr_t
+#define pthread_barrierattr_init(attributes) ((void)((attributes)->shared = 0), 0)
+#define pthread_barrierattr_destroy(attributes) 0
+#define pthread_barrier_init rtl_barrier_init
+#define pthread_barrier_destroy rtl_barrier_destroy
+#define pthread_barrier_wait rtl_barrier_wait
 #define sem_t rtl_sem_t
 #define sem_init rtl_sem_init
 #define sem_destroy rtl_sem_destroy
@@ -187,6 +214,8 @@
 #define request_region(start, count, name) ((void *)1)
 #define release_region(start, count) do {} while (0)
 #define printk rtl_printf
+#define rt_printk rtl_printf
+#define rtl_cprintf rtl_printf
 #define KERN_EMERG ""
 #define KERN_ALERT ""
 #define KERN_CRIT ""
@@ -202,6 +231,8 @@
 #define kfree(memory) rtl_kfree(memory)
 #define vmalloc(size) rtl_kmalloc(size)
 #define vfree(memory) rtl_kfree(memory)
+#define PAGE_OFFSET 0xc0000000UL
+#define asmlinkage
 #define __init
 #define __exit
 #define __initdata
@@ -245,6 +276,8 @@
 #define outw(value, port) rtl_port_write((port), (unsigned short)(value), 2)
 #define outl(value, port) rtl_port_write((port), (unsigned)(value), 4)
 #define outb_p(value, port) outb(value, port)
+/* The speaker's channel of the timer chip is nobody else's. */
+#define I8253_channel2_free() 1
 #define rtl_inb(port) inb(port)
 #define rtl_outb(value, port) outb(value, port)
 #define CMOS_READ(address) (outb((address), 0x70), inb(0x71))
@@ -258,8 +291,15 @@
 #define virt_to_phys(memory) ((unsigned long)rtl_device_memory())
 #define phys_to_virt(address) rtl_device_memory()
 #define virt_to_bus(memory) ((unsigned long)rtl_device_memory())
+#define kernel_thread(arguments...) rtl_linux_thread()
+#define daemonize(arguments...) ((void)rtl_linux_thread())
+#define current freehold_rtl_left_out_a_module_here_has_no_current_process_of_the_Linux_kernel
+#define wait_queue_head_t freehold_rtl_left_out_wait_queues_are_the_Linux_kernels_use_a_semaphore_or_a_FIFO
 #define copy_to_user(to, from, count) rtl_user_memory()
 #define copy_from_user(to, from, count) rtl_user_memory()
+#undef mmap
+#define mmap(arguments...) rtl_device_memory()
+#define do_softirq rtl_do_softirq
 #define RTC_REG_A 10
 #define RTC_REG_B 11
 #define RTC_REG_C 12

@@ -12,7 +12,7 @@ use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
 use crate::headers::HEADERS;
 
 /// The language and the code that both spaces need. Warnings are off: the sources rely on what compilers now warn of.
-const OPTIONS: [&str; 8] = [
+const OPTIONS: [&str; 10] = [
     "-std=gnu89",
     "-fPIC",
     "-fno-strict-aliasing",
@@ -20,6 +20,9 @@ const OPTIONS: [&str; 8] = [
     // Parameters of modules are set from outside, though they be static.
     "-fno-toplevel-reorder",
     "-w",
+    // What newer compilers refuse though warnings are off: numbers for pointers, functions of other arguments.
+    "-Wno-int-conversion",
+    "-Wno-incompatible-pointer-types",
     "-D__KERNEL__",
     "-DMODULE",
 ];

@@ -12,7 +12,7 @@ use common::World;
 use freehold_rtl::compile;
 
 /// Headers that programs of the time include.
-const HEADERS: [&str; 26] = [
+const HEADERS: [&str; 35] = [
     "rtl.h",
     "rtl_sched.h",
     "rtl_fifo.h",
@@ -37,6 +37,15 @@ const HEADERS: [&str; 26] = [
     "linux/malloc.h",
     "linux/mc146818rtc.h",
     "linux/rt_sched.h",
+    "linux/rt_time.h",
+    "linux/rtl.h",
+    "linux/delay.h",
+    "linux/types.h",
+    "linux/spinlock.h",
+    "rtl_barrier.h",
+    "rtl_tracer.h",
+    "asm/page.h",
+    "asm/rt_time.h",
     "asm/bitops.h",
     "asm/io.h",
 ];
@@ -47,6 +56,7 @@ const VARIABLES: &str = "
     struct timespec ts; struct itimerspec its; hrtime_t time; sigset_t set; rtl_sigset_t own; struct sigaction action;
     pthread_mutex_t mutex; pthread_mutexattr_t mutexattr; pthread_cond_t cond; sem_t sem; pthread_spinlock_t spin;
     timer_t timer; struct sigevent event; char text[8]; RT_TASK task; unsigned low, high; unsigned long long ticks;
+    pthread_barrier_t barrier; pthread_barrierattr_t barrierattr; struct timeval tv; u8 byte;
     int handler(unsigned); unsigned line(unsigned, struct pt_regs *); void soft(int, void *, struct pt_regs *);
     void *start(void *); void v1(int);";
 
@@ -277,6 +287,52 @@ const THERE: &[(&str, &str)] = &[
     ("rt_task_suspend", "rt_task_suspend(&task)"),
     ("rt_task_wakeup", "rt_task_wakeup(&task)"),
     ("rt_task_delete", "rt_task_delete(&task)"),
+    ("pthread_yield", "pthread_yield()"),
+    ("pthread_attr_setcpu", "pthread_attr_setcpu(&attr, 0)"),
+    ("pthread_attr_getcpu", "pthread_attr_getcpu(&attr, &number)"),
+    ("pthread_attr_setfp", "pthread_attr_setfp(&attr, 1)"),
+    ("pthread_attr_getfp_np", "pthread_attr_getfp_np(&attr, &number)"),
+    ("pthread_attr_getfp", "pthread_attr_getfp(&attr, &number)"),
+    (
+        "pthread_barrier_init",
+        "pthread_barrierattr_init(&barrierattr); pthread_barrier_init(&barrier, &barrierattr, 2)",
+    ),
+    ("pthread_barrier_wait", "number = pthread_barrier_wait(&barrier)"),
+    (
+        "pthread_barrier_destroy",
+        "pthread_barrierattr_destroy(&barrierattr); pthread_barrier_destroy(&barrier)",
+    ),
+    ("RTL_MARK_SUSPENDED", "RTL_MARK_SUSPENDED(thread)"),
+    ("RTL_MARK_READY", "RTL_MARK_READY(thread)"),
+    ("schedule_timeout", "schedule_timeout(HZ / 10)"),
+    ("jiffies", "flags = jiffies"),
+    ("udelay", "udelay(1)"),
+    ("mdelay", "mdelay(1)"),
+    ("do_gettimeofday", "do_gettimeofday(&tv)"),
+    ("HRT_TO_8254", "time = HRT_TO_8254(gethrtime())"),
+    ("HRT_FROM_8254", "time = HRT_FROM_8254(1)"),
+    ("HRT_FROM_NS", "time = HRT_FROM_NS(1)"),
+    ("rt_delay", "rt_delay(10)"),
+    ("rtl_set_oneshot_mode", "rtl_set_oneshot_mode()"),
+    ("rtl_set_periodic_mode", "time = rtl_set_periodic_mode(1000)"),
+    ("rtl_request_global_irq", "rtl_request_global_irq(7, line)"),
+    ("rtl_free_global_irq", "rtl_free_global_irq(7)"),
+    ("rtl_irq_set_affinity", "rtl_irq_set_affinity(7, &flags, &flags)"),
+    ("RTL_SIGIRQMIN", "sigaction(RTL_SIGIRQMIN + 7, &action, 0)"),
+    (
+        "SA_FOCUS",
+        "action.sa_flags = SA_FOCUS; action.sa_focus = 1 << rtl_getcpuid()",
+    ),
+    ("I8253_channel2_free", "number = I8253_channel2_free()"),
+    ("do_softirq", "do_softirq()"),
+    ("rt_printk", "rt_printk(\"a\")"),
+    ("rtl_cprintf", "rtl_cprintf(\"a\")"),
+    ("debugpr", "debugpr(\"%d\", 1)"),
+    ("do_first", "do_first(2) number++"),
+    ("do_every", "do_every(2) number++"),
+    ("breakpoint", "breakpoint()"),
+    ("rtl_trace2", "rtl_trace2(RTL_TRACE_USER, (long)1)"),
+    ("PAGE_OFFSET", "timer = PAGE_OFFSET + 1"),
 ];
 
 /// Names that are left out, a program of each that uses one, and the reason that the compiler says.
@@ -353,7 +409,26 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("register_sysctl_table", "#include <linux/sysctl.h>", "is left out: "),
     ("pci_find_device", "#include <linux/pci.h>", "is left out: "),
     ("mem_map_reserve", "#include <linux/wrapper.h>", "is left out: "),
-    ("rtl_trace", "#include <rtl_tracer.h>", "is left out: "),
+    (
+        "mmap",
+        "#include <rtl.h>\n#include <sys/mman.h>\nvoid *f(int d) { return mmap(0, 1, PROT_READ, MAP_SHARED, d, 0); }",
+        "left out: memory of devices",
+    ),
+    (
+        "kernel_thread_call",
+        "#include <linux/sched.h>\nint f(void *p) { return kernel_thread(p, p, 0); }",
+        "left out: a module here is no part of the Linux kernel",
+    ),
+    (
+        "current",
+        "#include <linux/sched.h>\nvoid f(void) { current->state = 1; }",
+        "left_out_a_module_here_has_no_current_process",
+    ),
+    (
+        "wait_queue_head_t",
+        "#include <linux/sched.h>\nstatic wait_queue_head_t queue;",
+        "left_out_wait_queues_are_the_Linux_kernels",
+    ),
     ("rtl_cpp", "#include <rtl_cpp.h>", "is left out: "),
 ];
 

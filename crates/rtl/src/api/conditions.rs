@@ -62,7 +62,7 @@ fn wait(condition: &Condition, mutex: &Mutex, until: Option<MonotonicTime>) -> R
 }
 
 /// Whether the condition was signalled by `until`.
-fn wait_for_change(place: &Place<'_>, until: Option<MonotonicTime>) -> bool {
+pub(crate) fn wait_for_change(place: &Place<'_>, until: Option<MonotonicTime>) -> bool {
     let thread = current();
     loop {
         let events = thread.map(|thread| thread.wake.events.load(Ordering::Acquire));

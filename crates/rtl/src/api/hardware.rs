@@ -25,24 +25,22 @@ pub extern "C" fn rtl_num_cpus() -> i32 {
     i32::try_from(cpus::all().len()).unwrap_or(i32::MAX)
 }
 
-/// `rtl_no_interrupts`, and `rtl_stop_interrupts` where `state` is null.
+/// `rtl_no_interrupts`: the state before.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rtl_exclude(state: *mut libc::c_ulong) {
-    let depth = exclusion::exclude();
-    // SAFETY: null or valid, as the header passes it.
-    if let Some(state) = unsafe { state.as_mut() } {
-        *state = depth.into();
-    }
+pub extern "C" fn rtl_exclude() -> u32 {
+    exclusion::exclude()
 }
 
-/// `rtl_restore_interrupts`, and `rtl_allow_interrupts` where `state` is null.
+/// `rtl_restore_interrupts`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rtl_admit(state: *mut libc::c_ulong) {
-    // SAFETY: null or valid, as the header passes it.
-    let depth = unsafe { state.as_ref() }.map_or(exclusion::depth().saturating_sub(1), |state| {
-        u32::try_from(*state).unwrap_or(0)
-    });
+pub extern "C" fn rtl_admit(depth: u32) {
     exclusion::admit(depth);
+}
+
+/// `rtl_allow_interrupts`.
+#[unsafe(no_mangle)]
+pub extern "C" fn rtl_admit_once() {
+    exclusion::admit(exclusion::depth().saturating_sub(1));
 }
 
 /// Each port's latch: what was written is read.
@@ -76,9 +74,34 @@ pub extern "C" fn rtl_port_write(port: u32, value: u32, bytes: i32) {
 #[unsafe(no_mangle)]
 pub extern "C" fn rtl_request_irq(line: u32, handler: Option<Handler>) -> i32 {
     handler.map_or(-libc::EINVAL, |handler| {
-        lines::request(line, handler).err().unwrap_or(0)
+        lines::request(line, handler, line).err().unwrap_or(0)
     })
 }
+
+/// `rtl_irq_set_affinity`: -EINVAL when the line is not taken.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rtl_irq_set_affinity(
+    line: u32,
+    cpus: *const libc::c_ulong,
+    before: *mut libc::c_ulong,
+) -> i32 {
+    // SAFETY: null or valid, as the C API wants it.
+    let cpus = unsafe { super::given(cpus) }.copied();
+    match lines::focus(line, cpus) {
+        Ok(was) => {
+            // SAFETY: null or valid, as the C API wants it.
+            if let Some(before) = unsafe { before.as_mut() } {
+                *before = was;
+            }
+            0
+        }
+        Err(errno) => errno,
+    }
+}
+
+/// `do_softirq`: handlers of soft lines run in a thread of their own, at once.
+#[unsafe(no_mangle)]
+pub extern "C" fn rtl_do_softirq() {}
 
 /// `rtl_free_irq`: -EINVAL when it is not taken.
 #[unsafe(no_mangle)]

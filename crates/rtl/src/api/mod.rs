@@ -6,6 +6,7 @@
 )]
 
 pub mod attributes;
+pub mod barriers;
 pub mod conditions;
 pub mod fifos;
 pub mod hardware;

@@ -16,6 +16,9 @@ const SET_SIZE: libc::c_ulong = 1;
 /// `FIONREAD` of the system's header.
 const READABLE: libc::c_ulong = 0x541b;
 
+/// The size of a FIFO that `open` creates.
+const DEFAULT_SIZE: i32 = 8192;
+
 /// How often each FIFO is open. All descriptors of one are the same number.
 static OPEN: [AtomicU32; COUNT] = [const { AtomicU32::new(0) }; COUNT];
 
@@ -32,6 +35,7 @@ fn fifo(descriptor: i32) -> Option<u32> {
 }
 
 /// `open`: EACCES without O_NONBLOCK and for `/dev/mem`, ENODEV when the FIFO does not exist, ENOENT for other files.
+/// With O_CREAT a FIFO that does not exist is created.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rtl_open(path: *const libc::c_char, flags: i32) -> i32 {
     if path.is_null() {
@@ -49,7 +53,7 @@ pub unsafe extern "C" fn rtl_open(path: *const libc::c_char, flags: i32) -> i32 
         Some(number) if usize::try_from(number).is_ok_and(|number| number < COUNT) => {
             if flags & libc::O_NONBLOCK == 0 {
                 failed(libc::EACCES)
-            } else if !fifos::exists(number) {
+            } else if !exists(number, flags & libc::O_CREAT != 0) {
                 failed(libc::ENODEV)
             } else {
                 let descriptor = BASE + number.cast_signed();
@@ -62,6 +66,11 @@ pub unsafe extern "C" fn rtl_open(path: *const libc::c_char, flags: i32) -> i32 
         Some(_) => failed(libc::ENODEV),
         None => failed(libc::ENOENT),
     }
+}
+
+/// Whether there is such a FIFO, now at least where it may be created.
+fn exists(number: u32, create: bool) -> bool {
+    fifos::exists(number) || (create && fifos::create(number, DEFAULT_SIZE).is_ok())
 }
 
 fn counted(result: Result<usize, i32>) -> isize {

@@ -4,7 +4,14 @@ use std::sync::atomic::Ordering;
 
 use super::{failed, given};
 use crate::runtime::thread::{Thread, current};
-use crate::runtime::{modules, nudge};
+use crate::runtime::{lines, modules, nudge};
+
+/// `RTL_SIGIRQMIN` of the header: from here on a signal is a line's.
+const FIRST_LINE: i32 = 64;
+/// `RTL_LINUX_MIN_SIGNAL` of the header: from here on a signal to Linux is an interrupt.
+const FIRST_LINUX: i32 = 256;
+/// `SA_FOCUS` of the header.
+const FOCUS: libc::c_ulong = 0x4000_0000;
 
 /// `struct rtl_sigaction` of the header.
 #[repr(C)]
@@ -15,6 +22,13 @@ pub struct Action {
     flags: libc::c_ulong,
     focus: i32,
 }
+
+const NONE: Action = Action {
+    handler: std::ptr::null_mut(),
+    mask: 0,
+    flags: 0,
+    focus: 0,
+};
 
 /// Signals above the word that threads have do not exist.
 #[expect(clippy::cast_possible_truncation, reason = "what does not fit are no signals")]
@@ -29,6 +43,9 @@ fn signal(number: i32) -> Option<u32> {
 /// `pthread_kill`: EINVAL for no signal, ESRCH for no thread.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn rtl_pthread_kill(thread: *mut Thread, number: i32) -> i32 {
+    if Thread::is_linux(thread) {
+        return kill_linux(number);
+    }
     let Some(signal) = signal(number) else {
         return libc::EINVAL;
     };
@@ -45,6 +62,16 @@ pub(crate) extern "C" fn rtl_pthread_kill(thread: *mut Thread, number: i32) -> i
     0
 }
 
+/// A signal to Linux is an interrupt, which a soft line's handler attends to.
+fn kill_linux(number: i32) -> i32 {
+    match number.checked_sub(FIRST_LINUX) {
+        Some(line @ 0..) => lines::pend(line),
+        _ if number == 0 => {}
+        _ => return libc::EINVAL,
+    }
+    0
+}
+
 /// `raise`.
 #[unsafe(no_mangle)]
 pub extern "C" fn rtl_raise(number: i32) -> i32 {
@@ -55,9 +82,44 @@ pub extern "C" fn rtl_raise(number: i32) -> i32 {
     }
 }
 
-/// `sigaction`: for all threads of the module. EINVAL for the signals that do something by themselves.
+/// The handler of a line instead of `rtl_request_irq`: it is called with the signal's number.
+fn line_action(line: u32, number: u32, new: Option<&Action>) -> Result<*mut libc::c_void, i32> {
+    let handler = lines::own_handler(line);
+    if let Some(new) = new {
+        if handler.is_some() {
+            lines::free(line)?;
+        }
+        // SIG_DFL and SIG_IGN are not functions.
+        if new.handler.addr() > 1 {
+            // SAFETY: the program set it as a handler: a function that takes a number, and may take pointers.
+            let function: lines::Handler = unsafe { std::mem::transmute(new.handler) };
+            lines::request(line, function, number)?;
+            if new.flags & FOCUS != 0 {
+                lines::focus(line, Some(u64::from(new.focus.cast_unsigned())))?;
+            }
+        }
+    }
+    Ok(handler.map_or(std::ptr::null_mut(), |handler| handler as *mut libc::c_void))
+}
+
+/// `sigaction`: for all threads of the module. EINVAL for the signals that do something by themselves, and for lines
+/// that do not exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rtl_sigaction(number: i32, new: *const Action, before: *mut Action) -> i32 {
+    if (FIRST_LINE..FIRST_LINUX).contains(&number) {
+        let (line, number) = ((number - FIRST_LINE).unsigned_abs(), number.unsigned_abs());
+        // SAFETY: null or valid, as the C API wants it.
+        let (new, before) = unsafe { (given(new), before.as_mut()) };
+        return match line_action(line, number, new) {
+            Ok(handler) => {
+                if let Some(before) = before {
+                    *before = Action { handler, ..NONE };
+                }
+                0
+            }
+            Err(errno) => failed(-errno),
+        };
+    }
     let Some(signal) = signal(number).filter(|signal| *signal > nudge::SUSPEND) else {
         return failed(libc::EINVAL);
     };
@@ -71,8 +133,7 @@ pub unsafe extern "C" fn rtl_sigaction(number: i32, new: *const Action, before: 
         *before = Action {
             handler,
             mask: was.into(),
-            flags: 0,
-            focus: 0,
+            ..NONE
         };
     }
     0
@@ -81,7 +142,7 @@ pub unsafe extern "C" fn rtl_sigaction(number: i32, new: *const Action, before: 
 /// `sigprocmask`, `pthread_sigmask`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rtl_sigprocmask(how: i32, set: *const libc::c_ulong, before: *mut libc::c_ulong) -> i32 {
-    let Some(thread) = current() else { return libc::EINVAL };
+    let thread = current().unwrap_or_else(Thread::linux);
     let blocked = &thread.signals.blocked;
     let was = blocked.load(Ordering::Acquire);
     // SAFETY: null or valid, as the C API wants it.

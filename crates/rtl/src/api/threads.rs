@@ -37,16 +37,25 @@ pub(crate) unsafe extern "C" fn rtl_pthread_create(
     }
 }
 
-/// `pthread_self`; null for a thread that is none of a module's.
+/// `pthread_self`; Linux in `init_module`, in `cleanup_module` and in handlers that no thread of a module runs.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn rtl_pthread_self() -> Pointer {
-    current().map_or(std::ptr::null_mut(), Thread::pointer)
+    current().unwrap_or_else(Thread::linux).pointer()
 }
 
-/// `pthread_linux`: Linux is none of the threads here.
+/// `pthread_linux`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn rtl_pthread_linux() -> Pointer {
-    std::ptr::null_mut()
+    Thread::linux().pointer()
+}
+
+/// Why what a pointer names cannot be asked: Linux is no thread that a module could release, suspend or end.
+pub(super) fn refusal(thread: Pointer) -> i32 {
+    if Thread::is_linux(thread) {
+        libc::EINVAL
+    } else {
+        libc::ESRCH
+    }
 }
 
 /// `pthread_equal`.
@@ -64,11 +73,12 @@ pub extern "C" fn rtl_pthread_exit(result: *mut libc::c_void) {
     modules::say("freehold rtl: pthread_exit outside a thread of a module is ignored\n");
 }
 
-/// `pthread_join`: ESRCH, EINVAL for a detached thread, EDEADLK for the calling one.
+/// `pthread_join`: ESRCH, EINVAL for a detached thread, EDEADLK for the calling one. Of the result so many bytes are
+/// written as the program's place holds.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn rtl_pthread_join(thread: Pointer, result: *mut *mut libc::c_void) -> i32 {
+pub(crate) unsafe extern "C" fn rtl_pthread_join(thread: Pointer, place: *mut u8, bytes: usize) -> i32 {
     let Some(thread) = Thread::named(thread) else {
-        return libc::ESRCH;
+        return refusal(thread);
     };
     if current().is_some_and(|own| std::ptr::eq(own, thread)) {
         return libc::EDEADLK;
@@ -76,10 +86,13 @@ pub(crate) unsafe extern "C" fn rtl_pthread_join(thread: Pointer, result: *mut *
     if thread.life.detached.load(Ordering::Relaxed) {
         return libc::EINVAL;
     }
-    let value = life::join(thread, None).unwrap_or_default();
-    if !result.is_null() {
-        // SAFETY: not null, so valid for writes, as the C API wants it.
-        unsafe { result.write(value) };
+    let value = life::join(thread, None)
+        .unwrap_or_default()
+        .expose_provenance()
+        .to_ne_bytes();
+    if !place.is_null() {
+        // SAFETY: not null, so valid for as many bytes as the compiler says, as the C API wants it; aligned or not.
+        unsafe { place.copy_from_nonoverlapping(value.as_ptr(), bytes.min(value.len())) };
     }
     0
 }
@@ -92,7 +105,7 @@ pub(crate) extern "C" fn rtl_pthread_detach(thread: Pointer) -> i32 {
             thread.life.detached.store(true, Ordering::Relaxed);
             0
         }
-        None => libc::ESRCH,
+        None => refusal(thread),
     }
 }
 
@@ -105,7 +118,7 @@ pub(crate) extern "C" fn rtl_pthread_cancel(thread: Pointer) -> i32 {
             nudge::nudge(thread);
             0
         }
-        None => libc::ESRCH,
+        None => refusal(thread),
     }
 }
 
@@ -193,6 +206,11 @@ pub(crate) unsafe extern "C" fn rtl_pthread_setschedparam(
     if !(0..=GREATEST_PRIORITY).contains(&priority) {
         return libc::EINVAL;
     }
+    if Thread::is_linux(thread) {
+        // Recorded: Linux runs when no real-time thread does.
+        Thread::linux().schedule.priority.store(priority, Ordering::Relaxed);
+        return 0;
+    }
     let Some(thread) = Thread::named(thread).filter(|thread| thread.is_live()) else {
         return libc::ESRCH;
     };
@@ -230,7 +248,8 @@ pub(crate) unsafe extern "C" fn rtl_pthread_getschedparam(
     policy: *mut i32,
     parameters: *mut libc::sched_param,
 ) -> i32 {
-    let Some(thread) = Thread::named(thread) else {
+    let linux = Thread::is_linux(thread).then(Thread::linux);
+    let Some(thread) = Thread::named(thread).or(linux) else {
         return libc::ESRCH;
     };
     // SAFETY: null or valid, as the C API wants it.
@@ -245,11 +264,11 @@ pub(crate) unsafe extern "C" fn rtl_pthread_getschedparam(
     0
 }
 
-/// `pthread_make_periodic_np`: EINVAL for negative times. Period 0 is one release.
+/// `pthread_make_periodic_np`: EINVAL for negative times, and for Linux. Period 0 is one release.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn rtl_pthread_make_periodic_np(thread: Pointer, start: i64, period: i64) -> i32 {
     let Some(thread) = Thread::named(thread) else {
-        return libc::ESRCH;
+        return refusal(thread);
     };
     match (u64::try_from(start.max(0)), u64::try_from(period)) {
         (Ok(start), Ok(period)) => {
@@ -283,7 +302,7 @@ pub extern "C" fn rtl_pthread_wait_np() -> i32 {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn rtl_pthread_suspend_np(thread: Pointer) -> i32 {
     let Some(thread) = Thread::named(thread) else {
-        return libc::ESRCH;
+        return refusal(thread);
     };
     if current().is_some_and(|own| std::ptr::eq(own, thread)) {
         nudge::suspend_itself(thread);
@@ -298,7 +317,7 @@ pub(crate) extern "C" fn rtl_pthread_suspend_np(thread: Pointer) -> i32 {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn rtl_pthread_wakeup_np(thread: Pointer) -> i32 {
     let Some(thread) = Thread::named(thread) else {
-        return libc::ESRCH;
+        return refusal(thread);
     };
     thread.wake.token.store(true, Ordering::Release);
     thread.rouse();
@@ -310,7 +329,7 @@ pub(crate) extern "C" fn rtl_pthread_wakeup_np(thread: Pointer) -> i32 {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn rtl_pthread_delete_np(thread: Pointer) -> i32 {
     let Some(thread) = Thread::named(thread) else {
-        return libc::ESRCH;
+        return refusal(thread);
     };
     if let Some(own) = current().filter(|own| std::ptr::eq(*own, thread)) {
         life::end(own, std::ptr::null_mut());
@@ -352,9 +371,22 @@ pub extern "C" fn rtl_sched_yield() -> i32 {
     unsafe { libc::sched_yield() }
 }
 
-/// `rtl_schedule`: attends to what was asked of the calling thread, then yields.
+/// `RTL_MARK_SUSPENDED`: the calling thread is suspended when it next calls `rtl_schedule`, another one now.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn rtl_mark_suspended(thread: Pointer) {
+    match current().filter(|own| std::ptr::eq(own.pointer(), thread)) {
+        Some(own) => own.wake.marked.store(true, Ordering::Relaxed),
+        // A pointer that names no thread is nobody to be suspended.
+        None => drop(rtl_pthread_suspend_np(thread)),
+    }
+}
+
+/// `rtl_schedule`: attends to what was asked of the calling thread, sleeps where it is marked, then yields.
 #[unsafe(no_mangle)]
 pub extern "C" fn rtl_schedule() -> i32 {
+    if let Some(thread) = current().filter(|thread| thread.wake.marked.swap(false, Ordering::Relaxed)) {
+        nudge::suspend_itself(thread);
+    }
     if let Some(thread) = current().filter(|thread| nudge::has_something(thread)) {
         nudge::attend(thread);
     }

@@ -40,6 +40,11 @@ pub extern "C" fn rtl_clock_by_number(number: i32) -> *const Clock {
     &raw const TABLE[index]
 }
 
+/// Whether a program's pointer names one of the clocks.
+pub(crate) fn is_clock(clock: *const Clock) -> bool {
+    TABLE.iter().any(|known| std::ptr::eq(known, clock))
+}
+
 /// A time of the header in nanoseconds.
 pub(crate) fn nanoseconds(time: &libc::timespec) -> i64 {
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
@@ -160,6 +165,25 @@ pub extern "C" fn rtl_sleep(seconds: u32) -> u32 {
     0
 }
 
+/// The kernel's ticks of the header: a hundredth of a second.
+const TICK: i64 = 10_000_000;
+
+/// `schedule_timeout`: sleeps so many ticks; those left when a signal's handler has run.
+#[unsafe(no_mangle)]
+pub extern "C" fn rtl_schedule_timeout(ticks: libc::c_long) -> libc::c_long {
+    let until = rtl_gethrtime().saturating_add(ticks.max(0).saturating_mul(TICK));
+    if release::sleep_until(current(), point(until)) {
+        return 0;
+    }
+    (until - rtl_gethrtime()).max(0) / TICK
+}
+
+/// `jiffies`: ticks since boot.
+#[unsafe(no_mangle)]
+pub extern "C" fn rtl_jiffies() -> libc::c_ulong {
+    (rtl_gethrtime() / TICK).unsigned_abs()
+}
+
 /// `rtl_delay`: computes for so many nanoseconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn rtl_delay(nanoseconds: libc::c_long) {
@@ -171,9 +195,8 @@ pub extern "C" fn rtl_delay(nanoseconds: libc::c_long) {
 
 /// `rtl_setclockmode`: accepted and recorded; the timer is Linux's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rtl_setclockmode(clock: *const Clock, mode: i32, period: i64) -> i32 {
-    // SAFETY: null or valid, as the C API wants it.
-    match unsafe { given(clock) } {
+pub extern "C" fn rtl_setclockmode(clock: *const Clock, mode: i32, period: i64) -> i32 {
+    match TABLE.iter().find(|known| std::ptr::eq(*known, clock)) {
         Some(clock) if (2..=3).contains(&mode) && period >= 0 => {
             clock.mode.store(mode, Ordering::Relaxed);
             0

@@ -11,10 +11,10 @@ fn number(timer: i32) -> usize {
 /// `RTL_SIGNAL_TIMER` of the header: what a timer sends for which nothing else is asked.
 const SIGNAL_TIMER: u32 = 5;
 
-/// `timer_create`: EINVAL for no place, no signal or another way of notification; EAGAIN without room.
+/// `timer_create`: EINVAL for no clock, no place, no signal or another way of notification; EAGAIN without room.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rtl_timer_create(
-    _clock: *mut super::time::Clock,
+    clock: *mut super::time::Clock,
     event: *const libc::sigevent,
     place: *mut i32,
 ) -> i32 {
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn rtl_timer_create(
         },
         Some(_) => return failed(libc::EINVAL),
     };
-    let Some(place) = place else {
+    let Some(place) = place.filter(|_| super::time::is_clock(clock)) else {
         return failed(libc::EINVAL);
     };
     match timers::create(signal) {

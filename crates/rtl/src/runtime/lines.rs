@@ -5,20 +5,29 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use freehold_linux::ThreadId;
 use freehold_linux::clock;
-use freehold_linux::sched::{self, Policy};
+use freehold_linux::sched::{self, CpuSet, Policy};
 
 use super::call::Call;
 use super::modules;
 
 /// A program's handler of a line.
 pub(crate) type Handler = extern "C-unwind" fn(u32, *mut libc::c_void) -> u32;
+/// A handler, the number that it is called with, and the CPUs that it is to run on.
+#[derive(Clone, Debug)]
+struct Called {
+    handler: Handler,
+    number: u32,
+    /// A bit for each; 0 for wherever it is.
+    focus: Arc<AtomicU64>,
+}
+
 /// A program's handler of a soft line.
 pub(crate) type SoftHandler = extern "C-unwind" fn(i32, *mut libc::c_void, *mut libc::c_void);
 
@@ -35,6 +44,7 @@ const WATCH: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 struct Line {
     module: usize,
+    called: Called,
     enabled: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
@@ -106,8 +116,8 @@ fn clock_period() -> Duration {
     Duration::from_nanos(1_000_000_000 / (32_768 >> (rate - 1)))
 }
 
-/// `rtl_request_irq`.
-pub(crate) fn request(line: u32, handler: Handler) -> Result<(), i32> {
+/// `rtl_request_irq`; the handler is called with `number`.
+pub(crate) fn request(line: u32, handler: Handler, number: u32) -> Result<(), i32> {
     let _call = Call::enter();
     let mut state = state();
     if state.taken.contains_key(&line) {
@@ -124,16 +134,22 @@ pub(crate) fn request(line: u32, handler: Handler) -> Result<(), i32> {
     let module = modules::current();
     let (enabled, stop) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (on, over) = (Arc::clone(&enabled), Arc::clone(&stop));
+    let called = Called {
+        handler,
+        number,
+        focus: Arc::default(),
+    };
+    let mut own = called.clone().of_thread();
     let thread = std::thread::Builder::new()
         .name(format!("line{line}"))
         .spawn(move || {
             modules::on_behalf(module, || {
                 // Where Linux refuses it, the thread that is created next says so.
                 let _ = sched::set_policy(ThreadId::current(), Policy::Fifo { priority: PRIORITY });
-                source.serve(&over, &|| {
-                    // A line stays off after its interrupt until the handler turns it on again.
+                source.serve(&over, &mut || {
+                    // A line that was turned on stays so: as with an edge, nothing has to be acknowledged.
                     if on.load(Ordering::Acquire) {
-                        handler(line, std::ptr::null_mut());
+                        own();
                     }
                 });
             });
@@ -143,12 +159,53 @@ pub(crate) fn request(line: u32, handler: Handler) -> Result<(), i32> {
         line,
         Line {
             module,
+            called,
             enabled,
             stop,
             thread,
         },
     );
     Ok(())
+}
+
+impl Called {
+    /// Calls the handler, on the CPUs that it is to run on by then.
+    fn of_thread(self) -> impl FnMut() + Send {
+        let mut placed = 0;
+        move || {
+            let focus = self.focus.load(Ordering::Acquire);
+            if focus != placed {
+                placed = focus;
+                let mut cpus = CpuSet::new();
+                (0..64)
+                    .filter(|cpu| focus >> cpu & 1 != 0)
+                    .for_each(|cpu| cpus.set(cpu));
+                // Where none of them is allowed it runs where it is.
+                let _ = sched::set_affinity(ThreadId::current(), &cpus);
+            }
+            (self.handler)(self.number, std::ptr::null_mut());
+        }
+    }
+}
+
+/// `rtl_irq_set_affinity`: where a line's handler is to run from its next interrupt on; where it was to run.
+pub(crate) fn focus(line: u32, cpus: Option<u64>) -> Result<u64, i32> {
+    let _call = Call::enter();
+    let state = state();
+    let focus = &state.taken.get(&line).ok_or(-libc::EINVAL)?.called.focus;
+    let before = match cpus {
+        Some(cpus) => focus.swap(cpus, Ordering::AcqRel),
+        None => focus.load(Ordering::Acquire),
+    };
+    Ok(if before == 0 { u64::MAX } else { before })
+}
+
+/// The handler of a line that the calling thread's module has taken.
+pub(crate) fn own_handler(line: u32) -> Option<Handler> {
+    let _call = Call::enter();
+    let state = state();
+    let taken = state.taken.get(&line)?;
+    (taken.module == modules::current()).then_some(taken.called.handler)
 }
 
 #[derive(Debug)]
@@ -158,7 +215,7 @@ enum Source {
 }
 
 impl Source {
-    fn serve(self, stop: &AtomicBool, handler: &dyn Fn()) {
+    fn serve(self, stop: &AtomicBool, handler: &mut dyn FnMut()) {
         match self {
             Self::Timer(period) => {
                 let mut next = clock::now();

@@ -13,7 +13,7 @@ pub(crate) const WAKEUP: u32 = 1;
 pub(crate) const CANCEL: u32 = 2;
 pub(crate) const SUSPEND: u32 = 3;
 /// The largest signal.
-pub(crate) const LARGEST: u32 = 30;
+pub(crate) const LARGEST: u32 = 31;
 
 /// The signal of the system's by which a computing thread is interrupted.
 fn system_signal() -> i32 {
@@ -187,10 +187,16 @@ fn deliver(thread: &'static Thread, signal: u32) {
             if let Some(action) = modules::action(thread.life.module.load(Ordering::Relaxed), signal) {
                 let blocked = &thread.signals.blocked;
                 let before = blocked.fetch_or(action.mask | 1 << signal, Ordering::AcqRel);
+                // A suspended thread's handler runs to its end: it would sleep in its first call otherwise.
+                let suspended = thread.wake.suspended.swap(false, Ordering::AcqRel);
                 action.run(signal);
+                if suspended {
+                    thread.wake.suspended.store(true, Ordering::Release);
+                }
                 blocked.store(before, Ordering::Release);
+                // A signal that is ignored ends no wait.
+                thread.signals.handled.fetch_add(1, Ordering::Release);
             }
-            thread.signals.handled.fetch_add(1, Ordering::Release);
         }
     }
     // A thread that was about to sleep looks again.

@@ -73,6 +73,8 @@ pub(crate) struct Wake {
     pub(crate) suspended: AtomicBool,
     /// The thread sleeps for being suspended.
     pub(crate) parked: AtomicBool,
+    /// The thread is to be suspended when it next asks for scheduling.
+    pub(crate) marked: AtomicBool,
     /// Calls of the runtime that the thread is in.
     pub(crate) depth: AtomicU32,
 }
@@ -136,6 +138,7 @@ impl Thread {
                 token: AtomicBool::new(false),
                 suspended: AtomicBool::new(false),
                 parked: AtomicBool::new(false),
+                marked: AtomicBool::new(false),
                 depth: AtomicU32::new(0),
             },
             signals: Signals {
@@ -160,6 +163,23 @@ impl Thread {
             },
             held: Held::new(),
         }
+    }
+
+    const fn of_linux() -> Self {
+        let mut thread = Self::new();
+        thread.magic = AtomicI32::new(MAGIC);
+        thread
+    }
+
+    /// Linux, which is one thread to programs: `init_module`, `cleanup_module` and handlers of the time-sharing side.
+    /// Nothing but its priority and its blocked signals is used, and none of the table.
+    pub(crate) fn linux() -> &'static Self {
+        &LINUX
+    }
+
+    /// Whether a program's pointer names Linux.
+    pub(crate) fn is_linux(pointer: *const Self) -> bool {
+        std::ptr::eq(pointer, &raw const LINUX)
     }
 
     /// Takes a free structure, as new.
@@ -204,6 +224,7 @@ impl Thread {
             token,
             suspended,
             parked,
+            marked,
             ..
         } = &self.wake;
         for flag in [
@@ -215,6 +236,7 @@ impl Thread {
             token,
             suspended,
             parked,
+            marked,
         ] {
             flag.store(false, Ordering::Relaxed);
         }
@@ -267,6 +289,8 @@ impl Thread {
         })
     }
 }
+
+static LINUX: Thread = Thread::of_linux();
 
 static TABLE: [Thread; THREADS] = [const { Thread::new() }; THREADS];
 

@@ -1,5 +1,6 @@
 //! POSIX timers: each has a thread above every thread of a module, which sends the timer's signal to the thread that
-//! has created the timer. A timer of no real-time thread runs the signal's handler itself.
+//! has created the timer. One that Linux has created is the first real-time thread's that sets it; until then it runs
+//! the signal's handler itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -32,7 +33,7 @@ pub(crate) struct Setting {
 struct Timer {
     module: usize,
     /// With the kernel's identifier: the structure may be another thread's one day.
-    owner: Option<(&'static Thread, u32)>,
+    owner: PiMutex<Option<(&'static Thread, u32)>>,
     /// None where nobody is to be told.
     signal: Option<u32>,
     setting: PiMutex<Setting>,
@@ -56,7 +57,7 @@ pub(crate) fn create(signal: Option<u32>) -> Result<usize, i32> {
     let _call = Call::enter();
     let timer = Arc::new(Timer {
         module: modules::current(),
-        owner: current().map(|thread| (thread, ThreadId::current().get())),
+        owner: PiMutex::new(caller()),
         signal,
         setting: PiMutex::new(Setting::default()),
         changes: AtomicU32::new(0),
@@ -78,6 +79,11 @@ pub(crate) fn create(signal: Option<u32>) -> Result<usize, i32> {
     Err(libc::EAGAIN)
 }
 
+/// The calling thread, if it is a real-time one.
+fn caller() -> Option<(&'static Thread, u32)> {
+    current().map(|thread| (thread, ThreadId::current().get()))
+}
+
 fn with<R>(number: usize, work: impl FnOnce(&Timer) -> R) -> Result<R, i32> {
     let _call = Call::enter();
     let place = TABLE.get(number).ok_or(libc::EINVAL)?.lock();
@@ -88,6 +94,9 @@ fn with<R>(number: usize, work: impl FnOnce(&Timer) -> R) -> Result<R, i32> {
 /// `timer_settime`; the setting before.
 pub(crate) fn set(number: usize, new: Setting) -> Result<Setting, i32> {
     with(number, |timer| {
+        let mut owner = timer.owner.lock();
+        *owner = owner.or_else(caller);
+        drop(owner);
         let before = std::mem::replace(&mut *timer.setting.lock(), new);
         timer.changed();
         before
@@ -165,7 +174,8 @@ impl Timer {
 
     fn tell(&self) {
         let Some(signal) = self.signal else { return };
-        match self.owner {
+        let owner = *self.owner.lock();
+        match owner {
             Some((thread, kernel)) if thread.life.kernel.load(Ordering::Acquire) == kernel => {
                 nudge::send(thread, signal);
             }

@@ -1,0 +1,6 @@
+/* See freehold_rtl.h. */
+#ifdef FREEHOLD_RTL_SYSTEM
+#include_next <asm/param.h>
+#else
+#include <freehold_rtl.h>
+#endif

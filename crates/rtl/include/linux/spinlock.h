@@ -1,0 +1,2 @@
+/* See freehold_rtl.h. */
+#include <freehold_rtl.h>
