@@ -14,6 +14,7 @@ pub mod memory;
 pub mod mutexes;
 pub mod output;
 pub mod posix;
+pub mod queues;
 pub mod semaphores;
 pub mod signals;
 pub mod threads;
