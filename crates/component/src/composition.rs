@@ -101,11 +101,13 @@ pub enum PolicyName {
     Fair,
     /// See [`Policy::Greedy`].
     Greedy,
+    /// See [`Policy::Demand`].
+    Demand,
 }
 
 impl PolicyName {
     /// The names, as they are written.
-    pub const ALL: [&'static str; 6] = ["tmem", "min", "max", "static", "fair", "greedy"];
+    pub const ALL: [&'static str; 7] = ["tmem", "min", "max", "static", "fair", "greedy", "demand"];
 
     /// The core's.
     #[must_use]
@@ -117,6 +119,7 @@ impl PolicyName {
             Self::Static => Policy::Static,
             Self::Fair => Policy::Fair,
             Self::Greedy => Policy::Greedy,
+            Self::Demand => Policy::Demand,
         }
     }
 }

@@ -40,11 +40,11 @@ pub(crate) struct Taken {
     pub(crate) waited: bool,
 }
 
-/// Takes a unit for `thread`: a free one, beginning with `hint`; else waits for that which waiters have seen in the
-/// same use for longest. A thread that has `minimum` units does not wait. O(units).
+/// Takes a unit for `thread`: the first that is free, so that as many units are used as were in use at the same time;
+/// else waits for that which waiters have seen in the same use for longest. A thread that has `minimum` units does not
+/// wait. O(units).
 pub(crate) fn take(
     units: &[Unit],
-    hint: usize,
     thread: u32,
     minimum: usize,
     now: impl Fn() -> u64,
@@ -52,7 +52,7 @@ pub(crate) fn take(
 ) -> Result<Taken, TakeError> {
     let mut waited = false;
     loop {
-        if let Some(unit) = take_free(units, hint, thread) {
+        if let Some(unit) = units.iter().position(|unit| unit.take(thread)) {
             return Ok(Taken { unit, waited });
         }
         let Some((unit, seen)) = choose(units, thread, minimum, now())? else {
@@ -73,15 +73,6 @@ pub(crate) fn take(
             Err(WaitEnd::Refused) => return Err(TakeError::Refused),
         }
     }
-}
-
-fn take_free(units: &[Unit], hint: usize, thread: u32) -> Option<usize> {
-    let hint = if hint < units.len() { hint } else { 0 };
-    let (before, after) = units.split_at(hint);
-    if let Some(unit) = after.iter().position(|unit| unit.take(thread)) {
-        return Some(hint + unit);
-    }
-    before.iter().position(|unit| unit.take(thread))
 }
 
 /// The unit to wait for, and its use; `None` where one has become free meanwhile.

@@ -41,7 +41,9 @@ pub struct PoolSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
     /// The caller's mistake: a number outside its range.
-    #[error("a pool has 1 to 2^24 units of at most 1 GiB, a minimum from 1 to its units, and a component above 0")]
+    #[error(
+        "a pool has 1 to 2^24 units of at most 1 GiB, 16 TiB together, a minimum from 1 to its units, and a component above 0"
+    )]
     Settings,
     /// The sender's mistake: the descriptor is not of a pool.
     #[error("the memory is not that of a pool")]
@@ -181,7 +183,6 @@ impl Pool {
         }
         let unit = self.take_unit()?;
         let sequence = self.units()[unit].begin(small(length), job::current());
-        HINT.set(small(unit));
         Ok(Buffer {
             start: self.unit_start(unit),
             id: BufferId::new(self.settings.component, unit, sequence),
@@ -190,17 +191,14 @@ impl Pool {
 
     fn take_unit(&self) -> Result<usize, TakeError> {
         let thread = ThreadId::current().get();
-        let hint = HINT.get() as usize;
-        if let Some(unit) = self.units().get(hint)
-            && unit.take(thread)
-        {
-            return Ok(hint);
+        if self.units().first().is_some_and(|unit| unit.take(thread)) {
+            return Ok(0);
         }
-        self.take_elsewhere(hint, thread)
+        self.take_elsewhere(thread)
     }
 
     #[cold]
-    fn take_elsewhere(&self, hint: usize, thread: u32) -> Result<usize, TakeError> {
+    fn take_elsewhere(&self, thread: u32) -> Result<usize, TakeError> {
         let (counts, job) = (&self.header().counts, job::current());
         let mut began: Option<MonotonicTime> = None;
         let wait = |word: &PiWord| {
@@ -220,7 +218,7 @@ impl Pool {
             .map_err(wait_end)
         };
         let now = || clock::now().as_nanos();
-        let taken = cache::take(self.units(), hint, thread, self.settings.minimum, now, wait);
+        let taken = cache::take(self.units(), thread, self.settings.minimum, now, wait);
         if let Some(began) = began {
             let nanos = note_wait(counts, began, taken.is_err());
             if let Some(counts) = self.job_counts(job) {
@@ -237,11 +235,18 @@ impl Pool {
     /// `INVAL` where no buffer of the pool begins there; `PERM` where the calling thread does not have it.
     pub fn release(&self, start: *const u8) -> Result<(), Errno> {
         let offset = start.addr().wrapping_sub(self.unit_start(0).addr());
-        let at = offset / self.settings.unit_bytes;
-        let unit = self.units().get(at).ok_or(Errno::INVAL)?;
-        if !offset.is_multiple_of(self.settings.unit_bytes) {
+        // Pages, of which a pool has fewer than 2³²: a division of small numbers is much the faster.
+        let page = u32::try_from(offset / PAGE_SIZE).map_err(|_| Errno::INVAL)?;
+        let pages = small(self.settings.unit_bytes / PAGE_SIZE);
+        if !offset.is_multiple_of(PAGE_SIZE) || !page.is_multiple_of(pages) {
             return Err(Errno::INVAL);
         }
+        self.release_unit((page / pages) as usize)
+    }
+
+    /// As [`Pool::release`], of a unit by its number.
+    pub(crate) fn release_unit(&self, unit: usize) -> Result<(), Errno> {
+        let unit = self.units().get(unit).ok_or(Errno::INVAL)?;
         let scope = self.settings.scope;
         let thread = ThreadId::current().get();
         let mut refused = None;
@@ -331,6 +336,16 @@ impl Pool {
         for counts in &self.header().jobs {
             counts.waits_for.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Requests that wait now, and those whose wait is over.
+    #[must_use]
+    pub fn waiting(&self) -> (u32, u64) {
+        let counts = &self.header().counts;
+        (
+            counts.waiting.load(Ordering::Relaxed),
+            counts.contended.load(Ordering::Relaxed),
+        )
     }
 
     /// What has happened; takes the peaks since the last call.
@@ -432,17 +447,13 @@ impl Reader {
     }
 }
 
-std::thread_local! {
-    /// The unit that the thread took last, where its next search begins.
-    static HINT: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
-}
-
 fn checked(settings: PoolSettings) -> Result<PoolSettings, PoolError> {
     let fits = (1..MOST_UNITS).contains(&settings.units)
         && (1..=MOST_UNIT).contains(&settings.unit_bytes)
         && (1..=settings.units).contains(&settings.minimum)
         && settings.component > 0
-        && settings.guard_pages < settings.unit_bytes.div_ceil(PAGE_SIZE);
+        && settings.guard_pages < settings.unit_bytes.div_ceil(PAGE_SIZE)
+        && settings.units.saturating_mul(settings.unit_bytes.div_ceil(PAGE_SIZE)) < u32::MAX as usize;
     if !fits {
         return Err(PoolError::Settings);
     }

@@ -20,7 +20,7 @@ pub fn with_stack<T>(pool: &Pool, work: impl FnOnce() -> T) -> Result<T, TakeErr
     let stack = pool.take(settings.unit_bytes)?;
     let _taken = Taken {
         pool,
-        start: stack.start,
+        unit: stack.id.unit(),
     };
     let top = stack.start.wrapping_add(settings.unit_bytes);
     // SAFETY: the unit is this thread's until it is released, which is after this call; its end is that of a page, and
@@ -31,12 +31,12 @@ pub fn with_stack<T>(pool: &Pool, work: impl FnOnce() -> T) -> Result<T, TakeErr
 /// Releases a stack, after a panic too.
 struct Taken<'a> {
     pool: &'a Pool,
-    start: *mut u8,
+    unit: usize,
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         // The thread has it, so the only refusal is of a pool that somebody overwrote.
-        let _ = self.pool.release(self.start);
+        let _ = self.pool.release_unit(self.unit);
     }
 }

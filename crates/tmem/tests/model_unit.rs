@@ -139,7 +139,7 @@ impl World {
                 .unwrap()
         };
         let wait = |word: &PiWord| self.kernel.lock(place(word), word, thread, dead);
-        cache::take(&self.units, 0, thread, 1, || 0, wait).map(|taken| taken.unit)
+        cache::take(&self.units, thread, 1, || 0, wait).map(|taken| taken.unit)
     }
 
     fn use_one(&self, thread: u32, dead: u32) {

@@ -52,6 +52,7 @@ impl Facts {
             requested: component.requested,
             minimum: component.minimum,
             suspended: component.suspended,
+            ..ComponentFacts::default()
         });
         components.collect()
     }

@@ -39,6 +39,8 @@ pub(super) struct Cache {
     pub(super) most: u32,
     /// Units that are to go when they come out of use.
     expected: u32,
+    /// Requests that had found no unit free when that was looked at last.
+    asked: u64,
     before: PoolUsage,
     waits_before: Vec<JobWaits>,
 }
@@ -90,18 +92,20 @@ impl Cache {
             minimum: u32::try_from(units.minimum).unwrap_or(u32::MAX),
             most: u32::try_from(units.most).unwrap_or(u32::MAX),
             expected: 0,
+            asked: 0,
             before: PoolUsage::default(),
             waits_before: vec![no_waits; composition.jobs().count()],
         })
     }
 
     /// What the policy is told of it.
-    pub(super) fn spec(&self, restarts: bool) -> ComponentSpec {
+    pub(super) fn spec(&self, restarts: bool, companion: Option<usize>) -> ComponentSpec {
         ComponentSpec {
             unit: self.frames(1),
             minimum: self.minimum,
             most: self.most,
             restarts,
+            companion,
         }
     }
 
@@ -142,6 +146,17 @@ impl Cache {
             suspended: 0,
         };
         (usage, waits)
+    }
+
+    /// How many requests have found no unit free since the last call: those that wait now, or one whose wait is over.
+    pub(super) fn take_asked(&mut self) -> u32 {
+        let (waiting, ended) = self.pool.waiting();
+        let asked = ended.saturating_add(waiting.into());
+        let since = asked.saturating_sub(std::mem::replace(&mut self.asked, asked));
+        // What components write there may be anything.
+        u32::try_from(since)
+            .unwrap_or(u32::MAX)
+            .min(waiting.clamp(1, self.most))
     }
 
     /// Has so many units come, unused ones at once; returns how many have.

@@ -43,7 +43,12 @@ impl Memory {
             }
         }
         let restarts = |cache: &Cache| composition.components[cache.component].restart_hung;
-        let specs: Vec<ComponentSpec> = caches.iter().map(|cache| cache.spec(restarts(cache))).collect();
+        let companion = |of: &Cache| {
+            let mut all = caches.iter();
+            all.position(|other| other.component == of.component && other.kind != of.kind)
+        };
+        let spec = |cache: &Cache| cache.spec(restarts(cache), companion(cache));
+        let specs: Vec<ComponentSpec> = caches.iter().map(spec).collect();
         let limit = usize::try_from(composition.transient.limit.0).unwrap_or(usize::MAX) / PAGE_SIZE;
         let settings = Settings {
             limit: FrameCount::new(u32::try_from(limit).unwrap_or(u32::MAX)),
@@ -132,9 +137,13 @@ impl Memory {
         Ok(())
     }
 
-    /// Between runs of the policy: what was released by its users has come, and what is asked back goes.
+    /// Between runs of the policy: what was released by its users has come, what is asked back goes, and spare memory
+    /// goes to who asked.
     pub(super) fn tick(&mut self) {
         self.collect();
+        for (at, cache) in self.caches.iter_mut().enumerate() {
+            (0..cache.take_asked()).for_each(|_| self.scheduler.handle_wanted(at));
+        }
         let recalled = self.frames.recalls();
         if !recalled.is_zero() {
             self.recalled = self.recalled.saturating_add(recalled);

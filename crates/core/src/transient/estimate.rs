@@ -3,7 +3,8 @@
 //!
 //! Readings. The impact `⌈b / (r − a)⌉` is fixed when a run starts. Where a component has all that is wanted the
 //! formula predicts nothing, and memory would go to and fro: so an impact is remembered, and halved in each run
-//! without contention.
+//! without contention. A scheduler that runs each quarter of a second remembers longer ([`Estimates::lasting`]): some
+//! three jobs end between two runs, and which components they meet is chance.
 
 use super::{ComponentFacts, MOST_COMPONENTS, MOST_THREADS, ScheduleError};
 use alloc::vec::Vec;
@@ -17,7 +18,12 @@ pub struct Estimates {
     gains: Vec<u64>,
     /// What a unit less would do, by what is remembered too.
     losses: Vec<u64>,
+    lasting: bool,
 }
+
+/// What a lasting impact loses in a run that shows the unit not to be needed: such a part, and this at least.
+const FADING_PART: u64 = 16;
+const FADING: u64 = 1_000;
 
 impl Estimates {
     /// Tables for so many components and threads. Nothing is allocated afterwards.
@@ -41,7 +47,16 @@ impl Estimates {
             threads,
             gains: table()?,
             losses: table()?,
+            lasting: false,
         })
+    }
+
+    /// Keeps an impact whole while all units of the component are in use at times: the last of them may be what spares
+    /// the wait. A run in which fewer were enough has it fade by a sixteenth.
+    #[must_use]
+    pub fn lasting(mut self) -> Self {
+        self.lasting = true;
+        self
     }
 
     /// How many components.
@@ -85,13 +100,26 @@ impl Estimates {
                 if missing > 0 && blocked[at] > 0 {
                     self.gains[at] = blocked[at].div_ceil(missing);
                     self.losses[at] = self.gains[at];
+                } else if blocked[at] > 0 {
+                    // What was wanted has come meanwhile: it is worth what was waited without it.
+                    self.gains[at] = 0;
+                    self.losses[at] = self.losses[at].max(blocked[at]);
                 } else {
                     self.gains[at] = 0;
-                    self.losses[at] /= 2;
+                    self.losses[at] = self.faded(self.losses[at], facts);
                 }
             }
         }
         Ok(())
+    }
+
+    /// An impact after a run without contention.
+    fn faded(&self, impact: u64, facts: &ComponentFacts) -> u64 {
+        match (self.lasting, facts.requested < facts.allocated) {
+            (false, _) => impact / 2,
+            (true, true) => impact.saturating_sub(FADING.max(impact / FADING_PART)),
+            (true, false) => impact,
+        }
     }
 
     /// By how much a unit more lowers the thread's tardiness, where the component has `now`.

@@ -35,6 +35,8 @@ pub(super) struct Row {
     suspended: u32,
     /// Units that are being brought.
     pub(super) granting: u32,
+    /// Units that were given to who asked, since the last run.
+    given: u32,
     /// Units that the engine was last told to take.
     pub(super) told: u32,
     pub(super) restart: bool,
@@ -56,6 +58,7 @@ impl Row {
             view,
             suspended: 0,
             granting: 0,
+            given: 0,
             told: 0,
             restart: false,
             used_before: [0; MOST_IDLE_RUNS],
@@ -70,6 +73,8 @@ impl Row {
             requested: self.view.requested,
             minimum: self.spec.minimum,
             suspended: self.suspended,
+            recent: self.used_before,
+            companion: self.spec.companion,
         }
     }
 
@@ -89,13 +94,25 @@ impl Row {
         self.view.desired.saturating_sub(self.view.allocated + self.granting)
     }
 
+    /// Somebody asks: one unit more than there is ought to be there, if none is to come or to go and it may have more.
+    pub(super) fn want_one(&mut self) -> bool {
+        let there = self.view.allocated + self.granting;
+        let wanted = self.view.desired == there && there < self.spec.most;
+        if wanted {
+            self.view.desired += 1;
+            self.given += 1;
+        }
+        wanted
+    }
+
     /// Takes up what was seen since the last run. Where nobody waited, the units that were in use are those that were
-    /// wanted; else as many more as waited at the same time.
+    /// wanted; else as many more as waited at the same time. Of these some may have come meanwhile.
     pub(super) fn take_up(&mut self, usage: Usage) {
+        let waiting = usage.waiting_peak.saturating_sub(core::mem::take(&mut self.given));
         self.suspended = usage.suspended;
         self.view.used = usage.used;
         self.view.requested = if usage.waiting_peak > 0 {
-            self.view.allocated.saturating_add(usage.waiting_peak)
+            self.view.allocated.saturating_add(waiting)
         } else {
             usage.used
         };

@@ -33,6 +33,10 @@ pub struct ComponentFacts {
     pub minimum: u32,
     /// Units held by threads that suspend themselves (ss).
     pub suspended: u32,
+    /// What was wanted in each of the last runs; 0 for those that were not.
+    pub recent: [u32; MOST_IDLE_RUNS],
+    /// The other kind of units of the same component: who calls takes one of both.
+    pub companion: Option<usize>,
 }
 
 impl ComponentFacts {

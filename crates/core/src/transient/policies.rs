@@ -14,8 +14,11 @@ pub enum Policy {
     Static,
     /// What there is goes in equal parts to those that want it.
     Fair,
-    /// A component gets what it wants as long as there is some, and keeps it.
+    /// A component gets what it asks for at the request, as long as there is some, and keeps it.
     Greedy,
+    /// A component gets what it wanted since the last run, as long as there is some, and keeps it. Not the paper's: who
+    /// has the fewest comes first, where under [`Policy::Greedy`] the first comes first.
+    Demand,
     /// Units move to where they lower the largest tardiness: Algorithm 1.
     Tardiness,
 }
@@ -30,15 +33,15 @@ pub fn share_out(policy: Policy, components: &[ComponentFacts], most: &[u32], fr
         left = left.saturating_add(facts.allocated);
         *desired = match policy {
             Policy::Maximum => *most,
-            Policy::Greedy | Policy::Tardiness => facts.allocated,
+            Policy::Greedy | Policy::Demand | Policy::Tardiness => facts.allocated,
             Policy::Minimum | Policy::Static | Policy::Fair => facts.minimum.min(*most),
         };
     }
     left = left.saturating_sub(desired.iter().fold(0, |sum: u32, units| sum.saturating_add(*units)));
     let want = |at: usize, has: u32| match policy {
         Policy::Static => has < most[at],
-        Policy::Fair | Policy::Greedy => has < most[at] && has < components[at].requested,
-        Policy::Minimum | Policy::Maximum | Policy::Tardiness => false,
+        Policy::Fair | Policy::Demand => has < most[at] && has < components[at].requested,
+        Policy::Minimum | Policy::Maximum | Policy::Greedy | Policy::Tardiness => false,
     };
     // One unit after the other, to whom has the fewest; the first of equals.
     while left > 0 {
@@ -60,7 +63,7 @@ mod tests {
             allocated,
             requested,
             minimum: 1,
-            suspended: 0,
+            ..ComponentFacts::default()
         }
     }
 
@@ -73,7 +76,8 @@ mod tests {
             (Policy::Maximum, [8, 8, 2]),
             (Policy::Static, [3, 3, 2]),
             (Policy::Fair, [4, 2, 2]),
-            (Policy::Greedy, [2, 4, 2]),
+            (Policy::Greedy, [1, 4, 1]),
+            (Policy::Demand, [2, 4, 2]),
             (Policy::Tardiness, [1, 4, 1]),
         ] {
             let mut desired = [0; 3];

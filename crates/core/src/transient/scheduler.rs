@@ -98,7 +98,7 @@ impl Scheduler {
             rows,
             threads: of_threads,
             waits,
-            estimates: Estimates::new(components.len(), threads.max(1))?,
+            estimates: Estimates::new(components.len(), threads.max(1))?.lasting(),
             free: 0,
             owed: 0,
             runs: 0,
@@ -148,6 +148,21 @@ impl Scheduler {
     pub fn handle_unfinished(&mut self, thread: usize, lateness: i64) {
         if let Some(thread) = self.threads.get_mut(thread) {
             thread.note_unfinished(lateness);
+        }
+    }
+
+    /// A request finds no unit of a component free. Under the policies that give spare memory to whoever asks (`greedy`,
+    /// and `tmem` until its next run knows better) a unit is to come. Memory is spare where it is nobody's and was
+    /// promised to nobody; and a component that is to give units gets none.
+    pub fn handle_wanted(&mut self, component: usize) {
+        if !matches!(self.settings.policy, Policy::Greedy | Policy::Tardiness) {
+            return;
+        }
+        let promised = self.rows.iter().map(|row| row.missing() * row.spec.unit.get()).sum();
+        let spare = self.free.saturating_sub(promised);
+        let row = self.rows.get_mut(component);
+        if let Some(row) = row.filter(|row| row.spec.unit.get() <= spare) {
+            self.moves += u64::from(row.want_one());
         }
     }
 
@@ -290,10 +305,10 @@ impl Scheduler {
         }
         let plan = Schedule::plan(&self.estimates, facts, free, &tardiness[..self.threads.len().max(1)])?;
         for (at, row) in self.rows.iter().enumerate() {
-            desired[at] = row.without_idle(plan.desired()[at], self.settings.idle_runs as usize);
+            desired[at] = plan.desired()[at];
             // What it just received it keeps.
-            if plan.desired()[at] > facts[at].allocated {
-                desired[at] = plan.desired()[at];
+            if desired[at] <= facts[at].allocated {
+                desired[at] = row.without_idle(desired[at], self.settings.idle_runs as usize);
             }
         }
         Ok(())

@@ -14,6 +14,8 @@ pub struct ComponentSpec {
     pub most: u32,
     /// Whether it is started again when one of its threads has held a unit past the bound of who waits for it.
     pub restarts: bool,
+    /// The place of the other kind of the same component: each invocation takes a stack and a buffer.
+    pub companion: Option<usize>,
 }
 
 /// How units are shared out.

@@ -63,11 +63,14 @@ impl<'a> Simulation<'a> {
         let kinds = model.components.iter().flat_map(|component| component.kinds);
         let caches: Vec<Cache> = kinds.clone().map(|kind| Cache::new(kind.minimum, kind.most)).collect();
         let specs: Vec<ComponentSpec> = kinds
-            .map(|kind| ComponentSpec {
+            .enumerate()
+            .map(|(at, kind)| ComponentSpec {
                 unit: FrameCount::new(1),
                 minimum: kind.minimum,
                 most: kind.most,
                 restarts: false,
+                // Stacks and buffers of a component stand side by side, and a call takes one of both.
+                companion: Some(at ^ 1),
             })
             .collect();
         let mut count = 0;
@@ -184,8 +187,12 @@ impl<'a> Simulation<'a> {
     }
 
     fn request(&mut self, at: usize, cache: usize) {
-        let (order, hint) = (self.next_order(), self.threads[at].hint);
-        match self.caches[cache].request(at, hint, order) {
+        let order = self.next_order();
+        if !self.caches[cache].has_free() {
+            self.scheduler.handle_wanted(cache);
+            self.carry_out();
+        }
+        match self.caches[cache].request(at, order) {
             Request::Taken(unit) => {
                 self.note(Step::Take {
                     thread: at,
@@ -210,7 +217,6 @@ impl<'a> Simulation<'a> {
     fn arrived(&mut self, at: usize, held: Held) {
         let thread = &mut self.threads[at];
         thread.held.push(held);
-        thread.hint = held.unit;
         let component = held.cache / 2;
         if held.cache.is_multiple_of(2) {
             thread.next = Some(Next::Take { component, kind: 1 });

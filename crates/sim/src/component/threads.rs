@@ -32,8 +32,6 @@ pub(super) struct Thread {
     /// CPU time of the job that is left after the step.
     pub(super) left: u64,
     pub(super) held: Vec<Held>,
-    /// The number of the unit that it took last, in whatever cache.
-    pub(super) hint: usize,
     /// The unit that it waits for, and since when.
     pub(super) waits: Option<(Held, u64)>,
     /// The effective priority.
@@ -51,7 +49,6 @@ impl Thread {
             step: 0,
             left: 0,
             held: Vec::new(),
-            hint: 0,
             waits: None,
             order: 0,
             model,

@@ -47,13 +47,19 @@ impl Cache {
         }
     }
 
-    /// Takes a free unit, the first from that which the thread took last; or waits for the one that waiters have seen
-    /// in the same use for longest.
-    pub(super) fn request(&mut self, thread: usize, hint: usize, order: u64) -> Request {
-        let count = self.units.len();
-        let hint = if hint < count { hint } else { 0 };
-        let free = |at: &usize| self.units[*at].present && self.units[*at].holder.is_none();
-        if let Some(free) = (hint..count).chain(0..hint).find(free) {
+    /// Whether a request would be met at once.
+    pub(super) fn has_free(&self) -> bool {
+        self.first_free().is_some()
+    }
+
+    fn first_free(&self) -> Option<usize> {
+        self.units.iter().position(|unit| unit.present && unit.holder.is_none())
+    }
+
+    /// Takes the first free unit, so that as many units are marked as used as were in use at the same time; or waits
+    /// for the one that waiters have seen in the same use for longest.
+    pub(super) fn request(&mut self, thread: usize, order: u64) -> Request {
+        if let Some(free) = self.first_free() {
             self.hold(free, thread);
             return Request::Taken(free);
         }
