@@ -36,11 +36,14 @@ const fn way(name: &'static str, policy: Policy, inheritance: bool) -> Way {
 
 const TMEM: Way = way("tmem", Policy::Tardiness, true);
 const GREEDY: Way = way("greedy", Policy::Greedy, true);
-const WAYS: [Way; 11] = [
+/// Not the paper's: what was wanted since the policy's last run, to who has the fewest first.
+const DEMAND: Way = way("demand", Policy::Demand, true);
+const WAYS: [Way; 12] = [
     way("min", Policy::Minimum, true),
     way("static", Policy::Static, true),
     way("fair", Policy::Fair, true),
     GREEDY,
+    DEMAND,
     TMEM,
     way("min w/o PI", Policy::Minimum, false),
     way("static w/o PI", Policy::Static, false),
