@@ -42,7 +42,7 @@ pub struct PoolSettings {
 pub enum PoolError {
     /// The caller's mistake: a number outside its range.
     #[error(
-        "a pool has 1 to 2^24 units of at most 1 GiB, 16 TiB together, a minimum from 1 to its units, and a component above 0"
+        "a pool has 1 to 2^24 units of at most 1 GiB (all 16 TiB), a minimum of 1 to its units, a component above 0"
     )]
     Settings,
     /// The sender's mistake: the descriptor is not of a pool.
@@ -336,16 +336,6 @@ impl Pool {
         for counts in &self.header().jobs {
             counts.waits_for.store(0, Ordering::Relaxed);
         }
-    }
-
-    /// Requests that wait now, and those whose wait is over.
-    #[must_use]
-    pub fn waiting(&self) -> (u32, u64) {
-        let counts = &self.header().counts;
-        (
-            counts.waiting.load(Ordering::Relaxed),
-            counts.contended.load(Ordering::Relaxed),
-        )
     }
 
     /// What has happened; takes the peaks since the last call.

@@ -18,6 +18,16 @@ pub struct JobWaits {
 }
 
 impl Pool {
+    /// Requests that wait now, and those whose wait is over.
+    #[must_use]
+    pub fn waiting(&self) -> (u32, u64) {
+        let counts = &self.header().counts;
+        (
+            counts.waiting.load(Ordering::Relaxed),
+            counts.contended.load(Ordering::Relaxed),
+        )
+    }
+
     /// What threads have waited for a job in this pool, in all, and which thread one of them waits for now. `None` for
     /// numbers that are no job's.
     #[must_use]

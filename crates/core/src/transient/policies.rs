@@ -16,8 +16,8 @@ pub enum Policy {
     Fair,
     /// A component gets what it asks for at the request, as long as there is some, and keeps it.
     Greedy,
-    /// A component gets what it wanted since the last run, as long as there is some, and keeps it. Not the paper's: who
-    /// has the fewest comes first, where under [`Policy::Greedy`] the first comes first.
+    /// A component gets what it wanted since the last run, as long as there is some, and keeps it. Not the paper's:
+    /// who has the fewest comes first, where under [`Policy::Greedy`] the first comes first.
     Demand,
     /// Units move to where they lower the largest tardiness: Algorithm 1.
     Tardiness,
