@@ -5,8 +5,10 @@ mod common;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use common::{SPACES, World, eventually};
+use freehold_rtl::compile;
 use freehold_rtl::load::{self, Space};
 
 /// The period of the task in `ticks.c`: 1,000 ticks of 838 ns.
@@ -91,4 +93,32 @@ fn a_module_gives_its_own_things_names_that_the_kernel_did_not_use() {
         fs::write(&source, text).expect("a source");
         world.compile(&source.display().to_string(), &format!("own{number}"));
     }
+}
+
+/// As the makefiles of RTLinux's examples are, two folders below `rtl.mk`.
+const MAKEFILE: &str = "all: one.o two.o\ninclude ../../rtl.mk\n\
+    two.o: two.c\n\t$(CC) ${INCLUDE} ${CFLAGS} -c two.c\ninclude $(RTL_DIR)/Rules.make\n";
+
+#[test]
+fn makefiles_of_the_time_find_what_they_include() {
+    let Some(world) = World::new("makefile") else { return };
+    let tree = world.directory.path().join("tree");
+    let folder = tree.join("examples/two");
+    compile::write_headers(&tree).expect("the headers");
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::write(folder.join("Makefile"), MAKEFILE).expect("a makefile");
+    for name in ["one.c", "two.c"] {
+        fs::write(folder.join(name), "int init_module(void) { return 0; }\n").expect("a source");
+    }
+    let made = Command::new("make").arg("--dry-run").current_dir(&folder).output();
+    let Ok(made) = made else {
+        println!("not tested: there is no make");
+        return;
+    };
+    let said = String::from_utf8_lossy(&made.stdout);
+    let commands: Vec<_> = said
+        .lines()
+        .filter(|line| line.starts_with("freehold rtl cc "))
+        .collect();
+    assert_eq!(commands.len(), 2, "{said}{}", String::from_utf8_lossy(&made.stderr));
 }
