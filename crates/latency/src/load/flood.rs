@@ -1,5 +1,6 @@
 //! Memory traffic that leaves no line of the first two caches and no entry of the TLB to anybody else.
 
+use freehold_linux::Errno;
 use freehold_linux::cpu_caches::CacheSizes;
 use freehold_linux::flood::{Lines, Returns, SpreadPages};
 
@@ -10,34 +11,48 @@ const PAGES: usize = 4096;
 /// is always a whole one.
 #[derive(Debug)]
 pub(super) struct Flood {
-    instructions: Option<Returns>,
-    pages: Option<SpreadPages>,
-    lines: Option<Lines>,
+    instructions: Returns,
+    pages: SpreadPages,
+    lines: Lines,
     value: u8,
 }
 
 impl Flood {
-    /// For the caches of a CPU, each twice. What this machine has no memory or no right for is left out.
-    pub(super) fn new(cpu: usize) -> Self {
+    /// For the caches of a CPU, each twice.
+    ///
+    /// # Errors
+    /// No memory, or no right to make instructions.
+    pub(super) fn new(cpu: usize) -> Result<Self, Errno> {
         let sizes = CacheSizes::of(cpu);
-        Self {
-            instructions: Returns::new(2 * sizes.instructions()).ok(),
-            pages: SpreadPages::new(PAGES).ok(),
-            lines: Lines::new(2 * sizes.second_level()).ok(),
+        Ok(Self {
+            instructions: Returns::new(2 * sizes.instructions())?,
+            pages: SpreadPages::new(PAGES)?,
+            lines: Lines::new(2 * sizes.second_level())?,
             value: 0,
-        }
+        })
     }
 
     /// Every instruction run, every page and every line written. The lines come last: those of the instructions are
     /// clean, and a second-level cache holds some of them.
     pub(super) fn round(&mut self) {
         self.value = self.value.wrapping_add(1);
-        let _ = self.instructions.as_ref().map(Returns::run);
-        if let Some(pages) = &mut self.pages {
-            pages.touch(self.value);
-        }
-        if let Some(lines) = &mut self.lines {
-            lines.write(self.value);
-        }
+        self.instructions.run();
+        self.pages.touch(self.value);
+        self.lines.write(self.value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CacheSizes, Flood, PAGES};
+
+    #[test]
+    fn a_round_covers_twice_what_the_caches_hold() {
+        let mut flood = Flood::new(0).unwrap();
+        flood.round();
+        let sizes = CacheSizes::of(0);
+        assert!(flood.lines.length() >= 2 * sizes.second_level());
+        assert!(flood.instructions.run() * 64 >= 2 * sizes.instructions());
+        assert_eq!(flood.pages.count(), PAGES);
     }
 }

@@ -52,19 +52,37 @@ impl Load {
             .find(|(_, load)| *load == self)
             .map_or("none", |(name, _)| name)
     }
+}
 
-    /// Runs on the calling thread, which is on `cpu`, until `stop` is set.
-    fn run(self, cpu: usize, stop: &AtomicBool) {
-        let mut flood = matches!(self, Self::Flood | Self::FloodKernel).then(|| flood::Flood::new(cpu));
-        let mut kernel = matches!(self, Self::Kernel | Self::FloodKernel).then(kernel::Kernel::new);
-        while self != Self::None && !stop.load(Ordering::Relaxed) {
-            if let Some(flood) = &mut flood {
+/// A load whose memory is there.
+#[derive(Debug)]
+struct Work {
+    load: Load,
+    flood: Option<flood::Flood>,
+    kernel: Option<kernel::Kernel>,
+}
+
+impl Work {
+    fn new(load: Load, cpu: usize) -> Result<Self, StartError> {
+        let flood = matches!(load, Load::Flood | Load::FloodKernel).then(|| flood::Flood::new(cpu));
+        let kernel = matches!(load, Load::Kernel | Load::FloodKernel).then(kernel::Kernel::new);
+        Ok(Self {
+            load,
+            flood: flood.transpose().map_err(io::Error::from)?,
+            kernel,
+        })
+    }
+
+    /// Works on the calling thread until `stop` is set.
+    fn run(mut self, stop: &AtomicBool) {
+        while self.load != Load::None && !stop.load(Ordering::Relaxed) {
+            if let Some(flood) = &mut self.flood {
                 flood.round();
             }
-            if let Some(kernel) = &mut kernel {
+            if let Some(kernel) = &mut self.kernel {
                 kernel.round();
             }
-            if self == Self::Spin {
+            if self.load == Load::Spin {
                 spin::round();
             }
         }
@@ -102,7 +120,7 @@ pub enum StartError {
         /// The kernel's word.
         error: AffinityError,
     },
-    /// The machine has no room for a thread or a process more.
+    /// The machine has no room for a thread, a process or their memory, or forbids making instructions.
     #[error("the load cannot be started: {0}")]
     Start(#[from] io::Error),
 }
@@ -124,11 +142,14 @@ impl Running {
         let theirs = Arc::clone(&stop);
         let (send, receive) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name("load".to_owned()).spawn(move || {
-            let placed = sched::pin(ThreadId::current(), cpu);
-            let ready = placed.is_ok();
-            let _ = send.send(placed);
-            if ready {
-                load.run(cpu, &theirs);
+            let work = place_and_prepare(load, cpu);
+            let (ready, work) = match work {
+                Ok(work) => (Ok(()), Some(work)),
+                Err(error) => (Err(error), None),
+            };
+            let _ = send.send(ready);
+            if let Some(work) = work {
+                work.run(&theirs);
             }
         })?;
         let thread = Stopped {
@@ -136,7 +157,7 @@ impl Running {
             thread: Some(thread),
         };
         match receive.recv() {
-            Ok(Err(error)) => Err(StartError::Cpu { cpu, error }),
+            Ok(Err(error)) => Err(error),
             _ => Ok(Self(Place::Here { _thread: thread })),
         }
     }
@@ -152,6 +173,12 @@ impl Running {
             _ => Err(io::Error::other("its process ended before it ran").into()),
         }
     }
+}
+
+/// Puts the calling thread on its CPU, and makes what it works on.
+fn place_and_prepare(load: Load, cpu: usize) -> Result<Work, StartError> {
+    sched::pin(ThreadId::current(), cpu).map_err(|error| StartError::Cpu { cpu, error })?;
+    Work::new(load, cpu)
 }
 
 #[derive(Debug)]
@@ -192,9 +219,9 @@ pub fn command(executable: &Path, load: Load, cpu: usize) -> Command {
 /// Runs a load on `cpu` until the end of standard input. Says by a byte on standard output that it runs.
 ///
 /// # Errors
-/// [`StartError`]: the CPU is not allowed, or there is no thread to wait for the end of the input.
+/// [`StartError`]: the CPU is not allowed, or there is no memory, or no thread to wait for the end of the input.
 pub fn serve(load: Load, cpu: usize) -> Result<(), StartError> {
-    sched::pin(ThreadId::current(), cpu).map_err(|error| StartError::Cpu { cpu, error })?;
+    let work = place_and_prepare(load, cpu)?;
     let stop = Arc::new(AtomicBool::new(false));
     let theirs = Arc::clone(&stop);
     let waiter = std::thread::Builder::new().spawn(move || {
@@ -205,7 +232,7 @@ pub fn serve(load: Load, cpu: usize) -> Result<(), StartError> {
     let mut output = io::stdout();
     output.write_all(b".")?;
     output.flush()?;
-    load.run(cpu, &stop);
+    work.run(&stop);
     let _ = waiter.join();
     Ok(())
 }
