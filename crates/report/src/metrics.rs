@@ -77,6 +77,7 @@ const CLIENTS: &[Metric<ClientStatus>] = &[
     gauge("private_stored_pages", "Private pages in the store only.", |row| {
         row.private_stored
     }),
+    gauge("lent_pages", "Private pages beyond its reservation.", |row| row.lent),
     gauge("inherited_pages", "Pages inherited at a fork, not managed.", |row| {
         row.inherited
     }),

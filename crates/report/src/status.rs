@@ -180,6 +180,12 @@ pub struct ClientStatus {
     pub private_slots: u64,
     /// Private pages in the store only.
     pub private_stored: u64,
+    /// Of those in its page table, pages beyond its reservation, because all of it is kept by input and output.
+    #[serde(default)]
+    pub lent: u64,
+    /// How many pages ever were.
+    #[serde(default)]
+    pub lent_total: u64,
     /// Pages inherited at a fork: not managed.
     pub inherited: u64,
     /// Ranges kept where they are.

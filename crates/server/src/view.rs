@@ -172,6 +172,8 @@ pub struct ClientView {
     pub private_slots: u64,
     /// Private pages in the store only.
     pub private_stored: u64,
+    /// Private pages in its page table that are beyond its reservation, and how many ever were.
+    pub lent: (u64, u64),
     /// Pages inherited at a fork, not managed.
     pub inherited: u64,
     /// Ranges kept where they are.

@@ -135,6 +135,8 @@ fn client(view: &EngineView, client: &ClientView) -> ClientStatus {
         private_resident: client.private_resident,
         private_slots: client.private_slots,
         private_stored: client.private_stored,
+        lent: client.lent.0,
+        lent_total: client.lent.1,
         inherited: client.inherited,
         kept: kept.collect(),
         unmanaged: client.unmanaged.clone(),

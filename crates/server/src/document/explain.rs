@@ -120,6 +120,12 @@ fn explain_process(explanation: &mut Explanation, view: &EngineView, look: &Look
         "its private memory: {private} pages in frames, {} in the store, charged to its first task",
         client.private_stored
     ));
+    if client.lent.1 > 0 {
+        explanation.charged.push(format!(
+            "{} pages lent to it beyond its reservation, {} so far: input, output or the kernel kept all others",
+            client.lent.0, client.lent.1
+        ));
+    }
     let mapped = |object: &&ObjectView| object.mappers.iter().any(|mapper| mapper.client == client.id);
     let mut absent = 0_u32;
     for object in view.objects.iter().filter(mapped) {

@@ -201,6 +201,9 @@ impl Engine {
         let Some((name, pending)) = self.pending(task) else {
             return;
         };
+        if failure == FaultFailure::NoFrame && self.lend_for(name, &pending) {
+            return;
+        }
         let claim = pending.claim;
         let text = match failure {
             FaultFailure::Read => "it could not be read back".to_owned(),

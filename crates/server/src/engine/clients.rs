@@ -6,6 +6,7 @@ use crate::engine::booking::Bookings;
 use crate::engine::client_pool::ClientChannels;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
+use crate::engine::lending::LentPages;
 use crate::engine::near::Seen;
 use crate::engine::outbox::{About, Follow, Outstanding};
 use crate::engine::program_locks::ProgramLocks;
@@ -65,6 +66,7 @@ impl Client {
             text: Streams::default(),
             family: Family::default(),
             program_locks: ProgramLocks::default(),
+            lent: LentPages::default(),
         }
     }
 }

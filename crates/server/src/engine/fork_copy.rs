@@ -94,7 +94,7 @@ impl Engine {
                 !fork_copy.reading && self.poison_for(fork_child, fork_copy)
             }
             // It was in the page table after all, and the child has it.
-            Some(Where::Client | Where::Blank) => true,
+            Some(Where::Client | Where::Lent | Where::Blank) => true,
             None => {
                 let owner = self
                     .client(fork_child)

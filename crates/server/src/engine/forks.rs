@@ -228,7 +228,7 @@ impl Engine {
         match self.place_at(object, page) {
             Some(Where::Slot(_) | Where::Leaving) => true,
             Some(Where::Nowhere) => self.has_content(object, page),
-            Some(Where::Client | Where::Blank) | None => false,
+            Some(Where::Client | Where::Lent | Where::Blank) | None => false,
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::engine::keys::ClientId;
 use crate::engine::outbox::About;
-use crate::engine::rows::{Content, Pending, Where};
+use crate::engine::rows::{Client, Content, Pending, Where};
 use freehold_core::units::PageIndex;
 use freehold_core::view::PageState;
 
@@ -18,58 +18,52 @@ impl Engine {
         self.check_waits()?;
         self.check_victims()?;
         for (_, client) in self.clients.iter() {
-            let (mut slots, mut inside, mut leaving, mut blank) = (0, 0, 0_usize, 0);
-            for object in self.objects.iter().flatten() {
-                let Content::Private {
-                    client: owner, pages, ..
-                } = &object.content
-                else {
-                    continue;
-                };
-                if *owner != client.id {
-                    continue;
-                }
-                for (at, place) in (0..).zip(pages) {
-                    match place {
-                        Where::Slot(_) => slots += 1,
-                        Where::Client => inside += 1,
-                        Where::Leaving => {
-                            inside += 1;
-                            leaving += 1;
-                        }
-                        Where::Blank => blank += 1,
-                        Where::Nowhere => {}
-                    }
-                    let page = self.core.page(object.id, PageIndex::new(at));
-                    let state = page.map(|page| page.state);
-                    let absent = matches!(state, Some(PageState::Empty | PageState::Stored));
-                    if absent && *place != Where::Nowhere && *place != Where::Leaving {
-                        return Err(format!("page {at} is {place:?}, but {state:?} to the core"));
-                    }
-                }
-            }
-            let orders = || client.outbox.outstanding().map(|order| order.about);
-            let private = orders().filter(|about| matches!(about, About::Private { .. })).count();
-            let ordered = orders()
-                .filter(|about| matches!(about, About::Private { slot: Some(_), .. }))
-                .count();
-            let taken = client.slots.taken() as usize;
-            if slots + ordered != taken {
-                return Err(format!(
-                    "{slots} pages in slots and {ordered} on their way, but {taken} slots taken"
-                ));
-            }
-            if private != leaving {
-                return Err(format!("{leaving} pages leave, but {private} orders are under way"));
-            }
-            if blank != client.blank {
-                return Err(format!("{blank} pages in no frame, but {} counted", client.blank));
-            }
-            if inside != client.resident {
-                return Err(format!("{inside} pages in the client, but {} counted", client.resident));
-            }
+            let places = self.count_places(client)?;
+            check_counts(client, &places)?;
         }
         Ok(())
+    }
+
+    /// Where a client's private pages are, each where the core lets it be.
+    fn count_places(&self, client: &Client) -> Result<Places, String> {
+        let mut places = Places::default();
+        for object in self.objects.iter().flatten() {
+            let Content::Private {
+                client: owner, pages, ..
+            } = &object.content
+            else {
+                continue;
+            };
+            if *owner != client.id {
+                continue;
+            }
+            for (at, place) in (0..).zip(pages) {
+                match place {
+                    Where::Slot(_) => places.slots += 1,
+                    Where::Client => places.inside += 1,
+                    Where::Leaving => {
+                        places.inside += 1;
+                        places.leaving += 1;
+                    }
+                    Where::Lent => {
+                        places.inside += 1;
+                        places.lent += 1;
+                    }
+                    Where::Blank => places.blank += 1,
+                    Where::Nowhere => {}
+                }
+                let page = self.core.page(object.id, PageIndex::new(at));
+                let state = page.map(|page| page.state);
+                let absent = matches!(state, Some(PageState::Empty | PageState::Stored));
+                if state.is_some() && !absent && *place == Where::Lent {
+                    return Err(format!("page {at} is lent, and {state:?} to the core"));
+                }
+                if absent && *place != Where::Lent && *place != Where::Nowhere && *place != Where::Leaving {
+                    return Err(format!("page {at} is {place:?}, but {state:?} to the core"));
+                }
+            }
+        }
+        Ok(places)
     }
 
     /// Checks that whoever waits has somebody to wake him: a page that is granted comes when an order is answered that
@@ -131,4 +125,50 @@ impl Engine {
         }
         text
     }
+}
+
+/// How many private pages of a client are where.
+#[derive(Debug, Default)]
+struct Places {
+    slots: usize,
+    /// In its page table.
+    inside: u64,
+    leaving: usize,
+    blank: u64,
+    lent: u64,
+}
+
+/// Checks that what a client's row counts is there.
+fn check_counts(client: &Client, places: &Places) -> Result<(), String> {
+    let Places {
+        slots,
+        inside,
+        leaving,
+        blank,
+        lent,
+    } = *places;
+    let orders = || client.outbox.outstanding().map(|order| order.about);
+    let private = orders().filter(|about| matches!(about, About::Private { .. })).count();
+    let ordered = orders()
+        .filter(|about| matches!(about, About::Private { slot: Some(_), .. }))
+        .count();
+    let taken = client.slots.taken() as usize;
+    if slots + ordered != taken {
+        return Err(format!(
+            "{slots} pages in slots and {ordered} on their way, but {taken} slots taken"
+        ));
+    }
+    if private != leaving {
+        return Err(format!("{leaving} pages leave, but {private} orders are under way"));
+    }
+    if blank != client.blank {
+        return Err(format!("{blank} pages in no frame, but {} counted", client.blank));
+    }
+    if lent != client.lent.count() {
+        return Err(format!("{lent} pages are lent, but {} counted", client.lent.count()));
+    }
+    if inside != client.resident {
+        return Err(format!("{inside} pages in the client, but {} counted", client.resident));
+    }
+    Ok(())
 }

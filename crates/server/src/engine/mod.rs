@@ -33,6 +33,7 @@ mod keys;
 mod laws;
 mod leaving;
 mod legacy;
+mod lending;
 mod near;
 mod objects;
 mod outbox;
@@ -103,6 +104,7 @@ use holes::Holes;
 use idle_files::IdleFiles;
 use keep::HeldThread;
 use leaving::Leaving;
+use lending::Lending;
 use pace::Pace;
 use pager_threads::PagerThreads;
 use pinned::PinnedRows;
@@ -164,6 +166,7 @@ pub struct Engine {
     crowded: Vec<TaskKey>,
     shares: Shares,
     leaving: Leaving,
+    lending: Lending,
     along: Along,
     samples: Samples,
     loans: Vec<PageLease>,
@@ -253,6 +256,7 @@ impl Engine {
             crowded: Vec::new(),
             shares: Shares::new(settings),
             leaving: Leaving::default(),
+            lending: Lending::default(),
             along: Along::new(cpus.len()),
             samples: Samples::default(),
             loans: Vec::new(),
@@ -360,6 +364,7 @@ impl Engine {
         }
         if request == Request::Fill {
             self.drop_if_forgotten(page);
+            self.note_taken_in(page);
         }
         if end == End::Kept {
             self.lock_arrived(page.object(), page.page().get());

@@ -60,7 +60,10 @@ impl Engine {
             }
         }
         let Some(client) = self.client_mut(id) else { return };
-        let inside = |place: Where| matches!(place, Where::Client | Where::Leaving);
+        if from != to && (from == Where::Lent || to == Where::Lent) {
+            client.lent.note(object, page, to == Where::Lent);
+        }
+        let inside = |place: Where| matches!(place, Where::Client | Where::Leaving | Where::Lent);
         match (inside(from), inside(to)) {
             (false, true) => client.resident += 1,
             (true, false) => client.resident = client.resident.saturating_sub(1),
@@ -163,7 +166,7 @@ impl Engine {
             }
             // In the page table by the books, but missing: the program has dropped it, and the kernel will tell or has
             // told. What it finds there is zeros.
-            Where::Client | Where::Blank | Where::Nowhere | Where::Leaving => {
+            Where::Client | Where::Lent | Where::Blank | Where::Nowhere | Where::Leaving => {
                 userfault.copy_zeros(address, &self.sources.zeros, 1, !writable)
             }
         };
@@ -276,6 +279,8 @@ impl Engine {
                 self.end(page, Request::Evict, if written { End::Done } else { End::Failed });
             }
             Some((_, Where::Leaving)) => self.change_follow(page, |follow| *follow = Follow::WriteBack(holder)),
+            // Not on the core's lists any more.
+            Some((_, Where::Lent)) => self.end(page, Request::Evict, End::Done),
             Some((_, Where::Blank | Where::Nowhere)) | None => self.evict_zeros(page),
         }
     }
@@ -306,7 +311,11 @@ impl Engine {
     fn order_eviction(&mut self, id: ClientId, page: PageRef, follow: Follow) {
         if !self.order_out(page, follow) {
             self.note_refusal(id, Outcome::Refused);
-            self.cannot_leave(page);
+            if self.lend_page(page) {
+                self.end(page, Request::Evict, End::Done);
+            } else {
+                self.cannot_leave(page);
+            }
         }
     }
 
@@ -374,7 +383,10 @@ impl Engine {
         };
         match (follow, place) {
             (Follow::Demote, _) => {}
-            (Follow::WriteBack(_) | Follow::Discard, Where::Client) => self.end(page, Request::Evict, End::Kept),
+            (Follow::WriteBack(_) | Follow::Discard, Where::Client) => {
+                let end = if self.lend_page(page) { End::Done } else { End::Kept };
+                self.end(page, Request::Evict, end);
+            }
             (Follow::WriteBack(holder), Where::Slot(slot)) => self.write_slot(page, holder, slot),
             (Follow::WriteBack(_), _) => self.evict_zeros(page),
             (Follow::Discard, _) => {
@@ -387,19 +399,6 @@ impl Engine {
                     self.end(page, Request::Evict, End::Done);
                 }
             }
-        }
-    }
-
-    /// Notes whether a client gives up anything at all.
-    fn note_refusal(&mut self, id: ClientId, outcome: Outcome) {
-        let given = matches!(outcome, Outcome::Done | Outcome::Dropped | Outcome::Zero);
-        self.tally.busy += u64::from(!given);
-        let now = self.now.get();
-        let Some(client) = self.client_mut(id) else { return };
-        if given {
-            client.refusing = 0;
-        } else if outcome != Outcome::Absent && client.refusing == 0 {
-            client.refusing = now;
         }
     }
 
@@ -474,10 +473,11 @@ impl Engine {
         let Some(client) = self.client_mut(*client) else { return };
         client.bookings.objects = client.bookings.objects.saturating_sub(1);
         client.bookings.pages = client.bookings.pages.saturating_sub(object.pages);
+        client.lent.forget(object.id);
         for place in pages {
             match place {
                 Where::Slot(slot) => client.slots.free(*slot),
-                Where::Client | Where::Leaving => client.resident = client.resident.saturating_sub(1),
+                Where::Client | Where::Leaving | Where::Lent => client.resident = client.resident.saturating_sub(1),
                 Where::Blank => client.blank = client.blank.saturating_sub(1),
                 Where::Nowhere => {}
             }

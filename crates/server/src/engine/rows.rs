@@ -7,6 +7,7 @@ use crate::engine::booking::Bookings;
 use crate::engine::fault_queue::FaultQueue;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, Membership, TaskKey};
+use crate::engine::lending::LentPages;
 use crate::engine::near::Seen;
 use crate::engine::outbox::Outbox;
 use crate::engine::program_locks::ProgramLocks;
@@ -190,6 +191,8 @@ pub(crate) struct Client {
     pub(crate) family: Family,
     /// What its program has locked.
     pub(crate) program_locks: ProgramLocks,
+    /// What it has beyond its reservation.
+    pub(crate) lent: LentPages,
 }
 
 impl Client {
@@ -228,6 +231,8 @@ pub(crate) enum Where {
     Nowhere,
     /// In the client's page table.
     Client,
+    /// The same, and in no frame by the books: it is lent.
+    Lent,
     /// In the transfer memory.
     Slot(u32),
     /// In a frame by the books, all zeros, and in none really.

@@ -194,6 +194,7 @@ impl Engine {
         let period = self.end_periods();
         self.tell_immovable();
         self.restore();
+        self.take_back_lent();
         let more = more || vacated || self.has_rest(pager);
         let due = if more { Some(0) } else { self.next_due(pager) };
         let put_off =
@@ -212,6 +213,7 @@ impl Engine {
             period,
             self.immovable_due(),
             restore,
+            self.lent_due(),
         ]
         .into_iter()
         .flatten()

@@ -79,6 +79,7 @@ impl Engine {
             private_resident: client.resident,
             private_slots: u64::from(client.slots.taken()),
             private_stored: 0,
+            lent: (client.lent.count(), client.lent.total()),
             inherited: client.family.filled,
             kept: kept.collect(),
             unmanaged: client.family.relinquished.reasons(),
