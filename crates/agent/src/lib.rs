@@ -49,6 +49,7 @@ mod report;
 mod session;
 mod settings;
 pub mod shared_segments;
+mod silence;
 mod small;
 mod stack;
 mod start;

@@ -5,6 +5,7 @@ use core::ops::Range;
 use freehold_protocol::message::{Answer, DESCRIPTORS, LIMIT, Request};
 use freehold_protocol::packet;
 
+use crate::silence::{self, Patience};
 use crate::sys::{self, Errno};
 
 /// Why a question has no answer of use.
@@ -14,6 +15,8 @@ pub(crate) enum SessionError {
     Kernel(Errno),
     /// The server has gone.
     Gone,
+    /// The server has not answered for as long as a program waits to become a client.
+    Silent,
     /// The server said something that is no answer to this.
     Nonsense,
     /// The server refused; its text is in the buffer of [`Session::text`].
@@ -73,6 +76,7 @@ pub(crate) struct Session {
     serial: u32,
     /// The packet that came last.
     buffer: [u8; LIMIT],
+    patience: Patience,
     /// Its messages that have not been read, and the descriptors that came with it and are nobody's yet.
     unread: Range<usize>,
     descriptors: Descriptors,
@@ -115,14 +119,20 @@ impl Session {
             socket,
             serial: 0,
             buffer: [0; LIMIT],
+            patience: Patience::Endless(0),
             unread: 0..0,
             descriptors: NONE,
             text: 0..0,
         }
     }
 
-    /// Connects to whoever listens at `path`.
-    pub(crate) fn connect(path: &[u8]) -> Result<Self, Errno> {
+    /// Waits for answers for so long from now on.
+    pub(crate) fn wait_with(&mut self, patience: Patience) {
+        self.patience = patience;
+    }
+
+    /// Connects to whoever listens at `path`; `bounded`, no longer than a program waits to become a client.
+    pub(crate) fn connect(path: &[u8], bounded: bool) -> Result<Self, SessionError> {
         const UNIX: usize = 1;
         const SEQPACKET_CLOEXEC: usize = 5 | 0o2_000_000;
         let mut address = Address {
@@ -131,7 +141,7 @@ impl Session {
         };
         // One byte stays zero.
         if path.len() >= address.path.len() {
-            return Err(Errno::INVAL);
+            return Err(Errno::INVAL.into());
         }
         for (to, from) in address.path.iter_mut().zip(path) {
             *to = *from;
@@ -139,12 +149,22 @@ impl Session {
         // SAFETY: touches no memory.
         let socket = sys::descriptor(unsafe { sys::call5(sys::SOCKET, UNIX, SEQPACKET_CLOEXEC, 0, 0, 0) }?);
         let place = core::ptr::from_ref(&address) as usize;
+        silence::bound_sending(socket, bounded);
         // SAFETY: reads the structure.
-        match unsafe { sys::call5(sys::CONNECT, sys::arg(socket), place, size_of::<Address>(), 0, 0) } {
-            Ok(_) => Ok(Self::over(socket)),
+        let connected = unsafe { sys::call5(sys::CONNECT, sys::arg(socket), place, size_of::<Address>(), 0, 0) };
+        silence::bound_sending(socket, false);
+        match connected {
+            Ok(_) => {
+                silence::tick(socket);
+                Ok(Self::over(socket))
+            }
             Err(errno) => {
                 sys::close(socket);
-                Err(errno)
+                Err(if bounded && errno == Errno::AGAIN {
+                    SessionError::Silent
+                } else {
+                    errno.into()
+                })
             }
         }
     }
@@ -296,6 +316,7 @@ impl Session {
             SessionError::Refused if !self.text.is_empty() => self.text(),
             SessionError::Refused => b"the server refuses and gives no reason",
             SessionError::Kernel(_) => b"the kernel refuses",
+            SessionError::Silent => b"the server does not answer",
             SessionError::Gone => b"the server has closed the connection",
             SessionError::Nonsense => b"the server's answer is none to what was asked",
         }
@@ -329,9 +350,12 @@ impl Session {
                 Ok(0) => return Err(SessionError::Gone),
                 Ok(length) => break length,
                 Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if self.patience.goes_on() => {}
+                Err(Errno::AGAIN) => return Err(SessionError::Silent),
                 Err(_) => return Err(SessionError::Gone),
             }
         };
+        self.patience.is_answered();
         let count = if header.control_length >= CONTROL_HEADER && control.kind == SCM_RIGHTS {
             control.length.saturating_sub(CONTROL_HEADER) / 4
         } else {

@@ -20,6 +20,8 @@ const LOCK: &[u8] = b"FREEHOLD_LOCK";
 const STARTER: &[u8] = b"FREEHOLD_STARTER";
 /// How many filters of system calls that command has itself; none without.
 const FILTERS: &[u8] = b"FREEHOLD_FILTERS";
+/// How many seconds a program waits for the server before anything of it runs; absent or 0, as commands wait.
+const PATIENCE: &[u8] = b"FREEHOLD_PATIENCE";
 /// There where the first program is to go on unmanaged if it cannot be managed.
 const KEEP_GOING: &[u8] = b"FREEHOLD_KEEP_GOING";
 
@@ -49,6 +51,7 @@ struct Content {
     starter: u32,
     filters: u32,
     keep_going: bool,
+    patience: u32,
 }
 
 /// The settings of this process and its forked children.
@@ -70,6 +73,7 @@ pub(crate) static SETTINGS: Settings = Settings {
         starter: 0,
         filters: 0,
         keep_going: false,
+        patience: 0,
     }),
 };
 
@@ -101,6 +105,7 @@ impl Settings {
         content.starter = number(STARTER, b"FREEHOLD_STARTER is no number")?;
         content.keep_going = environment.value(KEEP_GOING).is_some();
         content.filters = number(FILTERS, b"FREEHOLD_FILTERS is no number")?;
+        content.patience = number(PATIENCE, b"FREEHOLD_PATIENCE is no number")?;
         copy(environment, LOCK, &mut content.lock)?;
         if let Some(text) = environment.value(b"FREEHOLD_TICKET") {
             let nonsense = SettingsError::Nonsense(b"FREEHOLD_TICKET is not 32 hexadecimal digits");
@@ -141,6 +146,15 @@ impl Settings {
     /// Whether the first program is to go on unmanaged where it cannot be managed.
     pub(crate) fn keeps_going(&self) -> bool {
         self.content().keep_going
+    }
+
+    /// How many seconds a program waits to become a client.
+    pub(crate) fn patience(&self) -> u64 {
+        const AS_COMMANDS: u64 = 20;
+        match self.content().patience {
+            0 => AS_COMMANDS,
+            seconds => u64::from(seconds),
+        }
     }
 
     /// Filters of system calls under which that command itself runs.

@@ -10,6 +10,7 @@ use crate::environment::Environment;
 use crate::process::{self, PAGE, Process};
 use crate::session::{Session, SessionError};
 use crate::settings::{SETTINGS, SettingsError};
+use crate::silence::{self, Patience};
 use crate::sys::{self, Errno};
 use crate::{core_file, forks, linker, locks, mailbox, orders, patch, programs, report, stack, userfault, watch};
 
@@ -85,7 +86,9 @@ fn give_up(failure: &Failure) {
     // SAFETY: touches no memory.
     let parent = unsafe { sys::call5(GETPPID, 0, 0, 0, 0, 0) };
     let is_first = parent == Ok(starter as usize);
-    if is_first && !SETTINGS.keeps_going() {
+    // A server that says nothing may be one that goes on in a moment: nobody begins without it unless told to.
+    let silent = matches!(failure, Failure::Server(_, SessionError::Silent));
+    if (is_first || silent) && !SETTINGS.keeps_going() {
         explain(
             b"this program cannot be managed, and does not run (see --keep-going): ",
             failure,
@@ -218,6 +221,9 @@ fn explain(head: &[u8], failure: &Failure) {
             let number = report::digits(u64::from(errno.0.unsigned_abs()), &mut room);
             report::say(&[head, b"no memory server answers, error ", number, b", ", what]);
         }
+        Failure::Server(what, SessionError::Silent) => {
+            report::say(&[head, b"the memory server does not answer: ", what]);
+        }
         Failure::Server(what, SessionError::Gone) => report::say(&[head, b"the memory server has gone: ", what]),
         Failure::Server(what, SessionError::Refused) => report::say(&[head, b"the memory server refuses: ", what]),
         Failure::Server(what, SessionError::Nonsense) => {
@@ -299,17 +305,25 @@ fn introduce(client: &mut Client, address: usize, thread: u32, private: Option<i
     };
     // Without it pages that cannot be moved stay where they are.
     client.descriptors.memory = sys::open(b"/proc/self/mem\0", false).unwrap_or(-1);
+    // What a forked child has inherited is the server's already.
+    let bounded = !client.forked;
     let connected = match client.descriptors.socket {
-        ..0 => Session::connect(SETTINGS.socket()),
-        inherited => Ok(Session::over(inherited)),
+        ..0 => Session::connect(SETTINGS.socket(), bounded),
+        inherited => {
+            silence::tick(inherited);
+            Ok(Session::over(inherited))
+        }
     };
     let mut session = match connected {
         Ok(session) => session,
         Err(_) if client.forked && is_served(client) => {
             return Err(Failure::Text(b"the memory server is out of its reach"));
         }
-        Err(errno) => return Err(Failure::Server(SETTINGS.socket(), SessionError::Kernel(errno))),
+        Err(error) => return Err(Failure::Server(SETTINGS.socket(), error)),
     };
+    if bounded {
+        session.wait_with(Patience::to_be_greeted());
+    }
     client.descriptors.socket = session.socket;
     let mut name = [0_u8; 16];
     let name = thread_name(&mut name);

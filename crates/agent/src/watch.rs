@@ -5,6 +5,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::client::Client;
+use crate::silence::Stopped;
 use crate::sys;
 use crate::{process, report};
 
@@ -30,6 +31,7 @@ extern "C" fn watch(address: usize) -> ! {
     const HANG_UP: u64 = 0x10 | 0x8;
     const MILLISECONDS: usize = 500;
     let client = Client::at(address);
+    let mut stopped = Stopped::default();
     loop {
         // `struct pollfd`: the descriptor, nothing asked for, which leaves hanging up and errors.
         let mut wanted = u64::from(client.descriptors.socket.cast_unsigned());
@@ -38,6 +40,9 @@ extern "C" fn watch(address: usize) -> ! {
         let ready = unsafe { sys::call5(sys::POLL, place, 1, MILLISECONDS, 0, 0) };
         if ready == Ok(1) && wanted >> 48 & HANG_UP != 0 {
             end();
+        }
+        if process::FILTERED.load(Ordering::Relaxed) == 0 {
+            stopped.turn(client.descriptors.socket);
         }
         if process::FILTERED.load(Ordering::Relaxed) == process::STRICT
             && let Some(code) = ended_alone()
