@@ -450,7 +450,11 @@ fn talk(client: &mut Client, session: &mut Session, thread: u32, name: &str, for
         client.descriptors.shared = shared;
         client.descriptors.private = private;
     }
-    client.task = session.made()?;
+    client.task = match session.made() {
+        // It has the task that the server made for it at the fork, and is managed in that.
+        Err(SessionError::Refused) if forked => 0,
+        task => task?,
+    };
     Ok(())
 }
 

@@ -216,6 +216,10 @@ fn open(client: &Client, files: &mut [File], session: &mut Session) {
     } else {
         Regime::Conserve
     };
+    if client.task == 0 {
+        // A forked child of a user who has all the tasks that he may: what it loads stays as it is.
+        return;
+    }
     let mut packet = Outgoing::new();
     for file in files.iter_mut() {
         let length = file.path_length;
