@@ -164,3 +164,39 @@ fn a_server_that_was_stopped_blames_nobody() {
     root.laws_must_hold();
     println!("stopped {stops} times");
 }
+
+/// A fork for which no descriptor is left ends the program, which first says why. The server and whoever comes go on.
+#[test]
+fn a_fork_without_a_descriptor_left_ends_its_program_with_a_word() {
+    let Some(program) = common::compiled("brief") else {
+        return;
+    };
+    let server = Server::start(&["--pool", "64MiB", "--log-level", "error"]);
+    let process = Pid::from_child(&server.child);
+    let open = std::fs::read_dir(format!("/proc/{}/fd", server.child.id()))
+        .unwrap()
+        .count() as u64;
+    let few = Rlimit {
+        current: Some(open + 60),
+        maximum: getrlimit(Resource::Nofile).maximum,
+    };
+    let Ok(usual) = prlimit(Some(process), Resource::Nofile, few) else {
+        return println!("NOT CHECKED: the limit of another process may not be set");
+    };
+    let run = |words: &[&str]| {
+        let mut command = freehold(&["exec", "--socket"]);
+        command.arg(&server.socket).arg("--").args(words).stdin(Stdio::null());
+        command.output().unwrap()
+    };
+    let output = run(&[program.to_str().unwrap(), "400", "together"]);
+    let said = (stdout(&output), stderr(&output));
+    assert!(!output.status.success(), "{said:?}");
+    assert!(
+        said.1.contains("the memory server has no room for one more child"),
+        "{said:?}"
+    );
+    prlimit(Some(process), Resource::Nofile, usual).unwrap();
+    let output = run(&["/bin/echo", "here"]);
+    assert_eq!((stdout(&output), stderr(&output)), ("here\n".to_owned(), String::new()));
+    server.observe().laws_must_hold();
+}

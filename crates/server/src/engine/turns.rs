@@ -6,7 +6,7 @@ use crate::engine::outbox::{About, Outstanding};
 use crate::engine::rows::{Client, Which};
 use crate::error::EngineError;
 use freehold_linux::userfault::Message;
-use freehold_protocol::channel::Outcome;
+use freehold_protocol::channel::{Outcome, Shortage};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -248,6 +248,8 @@ impl Engine {
             (Ok(_), None) if userfault.waits() => self.expel(id, "reads of its userfaultfd wait, by its own doing"),
             // It has read the message itself.
             (Ok(_), None) => {}
+            // No descriptor is left for the child of a fork, of which the kernel tells again until it is taken.
+            (Err(Errno::MFILE | Errno::NFILE), None) => self.no_room_to_live(id, Shortage::Children),
             (Err(errno), None) => self.expel(id, &format!("its userfaultfd cannot be read: {errno}")),
         }
     }
