@@ -6,7 +6,7 @@ use freehold_report::explanation::Explanation;
 use freehold_report::what_if::WhatIf;
 
 use crate::connect::{self, Where};
-use crate::thrashing::{self, Thrashing};
+use crate::thrashing::{self, Holder, Thrashing};
 use freehold_command::output;
 use freehold_command::status::{Failure, Status};
 
@@ -68,12 +68,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
 /// at twice.
 fn with_thrashing(observer: &Observer, text: String) -> Result<String, Failure> {
     let mut explanation: Explanation = connect::read(&text)?;
-    let about: Vec<String> = match explanation.kind.as_str() {
-        "reservation" => vec![explanation.target.clone()],
+    let about: Vec<Holder> = match explanation.kind.as_str() {
+        "reservation" => vec![Holder::named(Some(&explanation.target))],
         "process" => {
             let guarantees = explanation.guarantees.iter();
             guarantees
-                .filter_map(|guarantee| guarantee.reservation.clone())
+                .map(|guarantee| Holder::named(guarantee.reservation.as_deref()))
                 .collect()
         }
         _ => return Ok(text),
@@ -82,7 +82,9 @@ fn with_thrashing(observer: &Observer, text: String) -> Result<String, Failure> 
         return Ok(text);
     }
     let found = thrashing::look(observer)?;
-    let mine = found.iter().filter(|found| about.contains(&found.reservation));
+    let mine = found
+        .iter()
+        .filter(|found| about.iter().any(|holder| found.is_of(holder)));
     explanation.thrashing = mine.map(Thrashing::sentence).collect();
     explanation.text.extend(explanation.thrashing.iter().cloned());
     serde_json::to_string(&explanation).map_err(|error| Failure::Run(format!("the explanation: {error}")))

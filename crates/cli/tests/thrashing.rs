@@ -46,6 +46,29 @@ fn until_all_is_touched(server: &Server) {
     }
 }
 
+/// The size, in MiB, that a sentence names.
+fn named_size(said: &str) -> Option<u64> {
+    let front = said.split(" MiB would end it").next()?;
+    front.split(' ').next_back()?.parse().ok()
+}
+
+#[test]
+fn programs_without_a_reservation_are_told_the_pool_that_would_end_it() {
+    let server = Server::start("thrashing-pool", &["--log-level", "warn", "--pool", "24MiB"]);
+    let Some(hog) = common::compiled("hog") else { return };
+    let mut short = server.exec(None, &hog, &["32", "1"]);
+    let pid = server.clients("hog")[0]["pid"].to_string();
+    until_all_is_touched(&server);
+    let (text, thrashing) = explained(&server, &pid);
+    let [said] = thrashing.as_slice() else {
+        panic!("{thrashing:?} {text}");
+    };
+    assert!(said.contains("without a reservation") && text.contains(said), "{said}");
+    assert!(named_size(said).is_some_and(|size| (32..44).contains(&size)), "{said}");
+    end(&pid);
+    short.rest();
+}
+
 #[test]
 fn who_thrashes_is_told_the_size_that_would_end_it() {
     let server = Server::start("thrashing", &["--log-level", "warn", "--pool", "96MiB"]);
@@ -62,12 +85,7 @@ fn who_thrashes_is_told_the_size_that_would_end_it() {
         };
         assert!(said.contains(reservation) && text.contains(said), "{said}");
         // It has 32 MiB, what it notes of them, and its C library's data.
-        let size = said
-            .split(" MiB would end it")
-            .next()
-            .and_then(|front| front.split(' ').next_back());
-        let size: u64 = size.and_then(|size| size.parse().ok()).expect("a size");
-        assert!((30..40).contains(&size), "{said}");
+        assert!(named_size(said).is_some_and(|size| (30..40).contains(&size)), "{said}");
     }
     assert!(count(&server.clients("hog")[0], "swap_ins") > 0);
     end(&pid);

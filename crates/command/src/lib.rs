@@ -5,6 +5,7 @@
 
 pub mod background;
 pub mod engine;
+pub mod enough;
 pub mod leftovers;
 pub mod load;
 pub mod options;

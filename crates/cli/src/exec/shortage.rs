@@ -5,12 +5,11 @@ use freehold_core::units::FrameCount;
 use freehold_report::status::StoreStatus;
 
 use crate::connect;
+use freehold_command::enough::Enough;
 use freehold_command::output;
 
 /// Pages that came back and are not worth a word.
 const FEW: u64 = 100;
-/// Bytes of a page, in KiB.
-const PAGE: u64 = 4;
 
 /// Says how many pages came back from the store of this command's own server, if many did, and which size would have
 /// kept them.
@@ -22,13 +21,13 @@ pub(super) fn tell(observer: &Observer, reserve: FrameCount) {
     }
 }
 
-/// The store in memory has a frame for each page that it ever held: so many more had been enough.
+/// The store in memory has a frame for each page of the most that it ever held.
 fn line(store: &StoreStatus, reserve: FrameCount) -> Option<String> {
     let back = Some(store.reads).filter(|back| *back > FEW)?;
-    let enough = (u64::from(reserve.get()) + store.frames) * PAGE;
+    let enough = Enough::of(u64::from(reserve.get()), store.frames);
     Some(format!(
         "freehold: {back} pages came back from the store, which waits: --reserve {}MiB would have kept them",
-        enough.div_ceil(1024)
+        enough.mebibytes()
     ))
 }
 
