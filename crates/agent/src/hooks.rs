@@ -271,6 +271,8 @@ pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d:
         // SAFETY: the caller's word.
         sys::IOCTL => unsafe { needed::control(a, b, c) },
         // SAFETY: the caller's word.
+        sys::FUTEX => unsafe { needed::futex([a, b, c, d, e, f]) },
+        // SAFETY: the caller's word.
         sys::SHMAT => unsafe { shared_segments::attach(a, b, c) },
         _ => {
             if number == sys::PTRACE {

@@ -3,6 +3,8 @@
 //! - As a thread ends the kernel goes through its list of robust mutexes, and a page that is out ends the list for it:
 //!   whoever waits for one of those behind waits for ever. So the page of a robust mutex is the kernel's from when the
 //!   mutex is made.
+//! - It changes the word of a mutex that inherits priorities (`PTHREAD_PRIO_INHERIT`) by itself, and where the page is
+//!   out, or may not be written yet, says `EFAULT`, on which the C library aborts. So that page is the kernel's too.
 //! - It then clears a word in the thread's control block, for which `pthread_join` waits, and which lies on the stack
 //!   that the program may have given the thread.
 //! - What a program watches with a userfaultfd of its own no other can watch.
@@ -82,7 +84,8 @@ fn relinquish(start: usize, length: usize) -> bool {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_mutex_init(mutex: *mut c_void, attributes: *const c_void) -> c_int {
     const KIND: usize = 16;
-    const ROBUST: i32 = 16;
+    /// `PTHREAD_MUTEX_ROBUST_NORMAL_NP` and `PTHREAD_MUTEX_PRIO_INHERIT_NP`.
+    const KERNEL_LOOKS: i32 = 16 | 32;
     const BYTES: usize = 40;
     let made = behind!(
         c"pthread_mutex_init" as unsafe extern "C" fn(*mut c_void, *const c_void) -> c_int,
@@ -90,10 +93,32 @@ pub unsafe extern "C" fn pthread_mutex_init(mutex: *mut c_void, attributes: *con
         attributes
     );
     // SAFETY: the mutex was made just now.
-    if made == 0 && unsafe { mutex.byte_add(KIND).cast::<i32>().read() } & ROBUST != 0 {
+    if made == 0 && unsafe { mutex.byte_add(KIND).cast::<i32>().read() } & KERNEL_LOOKS != 0 {
         relinquish(mutex as usize, BYTES);
     }
     made
+}
+
+/// The program's `futex`. What the kernel changes by itself it must find: where it does not, the words are given back.
+///
+/// # Safety
+/// As the kernel's.
+pub(crate) unsafe fn futex(arguments: [usize; 6]) -> Answer {
+    const OPERATION: usize = 0x7F;
+    /// `WAKE_OP`, `LOCK_PI`, `UNLOCK_PI`, `TRYLOCK_PI`, `WAIT_REQUEUE_PI`, `CMP_REQUEUE_PI`, `LOCK_PI2`.
+    const CHANGES: [usize; 7] = [5, 6, 7, 8, 11, 12, 13];
+    const WORD: usize = 4;
+    // SAFETY: the program's own call.
+    let call = || unsafe { sys::call(sys::FUTEX, arguments) };
+    let answer = call();
+    let [first, operation, _, _, second, _] = arguments;
+    if answer != Err(Errno::FAULT) || !CHANGES.contains(&(operation & OPERATION)) {
+        return answer;
+    }
+    // Of those with one word the second is nothing, and is in no memory.
+    let given = relinquish(first, WORD);
+    let _ = second == 0 || relinquish(second, WORD);
+    if given { call() } else { answer }
 }
 
 /// The C library's `pthread_attr_setstack`.

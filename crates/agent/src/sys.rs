@@ -14,6 +14,7 @@ impl Errno {
     pub(crate) const NOENT: Self = Self(2);
     pub(crate) const INTR: Self = Self(4);
     pub(crate) const AGAIN: Self = Self(11);
+    pub(crate) const FAULT: Self = Self(14);
     pub(crate) const BUSY: Self = Self(16);
     pub(crate) const EXIST: Self = Self(17);
     pub(crate) const NOMEM: Self = Self(12);

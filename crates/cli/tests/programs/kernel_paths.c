@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
@@ -303,10 +304,60 @@ static int dispositions(void) {
     return wrong;
 }
 
+/* The kernel's own call, past the C library. */
+static long futex(void *word, long operation) {
+    long answer;
+    register long timeout __asm__("r10") = 0;
+    __asm__ volatile("syscall"
+                     : "=a"(answer)
+                     : "a"(SYS_futex), "D"(word), "S"(operation), "d"(0L), "r"(timeout)
+                     : "rcx", "r11", "memory");
+    return answer;
+}
+
+/* Mutexes that inherit priorities, on pages of their own: the C library has the kernel change their words. */
+static int inherits_priority(void) {
+    pthread_mutexattr_t kind;
+    int wrong = 0;
+    char *region = map(SIZE, MAP_PRIVATE);
+    pthread_mutexattr_init(&kind);
+    pthread_mutexattr_setprotocol(&kind, PTHREAD_PRIO_INHERIT);
+    for (size_t at = 0; at < SIZE; at += PAGE) pthread_mutex_init((pthread_mutex_t *)(region + at), &kind);
+    press();
+    for (size_t at = 0; at < SIZE; at += PAGE) wrong += futex(region + at, FUTEX_LOCK_PI_PRIVATE) != 0;
+    press();
+    for (size_t at = 0; at < SIZE; at += PAGE) wrong += futex(region + at, FUTEX_UNLOCK_PI_PRIVATE) != 0;
+    return wrong;
+}
+
+/* Words that the kernel changes itself, by the call's number, on pages that are out. */
+static int futex_words(void) {
+    int wrong = 0;
+    char *region = map(SIZE, MAP_PRIVATE);
+    for (size_t at = 0; at < SIZE; at += PAGE) *(int *)(region + at + 8) = 1;
+    press();
+    /* Adds 5 to the second word. */
+    int add = FUTEX_OP(FUTEX_OP_ADD, 5, FUTEX_OP_CMP_EQ, 77);
+    for (size_t at = 0; at < SIZE; at += 2 * PAGE)
+        wrong += syscall(SYS_futex, region + at, FUTEX_WAKE_OP_PRIVATE, 1, 1L, region + at + PAGE + 8, add) < 0;
+    press();
+    for (size_t at = 0; at < SIZE; at += PAGE) {
+        wrong += syscall(SYS_futex, region + at, FUTEX_LOCK_PI_PRIVATE, 0, 0L, 0L, 0) < 0;
+        wrong += *(int *)(region + at) != (int)syscall(SYS_gettid);
+    }
+    press();
+    for (size_t at = 0; at < SIZE; at += PAGE) {
+        wrong += syscall(SYS_futex, region + at, FUTEX_UNLOCK_PI_PRIVATE, 0, 0L, 0L, 0) < 0;
+        wrong += *(int *)(region + at) != 0 || *(int *)(region + at + 8) != (at / PAGE % 2 ? 6 : 1);
+    }
+    return wrong;
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
 } kinds[] = {
+    {"inherits-priority", inherits_priority}, {"futex-words", futex_words},
     {"thread-end", thread_end}, {"process-end", process_end}, {"own-stack", own_stack}, {"own-faults", own_faults},
     {"dispositions", dispositions}, {"survivor", survivor},
     {"survivor-forks", survivor_forks}, {"looked-at", looked_at}, {"own-memory", own_memory},
