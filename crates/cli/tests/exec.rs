@@ -304,3 +304,35 @@ fn who_sees_the_program_end_and_ends_too_is_not_killed() {
     let attempts: Vec<_> = (0..3).map(seen).collect();
     assert!(attempts.iter().any(|(seen, _)| *seen), "{attempts:?}");
 }
+
+/// As for `nohup`, a shell's commands in the background, a service: what is ignored stays ignored.
+#[test]
+fn signals_that_the_caller_ignores_are_ignored_by_the_program() {
+    if !allowed() {
+        return;
+    }
+    // Numbers: HUP, INT, QUIT, PIPE, TERM, CHLD.
+    let look = "grep SigIgn /proc/self/status";
+    let script = |command: &str| format!("trap '' 1 2 3 13 15 17; {command}");
+    let ignored = |command: &str| {
+        let output = Command::new("bash")
+            .args(["-c", &script(command)])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let digits = said.split_whitespace().last().unwrap_or_default();
+        // Two are the C library's own, and posix_spawn sets them.
+        u64::from_str_radix(digits, 16).unwrap_or_else(|_| panic!("{said} {}", errors(&output))) & !(3 << 31)
+    };
+    let native = ignored(look);
+    assert_eq!(native & 0x1_5007, 0x1_5007, "{native:x}");
+    let own = env!("CARGO_BIN_EXE_freehold");
+    for options in ["--reserve 16MiB", "--reserve 16MiB --keep-going"] {
+        assert_eq!(
+            ignored(&format!("'{own}' exec {options} -- {look}")),
+            native,
+            "{options}"
+        );
+    }
+}

@@ -5,6 +5,7 @@ use rustix::process::{Pid, Signal, getpid, getppid};
 use std::io::{self, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Runs `command` to its end, all that it prints collected, and returns with it the largest resident size of it or of
 /// one of the children it waited for, in KiB (`ru_maxrss`, getrusage(2)).
@@ -47,6 +48,61 @@ fn tie_to(parent: Pid, signal: Signal) -> io::Result<()> {
         Ok(())
     } else {
         Err(Errno::SRCH.into())
+    }
+}
+
+/// Signals that are ignored: a bit for each, the first for number 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ignored(u64);
+
+/// What this process ignored as it was begun. The runtime ignores SIGPIPE before `main`, so it is noted before that.
+static IGNORED: AtomicU64 = AtomicU64::new(0);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static NOTE: extern "C" fn() = note_ignored;
+
+/// Runs before the runtime of the language, on the one thread.
+extern "C" fn note_ignored() {
+    let ignored = (1..=64).filter(|signal| is_ignored(*signal));
+    IGNORED.store(
+        ignored.fold(0, |bits, signal| bits | 1 << (signal - 1)),
+        Ordering::Relaxed,
+    );
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: all zeros is a legal `sigaction`.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the call only asks, and writes the one structure.
+    let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    asked == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
+impl Ignored {
+    /// Those that this process ignored as it was begun.
+    #[must_use]
+    pub fn at_start() -> Self {
+        // The function is named here so that no linker leaves it out.
+        std::hint::black_box(NOTE);
+        Self(IGNORED.load(Ordering::Relaxed))
+    }
+
+    /// Has the child that `command` will start ignore them, as it would had this process become it (exec(2)).
+    pub fn pass_on(self, command: &mut Command) {
+        if self.0 == 0 {
+            return;
+        }
+        let ignore = move || {
+            for signal in (1..=64).filter(|signal| self.0 >> (signal - 1) & 1 != 0) {
+                // SAFETY: changes nothing but what becomes of the signal in the child. Where it is refused it is
+                // one that cannot be ignored.
+                unsafe { libc::signal(signal, libc::SIG_IGN) };
+            }
+            Ok(())
+        };
+        // SAFETY: `ignore` makes system calls, allocates nothing and takes no lock.
+        unsafe { command.pre_exec(ignore) };
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::mpsc::channel;
 
 use freehold_client::{Observer, Options};
 use freehold_linux::ThreadId;
+use freehold_linux::child::Ignored;
 use freehold_linux::sched::pin;
 use freehold_protocol::{SOCKET_VARIABLE, TICKET_VARIABLE};
 use signal_hook::consts::{SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
@@ -156,6 +157,8 @@ fn start(
             process.env_remove("FREEHOLD_KEEP_GOING");
         }
     }
+    // This command has handlers of its own for some, and the runtime takes SIGPIPE.
+    Ignored::at_start().pass_on(&mut process);
     process.spawn().map_err(|error| program::not_started(command, &error))
 }
 
