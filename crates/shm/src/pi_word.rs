@@ -119,7 +119,8 @@ impl PiWord {
     pub fn hand_to(&self, thread: u32) -> bool {
         let known = is_thread(thread);
         if known {
-            self.0.store(thread, Ordering::Relaxed);
+            // Who finds itself the owner sees what was written before.
+            self.0.store(thread, Ordering::Release);
         }
         known
     }

@@ -1,11 +1,12 @@
 //! What a caller that died, at whatever step of its call, leaves to the next; and claims that are no thread's.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use super::super::Callee;
 use super::super::context::{CALLED, DONE};
-use super::super::{Callee, Request};
 use super::*;
 use crate::{Pool, PoolSettings};
 use freehold_linux::PAGE_SIZE;
+use freehold_linux::pi_word::{Scope, unlock};
 use rustix::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -59,7 +60,11 @@ fn a_caller_may_die_at_any_step() {
         &|_| assert!(context.call.hand_to(number)),
         &|_| {
             assert!(context.call.hand_to(number));
-            context.put_request(0, first(1), 0);
+            let request = Request {
+                function: 0,
+                arguments: first(1),
+            };
+            context.put_request(request, 0);
         },
         &|dead| {
             assert!(context.call.hand_to(dead));
@@ -82,6 +87,29 @@ fn a_caller_may_die_at_any_step() {
         );
     }
     assert_eq!(callee.served(), 6, "the request that nobody rang for was served too");
+}
+
+/// A caller handed the word to a callee that had died, and put its request when the next callee was there already. That
+/// request has no caller: served, its result would be taken for the next one's.
+#[test]
+fn a_request_beside_the_word_of_another_is_not_served() {
+    let (callee, caller) = callee(double);
+    let context = &caller.channel.all()[0];
+    assert!(context.call.hand_to(ended()));
+    let request = Request {
+        function: 0,
+        arguments: first(1),
+    };
+    context.put_request(request, 0);
+    // The callee looks, as often as it is told to.
+    for _ in 0..20 {
+        context.bell.fetch_add(1, Ordering::Release);
+        freehold_linux::futex::wake_shared(&context.bell, 1);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(callee.served(), 0);
+    assert_eq!(caller.call(0, first(21)), Ok(42));
+    assert_eq!(callee.served(), 1);
 }
 
 /// The callee has put its result and not released the word yet, when its caller is gone and the next comes.

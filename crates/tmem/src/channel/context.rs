@@ -1,9 +1,9 @@
 //! One context in the memory of a channel.
 
 use super::ARGUMENTS;
+use super::protocol::Request;
 use crate::pi_word::{Owner, PiWord, State};
-use freehold_linux::futex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Nobody calls.
 pub(super) const IDLE: u32 = 0;
@@ -13,7 +13,7 @@ pub(super) const CALLED: u32 = 1;
 pub(super) const DONE: u32 = 2;
 
 /// Zeros are a context without a callee.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub(super) struct Context {
     /// Whose turn it is among the callers.
@@ -75,28 +75,29 @@ impl Context {
         self.claims.fetch_add(1, Ordering::Release);
     }
 
-    pub(super) fn put_request(&self, function: u32, arguments: [u64; ARGUMENTS], job: u32) {
+    /// Whether a request is there for the callee `own`. The word first: a request beside another's word is one that was
+    /// made of a callee that has died, and its caller is told so.
+    pub(super) fn is_called(&self, own: u32) -> bool {
+        let handed = matches!(self.call.state(), State::Owned(owner) if owner.thread == own);
+        handed && self.state.load(Ordering::Acquire) == CALLED
+    }
+
+    pub(super) fn put_request(&self, request: Request, job: u32) {
         self.job.store(job, Ordering::Relaxed);
-        self.function.store(function, Ordering::Relaxed);
-        for (cell, argument) in self.arguments.iter().zip(arguments) {
+        self.function.store(request.function, Ordering::Relaxed);
+        for (cell, argument) in self.arguments.iter().zip(request.arguments) {
             cell.store(argument, Ordering::Relaxed);
         }
         self.state.store(CALLED, Ordering::Release);
     }
 
-    /// Wakes the callee, which looks then.
-    pub(super) fn ring(&self) {
-        self.bell.fetch_add(1, Ordering::Release);
-        futex::wake_shared(&self.bell, 1);
-    }
-
-    pub(super) fn request(&self) -> (u32, [u64; ARGUMENTS]) {
-        let arguments = std::array::from_fn(|at| self.arguments[at].load(Ordering::Relaxed));
-        (self.function.load(Ordering::Relaxed), arguments)
-    }
-
-    pub(super) fn job(&self) -> u32 {
-        self.job.load(Ordering::Relaxed)
+    /// What is asked for, and the job that it is for.
+    pub(super) fn request(&self) -> (Request, u32) {
+        let request = Request {
+            function: self.function.load(Ordering::Relaxed),
+            arguments: std::array::from_fn(|at| self.arguments[at].load(Ordering::Relaxed)),
+        };
+        (request, self.job.load(Ordering::Relaxed))
     }
 
     pub(super) fn put_result(&self, result: i64) {

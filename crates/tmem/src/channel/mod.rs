@@ -10,10 +10,13 @@
 
 mod call;
 mod context;
+mod protocol;
 mod serve;
+mod system;
 
-pub use call::{CallError, Caller};
-pub use serve::{Callee, Request};
+pub use call::Caller;
+pub use protocol::{CallError, Request};
+pub use serve::Callee;
 
 use context::Context;
 use freehold_linux::memory::{Access, MapError, Memfd, MemfdError, SharedMapping};

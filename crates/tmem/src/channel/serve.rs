@@ -1,25 +1,16 @@
 //! The callee's side.
 
-use super::context::{CALLED, Context, IDLE};
-use super::{ARGUMENTS, Channel};
+use super::Channel;
+use super::protocol::{self, Request};
+use super::system::System;
 use crate::job;
 use crate::pool::Pool;
 use crate::stack::with_stack;
-use freehold_linux::pi_word::{Scope, unlock};
-use freehold_linux::{Errno, ThreadId, futex, service};
+use freehold_linux::{ThreadId, futex, service};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-
-/// What a caller asks for. All of it is the caller's word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// The function's number.
-    pub function: u32,
-    /// Its arguments.
-    pub arguments: [u64; ARGUMENTS],
-}
 
 type Handler = dyn Fn(Request) -> i64 + Send + Sync;
 
@@ -106,36 +97,19 @@ impl std::fmt::Debug for Callee {
 
 fn serve(shared: &Shared, context: usize) {
     let context = &shared.channel.all()[context];
+    let stop = || shared.stop.load(Ordering::Acquire);
     let own = ThreadId::current().get();
-    // A callee before this one has died: what it left is nobody's.
-    context.state.store(IDLE, Ordering::Relaxed);
-    context.callee.store(own, Ordering::Release);
-    loop {
-        let before = context.bell.load(Ordering::Acquire);
-        if context.state.load(Ordering::Acquire) == CALLED {
-            serve_one(shared, context, own);
-        } else if shared.stop.load(Ordering::Acquire) {
-            break;
-        } else {
-            // Its end has no other cause than a ring, a signal, or memory that is gone with the process.
-            let _ = futex::wait_shared(&context.bell, before, None);
-        }
-    }
-    context.callee.store(0, Ordering::Release);
+    protocol::serve(context, own, &System::without_bound(), stop, |request, job| {
+        work(shared, request, job)
+    });
 }
 
-fn serve_one(shared: &Shared, context: &Context, own: u32) {
-    let (function, arguments) = context.request();
-    let request = Request { function, arguments };
-    job::set(context.job());
+fn work(shared: &Shared, request: Request, job: u32) -> i64 {
+    job::set(job);
     let result = with_stack(&shared.stacks, || abort_on_panic(|| (shared.handler)(request)));
-    context.put_result(result.unwrap_or_else(|error| -i64::from(crate::capi::take_errno(error))));
     job::set(job::NONE);
     shared.served.fetch_add(1, Ordering::Relaxed);
-    if !context.call.release(own) {
-        // The caller waits. One that has overwritten the word waits for whom it named.
-        let _: Result<(), Errno> = unlock(context.call.raw(), Scope::Shared);
-    }
+    result.unwrap_or_else(|error| -i64::from(crate::capi::take_errno(error)))
 }
 
 fn abort_on_panic<T>(work: impl FnOnce() -> T) -> T {
