@@ -2,7 +2,7 @@
 
 use freehold_core::units::FrameCount;
 use freehold_core::victim_cache::Placement;
-use freehold_sim::replay::{Choice, Columns, Deletes, Event, Format, Row, Setup, read_trace, replay};
+use freehold_sim::replay::{Choice, Columns, Deletes, Event, Format, ReplayError, Replayed, Row, Setup, read_trace};
 
 fn next(state: &mut u64) -> u64 {
     *state = state
@@ -41,6 +41,10 @@ fn accesses(seed: u64, rows: usize, pages: u64) -> String {
 fn own(text: &str, devices: &[&str]) -> Result<Vec<Row>, String> {
     let names: Vec<String> = devices.iter().map(|name| (*name).to_owned()).collect();
     read_trace(text.as_bytes(), &Format::Freehold, &names).map_err(|error| error.to_string())
+}
+
+fn replay(rows: &[Row], setup: &Setup, clock: &mut dyn FnMut() -> u64) -> Result<Replayed, ReplayError> {
+    freehold_sim::replay::replay(&rows.iter().copied().collect(), setup, clock)
 }
 
 /// Hits of one LRU list, by a plain vector.

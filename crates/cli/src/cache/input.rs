@@ -1,6 +1,6 @@
 //! A trace file, compressed with zstd or not.
 
-use freehold_sim::replay::{Format, Row, read_trace};
+use freehold_sim::replay::{Format, Trace};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -14,16 +14,16 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 ///
 /// # Errors
 /// The file cannot be read, or a row is wrong; named with the file.
-pub(super) fn rows(path: &Path, format: &Format, devices: &[String]) -> Result<Vec<Row>, Failure> {
+pub(super) fn trace(path: &Path, format: &Format, devices: &[String]) -> Result<Trace, Failure> {
     let named = |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
     let file = File::open(path).map_err(|error| named(&error))?;
     let mut reader = BufReader::with_capacity(1 << 20, file);
     let compressed = reader.fill_buf().map_err(|error| named(&error))?.starts_with(&ZSTD);
-    let rows = if compressed {
+    let trace = if compressed {
         let decoder = zstd::Decoder::with_buffer(reader).map_err(|error| named(&error))?;
-        read_trace(BufReader::with_capacity(1 << 20, decoder), format, devices)
+        Trace::read(BufReader::with_capacity(1 << 20, decoder), format, devices)
     } else {
-        read_trace(reader, format, devices)
+        Trace::read(reader, format, devices)
     };
-    rows.map_err(|error| named(&error))
+    trace.map_err(|error| named(&error))
 }

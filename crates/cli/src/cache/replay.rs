@@ -146,10 +146,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<Status, Failure> {
             DeletesMean::Flush => Deletes::Flush,
         },
     };
-    let rows = input::rows(&arguments.trace, &format, &names)?;
+    let trace = input::trace(&arguments.trace, &format, &names)?;
     let origin = Instant::now();
     let mut clock = || u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let replayed = replay(&rows, &setup, &mut clock).map_err(|error| match error {
+    let replayed = replay(&trace, &setup, &mut clock).map_err(|error| match error {
         ReplayError::Setup(message) => Failure::Input(message),
         device @ ReplayError::Device { .. } => Failure::Input(format!("{}: {device}", arguments.trace.display())),
     })?;

@@ -1,51 +1,73 @@
 //! Pages numbered as they first appear, and LRU lists of them.
 
-use freehold_core::units::PageIndex;
-
-const NONE: u32 = u32::MAX;
+/// No page.
+pub(super) const NONE: u32 = u32::MAX;
 
 /// Numbers for pages: open addressing, at most half full.
 #[derive(Debug)]
 pub(super) struct Numbers {
     keys: Vec<(u64, u32)>,
     table: Vec<u32>,
+    /// The number after the one that was asked for last.
+    next: usize,
 }
 
-impl Numbers {
-    pub(super) fn new() -> Self {
+impl Default for Numbers {
+    fn default() -> Self {
         Self {
             keys: Vec::new(),
             table: vec![NONE; 1 << 10],
+            next: 0,
         }
     }
+}
 
+impl Numbers {
     pub(super) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// The page with this number.
-    pub(super) fn page(&self, number: u32) -> (u64, PageIndex) {
-        let (file, page) = self.keys[number as usize];
-        (file, PageIndex::new(page))
+    /// The number of a page, where it has one.
+    pub(super) fn find(&self, file: u64, page: u32) -> Option<u32> {
+        self.place(file, page).ok()
     }
 
-    /// The number of a page, the next one where it has none.
+    /// The number of a page, the next one where it has none. Pages are mostly used in the order in which they first
+    /// were, so the page behind the last one is tried before the table.
     pub(super) fn number(&mut self, file: u64, page: u32) -> u32 {
+        let number = if self.keys.get(self.next) == Some(&(file, page)) {
+            u32::try_from(self.next).unwrap_or(NONE)
+        } else {
+            self.find_or_add(file, page)
+        };
+        self.next = number as usize + 1;
+        number
+    }
+
+    fn find_or_add(&mut self, file: u64, page: u32) -> u32 {
         if self.keys.len() * 2 >= self.table.len() {
             self.grow();
         }
-        let mut at = home(file, page, self.table.len());
-        loop {
-            match self.table[at] {
-                NONE => break,
-                found if self.keys[found as usize] == (file, page) => return found,
-                _ => at = (at + 1) & (self.table.len() - 1),
-            }
-        }
+        let at = match self.place(file, page) {
+            Ok(number) => return number,
+            Err(at) => at,
+        };
         let number = u32::try_from(self.keys.len()).unwrap_or(NONE);
         self.keys.push((file, page));
         self.table[at] = number;
         number
+    }
+
+    /// The number of a page, or the place in the table where it belongs.
+    fn place(&self, file: u64, page: u32) -> Result<u32, usize> {
+        let mut at = home(file, page, self.table.len());
+        loop {
+            match self.table[at] {
+                NONE => return Err(at),
+                found if self.keys[found as usize] == (file, page) => return Ok(found),
+                _ => at = (at + 1) & (self.table.len() - 1),
+            }
+        }
     }
 
     fn grow(&mut self) {
@@ -76,7 +98,7 @@ struct Links {
     listed: bool,
 }
 
-/// One LRU list of at most so many pages.
+/// One LRU list.
 #[derive(Debug)]
 pub(super) struct Lru {
     links: Vec<Links>,
@@ -87,9 +109,15 @@ pub(super) struct Lru {
 }
 
 impl Lru {
-    pub(super) fn new(capacity: usize) -> Self {
+    /// An empty list of at most `capacity` of the pages numbered below `pages`.
+    pub(super) fn new(capacity: usize, pages: usize) -> Self {
+        let vacant = Links {
+            newer: NONE,
+            older: NONE,
+            listed: false,
+        };
         Self {
-            links: Vec::new(),
+            links: vec![vacant; pages],
             newest: NONE,
             oldest: NONE,
             len: 0,
@@ -119,14 +147,6 @@ impl Lru {
         let gone = (self.len == self.capacity).then_some(self.oldest);
         if let Some(gone) = gone {
             self.unlink(gone);
-        }
-        if self.links.len() <= page as usize {
-            let vacant = Links {
-                newer: NONE,
-                older: NONE,
-                listed: false,
-            };
-            self.links.resize(page as usize + 1, vacant);
         }
         self.link(page);
         gone

@@ -9,7 +9,7 @@ use freehold_core::units::{FrameCount, PageIndex};
 use freehold_core::victim_cache::Placement;
 use freehold_linux::clock;
 use freehold_scenario::SplitMix64;
-use freehold_sim::replay::{Choice, Deletes, Event, Format, Pages, Replayed, Row, Setup, read_trace, replay};
+use freehold_sim::replay::{Choice, Deletes, Event, Format, Pages, Replayed, Row, Setup, Trace, replay};
 
 use super::super::Bench;
 use super::super::rounds::{Effort, Found, Samples, refused};
@@ -150,9 +150,9 @@ fn ours(trace: &Path, victim: u32, samples: &mut Samples) -> Result<Replayed, Fa
     };
     let begin = clock::now();
     let reader = BufReader::with_capacity(1 << 20, File::open(trace).map_err(refused)?);
-    let rows = read_trace(reader, &Format::OracleGeneral { one_page: true }, &[]).map_err(refused)?;
+    let trace = Trace::read(reader, &Format::OracleGeneral { one_page: true }, &[]).map_err(refused)?;
     let read = clock::now().as_nanos() - begin.as_nanos();
-    let replayed = replay(&rows, &setup, &mut || clock::now().as_nanos()).map_err(refused)?;
-    samples.record_mean(read + replayed.wall_ns, rows.len() as u64);
+    let replayed = replay(&trace, &setup, &mut || clock::now().as_nanos()).map_err(refused)?;
+    samples.record_mean(read + replayed.wall_ns, trace.rows());
     Ok(replayed)
 }

@@ -8,6 +8,7 @@ use super::workload::{MULTIMEDIA, WORKLOADS};
 use super::{SEEDS, per_cent, row};
 use crate::reproduce::app::{Bound, Sample};
 use crate::reproduce::{Experiment, Kind, Laboratory};
+use freehold_command::output;
 use freehold_command::status::Failure;
 
 /// The experiment.
@@ -32,18 +33,28 @@ const NEAR_MULTIMEDIA: f64 = 0.85;
 
 fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
     let choices: Vec<Choice> = POLICIES.iter().map(|(_, choice)| *choice).collect();
-    let study = Study::run(&choices, laboratory.seeds(SEEDS))?;
+    let mut study = Study::new(&choices, laboratory.seeds(SEEDS))?;
     let mut rows = Vec::new();
-    for (place, sizes) in study.sizes.iter().enumerate() {
+    for place in 0..study.sizes.len() {
         for (workload, name) in WORKLOADS.iter().enumerate() {
-            let what = format!("{}, {name}", sizes.name);
+            study.replay(place, workload)?;
+            let what = format!("{}, {name}", study.sizes[place].name);
+            let begin = rows.len();
             for (policy, choice) in POLICIES {
                 rows.extend(shown(&study, place, workload, (policy, choice), &what));
             }
             rows.extend(judged(&study, place, workload, &what, MULTIMEDIA.contains(name)));
+            tell(&rows[begin..]);
         }
     }
     Ok(rows)
+}
+
+/// A part that has ended, for who waits for the whole.
+fn tell(rows: &[ReproduceRow]) {
+    for row in rows {
+        output::note(&format!("{}: {:.2} {}", row.what, row.ours, row.unit));
+    }
 }
 
 fn hit_ratio(replayed: &Replayed) -> f64 {

@@ -1,10 +1,10 @@
-//! Workloads replayed with several seeds and policies, on all CPUs.
+//! Workloads replayed with several seeds and policies, on all CPUs. All policies share one page cache in front.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use freehold_core::victim_cache::Placement;
 use freehold_linux::clock;
-use freehold_sim::replay::{Choice, Deletes, Event, Replayed, Setup, replay};
+use freehold_sim::replay::{Choice, Deletes, Event, Replayed, Setup, Trace, replay_choices};
 
 use super::per_cent;
 use super::programs::{self, Program};
@@ -12,59 +12,71 @@ use super::workload::{self, Sizes, WORKLOADS};
 use crate::reproduce::app::Sample;
 use freehold_command::status::Failure;
 
-/// What is wanted: a setting, a workload, a policy, a seed.
+/// What is wanted: a setting, a workload, a seed; replayed under each policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Case {
-    pub(super) sizes: usize,
-    pub(super) workload: usize,
-    pub(super) choice: Choice,
-    pub(super) seed: u32,
+struct Case {
+    sizes: usize,
+    workload: usize,
+    seed: u32,
 }
 
 /// What was replayed.
 pub(super) struct Study {
     pub(super) programs: Vec<Program>,
     pub(super) sizes: Vec<Sizes>,
-    pub(super) seeds: u32,
-    results: Vec<(Case, Replayed)>,
+    seeds: u32,
+    choices: Vec<Choice>,
+    /// A replay for each choice.
+    results: Vec<(Case, Vec<Replayed>)>,
 }
 
 impl Study {
-    /// Replays every workload with the paper's sizes and with those that suit the programs, under each policy.
+    /// The paper's sizes and those that suit the programs, each policy to be replayed with so many seeds.
+    ///
+    /// # Errors
+    /// A recording that cannot be read.
+    pub(super) fn new(choices: &[Choice], seeds: u32) -> Result<Self, Failure> {
+        let programs = programs::all()?;
+        Ok(Self {
+            sizes: vec![Sizes::paper(), Sizes::scaled(&programs)],
+            programs,
+            seeds,
+            choices: choices.into(),
+            results: Vec::new(),
+        })
+    }
+
+    /// Replays every workload with all sizes under each policy.
     ///
     /// # Errors
     /// A recording that cannot be read, or a replay that fails.
     pub(super) fn run(choices: &[Choice], seeds: u32) -> Result<Self, Failure> {
-        let programs = programs::all()?;
-        let sizes = vec![Sizes::paper(), Sizes::scaled(&programs)];
-        let mut cases = Vec::new();
-        for workload in 0..WORKLOADS.len() {
-            for seed in 1..=seeds {
-                let all = (0..sizes.len()).flat_map(|sizes| choices.iter().map(move |choice| (sizes, *choice)));
-                cases.extend(all.map(|(sizes, choice)| Case {
-                    sizes,
-                    workload,
-                    choice,
-                    seed,
-                }));
+        let mut study = Self::new(choices, seeds)?;
+        for sizes in 0..study.sizes.len() {
+            for workload in 0..WORKLOADS.len() {
+                study.replay(sizes, workload)?;
             }
         }
-        let mut study = Self {
-            programs,
-            sizes,
-            seeds,
-            results: Vec::new(),
-        };
-        study.results = study.replay_all(&cases)?;
         Ok(study)
     }
 
-    fn replay_all(&self, cases: &[Case]) -> Result<Vec<(Case, Replayed)>, Failure> {
+    /// Replays a workload with these sizes, with all seeds, on all CPUs.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(super) fn replay(&mut self, sizes: usize, workload: usize) -> Result<(), Failure> {
+        let cases = (1..=self.seeds).map(|seed| Case { sizes, workload, seed });
+        let found = self.replay_all(&cases.collect::<Vec<_>>())?;
+        self.results.extend(found);
+        Ok(())
+    }
+
+    fn replay_all(&self, cases: &[Case]) -> Result<Vec<(Case, Vec<Replayed>)>, Failure> {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();
             while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                done.push((*case, self.replay(*case)?));
+                done.push((*case, self.replay_case(*case)?));
             }
             Ok(done)
         };
@@ -93,6 +105,7 @@ impl Study {
             programs: self.programs.clone(),
             sizes,
             seeds: self.seeds,
+            choices: self.choices.clone(),
             results: Vec::new(),
         };
         let cases: Vec<Case> = self.results.iter().map(|(case, _)| *case).collect();
@@ -100,7 +113,7 @@ impl Study {
         Ok(idle)
     }
 
-    fn replay(&self, case: Case) -> Result<Replayed, Failure> {
+    fn replay_case(&self, case: Case) -> Result<Vec<Replayed>, Failure> {
         let sizes = &self.sizes[case.sizes];
         let mut rows = workload::rows(&self.programs, case.workload, case.seed)?;
         if sizes.devices.is_empty() {
@@ -110,18 +123,18 @@ impl Study {
             page_cache: sizes.page_cache,
             cache: sizes.cache(),
             devices: sizes.devices.clone(),
-            choice: case.choice,
+            choice: Choice::Lru,
             placement: Placement::Safe,
             seed: case.seed.into(),
             deletes: Deletes::Evictions,
         };
         let mut now = || clock::now().as_nanos();
-        let replayed = replay(&rows, &setup, &mut now).map_err(|error| Failure::Run(error.to_string()))?;
-        if replayed.refused > 0 {
-            return Err(Failure::Law(format!(
-                "{case:?}: {} opens were refused",
-                replayed.refused
-            )));
+        let trace: Trace = rows.into_iter().collect();
+        let replayed = replay_choices(&trace, &setup, &self.choices, &mut now);
+        let replayed = replayed.map_err(|error| Failure::Run(error.to_string()))?;
+        let refused: u64 = replayed.iter().map(|replayed| replayed.refused).sum();
+        if refused > 0 {
+            return Err(Failure::Law(format!("{case:?}: {refused} opens were refused")));
         }
         Ok(replayed)
     }
@@ -134,14 +147,11 @@ impl Study {
         choice: Choice,
         of: impl Fn(&Replayed) -> f64,
     ) -> Sample {
-        let cases = (1..=self.seeds).map(|seed| Case {
-            sizes,
-            workload,
-            choice,
-            seed,
-        });
+        let cases = (1..=self.seeds).map(|seed| Case { sizes, workload, seed });
         let found = cases.filter_map(|case| self.results.iter().find(|(other, _)| *other == case));
-        Sample::new(found.map(|(_, replayed)| of(replayed)).collect())
+        let place = self.choices.iter().position(|other| *other == choice);
+        let replayed = found.filter_map(|(_, replayed)| replayed.get(place?));
+        Sample::new(replayed.map(of).collect())
     }
 }
 
@@ -164,22 +174,10 @@ mod tests {
     /// them and a cache without end, no device open.
     #[test]
     fn what_is_cut_lies_between_idle_memory_and_a_cache_without_end() {
-        let programs = programs::all().unwrap();
-        let mut study = Study {
-            sizes: vec![Sizes::scaled(&programs)],
-            programs,
-            seeds: 1,
-            results: Vec::new(),
-        };
-        let case = Case {
-            sizes: 0,
-            workload: 4,
-            choice: Choice::Lru,
-            seed: 1,
-        };
-        study.results = study.replay_all(&[case]).unwrap();
+        let mut study = Study::new(&[Choice::Lru], 1).unwrap();
+        study.replay(1, 4).unwrap();
         let idle = study.idle().unwrap();
-        let (found, idle) = (&study.results[0].1, &idle.results[0].1);
+        let (found, idle) = (&study.results[0].1[0], &idle.results[0].1[0]);
         assert_eq!(found.groups.iter().map(|group| group.begun).sum::<u64>(), 400);
         assert_eq!(found.groups.iter().map(|group| group.misses).sum::<u64>(), found.misses);
         assert_eq!(idle.misses, found.accesses - found.page_cache_hits);
