@@ -1,11 +1,13 @@
 //! The socket at which devices are opened. Whoever has a [`Cache`] embeds it: the mount, and the memory server, which
 //! hands over connections of its own socket.
 //!
-//! Each connection has a thread: what one waits for, no other does. Who may open which device, the kernel's word about
+//! Each connection has a thread: what one waits for, no other does. The thread that accepts a connection serves it, and
+//! another accepts from then on. Who may open which device, the kernel's word about
 //! the peer and the device file decide.
 
 mod connection;
 mod rights;
+mod threads;
 
 use crate::Cache;
 use freehold_linux::Errno;
@@ -20,8 +22,9 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
+use std::thread;
+use threads::Threads;
 use tracing::{info, warn};
 
 /// Connections that may wait to be accepted.
@@ -56,7 +59,7 @@ pub enum ServeError {
 pub struct DeviceServer {
     service: Arc<Service>,
     /// Where this server listens itself.
-    own: Option<(PathBuf, JoinHandle<()>)>,
+    own: Option<PathBuf>,
 }
 
 /// What all connections use.
@@ -65,7 +68,7 @@ pub(crate) struct Service {
     more: Box<MoreStatus>,
     connections: Connections,
     stop: Bell,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Arc<Threads>,
 }
 
 impl fmt::Debug for Service {
@@ -89,7 +92,7 @@ impl DeviceServer {
             more,
             connections: Connections::default(),
             stop,
-            threads: Mutex::new(Vec::new()),
+            threads: Arc::default(),
         };
         Ok(Self {
             service: Arc::new(service),
@@ -103,65 +106,67 @@ impl DeviceServer {
     /// See [`ServeError`].
     pub fn listen(path: &Path, cache: Arc<Cache>, more: Box<MoreStatus>) -> Result<Self, ServeError> {
         let mut server = Self::new(cache, more)?;
-        let listener = bind(path)?;
-        let service = Arc::clone(&server.service);
-        let accepting = thread::Builder::new().name("devices".to_owned());
-        let accepting = accepting.spawn(move || accept(&service, &listener))?;
-        server.own = Some((path.to_owned(), accepting));
+        let listener = Arc::new(bind(path)?);
+        accept_apart(&server.service, &listener)?;
+        server.own = Some(path.to_owned());
         Ok(server)
     }
 
     /// Serves a connection that was accepted elsewhere, whose first packet, if it has been read, is `first`.
     pub fn serve(&self, socket: PacketSocket, first: Option<Vec<u8>>) {
-        serve(&self.service, socket, first);
+        let service = Arc::clone(&self.service);
+        let work = Box::new(move || serve(&service, &socket, first));
+        if let Err(error) = self.service.threads.begin(work) {
+            warn!("a client of devices is refused: {error}");
+        }
     }
 }
 
 impl Drop for DeviceServer {
     fn drop(&mut self) {
         self.service.stop.ring(1);
-        if let Some((path, accepting)) = self.own.take() {
-            let _ = accepting.join();
+        self.service.threads.join();
+        if let Some(path) = self.own.take() {
             let _ = fs::remove_file(path);
         }
-        let threads = std::mem::take(&mut *self.service.threads());
-        for thread in threads {
-            let _ = thread.join();
-        }
     }
 }
 
-impl Service {
-    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn serve(service: &Arc<Service>, socket: PacketSocket, first: Option<Vec<u8>>) {
+fn serve(service: &Service, socket: &PacketSocket, first: Option<Vec<u8>>) {
     let Ok(peer) = socket.peer() else { return };
-    let Some(seat) = service.connections.enter(peer.uid) else {
+    let Some(_seat) = service.connections.enter(peer.uid) else {
         warn!(
             pid = peer.pid,
             uid = peer.uid,
             "a client of devices is refused: it has too many connections"
         );
-        connection::refuse(&socket);
+        connection::refuse(socket);
         return;
     };
-    let shared = Arc::clone(service);
-    let run = move || {
-        let _seat = seat;
-        connection::run(&shared, &socket, Rights::of(peer), first);
-    };
-    let mut threads = service.threads();
-    threads.retain(|thread| !thread.is_finished());
-    match thread::Builder::new().name("device".to_owned()).spawn(run) {
-        Ok(thread) => threads.push(thread),
-        Err(error) => warn!("a client of devices is refused: {error}"),
+    connection::run(service, socket, Rights::of(peer), first);
+}
+
+/// Has another thread accept a connection.
+fn accept_apart(service: &Arc<Service>, listener: &Arc<Listener>) -> io::Result<()> {
+    let (own, listener) = (Arc::clone(service), Arc::clone(listener));
+    service.threads.begin(Box::new(move || accept(&own, &listener)))
+}
+
+/// Accepts a connection and serves it; another thread accepts the next. Where there is none, this one refuses.
+fn accept(service: &Arc<Service>, listener: &Arc<Listener>) {
+    while let Some(socket) = next(service, listener) {
+        match accept_apart(service, listener) {
+            Ok(()) => return serve(service, &socket, None),
+            Err(error) => {
+                warn!("a client of devices is refused: {error}");
+                connection::refuse(&socket);
+            }
+        }
     }
 }
 
-fn accept(service: &Arc<Service>, listener: &Listener) {
+/// The next client; `None` where the end has come.
+fn next(service: &Service, listener: &Listener) -> Option<PacketSocket> {
     loop {
         let mut sources = [
             PollFd::from_borrowed_fd(service.stop.as_fd(), PollFlags::IN),
@@ -169,10 +174,10 @@ fn accept(service: &Arc<Service>, listener: &Listener) {
         ];
         let polled = rustix::io::retry_on_intr(|| rustix::event::poll(&mut sources, None));
         if polled.is_err() || !sources[0].revents().is_empty() {
-            return;
+            return None;
         }
         match listener.accept() {
-            Ok(Some(socket)) => serve(service, socket, None),
+            Ok(Some(socket)) => return Some(socket),
             Ok(None) => {}
             Err(errno) => {
                 // Too many open files, as a rule: it may pass.
