@@ -65,6 +65,14 @@ impl Cuts {
         }
     }
 
+    /// The chunk that a page is in.
+    pub(crate) fn chunk_of(&self, page: u32) -> usize {
+        if self.alike() {
+            return usize::try_from(page / self.granule).unwrap_or(usize::MAX);
+        }
+        self.starts.partition_point(|start| *start <= page).saturating_sub(1)
+    }
+
     /// The chunks that a range of pages is made of, if it is made of whole ones.
     pub(crate) fn chunks(&self, first: u32, count: u32) -> Option<std::ops::Range<usize>> {
         let end = first.checked_add(count)?;
@@ -105,6 +113,7 @@ mod tests {
             assert_eq!((cuts.granule(), cuts.count(), cuts.frames()), (512, 45, 23_040));
             assert_eq!(cuts.chunks(512, 1024), Some(1..3));
             assert_eq!(cuts.chunks(512, 1023), None);
+            assert_eq!([0, 511, 512, 23_039].map(|page| cuts.chunk_of(page)), [0, 0, 1, 44]);
         }
     }
 
@@ -127,6 +136,7 @@ mod tests {
             (cuts.pages(0), cuts.pages(1), cuts.pages(2)),
             ((0, 1), (1, 4999), (5000, 1))
         );
+        assert_eq!([0, 1, 4999, 5000].map(|page| cuts.chunk_of(page)), [0, 1, 1, 2]);
         let small = Cuts::new(&[6, 4], 1).unwrap();
         assert_eq!((small.granule(), small.count()), (2, 5));
     }

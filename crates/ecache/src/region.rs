@@ -12,10 +12,13 @@ use rustix::fd::OwnedFd;
 use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const NAME: &CStr = c"freehold-device";
 const HUGE: u32 = 512;
+/// Pages that take longer to be filled with zeros than a thread to begin, many times.
+const WORTH_A_THREAD: usize = 2048;
 
 /// The memory.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub(crate) struct Region {
     cuts: Cuts,
     /// `None` where one was given up and no memory for another has been found yet.
     chunks: Vec<Mutex<Option<Chunk>>>,
+    /// Which may hold something else than zeros. Memory that is new holds zeros, until a page is put or it is lent.
+    used: Vec<AtomicBool>,
     /// How each lies, on small pages, as the page map showed when its memory came here or came back.
     stretches: Vec<Mutex<Option<Stretch>>>,
     huge: bool,
@@ -59,6 +64,7 @@ impl Region {
             window,
             cuts,
             chunks: Vec::new(),
+            used: chunks.iter().map(|_| AtomicBool::new(false)).collect(),
             stretches: chunks.iter().map(|_| Mutex::new(None)).collect(),
             huge,
             shortfalls: Vec::new(),
@@ -147,6 +153,7 @@ impl Region {
 
     /// Copies a page in, whose frame the core has given for it.
     pub(crate) fn write(&self, frame: u32, content: &[u8; PAGE_SIZE]) -> bool {
+        self.note_use(self.cuts.chunk_of(frame));
         self.window.write(index(frame), content).is_ok()
     }
 
@@ -155,14 +162,43 @@ impl Region {
         self.window.read(index(frame), content).is_ok()
     }
 
+    fn note_use(&self, place: usize) {
+        if let Some(used) = self.used.get(place) {
+            // Who asks has had the cache's lock after this.
+            used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Fills a range that is made of whole chunks with zeros, on two CPUs where it is long. What is new is zeros.
     pub(crate) fn zero(&self, range: FrameRange) -> Result<(), Errno> {
-        self.window.zero(pages_of(range))
+        let used = |place: &usize| self.used.get(*place).is_none_or(|used| used.load(Ordering::Relaxed));
+        let places: Vec<usize> = self.chunks_of(range).ok_or(Errno::INVAL)?.filter(used).collect();
+        let zero = |places: &[usize]| {
+            let each = |place: &usize| self.window.zero(page_range(&self.cuts, *place));
+            places.iter().try_for_each(each)
+        };
+        let (one, other) = places.split_at(places.len() / 2);
+        let pages: usize = one.iter().map(|place| page_range(&self.cuts, *place).count()).sum();
+        if pages < WORTH_A_THREAD {
+            return zero(&places);
+        }
+        std::thread::scope(|scope| {
+            let half = std::thread::Builder::new().spawn_scoped(scope, || zero(one));
+            let done = zero(other);
+            match half {
+                Ok(half) => half.join().unwrap_or(Err(Errno::NOMEM)).and(done),
+                Err(_) => zero(one).and(done),
+            }
+        })
     }
 
     /// Descriptors for somebody else, in order of address.
     pub(crate) fn descriptors(&self, range: FrameRange) -> Result<Vec<OwnedFd>, Errno> {
         let chunks = self.chunks_of(range).ok_or(Errno::INVAL)?;
-        let reopen = |place| self.chunk(place).as_ref().ok_or(Errno::NOMEM)?.reopen();
+        let reopen = |place| {
+            self.note_use(place);
+            self.chunk(place).as_ref().ok_or(Errno::NOMEM)?.reopen()
+        };
         chunks.map(reopen).collect()
     }
 
@@ -300,6 +336,9 @@ impl Region {
             let _ = self.window.lock(range);
         }
         *self.chunk(place) = Some(chunk);
+        if let Some(used) = self.used.get(place) {
+            used.store(false, Ordering::Relaxed);
+        }
         Ok(())
     }
 

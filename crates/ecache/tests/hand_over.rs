@@ -95,6 +95,49 @@ fn a_trusted_device_gets_its_memory_as_it_is() {
     assert!(read_all(&opened.grant.descriptors[0]).iter().any(|byte| *byte != 0));
 }
 
+/// Whatever was there before: pages, what a trusted client wrote, what an untrusted one did, nothing.
+#[test]
+fn an_untrusted_device_sees_zeros_whoever_had_its_memory_before() {
+    let cache = cache(&[
+        ("film", "20MiB", true),
+        ("video", "20MiB", false),
+        ("jpeg", "4MiB", false),
+    ]);
+    let mut state = 5_u64;
+    let mut draw = |below: u32| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        u32::try_from((state >> 33) % u64::from(below)).unwrap()
+    };
+    let (mut pages, mut opens) = (0, [0; 3]);
+    for _ in 0..36 {
+        // Sometimes hardly any page is put, so that much of the memory is as new.
+        for _ in 0..[3, 400, 6_000][draw(3) as usize] {
+            let key = key(1, pages);
+            cache.put(key, &content(key, 0)).unwrap();
+            pages += 1;
+        }
+        let device = draw(3) as usize;
+        let name = ["film", "video", "jpeg"][device];
+        let opened = cache.open(name, draw(2) * 700, CLIENT).unwrap();
+        let more = opened.grow(0).unwrap();
+        for fd in opened.grant.descriptors.iter().chain(&more.descriptors) {
+            if device > 0 {
+                assert!(read_all(fd).iter().all(|byte| *byte == 0), "{name}, opening {opens:?}");
+            }
+            rustix::io::pwrite(fd, &[0xaa; PAGE_SIZE], u64::from(draw(8)) * PAGE_SIZE as u64).unwrap();
+        }
+        opens[device] += 1;
+        drop((opened, more));
+        until("it comes back", || all_are_back(&cache));
+    }
+    assert!(opens.iter().all(|opens| *opens > 3), "{opens:?}");
+    assert_eq!(cache.region_row().mismatched, 0);
+}
+
+fn all_are_back(cache: &Cache) -> bool {
+    cache.device_rows().iter().all(|row| row.state == DeviceState::Idle)
+}
+
 #[test]
 fn part_of_a_device_is_opened_and_grows() {
     let cache = cache(&DEVICES);
