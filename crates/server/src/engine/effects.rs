@@ -60,6 +60,7 @@ impl Backend for Hands<'_> {
             self.0.discard_private(page);
             return true;
         }
+        self.0.offer_in_order(page);
         self.0.leaves_a_hole(page)
     }
 

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::engine::ends::FileEnd;
 use crate::engine::readers::Job;
 use crate::engine::transfers::describe;
-use crate::engine::victim_pages::FileSource;
+use crate::engine::victim_pages::{CachedPages, FileSource};
 use freehold_core::fact::{PageRef, Request};
 use freehold_driver::End;
 use freehold_linux::{PAGE_SIZE, PageRange};
@@ -64,11 +64,12 @@ impl Engine {
             return;
         };
         self.drop_left();
+        let cache = source.cache();
         let mut rest = run;
         while !rest.is_empty() {
             let misses = rest
                 .iter()
-                .take_while(|page| !self.take_victim(**page, &source, 0))
+                .take_while(|page| !self.take_victim(**page, (&source, cache), 0))
                 .count();
             let (missed, others) = rest.split_at_checked(misses).unwrap_or((rest, &[]));
             self.read_missed(missed, &source, 0);
@@ -133,18 +134,21 @@ impl Engine {
     pub(super) fn read_file(&mut self, page: PageRef, source: &FileSource, urgency: u8) {
         // What has left in this step is put before it is asked for.
         self.drop_left();
-        if !self.take_victim(page, source, urgency) {
+        if !self.take_victim(page, (source, source.cache()), urgency) {
             self.read_single(page, source, urgency);
         }
     }
 
     /// Takes a page from the victim cache, at once or by a thread of its own; false where it is not there.
-    fn take_victim(&mut self, page: PageRef, source: &FileSource, urgency: u8) -> bool {
-        if !source.is_cached() {
-            return false;
-        }
+    fn take_victim(
+        &mut self,
+        page: PageRef,
+        (source, cache): (&FileSource, Option<CachedPages<'_>>),
+        urgency: u8,
+    ) -> bool {
+        let Some(cache) = cache else { return false };
         let mut loan = self.loan();
-        match source.try_get(page, &mut loan) {
+        match cache.try_get(page, &mut loan) {
             Some(true) => self.enter_page(page, loan),
             Some(false) => {
                 self.give_back(loan);

@@ -17,7 +17,7 @@ use freehold_core::id::ObjectId;
 use freehold_core::units::PageIndex;
 use freehold_driver::End;
 use freehold_protocol::message::Standing;
-use freehold_store::{Due, Slot};
+use freehold_store::{Due, PageLease, Slot};
 
 /// A thread whose fault is over, and that still sleeps.
 #[derive(Clone, Copy, Debug)]
@@ -28,11 +28,13 @@ struct Answered {
     goes: bool,
 }
 
-/// A page of a file that is to be read.
+/// A page of a file that is to be read, or is out of the victim cache already: in the simulator it leaves that as soon as
+/// it is asked for.
 #[derive(Debug)]
-pub(super) struct HeldRead {
+struct HeldRead {
     page: PageRef,
     source: FileSource,
+    got: Option<PageLease>,
 }
 
 /// Who sets the pace, and what waits for its word.
@@ -65,11 +67,6 @@ impl Pace {
         self.told.push(record);
     }
 
-    /// A page of a file is wanted.
-    pub(super) fn hold_read(&mut self, page: PageRef, source: FileSource) {
-        self.reads.push(HeldRead { page, source });
-    }
-
     fn answered_of(&mut self, task: TaskKey) -> Option<&mut Answered> {
         self.answered.iter_mut().find(|answered| answered.task == task)
     }
@@ -98,8 +95,8 @@ impl Engine {
             let ended =
                 |record: &u32| told.contains(record) || self.store.due(self.now, Slot::new(*record)) != Due::WhenTold;
             self.ready.extend(self.transfers.records().into_iter().filter(ended));
-            for HeldRead { page, source } in std::mem::take(&mut self.pace.reads) {
-                self.read_now(page, &source);
+            for read in std::mem::take(&mut self.pace.reads) {
+                self.read_now(read);
             }
         }
         self.settle();
@@ -155,7 +152,7 @@ impl Engine {
             return Err(EngineError::Pace);
         }
         if let Some(read) = self.take_read(object, page).filter(|_| request == Request::Fill) {
-            self.read_now(read.page, &read.source);
+            self.read_now(read);
         } else {
             let record = self.ended_record(object, page, request);
             self.ready.push_back(record.ok_or(EngineError::Pace)?);
@@ -185,12 +182,31 @@ impl Engine {
         same.then_some(record)
     }
 
-    /// Reads a page of a file, here and now: nobody else is served by this server.
-    fn read_now(&mut self, page: PageRef, source: &FileSource) {
-        // What has left in this step is put before it is asked for.
-        self.drop_left();
+    /// A page of a file is wanted.
+    pub(super) fn hold_read(&mut self, page: PageRef, source: FileSource) {
         let mut loan = self.loan();
-        let placed = source.get_or_read(page, &mut loan).is_ok() && self.place(page, &loan);
+        let cached = source.cache().is_some_and(|cache| cache.get(page, &mut loan));
+        let got = if cached {
+            Some(loan)
+        } else {
+            self.give_back(loan);
+            None
+        };
+        self.pace.reads.push(HeldRead { page, source, got });
+    }
+
+    /// Brings a page of a file, here and now: nobody else is served by this server.
+    fn read_now(&mut self, HeldRead { page, source, got }: HeldRead) {
+        let (loan, read) = match got {
+            Some(loan) => (loan, true),
+            None => {
+                let mut loan = self.loan();
+                let read = source.read(page, &mut loan).is_ok();
+                (loan, read)
+            }
+        };
+        self.drop_left();
+        let placed = read && self.place(page, &loan);
         self.give_back(loan);
         self.end(page, Request::Fill, if placed { End::Done } else { End::Failed });
     }

@@ -3,6 +3,7 @@
 use crate::closing::{Closing, Lent};
 use crate::engine::Engine;
 use crate::engine::keys::ClientId;
+use crate::engine::victim_pages::Offers;
 use crate::error::EngineError;
 use crate::stalls::Stalls;
 use crate::user_threads::UserThreads;
@@ -28,6 +29,7 @@ pub(super) struct Sources {
     pub(super) stalls: Stalls,
     /// Where clean pages of files go when they leave.
     pub(super) victims: Option<Arc<Victims>>,
+    pub(super) offers: Offers,
     /// What could not be had, and why.
     pub(super) shortfall: Option<String>,
 }
@@ -52,6 +54,7 @@ impl Sources {
             threads,
             stalls: Stalls::default(),
             victims: None,
+            offers: Offers::default(),
             shortfall,
         })
     }

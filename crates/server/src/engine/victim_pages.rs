@@ -11,8 +11,9 @@ use crate::engine::rows::{Content, Object};
 use crate::victims::{CachedFile, Victims};
 use freehold_core::fact::PageRef;
 use freehold_core::id::ObjectId;
+use freehold_core::units::Instant;
 use freehold_driver::Run;
-use freehold_ecache::{Key, PAGE_SIZE, PageIndex};
+use freehold_ecache::{PAGE_SIZE, PageIndex};
 use freehold_linux::memory::Backed;
 use freehold_linux::uncached_read::Uncached;
 use freehold_linux::{Errno, PageRange};
@@ -21,8 +22,10 @@ use rustix::fs::{SeekFrom, seek};
 use rustix::io::ReadWriteFlags;
 use std::sync::Arc;
 
-/// Pages that are put in one hold of the engine.
+/// Pages of an object that has gone which are put in one hold of the engine.
 const AT_ONCE: usize = 16;
+/// Pages that are put in one step at most; others that leave in it are read again when somebody wants them.
+const MOST_OFFERS: usize = 128;
 
 /// Where pages of a file come from.
 #[derive(Clone, Debug)]
@@ -55,33 +58,29 @@ impl FileSource {
         self.way().map_or(ReadWriteFlags::empty(), Uncached::flags)
     }
 
-    /// Whether pages are looked for elsewhere before the file is read.
-    pub(super) fn is_cached(&self) -> bool {
-        self.victims.is_some()
-    }
-
-    /// The cache, and a page's name there, while its pages may be given out.
-    fn place(&self, page: PageRef) -> Option<(&Victims, Key)> {
+    /// Where pages are looked for before the file is read, if they may be given out now. That takes two system calls:
+    /// pages that were asked for before are looked for by one answer.
+    pub(super) fn cache(&self) -> Option<CachedPages<'_>> {
         let (victims, cached) = self.victims.as_ref()?;
         let held = Victims::holds(&self.file, self.size);
-        held.then(|| (&**victims, cached.key(page.page().get())))
-    }
-
-    /// Takes a page out of the cache; `None` where that would have to wait.
-    pub(super) fn try_get(&self, page: PageRef, loan: &mut PageLease) -> Option<bool> {
-        match self.place(page) {
-            Some((victims, key)) => victims.try_get(key, loan.bytes_mut()),
-            None => Some(false),
-        }
+        held.then_some(CachedPages {
+            victims,
+            cached: *cached,
+        })
     }
 
     /// Takes a page out of the cache, or reads it from the file; what lies past the file's end is zeros. May wait.
     pub(crate) fn get_or_read(&self, page: PageRef, loan: &mut PageLease) -> Result<(), Errno> {
-        if let Some((victims, key)) = self.place(page)
-            && victims.get(key, loan.bytes_mut())
+        if let Some(CachedPages { victims, cached }) = self.cache()
+            && victims.get(cached.key(page.page().get()), loan.bytes_mut())
         {
             return Ok(());
         }
+        self.read(page, loan)
+    }
+
+    /// Reads a page from the file. May wait.
+    pub(super) fn read(&self, page: PageRef, loan: &mut PageLease) -> Result<(), Errno> {
         let offset = u64::from(page.page().get()) * crate::PAGE;
         let bytes = loan.bytes_mut();
         let read = match self.way() {
@@ -90,6 +89,63 @@ impl FileSource {
         };
         bytes.get_mut(read..).unwrap_or_default().fill(0);
         Ok(())
+    }
+}
+
+/// The cached pages of a file, for requests that were there when its lease was looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CachedPages<'a> {
+    victims: &'a Victims,
+    cached: CachedFile,
+}
+
+impl CachedPages<'_> {
+    /// Takes a page out; `None` where that would have to wait.
+    pub(super) fn try_get(self, page: PageRef, loan: &mut PageLease) -> Option<bool> {
+        let key = self.cached.key(page.page().get());
+        self.victims.try_get(key, loan.bytes_mut())
+    }
+
+    /// Takes a page out, if it is there. May wait.
+    pub(super) fn get(self, page: PageRef, loan: &mut PageLease) -> bool {
+        let key = self.cached.key(page.page().get());
+        self.victims.get(key, loan.bytes_mut())
+    }
+}
+
+/// What a step has put so far.
+#[derive(Debug, Default)]
+pub(super) struct Offers {
+    step: Instant,
+    pages: usize,
+    /// The row of the object whose lease was looked at last, and whether it is held.
+    looked: Option<(usize, bool)>,
+}
+
+impl Offers {
+    /// Of so many pages, how many may still be put in a step.
+    fn allow(&mut self, step: Instant, pages: usize) -> usize {
+        if self.step != step {
+            *self = Self {
+                step,
+                ..Self::default()
+            };
+        }
+        let allowed = pages.min(MOST_OFFERS - self.pages);
+        self.pages += allowed;
+        allowed
+    }
+
+    /// Whether a file's lease is held, looked at once while one object follows itself.
+    fn holds(&mut self, object: usize, look: impl FnOnce() -> bool) -> bool {
+        match self.looked {
+            Some((same, held)) if same == object => held,
+            _ => {
+                let held = look();
+                self.looked = Some((object, held));
+                held
+            }
+        }
     }
 }
 
@@ -117,12 +173,35 @@ impl Engine {
         })
     }
 
-    /// Puts pages that are about to lose their frames.
-    pub(super) fn offer_victims(&self, run: Run) {
-        if let Some(victims) = &self.sources.victims
-            && let Some(row) = self.object(run.first.object())
+    /// Puts pages that are about to lose their frames: so many in a step, since others wait for the engine.
+    pub(super) fn offer_victims(&mut self, run: Run) {
+        if self.sources.victims.is_none() || self.pace.is_held() {
+            return;
+        }
+        let mut offers = std::mem::take(&mut self.sources.offers);
+        let count = offers.allow(self.now, run.count);
+        if count > 0
+            && let Some(victims) = &self.sources.victims
+            && let Some(left) = self.object(run.first.object()).and_then(Leaving::of)
+            && offers.holds(run.first.object().index(), || left.is_leased())
         {
-            offer(victims, row, PageRange::new(run.first.page().get() as usize, run.count));
+            let range = PageRange::new(run.first.page().get() as usize, count);
+            put_all(victims, left.cached, left.memory, range);
+        }
+        self.sources.offers = offers;
+    }
+
+    /// In lockstep pages are put one by one as the core decides it, whoever must be waited for.
+    pub(super) fn offer_in_order(&self, page: PageRef) {
+        if let Some(victims) = &self.sources.victims
+            && self.pace.is_held()
+            && let Some(left) = self.object(page.object()).and_then(Leaving::of)
+            && left.is_leased()
+        {
+            let mut content = [0; PAGE_SIZE];
+            if left.read(page.page().get() as usize, &mut content) {
+                victims.put(left.cached.key(page.page().get()), &content);
+            }
         }
     }
 
@@ -172,20 +251,44 @@ impl Engine {
     }
 }
 
-fn offer(victims: &Victims, row: &Object, range: PageRange) {
-    let Content::File {
-        memory,
-        file,
-        identity,
-        cached: Some(cached),
-        ..
-    } = &row.content
-    else {
-        return;
-    };
-    // Under an old lease it would never be asked for.
-    if file.as_ref().is_none_or(|file| Victims::holds(file, identity.size)) {
-        put_all(victims, *cached, memory, range);
+/// A cached file's object that pages leave.
+struct Leaving<'a> {
+    cached: CachedFile,
+    memory: &'a Backed,
+    file: Option<&'a LentFile>,
+    size: u64,
+}
+
+impl<'a> Leaving<'a> {
+    fn of(row: &'a Object) -> Option<Self> {
+        let Content::File {
+            memory,
+            file,
+            identity,
+            cached: Some(cached),
+            ..
+        } = &row.content
+        else {
+            return None;
+        };
+        Some(Self {
+            cached: *cached,
+            memory,
+            file: file.as_ref(),
+            size: identity.size,
+        })
+    }
+
+    fn read(&self, page: usize, content: &mut [u8; PAGE_SIZE]) -> bool {
+        let populated = self.memory.populate(PageRange::single(page));
+        populated
+            .and_then(|()| self.memory.read_populated(page, content))
+            .is_ok()
+    }
+
+    /// Under an old lease its pages would never be asked for.
+    fn is_leased(&self) -> bool {
+        self.file.is_none_or(|file| Victims::holds(file, self.size))
     }
 }
 
@@ -200,5 +303,31 @@ fn put_all(victims: &Victims, cached: CachedFile, memory: &Backed, range: PageRa
         if let (Ok(key), Ok(())) = (key, memory.read_populated(page, &mut content)) {
             victims.try_put(key, &content);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_puts_so_many_pages_and_looks_once_at_a_lease() {
+        let mut offers = Offers::default();
+        let step = Instant::new(5);
+        assert_eq!((offers.allow(step, 100), offers.allow(step, 100)), (100, 28));
+        assert_eq!((offers.allow(step, 1), offers.allow(Instant::new(6), 1)), (0, 1));
+        let (one, other) = (1, 2);
+        let mut looks = 0;
+        let mut look = |offers: &mut Offers, object, held| {
+            offers.holds(object, || {
+                looks += 1;
+                held
+            })
+        };
+        assert!(look(&mut offers, one, true) && look(&mut offers, one, false));
+        assert!(!look(&mut offers, other, false));
+        offers.allow(Instant::new(7), 1);
+        assert!(look(&mut offers, one, true));
+        assert_eq!(looks, 3);
     }
 }

@@ -136,6 +136,11 @@ impl Victims {
         let _ = self.cache.try_put(key, content);
     }
 
+    /// Puts a page in. May wait.
+    pub(crate) fn put(&self, key: Key, content: &[u8; PAGE_SIZE]) {
+        let _ = self.cache.put(key, content);
+    }
+
     /// Whether a page is here; nothing changes. May wait.
     pub(crate) fn has(&self, key: Key) -> bool {
         self.cache.has(key)
