@@ -56,6 +56,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "freehold-client",
             "freehold-core",
+            "freehold-ecache",
             "freehold-linux",
             "freehold-pager",
             "freehold-report",

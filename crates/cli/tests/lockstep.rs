@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 
 use freehold_live::{Launch, LiveError, ServerError, run_in_lockstep_on_server};
 use freehold_scenario::results::RunResult;
-use freehold_scenario::{Class, Document, Scenario, plan};
-use freehold_sim::{Mix, random_scenario};
+use freehold_scenario::{Class, Document, Scenario, ScenarioDevice, plan};
+use freehold_sim::{Mix, device_scenario, random_scenario};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_freehold");
 
@@ -36,7 +36,12 @@ fn launch(scenario: &Scenario) -> Launch {
         format!("--latency={} --parallel={}", store.latency.get(), store.parallel),
         format!("--read-ahead={}", store.read_ahead.pages()),
     ];
-    let words = words.join(" ");
+    let device = |device: &ScenarioDevice| {
+        let trusted = if device.trusted { ",trusted" } else { "" };
+        format!("--device={}{trusted}", device.size.get())
+    };
+    let devices = scenario.devices.iter().map(device);
+    let words = words.into_iter().chain(devices).collect::<Vec<_>>().join(" ");
     Launch {
         program: PROGRAM.into(),
         arguments: words.split_whitespace().map(OsString::from).collect(),
@@ -127,6 +132,22 @@ fn models_of_pinning_count_the_same_on_a_server_and_simulated() {
         let pinned: u64 = result.tasks.iter().map(|task| task.pinned_pages).sum();
         assert!(pinning != "all" || pinned > 0, "{model}");
     }
+}
+
+/// Law 6 is watched by those who have the memory, and the frames that each opening gets are those of the simulator.
+#[test]
+fn device_memory_counts_the_same_on_a_server_and_simulated() {
+    let (mut hits, mut discarded, mut opens) = (0, 0, 0);
+    for seed in 1..=number("FREEHOLD_LOCKSTEP", 60).div_ceil(5) {
+        let result = followed(&device_scenario(seed), &format!("devices, seed {seed}")).expect("it ran");
+        let cache = result.victim_cache.expect("the server has device memory");
+        (hits, discarded) = (hits + cache.hits, discarded + cache.discarded);
+        opens += result.devices.iter().map(|device| device.opens).sum::<u64>();
+    }
+    assert!(
+        hits > 100 && discarded > 100 && opens > 20,
+        "{hits} {discarded} {opens}"
+    );
 }
 
 #[test]

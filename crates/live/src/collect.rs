@@ -7,8 +7,8 @@ use freehold_linux::clock::MonotonicTime;
 use freehold_pager::Report;
 use freehold_rt::job::Job;
 use freehold_scenario::results::{
-    Delays, Engine, LateJob, LateJobs, Laws, LockResult, MemoryResult, Placement, ReservationResult, ResponseRecorder,
-    RunResult, StoreResult, TaskResult, Violation,
+    Delays, DeviceResult, Engine, LateJob, LateJobs, Laws, LockResult, MemoryResult, Placement, ReservationResult,
+    ResponseRecorder, RunResult, StoreResult, TaskResult, VictimCacheResult, Violation,
 };
 use freehold_scenario::{Class, Scenario, plan};
 
@@ -18,6 +18,9 @@ use crate::run::Finished;
 use crate::store;
 use crate::usage::region_result;
 use crate::worker::TaskOutput;
+
+/// What device memory has come to, and each device.
+pub(crate) type DeviceCounts = (Option<VictimCacheResult>, Vec<DeviceResult>);
 
 /// The counts at one instant.
 #[derive(Debug)]
@@ -255,13 +258,16 @@ fn laws(
     checks.check(law, books.is_ok(), || {
         books.as_ref().err().map_or(String::new(), ToString::to_string)
     });
-    let used = u64::from(machine.memory_used().get());
+    let used = machine.memory_used();
     let measured = u64::from(report.resident_measured.get());
     checks.check(1, used == measured, || {
         format!("the books say {used} frames are used, the kernel has {measured}")
     });
     if let Some(counts) = counts.filter(|counts| counts.settled) {
-        let counted = (counts.memory.used, counts.memory.resident_measured);
+        let counted = (
+            counts.memory.used - counts.memory.outside,
+            counts.memory.resident_measured,
+        );
         checks.check(1, counted.0 == counted.1, || {
             format!("books and kernel when counted: {counted:?}")
         });

@@ -163,11 +163,18 @@ pub enum LiveError {
     /// The memory server, or the way to it.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// Devices, which only the simulator and a server of the run's own have.
-    #[error(
-        "[[device]] live takes a server of the run's own, and no lockstep: add --placement server, or take --engine sim"
-    )]
+    /// Devices, which a server that is there already has not.
+    #[error("[[device]] live takes a server of the run's own: leave --socket out, or take --engine sim")]
     Devices,
+    /// Device memory cannot be had.
+    #[error("device memory: {0}")]
+    DeviceMemory(String),
+    /// A device that is opened in part, in lockstep.
+    #[error(
+        "device {0} is opened in a part that is no multiple of what all devices' sizes are multiples of: on real pages \
+         that is rounded up, which the simulator does not follow"
+    )]
+    Parts(String),
     /// Failures of a store, in lockstep with a server.
     #[error(
         "[faults] cannot be followed by a server, whose store fails only if it really does: take --placement embedded"
@@ -195,6 +202,7 @@ impl LiveError {
     pub fn is_of_the_scenario(&self) -> bool {
         match self {
             Self::Restore(_) | Self::Wait(_) | Self::Faults | Self::Devices | Self::Errors(_) => true,
+            Self::Parts(_) => true,
             Self::Pool { .. } | Self::Budget { .. } => true,
             Self::CopyOnWrite(_) | Self::Cpus { .. } | Self::Memory { .. } | Self::Decision(_) => true,
             Self::Task { .. } | Self::Lock { .. } => true,

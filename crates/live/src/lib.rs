@@ -17,6 +17,7 @@
 
 mod collect;
 mod compute;
+mod device_memory;
 mod error;
 mod lead;
 mod lockstep;

@@ -5,16 +5,20 @@ use std::sync::Arc;
 use freehold_core::id::{ObjectId, PinnedPoolId, ReservationId};
 use freehold_core::limits::PageRange;
 use freehold_core::pinning::PinningSettings;
-use freehold_core::units::{Duration, FrameCount};
+use freehold_core::units::Duration;
 use freehold_linux::sched;
 use freehold_pager::store::StoreStats;
 use freehold_pager::{Config, EventCapacity, Locking, MappedRegion, Pace, Pager, TaskHandle, Watch};
 use freehold_rt::budget;
+use freehold_scenario::results::Laws;
 use freehold_scenario::{
     self as scenario, Class, Pinning, ReservationIndex, Scenario, Site, StoreWait, Task, plan, set_up,
 };
 
+use crate::collect::{Checks, DeviceCounts};
+use crate::device_memory::DeviceMemory;
 use crate::error::LiveError;
+use crate::served::{DeviceThreads, JobSignal, Openings};
 use crate::store;
 use freehold_linux::available::memory_available;
 
@@ -24,6 +28,8 @@ pub(crate) struct LiveTask {
     pub(crate) handle: TaskHandle,
     /// By region; those that its accesses name.
     pub(crate) regions: Vec<Option<MappedRegion>>,
+    /// Devices that its jobs open.
+    pub(crate) signals: Vec<Arc<JobSignal>>,
 }
 
 /// A pager with everything of a scenario in it.
@@ -39,7 +45,11 @@ pub(crate) struct Machine {
     /// The pinned page pool of each task that has one.
     pub(crate) pools: Vec<Option<PinnedPoolId>>,
     pub(crate) objects: Vec<ObjectId>,
+    /// Who opens the devices.
+    pub(crate) clients: DeviceThreads,
     pub(crate) pager: Pager,
+    /// The memory of devices, which the pager keeps pages of files in.
+    pub(crate) devices: Option<DeviceMemory>,
     pace: Pace,
     /// What the store did while locks brought pages in: before time 0, so not part of the run.
     pub(crate) before: StoreStats,
@@ -59,6 +69,7 @@ impl Machine {
             check_budgets(scenario)?;
         }
         check_memory(scenario)?;
+        let mut devices = DeviceMemory::new(scenario)?;
         let pager = Pager::new(Config {
             limits: plan::limits(scenario),
             pace,
@@ -66,9 +77,13 @@ impl Machine {
             backing: store::backing(scenario),
             read_ahead: scenario.store.read_ahead,
             watch,
+            files: devices.as_ref().map(DeviceMemory::files),
             events,
         })
         .map_err(|error| store::start_error(scenario, error))?;
+        if let Some(devices) = &mut devices {
+            devices.set_aside(&pager)?;
+        }
         let mut machine = Self {
             tasks: Vec::new(),
             restorers: Vec::new(),
@@ -76,6 +91,8 @@ impl Machine {
             reservations: Vec::new(),
             pools: vec![None; scenario.tasks.len()],
             objects: Vec::new(),
+            clients: DeviceThreads::new(scenario),
+            devices,
             before: pager.store().stats(),
             pager,
             pace,
@@ -89,12 +106,25 @@ impl Machine {
         let tasks = placing.tasks.into_iter().flatten().collect();
         machine.tasks = tasks;
         machine.before = machine.pager.store().stats();
+        if let Some(devices) = &machine.devices {
+            devices.begin();
+        }
         Ok(machine)
     }
 
-    /// Frames that tasks without a reservation and the pool's own pages take, and everything held: the books' total.
-    pub(crate) fn memory_used(&self) -> FrameCount {
-        self.pager.inspect(|core| core.pool_view().memory_used)
+    /// What became of device memory, and law 6, of which the clients of its devices have found this.
+    pub(crate) fn device_results(&self, scenario: &Scenario, found: &[Openings]) -> (DeviceCounts, Laws) {
+        match &self.devices {
+            Some(devices) => (devices.results(scenario, found), devices.laws(scenario, found)),
+            None => ((None, Vec::new()), Checks::new(scenario).laws),
+        }
+    }
+
+    /// Frames that tasks without a reservation and the pool's own pages take, and everything held: the books' total
+    /// without what devices have.
+    pub(crate) fn memory_used(&self) -> u64 {
+        let view = self.pager.inspect(|core| core.pool_view());
+        u64::from(view.memory_used.get()) - u64::from(view.outside.get())
     }
 }
 
@@ -178,7 +208,12 @@ impl Site for Placing<'_> {
         for region in plan::mapped_regions(self.scenario, position) {
             regions[region] = Some(self.map(&handle, &task.name, region)?);
         }
-        self.tasks[position] = Some(LiveTask { handle, regions });
+        let signals = self.machine.clients.signals_of(self.scenario, position);
+        self.tasks[position] = Some(LiveTask {
+            handle,
+            regions,
+            signals,
+        });
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! A run by the clock.
 
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, ScopedJoinHandle};
@@ -18,6 +19,7 @@ use freehold_scenario::{Class as ScenarioClass, Scenario, Task};
 use freehold_sim::Profile;
 
 use crate::collect::{self, Counts};
+use crate::device_memory::DeviceMemory;
 use crate::error::LiveError;
 use crate::lead;
 use crate::machine::{Machine, choose_cpus};
@@ -75,11 +77,10 @@ pub fn run(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError>
 /// # Errors
 /// As [`run`].
 pub fn run_with(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Result<Outcome, LiveError> {
-    refuse_devices(scenario)?;
     decided(scenario, |scenario| run_decided(scenario, options, stop))
 }
 
-/// Only a server of a run's own has the run's devices, and only by the clock.
+/// A server that is not of this run has not the run's devices.
 pub(crate) fn refuse_devices(scenario: &Scenario) -> Result<(), LiveError> {
     if scenario.devices.is_empty() {
         Ok(())
@@ -111,7 +112,9 @@ fn run_decided(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Res
         stop,
     };
     let stolen_before = stolen(&cpus);
-    let started = threads(watch, &cpus, capacity)?;
+    let socket = machine.devices.as_ref().map(DeviceMemory::socket);
+    let run = || threads(watch, &cpus, capacity);
+    let (started, openings) = machine.clients.beside(scenario, socket.unwrap_or(Path::new("")), run)?;
     let stolen = stolen(&cpus)
         .zip(stolen_before)
         .map(|(after, before)| after.saturating_sub(before));
@@ -130,6 +133,10 @@ fn run_decided(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Res
         recording::recording(scenario, &started.finished, happened, clock, &room)
     });
     let mut result = collect::result(scenario, &machine, counts, started.finished, started.origin)?;
+    let ((victim_cache, devices), watched) = machine.device_results(scenario, &openings);
+    (result.victim_cache, result.devices) = (victim_cache, devices);
+    result.laws.checked += watched.checked;
+    result.laws.violations.extend(watched.violations);
     result.warnings.extend(lead::warning(scenario));
     result.warnings.extend(collect::stolen_warning(&result.tasks, stolen));
     Ok(Outcome {

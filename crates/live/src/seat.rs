@@ -43,7 +43,7 @@ impl<'a> Seat<'a> {
     /// Whom its jobs are told to: devices that they open.
     pub(crate) fn signals(self) -> &'a [Arc<JobSignal>] {
         match self {
-            Self::Embedded(_) => &[],
+            Self::Embedded(task) => &task.signals,
             Self::Served(task) => &task.signals,
         }
     }

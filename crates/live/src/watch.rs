@@ -53,6 +53,10 @@ impl Paging for Machine {
     fn embedded(&self) -> Option<&Machine> {
         Some(self)
     }
+
+    fn begun(&self, origin: MonotonicTime) {
+        self.clients.begin(origin);
+    }
 }
 
 /// What a watcher watches.

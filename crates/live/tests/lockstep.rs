@@ -9,7 +9,7 @@ use freehold_core::units::{ByteLen, PAGE_SIZE};
 use freehold_live::{LiveError, run_in_lockstep};
 use freehold_scenario::results::RunResult;
 use freehold_scenario::{Class, Document, Pinning, Scenario, ScenarioSpec, Sharing, StoreKind};
-use freehold_sim::{Mix, random_scenario, simulate};
+use freehold_sim::{Mix, device_scenario, random_scenario, simulate};
 
 /// Random scenarios hold to here: of those the simulator refuses nothing is compared.
 fn number(name: &str, default: u64) -> u64 {
@@ -56,6 +56,22 @@ fn shipped_scenarios_count_the_same_live_and_simulated() {
         ran += usize::from(follows(&scenario, &file.display().to_string()));
     }
     assert!(ran >= 12, "only {ran} shipped scenarios ran");
+}
+
+/// Law 6 is watched by those who have the memory, and the frames that each opening gets are those of the simulator.
+#[test]
+fn device_memory_counts_the_same_live_and_simulated() {
+    let (mut hits, mut discarded, mut opens) = (0, 0, 0);
+    for seed in 1..=number("FREEHOLD_LOCKSTEP", 120).div_ceil(5) {
+        let result = followed(&device_scenario(seed), &format!("devices, seed {seed}")).expect("it ran");
+        let cache = result.victim_cache.expect("there is device memory");
+        (hits, discarded) = (hits + cache.hits, discarded + cache.discarded);
+        opens += result.devices.iter().map(|device| device.opens).sum::<u64>();
+    }
+    assert!(
+        hits > 100 && discarded > 100 && opens > 20,
+        "{hits} {discarded} {opens}"
+    );
 }
 
 /// The models of paper 001, a little of each, with every policy.

@@ -44,6 +44,12 @@ impl Shared {
     /// Enters the write of a page that was copied too early.
     pub(crate) fn begin_copied(&self, context: &mut Context, page: PageRef, holder: HolderRow) -> Option<End> {
         let account = context.account(holder, context.me);
-        self.enter(context, page, Request::Evict, account, Ok(Due::At(self.now())))
+        self.enter(
+            context,
+            page,
+            Request::Evict,
+            account,
+            Ok(Begun::Stored(Due::At(self.now()))),
+        )
     }
 }

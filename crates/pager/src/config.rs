@@ -1,5 +1,6 @@
 //! The shape of a pager.
 
+use crate::file_cache::FileCache;
 use crate::watch::Watch;
 use freehold_core::ReadAhead;
 use freehold_core::limits::Limits;
@@ -67,6 +68,8 @@ pub struct Config {
     pub read_ahead: ReadAhead,
     /// Is told of tasks that wait, in [`Pace::Manual`].
     pub watch: Option<Arc<dyn Watch>>,
+    /// Takes pages of objects of kind file that leave memory clean.
+    pub files: Option<Arc<dyn FileCache>>,
     /// What happens is recorded, as far as there is room: see [`Pager::take_events`](crate::Pager::take_events).
     pub events: Option<EventCapacity>,
 }
@@ -82,6 +85,7 @@ impl Config {
             backing: Backing::default(),
             read_ahead: ReadAhead::NONE,
             watch: None,
+            files: None,
             events: None,
         }
     }

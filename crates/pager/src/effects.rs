@@ -1,8 +1,10 @@
 //! Effects turned into system calls. Which when, and what together, is the driver's business
 //! (`freehold_driver::Batch`); threads whose faults were answered are woken first of all.
 
+use crate::backing::frames_to_back;
 use crate::config::Pace;
 use crate::context::{Context, DUE_BATCH};
+use crate::file_cache::FileCache;
 use crate::mailbox::Answer;
 use crate::object::Object;
 use crate::report::Broken;
@@ -11,6 +13,7 @@ use crate::transfer_table::{Account, Moving, Transfer};
 use freehold_core::effect::{Effect, Holder, Scope, Source};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::TaskId;
+use freehold_core::limits::ObjectKind;
 use freehold_core::units::Instant;
 use freehold_driver::{Backend, Batch, Completions, End, HolderRow, Run, WHEN_TOLD};
 use freehold_linux::{Errno, PageRange};
@@ -19,6 +22,15 @@ use std::sync::atomic::Ordering;
 
 /// What has ended is told to the core so many at a time.
 const ENDS_IN_ONE_HOLD: usize = 16;
+
+/// How a transfer began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Begun {
+    /// At the store.
+    Stored(Due),
+    /// The page came out of the cache of files, and is there.
+    Cached,
+}
 
 impl Shared {
     /// Carries out all that is in the buffers, and tells the core what ended at once, until nothing is left to do.
@@ -71,9 +83,9 @@ impl Shared {
     /// Before more frames are taken from the machine: releases those that the reserve has too many of.
     fn trim_reserve(&self, context: &mut Context) {
         if self.reserve.must_trim() {
-            let used = self.tell(context, |core, _| core.pool_view().memory_used);
+            let used = self.tell(context, |core, _| frames_to_back(core));
             // A failure leaves frames too many in the reserve: the machine is poorer, nobody's pages are wrong.
-            let _ = self.reserve.trim(used.get() as usize);
+            let _ = self.reserve.trim(used);
         }
     }
 
@@ -105,17 +117,29 @@ impl Shared {
         self.enter(context, page, Request::Fill, account, begun)
     }
 
-    /// Gives the page its frame and has it filled.
-    fn submit_read(&self, page: PageRef, urgency: Urgency, now: Instant) -> Result<Due, StoreError> {
+    /// Gives the page its frame and has it filled, by the cache of files at once, or by the store.
+    fn submit_read(&self, page: PageRef, urgency: Urgency, now: Instant) -> Result<Begun, StoreError> {
         let slot = self.slot(page);
         self.give_frame(page).map_err(|errno| StoreError::Io { slot, errno })?;
         let object = self.object_at(page.object().index());
         object.note_filling();
-        object
-            .lend(Object::page_of(page))
-            .ok_or(StoreError::NoSuchSlot(slot))
-            .and_then(|loan| self.store.submit_read(now, slot, urgency, loan))
-            .inspect_err(|_| self.take_frame_back(page))
+        let loan = object.lend(Object::page_of(page));
+        let filled = loan.ok_or(StoreError::NoSuchSlot(slot)).and_then(|mut loan| {
+            if self
+                .files_of(page)
+                .is_some_and(|files| files.get(page, loan.bytes_mut()))
+            {
+                return Ok(Begun::Cached);
+            }
+            self.store.submit_read(now, slot, urgency, loan).map(Begun::Stored)
+        });
+        filled.inspect_err(|_| self.take_frame_back(page))
+    }
+
+    /// The cache of files, for a page that is of one.
+    fn files_of(&self, page: PageRef) -> Option<&dyn FileCache> {
+        let files = self.files.as_deref()?;
+        (self.object_at(page.object().index()).kind == ObjectKind::File).then_some(files)
     }
 
     /// Drops the frame of a page that was not filled: it stays where it was, in the store.
@@ -135,7 +159,7 @@ impl Shared {
             .ok_or(StoreError::NoSuchSlot(slot))
             .and_then(|loan| self.store.submit_write(self.lately(context), slot, urgency, loan));
         let account = context.account(holder, context.me);
-        self.enter(context, page, Request::Evict, account, begun)
+        self.enter(context, page, Request::Evict, account, begun.map(Begun::Stored))
     }
 
     /// How urgent those are who wait for a frame of the holder's: the task whose thread this is, or others.
@@ -160,15 +184,15 @@ impl Shared {
         page: PageRef,
         kind: Request,
         account: Account,
-        begun: Result<Due, StoreError>,
+        begun: Result<Begun, StoreError>,
     ) -> Option<End> {
         let transfer = Transfer {
             record: self.slot(page).get(),
             queue: account.holder.index(),
             due: match begun {
-                Ok(Due::At(due)) => due,
-                Ok(Due::WhenTold) => WHEN_TOLD,
-                Err(_) => self.lately(context),
+                Ok(Begun::Stored(Due::At(due))) => due,
+                Ok(Begun::Stored(Due::WhenTold)) => WHEN_TOLD,
+                Ok(Begun::Cached) | Err(_) => self.lately(context),
             },
             urgency: Urgency::BACKGROUND.get(),
             frees_for: None,
@@ -176,6 +200,7 @@ impl Shared {
                 page,
                 kind,
                 refused: begun.is_err(),
+                cached: matches!(begun, Ok(Begun::Cached)),
                 account,
             },
         };
@@ -327,6 +352,16 @@ impl Backend for Hands<'_> {
             return self.shared.begin_copied(self.context, page, holder);
         }
         self.shared.begin_write(self.context, page, holder)
+    }
+
+    /// A page of a file is kept elsewhere, while it is in its frame and mapped for nobody.
+    fn offer(&mut self, page: PageRef) -> bool {
+        if let Some(files) = self.shared.files_of(page)
+            && let Some(loan) = self.shared.object_at(page.object().index()).lend(Object::page_of(page))
+        {
+            files.put(page, loan.bytes());
+        }
+        false
     }
 
     fn drop_run(&mut self, run: Run) {

@@ -23,6 +23,7 @@
 //! - A system call that touches an absent page fails with EFAULT: touch before the call.
 
 mod access;
+mod backing;
 #[cfg(feature = "canary")]
 mod canary;
 mod completion_queue;
@@ -32,6 +33,7 @@ mod counters;
 mod effects;
 mod epoch;
 mod error;
+mod file_cache;
 mod handler;
 mod install;
 mod mailbox;
@@ -55,6 +57,7 @@ pub use error::{
     AccessError, CreateObjectError, EndError, EnterError, Failure, LockPagesError, MapObjectError, MeasureError,
     ReserveError, StartError, UnlockPagesError,
 };
+pub use file_cache::FileCache;
 pub use freehold_driver::{
     EventCapacity, EvictionEvent, FaultEnd, FaultEvent, LockHoldEvent, TransferEvent, WaitEvent,
 };

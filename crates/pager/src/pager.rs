@@ -1,5 +1,6 @@
 //! The pager as its user sees it: commands, made by any thread, one at a time.
 
+use crate::backing::frames_to_back;
 use crate::completion_queue::Ends;
 use crate::config::{Backing, Config, Pace, StoreShape};
 use crate::context::Context;
@@ -113,6 +114,7 @@ impl Pager {
             backing,
             read_ahead,
             watch,
+            files,
             events,
         } = config;
         let userfault = Userfault::open(Features::SELF_PAGING)?;
@@ -138,6 +140,7 @@ impl Pager {
             pages: limits.pages.get(),
             pace,
             watch,
+            files,
             manual_now: AtomicU64::new(0),
             events,
             counters: crate::counters::Counters::default(),
@@ -452,19 +455,8 @@ impl Pager {
     }
 
     fn adjust(&self, context: &mut Context) -> Result<(), freehold_linux::Errno> {
-        let used = self.shared.ask(context, |core, _| core.pool_view().memory_used);
-        self.shared.reserve.adjust(used.get() as usize)
-    }
-}
-
-impl Shared {
-    /// Between two jobs: makes the reserve follow the books, if it is off by enough.
-    pub(crate) fn adjust_reserve_between_jobs(&self, context: &mut Context) {
-        if self.reserve.wants_adjustment() {
-            let used = self.ask(context, |core, _| core.pool_view().memory_used);
-            // Without frames for the reserve the next fills find fewer; the headroom is what remains.
-            let _ = self.reserve.adjust(used.get() as usize);
-        }
+        let used = self.shared.ask(context, |core, _| frames_to_back(core));
+        self.shared.reserve.adjust(used)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::config::Pace;
 use crate::context::Context;
 use crate::counters::{Counters, TaskCounters};
 use crate::epoch::Epochs;
+use crate::file_cache::FileCache;
 use crate::mailbox::{Answer, Mailbox};
 use crate::object::Object;
 use crate::reserve::Reserve;
@@ -77,6 +78,7 @@ pub(crate) struct Shared {
     pub(crate) pages: u32,
     pub(crate) pace: Pace,
     pub(crate) watch: Option<Arc<dyn Watch>>,
+    pub(crate) files: Option<Arc<dyn FileCache>>,
     /// What each thread records.
     pub(crate) events: Option<EventCapacity>,
     /// The time in manual pace.

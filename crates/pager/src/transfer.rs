@@ -58,7 +58,7 @@ impl Shared {
     /// overtaken it meanwhile. Else it is entered once more.
     fn sort_by_end(&self, context: &mut Context, transfer: Transfer, now: Instant) {
         let due = match self.store.due(now, Slot::new(transfer.record)) {
-            _ if transfer.what.refused => transfer.due,
+            _ if transfer.what.refused || transfer.what.cached => transfer.due,
             Due::At(due) => due,
             Due::WhenTold => WHEN_TOLD,
         };
@@ -121,10 +121,10 @@ impl Shared {
             return false;
         }
         let slot = Slot::new(transfer.record);
-        if failed {
+        if failed && !transfer.what.cached {
             self.store.cancel(slot);
         }
-        if failed || self.store.finish_read(slot).is_err() {
+        if failed || (!transfer.what.cached && self.store.finish_read(slot).is_err()) {
             self.take_frame_back(transfer.what.page);
             return false;
         }

@@ -27,6 +27,8 @@ pub(crate) struct Moving {
     pub(crate) kind: Request,
     /// The store refused it at once; nothing is to be fetched.
     pub(crate) refused: bool,
+    /// The page is there already: it came out of the cache of files, and the store knows nothing of it.
+    pub(crate) cached: bool,
     pub(crate) account: Account,
 }
 

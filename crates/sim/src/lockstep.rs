@@ -4,6 +4,7 @@
 //! simulator (see [`Schedule`]), then takes the steps one by one, and asks its core at [`Step::Snapshot`] for the
 //! counts: they are equal to the simulator's.
 
+use crate::device::DeviceChange;
 use freehold_core::fact::Request;
 use freehold_core::pinning::JobReport;
 use freehold_core::units::PageIndex;
@@ -42,6 +43,8 @@ pub enum Step {
         request: Request,
         /// Whether it failed.
         failed: bool,
+        /// The page came out of device memory.
+        cached: bool,
     },
     /// The task has ended its job; the core is told.
     JobEnd {
@@ -60,6 +63,13 @@ pub enum Step {
     Restore {
         /// The task.
         task: TaskIndex,
+    },
+    /// A device has been opened, or closed and its memory is back.
+    Device {
+        /// Its place in the scenario.
+        device: usize,
+        /// Which of the two.
+        change: DeviceChange,
     },
     /// Counts are taken here.
     Snapshot,

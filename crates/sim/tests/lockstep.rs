@@ -344,6 +344,7 @@ impl<'a> Naive<'a> {
                     page,
                     request,
                     failed,
+                    cached: _,
                 } => {
                     let page = self
                         .open
@@ -368,6 +369,7 @@ impl<'a> Naive<'a> {
                 }
                 Step::Report { task, report } => self.report(task.get(), &report),
                 Step::Restore { task } => self.restore(task.get()),
+                Step::Device { .. } => unreachable!("no scenario here has devices"),
                 Step::Snapshot => snapshot(self),
             }
             for (task, end) in std::mem::take(&mut self.ended) {

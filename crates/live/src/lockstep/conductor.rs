@@ -8,10 +8,13 @@ use freehold_scenario::TaskIndex;
 use freehold_sim::Step;
 
 use super::player::{Command, PlayerHandle};
-use super::stage::Stage;
+use super::stage::{EndedTransfer, Stage};
 use super::turn::{BLOCKED, IDLE, Turns};
-use crate::collect::Counts;
+use crate::collect::{Counts, DeviceCounts};
 use crate::error::LiveError;
+
+/// The counts of the run, and of its device memory.
+pub(super) type Snapshot = (Counts, DeviceCounts);
 
 /// Walks through the schedule.
 pub(super) struct Conductor<'a> {
@@ -19,7 +22,7 @@ pub(super) struct Conductor<'a> {
     pub(super) handles: Vec<PlayerHandle<'a>>,
     /// Of those who bring pages back, and for whom.
     pub(super) restorers: Vec<(usize, PlayerHandle<'a>)>,
-    pub(super) counts: Option<Counts>,
+    pub(super) counts: Option<Snapshot>,
 }
 
 impl Conductor<'_> {
@@ -48,14 +51,25 @@ impl Conductor<'_> {
                     page,
                     request,
                     failed,
-                } => self.stage.end_transfer(region, page, request, failed),
+                    cached,
+                } => {
+                    let transfer = EndedTransfer {
+                        region,
+                        page,
+                        request,
+                        failed,
+                        cached,
+                    };
+                    self.stage.end_transfer(transfer)
+                }
                 Step::Report { task, report } => self
                     .stage
                     .report(task, &report)
                     .and_then(|()| self.stage.await_orders()),
                 Step::Restore { task } => self.restore(task),
+                Step::Device { device, change } => self.stage.change_device(device, change),
                 Step::Snapshot => {
-                    self.counts = Some(self.stage.counts()?);
+                    self.counts = Some((self.stage.counts()?, self.stage.device_counts()?));
                     Ok(())
                 }
             }

@@ -6,31 +6,36 @@
 
 mod compare;
 mod conductor;
+mod devices;
 mod player;
 mod served;
 mod stage;
 mod turn;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread::{self, ScopedJoinHandle};
 
+use freehold_core::units::FrameCount;
 use freehold_pager::{EnterError, Pace, TaskHandle};
 use freehold_scenario::results::{Engine, Laws, Placement, RunResult, Violation};
-use freehold_scenario::{Scenario, plan};
+use freehold_scenario::{Scenario, ScenarioDevice, plan};
 use freehold_sim::{Options, Step};
 
-use self::conductor::Conductor;
+use self::conductor::{Conductor, Snapshot};
+use self::devices::Clients;
 use self::player::{Player, PlayerHandle};
 use self::served::Served;
 use self::stage::{Embedded, Stage};
 use self::turn::Turns;
-use crate::collect::{self, Counts};
+use crate::collect;
+use crate::device_memory::DeviceMemory;
 use crate::error::LiveError;
 use crate::machine::Machine;
-use crate::run::{Outcome, decided, refuse_devices};
+use crate::run::{Outcome, decided};
 use crate::seat::Seat;
 use crate::served::{Launch, Server, ServerPlacement};
 use crate::store;
@@ -44,7 +49,7 @@ use crate::worker::TaskOutput;
 /// # Errors
 /// [`LiveError`], among them [`LiveError::Diverged`] where the real run could not follow.
 pub fn run_in_lockstep(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError> {
-    refuse_devices(scenario)?;
+    refuse_parts(scenario)?;
     decided(scenario, |scenario| follow_embedded(scenario, stop))
 }
 
@@ -57,8 +62,30 @@ pub fn run_in_lockstep_on_server(
     launch: &Launch,
     stop: &AtomicBool,
 ) -> Result<Outcome, LiveError> {
-    refuse_devices(scenario)?;
+    refuse_parts(scenario)?;
     decided(scenario, |scenario| follow_served(scenario, launch, stop))
+}
+
+/// Refuses devices opened in parts that device memory on real pages rounds up, as the simulator does not.
+fn refuse_parts(scenario: &Scenario) -> Result<(), LiveError> {
+    let common = scenario
+        .devices
+        .iter()
+        .fold(0, |common, device| divisor(common, device.size.get()));
+    let is_whole = |used: FrameCount| used.get().is_multiple_of(common);
+    let parts = |device: &&ScenarioDevice| {
+        let of_task = device.task.map(|(_, used)| used);
+        let opens = device.opens.iter().map(|open| open.used).chain(of_task);
+        !opens.into_iter().all(is_whole)
+    };
+    match scenario.devices.iter().find(parts) {
+        Some(device) => Err(LiveError::Parts(device.name.clone())),
+        None => Ok(()),
+    }
+}
+
+fn divisor(one: u32, other: u32) -> u32 {
+    if other == 0 { one } else { divisor(other, one % other) }
 }
 
 /// What the simulator did.
@@ -73,6 +100,7 @@ struct Simulated {
 fn simulate(scenario: &Scenario, placement: Placement) -> Result<Simulated, LiveError> {
     let options = Options {
         schedule: true,
+        copies_at_once: true,
         check_every: Some(0),
         ..Options::default()
     };
@@ -92,11 +120,14 @@ fn simulate(scenario: &Scenario, placement: Placement) -> Result<Simulated, Live
 }
 
 /// Puts the real counts into the document, and what differs.
-fn compare(scenario: &Scenario, result: &mut RunResult, counts: Counts) {
-    for what in compare::differences(scenario, result, &counts) {
-        result.laws.violations.push(Violation { law: 0, at_ns: 0, what });
-    }
+fn compare(scenario: &Scenario, result: &mut RunResult, (counts, devices): Snapshot) {
+    let mut differences = compare::differences(scenario, result, &counts);
+    let simulated = (result.victim_cache.take(), std::mem::take(&mut result.devices));
+    differences.extend(devices::differences(&simulated, &devices));
+    let broken = differences.into_iter().map(|what| Violation { law: 0, at_ns: 0, what });
+    result.laws.violations.extend(broken);
     compare::replace(result, counts);
+    (result.victim_cache, result.devices) = devices;
 }
 
 fn add(laws: &mut Laws, found: Laws) {
@@ -108,10 +139,13 @@ fn follow_embedded(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, Li
     let Simulated { mut result, steps, .. } = simulate(scenario, Placement::Embedded)?;
     let turns = Arc::new(Turns::new(usize::from(plan::limits(scenario).tasks)));
     let machine = Machine::new(scenario, Pace::Manual, Some(Arc::clone(&turns) as _), None)?;
+    let socket = machine.devices.as_ref().map(DeviceMemory::socket);
+    let socket = socket.unwrap_or(Path::new(""));
     let stage = Embedded {
         scenario,
         machine: &machine,
         turns: &turns,
+        clients: RefCell::new(Clients::new(scenario, socket)),
     };
     let restorers: Vec<_> = plan::restorers(scenario).zip(&machine.restorers).collect();
     let slots = machine.tasks.iter().map(|task| task.handle.id().index());
@@ -132,6 +166,8 @@ fn follow_embedded(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, Li
         &mut result.laws,
         collect::laws_of_lockstep(scenario, &machine, &outputs)?,
     );
+    let clients = stage.clients.into_inner();
+    add(&mut result.laws, machine.device_results(scenario, clients.openings()).1);
     Ok(Outcome {
         result,
         stopped,
@@ -159,6 +195,7 @@ fn follow_served(scenario: &Scenario, launch: &Launch, stop: &AtomicBool) -> Res
         machine: &machine,
         turns: &turns,
         files_read: Cell::new(0),
+        clients: RefCell::new(Clients::new(scenario, machine.socket())),
     };
     let cast = Cast {
         scenario,
@@ -174,6 +211,8 @@ fn follow_served(scenario: &Scenario, launch: &Launch, stop: &AtomicBool) -> Res
     }
     let outputs: Vec<&TaskOutput> = outputs.iter().collect();
     add(&mut result.laws, machine.laws(scenario, &left, &outputs)?);
+    let clients = stage.clients.into_inner();
+    add(&mut result.laws, machine.device_laws(scenario, clients.openings())?);
     Ok(Outcome {
         result,
         stopped,
@@ -181,7 +220,7 @@ fn follow_served(scenario: &Scenario, launch: &Launch, stop: &AtomicBool) -> Res
     })
 }
 
-type Played = (Option<Counts>, Vec<TaskOutput>, bool);
+type Played = (Option<Snapshot>, Vec<TaskOutput>, bool);
 
 /// Who plays: each by the slot of its turn.
 struct Cast<'a> {

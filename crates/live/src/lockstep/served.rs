@@ -3,19 +3,20 @@
 //! What the conductor learns of a blocked thread in the other placement from the thread itself, in its handler, it asks
 //! the server here: the thread sleeps in the kernel.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use freehold_client::{RequestError, Standing};
 use freehold_core::fact::Request;
 use freehold_core::pinning::JobReport;
-use freehold_core::units::PageIndex;
 use freehold_linux::clock;
-use freehold_scenario::{RegionIndex, RegionKind, Scenario, TaskIndex};
+use freehold_scenario::{RegionKind, Scenario, TaskIndex};
+use freehold_sim::DeviceChange;
 
-use super::stage::Stage;
+use super::devices::{Clients, await_return};
+use super::stage::{EndedTransfer, Stage};
 use super::turn::{ANSWERED, BLOCKED, IDLE, RUNNING, Turns};
-use crate::collect::Counts;
+use crate::collect::{Counts, DeviceCounts};
 use crate::error::LiveError;
 use crate::served::ServerPlacement;
 use crate::watch::Paging;
@@ -34,6 +35,8 @@ pub(super) struct Served<'a> {
     pub(super) turns: &'a Turns,
     /// Pages of files that were read: the simulator's store reads them, a server's does not.
     pub(super) files_read: Cell<u64>,
+    /// Who opens devices.
+    pub(super) clients: RefCell<Clients<'a>>,
 }
 
 impl Served<'_> {
@@ -101,7 +104,14 @@ impl Stage for Served<'_> {
             .map_err(|reason| reason.to_string())
     }
 
-    fn end_transfer(&self, region: RegionIndex, page: PageIndex, request: Request, failed: bool) -> Result<(), String> {
+    fn end_transfer(&self, transfer: EndedTransfer) -> Result<(), String> {
+        let EndedTransfer {
+            region,
+            page,
+            request,
+            failed,
+            cached,
+        } = transfer;
         if failed {
             return Err("a server's transfers fail only if they really do".to_owned());
         }
@@ -118,7 +128,7 @@ impl Stage for Served<'_> {
         }
         let file = self.scenario.regions[region.get()].kind == RegionKind::File;
         self.files_read
-            .set(self.files_read.get() + u64::from(file && !eviction));
+            .set(self.files_read.get() + u64::from(file && !eviction && !cached));
         Ok(())
     }
 
@@ -133,6 +143,19 @@ impl Stage for Served<'_> {
         let pool = self.machine.tasks()[task.get()].pool.as_ref();
         let told = pool.ok_or("the task has no pinned page pool")?.judge(report, None);
         told.map(|_| ()).map_err(|reason| reason.to_string())
+    }
+
+    fn change_device(&self, device: usize, change: DeviceChange) -> Result<(), String> {
+        self.clients.borrow_mut().change(device, change)?;
+        match change {
+            DeviceChange::Open { .. } => Ok(()),
+            DeviceChange::Close => await_return(device, || self.device_counts()),
+        }
+    }
+
+    fn device_counts(&self) -> Result<DeviceCounts, LiveError> {
+        self.machine
+            .device_results(self.scenario, self.clients.borrow().openings())
     }
 
     fn counts(&self) -> Result<Counts, LiveError> {

@@ -1,14 +1,29 @@
 //! Where the pager is, as far as the conductor has to do with it.
 
+use std::cell::RefCell;
+
 use freehold_core::fact::Request;
 use freehold_core::pinning::JobReport;
 use freehold_core::units::PageIndex;
 use freehold_scenario::{RegionIndex, Scenario, TaskIndex};
+use freehold_sim::DeviceChange;
 
+use super::devices::{Clients, await_return};
 use super::turn::Turns;
-use crate::collect::Counts;
+use crate::collect::{Counts, DeviceCounts};
 use crate::error::LiveError;
 use crate::machine::Machine;
+
+/// A transfer that ends now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EndedTransfer {
+    pub(super) region: RegionIndex,
+    pub(super) page: PageIndex,
+    pub(super) request: Request,
+    pub(super) failed: bool,
+    /// The page came out of device memory.
+    pub(super) cached: bool,
+}
 
 /// A placement of the pager. Threads are known by their slots among the turns.
 pub(super) trait Stage {
@@ -19,7 +34,7 @@ pub(super) trait Stage {
     fn let_go(&self, slot: usize) -> Result<(), String>;
 
     /// Ends a transfer of a page. What is decided with it has happened then.
-    fn end_transfer(&self, region: RegionIndex, page: PageIndex, request: Request, failed: bool) -> Result<(), String>;
+    fn end_transfer(&self, transfer: EndedTransfer) -> Result<(), String>;
 
     /// Waits until what was decided so far has happened to every page table.
     fn await_orders(&self) -> Result<(), String>;
@@ -27,8 +42,14 @@ pub(super) trait Stage {
     /// Tells the core of a job what the simulator saw of it.
     fn report(&self, task: TaskIndex, report: &JobReport) -> Result<(), String>;
 
+    /// Opens a device, or closes it and waits until its memory is back.
+    fn change_device(&self, device: usize, change: DeviceChange) -> Result<(), String>;
+
     /// The counts of now.
     fn counts(&self) -> Result<Counts, LiveError>;
+
+    /// Those of device memory.
+    fn device_counts(&self) -> Result<DeviceCounts, LiveError>;
 
     /// The schedule is over: nothing waits for a word any more.
     fn release(&self);
@@ -42,6 +63,8 @@ pub(super) struct Embedded<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) machine: &'a Machine,
     pub(super) turns: &'a Turns,
+    /// Who opens devices.
+    pub(super) clients: RefCell<Clients<'a>>,
 }
 
 impl Stage for Embedded<'_> {
@@ -54,7 +77,14 @@ impl Stage for Embedded<'_> {
         Ok(())
     }
 
-    fn end_transfer(&self, region: RegionIndex, page: PageIndex, request: Request, failed: bool) -> Result<(), String> {
+    fn end_transfer(&self, transfer: EndedTransfer) -> Result<(), String> {
+        let EndedTransfer {
+            region,
+            page,
+            request,
+            failed,
+            ..
+        } = transfer;
         let object = self.machine.objects[region.get()];
         let pager = &self.machine.pager;
         let found = pager.outstanding_of(object, page);
@@ -82,6 +112,19 @@ impl Stage for Embedded<'_> {
     fn counts(&self) -> Result<Counts, LiveError> {
         self.machine.pager.settle()?;
         Counts::take(self.scenario, self.machine, false)
+    }
+
+    fn change_device(&self, device: usize, change: DeviceChange) -> Result<(), String> {
+        self.clients.borrow_mut().change(device, change)?;
+        match change {
+            DeviceChange::Open { .. } => Ok(()),
+            DeviceChange::Close => await_return(device, || self.device_counts()),
+        }
+    }
+
+    fn device_counts(&self) -> Result<DeviceCounts, LiveError> {
+        let clients = self.clients.borrow();
+        Ok(self.machine.device_results(self.scenario, clients.openings()).0)
     }
 
     /// Threads wait for their turns only.

@@ -5,10 +5,6 @@
 //! untrusted device must come as zeros. So law 6 is watched by those who have the memory; what the server says of its
 //! own books is asked at the end.
 
-use std::fs::File;
-use std::io;
-use std::os::fd::BorrowedFd;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -18,11 +14,11 @@ use std::time::Duration;
 
 use freehold_client::device::{Device, DeviceError, DeviceRefusal};
 use freehold_core::units;
-use freehold_linux::PAGE_SIZE;
 use freehold_linux::clock::{self, MonotonicTime};
 use freehold_scenario::results::ResponseRecorder;
 use freehold_scenario::{Scenario, ScenarioDevice};
 
+use super::watched::WatchedDevice;
 use crate::error::LiveError;
 
 /// Between two looks at whether the run is over, and between two tries to open.
@@ -224,21 +220,11 @@ impl<'a> DeviceClient<'a> {
             self.rest(clock::now().saturating_add(Duration::from_secs(3600)), || !wanted());
             return;
         };
-        let mark = mark(self.found.opens);
-        let marked = self.mark(&device, mark);
+        let device = WatchedDevice::new(device, self.device, self.found.opens, &mut self.found.wrong);
         while !self.is_over() && wanted() {
             thread::sleep(TRY);
         }
-        if marked && let Err(what) = each_page(&device, |page| page == [mark; PAGE_SIZE]) {
-            self.found
-                .wrong
-                .push(format!("what {} had written is not there: {what}", self.device.name));
-        }
-        if let Err(error) = device.close() {
-            self.found
-                .wrong
-                .push(format!("{} could not be closed: {error}", self.device.name));
-        }
+        device.close(&mut self.found.wrong);
     }
 
     /// Waits for the device's own frames, where they are still on their way back.
@@ -272,52 +258,4 @@ impl<'a> DeviceClient<'a> {
             }
         }
     }
-
-    /// Looks whether the memory came as it must, and writes to all of it; whether that went well.
-    fn mark(&mut self, device: &Device, mark: u8) -> bool {
-        let zeros = |page: &[u8]| self.device.trusted || page == [0; PAGE_SIZE];
-        if let Err(what) = each_page(device, zeros) {
-            self.found
-                .wrong
-                .push(format!("memory of {} does not come as zeros: {what}", self.device.name));
-        }
-        let written = device
-            .descriptors()
-            .try_for_each(|(memory, length)| write_all(memory, length, mark));
-        if let Err(error) = &written {
-            self.found
-                .wrong
-                .push(format!("memory of {} cannot be written: {error}", self.device.name));
-        }
-        written.is_ok()
-    }
-}
-
-/// What is written in an opening.
-fn mark(opening: u64) -> u8 {
-    u8::try_from(opening % 255).unwrap_or(0) + 1
-}
-
-fn write_all(memory: BorrowedFd<'_>, length: usize, mark: u8) -> io::Result<()> {
-    let memory = File::from(memory.try_clone_to_owned()?);
-    let mut pages = (0..length).step_by(PAGE_SIZE);
-    pages.try_for_each(|offset| memory.write_all_at(&[mark; PAGE_SIZE], offset as u64))
-}
-
-/// Looks at every page of a device; what is wrong with the first that is not as it must be.
-fn each_page(device: &Device, is_right: impl Fn(&[u8]) -> bool) -> Result<(), String> {
-    let mut content = [0; PAGE_SIZE];
-    let mut page = 0_usize;
-    for (memory, length) in device.descriptors() {
-        let memory = memory.try_clone_to_owned().map_err(|error| error.to_string())?;
-        let memory = File::from(memory);
-        for offset in (0..length).step_by(PAGE_SIZE) {
-            match memory.read_exact_at(&mut content, offset as u64) {
-                Ok(()) if is_right(&content) => page += 1,
-                Ok(()) => return Err(format!("page {page}")),
-                Err(error) => return Err(format!("page {page} cannot be read: {error}")),
-            }
-        }
-    }
-    Ok(())
 }

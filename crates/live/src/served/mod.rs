@@ -11,6 +11,7 @@ mod process;
 mod recorded;
 mod refused;
 mod status;
+mod watched;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -25,8 +26,10 @@ use freehold_scenario::results::{Placement, RunResult};
 pub use devices::device_name;
 pub use process::{Launch, OwnServer};
 
-pub(crate) use devices::JobSignal;
+pub(crate) use devices::{DeviceThreads, JobSignal, Openings};
 pub(crate) use machine::{ServedTask, ServerPlacement};
+pub(crate) use process::directory as private_folder;
+pub(crate) use watched::WatchedDevice;
 
 use crate::collect::{self, Remainder};
 use crate::error::LiveError;

@@ -60,6 +60,7 @@ fn transfer(page: PageRef, due: u64, holder: HolderRow) -> Transfer {
             page,
             kind: Request::Evict,
             refused: false,
+            cached: false,
             account: Account {
                 holder,
                 task: None,

@@ -28,8 +28,8 @@ struct Answered {
     goes: bool,
 }
 
-/// A page of a file that is to be read, or is out of the victim cache already: in the simulator it leaves that as soon as
-/// it is asked for.
+/// A page of a file that is to be read, or is out of the victim cache already: in the simulator it leaves that as soon
+/// as it is asked for.
 #[derive(Debug)]
 struct HeldRead {
     page: PageRef,

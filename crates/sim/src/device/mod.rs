@@ -42,6 +42,8 @@ enum Event {
     Put { frame: FrameIndex, ticket: Ticket },
     /// A page is out of its frame of the region.
     Got { frame: FrameIndex, ticket: Ticket },
+    /// A page that was out at once is where it was asked for.
+    Arrived { ticket: Ticket },
     /// A device is wanted until then.
     Open {
         device: usize,
@@ -61,6 +63,18 @@ pub(crate) enum Ended {
     Done(Ticket),
     /// The page could not be copied out: it is read from its file.
     Read(Ticket),
+}
+
+/// A device has been opened or closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceChange {
+    /// With so many pages of its memory.
+    Open {
+        /// How many.
+        used: FrameCount,
+    },
+    /// All of its memory is back.
+    Close,
 }
 
 /// Somebody wants a device.
@@ -95,12 +109,15 @@ pub(crate) struct DeviceMemory {
     events: BTreeMap<(u64, u64), Event>,
     arrivals: u64,
     ended: VecDeque<Ended>,
+    /// Copies take no time, and what was closed is back.
+    at_once: bool,
+    changes: VecDeque<(usize, DeviceChange)>,
     faults: Option<(Faults, Rng)>,
 }
 
 impl DeviceMemory {
     /// For the devices of a scenario; `None` where it has none.
-    pub(crate) fn new(scenario: &Scenario) -> Result<Option<Self>, SimError> {
+    pub(crate) fn new(scenario: &Scenario, at_once: bool) -> Result<Option<Self>, SimError> {
         if scenario.devices.is_empty() {
             return Ok(None);
         }
@@ -125,8 +142,11 @@ impl DeviceMemory {
             events: BTreeMap::new(),
             arrivals: 0,
             ended: VecDeque::new(),
+            at_once,
+            changes: VecDeque::new(),
             faults: scenario
                 .faults
+                .filter(|_| !at_once)
                 .map(|faults| (faults, Rng::stream(faults.seed.unwrap_or(scenario.seed), 0xde71))),
         };
         for (device, found) in scenario.devices.iter().enumerate() {
@@ -157,11 +177,11 @@ impl DeviceMemory {
     pub(crate) fn copies(&self) -> usize {
         let copies = self.events.values();
         copies
-            .filter(|event| matches!(event, Event::Put { .. } | Event::Got { .. }))
+            .filter(|event| matches!(event, Event::Put { .. } | Event::Got { .. } | Event::Arrived { .. }))
             .count()
     }
 
-    /// A clean page of a file leaves memory: takes it, if there is room. Its request ends with the copy then.
+    /// A clean page of a file leaves memory: takes it, if there is room. Whether its request ends with the copy.
     pub(crate) fn put(&mut self, now: u64, key: Key, version: u64, ticket: Ticket, laws: &mut LawBook) -> bool {
         let Ok(put) = self.cache.put(file(key), PageIndex::new(key.1), 1) else {
             return false;
@@ -171,6 +191,10 @@ impl DeviceMemory {
             self.contents.evicted(gone, now, laws);
         }
         self.contents.put(put.frame, key, version, now, laws);
+        if self.at_once {
+            self.copied(put.frame, false, now, laws);
+            return false;
+        }
         self.schedule_copy(
             now,
             Event::Put {
@@ -186,7 +210,12 @@ impl DeviceMemory {
         match self.cache.get(file(key), PageIndex::new(key.1)) {
             Got::Hit(frame) => {
                 self.contents.hit(frame, (key, version), now, laws);
-                self.schedule_copy(now, Event::Got { frame, ticket });
+                if self.at_once {
+                    self.copied(frame, false, now, laws);
+                    self.schedule_copy(now, Event::Arrived { ticket });
+                } else {
+                    self.schedule_copy(now, Event::Got { frame, ticket });
+                }
                 true
             }
             Got::Miss => {
@@ -231,6 +260,7 @@ impl DeviceMemory {
                     };
                     self.ended.push_back(ended);
                 }
+                Event::Arrived { ticket } => self.ended.push_back(Ended::Done(ticket)),
                 Event::Open { device, used, until } => self.wish(now, device, used, Some(until), laws),
                 Event::Close { device, open } => {
                     if self.rows[device].opens == open {
@@ -246,6 +276,11 @@ impl DeviceMemory {
     /// The next request that has ended.
     pub(crate) fn take_ended(&mut self) -> Option<Ended> {
         self.ended.pop_front()
+    }
+
+    /// The next device that has been opened or closed, in their order.
+    pub(crate) fn take_change(&mut self) -> Option<(usize, DeviceChange)> {
+        self.changes.pop_front()
     }
 
     /// Compares the cache's books with themselves and with what is known of every frame.
@@ -292,6 +327,7 @@ impl DeviceMemory {
             Ok(opened) => {
                 row.opens += 1;
                 let open = row.opens;
+                self.changes.push_back((device, DeviceChange::Open { used: wish.used }));
                 self.contents.discarded(opened.range);
                 if let Some(until) = wish.until {
                     let until = self.end_of_client(now, until.max(now));
@@ -316,6 +352,7 @@ impl DeviceMemory {
         row.wish = None;
         if self.cache.closed(row.id).is_ok() {
             row.closed_at = now;
+            self.changes.push_back((device, DeviceChange::Close));
             self.poll(now, laws);
         }
     }
@@ -350,12 +387,17 @@ impl DeviceMemory {
                 }
                 DeviceEffect::Revoke { device, range } => {
                     let place = device.index();
-                    if !self.rows[place].trusted
+                    if !self.at_once
+                        && !self.rows[place].trusted
                         && let Err(error) = self.cache.retired(device, range)
                     {
                         laws.report(now, Oracle::VictimCache, || {
                             format!("frames cannot be retired: {error}")
                         });
+                    }
+                    if self.at_once {
+                        self.give_back(now, place, range, laws);
+                        continue;
                     }
                     let due = now + self.delay(0);
                     self.schedule(due, Event::Return { device: place, range });

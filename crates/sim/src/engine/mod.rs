@@ -15,12 +15,13 @@ use freehold_scenario::{RegionIndex, Scenario, StoreWait, plan};
 
 use crate::counts::Counts;
 use crate::cpu::Cpus;
+use crate::device::Ended;
 use crate::error::SimError;
 use crate::lockstep::{Recorder, Step};
 use crate::options::Options;
 use crate::runner::Runner;
 use crate::schedule::Rank;
-use crate::world::World;
+use crate::world::{Ticket, World};
 
 /// Everything of one run.
 #[derive(Debug)]
@@ -130,6 +131,7 @@ impl<'a> Engine<'a> {
             self.recorder.job_end(task);
             self.world.end_job(self.now, task);
             self.world.job_of_devices(self.now, task, false);
+            self.note_devices();
             self.hear_wakes();
             if let Some(report) = report {
                 self.tell_report(task, report);
@@ -146,6 +148,7 @@ impl<'a> Engine<'a> {
     fn begin_job(&mut self, task: usize) {
         self.recorder.job_start(task);
         self.world.job_of_devices(self.now, task, true);
+        self.note_devices();
         self.runners[task].begin_job();
         self.runners[task].account.note_begin(self.now);
     }
@@ -153,20 +156,28 @@ impl<'a> Engine<'a> {
     fn end_requests(&mut self) {
         while let Some(ended) = self.world.store.end_one(self.now) {
             let failed = ended.failed || self.world.fails_for_room(&ended.ticket);
-            self.recorder.event(Step::Complete {
-                region: RegionIndex::new(u16::try_from(ended.ticket.region).unwrap_or(u16::MAX)),
-                page: PageIndex::new(ended.ticket.page.page().get()),
-                request: ended.ticket.request,
-                failed,
-            });
+            self.recorder.event(complete(&ended.ticket, failed));
             self.world.complete(self.now, ended.ticket, failed);
             self.hear_wakes();
         }
     }
 
     fn advance_devices(&mut self) {
-        if self.world.advance_devices(self.now) {
+        self.world.run_devices(self.now);
+        self.note_devices();
+        while let Some(ended) = self.world.end_of_copy() {
+            if let Ended::Done(ticket) = &ended {
+                self.recorder.event(complete(ticket, false));
+            }
+            self.world.end_copy(self.now, ended);
             self.hear_wakes();
+        }
+    }
+
+    /// Devices that were opened and closed are steps, in that order.
+    fn note_devices(&mut self) {
+        while let Some((device, change)) = self.world.change_of_device() {
+            self.recorder.event(Step::Device { device, change });
         }
     }
 
@@ -235,6 +246,16 @@ impl<'a> Engine<'a> {
                 runner.account.note_begin(self.now);
             }
         }
+    }
+}
+
+fn complete(ticket: &Ticket, failed: bool) -> Step {
+    Step::Complete {
+        region: RegionIndex::new(u16::try_from(ticket.region).unwrap_or(u16::MAX)),
+        page: PageIndex::new(ticket.page.page().get()),
+        request: ticket.request,
+        failed,
+        cached: ticket.cached,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The victim cache between file regions and the store.
 
 use super::{Ticket, World};
-use crate::device::Ended;
+use crate::device::{DeviceChange, Ended};
 
 impl World<'_> {
     /// A clean page of a file leaves: whether the victim cache takes it. Its request ends with the copy then.
@@ -34,18 +34,37 @@ impl World<'_> {
 
     /// Copies that have ended, and devices that open, close and come back. Whether any request has ended.
     pub(crate) fn advance_devices(&mut self, now: u64) -> bool {
+        self.run_devices(now);
         let mut any = false;
-        if let Some(devices) = &mut self.devices {
-            devices.advance(now, &mut self.laws);
-        }
-        while let Some(ended) = self.devices.as_mut().and_then(|devices| devices.take_ended()) {
-            match ended {
-                Ended::Done(ticket) => self.complete(now, ticket, false),
-                Ended::Read(ticket) => self.read(now, ticket),
-            }
+        while let Some(ended) = self.end_of_copy() {
+            self.end_copy(now, ended);
             any = true;
         }
         any
+    }
+
+    /// Does what devices are due to do.
+    pub(crate) fn run_devices(&mut self, now: u64) {
+        if let Some(devices) = &mut self.devices {
+            devices.advance(now, &mut self.laws);
+        }
+    }
+
+    /// The next copy that has ended.
+    pub(crate) fn end_of_copy(&mut self) -> Option<Ended> {
+        self.devices.as_mut()?.take_ended()
+    }
+
+    pub(crate) fn end_copy(&mut self, now: u64, ended: Ended) {
+        match ended {
+            Ended::Done(ticket) => self.complete(now, ticket, false),
+            Ended::Read(ticket) => self.read(now, ticket),
+        }
+    }
+
+    /// The next device that has been opened or closed.
+    pub(crate) fn change_of_device(&mut self) -> Option<(usize, DeviceChange)> {
+        self.devices.as_mut()?.take_change()
     }
 
     /// When a request, or whatever devices do, ends next.

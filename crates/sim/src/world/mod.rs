@@ -46,7 +46,7 @@ pub(crate) struct Ticket {
     /// In the recording.
     transfer: Option<usize>,
     /// Of a fill: the victim cache has it.
-    cached: bool,
+    pub(crate) cached: bool,
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ impl<'a> World<'a> {
         let limits = plan::limits(scenario);
         let mut memory = limits.seal().map_err(SimError::Seal)?;
         let mut physical = Physical::new(scenario);
-        let devices = DeviceMemory::new(scenario)?;
+        let devices = DeviceMemory::new(scenario, options.copies_at_once)?;
         let region = devices.as_ref().map(|devices| memory.set_aside(devices.region()));
         let region = region.transpose().map_err(|reason| SimError::Devices { reason })?;
         physical.set_aside(region.as_ref().map_or(0, |region| u64::from(region.count().get())));

@@ -70,6 +70,7 @@ pub(crate) fn run(spec: ScenarioSpec) -> Outcome {
         sequences: true,
         recording: None,
         check_every: Some(1),
+        copies_at_once: false,
         only: None,
     };
     let outcome = simulate(&scenario, &options).expect("a scenario that can be run");
