@@ -67,7 +67,7 @@ fn permutations(devices: usize) -> Vec<Vec<usize>> {
 /// Sets of devices that are open at once.
 type Sets = BTreeSet<BTreeSet<usize>>;
 
-/// The sets of devices that are open when anything else happens, or when one of them closes that opened together. `None`
+/// The sets of devices that are open when anything else happens, or before one closes where one has just opened. `None`
 /// where a device uses a part of its place: which part is a matter of what is cached.
 fn open_together(trace: &Trace, remainder: &Remainder, setup: &Setup) -> Option<Sets> {
     let (mut open, mut sets) = (BTreeSet::new(), Sets::new());
@@ -165,7 +165,7 @@ mod tests {
             while draw(6) == 0 {
                 let device = usize::try_from(draw(4)).unwrap();
                 let used = if part && draw(3) == 0 { 1 } else { 0 };
-                let together = seed % 2 == 0 && !part;
+                let together = seed.is_multiple_of(2) && !part;
                 let devices = if together {
                     device / 2 * 2..device / 2 * 2 + 2
                 } else {
