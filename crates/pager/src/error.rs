@@ -5,7 +5,7 @@ use freehold_core::error::{AdmitError, CreateError, LockError, RemoveError, Seal
 use freehold_core::units::FrameCount;
 use freehold_linux::Errno;
 use freehold_linux::fault::{InstallError, StackError};
-use freehold_linux::memory::{self, LockedFramesError, MapError, MemfdError, ResidencyError};
+use freehold_linux::memory::{LockedError, LockedFramesError, MapError, ResidencyError};
 use freehold_linux::userfault::{OpenError, RegisterError};
 use freehold_store::{SetupError, StoreError};
 
@@ -54,15 +54,9 @@ pub enum CreateObjectError {
     /// The core refuses it.
     #[error(transparent)]
     Refused(#[from] CreateError),
-    /// Its memory.
+    /// Its memory, or the locked alias.
     #[error("the object's memory: {0}")]
-    Memory(#[from] MemfdError),
-    /// Its alias.
-    #[error("the object's memory: {0}")]
-    Map(#[from] MapError),
-    /// The lock of its alias.
-    #[error("the object's memory: {0}")]
-    Lock(#[from] memory::LockError),
+    Memory(#[from] LockedError),
     /// Its content could not be given.
     #[error("the object's content: {0}")]
     Content(#[from] StoreError),

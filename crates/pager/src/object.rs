@@ -14,7 +14,7 @@ use freehold_core::id::ObjectId;
 use freehold_core::limits::ObjectKind;
 use freehold_driver::HolderRow;
 use freehold_linux::PageRange;
-use freehold_linux::memory::{Access, Memfd, PageLease, SharedMapping};
+use freehold_linux::memory::{Access, Memfd, PageLease, SharedMapping, locked_memfd};
 use freehold_linux::userfault::{Modes, Userfault};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -58,9 +58,7 @@ impl Object {
         if maps_are_filled_at_once()? {
             return Err(CreateObjectError::LockedAtOnce);
         }
-        let memfd = Memfd::create(c"freehold-object", pages)?;
-        let mut alias = SharedMapping::of_whole(&memfd, Access::ReadWrite)?;
-        alias.lock_on_fault()?;
+        let (alias, memfd) = locked_memfd(c"freehold-object", pages)?;
         Ok(Self {
             id,
             kind,

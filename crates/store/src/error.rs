@@ -2,7 +2,7 @@
 
 use crate::slots::Slot;
 use freehold_linux::Errno;
-use freehold_linux::memory::{LockError, LockedPagesError, MapError, MemfdError};
+use freehold_linux::memory::LockedError;
 
 /// A store could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,15 +13,9 @@ pub enum SetupError {
     /// The caller's mistake: a store that can do nothing at a time.
     #[error("a store needs at least one channel: set `parallel` to 1 or more")]
     NoChannels,
-    /// Its memory could not be made.
+    /// Its memory could not be made, mapped or locked.
     #[error("the store's memory: {0}")]
-    Memory(#[from] MemfdError),
-    /// Its memory could not be mapped.
-    #[error("the store's memory: {0}")]
-    Map(#[from] MapError),
-    /// Its memory could not be locked.
-    #[error("the store's memory: {0}")]
-    Lock(#[from] LockError),
+    Memory(#[from] LockedError),
     /// No file can be made in the directory.
     #[error("no file can be made in the store's directory: {0}")]
     Directory(Errno),
@@ -39,16 +33,6 @@ pub enum SetupError {
     /// Its threads could not be started.
     #[error("the store's threads: {0}")]
     Threads(Errno),
-}
-
-impl From<LockedPagesError> for SetupError {
-    fn from(error: LockedPagesError) -> Self {
-        match error {
-            LockedPagesError::Memory(error) => Self::Memory(error),
-            LockedPagesError::Map(error) => Self::Map(error),
-            LockedPagesError::Lock(error) => Self::Lock(error),
-        }
-    }
 }
 
 /// What is wrong with a record.

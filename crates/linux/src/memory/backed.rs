@@ -1,9 +1,8 @@
 //! A memory object that one process fills and empties for others, through a locked mapping of its own.
 
+use super::locked::sealed_locked_memfd;
 use super::racing::{copy_in, copy_out};
-use super::{
-    Access, Filler, LockError, MapError, Memfd, MemfdError, Residency, ResidencyError, ServeError, SharedMapping,
-};
+use super::{Filler, LockedError, Memfd, MemfdError, Residency, ResidencyError, ServeError, SharedMapping};
 use crate::sys::check;
 use crate::{Errno, PAGE_SIZE, PageRange};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,15 +12,9 @@ use std::ffi::CStr;
 /// A backed object could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BackedError {
-    /// The object.
+    /// The object, or its locked mapping.
     #[error(transparent)]
-    Memory(#[from] MemfdError),
-    /// Its mapping.
-    #[error(transparent)]
-    Map(#[from] MapError),
-    /// The lock of its mapping.
-    #[error(transparent)]
-    Lock(#[from] LockError),
+    Memory(#[from] LockedError),
     /// Its registration with a [`Filler`].
     #[error(transparent)]
     Filler(#[from] ServeError),
@@ -45,9 +38,7 @@ impl Backed {
     /// # Errors
     /// See [`BackedError`].
     pub fn create(name: &CStr, pages: usize, executable: bool) -> Result<Self, BackedError> {
-        let memfd = Memfd::create_sealed(name, pages, executable)?;
-        let mut alias = SharedMapping::of_whole(&memfd, Access::ReadWrite)?;
-        alias.lock_on_fault()?;
+        let (alias, memfd) = sealed_locked_memfd(name, pages, executable)?;
         Ok(Self {
             alias,
             memfd,

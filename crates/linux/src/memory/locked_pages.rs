@@ -3,7 +3,7 @@
 //! A copy by system call costs three times as much as the copy itself. Here the memory is mapped, and safe: nobody else
 //! has it, it is in frames before it is touched, and each page is used by one thread at a time.
 
-use super::{Access, LockError, MapError, Memfd, MemfdError, SharedMapping};
+use super::{LockedError, SharedMapping, locked_memfd};
 use crate::{Errno, PAGE_SIZE, PageRange};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -12,20 +12,6 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 const BUSY: u8 = 1;
 /// The page has its frame.
 const BACKED: u8 = 2;
-
-/// Locked pages could not be had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LockedPagesError {
-    /// The object.
-    #[error(transparent)]
-    Memory(#[from] MemfdError),
-    /// Its mapping.
-    #[error(transparent)]
-    Map(#[from] MapError),
-    /// The lock of its mapping.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-}
 
 /// Pages of locked memory that nobody else maps. A page gets its frame, for good, when it is first written.
 ///
@@ -41,12 +27,10 @@ impl LockedPages {
     /// `pages` pages of zeros, without frames. `name` shows in `/proc/PID/maps`.
     ///
     /// # Errors
-    /// See [`LockedPagesError`].
-    pub fn create(name: &CStr, pages: usize) -> Result<Self, LockedPagesError> {
+    /// See [`LockedError`].
+    pub fn create(name: &CStr, pages: usize) -> Result<Self, LockedError> {
         // The descriptor is closed here: the mapping is the only way to the memory, which nobody can shorten.
-        let memory = Memfd::create(name, pages)?;
-        let mut mapping = SharedMapping::of_whole(&memory, Access::ReadWrite)?;
-        mapping.lock_on_fault()?;
+        let (mapping, _) = locked_memfd(name, pages)?;
         Ok(Self {
             mapping,
             pages: (0..pages).map(|_| AtomicU8::new(0)).collect(),

@@ -6,7 +6,7 @@
 use crate::RECORD_SIZE;
 use crate::error::SetupError;
 use freehold_core::units::FrameCount;
-use freehold_linux::memory::{Access, Memfd, SharedMapping};
+use freehold_linux::memory::{Memfd, SharedMapping, locked_memfd};
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_linux::{Errno, PAGE_SIZE, PageRange};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -105,9 +105,7 @@ pub(super) struct Arena {
 impl Arena {
     /// An arena that grows to at most `slabs`, empty at first.
     pub(super) fn new(slabs: u32) -> Result<Self, SetupError> {
-        let memory = Memfd::create(c"freehold-store", slabs as usize * SLAB_FRAMES as usize)?;
-        let mut lock = SharedMapping::of_whole(&memory, Access::ReadWrite)?;
-        lock.lock_on_fault()?;
+        let (lock, memory) = locked_memfd(c"freehold-store", slabs as usize * SLAB_FRAMES as usize)?;
         let slab = Slab {
             class: 0,
             used: 0,
