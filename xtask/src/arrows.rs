@@ -12,7 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("freehold-core", &[]),
     ("freehold-driver", &["freehold-core"]),
     ("freehold-shm", &[]),
-    ("freehold-protocol", &["freehold-shm"]),
+    ("freehold-protocol", &["freehold-core", "freehold-shm"]),
     ("freehold-linux", &["freehold-core", "freehold-protocol"]),
     ("freehold-tmem", &["freehold-linux", "freehold-shm"]),
     (

@@ -160,19 +160,19 @@ pub unsafe extern "C" fn freehold_device_grant_of(
 ) -> freehold_status {
     guard(|| {
         // SAFETY: the caller's promise (see the crate).
-        let (given, descriptors) = unsafe { with(device, |device| (device.grant(), device.descriptors().count())) }?;
+        let (memory, given) = unsafe { with(device, |device| (device.grant(), device.opening())) }?;
         let facts = freehold_device_grant {
             size: 0,
-            pages: given.pages,
+            pages: given.most,
             used: given.used,
-            first: given.first,
+            first: memory.first,
             contiguity: match given.lies {
                 Lies::Physical => FREEHOLD_PHYSICAL,
                 Lies::Pieces => FREEHOLD_PIECES,
                 Lies::Unknown => FREEHOLD_CONTIGUITY_UNKNOWN,
             },
             pieces: given.pieces,
-            descriptors: u32::try_from(descriptors).unwrap_or(u32::MAX),
+            descriptors: memory.descriptors,
             trusted: given.trusted.into(),
             discarded: given.discarded,
             wait_ns: given.wait,

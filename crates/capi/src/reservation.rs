@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use freehold_client::{Reservation, ReservationType, Ticket};
+use freehold_client::{Reservation, ReservationKind, Ticket};
 
 use crate::connection::freehold_connection;
 use crate::error::{Problem, freehold_status, guard};
@@ -46,8 +46,8 @@ pub unsafe extern "C" fn freehold_reserve(
             )
         };
         let kind = match kind {
-            FREEHOLD_HARD => ReservationType::Hard,
-            FREEHOLD_FIRM => ReservationType::Firm,
+            FREEHOLD_HARD => ReservationKind::Hard,
+            FREEHOLD_FIRM => ReservationKind::Firm,
             other => return Err(Problem::invalid(format!("there is no type {other} of reservations"))),
         };
         handle::give(connection.reserve(name, frames, kind)?, out);

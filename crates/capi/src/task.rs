@@ -95,7 +95,7 @@ pub unsafe extern "C" fn freehold_count(task: *const freehold_task, counts: *mut
             file_reads: found.file_reads,
             write_faults: found.write_faults,
             evictions: found.evictions,
-            waited_ns: u64::try_from(found.waited.as_nanos()).unwrap_or(u64::MAX),
+            waited_ns: found.waited.get(),
         };
         // SAFETY: as above.
         unsafe { sized::write(counts, counted) }

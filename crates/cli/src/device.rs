@@ -92,8 +92,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
 }
 
 fn say(arguments: &OpenArguments, device: &Device) -> Result<(), Failure> {
-    let grant = device.grant();
-    let contiguity = match grant.lies {
+    let (grant, opening) = (device.grant(), device.opening());
+    let contiguity = match opening.lies {
         Lies::Physical => "physical",
         Lies::Pieces => "pieces",
         Lies::Unknown => "unknown",
@@ -101,22 +101,22 @@ fn say(arguments: &OpenArguments, device: &Device) -> Result<(), Failure> {
     if arguments.json {
         return output::print_json(&Document {
             device: &arguments.name,
-            pages: grant.pages,
-            used: grant.used,
+            pages: opening.most,
+            used: opening.used,
             first: grant.first,
             contiguity,
-            pieces: grant.pieces,
+            pieces: opening.pieces,
             descriptors: grant.descriptors,
-            trusted: grant.trusted,
-            zeroed_pages: grant.zeroed,
-            discarded: grant.discarded,
-            wait_ns: grant.wait,
-            choose_ns: grant.choose,
-            zero_ns: grant.zero,
-            total_ns: grant.total,
+            trusted: opening.trusted,
+            zeroed_pages: opening.zeroed,
+            discarded: opening.discarded,
+            wait_ns: opening.wait,
+            choose_ns: opening.choose,
+            zero_ns: opening.zero,
+            total_ns: opening.total,
         });
     }
-    let how = match (grant.lies, grant.pieces) {
+    let how = match (opening.lies, opening.pieces) {
         (Lies::Physical, _) => "in one piece".to_owned(),
         (Lies::Pieces, pieces) => format!("in {pieces} pieces"),
         (Lies::Unknown, _) => "how it lies is unknown".to_owned(),
@@ -124,11 +124,11 @@ fn say(arguments: &OpenArguments, device: &Device) -> Result<(), Failure> {
     output::print(&format!(
         "{}: {} of {} pages from page {} on, {how}, in {} us; {} cached pages went\n",
         arguments.name,
-        grant.used,
-        grant.pages,
+        opening.used,
+        opening.most,
         grant.first,
-        grant.total / 1000,
-        grant.discarded
+        opening.total / 1000,
+        opening.discarded
     ))
 }
 

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use freehold_client::{EndedJob, Observer, Options, PinningPolicy, PoolSettings, Unpinned};
+use freehold_client::{JobReport, Observer, Options, PinningSettings};
+use freehold_core::units::{Duration as Span, PageCount};
 use rustix::process::Signal;
 use serde_json::Value;
 use server::{Managed, Server};
@@ -340,50 +341,43 @@ fn observer(server: &Server) -> Observer {
     Observer::connect(&options).expect("a connection")
 }
 
-const SETTINGS: PoolSettings = PoolSettings {
-    policy: PinningPolicy::Adaptive,
-    period: Duration::from_millis(30),
-    budget: Duration::from_millis(5),
-    highest_swap_budget: Some(Duration::from_millis(10)),
-    capacity: 1000,
-    highest_capacity: Some(1010),
-    alpha: 900_000,
-    beta: 980_000,
-    gamma: 4,
-    lambda: 800_000,
-    unpinned: Unpinned::Text,
-    memory_share: false,
-    steady: false,
-    restore: 0,
-};
+fn settings() -> PinningSettings {
+    PinningSettings {
+        initial_capacity: PageCount::new(1000),
+        highest_capacity: PageCount::new(1010),
+        highest_swap_budget: millis(10),
+        ..PinningSettings::paper(millis(5), millis(30))
+    }
+}
+
+fn millis(count: u64) -> Span {
+    Span::new(count * 1_000_000)
+}
 
 #[test]
 fn the_server_believes_no_claim() {
     let server = Server::start("adaptive-claims", &["--pool", "40MiB"]);
     let observer = observer(&server);
-    let change = |with: fn(&mut PoolSettings)| {
-        let mut settings = SETTINGS;
+    let change = |with: fn(&mut PinningSettings)| {
+        let mut settings = settings();
         with(&mut settings);
         settings
     };
     for (settings, word) in [
-        (change(|all| all.budget = Duration::ZERO), "not over the period"),
-        (change(|all| all.budget = all.period * 2), "not over the period"),
-        (change(|all| all.highest_swap_budget = Some(all.period)), "swap budget"),
-        (change(|all| all.alpha = 0), "alpha"),
-        (change(|all| all.beta = 1_000_001), "beta"),
-        (change(|all| all.lambda = 0), "lambda"),
+        (change(|all| all.budget = Span::ZERO), "not over the period"),
+        (change(|all| all.budget = millis(60)), "not over the period"),
+        (change(|all| all.highest_swap_budget = all.period), "swap budget"),
         (change(|all| all.gamma = 0), "gamma"),
-        (change(|all| all.highest_capacity = Some(999)), "begin with fewer"),
+        (change(|all| all.highest_capacity = PageCount::new(999)), "begin with fewer"),
     ] {
-        let refused = observer.open_pool("wrong", &settings).expect_err("refused").to_string();
+        let refused = observer.open_pool("wrong", settings).expect_err("refused").to_string();
         assert!(refused.contains(word), "{word}: {refused}");
     }
     assert!(pools(&server).is_empty());
     // As many as a connection may hold, and not one more.
     let mut all = Vec::new();
     let refused = loop {
-        match observer.open_pool("one of many", &SETTINGS) {
+        match observer.open_pool("one of many", settings()) {
             Ok(pool) => all.push(pool),
             Err(error) => break error.to_string(),
         }
@@ -401,26 +395,26 @@ fn the_server_believes_no_claim() {
 #[test]
 fn jobs_are_judged_by_the_algorithms() {
     let server = Server::start("adaptive-judged", &["--pool", "40MiB"]);
-    let pool = observer(&server).open_pool("right", &SETTINGS).expect("a pool");
-    let late = EndedJob {
+    let pool = observer(&server).open_pool("right", settings()).expect("a pool");
+    let late = JobReport {
         missed: true,
-        running: Duration::from_millis(5),
+        running: millis(5),
         swap_ins: 8,
-        swap_time: Duration::from_millis(7),
-        ..EndedJob::default()
+        swap_time: millis(7),
+        ..JobReport::default()
     };
-    let judged = |job: &EndedJob| {
-        let judged = pool.judge(job).expect("a judgement");
-        (judged.capacity, judged.swap_budget)
+    let judged = |job: &JobReport| {
+        let judged = pool.judge(job, None).expect("a judgement").judgement;
+        (judged.capacity.get(), judged.swap_budget)
     };
-    assert_eq!(judged(&late), (1008, Duration::from_millis(7)));
-    assert_eq!(judged(&late), (1010, Duration::from_millis(10)), "as far as allowed");
-    let met = EndedJob {
-        running: Duration::from_millis(1),
-        remaining: Duration::from_millis(14),
-        ..EndedJob::default()
+    assert_eq!(judged(&late), (1008, millis(7)));
+    assert_eq!(judged(&late), (1010, millis(10)), "as far as allowed");
+    let met = JobReport {
+        running: millis(1),
+        remaining: millis(14),
+        ..JobReport::default()
     };
-    assert_eq!(judged(&met), (989, Duration::from_millis(8)));
+    assert_eq!(judged(&met), (989, millis(8)));
     let found = pools(&server).pop().expect("the pool");
     check(&found);
     let rules = &found["capacity_rules"];

@@ -18,7 +18,7 @@ use freehold_linux::Errno;
 use freehold_linux::userfault::{Features, Userfault};
 use freehold_protocol::VERSION;
 use freehold_protocol::message::{
-    Answer, HEADER, LIMIT, OPENED_LAST, Question, Refusal, Regime, Request, ReservationType, Role,
+    Answer, HEADER, LIMIT, OPENED_LAST, Question, Refusal, Regime, Request, ReservationKind, Role,
 };
 use freehold_protocol::packet::messages;
 use requests::requests;
@@ -465,7 +465,7 @@ fn whoever_dies_in_the_middle_leaves_nothing() {
         let reserve = Request::Reserve {
             name: "short-lived",
             frames: 512,
-            kind: ReservationType::Hard,
+            kind: ReservationKind::Hard,
         };
         if round % 2 == 0 {
             assert!(matches!(peer.ask(&reserve, &[]), Ok(Said::Reserved(..))));

@@ -10,7 +10,7 @@ mod server;
 
 use freehold_linux::socket::PacketSocket;
 use freehold_linux::userfault::{Features, Userfault};
-use freehold_protocol::message::{Answer, LIMIT, Regime, RegionKind, Request, ReservationType, Role};
+use freehold_protocol::message::{Answer, LIMIT, Regime, RegionKind, Request, ReservationKind, Role};
 use rustix::fs::Uid;
 use server::{Server, bytes};
 use std::fs::Permissions;
@@ -262,7 +262,7 @@ fn asks_for_frames() {
     let reserve = Request::Reserve {
         name: "frames",
         frames: FRAMES,
-        kind: ReservationType::Hard,
+        kind: ReservationKind::Hard,
     };
     let said = ask(&socket, &reserve, &[]).err();
     println!("said: {}", said.as_deref().unwrap_or("granted"));

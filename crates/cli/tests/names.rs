@@ -10,7 +10,7 @@ mod server;
 
 use freehold_linux::socket::PacketSocket;
 use freehold_linux::userfault::{Features, Userfault};
-use freehold_protocol::message::{Answer, LIMIT, Regime, RegionKind, Request, ReservationType, Role};
+use freehold_protocol::message::{Answer, LIMIT, Regime, RegionKind, Request, ReservationKind, Role};
 use freehold_protocol::shown::is_unseen;
 use rustix::fs::{Gid, Uid};
 use serde_json::Value;
@@ -38,13 +38,13 @@ fn a_name_does_nothing_to_what_stands_around_it() {
     let reserve = Request::Reserve {
         name: EVIL,
         frames: 4,
-        kind: ReservationType::Hard,
+        kind: ReservationKind::Hard,
     };
     assert!(matches!(peer.ask(&reserve, &[]), Ok(Said::Reserved(..))));
     let too_much = Request::Reserve {
         name: EVIL,
         frames: u32::MAX,
-        kind: ReservationType::Hard,
+        kind: ReservationKind::Hard,
     };
     assert!(matches!(peer.ask(&too_much, &[]), Ok(Said::Refused(..))));
     let status: Value = peer.must_be_served();

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use common::{document, freehold, status, stderr, stdout};
 use freehold_client::{Connection, Options, Regime, RegionKind, RegionSpec};
-use freehold_protocol::message::{Question, Refusal, Request, ReservationType};
+use freehold_protocol::message::{Question, Refusal, Request, ReservationKind};
 use freehold_report::explanation::Explanation;
 use freehold_report::status::StatusDocument;
 use freehold_report::what_if::WhatIf;
@@ -26,7 +26,7 @@ fn is_root() -> bool {
 }
 
 fn reserve(peer: &mut Peer, name: &str, frames: u32) -> Said {
-    let kind = ReservationType::Hard;
+    let kind = ReservationKind::Hard;
     peer.ask(&Request::Reserve { name, frames, kind }, &[]).unwrap()
 }
 
@@ -370,7 +370,7 @@ fn a_client_is_seen_with_what_it_shares() {
             return;
         }
     };
-    let reservation = connection.reserve("r1", 128, ReservationType::Hard).unwrap();
+    let reservation = connection.reserve("r1", 128, ReservationKind::Hard).unwrap();
     let spec = RegionSpec {
         name: "canvas",
         pages: 200,

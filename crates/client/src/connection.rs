@@ -9,16 +9,18 @@ use std::time::Duration;
 use freehold_linux::bell::Bell;
 use freehold_linux::memory::{Access, ChannelMapping, Memfd, read_document};
 use freehold_linux::userfault::{Features, Scope, Userfault};
-use freehold_protocol::message::{Answer, Question, Regime, Request, ReservationType, Role};
+use freehold_protocol::message::{
+    Answer, PinningSettings, Question, Regime, Request, ReservationKind, Role, TaskCounts,
+};
 
 use crate::agent::{Agent, Recruit, Table};
 use crate::error::{ConnectError, RequestError};
 use crate::link::{GREETING, Link};
-use crate::pool::{PinnedPool, PoolSettings};
+use crate::pool::PinnedPool;
 use crate::region::{Region, RegionSpec};
 use crate::reservation::{Reservation, Ticket};
 use crate::socket_path::default_socket;
-use crate::task::{Counts, Task};
+use crate::task::Task;
 use crate::watch::Watch;
 
 /// The agent's priority where nobody says another: the pager threads' own.
@@ -197,7 +199,7 @@ impl Connection {
     ///
     /// # Errors
     /// See [`RequestError`].
-    pub fn reserve(&self, name: &str, frames: u32, kind: ReservationType) -> Result<Reservation, RequestError> {
+    pub fn reserve(&self, name: &str, frames: u32, kind: ReservationKind) -> Result<Reservation, RequestError> {
         Reservation::make(&self.inner.link, name, frames, kind)
     }
 
@@ -274,7 +276,7 @@ impl Observer {
     ///
     /// # Errors
     /// See [`RequestError`].
-    pub fn reserve(&self, name: &str, frames: u32, kind: ReservationType) -> Result<Reservation, RequestError> {
+    pub fn reserve(&self, name: &str, frames: u32, kind: ReservationKind) -> Result<Reservation, RequestError> {
         Reservation::make(&self.link, name, frames, kind)
     }
 
@@ -282,7 +284,7 @@ impl Observer {
     ///
     /// # Errors
     /// See [`RequestError`].
-    pub fn open_pool(&self, name: &str, settings: &PoolSettings) -> Result<PinnedPool, RequestError> {
+    pub fn open_pool(&self, name: &str, settings: PinningSettings) -> Result<PinnedPool, RequestError> {
         PinnedPool::open(&self.link, name, settings)
     }
 
@@ -306,7 +308,7 @@ impl Observer {
     ///
     /// # Errors
     /// See [`RequestError`]; refused of a process that is no client of the server.
-    pub fn counts_of(&self, process: u32) -> Result<Counts, RequestError> {
+    pub fn counts_of(&self, process: u32) -> Result<TaskCounts, RequestError> {
         crate::task::ask_counts(&self.link, &Request::CountProcess { process })
     }
 }

@@ -19,7 +19,7 @@ use freehold_protocol::message::LIMIT;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-pub use freehold_protocol::device::{DeviceRefusal, Grant, Lies};
+pub use freehold_protocol::device::{DeviceRefusal, Grant, Lies, Opening};
 
 /// The longest status document that is read.
 const LONGEST: usize = 1 << 24;
@@ -77,8 +77,9 @@ pub struct Device {
     chunks: Vec<Chunk>,
     /// The page of the window where it begins.
     begin: usize,
+    /// All of it.
     grant: Grant,
-    first: u32,
+    opening: Opening,
     /// Who opened it: a child of a fork has none of its memory.
     owner: u32,
 }
@@ -91,8 +92,8 @@ impl Device {
     pub fn open(socket: &Path, name: &str, used: u32) -> Result<Self, DeviceError> {
         let connection = connect(socket)?;
         let asked = ask(&connection, &DeviceRequest::Open { name, used });
-        let (grant, fds) = asked.map_err(without_devices)?;
-        let pages = usize::try_from(grant.pages).unwrap_or(usize::MAX);
+        let (grant, opening, fds) = asked.map_err(without_devices)?;
+        let pages = usize::try_from(opening.most).unwrap_or(usize::MAX);
         let window = Window::reserve(pages.saturating_mul(2))?;
         let mut device = Self {
             socket: connection,
@@ -100,7 +101,7 @@ impl Device {
             chunks: Vec::new(),
             begin: pages,
             grant,
-            first: grant.first,
+            opening,
             owner: std::process::id(),
         };
         device.place(pages, fds)?;
@@ -112,26 +113,28 @@ impl Device {
     ///
     /// # Errors
     /// See [`DeviceError`]; the device has what it had.
-    pub fn grow(&mut self, used: u32) -> Result<Grant, DeviceError> {
+    pub fn grow(&mut self, used: u32) -> Result<Opening, DeviceError> {
         if !self.is_own() {
             return Err(DeviceError::Forked);
         }
-        let (grant, fds) = ask(&self.socket, &DeviceRequest::Grow { used })?;
+        let (grant, opening, fds) = ask(&self.socket, &DeviceRequest::Grow { used })?;
         let before = self.pages();
         let chunks: Result<Vec<Chunk>, MemfdError> = fds.into_iter().map(Chunk::adopt).collect();
         let chunks = chunks?;
         let more: usize = chunks.iter().map(Chunk::pages).sum();
-        if more > 0 && grant.first < self.first {
+        if more > 0 && grant.first < self.grant.first {
             let begin = self.begin.checked_sub(more).ok_or(DeviceError::Protocol)?;
             self.map(begin, &chunks)?;
-            (self.begin, self.first) = (begin, grant.first);
+            (self.begin, self.grant.first) = (begin, grant.first);
             self.chunks.splice(..0, chunks);
         } else {
             self.map(self.begin + before, &chunks)?;
             self.chunks.extend(chunks);
         }
-        self.grant.used = grant.used;
-        Ok(grant)
+        self.grant.pages = self.grant.pages.saturating_add(grant.pages);
+        self.grant.descriptors = self.grant.descriptors.saturating_add(grant.descriptors);
+        self.opening.used = opening.used;
+        Ok(opening)
     }
 
     /// Closes it, and waits until the server knows: the server takes the memory back as soon as nobody else has it. In
@@ -162,10 +165,16 @@ impl Device {
         std::process::id() == self.owner
     }
 
-    /// What the server said when it was opened; `used` is as it is now.
+    /// The memory that it has, in the region of all devices.
     #[must_use]
     pub fn grant(&self) -> Grant {
         self.grant
+    }
+
+    /// What the server said when it was opened; `used` is as it is now.
+    #[must_use]
+    pub fn opening(&self) -> Opening {
+        self.opening
     }
 
     /// Where its memory begins in this process: as good as mapped memory is, while the device is open.
@@ -237,11 +246,14 @@ fn connect(path: &Path) -> Result<PacketSocket, DeviceError> {
 }
 
 /// Asks for memory, and takes all of its descriptors.
-fn ask(connection: &PacketSocket, request: &DeviceRequest<'_>) -> Result<(Grant, Vec<OwnedFd>), DeviceError> {
+fn ask(
+    connection: &PacketSocket,
+    request: &DeviceRequest<'_>,
+) -> Result<(Grant, Opening, Vec<OwnedFd>), DeviceError> {
     send(connection, request)?;
     let mut buffer = [0; LIMIT];
     let mut packet = receive(connection, &mut buffer)?;
-    let grant = granted(answer(&buffer, &packet)?)?;
+    let (grant, opening) = granted(answer(&buffer, &packet)?)?;
     let wanted = usize::try_from(grant.descriptors).unwrap_or(usize::MAX);
     let mut fds = std::mem::take(&mut packet.descriptors);
     while fds.len() < wanted {
@@ -251,12 +263,12 @@ fn ask(connection: &PacketSocket, request: &DeviceRequest<'_>) -> Result<(Grant,
         }
         fds.append(&mut packet.descriptors);
     }
-    Ok((grant, fds))
+    Ok((grant, opening, fds))
 }
 
-fn granted(answer: DeviceAnswer<'_>) -> Result<Grant, DeviceError> {
+fn granted(answer: DeviceAnswer<'_>) -> Result<(Grant, Opening), DeviceError> {
     match answer {
-        DeviceAnswer::Granted { grant } => Ok(grant),
+        DeviceAnswer::Granted { grant, opening } => Ok((grant, opening)),
         _ => Err(DeviceError::Protocol),
     }
 }

@@ -7,10 +7,10 @@
 //! counted for the task.
 //!
 //! ```no_run
-//! use freehold_client::{Connection, Options, RegionSpec, Regime, ReservationType, RegionKind};
+//! use freehold_client::{Connection, Options, RegionSpec, Regime, ReservationKind, RegionKind};
 //!
 //! let connection = Connection::open(&Options::named("camera"))?;
-//! let reservation = connection.reserve("camera", 256, ReservationType::Hard)?;
+//! let reservation = connection.reserve("camera", 256, ReservationKind::Hard)?;
 //! let region = connection.open_region(&RegionSpec {
 //!     name: "frames",
 //!     pages: 200,
@@ -53,15 +53,15 @@ pub use connection::{Connection, Observer, Options};
 pub use error::{ConnectError, MapRegionError, RequestError};
 pub use freehold_protocol::channel;
 pub use freehold_protocol::message::{
-    CapacityRule, PinningPolicy, Question, Refusal, Regime, RegionKind, ReservationType, Standing, SwapBudgetRule,
-    Unpinned,
+    CapacityRule, JobReport, Judgement, PinningPolicy, PinningSettings, Question, Ratio, Refusal, Regime, RegionKind,
+    ReservationKind, Standing, SwapBudgetRule, TaskCounts, UnpinnedGoTo,
 };
 pub use pace::Stands;
-pub use pool::{EndedJob, Judgement, PinnedPool, PoolSettings};
+pub use pool::{JudgedJob, PinnedPool};
 pub use region::{Region, RegionSpec};
 pub use reservation::{Reservation, Ticket};
 pub use socket_path::default_socket;
-pub use task::{Counts, Mapping, Task};
+pub use task::{Mapping, Task};
 
 /// Bytes of a page.
 pub const PAGE_SIZE: usize = freehold_linux::PAGE_SIZE;

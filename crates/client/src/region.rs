@@ -42,7 +42,7 @@ impl Region {
         let opened = inner
             .link
             .ask(request, descriptors, |answer, descriptors| match answer {
-                Answer::Opened { object, pages } => Some((object, pages, descriptors.into_iter().next()?)),
+                Answer::Opened { object, grant } => Some((object, grant.pages, descriptors.into_iter().next()?)),
                 _ => None,
             })?;
         let (handle, pages, descriptor) = opened;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use freehold_protocol::message::{Answer, Request, ReservationType};
+use freehold_protocol::message::{Answer, Request, ReservationKind};
 
 use crate::error::RequestError;
 use crate::link::Link;
@@ -59,7 +59,7 @@ pub(crate) struct Held {
 }
 
 impl Reservation {
-    pub(crate) fn make(link: &Arc<Link>, name: &str, frames: u32, kind: ReservationType) -> Result<Self, RequestError> {
+    pub(crate) fn make(link: &Arc<Link>, name: &str, frames: u32, kind: ReservationKind) -> Result<Self, RequestError> {
         Self::ask(link, &Request::Reserve { name, frames, kind })
     }
 

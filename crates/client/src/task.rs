@@ -7,36 +7,13 @@ use std::time::Duration;
 use freehold_linux::memory::{ServedMapping, SharedMapping};
 use freehold_linux::userfault::Modes;
 use freehold_linux::{Errno, PageRange};
-use freehold_protocol::message::{Answer, Request};
+use freehold_protocol::message::{Answer, Request, TaskCounts};
 
 use crate::connection::Inner;
 use crate::error::{MapRegionError, RequestError};
 use crate::link::Link;
 use crate::region::Region;
 use crate::reservation::{Held, Reservation};
-
-/// What happened to a task so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Faults on resident pages.
-    pub soft_faults: u64,
-    /// First touches filled with zeros.
-    pub zero_fills: u64,
-    /// Pages read back from the store.
-    pub swap_ins: u64,
-    /// Of these, pages that another's eviction took (only under [`Regime::Unmanaged`](crate::Regime::Unmanaged)).
-    pub shared_swap_ins: u64,
-    /// First reads of a file's pages.
-    pub file_reads: u64,
-    /// Write-permission faults.
-    pub write_faults: u64,
-    /// Pages read back beside one that was faulted on.
-    pub read_ahead: u64,
-    /// Pages taken from its own lists.
-    pub evictions: u64,
-    /// Between fault and resolution, all together.
-    pub waited: Duration,
-}
 
 /// A task: whose faults the server serves and counts. It ends when this and all its mappings are gone.
 #[derive(Debug)]
@@ -160,7 +137,7 @@ impl Task {
     ///
     /// # Errors
     /// See [`RequestError`].
-    pub fn counts(&self) -> Result<Counts, RequestError> {
+    pub fn counts(&self) -> Result<TaskCounts, RequestError> {
         ask_counts(&self.row.inner.link, &Request::Count { task: self.row.handle })
     }
 
@@ -178,29 +155,9 @@ impl Task {
 }
 
 /// What a request for counts is answered with.
-pub(crate) fn ask_counts(link: &Link, request: &Request<'_>) -> Result<Counts, RequestError> {
+pub(crate) fn ask_counts(link: &Link, request: &Request<'_>) -> Result<TaskCounts, RequestError> {
     link.ask(request, &[], |answer, _| match answer {
-        Answer::Counts {
-            soft_faults,
-            zero_fills,
-            swap_ins,
-            shared_swap_ins,
-            file_reads,
-            write_faults,
-            read_ahead,
-            evictions,
-            waited,
-        } => Some(Counts {
-            soft_faults,
-            zero_fills,
-            swap_ins,
-            shared_swap_ins,
-            file_reads,
-            write_faults,
-            read_ahead,
-            evictions,
-            waited: Duration::from_nanos(waited),
-        }),
+        Answer::Counts { counts } => Some(counts),
         _ => None,
     })
 }

@@ -224,6 +224,8 @@ errors! {
         TableFull => "as many tasks have pinned page pools as there can be (32, and no more than the limit `tasks`)",
         /// The budget is zero or over the period.
         BadBudget => "the budget must be positive and not over the period",
+        /// The swap budget could grow over what the budget leaves of the period.
+        BadSwapBudget => "the highest swap budget must not be over what the budget leaves of the period",
         /// γ is zero.
         BadGamma => "gamma must be at least 1: the active list of a pinned page pool is not to be empty",
     }

@@ -14,7 +14,7 @@ const PAGES: u32 = 40;
 fn gone_through(restore: bool) -> Pinned {
     let chosen = PinningSettings {
         initial_capacity: PageCount::ZERO,
-        restore,
+        restore: PageCount::new(u32::from(restore)),
         ..settings()
     };
     let mut world = Pinned::new(120, PAGES, 900, chosen);

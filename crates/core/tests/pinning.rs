@@ -42,7 +42,7 @@ fn it_equals_a_naive_model_step_by_step() {
         let mut random = Random(seed);
         let frames = 80 + random.below(300) as u32;
         let mut chosen = with_capacity(random.below(120) as u32);
-        chosen.restore = random.chance(2);
+        chosen.restore = PageCount::new(u32::from(random.chance(2)));
         chosen.gamma = 1 + random.below(5) as u32;
         if random.chance(2) {
             chosen.unpinned_go_to = UnpinnedGoTo::Listing;
@@ -366,6 +366,9 @@ fn bad_settings_are_refused() {
     let mut none = settings();
     none.budget = Duration::ZERO;
     assert_eq!(world.memory.open_pinned_pool(none), Err(PinningError::BadBudget));
+    let mut raised = settings();
+    raised.highest_swap_budget = raised.period;
+    assert_eq!(world.memory.open_pinned_pool(raised), Err(PinningError::BadSwapBudget));
     let mut flat = settings();
     flat.gamma = 0;
     assert_eq!(world.memory.open_pinned_pool(flat), Err(PinningError::BadGamma));

@@ -13,7 +13,7 @@ use freehold_core::units::PageCount;
 fn with_capacity(pages: u32) -> PinningSettings {
     PinningSettings {
         initial_capacity: PageCount::new(pages),
-        restore: true,
+        restore: PageCount::new(1),
         ..settings()
     }
 }
@@ -63,7 +63,10 @@ fn what_jobs_faulted_on_is_named_once_when_it_has_left() {
 #[test]
 fn bits_are_cleared_before_a_page_has_to_leave_where_a_pool_restores() {
     for restore in [true, false] {
-        let chosen = PinningSettings { restore, ..restoring() };
+        let chosen = PinningSettings {
+            restore: PageCount::new(u32::from(restore)),
+            ..restoring()
+        };
         let mut world = Pinned::new(1000, 100, 2000, chosen);
         for page in 0..2000 {
             if page % 50 == 0 {

@@ -31,6 +31,8 @@ pub struct Grant {
     pub used: u32,
     /// The first page of these, in the region.
     pub first: u32,
+    /// How many these are.
+    pub count: u32,
     /// How these lie in the machine's memory.
     pub layout: Layout,
     /// Memory objects of these pages, in order of address, each as long as it is: for the client, and nobody else.
@@ -212,6 +214,7 @@ impl Shared {
             pages,
             used,
             first: range.first().get(),
+            count: range.count().get(),
             layout: self.region.layout(range),
             descriptors,
             trusted,
@@ -232,6 +235,7 @@ impl Shared {
             pages,
             used,
             first: range.first().get(),
+            count: range.count().get(),
             layout: Layout::UNKNOWN,
             descriptors: Vec::new(),
             trusted: state.rows[device.index()].device.trusted,

@@ -53,12 +53,12 @@ fn a_device_is_opened_used_grown_and_closed() {
         cache.put(key(1, page), &content(key(1, page), 0)).unwrap();
     }
     let mut device = Device::open(&served.socket, "mfc0", 1).unwrap();
-    assert_eq!((device.grant().used, device.length()), (512, 2 * MIB));
+    assert_eq!((device.opening().used, device.length()), (512, 2 * MIB));
     let bytes = memory(&device);
     assert!(bytes.iter().all(|byte| *byte == 0));
     bytes.fill(7);
     device.grow(0).unwrap();
-    assert_eq!((device.grant().used, device.length()), (18_432, 72 * MIB));
+    assert_eq!((device.opening().used, device.length()), (18_432, 72 * MIB));
     let bytes = memory(&device);
     assert_eq!(bytes.iter().filter(|byte| **byte == 7).count(), 2 * MIB);
     assert_eq!(device.descriptors().count(), 36);

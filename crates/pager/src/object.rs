@@ -14,7 +14,7 @@ use freehold_core::id::ObjectId;
 use freehold_core::limits::ObjectKind;
 use freehold_driver::HolderRow;
 use freehold_linux::PageRange;
-use freehold_linux::memory::{Access, Memfd, PageLease, SharedMapping, locked_memfd};
+use freehold_linux::memory::{Access, LockedError, Memfd, PageLease, SharedMapping, locked_memfd};
 use freehold_linux::userfault::{Modes, Userfault};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -190,7 +190,7 @@ impl Object {
 /// Whether the process has asked for every new mapping to be locked, and so filled (`mlockall(MCL_FUTURE)`): tried on a
 /// page of its own.
 fn maps_are_filled_at_once() -> Result<bool, CreateObjectError> {
-    let memfd = Memfd::create(c"freehold-probe", 1)?;
-    let _mapping = SharedMapping::of_whole(&memfd, Access::ReadWrite)?;
+    let memfd = Memfd::create(c"freehold-probe", 1).map_err(LockedError::from)?;
+    let _mapping = SharedMapping::of_whole(&memfd, Access::ReadWrite).map_err(LockedError::from)?;
     Ok(memfd.resident(PageRange::single(0))?.pages > 0)
 }

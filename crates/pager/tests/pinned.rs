@@ -259,7 +259,7 @@ fn a_restorer_brings_back_what_the_last_jobs_read_back() {
     let pager = pager(FRAMES, PAGES + HOG, 20);
     let object = private(&pager, PAGES);
     let settings = PinningSettings {
-        restore: true,
+        restore: PageCount::new(1),
         ..settings(PinningPolicy::Adaptive, 1)
     };
     let (pool, task, region) = pinned_task(&pager, object, settings);

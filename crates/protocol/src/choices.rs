@@ -16,26 +16,6 @@ choice! {
 }
 
 choice! {
-    /// What a reservation does when its frames are exhausted.
-    ReservationType {
-        /// Never more than its frames.
-        Hard = 1,
-        /// May borrow unreserved frames.
-        Firm = 2,
-    }
-}
-
-choice! {
-    /// How pages of an object that several reservations use are managed.
-    Regime {
-        /// Shared-Page Conservation, and the eviction lock where pages are locked.
-        Conserve = 1,
-        /// The paper's No-SP-Mgmt, for comparison.
-        Unmanaged = 2,
-    }
-}
-
-choice! {
     /// What the child of a fork is to have of a range of private memory.
     Inheritance {
         /// Its content.
@@ -82,91 +62,6 @@ impl Stranger {
             Self::LacksRights => "its user lacks CAP_SYS_PTRACE",
             Self::OutOfReach => "cannot reach the agent or the server's socket",
             Self::Filter => "filters its system calls",
-        }
-    }
-}
-
-choice! {
-    /// Which pages of a pinned page pool's tasks are pinned.
-    PinningPolicy {
-        /// Every page from its fill on, as `mlockall` does.
-        All = 1,
-        /// As paper 001 says: what reclamation would demote, as many as the capacity.
-        Adaptive = 2,
-        /// Every page from its fill on, and fewer where that has proved to cost no deadline.
-        Freehold = 3,
-    }
-}
-
-choice! {
-    /// Where window-based unpinning puts what it unpins: the paper's text and its listing differ.
-    Unpinned {
-        /// The text.
-        Text = 1,
-        /// The listing.
-        Listing = 2,
-    }
-}
-
-choice! {
-    /// Which rule adjusted the capacity of a pinned page pool.
-    CapacityRule {
-        /// Missed, and pages were swapped in: grown by their number.
-        Grown = 1,
-        /// The same, as far as the highest capacity lets it.
-        AtLimit = 2,
-        /// Met with time to spare: shrunk by beta.
-        Shrunk = 3,
-        /// None of the others.
-        Held = 4,
-        /// Missed and swapped in, but memory had no part in the delay.
-        NotMemory = 5,
-        /// It is too early to shrink, or the job left too little for what that may cost.
-        Steady = 6,
-    }
-}
-
-impl CapacityRule {
-    /// What documents and logs call it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Grown => "grown",
-            Self::AtLimit => "at-limit",
-            Self::Shrunk => "shrunk",
-            Self::Held => "held",
-            Self::NotMemory => "not-memory",
-            Self::Steady => "steady",
-        }
-    }
-}
-
-choice! {
-    /// Which rule adjusted a swap budget.
-    SwapBudgetRule {
-        /// Missed with the budget used up: raised by the time that swap-ins took of it.
-        Raised = 1,
-        /// The same, as far as admission leaves room.
-        AtLimit = 2,
-        /// Met with budget left over: lowered by lambda.
-        Lowered = 3,
-        /// None of the others.
-        Held = 4,
-        /// The pool has none.
-        Off = 5,
-    }
-}
-
-impl SwapBudgetRule {
-    /// What documents and logs call it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Raised => "raised",
-            Self::AtLimit => "at-limit",
-            Self::Lowered => "lowered",
-            Self::Held => "held",
-            Self::Off => "off",
         }
     }
 }

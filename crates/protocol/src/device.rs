@@ -4,6 +4,7 @@
 //! A connection has at most one device open. It is closed by `Close`, or when the connection ends.
 
 use crate::field::{Field, Malformed, Reader, Writer, choice, record};
+pub use crate::grant::Grant;
 use crate::header::{get_header, put_header};
 use crate::message::{HEADER, messages};
 
@@ -45,20 +46,16 @@ choice! {
 }
 
 record! {
-    /// What is said of memory that was granted.
-    Grant {
+    /// How memory was granted to a device.
+    Opening {
         /// Pages that the device has at most.
-        pages: u32,
+        most: u32,
         /// Pages that it uses now.
         used: u32,
-        /// The first page of what is granted, in the region.
-        first: u32,
-        /// How that lies in the machine's memory.
+        /// How what is granted lies in the machine's memory.
         lies: Lies,
         /// In how many pieces; 0 where that is unknown.
         pieces: u32,
-        /// How many memory objects it is.
-        descriptors: u32,
         /// Whether it comes as it is.
         trusted: bool,
         /// Pages filled with zeros.
@@ -101,11 +98,12 @@ messages! {
 messages! {
     /// What is answered.
     DeviceAnswer {
-        /// Memory. Descriptors: the first of `descriptors` memory objects in order of address; the others follow in
-        /// `More`.
+        /// Memory. Descriptors: the first of the grant's; the others follow in `More`.
         256 Granted {
-            /// What is granted.
+            /// What is granted: pages of the region.
             grant: Grant,
+            /// How.
+            opening: Opening,
         },
         /// Descriptors: the next.
         257 More {},
@@ -135,7 +133,7 @@ pub fn is_request(packet: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{DeviceAnswer, DeviceRefusal, DeviceRequest, Grant, Lies, is_request};
+    use super::{DeviceAnswer, DeviceRefusal, DeviceRequest, Grant, Lies, Opening, is_request};
     use crate::field::Malformed;
     use crate::message::{HEADER, LIMIT, Request};
 
@@ -169,12 +167,15 @@ mod tests {
     fn answers_survive_the_way() {
         let mut buffer = [0; LIMIT];
         let grant = Grant {
-            pages: 9216,
-            used: 512,
             first: 3,
+            pages: 512,
+            descriptors: 18,
+        };
+        let opening = Opening {
+            most: 9216,
+            used: 512,
             lies: Lies::Pieces,
             pieces: 2,
-            descriptors: 18,
             trusted: true,
             zeroed: 0,
             discarded: 9,
@@ -183,7 +184,7 @@ mod tests {
             zero: 3,
             total: u64::MAX,
         };
-        let granted = DeviceAnswer::Granted { grant };
+        let granted = DeviceAnswer::Granted { grant, opening };
         let refused = DeviceAnswer::Refused {
             reason: DeviceRefusal::Held,
             text: "why",
@@ -205,37 +206,40 @@ mod tests {
     #[test]
     fn a_grant_is_its_numbers_in_order() {
         let grant = Grant {
-            pages: 1,
-            used: 2,
-            first: 3,
+            first: 1,
+            pages: 2,
+            descriptors: 3,
+        };
+        let opening = Opening {
+            most: 4,
+            used: 5,
             lies: Lies::Unknown,
-            pieces: 4,
-            descriptors: 5,
+            pieces: 6,
             trusted: true,
-            zeroed: 6,
-            discarded: 7,
-            wait: 8,
-            choose: 9,
-            zero: 10,
-            total: 11,
+            zeroed: 7,
+            discarded: 8,
+            wait: 9,
+            choose: 10,
+            zero: 11,
+            total: 12,
         };
         let (small, large) = (
-            [1_u32, 2, 3, 4, 5, 6, 7].map(u32::to_le_bytes),
-            [8_u64, 9, 10, 11].map(u64::to_le_bytes),
+            [1_u32, 2, 3, 4, 5, 6, 7, 8].map(u32::to_le_bytes),
+            [9_u64, 10, 11, 12].map(u64::to_le_bytes),
         );
         let expected: [&[u8]; 6] = [
-            small[..3].as_flattened(),
+            small[..5].as_flattened(),
             &[3],
-            small[3..5].as_flattened(),
+            small[5..6].as_flattened(),
             &[1],
-            small[5..].as_flattened(),
+            small[6..].as_flattened(),
             large.as_flattened(),
         ];
         let mut buffer = [0; LIMIT];
-        let length = DeviceAnswer::Granted { grant }.encode(1, &mut buffer).unwrap();
+        let length = DeviceAnswer::Granted { grant, opening }.encode(1, &mut buffer).unwrap();
         assert!(buffer[HEADER..length].iter().eq(expected.iter().copied().flatten()));
         let mut bad = buffer;
-        bad[HEADER + 12] = 9;
+        bad[HEADER + 20] = 9;
         let refused = Malformed::Value { field: "lies" };
         assert_eq!(DeviceAnswer::decode(&bad[..length]), Err(refused));
     }

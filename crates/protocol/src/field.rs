@@ -214,9 +214,17 @@ macro_rules! record {
             $($(#[$fdoc])* pub $field: $type),*
         }
 
+        $crate::field::carried!($name { $($field),* });
+    };
+}
+pub(crate) use record;
+
+/// Makes a structure from elsewhere a field: its own fields one after the other, all of them.
+macro_rules! carried {
+    ($name:ident { $($field:ident),* $(,)? }) => {
         impl<'a> $crate::field::Field<'a> for $name {
             fn put(&self, writer: &mut $crate::field::Writer<'_>) -> Result<(), $crate::field::Malformed> {
-                $(self.$field.put(writer)?;)*
+                $($crate::field::Field::put(&self.$field, writer)?;)*
                 Ok(())
             }
 
@@ -225,13 +233,13 @@ macro_rules! record {
                 _name: &'static str,
             ) -> Result<Self, $crate::field::Malformed> {
                 Ok(Self {
-                    $($field: <$type as $crate::field::Field<'a>>::get(reader, stringify!($field))?),*
+                    $($field: $crate::field::Field::get(reader, stringify!($field))?),*
                 })
             }
         }
     };
 }
-pub(crate) use record;
+pub(crate) use carried;
 
 /// Makes an enum a field of one byte.
 macro_rules! choice {
@@ -242,17 +250,25 @@ macro_rules! choice {
             $($(#[$vdoc])* $variant),*
         }
 
+        $crate::field::chosen!($name { $($variant = $value),* });
+    };
+}
+pub(crate) use choice;
+
+/// Makes an enum from elsewhere a field of one byte.
+macro_rules! chosen {
+    ($name:ident { $($variant:ident = $value:literal),* $(,)? }) => {
         impl<'a> $crate::field::Field<'a> for $name {
             fn put(&self, writer: &mut $crate::field::Writer<'_>) -> Result<(), $crate::field::Malformed> {
                 let value: u8 = match self { $(Self::$variant => $value),* };
-                value.put(writer)
+                $crate::field::Field::put(&value, writer)
             }
 
             fn get(
                 reader: &mut $crate::field::Reader<'a>,
                 name: &'static str,
             ) -> Result<Self, $crate::field::Malformed> {
-                match u8::get(reader, name)? {
+                match <u8 as $crate::field::Field<'a>>::get(reader, name)? {
                     $($value => Ok(Self::$variant),)*
                     _ => Err($crate::field::Malformed::Value { field: name }),
                 }
@@ -260,4 +276,4 @@ macro_rules! choice {
         }
     };
 }
-pub(crate) use choice;
+pub(crate) use chosen;

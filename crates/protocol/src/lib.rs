@@ -17,13 +17,15 @@ pub mod channel;
 mod choices;
 pub mod device;
 pub mod field;
+pub mod grant;
 mod header;
 pub mod message;
 pub mod packet;
+mod policy;
 pub mod shown;
 
 /// The version of both ways. A server answers a `Hello` of another version with a refusal that names its own.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// Bytes of a page, which both sides must agree on.
 pub const PAGE_SIZE: usize = 4096;
 /// The environment variable that names the server's socket.

@@ -5,8 +5,15 @@
 //! carries the serial number of its request. Handles (`u32`) are the server's and per connection; 0 is none.
 
 pub use crate::choices::*;
+pub use crate::grant::Grant;
 use crate::field::{Field, Malformed, Reader, Writer};
 use crate::header::{get_header, put_header};
+pub use freehold_core::limits::{Regime, ReservationKind};
+pub use freehold_core::pinning::{
+    CapacityRule, JobReport, Judgement, PinningPolicy, PinningSettings, Ratio, SwapBudgetRule, UnpinnedGoTo,
+};
+pub use freehold_core::units::{Duration, PageCount};
+pub use freehold_core::view::TaskCounts;
 
 /// The longest message, and the longest packet, in bytes.
 pub const LIMIT: usize = 4096;
@@ -102,7 +109,7 @@ messages! {
             /// Frames promised.
             frames: u32,
             /// Hard or firm.
-            kind: ReservationType,
+            kind: ReservationKind,
         },
         /// Joins the reservation or the pinned page pool of a ticket: another process, or a child. It ends when the
         /// last that holds or joined it is gone. Answer: `Reserved`; of a pinned page pool with no frames, as none are
@@ -253,60 +260,17 @@ messages! {
         21 OpenPool {
             /// What it is called in reports.
             name: &'a str,
-            /// Which pages are pinned.
-            policy: PinningPolicy,
-            /// Nanoseconds from release to release.
-            period: u64,
-            /// CPU time of a job in nanoseconds; not 0, not over the period.
-            budget: u64,
-            /// Whether the budget is adjusted.
-            swap_budget: bool,
-            /// The most that it may be raised by, in nanoseconds; not over what the budget leaves of the period.
-            highest_swap_budget: u64,
-            /// Pages that may be pinned at first.
-            capacity: u32,
-            /// The most that ever may, which count as frames reserved by the user; 0 is as many as his quota leaves.
-            highest_capacity: u32,
-            /// Alpha in millionths, above 0, at most a million.
-            alpha: u32,
-            /// Beta, likewise.
-            beta: u32,
-            /// Gamma, at least 1.
-            gamma: u32,
-            /// Lambda in millionths, likewise.
-            lambda: u32,
-            /// Where unpinned pages go.
-            unpinned: Unpinned,
-            /// Only the memory's share of a miss's delay grows the pool.
-            memory_share: bool,
-            /// The pool shrinks in single steps that a miss takes back.
-            steady: bool,
-            /// Pages that are brought back before each release, at most; 0 for none.
-            restore: u32,
+            /// What it is opened with. A highest capacity of 0 is as many pages as the user's quota leaves: they count
+            /// as frames that he reserves.
+            settings: PinningSettings,
         },
         /// A job of the program whose pages a pinned page pool pins has ended. Times are nanoseconds, and claims.
         /// Answer: `Judged`.
         22 ReportJob {
             /// The pool's handle.
             pool: u32,
-            /// It finished after its deadline.
-            missed: bool,
-            /// CPU time charged to it.
-            running: u64,
-            /// What was left of its budget and swap budget.
-            remaining: u64,
-            /// Pages that it had read back from the store.
-            swap_ins: u32,
-            /// CPU time charged to it in the swap-in path.
-            swap_time: u64,
-            /// Time between these faults and their ends.
-            swap_delay: u64,
-            /// Of a miss: what delayed it, all together.
-            delay: u64,
-            /// Of this, the store and the service of faults.
-            memory_delay: u64,
-            /// From finish to deadline; 0 for a miss.
-            slack: u64,
+            /// The job.
+            job: JobReport,
             /// When the next job is released, by the monotonic clock: until then pages are brought back, where the
             /// pool was opened for that. 0 for nobody knows; more than a period from now is not believed.
             next_release: u64,
@@ -430,29 +394,13 @@ messages! {
         6 Opened {
             /// Its handle on this connection.
             object: u32,
-            /// Its size.
-            pages: u32,
+            /// All of its pages.
+            grant: Grant,
         },
         /// What happened to a task.
         7 Counts {
-            /// Faults on resident pages.
-            soft_faults: u64,
-            /// First touches filled with zeros.
-            zero_fills: u64,
-            /// Pages read back from the store.
-            swap_ins: u64,
-            /// Of these, pages that another's eviction took (only under `none`).
-            shared_swap_ins: u64,
-            /// First reads of a file's pages.
-            file_reads: u64,
-            /// Write-permission faults.
-            write_faults: u64,
-            /// Pages read back beside one that was faulted on.
-            read_ahead: u64,
-            /// Pages taken from its own lists.
-            evictions: u64,
-            /// Nanoseconds between fault and resolution, all together.
-            waited: u64,
+            /// So far.
+            counts: TaskCounts,
         },
         /// A document. Descriptor: a sealed memory object that holds it.
         8 Document {
@@ -461,16 +409,10 @@ messages! {
         },
         /// What follows from a job for its pinned page pool.
         9 Judged {
-            /// Pages that may be pinned from now on.
-            capacity: u32,
-            /// Why.
-            capacity_rule: CapacityRule,
-            /// CPU time in nanoseconds to be added to the budget from the next period on.
-            swap_budget: u64,
-            /// Why.
-            swap_budget_rule: SwapBudgetRule,
+            /// What was decided.
+            judgement: Judgement,
             /// Pages pinned now.
-            pinned: u32,
+            pinned: PageCount,
             /// Pages brought back before releases so far.
             restored: u64,
         },

@@ -4,8 +4,9 @@
 use freehold_protocol::VERSION;
 use freehold_protocol::field::{Malformed, TEXT_LIMIT};
 use freehold_protocol::message::{
-    Answer, CapacityRule, HEADER, Inheritance, LIMIT, PinningPolicy, Question, Refusal, Regime, RegionKind, Request,
-    ReservationType, Role, Standing, Stranger, SwapBudgetRule, Unpinned,
+    Answer, CapacityRule, Duration, Grant, HEADER, Inheritance, JobReport, Judgement, LIMIT, PageCount, PinningPolicy,
+    PinningSettings, Question, Ratio, Refusal, Regime, RegionKind, Request, ReservationKind, Role, Standing, Stranger,
+    SwapBudgetRule, TaskCounts, UnpinnedGoTo,
 };
 use proptest::prelude::*;
 
@@ -20,30 +21,31 @@ fn requests(text: &str, small: u8, word: u32, long: u64, flag: bool) -> Vec<Requ
 }
 
 fn requests_about_pools(text: &str, word: u32, long: u64, flag: bool) -> Vec<Request<'_>> {
-    let (policy, unpinned) = if flag {
-        (PinningPolicy::All, Unpinned::Text)
+    let (policy, unpinned_go_to) = if flag {
+        (PinningPolicy::All, UnpinnedGoTo::Text)
     } else {
-        (PinningPolicy::Adaptive, Unpinned::Listing)
+        (PinningPolicy::Adaptive, UnpinnedGoTo::Listing)
+    };
+    let ratio = |number: u32| Ratio::from_millionths(number % 1_000_000 + 1).unwrap();
+    let settings = PinningSettings {
+        policy,
+        budget: Duration::new(!long),
+        period: Duration::new(long),
+        initial_capacity: PageCount::new(word),
+        highest_capacity: PageCount::new(!word),
+        alpha: ratio(word / 2),
+        beta: ratio(word / 3),
+        gamma: word / 5,
+        lambda: ratio(word / 7),
+        unpinned_go_to,
+        swap_budget: flag,
+        highest_swap_budget: Duration::new(long / 2),
+        memory_share: !flag,
+        steady: flag,
+        restore: PageCount::new(word / 11),
     };
     vec![
-        Request::OpenPool {
-            name: text,
-            policy,
-            period: long,
-            budget: !long,
-            swap_budget: flag,
-            highest_swap_budget: long / 2,
-            capacity: word,
-            highest_capacity: !word,
-            alpha: word / 2,
-            beta: word / 3,
-            gamma: word / 5,
-            lambda: word / 7,
-            unpinned,
-            memory_share: !flag,
-            steady: flag,
-            restore: word / 11,
-        },
+        Request::OpenPool { name: text, settings },
         Request::Lend {},
         Request::Stranger {
             process: word,
@@ -52,15 +54,17 @@ fn requests_about_pools(text: &str, word: u32, long: u64, flag: bool) -> Vec<Req
         },
         Request::ReportJob {
             pool: word,
-            missed: flag,
-            running: long,
-            remaining: !long,
-            swap_ins: !word,
-            swap_time: long / 2,
-            swap_delay: long / 3,
-            delay: long / 5,
-            memory_delay: long / 7,
-            slack: long / 11,
+            job: JobReport {
+                missed: flag,
+                running: Duration::new(long),
+                remaining: Duration::new(!long),
+                swap_ins: !word,
+                swap_time: Duration::new(long / 2),
+                swap_delay: Duration::new(long / 3),
+                delay: Duration::new(long / 5),
+                memory_delay: Duration::new(long / 7),
+                slack: Duration::new(long / 11),
+            },
             next_release: long / 13,
         },
     ]
@@ -98,9 +102,9 @@ fn requests_that_make(text: &str, small: u8, word: u32, long: u64, flag: bool) -
     let regime = if flag { Regime::Conserve } else { Regime::Unmanaged };
     let kind = if flag { RegionKind::Private } else { RegionKind::Shared };
     let firm = if flag {
-        ReservationType::Hard
+        ReservationKind::Hard
     } else {
-        ReservationType::Firm
+        ReservationKind::Firm
     };
     let roles = [Role::Program, Role::Library, Role::Observer];
     let role = roles[usize::from(small) % roles.len()];
@@ -227,18 +231,26 @@ fn answers(text: &str, small: u8, word: u32, long: u64) -> Vec<Answer<'_>> {
         Answer::Made { handle: word },
         Answer::Opened {
             object: word,
-            pages: !word,
+            grant: Grant {
+                first: word / 2,
+                pages: !word,
+                descriptors: word / 3,
+            },
         },
         Answer::Counts {
-            soft_faults: long,
-            zero_fills: !long,
-            swap_ins: long / 2,
-            shared_swap_ins: long / 3,
-            read_ahead: long / 17,
-            file_reads: long / 5,
-            write_faults: long / 7,
-            evictions: long / 11,
-            waited: long / 13,
+            counts: TaskCounts {
+                soft_faults: long,
+                zero_fills: !long,
+                swap_ins: long / 2,
+                shared_swap_ins: long / 3,
+                file_reads: long / 5,
+                copies: long / 19,
+                write_faults: long / 7,
+                ahead: long / 23,
+                read_ahead: long / 17,
+                evictions: long / 11,
+                waited: Duration::new(long / 13),
+            },
         },
         Answer::Document { length: long },
         judged(small, word, long),
@@ -262,11 +274,13 @@ fn judged(small: u8, word: u32, long: u64) -> Answer<'static> {
         SwapBudgetRule::Off,
     ];
     Answer::Judged {
-        capacity: word,
-        capacity_rule: capacity_rules[usize::from(small) % capacity_rules.len()],
-        swap_budget: long,
-        swap_budget_rule: swap_budget_rules[usize::from(small) % swap_budget_rules.len()],
-        pinned: !word,
+        judgement: Judgement {
+            capacity: PageCount::new(word),
+            capacity_rule: capacity_rules[usize::from(small) % capacity_rules.len()],
+            swap_budget: Duration::new(long),
+            swap_budget_rule: swap_budget_rules[usize::from(small) % swap_budget_rules.len()],
+        },
+        pinned: PageCount::new(!word),
         restored: long / 2,
     }
 }
@@ -407,11 +421,22 @@ fn fields_are_checked() {
         Request::decode(&packet(VERSION, 13, 1, &job)),
         Err(Malformed::Value { field: "missed" })
     );
-    // No such policy, after a name, and no such rule.
+    // No such policy, after a name; no such ratio, after more numbers; and no such rule.
     assert_eq!(
         Request::decode(&packet(VERSION, 21, 1, &[0, 0, 4])),
         Err(Malformed::Value { field: "policy" })
     );
+    for (place, field) in [(0, "alpha"), (4, "beta"), (12, "lambda")] {
+        for millionths in [0, 1_000_001_u32] {
+            let mut pool = vec![0; 36];
+            pool[2] = 1;
+            pool.extend([1_u32.to_le_bytes(); 4].as_flattened());
+            pool.extend([1, 0, 0, 0, 0, 0, 0]);
+            pool[36 + place..][..4].copy_from_slice(&millionths.to_le_bytes());
+            let packet = packet(VERSION, 21, 1, &pool);
+            assert_eq!(Request::decode(&packet), Err(Malformed::Value { field }));
+        }
+    }
     assert_eq!(
         Answer::decode(&packet(VERSION, 9, 1, &[1, 0, 0, 0, 7])),
         Err(Malformed::Value { field: "capacity_rule" })

@@ -1,13 +1,14 @@
 //! How a task without a reservation is protected: the words of `pinning` and the options of Adaptive Page Pinning.
 
+use freehold_core::pinning::PinningSettings;
 use freehold_core::units::{ByteLen, Duration, PageCount};
 use serde::{Deserialize, Serialize};
 
 /// One, in the millionths in which ratios are kept.
 pub const MILLION: u32 = 1_000_000;
 
-/// Pages brought back before a release at most, by the preset `freehold`: as many as are remembered of those that left.
-pub const FREEHOLD_RESTORES: u32 = 1_024;
+/// Pages brought back before a release at most, by the preset `freehold`.
+pub const FREEHOLD_RESTORES: u32 = PinningSettings::FREEHOLD_RESTORES.get();
 
 /// How the pages of a task without a reservation are protected from reclamation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -128,7 +128,7 @@ fn adaptive(app: &AppSettings, swap_budget: bool, paper: PinningSettings) -> Pin
         highest_swap_budget: app.highest_swap_budget,
         memory_share: app.memory_share,
         steady: app.steady,
-        restore: app.restore > 0,
+        restore: PageCount::new(app.restore),
         ..paper
     }
 }

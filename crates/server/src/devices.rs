@@ -1,6 +1,7 @@
 //! Devices: a region of the pool that is set aside for them, and clients that open them at the server's own socket.
 //! While they are closed, pages of files that leave are cached there.
 
+use crate::control::Charge;
 use crate::serve::ServeError;
 use crate::shared::Shared;
 use crate::victims::Victims;
@@ -46,13 +47,14 @@ impl Devices {
         })
     }
 
-    /// Serves a connection whose first packet was a request of a device, on a descriptor of its own.
+    /// Serves a connection whose first packet was a request of a device, on a descriptor of its own. Its user is
+    /// charged for it until it ends.
     ///
     /// # Errors
     /// The kernel's refusal of the descriptor.
-    pub(crate) fn serve(&self, socket: &PacketSocket, first: &[u8]) -> Result<(), Errno> {
+    pub(crate) fn serve(&self, socket: &PacketSocket, first: &[u8], charge: Option<Charge>) -> Result<(), Errno> {
         let own = socket.try_clone()?;
-        self.server.serve(own, Some(first.to_vec()));
+        self.server.serve(own, Some(first.to_vec()), charge);
         Ok(())
     }
 

@@ -76,8 +76,6 @@ pub struct MemberView {
 pub struct PinnedPoolRow {
     /// Its id.
     pub id: PinnedPoolId,
-    /// Pages that it may have brought back before each release.
-    pub restore: u32,
     /// Pages brought back so far.
     pub restored: u64,
     /// Its name.

@@ -38,9 +38,10 @@ impl Pair {
         let pinning = PinningSettings {
             initial_capacity: PageCount::ZERO,
             highest_capacity: PageCount::ZERO,
+            restore: PageCount::new(restore),
             ..PinningSettings::paper(budget, Span::new(PERIOD))
         };
-        let pool = server.shared.engine().open_pool("pool", pinning, restore).unwrap();
+        let pool = server.shared.engine().open_pool("pool", pinning).unwrap();
         let (program, hog) = (Client::program(&server), Client::program(&server));
         let member = Some(Membership::Pinned(pool));
         let task = server

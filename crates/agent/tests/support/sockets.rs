@@ -3,7 +3,7 @@
 use super::space::{Mapping, SLOTS};
 use super::{Client, Object, Shared, Space, kernel};
 use freehold_linux::socket::{Listener, PacketSocket};
-use freehold_protocol::message::{Answer, LIMIT, OPENED_LAST, Refusal, Request};
+use freehold_protocol::message::{Answer, Grant, LIMIT, OPENED_LAST, Refusal, Request};
 use freehold_protocol::packet::messages;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -179,5 +179,10 @@ fn open<'a>(shared: &Shared, descriptors: Vec<OwnedFd>) -> (Answer<'a>, Vec<Owne
     let handle = u32::try_from(world.handles.len() - 1).expect("a handle");
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&object.memory));
     let read_only = File::open(path).expect("a descriptor to read");
-    (Answer::Opened { object: handle, pages }, vec![read_only.into()])
+    let grant = Grant {
+        first: 0,
+        pages,
+        descriptors: 1,
+    };
+    (Answer::Opened { object: handle, grant }, vec![read_only.into()])
 }

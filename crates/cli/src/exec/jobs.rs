@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use freehold_client::{Counts, Observer};
+use freehold_client::{Observer, TaskCounts};
 use freehold_linux::ThreadId;
 use freehold_linux::clock::now;
 use freehold_linux::sched::{self, Policy};
@@ -122,7 +122,7 @@ struct Account {
     report: Option<Report>,
     first: First,
     totals: Totals,
-    last: Option<Counts>,
+    last: Option<TaskCounts>,
     /// Swap-ins and fault service since the last row.
     since: Option<(u64, u64)>,
     /// What followed from the job that has no row yet.
@@ -249,9 +249,9 @@ impl Account {
         };
         let before = self.last.unwrap_or_default();
         let (swap_ins, waited) = self.since.unwrap_or_default();
-        let more = nanos(counts.waited.saturating_sub(before.waited));
+        let more = counts.waited.saturating_sub(before.waited).get();
         // Pages that came along with others were away as well.
-        let pages = |counts: &Counts| counts.swap_ins + counts.read_ahead;
+        let pages = |counts: &TaskCounts| counts.swap_ins + counts.read_ahead;
         let pages = pages(&counts).saturating_sub(pages(&before));
         self.since = Some((swap_ins + pages, waited + more));
         self.last = Some(counts);

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use freehold_client::{
-    ConnectError, Observer, Options, PinnedPool, PoolSettings, Reservation, ReservationType, Ticket,
+    ConnectError, Observer, Options, PinnedPool, PinningSettings, Reservation, ReservationKind, Ticket,
 };
 use freehold_core::units::FrameCount;
 use freehold_linux::folder::PrivateFolder;
@@ -182,7 +182,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     let prepared = match command.manageable() {
         _ if arguments.unmanaged => Ok(None),
         Err(reason) => Err(Failure::Input(format!("{}: {reason}", command.shown()))),
-        Ok(()) => prepare(arguments, &command, settings.as_ref()).map(Some),
+        Ok(()) => prepare(arguments, &command, settings).map(Some),
     };
     let (setting, agent) = match prepared {
         Ok(Some((setting, agent))) => (Some(setting), Some(agent)),
@@ -205,14 +205,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
 fn prepare(
     arguments: &Arguments,
     command: &program::Command,
-    settings: Option<&PoolSettings>,
+    settings: Option<PinningSettings>,
 ) -> Result<(Setting, PathBuf), Failure> {
     let (agent, link) = library::loadable(library::find()?)?;
     program::rights()?;
     let (observer, socket, own) = connect(arguments)?;
     let kind = match arguments.kind {
-        Kind::Hard => ReservationType::Hard,
-        Kind::Firm => ReservationType::Firm,
+        Kind::Hard => ReservationKind::Hard,
+        Kind::Firm => ReservationKind::Firm,
     };
     let reserve = |frames: FrameCount| observer.reserve(&command.name(), frames.get(), kind);
     let reservation = arguments.reserve.map(reserve).transpose();

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use freehold_client::{EndedJob, Judgement, PinnedPool, PinningPolicy, PoolSettings, SwapBudgetRule, Unpinned};
-use freehold_core::units::FrameCount;
+use freehold_client::{
+    JobReport, Judgement, PinnedPool, PinningPolicy, PinningSettings, Ratio, SwapBudgetRule, UnpinnedGoTo,
+};
+use freehold_core::units::{self, FrameCount, PageCount};
 use freehold_linux::sched::{self, Deadline, DeadlineFlags, Policy, set_policy};
 use freehold_linux::{ThreadId, tick};
 use freehold_rt::observed::ObservedJob;
@@ -14,15 +16,6 @@ use serde::Serialize;
 use super::{Arguments, Class, parse_frames};
 use freehold_command::output;
 use freehold_command::status::Failure;
-
-/// Pages that the paper's pool may pin at first.
-const CAPACITY: u32 = 7000;
-/// The paper's α and our β for it, in millionths, and its γ.
-const ALPHA: u32 = 900_000;
-const BETA: u32 = 980_000;
-const GAMMA: u32 = 4;
-/// Pages that the preset `freehold` brings back before a release, at most.
-const RESTORES: u32 = freehold_scenario::FREEHOLD_RESTORES;
 
 /// Options of Adaptive Page Pinning.
 #[derive(Debug, clap::Args)]
@@ -44,16 +37,16 @@ pub(super) struct Options {
     highest_capacity: Option<FrameCount>,
     /// A job in time that ran less than this part of its budget lets the pool shrink [default: 0.9]
     #[arg(long, value_name = "0-1", value_parser = parse_ratio, requires = "adaptive")]
-    alpha: Option<u32>,
+    alpha: Option<Ratio>,
     /// By what the pool shrinks [default: 0.98]
     #[arg(long, value_name = "0-1", value_parser = parse_ratio, requires = "adaptive")]
-    beta: Option<u32>,
+    beta: Option<Ratio>,
     /// How many times as long as its inactive list the active list of the pool may be [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "adaptive")]
     gamma: Option<u32>,
     /// By what an unused swap budget shrinks
     #[arg(long, value_name = "0-1", default_value = "0.8", value_parser = parse_ratio, requires = "adaptive")]
-    lambda: u32,
+    lambda: Ratio,
     /// Where unpinned pages go, which the paper says twice [default: text, with --restore listing]
     #[arg(long, value_enum, requires = "adaptive")]
     unpinned: Option<GoTo>,
@@ -121,6 +114,20 @@ impl Options {
     }
 }
 
+impl Options {
+    /// What goes where no option says otherwise.
+    fn preset(&self, budget: units::Duration, period: units::Duration) -> PinningSettings {
+        match (self.pinning, self.preset) {
+            (Pinning::All, _) => PinningSettings {
+                policy: PinningPolicy::All,
+                ..PinningSettings::paper(budget, period)
+            },
+            (Pinning::App | Pinning::AppNoBudget, Preset::Freehold) => PinningSettings::freehold(budget, period),
+            (Pinning::App | Pinning::AppNoBudget, Preset::Paper) => PinningSettings::paper(budget, period),
+        }
+    }
+}
+
 impl GoTo {
     /// As in scenarios.
     fn beside(restore: u32) -> Self {
@@ -131,25 +138,22 @@ impl GoTo {
     }
 }
 
-fn parse_ratio(text: &str) -> Result<u32, String> {
+fn parse_ratio(text: &str) -> Result<Ratio, String> {
     let number: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
-    let millionths = (number * 1e6).round();
-    if !(1.0..=1e6).contains(&millionths) {
-        return Err(format!("`{text}` must be above 0 and at most 1"));
-    }
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "whole, and between one and a million"
+        reason = "what is no ratio becomes one that is refused"
     )]
-    Ok(millionths as u32)
+    let millionths = (number * 1e6).round() as u32;
+    Ratio::from_millionths(millionths).ok_or_else(|| format!("`{text}` must be above 0 and at most 1"))
 }
 
 /// What is asked of the server; nothing without `--adaptive`.
 ///
 /// # Errors
 /// A budget that cannot be, or that the kernel cannot enforce.
-pub(super) fn settings(arguments: &Arguments) -> Result<Option<PoolSettings>, Failure> {
+pub(super) fn settings(arguments: &Arguments) -> Result<Option<PinningSettings>, Failure> {
     let (Some(period), Some(budget)) = (arguments.period, arguments.budget) else {
         return Ok(None);
     };
@@ -164,33 +168,36 @@ pub(super) fn settings(arguments: &Arguments) -> Result<Option<PoolSettings>, Fa
     }
     options.refuse_mixed()?;
     let given = options.pinning == Pinning::App && arguments.class == Class::Deadline;
-    let proves = options.preset == Preset::Freehold && options.pinning != Pinning::All;
-    let restore = if proves { RESTORES } else { options.restore.unwrap_or(0) };
-    Ok(Some(PoolSettings {
-        policy: match options.pinning {
-            Pinning::All => PinningPolicy::All,
-            Pinning::App | Pinning::AppNoBudget => match options.preset {
-                Preset::Freehold => PinningPolicy::Freehold,
-                Preset::Paper => PinningPolicy::Adaptive,
-            },
-        },
-        period,
-        budget,
-        highest_swap_budget: given.then(|| freehold_rt::budget::room(period, budget)),
-        capacity: options.capacity.map_or(CAPACITY, FrameCount::get),
-        highest_capacity: options.highest_capacity.map(FrameCount::get),
-        alpha: options.alpha.unwrap_or(ALPHA),
-        beta: options.beta.unwrap_or(BETA),
-        gamma: options.gamma.unwrap_or(GAMMA),
+    let room = freehold_rt::budget::room(period, budget);
+    let preset = options.preset(amount(budget), amount(period));
+    let restore = options.restore.map_or(preset.restore, PageCount::new);
+    Ok(Some(PinningSettings {
+        initial_capacity: options.capacity.map_or(preset.initial_capacity, pages),
+        // None is as many as the quota leaves.
+        highest_capacity: options.highest_capacity.map_or(PageCount::ZERO, pages),
+        alpha: options.alpha.unwrap_or(preset.alpha),
+        beta: options.beta.unwrap_or(preset.beta),
+        gamma: options.gamma.unwrap_or(preset.gamma),
         lambda: options.lambda,
-        unpinned: match options.unpinned.unwrap_or_else(|| GoTo::beside(restore)) {
-            GoTo::Text => Unpinned::Text,
-            GoTo::Listing => Unpinned::Listing,
+        unpinned_go_to: match options.unpinned.unwrap_or_else(|| GoTo::beside(restore.get())) {
+            GoTo::Text => UnpinnedGoTo::Text,
+            GoTo::Listing => UnpinnedGoTo::Listing,
         },
-        memory_share: options.memory_share || proves,
+        swap_budget: given,
+        highest_swap_budget: if given { amount(room) } else { units::Duration::ZERO },
+        memory_share: options.memory_share || preset.memory_share,
         steady: options.steady,
         restore,
+        ..preset
     }))
+}
+
+fn pages(frames: FrameCount) -> PageCount {
+    PageCount::new(frames.get())
+}
+
+fn amount(span: Duration) -> units::Duration {
+    units::Duration::new(nanos(span))
 }
 
 /// The kernel looks at budgets at its tick only.
@@ -289,8 +296,11 @@ impl Pinned {
 
     /// Reports a job and carries out what follows. `swap_ins` are the process's since the job before.
     pub(super) fn judge(&mut self, job: &ObservedJob, swap_ins: u64) -> Option<Row> {
-        let judgement = match self.pool.judge(&self.report(job, swap_ins)) {
-            Ok(judgement) => judgement,
+        let periods = u32::try_from(job.periods).unwrap_or(u32::MAX);
+        let next = Duration::from_nanos(job.release).saturating_add(self.period.saturating_mul(periods));
+        let next = job.finish.map(|_| next);
+        let judged = match self.pool.judge(&self.report(job, swap_ins), next) {
+            Ok(judged) => judged,
             Err(error) => {
                 if self.counts.failed == 0 {
                     output::note(&format!("freehold: a job could not be judged: {error}"));
@@ -299,15 +309,16 @@ impl Pinned {
                 return None;
             }
         };
+        let judgement = judged.judgement;
         self.give(&judgement);
         let row = Row {
-            capacity_pages: judgement.capacity,
+            capacity_pages: judgement.capacity.get(),
             capacity_rule: judgement.capacity_rule.name(),
-            pinned_pages: judgement.pinned,
-            swap_budget_ns: nanos(judgement.swap_budget),
+            pinned_pages: judged.pinned.get(),
+            swap_budget_ns: judgement.swap_budget.get(),
             swap_budget_rule: judgement.swap_budget_rule.name(),
             budget_ns: self.not_given.is_none().then(|| nanos(self.given)),
-            restored_pages: judgement.restored,
+            restored_pages: judged.restored,
         };
         self.counts.judged += 1;
         self.counts.last = Some(row);
@@ -316,13 +327,12 @@ impl Pinned {
 
     /// A job as Algorithms 1 and 3 see it. Of the time in page faults, swap-ins have as large a part as they are of the
     /// faults in which the thread waited: the kernel does not tell them from other faults.
-    fn report(&self, job: &ObservedJob, swap_ins: u64) -> EndedJob {
+    fn report(&self, job: &ObservedJob, swap_ins: u64) -> JobReport {
         let part = |span: u64| {
             let waits = job.fault_waits.max(1);
             let share = u128::from(span) * u128::from(swap_ins.min(waits)) / u128::from(waits);
-            Duration::from_nanos(u64::try_from(share).unwrap_or(u64::MAX))
+            units::Duration::new(u64::try_from(share).unwrap_or(u64::MAX))
         };
-        let running = Duration::from_nanos(job.cpu);
         let in_faults = job.fault_wait.saturating_add(job.fault_cpu);
         let (delay, memory) = if job.late {
             (
@@ -332,29 +342,22 @@ impl Pinned {
         } else {
             (0, 0)
         };
-        let (release, periods) = (
-            Duration::from_nanos(job.release),
-            u32::try_from(job.periods).unwrap_or(u32::MAX),
-        );
-        EndedJob {
+        JobReport {
             missed: job.late,
-            running,
-            remaining: self.given.saturating_sub(running),
+            running: units::Duration::new(job.cpu),
+            remaining: units::Duration::new(nanos(self.given).saturating_sub(job.cpu)),
             swap_ins: u32::try_from(swap_ins).unwrap_or(u32::MAX),
             swap_time: part(job.fault_cpu),
             swap_delay: part(in_faults),
-            delay: Duration::from_nanos(delay),
-            memory_delay: Duration::from_nanos(memory),
-            slack: self.period.saturating_sub(Duration::from_nanos(job.response())),
-            next_release: job
-                .finish
-                .map(|_| release.saturating_add(self.period.saturating_mul(periods))),
+            delay: units::Duration::new(delay),
+            memory_delay: units::Duration::new(memory),
+            slack: units::Duration::new(nanos(self.period).saturating_sub(job.response())),
         }
     }
 
     /// Has the kernel enforce the budget that was decided on.
     fn give(&mut self, judgement: &Judgement) {
-        let wanted = self.budget.saturating_add(judgement.swap_budget);
+        let wanted = self.budget.saturating_add(Duration::from_nanos(judgement.swap_budget.get()));
         if judgement.swap_budget_rule == SwapBudgetRule::Off {
             return;
         }
@@ -409,12 +412,12 @@ fn nanos(span: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_ratio;
+    use super::{Ratio, parse_ratio};
 
     #[test]
     fn ratios_are_above_zero_and_at_most_one() {
-        assert_eq!(parse_ratio("0.98"), Ok(980_000));
-        assert_eq!(parse_ratio("1"), Ok(1_000_000));
+        assert_eq!(parse_ratio("0.98").map(Ratio::millionths), Ok(980_000));
+        assert_eq!(parse_ratio("1"), Ok(Ratio::ONE));
         for wrong in ["0", "1.000001", "-0.5", "NaN", "inf", "much", ""] {
             assert!(parse_ratio(wrong).is_err(), "{wrong}");
         }

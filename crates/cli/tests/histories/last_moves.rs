@@ -3,7 +3,9 @@
 use super::History;
 use super::moves::{refused, some_handle, some_page};
 use super::player::{Heard, region_request};
-use freehold_protocol::message::{Question, Refusal, Regime, Request, ReservationType};
+use freehold_protocol::message::{
+    Duration, JobReport, Question, Refusal, Regime, Request, ReservationKind,
+};
 
 /// Where the server says no, nothing has changed; where it says yes, the pages stay. Neither shows in who owns what.
 pub(super) fn lock(history: &mut History, at: usize) {
@@ -55,15 +57,17 @@ pub(super) fn ask_more(history: &mut History, at: usize) {
         },
         Request::ReportJob {
             pool,
-            missed,
-            running: response,
-            remaining: 0,
-            swap_ins: 7,
-            swap_time: response,
-            swap_delay: 1,
-            delay: response,
-            memory_delay: response,
-            slack: 3,
+            job: JobReport {
+                missed,
+                running: Duration::new(response),
+                remaining: Duration::ZERO,
+                swap_ins: 7,
+                swap_time: Duration::new(response),
+                swap_delay: Duration::new(1),
+                delay: Duration::new(response),
+                memory_delay: Duration::new(response),
+                slack: Duration::new(3),
+            },
             next_release: response,
         },
         Request::OpenFile {
@@ -93,7 +97,7 @@ pub(super) fn die(history: &mut History, at: usize) {
 /// Nobody hears whether it was met; what it made returns in any case.
 pub(super) fn die_while_asking(history: &mut History, at: usize) {
     let name = format!("never{}", history.model.number());
-    let kind = ReservationType::Hard;
+    let kind = ReservationKind::Hard;
     let requests = [
         Request::Reserve {
             name: &name,

@@ -4,7 +4,9 @@ use super::History;
 use super::last_moves::{ask_more, die, die_while_asking, lock, unlock};
 use super::model::{Held, MOST, Mapping, Member, Region};
 use super::player::{Heard, Player, region_request};
-use freehold_protocol::message::{PinningPolicy, Refusal, Request, ReservationType, Role, Unpinned};
+use freehold_protocol::message::{
+    Duration, PageCount, PinningSettings, Refusal, Request, ReservationKind, Role,
+};
 use std::collections::BTreeMap;
 
 /// What a member does.
@@ -110,9 +112,9 @@ fn reserve(history: &mut History, at: usize) {
     };
     let frames = u32::try_from(frames).unwrap();
     let kind = if history.below(2) == 0 {
-        ReservationType::Hard
+        ReservationKind::Hard
     } else {
-        ReservationType::Firm
+        ReservationKind::Firm
     };
     let request = Request::Reserve {
         name: &name,
@@ -152,24 +154,14 @@ fn open_pool(history: &mut History, at: usize) {
     let name = format!("p{number}");
     let rest = history.model.rest_of(user);
     let highest = 1 + u32::try_from(history.below(150)).unwrap();
-    let request = Request::OpenPool {
-        name: &name,
-        policy: PinningPolicy::Adaptive,
-        period: 1_000_000,
-        budget: 500_000,
-        swap_budget: true,
-        highest_swap_budget: 1_000,
-        capacity: highest / 2,
-        highest_capacity: highest,
-        alpha: 900_000,
-        beta: 900_000,
+    let settings = PinningSettings {
+        highest_swap_budget: Duration::new(1_000),
+        initial_capacity: PageCount::new(highest / 2),
+        highest_capacity: PageCount::new(highest),
         gamma: 2,
-        lambda: 900_000,
-        unpinned: Unpinned::Text,
-        memory_share: false,
-        steady: false,
-        restore: 0,
+        ..PinningSettings::paper(Duration::new(500_000), Duration::new(1_000_000))
     };
+    let request = Request::OpenPool { name: &name, settings };
     match history.model.members[at].player.ask(&request) {
         Heard::Reserved(handle, ticket) => {
             assert!(

@@ -1,6 +1,9 @@
 //! A request of each kind, all of them claims that nothing bears out.
 
-use freehold_protocol::message::{Inheritance, Question, Regime, Request, ReservationType, Role};
+use freehold_protocol::message::{
+    Duration, Inheritance, JobReport, PageCount, PinningPolicy, PinningSettings, Question, Regime, Request,
+    ReservationKind, Role,
+};
 
 /// A request of each kind.
 pub(crate) fn requests() -> Vec<Request<'static>> {
@@ -14,7 +17,7 @@ pub(crate) fn requests() -> Vec<Request<'static>> {
 
 fn requests_of_everybody() -> Vec<Request<'static>> {
     let (reservation, task) = (7, 8);
-    let (regime, kind) = (Regime::Conserve, ReservationType::Hard);
+    let (regime, kind) = (Regime::Conserve, ReservationKind::Hard);
     vec![
         Request::Hello {
             role: Role::Observer,
@@ -136,33 +139,28 @@ fn requests_about_pools() -> Vec<Request<'static>> {
     vec![
         Request::OpenPool {
             name: "x",
-            policy: freehold_protocol::message::PinningPolicy::All,
-            period: 1,
-            budget: 2,
-            swap_budget: true,
-            highest_swap_budget: u64::MAX,
-            capacity: u32::MAX,
-            highest_capacity: u32::MAX,
-            alpha: 0,
-            beta: u32::MAX,
-            gamma: 0,
-            lambda: 0,
-            unpinned: freehold_protocol::message::Unpinned::Text,
-            memory_share: true,
-            steady: true,
-            restore: u32::MAX,
+            settings: PinningSettings {
+                policy: PinningPolicy::All,
+                initial_capacity: PageCount::new(u32::MAX),
+                gamma: 0,
+                highest_swap_budget: Duration::new(u64::MAX),
+                restore: PageCount::new(u32::MAX),
+                ..PinningSettings::paper(Duration::new(2), Duration::new(1))
+            },
         },
         Request::ReportJob {
             pool: 7,
-            missed: true,
-            running: u64::MAX,
-            remaining: 0,
-            swap_ins: u32::MAX,
-            swap_time: u64::MAX,
-            swap_delay: u64::MAX,
-            delay: u64::MAX,
-            memory_delay: u64::MAX,
-            slack: u64::MAX,
+            job: JobReport {
+                missed: true,
+                running: Duration::new(u64::MAX),
+                remaining: Duration::ZERO,
+                swap_ins: u32::MAX,
+                swap_time: Duration::new(u64::MAX),
+                swap_delay: Duration::new(u64::MAX),
+                delay: Duration::new(u64::MAX),
+                memory_delay: Duration::new(u64::MAX),
+                slack: Duration::new(u64::MAX),
+            },
             next_release: u64::MAX,
         },
     ]

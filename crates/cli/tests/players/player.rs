@@ -354,8 +354,8 @@ impl State {
         let mut descriptors = packet.descriptors.into_iter();
         match Answer::decode(bytes).map(|(_, answer)| answer) {
             // Files are never mapped.
-            Ok(Answer::Opened { object, pages }) if descriptors_sent == 0 => {
-                self.objects.insert(object, (descriptors.next().unwrap(), pages));
+            Ok(Answer::Opened { object, grant }) if descriptors_sent == 0 => {
+                self.objects.insert(object, (descriptors.next().unwrap(), grant.pages));
             }
             Ok(Answer::Welcome { .. }) if descriptors.len() > 0 => self.employ(descriptors.collect()),
             _ => {}

@@ -3,7 +3,7 @@
 
 use super::player::{Heard, Player, region_request};
 use super::server::Server;
-use freehold_protocol::message::{Regime, Request, ReservationType, Role};
+use freehold_protocol::message::{Regime, Request, ReservationKind, Role};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -57,7 +57,7 @@ impl Worker {
         let reserve = Request::Reserve {
             name,
             frames: FRAMES,
-            kind: ReservationType::Hard,
+            kind: ReservationKind::Hard,
         };
         let Heard::Reserved(reservation, _) = player.ask(&reserve) else {
             return None;

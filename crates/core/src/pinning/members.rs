@@ -14,12 +14,7 @@ impl Memory {
     /// # Errors
     /// See [`PinningError`].
     pub fn open_pinned_pool(&mut self, settings: PinningSettings) -> Result<PinnedPoolId, PinningError> {
-        if settings.budget.is_zero() || settings.budget > settings.period {
-            return Err(PinningError::BadBudget);
-        }
-        if settings.gamma == 0 {
-            return Err(PinningError::BadGamma);
-        }
+        settings.check()?;
         let opened = self.pinned.slots.insert(PinnedPool::new(settings));
         let (slot, generation) = opened.ok_or(PinningError::TableFull)?;
         self.pinned.restoring += u16::from(settings.clears_early());

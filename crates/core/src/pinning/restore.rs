@@ -113,7 +113,7 @@ impl Memory {
             .pinned
             .slots
             .at_mut(pinner.slot())
-            .filter(|pool| pool.settings.restore)
+            .filter(|pool| pool.settings.restores())
         {
             if let Some(before) = pool.recent.latest.some().filter(|before| *before != page) {
                 self.pinned.successors.note(before, page);
@@ -130,7 +130,7 @@ impl Memory {
         }
         let object = self.objects.at(usize::from(self.pages[page].object));
         let pinner = object.map_or(PinnedIndex::NONE, |object| object.pinner);
-        if let Some(pool) = self.pinned.get_mut(pinner).filter(|pool| pool.settings.restore) {
+        if let Some(pool) = self.pinned.get_mut(pinner).filter(|pool| pool.settings.restores()) {
             pool.recent.leave(page);
         }
     }
@@ -181,7 +181,7 @@ impl Memory {
     pub fn onwards(&self, mapping: MappingId, page: PageIndex) -> Option<PageIndex> {
         let (found, object) = self.look_up(mapping).ok()?;
         let pool = self.pinned.slots.at(self.tasks.at(found.task.slot())?.pinner.slot())?;
-        if !pool.settings.restore || page.get() >= object.pages {
+        if !pool.settings.restores() || page.get() >= object.pages {
             return None;
         }
         let after = self.pinned.successors.after(PageNumber(object.first + page.get()))?;

@@ -1,5 +1,6 @@
 //! What a pinned page pool is opened with.
 
+use crate::error::PinningError;
 use crate::units::{Duration, PageCount};
 
 /// A factor of at least one millionth and at most one, exact in millionths: the same on every machine.
@@ -100,12 +101,16 @@ pub struct PinningSettings {
     /// Beyond the paper: the pool shrinks in single steps, some jobs apart, and where a job leaves enough for the
     /// swap-ins that this may cause; a miss takes them back.
     pub steady: bool,
-    /// Beyond the paper: what jobs faulted on is remembered for
-    /// [`next_to_restore`](crate::memory::Memory::next_to_restore).
-    pub restore: bool,
+    /// Beyond the paper: so many pages are brought back before each release, at most. What jobs faulted on is
+    /// remembered for [`next_to_restore`](crate::memory::Memory::next_to_restore) unless this is zero.
+    pub restore: PageCount,
 }
 
 impl PinningSettings {
+    /// What [`freehold`](Self::freehold) brings back before a release, at most: as many pages as are remembered of
+    /// those that left.
+    pub const FREEHOLD_RESTORES: PageCount = PageCount::new(1_024);
+
     /// The paper's parameters: 7000 pages, α = 0.9, γ = 4, λ = 0.8, as its text says, no highest capacity and no
     /// extension. β is ours: 0.98.
     #[must_use]
@@ -125,7 +130,7 @@ impl PinningSettings {
             highest_swap_budget: Duration::new(period.get().saturating_sub(budget.get())),
             memory_share: false,
             steady: false,
-            restore: false,
+            restore: PageCount::ZERO,
         }
     }
 
@@ -135,17 +140,40 @@ impl PinningSettings {
         Self {
             policy: PinningPolicy::Freehold,
             memory_share: true,
-            restore: true,
+            restore: Self::FREEHOLD_RESTORES,
             ..Self::paper(budget, period)
         }
     }
 }
 
 impl PinningSettings {
+    /// Checks what no type does.
+    ///
+    /// # Errors
+    /// [`PinningError::BadBudget`], [`PinningError::BadSwapBudget`], [`PinningError::BadGamma`].
+    pub fn check(&self) -> Result<(), PinningError> {
+        if self.budget.is_zero() || self.budget > self.period {
+            return Err(PinningError::BadBudget);
+        }
+        if self.highest_swap_budget > self.period.saturating_sub(self.budget) {
+            return Err(PinningError::BadSwapBudget);
+        }
+        if self.gamma == 0 {
+            return Err(PinningError::BadGamma);
+        }
+        Ok(())
+    }
+
+    /// Whether pages are brought back before releases.
+    #[must_use]
+    pub const fn restores(&self) -> bool {
+        !self.restore.is_zero()
+    }
+
     /// Whether reference bits of all pages are cleared before frames are needed, so that what restores knows who is
     /// used.
     pub(crate) fn clears_early(&self) -> bool {
-        self.restore && self.policy == PinningPolicy::Adaptive
+        self.restores() && self.policy == PinningPolicy::Adaptive
     }
 }
 
@@ -190,6 +218,21 @@ pub enum CapacityRule {
     Steady,
 }
 
+impl CapacityRule {
+    /// What documents and logs call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Grown => "grown",
+            Self::AtLimit => "at-limit",
+            Self::Shrunk => "shrunk",
+            Self::Held => "held",
+            Self::NotMemory => "not-memory",
+            Self::Steady => "steady",
+        }
+    }
+}
+
 /// Which rule of Algorithm 3 applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SwapBudgetRule {
@@ -204,6 +247,20 @@ pub enum SwapBudgetRule {
     Held,
     /// This pool has none.
     Off,
+}
+
+impl SwapBudgetRule {
+    /// What documents and logs call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Raised => "raised",
+            Self::AtLimit => "at-limit",
+            Self::Lowered => "lowered",
+            Self::Held => "held",
+            Self::Off => "off",
+        }
+    }
 }
 
 /// What was decided at the end of a job.

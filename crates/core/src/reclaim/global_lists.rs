@@ -69,7 +69,7 @@ impl Memory {
                 // Of a file every page has content somewhere, also one that nobody has read yet.
                 let comes_back =
                     self.pages[page].marks.has(PageMarks::STORED) && self.object_of(page).kind != ObjectKind::File;
-                comes_back && pool.settings.restore && pool.len() < pool.capacity.get()
+                comes_back && pool.settings.restores() && pool.len() < pool.capacity.get()
             }
         };
         let adapts = pool.is_adaptive();

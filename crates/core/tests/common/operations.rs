@@ -169,7 +169,7 @@ fn pin(machine: &mut Machine, names: &mut Names, bytes: &mut Bytes<'_>, now: Ins
         if bytes.below(4) == 0 {
             settings.highest_capacity = PageCount::new(bytes.number());
         }
-        settings.restore = bytes.below(2) == 0;
+        settings.restore = PageCount::new(u32::from(bytes.below(2) == 0));
         match bytes.below(4) {
             0 => settings.policy = PinningPolicy::All,
             1 => settings.policy = PinningPolicy::Freehold,

@@ -320,7 +320,7 @@ impl Model {
             self.fresh.push_back(page);
         }
         self.incoming = Some(page);
-        if self.chosen.restore && self.free > 0 {
+        if self.chosen.restores() && self.free > 0 {
             let lacking = self.wanted().saturating_sub(self.inactive.len() as u32);
             if lacking >= (self.free - 1) / 2 + DEMOTION_BATCH {
                 self.clear();
@@ -336,7 +336,7 @@ impl Model {
     }
 
     fn pin_on_return(&mut self, page: u32) {
-        let returns = self.chosen.restore && self.evicted_after.contains_key(&page);
+        let returns = self.chosen.restores() && self.evicted_after.contains_key(&page);
         if returns && page < self.task_pages && self.pinned_len() < self.capacity.min(self.room()) {
             self.fresh.retain(|&other| other != page);
             self.active.retain(|&other| other != page);

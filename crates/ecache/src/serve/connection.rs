@@ -11,7 +11,7 @@ use freehold_linux::Errno;
 use freehold_linux::hangup::ready;
 use freehold_linux::memory::seal_document;
 use freehold_linux::socket::{MOST_DESCRIPTORS, PacketSocket};
-use freehold_protocol::device::{self, DeviceAnswer, DeviceRefusal, DeviceRequest, Lies};
+use freehold_protocol::device::{self, DeviceAnswer, DeviceRefusal, DeviceRequest, Lies, Opening};
 use freehold_protocol::field::TEXT_LIMIT;
 use freehold_protocol::message::LIMIT;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -209,17 +209,15 @@ impl Connection<'_> {
 }
 
 fn answer(grant: &Grant) -> DeviceAnswer<'static> {
-    let grant = device::Grant {
-        pages: grant.pages,
+    let opening = Opening {
+        most: grant.pages,
         used: grant.used,
-        first: grant.first,
         lies: match grant.layout.contiguity {
             Contiguity::Physical => Lies::Physical,
             Contiguity::Pieces => Lies::Pieces,
             Contiguity::Unknown => Lies::Unknown,
         },
         pieces: grant.layout.pieces,
-        descriptors: u32::try_from(grant.descriptors.len()).unwrap_or(u32::MAX),
         trusted: grant.trusted,
         zeroed: grant.zeroed,
         discarded: grant.discarded,
@@ -228,7 +226,12 @@ fn answer(grant: &Grant) -> DeviceAnswer<'static> {
         zero: grant.took.zero,
         total: grant.took.total,
     };
-    DeviceAnswer::Granted { grant }
+    let grant = device::Grant {
+        first: grant.first,
+        pages: grant.count,
+        descriptors: u32::try_from(grant.descriptors.len()).unwrap_or(u32::MAX),
+    };
+    DeviceAnswer::Granted { grant, opening }
 }
 
 fn order(text: &str) -> Refusal {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freehold_client::{
-    Connection, Mapping, Observer, Question, Regime, Region, RegionKind, RegionSpec, Reservation, ReservationType, Task,
+    Connection, Mapping, Observer, Question, Regime, Region, RegionKind, RegionSpec, Reservation, ReservationKind, Task,
 };
 use freehold_core::view::TaskCounts;
 use freehold_linux::PAGE_SIZE;
@@ -24,7 +24,7 @@ use super::pool::{self, ServedPool};
 use super::process::{self, OwnServer};
 use super::recorded::{Called, happened};
 use super::refused;
-use super::status::{Status, store_since, task_counts};
+use super::status::{Status, store_since};
 use super::{Server, ServerError};
 use crate::collect::{self, Counts};
 use crate::error::LiveError;
@@ -247,8 +247,8 @@ impl ServerPlacement {
     fn reserve(&mut self, scenario: &Scenario, position: usize) -> Result<(), LiveError> {
         let reservation = &scenario.reservations[position];
         let kind = match reservation.kind {
-            scenario::ReservationKind::Hard => ReservationType::Hard,
-            scenario::ReservationKind::Firm => ReservationType::Firm,
+            scenario::ReservationKind::Hard => ReservationKind::Hard,
+            scenario::ReservationKind::Firm => ReservationKind::Firm,
         };
         let name = self.name(&reservation.name);
         let made = self.connection.reserve(&name, reservation.capacity.get(), kind);
@@ -292,9 +292,8 @@ impl ServerPlacement {
         if self.pace == Pace::Clock {
             settings.highest_capacity = pool::even_share(scenario);
         }
-        let restore = task.app.map_or(0, |app| app.restore);
         let observer = Observer::connect(&process::options(&self.socket)).map_err(ServerError::Connect)?;
-        let opened = ServedPool::open(&observer, &self.name(&task.name), &settings, restore);
+        let opened = ServedPool::open(&observer, &self.name(&task.name), settings);
         Ok(Some(opened.map_err(asked(&format!("task {}", task.name)))?))
     }
 
@@ -415,8 +414,7 @@ impl Paging for ServerPlacement {
     fn counts(&self, scenario: &Scenario, settled: bool) -> Result<Counts, LiveError> {
         let status = status(&self.connection)?;
         let counted = |(task, named): (&ServedTask, &scenario::Task)| {
-            let counts = task.task.counts().map_err(asked(&format!("task {}", named.name)));
-            counts.map(|counts| task_counts(&counts))
+            task.task.counts().map_err(asked(&format!("task {}", named.name)))
         };
         let tasks: Result<Vec<TaskCounts>, ServerError> = self.tasks.iter().zip(&scenario.tasks).map(counted).collect();
         let resident: Result<Vec<u64>, ServerError> = self.names.iter().map(|name| status.resident(name)).collect();

@@ -2,13 +2,8 @@
 
 use std::time::Duration;
 
-use freehold_client::{
-    CapacityRule as ClientCapacityRule, Connection, EndedJob, Observer, PinnedPool, PinningPolicy as ClientPolicy,
-    PoolSettings, RequestError, Reservation, SwapBudgetRule as ClientSwapBudgetRule, Unpinned,
-};
-use freehold_core::pinning::{
-    CapacityRule, JobReport, Judgement, PinnedPoolView, PinningPolicy, PinningSettings, SwapBudgetRule, UnpinnedGoTo,
-};
+use freehold_client::{Connection, Observer, PinnedPool, RequestError, Reservation};
+use freehold_core::pinning::{JobReport, PinnedPoolView, PinningSettings, SwapBudgetRule};
 use freehold_core::units::{self, PageCount};
 use freehold_linux::clock::MonotonicTime;
 use freehold_pager::Verdict;
@@ -23,40 +18,15 @@ pub(crate) struct ServedPool {
 }
 
 impl ServedPool {
-    /// With this as the most that it may pin at any time, and `restore` pages brought back before each release.
-    pub(super) fn open(
-        observer: &Observer,
-        name: &str,
-        settings: &PinningSettings,
-        restore: u32,
-    ) -> Result<Self, RequestError> {
-        let highest = settings.highest_capacity.get();
-        let settings = PoolSettings {
-            policy: match settings.policy {
-                PinningPolicy::All => ClientPolicy::All,
-                PinningPolicy::Adaptive => ClientPolicy::Adaptive,
-                PinningPolicy::Freehold => ClientPolicy::Freehold,
-            },
-            period: span(settings.period),
-            budget: span(settings.budget),
-            highest_swap_budget: settings.swap_budget.then(|| span(settings.highest_swap_budget)),
-            capacity: settings.initial_capacity.get().min(highest),
-            highest_capacity: Some(highest),
-            alpha: settings.alpha.millionths(),
-            beta: settings.beta.millionths(),
-            gamma: settings.gamma,
-            lambda: settings.lambda.millionths(),
-            unpinned: match settings.unpinned_go_to {
-                UnpinnedGoTo::Text => Unpinned::Text,
-                UnpinnedGoTo::Listing => Unpinned::Listing,
-            },
-            memory_share: settings.memory_share,
-            steady: settings.steady,
-            restore,
+    /// With the highest capacity as the most that it may pin at any time.
+    pub(super) fn open(observer: &Observer, name: &str, settings: PinningSettings) -> Result<Self, RequestError> {
+        let settings = PinningSettings {
+            initial_capacity: settings.initial_capacity.min(settings.highest_capacity),
+            ..settings
         };
         Ok(Self {
-            pool: observer.open_pool(name, &settings)?,
-            budget: units::Duration::new(u64::try_from(settings.budget.as_nanos()).unwrap_or(u64::MAX)),
+            pool: observer.open_pool(name, settings)?,
+            budget: settings.budget,
         })
     }
 
@@ -67,31 +37,16 @@ impl ServedPool {
 
     /// Reports a job, and waits for the answer. `next`: when the next is released, if this one has ended.
     pub(crate) fn judge(&self, report: &JobReport, next: Option<MonotonicTime>) -> Result<Verdict, RequestError> {
-        let judged = self.pool.judge(&EndedJob {
-            missed: report.missed,
-            running: span(report.running),
-            remaining: span(report.remaining),
-            swap_ins: report.swap_ins,
-            swap_time: span(report.swap_time),
-            swap_delay: span(report.swap_delay),
-            delay: span(report.delay),
-            memory_delay: span(report.memory_delay),
-            slack: span(report.slack),
-            next_release: next.map(|next| Duration::from_nanos(next.as_nanos())),
-        })?;
-        let judgement = Judgement {
-            capacity: PageCount::new(judged.capacity),
-            capacity_rule: capacity_rule(judged.capacity_rule),
-            swap_budget: units::Duration::new(u64::try_from(judged.swap_budget.as_nanos()).unwrap_or(u64::MAX)),
-            swap_budget_rule: swap_budget_rule(judged.swap_budget_rule),
-        };
+        let next = next.map(|next| Duration::from_nanos(next.as_nanos()));
+        let judged = self.pool.judge(report, next)?;
+        let judgement = judged.judgement;
         let changes = judgement.swap_budget_rule != SwapBudgetRule::Off;
         Ok(Verdict {
             judgement,
             // Of its lists the answer says the sum.
             pool: PinnedPoolView {
                 capacity: judgement.capacity,
-                active: PageCount::new(judged.pinned),
+                active: judged.pinned,
                 swap_budget: judgement.swap_budget,
                 ..PinnedPoolView::default()
             },
@@ -109,29 +64,4 @@ pub(super) fn even_share(scenario: &Scenario) -> PageCount {
     let left = u64::from(scenario.pool.get()).saturating_sub(reserved);
     let pools = scenario.tasks.iter().filter(|task| task.pinning.pins()).count() as u64;
     PageCount::new(u32::try_from(left / pools.max(1)).unwrap_or(u32::MAX).max(1))
-}
-
-fn span(span: units::Duration) -> Duration {
-    Duration::from_nanos(span.get())
-}
-
-fn capacity_rule(rule: ClientCapacityRule) -> CapacityRule {
-    match rule {
-        ClientCapacityRule::Grown => CapacityRule::Grown,
-        ClientCapacityRule::AtLimit => CapacityRule::AtLimit,
-        ClientCapacityRule::Shrunk => CapacityRule::Shrunk,
-        ClientCapacityRule::Held => CapacityRule::Held,
-        ClientCapacityRule::NotMemory => CapacityRule::NotMemory,
-        ClientCapacityRule::Steady => CapacityRule::Steady,
-    }
-}
-
-fn swap_budget_rule(rule: ClientSwapBudgetRule) -> SwapBudgetRule {
-    match rule {
-        ClientSwapBudgetRule::Raised => SwapBudgetRule::Raised,
-        ClientSwapBudgetRule::AtLimit => SwapBudgetRule::AtLimit,
-        ClientSwapBudgetRule::Lowered => SwapBudgetRule::Lowered,
-        ClientSwapBudgetRule::Held => SwapBudgetRule::Held,
-        ClientSwapBudgetRule::Off => SwapBudgetRule::Off,
-    }
 }

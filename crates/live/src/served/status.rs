@@ -1,9 +1,7 @@
 //! What the server says of itself, as far as a result needs it.
 
-use freehold_client::Counts as ClientCounts;
 use freehold_core::pinning::PinnedPoolView;
 use freehold_core::units::{Duration, PageCount};
-use freehold_core::view::TaskCounts;
 use freehold_report::status::{ReservationStatus, StatusDocument, StoreStatus, count_in};
 use freehold_scenario::Scenario;
 use freehold_scenario::results::{DeviceResult, MemoryResult, Response, StoreResult, VictimCacheResult};
@@ -152,22 +150,5 @@ pub(crate) fn store_since(now: &StoreStatus, before: &StoreStatus) -> StoreResul
         failed_writes: now.failed_writes.saturating_sub(before.failed_writes),
         retried: now.retried.saturating_sub(before.retried),
         stored_bytes: now.stored_bytes,
-    }
-}
-
-/// What the server counted of a task.
-pub(crate) fn task_counts(counts: &ClientCounts) -> TaskCounts {
-    let nanos = u64::try_from(counts.waited.as_nanos()).unwrap_or(u64::MAX);
-    TaskCounts {
-        soft_faults: counts.soft_faults,
-        zero_fills: counts.zero_fills,
-        swap_ins: counts.swap_ins,
-        shared_swap_ins: counts.shared_swap_ins,
-        file_reads: counts.file_reads,
-        write_faults: counts.write_faults,
-        read_ahead: counts.read_ahead,
-        evictions: counts.evictions,
-        waited: Duration::new(nanos),
-        ..TaskCounts::default()
     }
 }

@@ -37,13 +37,6 @@ pub(crate) struct Charge {
     amount: u64,
 }
 
-/// Something of one connection, with what it is charged for.
-#[derive(Debug)]
-pub(super) struct Charged<T> {
-    pub(super) what: T,
-    _charge: Charge,
-}
-
 /// The accounts, while something is decided by them.
 pub(crate) struct Open<'a> {
     accounts: &'a Arc<Accounts>,
@@ -103,11 +96,6 @@ impl Charge {
     pub(crate) const fn amount(&self) -> u64 {
         self.amount
     }
-
-    /// With what it is for.
-    pub(super) const fn with<T>(self, what: T) -> Charged<T> {
-        Charged { what, _charge: self }
-    }
 }
 
 impl Drop for Charge {
@@ -132,9 +120,9 @@ mod tests {
         let accounts = Accounts::new();
         let first = accounts.open().charge(7, Kind::Tasks, 2, 3).unwrap();
         assert!(accounts.open().charge(7, Kind::Tasks, 2, 3).is_none());
-        let second = accounts.open().charge(7, Kind::Tasks, 1, 3).unwrap().with("task");
+        let second = accounts.open().charge(7, Kind::Tasks, 1, 3).unwrap();
         let other = accounts.open().charge(8, Kind::Frames, 5, u64::MAX).unwrap();
-        assert_eq!((first.user(), first.amount(), second.what), (7, 2, "task"));
+        assert_eq!((first.user(), first.amount(), second.amount()), (7, 2, 1));
         assert_eq!(accounts.open().has(7, Kind::Tasks), 3);
         assert_eq!(accounts.open().has(7, Kind::Objects), 0);
         drop(first);

@@ -77,8 +77,8 @@ pub(super) struct Connection {
     paused: Option<Instant>,
     /// It must have said who it is by then.
     greeted_by: Instant,
-    /// For the connection itself.
-    _charge: Charge,
+    /// For the connection itself, wherever it goes on.
+    charge: Option<Charge>,
 }
 
 impl Connection {
@@ -92,7 +92,7 @@ impl Connection {
             wait: None,
             paused: None,
             greeted_by: now + limits.greeting,
-            _charge: charge,
+            charge: Some(charge),
         }
     }
 
@@ -171,10 +171,10 @@ impl Connection {
     }
 
     /// A client of devices, whose connection goes on there and is over here.
-    fn hand_to_devices(&self, world: &World, bytes: &[u8]) -> Left {
+    fn hand_to_devices(&mut self, world: &World, bytes: &[u8]) -> Left {
         match &world.devices {
             Some(devices) => {
-                if let Err(errno) = devices.serve(&self.socket, bytes) {
+                if let Err(errno) = devices.serve(&self.socket, bytes, self.charge.take()) {
                     self.complain(world, &format!("cannot be handed to the devices: {errno}"));
                 }
                 Left::Closed
@@ -394,7 +394,7 @@ fn advance(session: &mut Session, world: &World, what: &mut Waiting, late: bool)
             let state = world.shared.engine().is_locked(locked.reservation);
             match state {
                 Ok(true) => {
-                    session.locks.push(*locked);
+                    session.grants.locks.push(*locked);
                     Some(Ok(Reply::Done(Vec::new())))
                 }
                 Ok(false) if !late => None,

@@ -2,27 +2,21 @@
 
 use super::accounts::{Charge, Kind};
 use super::descriptors;
+use super::grants::{Grant, Locked, OpenObject};
 use super::refused::{Refused, clean};
 use super::reply::{Reply, Waiting};
-use super::session::{self, Locked, OpenObject, Session};
+use super::session::{self, Session};
 use super::world::World;
 use crate::engine::{Engine, MapRequest, Opened, RegionRequest};
 use crate::error::EngineError;
 use freehold_core::limits::{PageRange, Regime};
 use freehold_core::units::{PageCount, PageIndex};
 use freehold_protocol::PAGE_SIZE;
-use freehold_protocol::message::{self, OPENED_LAST, Refusal, RegionKind, Request};
+use freehold_protocol::message::{OPENED_LAST, Refusal, RegionKind, Request};
 use rustix::fd::OwnedFd;
 
 /// The longest path, in characters.
 const PATH: usize = 1_024;
-
-const fn regime(regime: message::Regime) -> Regime {
-    match regime {
-        message::Regime::Conserve => Regime::Conserve,
-        message::Regime::Unmanaged => Regime::Unmanaged,
-    }
-}
 
 fn range(first: u32, pages: u32) -> PageRange {
     PageRange {
@@ -35,7 +29,7 @@ impl Session {
     pub(super) fn open_file(
         &mut self,
         world: &World,
-        how: message::Regime,
+        regime: Regime,
         descriptors: Vec<OwnedFd>,
     ) -> Result<Reply, Refused> {
         self.process()?;
@@ -53,7 +47,7 @@ impl Session {
         let opened = world
             .shared
             .engine()
-            .open_file(&file, regime(how), &path, self.peer.user);
+            .open_file(&file, regime, &path, self.peer.user);
         self.keep_object(world, opened?, charge, false)
     }
 
@@ -63,7 +57,7 @@ impl Session {
         name: &str,
         pages: u32,
         kind: RegionKind,
-        how: message::Regime,
+        regime: Regime,
     ) -> Result<Reply, Refused> {
         self.process()?;
         let (user, shared) = (self.peer.user, kind == RegionKind::Shared);
@@ -81,7 +75,7 @@ impl Session {
                     name,
                     shared,
                     pages,
-                    regime: regime(how),
+                    regime,
                     uid,
                 };
                 engine.open_region(&request).map_err(Refused::from)
@@ -119,7 +113,7 @@ impl Session {
             pages,
             descriptor,
         } = opened;
-        let again = self.objects.iter().find(|(_, object)| object.what.what.key == key);
+        let again = self.grants.objects.iter().find(|(_, object)| object.what.key == key);
         if let Some((handle, _)) = again {
             world.shared.engine().close_object(key);
             return Ok(Reply::Opened {
@@ -130,9 +124,9 @@ impl Session {
         }
         let taken = world.take(self.peer.user, Kind::Pages, u64::from(pages));
         let kept = taken.and_then(|of_pages| {
-            let object = charge.with(of_pages.with(OpenObject { key, writable }));
+            let object = Grant::new(OpenObject { key, writable }, vec![charge, of_pages]);
             let full = |_| Refused::limit("opened objects of one connection", 1_024);
-            self.objects.insert(object).map_err(full)
+            self.grants.objects.insert(object).map_err(full)
         });
         let handle = kept.inspect_err(|_| world.shared.engine().close_object(key))?;
         Ok(Reply::Opened {
@@ -143,9 +137,9 @@ impl Session {
     }
 
     pub(super) fn close_object(&mut self, world: &World, handle: u32) -> Result<Reply, Refused> {
-        let removed = self.objects.remove(handle);
+        let removed = self.grants.objects.remove(handle);
         let object = removed.ok_or_else(|| Refused::handle("object", handle))?;
-        world.shared.engine().close_object(object.what.what.key);
+        world.shared.engine().close_object(object.what.key);
         Ok(Reply::Done(Vec::new()))
     }
 
@@ -162,11 +156,11 @@ impl Session {
             return Err(Refused::new(Refusal::State, "not here"));
         };
         let object = if object == OPENED_LAST {
-            self.opened_last
+            self.grants.opened_last
         } else {
             object
         };
-        let (client, task, object) = (self.process()?, self.task(task)?, self.object(object)?);
+        let (client, task, object) = (self.process()?, self.grants.task(task)?, self.grants.object(object)?);
         if writable && !object.writable {
             return Err(Refused::new(
                 Refusal::Forbidden,
@@ -181,7 +175,7 @@ impl Session {
                 "a mapping begins at a page, is not empty, and ends below 2^47",
             ));
         }
-        if self.mappings.is_full() {
+        if self.grants.mappings.is_full() {
             return Err(Refused::limit("mappings of one connection", 4_096));
         }
         let charge = world.take(self.peer.user, Kind::Mappings, 1)?;
@@ -194,20 +188,20 @@ impl Session {
         };
         let made = world.shared.engine().map(client, &request);
         // There is room: it was looked at above.
-        self.mappings
-            .insert(charge.with(made?))
+        self.grants.mappings
+            .insert(Grant::new(made?, vec![charge]))
             .map(Reply::Made)
             .map_err(|_| Refused::limit("mappings of one connection", 4_096))
     }
 
     pub(super) fn unmap(&mut self, world: &World, handle: u32) -> Result<Reply, Refused> {
         let client = self.process()?;
-        let key = self.mappings.get(handle).map(|mapping| mapping.what);
+        let key = self.grants.mappings.get(handle).map(|mapping| mapping.what);
         let key = key.ok_or_else(|| Refused::handle("mapping", handle))?;
         let unmapped = world.shared.engine().unmap(client, key);
         // One that went with its task has a handle until then.
         if matches!(unmapped, Ok(()) | Err(EngineError::NoSuchMapping)) {
-            self.mappings.remove(handle);
+            self.grants.mappings.remove(handle);
         }
         unmapped?;
         Ok(Reply::Done(Vec::new()))
@@ -221,11 +215,11 @@ impl Session {
         (first, pages): (u32, u32),
     ) -> Result<Reply, Refused> {
         let locked = Locked {
-            reservation: self.reservation(reservation)?,
-            object: self.object(object)?.key,
+            reservation: self.grants.reservation(reservation)?,
+            object: self.grants.object(object)?.key,
             range: range(first, pages),
         };
-        self.may_lock()?;
+        self.grants.may_lock()?;
         world
             .shared
             .engine()
@@ -240,7 +234,7 @@ impl Session {
         object: u32,
         (first, pages): (u32, u32),
     ) -> Result<Reply, Refused> {
-        let (reservation, object) = (self.reservation(reservation)?, self.object(object)?.key);
+        let (reservation, object) = (self.grants.reservation(reservation)?, self.grants.object(object)?.key);
         let range = range(first, pages);
         world.shared.engine().unlock(reservation, object, range)?;
         self.forget_locks(reservation, object, range);
@@ -266,8 +260,8 @@ impl Session {
         object: crate::engine::ObjectKey,
         gone: PageRange,
     ) {
-        let mut kept = Vec::with_capacity(self.locks.len());
-        for locked in self.locks.drain(..) {
+        let mut kept = Vec::with_capacity(self.grants.locks.len());
+        for locked in self.grants.locks.drain(..) {
             if locked.reservation == reservation && locked.object == object {
                 let rest = without(locked.range, gone).into_iter().flatten();
                 kept.extend(rest.map(|range| Locked { range, ..locked }));
@@ -275,7 +269,7 @@ impl Session {
                 kept.push(locked);
             }
         }
-        self.locks = kept;
+        self.grants.locks = kept;
     }
 }
 

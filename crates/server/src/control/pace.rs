@@ -16,12 +16,12 @@ impl Session {
         match *request {
             Request::SetPace { held } => engine.set_pace(client, held)?,
             Request::Stand { task } => {
-                let (standing, orders) = engine.standing(client, self.task(task)?)?;
+                let (standing, orders) = engine.standing(client, self.grants.task(task)?)?;
                 return Ok(Reply::Stands { standing, orders });
             }
-            Request::LetGo { task } => engine.let_go(client, self.task(task)?)?,
+            Request::LetGo { task } => engine.let_go(client, self.grants.task(task)?)?,
             Request::EndTransfer { object, page, eviction } => {
-                let object = self.object(object)?.key;
+                let object = self.grants.object(object)?.key;
                 let request = if eviction {
                     fact::Request::Evict
                 } else {

@@ -2,14 +2,14 @@
 
 use super::accounts::Charge;
 use super::refused::Refused;
-use super::session::Locked;
+use super::grants::Locked;
 use crate::engine::{ClientId, Handover};
 use crate::view::JudgedJob;
 use freehold_core::limits::ReservationSpec;
 use freehold_core::view::TaskCounts;
 use freehold_linux::Errno;
 use freehold_linux::socket::{MOST_DESCRIPTORS, PacketSocket};
-use freehold_protocol::message::{Answer, LIMIT, Standing};
+use freehold_protocol::message::{Answer, Grant, LIMIT, Standing};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// A request that has been met, or waits.
@@ -114,12 +114,23 @@ fn shape(reply: &Reply) -> (Answer<'static>, Vec<BorrowedFd<'_>>) {
             pages,
             descriptor,
         } => {
-            let (object, pages) = (*handle, *pages);
-            (Answer::Opened { object, pages }, vec![descriptor.as_fd()])
+            let grant = Grant {
+                first: 0,
+                pages: *pages,
+                descriptors: 1,
+            };
+            (Answer::Opened { object: *handle, grant }, vec![descriptor.as_fd()])
         }
-        Reply::Counts(counts) => (tally(counts), Vec::new()),
+        Reply::Counts(counts) => (Answer::Counts { counts: *counts }, Vec::new()),
         Reply::Document { length, descriptor } => (Answer::Document { length: *length }, vec![descriptor.as_fd()]),
-        Reply::Judged(job) => (super::pools::judged(job), Vec::new()),
+        Reply::Judged(job) => {
+            let answer = Answer::Judged {
+                judgement: job.judgement,
+                pinned: job.pinned,
+                restored: job.restored,
+            };
+            (answer, Vec::new())
+        }
         Reply::Ended { orders } => (Answer::Ended { orders: *orders }, Vec::new()),
         Reply::Stands { standing, orders } => {
             let (standing, orders) = (*standing, *orders);
@@ -153,19 +164,5 @@ fn welcome(client: Option<&(ClientId, Handover)>) -> (Answer<'static>, Vec<Borro
                 handover.event.as_fd(),
             ],
         ),
-    }
-}
-
-fn tally(counts: &TaskCounts) -> Answer<'static> {
-    Answer::Counts {
-        soft_faults: counts.soft_faults,
-        zero_fills: counts.zero_fills,
-        swap_ins: counts.swap_ins,
-        shared_swap_ins: counts.shared_swap_ins,
-        file_reads: counts.file_reads,
-        write_faults: counts.write_faults,
-        read_ahead: counts.read_ahead,
-        evictions: counts.evictions,
-        waited: counts.waited.get(),
     }
 }

@@ -1,6 +1,7 @@
 //! Requests about reservations and tasks.
 
 use super::accounts::Kind;
+use super::grants::{Grant, MEMBERSHIPS};
 use super::refused::Refused;
 use super::reply::{Reply, Waiting};
 use super::session::{self, Session};
@@ -10,7 +11,7 @@ use crate::engine::{ClientId, Membership};
 use freehold_core::limits::{ReservationKind, ReservationSpec};
 use freehold_core::units::FrameCount;
 use freehold_linux::memory::seal_document;
-use freehold_protocol::message::{Question, Refusal, ReservationType};
+use freehold_protocol::message::{Question, Refusal};
 use std::time::Duration;
 
 /// The shortest period of sampling: each costs every referenced page a fault.
@@ -22,15 +23,11 @@ impl Session {
         world: &World,
         name: &str,
         frames: u32,
-        kind: ReservationType,
+        kind: ReservationKind,
     ) -> Result<Reply, Refused> {
         self.may_hold()?;
         let charge = world.take(self.peer.user, Kind::Frames, u64::from(frames))?;
         let place = world.queue()?;
-        let kind = match kind {
-            ReservationType::Hard => ReservationKind::Hard,
-            ReservationType::Firm => ReservationKind::Firm,
-        };
         Ok(Reply::Wait(Waiting::Admission {
             place,
             name: session::name(name),
@@ -55,7 +52,7 @@ impl Session {
 
     /// Whether one reservation or pinned page pool more can be held.
     pub(super) fn may_hold(&self) -> Result<(), Refused> {
-        if self.memberships.is_full() {
+        if self.grants.memberships.is_full() {
             return Err(too_many());
         }
         Ok(())
@@ -69,7 +66,7 @@ impl Session {
         frames: u32,
         ticket: Ticket,
     ) -> Result<Reply, Refused> {
-        match self.memberships.insert(id) {
+        match self.grants.memberships.insert(id) {
             Ok(handle) => Ok(Reply::Reserved { handle, frames, ticket }),
             Err(id) => {
                 world.let_go(id);
@@ -79,8 +76,8 @@ impl Session {
     }
 
     pub(super) fn release(&mut self, world: &World, handle: u32) -> Result<Reply, Refused> {
-        let id = self.membership(handle)?;
-        self.memberships.remove(handle);
+        let id = self.grants.membership(handle)?;
+        self.grants.memberships.remove(handle);
         world.let_go(id);
         Ok(Reply::Done(Vec::new()))
     }
@@ -105,9 +102,9 @@ impl Session {
         }
         let membership = match reservation {
             0 => None,
-            handle => Some(self.membership(handle)?),
+            handle => Some(self.grants.membership(handle)?),
         };
-        if self.tasks.is_full() {
+        if self.grants.tasks.is_full() {
             return Err(Refused::limit("tasks of one connection", 64));
         }
         let charge = world.take(self.peer.user, Kind::Tasks, 1)?;
@@ -116,28 +113,28 @@ impl Session {
             .engine()
             .add_member(client, membership, urgency, &session::name(name));
         // There is room: it was looked at above.
-        self.tasks
-            .insert(charge.with(made?))
+        self.grants.tasks
+            .insert(Grant::new(made?, vec![charge]))
             .map(Reply::Made)
             .map_err(|_| Refused::limit("tasks of one connection", 64))
     }
 
     pub(super) fn remove_task(&mut self, world: &World, handle: u32) -> Result<Reply, Refused> {
-        let (client, task) = (self.process()?, self.task(handle)?);
+        let (client, task) = (self.process()?, self.grants.task(handle)?);
         world.shared.engine().remove_task(client, task)?;
-        self.tasks.remove(handle);
+        self.grants.tasks.remove(handle);
         Ok(Reply::Done(Vec::new()))
     }
 
     pub(super) fn job_end(&self, world: &World, task: u32, response: u64, missed: bool) -> Result<Reply, Refused> {
-        let (client, task) = (self.process()?, self.task(task)?);
+        let (client, task) = (self.process()?, self.grants.task(task)?);
         let response = Duration::from_nanos(response);
         world.shared.engine().job_end(client, task, response, missed)?;
         Ok(Reply::Done(Vec::new()))
     }
 
     pub(super) fn count(&self, world: &World, task: u32) -> Result<Reply, Refused> {
-        let (client, task) = (self.process()?, self.task(task)?);
+        let (client, task) = (self.process()?, self.grants.task(task)?);
         let counts = world.shared.engine().counts(client, task)?;
         Ok(Reply::Counts(counts))
     }
@@ -196,5 +193,5 @@ impl Session {
 
 fn too_many() -> Refused {
     let what = "reservations and pinned page pools of one connection";
-    Refused::limit(what, session::MEMBERSHIPS as u64)
+    Refused::limit(what, MEMBERSHIPS as u64)
 }

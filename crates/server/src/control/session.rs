@@ -1,25 +1,16 @@
 //! One client's side of the server: what it is, what it has, and what it may ask.
 
-use super::accounts::Charged;
-use super::handles::Handles;
+use super::grants::Grants;
 use super::kin::numbers;
 use super::refused::{Refused, clean};
 use super::reply::{Reply, Waiting};
 use super::strangers::Unmanaged;
 use super::world::World;
-use crate::engine::{ClientId, ClientRole, MapKey, Membership, NewClient, ObjectKey, TaskKey};
+use crate::engine::{ClientId, ClientRole, NewClient};
 use crate::quota::Rights;
-use freehold_core::id::ReservationId;
-use freehold_core::limits::PageRange;
 use freehold_protocol::message::{Refusal, Request, Role, Stranger};
 use rustix::fd::OwnedFd;
 
-/// Most handles of one connection.
-pub(super) const MEMBERSHIPS: usize = 16;
-const TASKS: usize = 64;
-const OBJECTS: usize = 1_024;
-const MAPPINGS: usize = 4_096;
-const LOCKS: usize = 1_024;
 /// Descriptors of one user that are to be closed and are not yet: whoever has more makes that wait.
 const UNCLOSED: u32 = 4_096;
 /// The longest name, in characters.
@@ -38,22 +29,6 @@ pub(crate) struct Peer {
     pub(crate) rights: Rights,
 }
 
-/// An object opened on this connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OpenObject {
-    pub(super) key: ObjectKey,
-    /// A region; file objects are never written.
-    pub(super) writable: bool,
-}
-
-/// Pages locked on this connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Locked {
-    pub(super) reservation: ReservationId,
-    pub(super) object: ObjectKey,
-    pub(super) range: PageRange,
-}
-
 /// A connection that has said who it is, or has not yet.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -61,15 +36,7 @@ pub(crate) struct Session {
     pub(super) name: String,
     pub(super) role: Option<Role>,
     pub(super) client: Option<ClientId>,
-    /// Reservations and pinned page pools, under one set of handles.
-    pub(super) memberships: Handles<Membership>,
-    pub(super) tasks: Handles<Charged<TaskKey>>,
-    /// Charged for as an object, and for its pages.
-    pub(super) objects: Handles<Charged<Charged<OpenObject>>>,
-    /// What the last file that was to be opened is called; 0 where it was not opened.
-    pub(super) opened_last: u32,
-    pub(super) mappings: Handles<Charged<MapKey>>,
-    pub(super) locks: Vec<Locked>,
+    pub(super) grants: Grants,
 }
 
 impl Session {
@@ -80,12 +47,7 @@ impl Session {
             name: String::new(),
             role: None,
             client: None,
-            memberships: Handles::new(MEMBERSHIPS),
-            tasks: Handles::new(TASKS),
-            objects: Handles::new(OBJECTS),
-            opened_last: 0,
-            mappings: Handles::new(MAPPINGS),
-            locks: Vec::new(),
+            grants: Grants::new(),
         }
     }
 
@@ -129,7 +91,7 @@ impl Session {
         }
         if let Request::OpenFile { regime, .. } = *request {
             let opened = self.open_file(world, regime, descriptors);
-            self.opened_last = match &opened {
+            self.grants.opened_last = match &opened {
                 Ok(Reply::Opened { handle, .. }) => *handle,
                 _ => 0,
             };
@@ -305,43 +267,6 @@ impl Session {
         self.client.ok_or_else(observer)
     }
 
-    /// The reservation of a handle.
-    pub(super) fn reservation(&self, handle: u32) -> Result<ReservationId, Refused> {
-        match self.membership(handle)? {
-            Membership::Reservation(id) => Ok(id),
-            Membership::Pinned(_) => {
-                let text = format!("{handle} is a pinned page pool, and this request is for reservations");
-                Err(Refused::new(Refusal::State, text))
-            }
-        }
-    }
-
-    /// The reservation or pinned page pool of a handle.
-    pub(super) fn membership(&self, handle: u32) -> Result<Membership, Refused> {
-        let found = self.memberships.get(handle).copied();
-        found.ok_or_else(|| Refused::handle("reservation or pinned page pool", handle))
-    }
-
-    /// The task of a handle.
-    pub(super) fn task(&self, handle: u32) -> Result<TaskKey, Refused> {
-        let found = self.tasks.get(handle).map(|task| task.what);
-        found.ok_or_else(|| Refused::handle("task", handle))
-    }
-
-    /// The object of a handle.
-    pub(super) fn object(&self, handle: u32) -> Result<OpenObject, Refused> {
-        let found = self.objects.get(handle).map(|object| object.what.what);
-        found.ok_or_else(|| Refused::handle("object", handle))
-    }
-
-    /// Whether more pages can be locked.
-    pub(super) fn may_lock(&self) -> Result<(), Refused> {
-        if self.locks.len() >= LOCKS {
-            return Err(Refused::limit("locked ranges of one connection", LOCKS as u64));
-        }
-        Ok(())
-    }
-
     fn forked(&self, parent: u32) -> Result<Reply, Refused> {
         let client = self.process()?;
         Ok(Reply::Wait(Waiting::Fork { client, parent }))
@@ -371,35 +296,20 @@ impl Session {
             name: clean(name, NAME),
             why,
             user: self.peer.user,
-            membership: self.memberships.iter().next().map(|(_, membership)| *membership),
+            membership: self.grants.memberships.iter().next().map(|(_, membership)| *membership),
         });
         Ok(Reply::Done(Vec::new()))
     }
 
     /// The connection is over: everything it had returns.
     pub(crate) fn end(&mut self, world: &World) {
-        {
-            let mut engine = world.shared.engine();
-            for locked in self.locks.drain(..) {
-                // What cannot be unlocked now ends with the reservation.
-                let _ = engine.unlock(locked.reservation, locked.object, locked.range);
-            }
-        }
+        self.grants.unlock(world);
         if let Some(client) = self.client.take() {
             world.note_stray(&self.peer.pidfd);
             world.shared.engine().remove_client(client);
             world.leave(self.peer.pid);
         }
-        for object in self.objects.drain() {
-            world.shared.engine().close_object(object.what.what.key);
-        }
-        self.mappings.drain().for_each(drop);
-        self.tasks.drain().for_each(drop);
-        for membership in self.memberships.drain() {
-            if !world.is_owner(self.peer.pid) {
-                world.let_go(membership);
-            }
-        }
+        self.grants.end(world, world.is_owner(self.peer.pid));
     }
 }
 

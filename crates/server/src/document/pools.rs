@@ -1,6 +1,5 @@
 //! Pinned page pools in documents.
 
-use crate::control::pools::{capacity_rule, swap_budget_rule};
 use crate::view::{EngineView, PinnedPoolRow};
 use freehold_core::id::PinnedPoolId;
 use freehold_core::pinning::{JobReport, Judgement, PinningPolicy};
@@ -60,7 +59,7 @@ fn pool(row: &PinnedPoolRow) -> PinnedPoolStatus {
         pinned_total: lists.pinned,
         unpinned_total: lists.unpinned,
         refused: lists.refused,
-        restore: u64::from(row.restore),
+        restore: pages(settings.restore),
         restored: row.restored,
         jobs: counts.jobs,
         misses: counts.misses,
@@ -92,8 +91,8 @@ fn job(job: &JobReport, judgement: &Judgement) -> JobStatus {
         remaining_ns: job.remaining.get(),
         swap_ins: u64::from(job.swap_ins),
         swap_time_ns: job.swap_time.get(),
-        capacity_rule: capacity_rule(judgement.capacity_rule).name().to_owned(),
-        swap_budget_rule: swap_budget_rule(judgement.swap_budget_rule).name().to_owned(),
+        capacity_rule: judgement.capacity_rule.name().to_owned(),
+        swap_budget_rule: judgement.swap_budget_rule.name().to_owned(),
     }
 }
 

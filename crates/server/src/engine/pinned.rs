@@ -67,26 +67,18 @@ impl Engine {
             .filter(|row| row.id == id)
     }
 
-    /// Opens a pinned page pool that has up to `restore` pages brought back before each release. It is kept until
-    /// [`release_pool`](Self::release_pool) is called and its last task is gone.
+    /// Opens a pinned page pool. It is kept until [`release_pool`](Self::release_pool) is called and its last task is
+    /// gone.
     ///
     /// # Errors
     /// [`EngineError::Pinning`], [`EngineError::Create`].
-    pub fn open_pool(
-        &mut self,
-        name: &str,
-        settings: PinningSettings,
-        restore: u32,
-    ) -> Result<PinnedPoolId, EngineError> {
+    pub fn open_pool(&mut self, name: &str, settings: PinningSettings) -> Result<PinnedPoolId, EngineError> {
         self.begin();
-        let restores = restore > 0;
-        let settings = PinningSettings {
-            restore: restores,
-            ..settings
-        };
         let id = self.core.open_pinned_pool(settings)?;
         self.settle();
-        if restores && let Err(error) = self.add_restorer(id, restore) {
+        if settings.restores()
+            && let Err(error) = self.add_restorer(id, settings.restore.get())
+        {
             // It is empty, and just opened.
             let _ = self.core.close_pinned_pool(id);
             self.settle();
@@ -168,7 +160,7 @@ impl Engine {
             judgement,
             settings,
             pinned: lists.active.saturating_add(lists.inactive),
-            restored: self.restored(pool).0,
+            restored: self.restored(pool),
         })
     }
 
@@ -190,11 +182,9 @@ impl Engine {
                 let client = self.client(task.client).filter(|_| task.pinned == Some(row.id))?;
                 Some((client.pid, task.name.clone()))
             });
-            let (restored, restore) = self.restored(row.id);
             Some(PinnedPoolRow {
                 id: row.id,
-                restore,
-                restored,
+                restored: self.restored(row.id),
                 name: row.name.clone(),
                 settings: row.settings,
                 lists: self.core.pinned_pool(row.id)?,

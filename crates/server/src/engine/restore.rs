@@ -134,15 +134,12 @@ impl Engine {
         self.pinned.restorers.iter().any(|restorer| restorer.pool == pool)
     }
 
-    /// Pages that the pool has had brought back, and how many it may have before each release.
-    pub(super) fn restored(&self, pool: PinnedPoolId) -> (u64, u32) {
+    /// Pages that the pool has had brought back.
+    pub(super) fn restored(&self, pool: PinnedPoolId) -> u64 {
         let mut restorers = self.pinned.restorers.iter();
-        restorers
-            .find(|restorer| restorer.pool == pool)
-            .map_or((0, 0), |restorer| {
-                let counts = self.core.task(restorer.task);
-                (counts.map_or(0, |counts| counts.swap_ins), restorer.times.quota)
-            })
+        let restorer = restorers.find(|restorer| restorer.pool == pool);
+        let counts = restorer.and_then(|restorer| self.core.task(restorer.task));
+        counts.map_or(0, |counts| counts.swap_ins)
     }
 
     /// What a restorer waited for has come, or will not. False where the task is none. O(pools).

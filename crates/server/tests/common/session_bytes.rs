@@ -3,13 +3,14 @@
 //! the sessions had is gone.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use freehold_core::units::{FrameCount, PageCount};
+use freehold_core::units::{Duration as Span, FrameCount, PageCount};
 use freehold_linux::Errno;
 use freehold_linux::memory::read_document;
 use freehold_linux::socket::PacketSocket;
 use freehold_linux::userfault::{Features, Userfault};
 use freehold_protocol::message::{
-    Answer, HEADER, LIMIT, PinningPolicy, Question, Regime, RegionKind, Request, ReservationType, Role, Unpinned,
+    Answer, HEADER, JobReport, LIMIT, PinningPolicy, PinningSettings, Question, Ratio, Regime, RegionKind, Request,
+    ReservationKind, Role, UnpinnedGoTo,
 };
 use freehold_server::serve::{Options, serve};
 use freehold_server::{Limits, Quotas, Settings};
@@ -287,9 +288,9 @@ fn request(bytes: &mut Bytes<'_>) -> Request<'static> {
             name,
             frames: one,
             kind: if bytes.flag() {
-                ReservationType::Hard
+                ReservationKind::Hard
             } else {
-                ReservationType::Firm
+                ReservationKind::Firm
             },
         },
         3 => Request::Join {
@@ -372,45 +373,49 @@ fn lesser_request(name: &'static str, bytes: &mut Bytes<'_>, (one, two): (u32, u
         },
         _ => Request::ReportJob {
             pool: one,
-            missed: bytes.flag(),
-            running: bytes.number(),
-            remaining: bytes.number(),
-            swap_ins: two,
-            swap_time: bytes.number(),
-            swap_delay: bytes.number(),
-            delay: bytes.number(),
-            memory_delay: bytes.number(),
-            slack: bytes.number(),
+            job: JobReport {
+                missed: bytes.flag(),
+                running: Span::new(bytes.number()),
+                remaining: Span::new(bytes.number()),
+                swap_ins: two,
+                swap_time: Span::new(bytes.number()),
+                swap_delay: Span::new(bytes.number()),
+                delay: Span::new(bytes.number()),
+                memory_delay: Span::new(bytes.number()),
+                slack: Span::new(bytes.number()),
+            },
             next_release: bytes.number(),
         },
     }
 }
 
 fn open_pool(name: &'static str, bytes: &mut Bytes<'_>, (one, two): (u32, u32)) -> Request<'static> {
-    Request::OpenPool {
-        name,
-        policy: if bytes.flag() {
-            PinningPolicy::All
-        } else {
-            PinningPolicy::Adaptive
-        },
-        period: bytes.number(),
-        budget: bytes.number(),
+    let ratio = |number: u32| Ratio::from_millionths(number % 1_000_000 + 1).unwrap_or(Ratio::ONE);
+    let policy = if bytes.flag() {
+        PinningPolicy::All
+    } else {
+        PinningPolicy::Adaptive
+    };
+    let settings = PinningSettings {
+        policy,
+        period: Span::new(bytes.number()),
+        budget: Span::new(bytes.number()),
         swap_budget: bytes.flag(),
-        highest_swap_budget: bytes.number(),
-        capacity: one,
-        highest_capacity: two,
-        alpha: bytes.word(),
-        beta: bytes.word(),
+        highest_swap_budget: Span::new(bytes.number()),
+        initial_capacity: PageCount::new(one),
+        highest_capacity: PageCount::new(two),
+        alpha: ratio(bytes.word()),
+        beta: ratio(bytes.word()),
         gamma: bytes.word(),
-        lambda: bytes.word(),
-        unpinned: if bytes.flag() {
-            Unpinned::Text
+        lambda: ratio(bytes.word()),
+        unpinned_go_to: if bytes.flag() {
+            UnpinnedGoTo::Text
         } else {
-            Unpinned::Listing
+            UnpinnedGoTo::Listing
         },
         memory_share: bytes.flag(),
         steady: bytes.flag(),
-        restore: bytes.word(),
-    }
+        restore: PageCount::new(bytes.word()),
+    };
+    Request::OpenPool { name, settings }
 }

@@ -69,8 +69,8 @@ fn run(effort: Effort, trusted: bool) -> Result<Found, Failure> {
             for _ in 0..opens {
                 devices::fill(&served.cache, PAGES)?;
                 let device = samples.time(|| served.open("device"))?;
-                if device.grant().discarded != PAGES || device.length() != MEBIBYTES as usize * 1024 * 1024 {
-                    return Err(Failure::Run(format!("the device got {:?}", device.grant())));
+                if device.opening().discarded != PAGES || device.length() != MEBIBYTES as usize * 1024 * 1024 {
+                    return Err(Failure::Run(format!("the device got {:?}", device.opening())));
                 }
                 touched.time(|| touch(&device, &mut page))?;
                 returns.time(|| served.close(device))?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use freehold_client::{Connection, Mapping, Options, Regime, RegionKind, RegionSpec, Reservation, ReservationType};
+use freehold_client::{Connection, Mapping, Options, Regime, RegionKind, RegionSpec, Reservation, ReservationKind};
 use freehold_linux::{PAGE_SIZE, memory};
 
 use super::child::{HOG_PAGES, PRIORITY, Report, WORKING_SET, periodic, stay_with_sibling};
@@ -47,7 +47,7 @@ fn map(
 pub(super) fn task(socket: Option<&Path>, jobs: u32, reserved: bool) -> Result<Report, Failure> {
     let connection = connect(socket, "task")?;
     let frames = u32::try_from(WORKING_SET + 64).unwrap_or(u32::MAX);
-    let reserve = || connection.reserve("reserved", frames, ReservationType::Hard);
+    let reserve = || connection.reserve("reserved", frames, ReservationKind::Hard);
     let reservation = reserved.then(reserve).transpose().map_err(refused)?;
     let urgency = u8::try_from(PRIORITY).unwrap_or(u8::MAX);
     let mapping = map(&connection, reservation.as_ref(), urgency, "task", WORKING_SET)?;

@@ -9,7 +9,7 @@ pub(super) mod evict;
 pub(super) mod fill;
 pub(super) mod soft;
 
-use freehold_client::{Connection, Regime, Region, RegionKind, RegionSpec, Reservation, ReservationType};
+use freehold_client::{Connection, Regime, Region, RegionKind, RegionSpec, Reservation, ReservationKind};
 use freehold_linux::ThreadId;
 use freehold_linux::sched;
 use freehold_live::OwnServer;
@@ -48,7 +48,7 @@ impl Client {
 
     fn reserve(&self, name: &str, frames: u32) -> Result<Reservation, Failure> {
         self.connection
-            .reserve(name, frames, ReservationType::Hard)
+            .reserve(name, frames, ReservationKind::Hard)
             .map_err(refused)
     }
 

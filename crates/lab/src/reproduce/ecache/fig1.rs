@@ -126,8 +126,8 @@ fn hand_over(served: &Served) -> Result<f64, Failure> {
     let begin = clock::now();
     let device = served.open("mfc")?;
     let took = since(begin);
-    if device.grant().discarded != MEBIBYTES * 256 {
-        return Err(Failure::Run(format!("the device got {:?}", device.grant())));
+    if device.opening().discarded != MEBIBYTES * 256 {
+        return Err(Failure::Run(format!("the device got {:?}", device.opening())));
     }
     served.close(device)?;
     Ok(took)
