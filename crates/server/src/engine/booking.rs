@@ -162,7 +162,7 @@ impl Engine {
         let reservation = self.tasks.at(task.index()).and_then(|task| task.reservation);
         let (free, all) = match reservation.and_then(|id| self.core.reservation(id)) {
             Some(lists) => (lists.free, lists.capacity),
-            None => (self.core.pool_free(), self.shares.frames),
+            None => (self.core.pool_free(), self.clients.shares.frames),
         };
         free.get() > all.get() / SPARE
     }

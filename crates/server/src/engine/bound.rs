@@ -12,16 +12,16 @@ use rustix::process::Signal;
 
 impl Engine {
     pub(super) fn bound(&self) -> u64 {
-        u64::try_from(self.unresponsive.bound.as_nanos()).unwrap_or(u64::MAX)
+        u64::try_from(self.clients.unresponsive.bound.as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// An order was given: it is to be answered within the bound, if anybody waits then.
     pub(super) fn watch_from_now(&mut self) {
-        if self.watch_at.is_none() {
-            self.watch_at = Some(self.now.get().saturating_add(self.bound()));
-            if !self.in_round {
+        if self.clients.watch_at.is_none() {
+            self.clients.watch_at = Some(self.step.now.get().saturating_add(self.bound()));
+            if !self.step.in_round {
                 // Pager threads that sleep do not know of it.
-                self.ends.ring(0);
+                self.io.ends.ring(0);
             }
         }
     }
@@ -29,8 +29,8 @@ impl Engine {
     /// Stops clients that leave an order unanswered for longer than the bound while somebody else waits; when to look
     /// again.
     pub(super) fn watch(&mut self) -> Option<u64> {
-        let at = self.watch_at?;
-        if at > self.now.get() {
+        let at = self.clients.watch_at?;
+        if at > self.step.now.get() {
             return Some(at);
         }
         let mut next = None;
@@ -40,36 +40,36 @@ impl Engine {
                 late.push(client.id);
                 continue;
             }
-            if client.refusing > 0 && self.gathering {
-                let soon = self.now.get().saturating_add(self.bound() / 4 + 1);
+            if client.refusing > 0 && self.reservations.gathering {
+                let soon = self.step.now.get().saturating_add(self.bound() / 4 + 1);
                 next = Some(next.map_or(soon, |next: u64| next.min(soon)));
             }
             let Some(oldest) = client.outbox.oldest().map(Instant::get) else {
                 continue;
             };
             let due = oldest.saturating_add(self.bound());
-            if due > self.now.get() {
+            if due > self.step.now.get() {
                 next = Some(next.map_or(due, |next: u64| next.min(due)));
             } else if self.somebody_waits_for(client.id) {
                 late.push(client.id);
             } else {
-                let soon = self.now.get().saturating_add(self.bound() / 4 + 1);
+                let soon = self.step.now.get().saturating_add(self.bound() / 4 + 1);
                 next = Some(next.map_or(soon, |next: u64| next.min(soon)));
             }
         }
-        self.watch_at = next;
+        self.clients.watch_at = next;
         for id in late {
             self.stop(id);
         }
         self.settle();
-        self.watch_at
+        self.clients.watch_at
     }
 
     /// Whether somebody waits to be admitted, and this client has borrowed frames and refused to give up any page for
     /// longer than the bound.
     fn keeps_what_it_borrowed(&self, client: &Client) -> bool {
-        let refuses = client.refusing > 0 && client.refusing.saturating_add(self.bound()) <= self.now.get();
-        if !refuses || !self.gathering || client.frozen {
+        let refuses = client.refusing > 0 && client.refusing.saturating_add(self.bound()) <= self.step.now.get();
+        if !refuses || !self.reservations.gathering || client.frozen {
             return false;
         }
         let tasks = client.tasks.iter().filter_map(|key| self.tasks.at(key.index()));
@@ -91,7 +91,7 @@ impl Engine {
             .filter_map(|key| Some(self.tasks.at(key.index())?.reservation))
             .collect();
         let concerned = |reservation: &Option<ReservationId>| reservation.is_none() || own.contains(reservation);
-        self.gathering
+        self.reservations.gathering
             || self.tasks.iter().any(|(_, task)| {
                 let waits = task.lanes.iter().any(|lane| lane.pending.is_some());
                 task.client != id && waits && concerned(&task.reservation)
@@ -99,8 +99,8 @@ impl Engine {
     }
 
     fn stop(&mut self, id: ClientId) {
-        self.tally.stopped += 1;
-        match self.unresponsive.reaction {
+        self.journal.tally.stopped += 1;
+        match self.clients.unresponsive.reaction {
             Reaction::Kill => self.expel(id, "it left orders unanswered, or gave up nothing, while others waited"),
             Reaction::Freeze => self.freeze(id),
         }

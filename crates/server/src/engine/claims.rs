@@ -70,7 +70,7 @@ pub(super) fn unprotect(userfault: &Userfault, address: u64) -> Installed {
 
 impl Engine {
     fn pending(&self, task: TaskId) -> Option<(LaneName, Pending)> {
-        let name = (*self.lanes.get(task.index())?)?;
+        let name = self.tasks.lane_name(task)?;
         let lane = self.tasks.at(name.task.index())?.lanes.get(usize::from(name.lane))?;
         Some((name, lane.pending.filter(|_| lane.core == task)?))
     }
@@ -159,20 +159,20 @@ impl Engine {
             return;
         };
         client.deferred.push(claim);
-        if !self.deferred.contains(&claim.client) {
-            self.deferred.push(claim.client);
+        if !self.clients.deferred.contains(&claim.client) {
+            self.clients.deferred.push(claim.client);
         }
-        if !self.in_round {
+        if !self.step.in_round {
             // Pager threads that sleep do not know of it.
-            self.ends.ring(0);
+            self.io.ends.ring(0);
         }
     }
 
     /// Looks again at all faults that were put off.
     pub(super) fn look_again(&mut self) {
-        for id in std::mem::take(&mut self.deferred) {
+        for id in std::mem::take(&mut self.clients.deferred) {
             if let Some(client) = self.clients.get_mut(id.index(), id.generation()) {
-                self.again.extend(client.deferred.drain(..));
+                self.step.again.extend(client.deferred.drain(..));
             }
         }
         self.protect_again();
@@ -188,11 +188,11 @@ impl Engine {
         {
             lane.pending = None;
         }
-        if self.pace.is_held() {
+        if self.io.pace.is_held() {
             // The thread itself comes again.
             self.hold_back(name.task, pending.claim);
         } else {
-            self.again.push_back(pending.claim);
+            self.step.again.push_back(pending.claim);
         }
     }
 

@@ -59,26 +59,26 @@ impl Engine {
     /// As [`ClientChannels::new`].
     pub(super) fn take_channels(&mut self) -> Result<ClientChannels, EngineError> {
         // More are to be made.
-        self.reserve.ring();
-        match self.client_pool.ready.pop() {
+        self.backing.reserve.ring();
+        match self.clients.client_pool.ready.pop() {
             Some(channels) => Ok(channels),
-            None => ClientChannels::new(self.client_pool.pages),
+            None => ClientChannels::new(self.clients.client_pool.pages),
         }
     }
 
     /// Channels that were perhaps not used: the next client's, if neither end of it has ever been.
     pub(crate) fn give_channels_back(&mut self, channels: ClientChannels) {
         let whole = channels.outbox.is_untouched() && channels.slots.is_untouched();
-        if whole && channels.slots.pages() == self.client_pool.pages && self.client_pool.ready.len() < AHEAD {
-            self.client_pool.ready.push(channels);
+        if whole && channels.slots.pages() == self.clients.client_pool.pages && self.clients.client_pool.ready.len() < AHEAD {
+            self.clients.client_pool.ready.push(channels);
         }
     }
 
     /// How many are to be made, and with how many pages.
     pub(crate) fn channels_missing(&self) -> (usize, u32) {
         (
-            AHEAD.saturating_sub(self.client_pool.ready.len()),
-            self.client_pool.pages,
+            AHEAD.saturating_sub(self.clients.client_pool.ready.len()),
+            self.clients.client_pool.pages,
         )
     }
 }

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::engine::ahead::{Brought, Present, Streams};
 use crate::engine::booking::Bookings;
-use crate::engine::client_pool::ClientChannels;
+use crate::engine::client_pool::{ClientChannels, ClientPool};
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
 use crate::engine::lending::LentPages;
@@ -11,7 +11,12 @@ use crate::engine::near::Seen;
 use crate::engine::outbox::{About, Follow, Outstanding};
 use crate::engine::program_locks::ProgramLocks;
 use crate::engine::rows::{Client, Content, Segment, Which};
+use crate::engine::rows_of;
+use crate::engine::sampling::Samples;
+use crate::engine::shares::Shares;
+use crate::engine::table::Table;
 use crate::error::EngineError;
+use crate::settings::{Settings, Unresponsive};
 use crate::times::Times;
 use crate::user_threads::Work;
 use freehold_core::fact::Request;
@@ -72,7 +77,44 @@ impl Client {
 }
 
 /// Clients that have ended and that the reserve's thread is to drop, at most.
-pub(super) const REMAINS: usize = 16;
+const REMAINS: usize = 16;
+
+/// All clients.
+#[derive(Debug)]
+pub(super) struct Clients {
+    rows: Table<Client>,
+    pub(super) shares: Shares,
+    pub(super) client_pool: ClientPool,
+    pub(super) samples: Samples,
+    /// Those with faults to look at again soon.
+    pub(super) deferred: Vec<ClientId>,
+    /// Those whose agents may have to be woken.
+    pub(super) announce: Vec<ClientId>,
+    /// Those that have ended, to be dropped by another thread.
+    remains: Vec<Client>,
+    pub(super) unresponsive: Unresponsive,
+    /// When to look for those that do not answer.
+    pub(super) watch_at: Option<u64>,
+}
+
+rows_of!(Clients { rows: Table<Client> });
+
+impl Clients {
+    /// None yet.
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            rows: Table::new(usize::from(settings.clients)),
+            shares: Shares::new(settings),
+            client_pool: ClientPool::new(settings.frames.get().saturating_add(256)),
+            samples: Samples::default(),
+            deferred: Vec::new(),
+            announce: Vec::new(),
+            remains: Vec::with_capacity(REMAINS),
+            unresponsive: settings.unresponsive,
+            watch_at: None,
+        }
+    }
+}
 
 impl Engine {
     /// Whether any process has memory here, be it the child of a fork that has not connected yet.
@@ -108,10 +150,10 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Descriptor`], [`EngineError::Limit`], [`EngineError::System`].
     pub fn add_client(&mut self, client: NewClient) -> Result<(ClientId, Handover), EngineError> {
-        if self.sources.stalls.is_barred(client.uid) {
+        if self.backing.sources.stalls.is_barred(client.uid) {
             return Err(EngineError::Barred);
         }
-        let lend = |userfault| self.sources.lend_userfault(client.uid, userfault);
+        let lend = |userfault| self.backing.sources.lend_userfault(client.uid, userfault);
         let shared = client
             .shared
             .map(|fd| adopt(fd, "the userfaultfd of shared objects").map(lend))
@@ -222,12 +264,12 @@ impl Engine {
             }
         }
         self.give_up_tasks(id, std::mem::take(&mut client.tasks));
-        if self.remains.len() < REMAINS {
-            self.remains.push(client);
-            self.reserve.ring();
+        if self.clients.remains.len() < REMAINS {
+            self.clients.remains.push(client);
+            self.backing.reserve.ring();
         } else {
             let user = client.uid;
-            self.sources
+            self.backing.sources
                 .threads
                 .give(user, Work::Burial, Box::new(move || drop(client)));
         }
@@ -236,10 +278,10 @@ impl Engine {
     /// Clients that have ended, to be dropped where nobody waits for the engine: the kernel takes their transfer memory
     /// and their descriptors back, which is longer than a fault.
     pub(crate) fn take_remains(&mut self) -> Vec<Client> {
-        if self.remains.is_empty() {
+        if self.clients.remains.is_empty() {
             return Vec::new();
         }
-        std::mem::replace(&mut self.remains, Vec::with_capacity(REMAINS))
+        std::mem::replace(&mut self.clients.remains, Vec::with_capacity(REMAINS))
     }
 
     /// The client that should have answered is gone, and the page with it.

@@ -109,30 +109,30 @@ impl Engine {
             frames,
             file,
         });
-        self.deferred_free.0.push_back(Arc::clone(&deferred));
+        self.teardown.deferred_free.0.push_back(Arc::clone(&deferred));
         match user {
             Some(user) => self.clear_apart(user, deferred),
-            None => self.reserve.ring(),
+            None => self.backing.reserve.ring(),
         }
     }
 
     fn clear_apart(&self, user: u32, deferred: Arc<DeferredFree>) {
-        let (ends, pager) = (Arc::clone(&self.ends), self.pager);
+        let (ends, pager) = (Arc::clone(&self.io.ends), self.step.pager);
         let clear = move || {
             deferred.clear();
             ends.deferred_cleared(pager, deferred);
         };
-        self.sources.threads.give(user, Work::Closing, Box::new(clear));
+        self.backing.sources.threads.give(user, Work::Closing, Box::new(clear));
     }
 
     /// What is to be given back next.
     pub(crate) fn next_deferred(&self) -> Option<Arc<DeferredFree>> {
-        self.deferred_free.own().next().cloned()
+        self.teardown.deferred_free.own().next().cloned()
     }
 
     /// This has been given back.
     pub(crate) fn forget_deferred(&mut self, given_back: &Arc<DeferredFree>) {
-        self.deferred_free
+        self.teardown.deferred_free
             .0
             .retain(|deferred| !Arc::ptr_eq(deferred, given_back));
     }

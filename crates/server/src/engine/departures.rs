@@ -26,7 +26,7 @@ impl Engine {
     fn retire_client(&mut self, id: ClientId) {
         self.end_program_locks(id);
         // What its agent carried out before it ended has arrived.
-        let now = self.now;
+        let now = self.step.now;
         while let Some(client) = self.client_mut(id)
             && let Ok(Some((order, outcome))) = client.outbox.answer(now)
         {

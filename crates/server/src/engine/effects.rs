@@ -20,7 +20,7 @@ struct Hands<'a>(&'a mut Engine);
 
 impl Backend for Hands<'_> {
     fn completions(&mut self) -> &mut Completions {
-        &mut self.0.completions
+        &mut self.0.step.completions
     }
 
     fn decided(&mut self, effect: &Effect) {
@@ -90,7 +90,7 @@ impl Engine {
     /// A page has been copied out, or nobody wants what it held: its frame goes, for everybody, and the core is told.
     pub(super) fn drop_evicted(&mut self, page: PageRef) {
         if !self.leaves_a_hole(page) {
-            self.batch.has_left(page);
+            self.step.batch.has_left(page);
             self.end(page, Request::Evict, End::Done);
         }
     }
@@ -98,9 +98,9 @@ impl Engine {
     /// Does something with the batch. What is carried out in it finds an empty one in its place, and never drains the
     /// core.
     fn with_batch(&mut self, work: impl FnOnce(&mut Batch, &mut Hands<'_>)) {
-        let mut batch = std::mem::take(&mut self.batch);
+        let mut batch = std::mem::take(&mut self.step.batch);
         work(&mut batch, &mut Hands(self));
-        self.batch = batch;
+        self.step.batch = batch;
     }
 
     fn decided(&mut self, effect: &Effect) {
@@ -148,23 +148,23 @@ impl Engine {
 
     /// A request of the core has ended; it is told later in this step.
     pub(super) fn end(&mut self, page: PageRef, request: Request, end: End) {
-        self.completions.end(page, request, end);
+        self.step.completions.end(page, request, end);
     }
 
     /// A page cannot leave, and nobody was asked. The core hears of a few of these at a time: it may try every page of
     /// a holder, however many there are, and a step must stay short.
     pub(super) fn cannot_leave(&mut self, page: PageRef) {
-        self.immovable.push_back(page);
-        if !self.in_round {
+        self.step.immovable.push_back(page);
+        if !self.step.in_round {
             // Pager threads that sleep do not know of it.
-            self.ends.ring(0);
+            self.io.ends.ring(0);
         }
     }
 
     /// Tells the core of some pages that cannot leave.
     pub(super) fn tell_immovable(&mut self) {
         for _ in 0..TOLD {
-            let Some(page) = self.immovable.pop_front() else { break };
+            let Some(page) = self.step.immovable.pop_front() else { break };
             self.end(page, Request::Evict, End::Kept);
         }
         self.settle();
@@ -172,8 +172,8 @@ impl Engine {
 
     /// When to tell it of more, if there are any.
     pub(super) fn immovable_due(&self) -> Option<u64> {
-        let more = !self.immovable.is_empty();
-        more.then(|| self.now.get().saturating_add(APART))
+        let more = !self.step.immovable.is_empty();
+        more.then(|| self.step.now.get().saturating_add(APART))
     }
 
     pub(super) fn is_private(&self, page: PageRef) -> bool {
@@ -184,11 +184,7 @@ impl Engine {
     /// Brings a page; not before there is a hole where it was.
     pub(super) fn fill(&mut self, wanted: Wanted) {
         let Wanted { page, source, urgency } = wanted;
-        if self.take_in_lent(page) {
-            self.end(page, Request::Fill, End::Done);
-            return;
-        }
-        if self.holes.puts_off(&wanted) {
+        if self.backing.holes.puts_off(&wanted) {
             return;
         }
         match source {

@@ -36,7 +36,7 @@ impl Engine {
                     write,
                     protected: write_protected,
                     thread,
-                    since: self.now,
+                    since: self.step.now,
                 });
             }
             Message::Fork(child) => self.forks(id, which, child),
@@ -110,7 +110,7 @@ impl Engine {
         let (Some(userfault), Ok(address)) = (client.shared.as_ref(), usize::try_from(claim.address)) else {
             return;
         };
-        let filled = userfault.copy_zeros(address & !(PAGE_SIZE - 1), &self.sources.zeros, 1, false);
+        let filled = userfault.copy_zeros(address & !(PAGE_SIZE - 1), &self.backing.sources.zeros, 1, false);
         if judge(userfault, claim.address, false, filled) == Installed::Later {
             self.defer(*claim);
         }
@@ -166,7 +166,7 @@ impl Engine {
             mapped: None,
         });
         let waiter = lane.core;
-        match self.core.handle_fault_for(self.now, fault, waiter) {
+        match self.core.handle_fault_for(self.step.now, fault, waiter) {
             Ok(()) => self.boost(segment.task, segment.object, page),
             Err(error) => self.refused(segment, at, claim, error),
         }
@@ -189,15 +189,15 @@ impl Engine {
         };
         if !task.queued.push(claim) {
             self.no_room_for(&claim, Shortage::Waiting);
-        } else if !self.crowded.contains(&key) {
-            self.crowded.push(key);
+        } else if !self.tasks.crowded.contains(&key) {
+            self.tasks.crowded.push(key);
         }
     }
 
     /// A fault that waited for a lane, where there is one now. O(tasks with such faults).
     pub(super) fn next_queued(&mut self) -> Option<Claim> {
         let mut at = 0;
-        while let Some(key) = self.crowded.get(at) {
+        while let Some(key) = self.tasks.crowded.get(at) {
             match self.tasks.get_mut(key.index(), key.generation()) {
                 Some(task) if !task.queued.is_empty() => {
                     if task.lanes.iter().any(|lane| lane.pending.is_none()) {
@@ -206,7 +206,7 @@ impl Engine {
                     at += 1;
                 }
                 _ => {
-                    self.crowded.swap_remove(at);
+                    self.tasks.crowded.swap_remove(at);
                 }
             }
         }

@@ -92,7 +92,7 @@ impl Engine {
     /// Reads pages straight into their frames, as far as the page cache has them one after the other: how many.
     fn read_cached(&mut self, run: &[PageRef], source: &FileSource) -> usize {
         let [first, _, ..] = run else { return 0 };
-        if self.readers.declares_latency() {
+        if self.io.readers.declares_latency() {
             return 0;
         }
         let page = first.page().get() as usize;
@@ -176,11 +176,11 @@ impl Engine {
     }
 
     fn read_apart(&self, page: PageRef, source: &FileSource, urgency: u8, loan: PageLease) {
-        self.readers.submit(Job {
+        self.io.readers.submit(Job {
             urgency,
             source: source.clone(),
             page,
-            pager: self.pager,
+            pager: self.step.pager,
             loan,
         });
     }
@@ -188,7 +188,7 @@ impl Engine {
     /// Reads a page, if the kernel's page cache has it and the file system can say so. Where the file is read past that
     /// cache, the kernel begins to read the page that it has not, and drops it when it has been read.
     fn read_from_kernel(&self, page: PageRef, source: &FileSource, loan: &mut PageLease) -> bool {
-        if self.readers.declares_latency() {
+        if self.io.readers.declares_latency() {
             return false;
         }
         let offset = u64::from(page.page().get()) * crate::PAGE;

@@ -323,7 +323,7 @@ impl Engine {
         };
         let (from, heard) = (client.family.from, std::mem::take(&mut client.family.heard));
         let held = std::mem::take(&mut client.family.held);
-        self.again.extend(held);
+        self.step.again.extend(held);
         if !heard {
             self.listen_to_userfault(fork_child, Which::Private, true);
         }
@@ -336,7 +336,7 @@ impl Engine {
             if client.family.fork_children == 0 {
                 let (id, gone) = (client.id, client.family.gone);
                 let held = std::mem::take(&mut client.family.held);
-                self.again.extend(held);
+                self.step.again.extend(held);
                 if gone {
                     self.fork_children.departed.push(id);
                 }

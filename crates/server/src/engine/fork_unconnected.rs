@@ -98,7 +98,7 @@ impl Engine {
             }
         }
         let renamed = |claim: Claim| Claim { client: id, ..claim };
-        self.again
+        self.step.again
             .extend(old.parked.into_iter().chain(old.deferred).map(renamed));
         let Some(client) = self.client_mut(id) else { return };
         client.shared = old.shared;
@@ -120,14 +120,14 @@ impl Engine {
     /// There is a child that may never connect. Where others are looked for sooner, so is this one: whoever forks all
     /// the time must not put that off for ever.
     pub(super) fn expect_unconnected(&mut self) {
-        let at = self.now.get() + FIRST_LOOK;
+        let at = self.step.now.get() + FIRST_LOOK;
         let at = self.unconnected_due().map_or(at, |due| due.min(at));
         self.fork_children.look = (at, FIRST_LOOK);
     }
 
     /// Looks, after a while, for children that ended without ever having connected.
     fn look_for_unconnected(&mut self, after: u64) {
-        self.fork_children.look = (self.now.get() + after, after);
+        self.fork_children.look = (self.step.now.get() + after, after);
     }
 
     /// When to look for them next, if there are any.
@@ -139,7 +139,7 @@ impl Engine {
     /// Drops children that have ended, or begun another program, without ever having connected.
     pub(super) fn end_unconnected(&mut self) {
         let (at, after) = self.fork_children.look;
-        if at == 0 || at > self.now.get() {
+        if at == 0 || at > self.step.now.get() {
             return;
         }
         let given = self.look_at_forsaken();

@@ -62,7 +62,7 @@ impl Engine {
         let userfault = match Userfault::adopt(child, Features::SERVED) {
             Ok(userfault) => {
                 let user = self.client(id).map_or(0, |client| client.uid);
-                self.sources.lend_userfault(user, userfault)
+                self.backing.sources.lend_userfault(user, userfault)
             }
             Err(error) => {
                 self.notice(format!("a child's userfaultfd cannot be used: {error}"));
@@ -291,7 +291,7 @@ impl Engine {
         if claim.protected {
             return unprotect(userfault, claim.address);
         }
-        let result = userfault.copy_zeros(address, &self.sources.zeros, 1, false);
+        let result = userfault.copy_zeros(address, &self.backing.sources.zeros, 1, false);
         judge(userfault, claim.address, true, result)
     }
 

@@ -67,7 +67,7 @@ impl Engine {
         let both = [client.shared.take(), client.private.take()];
         let mut survival = Some(Survival {
             program: format!("{} ({})", client.pid, client.name),
-            since: self.now.get(),
+            since: self.step.now.get(),
         });
         for userfault in both.into_iter().flatten().filter(|one| !is_dead(one)) {
             // Whoever was waited for already asks again.
@@ -99,7 +99,7 @@ impl Engine {
     /// Says once that a process goes on in a program's memory: when it misses something, or after a while in which an
     /// address space that was only about to go would have gone.
     fn tell_of_survivor(&mut self, forsaken: &mut Forsaken, misses: bool) {
-        let now = self.now.get();
+        let now = self.step.now.get();
         let is_due = |survival: &mut Survival| misses || now.saturating_sub(survival.since) >= FIRST_LOOK;
         if let Some(Survival { program, .. }) = forsaken.survival.take_if(is_due) {
             self.notice(format!(

@@ -1,6 +1,9 @@
 //! Frames that are there: the engine's side of the reserve.
 
 use crate::engine::Engine;
+use crate::engine::holes::Holes;
+use crate::engine::leaving::Leaving;
+use crate::engine::sources::Sources;
 use crate::error::EngineError;
 use crate::reserve::{BATCH, Due, Reserve};
 use crate::settings::Settings;
@@ -9,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The reserve of a server.
-pub(super) fn make(settings: &Settings) -> Result<Arc<Reserve>, EngineError> {
+fn make(settings: &Settings) -> Result<Arc<Reserve>, EngineError> {
     let what = "the reserve's bell could not be made";
     let reserve = Reserve::new(settings.frames.get() as usize);
     reserve.map(Arc::new).map_err(EngineError::system(what))
@@ -22,10 +25,36 @@ const LINGERING: Duration = Duration::from_secs(1);
 /// Frames of reservations that have ended, for those that come next, and frames in whose place pages have come, for
 /// when those go.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Spare {
+struct Spare {
     frames: usize,
     /// When they go, in nanoseconds of the engine's time.
     until: u64,
+}
+
+/// Frames that are there for pages to come, and what has pages give their frames back.
+#[derive(Debug)]
+pub(super) struct Backing {
+    pub(super) reserve: Arc<Reserve>,
+    spare: Spare,
+    pub(super) holes: Holes,
+    pub(super) leaving: Leaving,
+    pub(super) sources: Sources,
+}
+
+impl Backing {
+    /// Nothing yet.
+    ///
+    /// # Errors
+    /// [`EngineError::System`], [`EngineError::Limit`].
+    pub(super) fn new(settings: &Settings) -> Result<Self, EngineError> {
+        Ok(Self {
+            reserve: make(settings)?,
+            spare: Spare::default(),
+            holes: Holes::default(),
+            leaving: Leaving::default(),
+            sources: Sources::new(settings.priority)?,
+        })
+    }
 }
 
 impl Engine {
@@ -33,7 +62,7 @@ impl Engine {
     /// transfer memories, in the memory of objects that are gone, and where holes are being made.
     pub(crate) fn reserve_due(&self) -> usize {
         let (due, warm) = self.frames_due();
-        due.saturating_sub(warm + self.deferred_free.frames() + self.holes.frames())
+        due.saturating_sub(warm + self.teardown.deferred_free.frames() + self.backing.holes.frames())
     }
 
     /// What the reserve is to hold, and what it may: that and what is spare, as far as nobody else has those frames.
@@ -41,31 +70,31 @@ impl Engine {
         let unused = self.core.pool_free().get() as usize;
         Due {
             frames: due,
-            kept: due + self.spare.frames.min(unused),
-            lingers: self.spare.frames > 0,
+            kept: due + self.backing.spare.frames.min(unused),
+            lingers: self.backing.spare.frames > 0,
         }
     }
 
     /// A reservation has ended: what the reserve has beyond what is due now is spare for a while.
     pub(super) fn begin_spare(&mut self) {
-        self.keep_spare(self.now.get(), self.reserve_due());
+        self.keep_spare(self.step.now.get(), self.reserve_due());
         // It may sleep, and is to see when they go.
-        self.reserve.ring();
+        self.backing.reserve.ring();
     }
 
     fn keep_spare(&mut self, now: u64, due: usize) {
         let lingering = u64::try_from(LINGERING.as_nanos()).unwrap_or(u64::MAX);
-        self.spare = Spare {
-            frames: self.reserve.held().saturating_sub(due),
+        self.backing.spare = Spare {
+            frames: self.backing.reserve.held().saturating_sub(due),
             until: now.saturating_add(lingering),
         };
     }
 
     /// A reservation has been admitted: what was spare is due again, and the rest is to be taken.
     pub(super) fn use_spare(&mut self) {
-        let left = self.reserve.held().saturating_sub(self.reserve_due());
-        self.spare.frames = self.spare.frames.min(left);
-        self.reserve.ring();
+        let left = self.backing.reserve.held().saturating_sub(self.reserve_due());
+        self.backing.spare.frames = self.backing.spare.frames.min(left);
+        self.backing.reserve.ring();
     }
 
     /// As [`reserve_due`](Self::reserve_due); where free slots have more frames than are due, takes theirs, a batch at
@@ -73,11 +102,11 @@ impl Engine {
     pub(crate) fn settle_due(&mut self, flow: bool) -> Due {
         let now = clock::now().as_nanos();
         let (due, warm) = self.frames_due();
-        let deferred = self.deferred_free.frames() + self.holes.frames();
+        let deferred = self.teardown.deferred_free.frames() + self.backing.holes.frames();
         if flow {
             self.keep_spare(now, due.saturating_sub(warm + deferred));
-        } else if now >= self.spare.until {
-            self.spare = Spare::default();
+        } else if now >= self.backing.spare.until {
+            self.backing.spare = Spare::default();
         }
         let mut excess = warm.saturating_sub(due).min(BATCH);
         if excess == BATCH || !flow {
@@ -108,22 +137,22 @@ impl Engine {
     }
 
     pub(crate) fn reserve(&self) -> Arc<Reserve> {
-        Arc::clone(&self.reserve)
+        Arc::clone(&self.backing.reserve)
     }
 
     /// At the end of a step: tells the reserve how many pages have come or gone.
     pub(super) fn tell_reserve(&mut self) {
-        let moved = std::mem::take(&mut self.moved);
-        if !self.in_round {
+        let moved = std::mem::take(&mut self.step.moved);
+        if !self.step.in_round {
             // A reservation may have come or gone.
             let due = self.due_with_spare(self.reserve_due());
-            self.reserve.turn_to(due);
-        } else if moved > 0 && self.reserve.note(moved) {
+            self.backing.reserve.turn_to(due);
+        } else if moved > 0 && self.backing.reserve.note(moved) {
             // What pages have taken is spare for a while: they come and go, and a frame that is released here and taken
             // again costs as much as the page itself.
             let due = self.reserve_due();
-            self.keep_spare(self.now.get(), due);
-            self.reserve.follow(self.due_with_spare(due));
+            self.keep_spare(self.step.now.get(), due);
+            self.backing.reserve.follow(self.due_with_spare(due));
         }
     }
 
@@ -137,6 +166,6 @@ impl Engine {
 
     /// The machine has no frame: gives up some that nobody was promised; whether there were any.
     pub(super) fn give_way(&self) -> bool {
-        self.deferred_free.give_way() || self.reserve.give_headroom(self.reserve_due())
+        self.teardown.deferred_free.give_way() || self.backing.reserve.give_headroom(self.reserve_due())
     }
 }

@@ -142,12 +142,12 @@ impl Engine {
             return;
         };
         let memory = Arc::clone(memory);
-        let early = self.holes.begin(user, object, pages);
+        let early = self.backing.holes.begin(user, object, pages);
         let (early, late) = pages.split_at(early);
         for page in early {
             self.end(*page, Request::Evict, End::Done);
         }
-        let (ends, pager) = (Arc::clone(&self.ends), self.pager);
+        let (ends, pager) = (Arc::clone(&self.io.ends), self.step.pager);
         let mut end = HoleEnd {
             user,
             object,
@@ -167,12 +167,12 @@ impl Engine {
             );
             ends.hole_made(pager, end);
         };
-        self.sources.threads.give(user, Work::Holes, Box::new(errand));
+        self.backing.sources.threads.give(user, Work::Holes, Box::new(errand));
     }
 
     /// Has free slots emptied of clients of which too many have frames.
     pub(super) fn cool_hot(&mut self) {
-        while let Some(id) = self.holes.hot.pop() {
+        while let Some(id) = self.backing.holes.hot.pop() {
             self.cool_slots(id, MOST_WARM / 2);
         }
     }
@@ -193,13 +193,13 @@ impl Engine {
             return 0;
         };
         let begun = slots.len();
-        let (ends, pager) = (Arc::clone(&self.ends), self.pager);
+        let (ends, pager) = (Arc::clone(&self.io.ends), self.step.pager);
         let errand = move || {
             // What cannot be given back stays, and is seen in what the kernel counts.
             let _ = punch(&memory, &slots);
             ends.slots_cooled(pager, (id, slots));
         };
-        self.sources.threads.give(user, Work::Holes, Box::new(errand));
+        self.backing.sources.threads.give(user, Work::Holes, Box::new(errand));
         begun
     }
 
@@ -213,14 +213,14 @@ impl Engine {
     /// There are holes where pages were.
     pub(super) fn holes_made(&mut self, end: HoleEnd) {
         let all = end.early.len() + end.late.len();
-        self.holes.end(end.user, end.object, all, &end.early);
+        self.backing.holes.end(end.user, end.object, all, &end.early);
         if end.failed {
             self.notice("a frame could not be given back");
         }
         for page in end.late {
             self.end(page, Request::Evict, End::Done);
         }
-        for wanted in std::mem::take(&mut self.holes.waiting) {
+        for wanted in std::mem::take(&mut self.backing.holes.waiting) {
             self.fill(wanted);
         }
     }

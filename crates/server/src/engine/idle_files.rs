@@ -78,7 +78,7 @@ impl Engine {
         let most = self.objects.len() / SHARE;
         let limit = Size {
             resident: self.core.pool_view().total.get() as usize / SHARE,
-            whole: self.idle_files.table / SHARE,
+            whole: self.objects.idle_files.table / SHARE,
         };
         let Some(object) = self.object_mut(id) else {
             return false;
@@ -97,12 +97,12 @@ impl Engine {
             return false;
         }
         *file = None;
-        let turn = self.idle_files.insert(id, size);
+        let turn = self.objects.idle_files.insert(id, size);
         if let Some(object) = self.object_mut(id) {
             object.idle = Some(turn);
             object.payer = 0;
         }
-        while self.idle_files.by_age.len() > most || !self.idle_files.size.fits(limit) {
+        while self.objects.idle_files.by_age.len() > most || !self.objects.idle_files.size.fits(limit) {
             self.end_oldest_idle();
         }
         true
@@ -111,7 +111,7 @@ impl Engine {
     /// Somebody opens an object again, or it ends.
     pub(super) fn no_longer_idle(&mut self, id: ObjectId) {
         if let Some(turn) = self.object_mut(id).and_then(|object| object.idle.take()) {
-            self.idle_files.remove(turn);
+            self.objects.idle_files.remove(turn);
         }
     }
 
@@ -129,7 +129,7 @@ impl Engine {
     }
 
     fn end_oldest_idle(&mut self) -> bool {
-        let oldest = self.idle_files.oldest();
+        let oldest = self.objects.idle_files.oldest();
         if let Some(id) = oldest {
             self.doom(id);
         }

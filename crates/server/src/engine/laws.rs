@@ -70,7 +70,7 @@ impl Engine {
     /// is under way, one that is to be brought when a hole is there that is being made; what was put off is looked at
     /// again by the client that it is of. O(tasks).
     pub(super) fn check_waits(&self) -> Result<(), String> {
-        self.holes.check()?;
+        self.backing.holes.check()?;
         for (_, task) in self.tasks.iter() {
             let granted = |pending: &Pending| pending.mapped.is_some();
             for pending in task.lanes.iter().filter_map(|lane| lane.pending).filter(granted) {
@@ -86,7 +86,7 @@ impl Engine {
             }
         }
         for (_, client) in self.clients.iter().filter(|(_, client)| !client.deferred.is_empty()) {
-            if !self.deferred.contains(&client.id) {
+            if !self.clients.deferred.contains(&client.id) {
                 return Err(format!("faults of process {} are put off for good", client.pid));
             }
         }

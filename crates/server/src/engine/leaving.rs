@@ -62,28 +62,28 @@ impl Leaving {
 impl Engine {
     /// A batch is about to be carried out by which these pages are written.
     pub(super) fn prepare_writes(&mut self, pages: &mut dyn Iterator<Item = PageRef>) {
-        let mut writes = std::mem::take(&mut self.leaving.writes);
+        let mut writes = std::mem::take(&mut self.backing.leaving.writes);
         writes.clear();
         writes.extend(pages.filter(|page| !self.is_private(*page) && !self.is_doomed(page.object())));
-        self.leaving.populated = self.populate(&writes);
-        self.leaving.writes = writes;
-        self.leaving.refused.clear();
+        self.backing.leaving.populated = self.populate(&writes);
+        self.backing.leaving.writes = writes;
+        self.backing.leaving.refused.clear();
     }
 
     /// Pages are about to be copied out, or to be dropped: until then nobody may write them. In lockstep nobody may
     /// read them either: in the simulator they are unmapped.
     pub(super) fn protect_everywhere(&mut self, run: Run) {
-        let mut leaving = std::mem::take(&mut self.leaving);
+        let mut leaving = std::mem::take(&mut self.backing.leaving);
         for shown in self.shown(run) {
             if shown.writable {
                 let refused = self.protect(&shown).into_iter();
                 leaving.refused.extend(refused.map(|page| (run.first.object(), page)));
             }
-            if self.pace.is_held() {
+            if self.io.pace.is_held() {
                 leaving.zaps.extend(shown.zaps());
             }
         }
-        self.leaving = leaving;
+        self.backing.leaving = leaving;
     }
 
     /// Writes a shared page of the batch to the store.
@@ -96,32 +96,32 @@ impl Engine {
             }
             return;
         }
-        let since = self.now;
-        self.write_or_put_off(Write { page, holder, since }, self.leaving.populated);
+        let since = self.step.now;
+        self.write_or_put_off(Write { page, holder, since }, self.backing.leaving.populated);
     }
 
     fn write_or_put_off(&mut self, write: Write, populated: bool) {
-        if !self.leaving.is_refused(write.page) {
+        if !self.backing.leaving.is_refused(write.page) {
             self.write_shared(write.page, write.holder, populated);
             return;
         }
-        self.leaving.put_off.push(write);
-        if !self.in_round {
+        self.backing.leaving.put_off.push(write);
+        if !self.step.in_round {
             // Pager threads that sleep do not know of it.
-            self.ends.ring(0);
+            self.io.ends.ring(0);
         }
     }
 
     /// Has pages protected again that could not be, and keeps those that have waited too long.
     pub(super) fn protect_again(&mut self) {
-        for write in std::mem::take(&mut self.leaving.put_off) {
+        for write in std::mem::take(&mut self.backing.leaving.put_off) {
             let Write { page, since, .. } = write;
-            if self.now.get().saturating_sub(since.get()) > self.bound() {
+            if self.step.now.get().saturating_sub(since.get()) > self.bound() {
                 self.cannot_leave(page);
             } else if self.is_doomed(page.object()) {
                 self.drop_evicted(page);
             } else {
-                self.leaving.refused.clear();
+                self.backing.leaving.refused.clear();
                 self.protect_everywhere(Run { first: page, count: 1 });
                 self.write_or_put_off(write, false);
             }
@@ -169,19 +169,19 @@ impl Engine {
     /// without the engine, and the core told then.
     pub(super) fn leaves_a_hole(&mut self, page: PageRef) -> bool {
         let content = self.object(page.object()).map(|object| &object.content);
-        let apart = matches!(content, Some(Content::Region { .. })) && !self.pace.is_held();
+        let apart = matches!(content, Some(Content::Region { .. })) && !self.io.pace.is_held();
         if apart {
-            self.leaving.holes.push(page);
+            self.backing.leaving.holes.push(page);
         }
         apart
     }
 
     /// Has holes made where pages have left such memory.
     pub(super) fn make_holes_left(&mut self) {
-        if !self.leaving.holes.is_empty() {
-            let mut holes = std::mem::take(&mut self.leaving.holes);
+        if !self.backing.leaving.holes.is_empty() {
+            let mut holes = std::mem::take(&mut self.backing.leaving.holes);
             self.make_holes(&mut holes);
-            self.leaving.holes = holes;
+            self.backing.leaving.holes = holes;
         }
     }
 

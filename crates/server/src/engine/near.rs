@@ -79,7 +79,7 @@ impl Engine {
         }
         let seen = client.seen;
         let elsewhere = seen.pager.is_some_and(|pager| pager != client.pager);
-        let since = self.now.get().saturating_sub(seen.at);
+        let since = self.step.now.get().saturating_sub(seen.at);
         let old = (seen.holds || elsewhere) && since >= seen.sure;
         let turn = client.faults.is_multiple_of(EVERY) && since >= LOOK_AFTER;
         if old || client.faults <= FIRST || turn {
@@ -92,12 +92,12 @@ impl Engine {
     /// not tried again before the next look.
     fn hold_there(&mut self, id: ClientId, thread: u32) {
         let Some(client) = self.client(id) else { return };
-        if !client.seen.holds || client.seen.thread != thread || self.held.is_some() {
+        if !client.seen.holds || client.seen.thread != thread || self.step.held.is_some() {
             return;
         }
         let cpu = self.threads.cpus().get(client.pager).copied();
-        self.held = cpu.and_then(|cpu| HeldThread::hold(thread, cpu));
-        let holds = self.held.is_some();
+        self.step.held = cpu.and_then(|cpu| HeldThread::hold(thread, cpu));
+        let holds = self.step.held.is_some();
         if let Some(client) = self.client_mut(id) {
             client.seen.holds = holds;
         }
@@ -115,7 +115,7 @@ impl Engine {
         if let Some(pager) = found.filter(|pager| *pager != before && settled) {
             self.hand_over(id, pager);
         }
-        let at = self.now.get();
+        let at = self.step.now.get();
         if let Some(client) = self.client_mut(id) {
             let holds = found == Some(client.pager);
             let sure = if found == Some(before) { 2 * last.sure } else { 0 };

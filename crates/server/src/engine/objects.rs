@@ -3,18 +3,89 @@
 use crate::engine::Engine;
 use crate::engine::ahead::{Borders, Used};
 use crate::engine::keys::{ObjectKey, Opened, RegionRequest};
+use crate::engine::extents::Extents;
+use crate::engine::idle_files::IdleFiles;
 use crate::engine::rows::{Content, Identity, Object};
+use crate::engine::rows_of;
 use crate::engine::source_file::SourceFile;
 use crate::error::EngineError;
+use crate::settings::Settings;
 use freehold_core::id::ObjectId;
 use freehold_core::limits::{ObjectKind, ObjectSpec, Regime};
 use freehold_core::units::{ByteLen, PageCount};
 use freehold_linux::memory::{Backed, BackedError};
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::sync::Arc;
 
 /// What there are no more of, in a refusal.
 pub(super) const OF_ONE_USER: &str = "objects, or their pages, of one user: others end, or a larger pool";
+
+/// All objects.
+#[derive(Debug)]
+pub(super) struct Objects {
+    /// By the core's object slots.
+    rows: Vec<Option<Object>>,
+    regions: BTreeMap<(u32, String), ObjectId>,
+    files: BTreeMap<Identity, ObjectId>,
+    /// Which of the store's records are whose.
+    records: Extents,
+    /// Files that nobody uses.
+    pub(super) idle_files: IdleFiles,
+}
+
+rows_of!(Objects { rows: [Option<Object>] });
+
+impl Objects {
+    /// None yet.
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            rows: (0..settings.objects).map(|_| None).collect(),
+            regions: BTreeMap::new(),
+            files: BTreeMap::new(),
+            records: Extents::new(settings.pages.get()),
+            idle_files: IdleFiles::new(settings.pages.get()),
+        }
+    }
+
+    /// About how many pages more there can be.
+    pub(super) fn pages_left(&self) -> u32 {
+        self.records.left()
+    }
+
+    /// Whether there is an object of this state of a file.
+    pub(super) fn has_file(&self, identity: &Identity) -> bool {
+        self.files.contains_key(identity)
+    }
+
+    /// Whoever opens the same region or file again gets another object.
+    pub(super) fn forget_name(&mut self, id: ObjectId) {
+        match self.rows.get(id.index()).and_then(Option::as_ref) {
+            Some(Object {
+                content: Content::Region { named: true, .. },
+                uid,
+                name,
+                ..
+            }) => {
+                self.regions.remove(&(*uid, name.clone()));
+            }
+            Some(Object {
+                content: Content::File { identity, .. },
+                ..
+            }) => {
+                self.files.remove(identity);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes an object out, and gives its records back.
+    pub(super) fn take(&mut self, id: ObjectId) -> Option<Object> {
+        let object = self.rows.get_mut(id.index())?.take_if(|object| object.id == id)?;
+        self.records.give_back(object.record, object.pages);
+        Some(object)
+    }
+}
 
 impl Engine {
     pub(super) fn object(&self, id: ObjectId) -> Option<&Object> {
@@ -41,7 +112,7 @@ impl Engine {
         user: u32,
     ) -> Result<Opened, EngineError> {
         self.begin();
-        let found = self.files.get(&file.identity()).copied();
+        let found = self.objects.files.get(&file.identity()).copied();
         let object = match found.filter(|object| self.is_of_use(*object, regime)) {
             Some(object) => {
                 self.use_again(object, file, user);
@@ -101,7 +172,7 @@ impl Engine {
         };
         let object = self.make_object(ObjectKind::File, pages, regime, content, user)?;
         self.note_changed(&identity);
-        self.files.insert(identity, object);
+        self.objects.files.insert(identity, object);
         if let Some(row) = self.object_mut(object) {
             path.clone_into(&mut row.name);
         }
@@ -111,7 +182,7 @@ impl Engine {
     /// Another state of the same file is there already: it has changed under its users.
     fn note_changed(&mut self, now: &Identity) {
         let same = |old: &Identity| old.device == now.device && old.inode == now.inode;
-        let others = self.files.iter().filter(|(old, _)| same(old));
+        let others = self.objects.files.iter().filter(|(old, _)| same(old));
         let others: Vec<ObjectId> = others.map(|(_, object)| *object).collect();
         for object in others {
             if self.object(object).is_some_and(|row| row.idle.is_some()) {
@@ -142,7 +213,7 @@ impl Engine {
     pub fn open_region(&mut self, request: &RegionRequest<'_>) -> Result<Opened, EngineError> {
         self.begin();
         let key = (request.uid, request.name.to_owned());
-        let found = self.regions.get(&key).copied().filter(|_| request.shared);
+        let found = self.objects.regions.get(&key).copied().filter(|_| request.shared);
         let object = match found.and_then(|object| self.object(object)) {
             Some(row) if row.pages != request.pages || row.regime != request.regime => {
                 return Err(EngineError::Differs);
@@ -178,7 +249,7 @@ impl Engine {
             row.uid = request.uid;
         }
         if request.shared {
-            self.regions.insert((request.uid, request.name.to_owned()), object);
+            self.objects.regions.insert((request.uid, request.name.to_owned()), object);
         }
         Ok(object)
     }
@@ -224,11 +295,11 @@ impl Engine {
     /// An object of the core, and the first of its records.
     fn enter_object(&mut self, spec: ObjectSpec) -> Result<(ObjectId, u32), EngineError> {
         let pages = spec.pages.get();
-        let record = self.records.take(pages).ok_or(EngineError::Limit { what: "pages" })?;
+        let record = self.objects.records.take(pages).ok_or(EngineError::Limit { what: "pages" })?;
         match self.core.create_object(spec) {
             Ok(id) => Ok((id, record)),
             Err(error) => {
-                self.records.give_back(record, pages);
+                self.objects.records.give_back(record, pages);
                 Err(error.into())
             }
         }
@@ -254,7 +325,7 @@ impl Engine {
 
     fn try_back(&self, name: &CStr, pages: u32, executable: bool) -> Result<Backed, BackedError> {
         let mut memory = Backed::create(name, pages as usize, executable)?;
-        if let Some(filler) = &self.sources.filler {
+        if let Some(filler) = &self.backing.sources.filler {
             memory.fill_through(filler)?;
         }
         Ok(memory)
@@ -288,7 +359,7 @@ impl Engine {
     /// Whether a user has a region of this name.
     #[must_use]
     pub fn has_region(&self, user: u32, name: &str) -> bool {
-        self.regions.contains_key(&(user, name.to_owned()))
+        self.objects.regions.contains_key(&(user, name.to_owned()))
     }
 
     /// Ends one opening of an object. It is forgotten when it was opened by nobody else and nobody maps it.
@@ -327,7 +398,7 @@ pub(super) fn some_mappings<const COUNT: usize>() -> [freehold_core::id::Mapping
 #[cfg(test)]
 fn small_core() -> freehold_core::Memory {
     use freehold_core::units::FrameCount;
-    let limits = super::limits(&crate::Settings::new(FrameCount::new(64)));
+    let limits = super::limits(&Settings::new(FrameCount::new(64)));
     limits.seal().expect("a small core")
 }
 

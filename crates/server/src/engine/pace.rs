@@ -79,7 +79,7 @@ impl Engine {
     /// [`EngineError::Pace`], [`EngineError::NoSuchClient`].
     pub(crate) fn set_pace(&mut self, client: ClientId, held: bool) -> Result<(), EngineError> {
         self.begin();
-        if !self.pace.allowed {
+        if !self.io.pace.allowed {
             return Err(EngineError::Pace);
         }
         let row = self.client_mut(client).ok_or(EngineError::NoSuchClient)?;
@@ -88,15 +88,15 @@ impl Engine {
                 userfault.let_sleep(held);
             }
         }
-        self.pace.held = held;
+        self.io.pace.held = held;
         if !held {
-            self.pace.answered.iter_mut().for_each(|answered| answered.goes = true);
-            let told = std::mem::take(&mut self.pace.told);
+            self.io.pace.answered.iter_mut().for_each(|answered| answered.goes = true);
+            let told = std::mem::take(&mut self.io.pace.told);
             let ended =
-                |record: &u32| told.contains(record) || self.store.due(self.now, Slot::new(*record)) != Due::WhenTold;
-            self.ready.extend(self.transfers.records().into_iter().filter(ended));
-            for read in std::mem::take(&mut self.pace.reads) {
-                self.read_now(read);
+                |record: &u32| told.contains(record) || self.io.store.due(self.step.now, Slot::new(*record)) != Due::WhenTold;
+            self.transfers.ready.extend(self.transfers.records().into_iter().filter(ended));
+            for HeldRead { page, source } in std::mem::take(&mut self.io.pace.reads) {
+                self.read_now(page, &source);
             }
         }
         self.settle();
@@ -109,7 +109,7 @@ impl Engine {
     /// [`EngineError::NoSuchTask`].
     pub(crate) fn standing(&self, client: ClientId, task: TaskKey) -> Result<(Standing, u32), EngineError> {
         let row = self.task(client, task)?;
-        let answered = self.pace.answered.iter().find(|answered| answered.task == task);
+        let answered = self.io.pace.answered.iter().find(|answered| answered.task == task);
         let standing = match answered {
             Some(Answered { goes: true, .. }) => Standing::Runs,
             Some(_) => Standing::Answered,
@@ -131,7 +131,7 @@ impl Engine {
     pub(crate) fn let_go(&mut self, client: ClientId, task: TaskKey) -> Result<(), EngineError> {
         self.begin();
         self.task(client, task)?;
-        self.pace.answered_of(task).ok_or(EngineError::Pace)?.goes = true;
+        self.io.pace.answered_of(task).ok_or(EngineError::Pace)?.goes = true;
         self.settle();
         Ok(())
     }
@@ -148,23 +148,23 @@ impl Engine {
         request: Request,
     ) -> Result<(), EngineError> {
         self.begin();
-        if !self.pace.held {
+        if !self.io.pace.held {
             return Err(EngineError::Pace);
         }
         if let Some(read) = self.take_read(object, page).filter(|_| request == Request::Fill) {
             self.read_now(read);
         } else {
             let record = self.ended_record(object, page, request);
-            self.ready.push_back(record.ok_or(EngineError::Pace)?);
+            self.transfers.ready.push_back(record.ok_or(EngineError::Pace)?);
         }
         self.settle();
         Ok(())
     }
 
     fn take_read(&mut self, object: ObjectId, page: PageIndex) -> Option<HeldRead> {
-        let mut reads = self.pace.reads.iter();
+        let mut reads = self.io.pace.reads.iter();
         let at = reads.position(|read| (read.page.object(), read.page.page()) == (object, page))?;
-        Some(self.pace.reads.remove(at))
+        Some(self.io.pace.reads.remove(at))
     }
 
     /// The record of such a transfer, if the device is done with it.
@@ -175,9 +175,9 @@ impl Engine {
             Transfer::Evict { .. } => request == Request::Evict,
             Transfer::Inherited { .. } => false,
         };
-        if self.store.due(self.now, Slot::new(record)) == Due::WhenTold {
-            let at = self.pace.told.iter().position(|told| *told == record)?;
-            self.pace.told.swap_remove(at);
+        if self.io.store.due(self.step.now, Slot::new(record)) == Due::WhenTold {
+            let at = self.io.pace.told.iter().position(|told| *told == record)?;
+            self.io.pace.told.swap_remove(at);
         }
         same.then_some(record)
     }
@@ -213,18 +213,18 @@ impl Engine {
 
     /// The fault of a task's thread is over. One that has not waited goes on by itself.
     pub(super) fn hold_back(&mut self, task: TaskKey, claim: Claim) {
-        if self.pace.held {
-            let goes = claim.since == self.now;
-            self.pace.answered.push(Answered { task, claim, goes });
+        if self.io.pace.held {
+            let goes = claim.since == self.step.now;
+            self.io.pace.answered.push(Answered { task, claim, goes });
         }
     }
 
     /// Wakes the threads that may go on.
     pub(super) fn wake_those_that_go(&mut self) {
-        if self.pace.answered.is_empty() {
+        if self.io.pace.answered.is_empty() {
             return;
         }
-        let mut answered = std::mem::take(&mut self.pace.answered);
+        let mut answered = std::mem::take(&mut self.io.pace.answered);
         answered.retain(|answered| {
             let Some(client) = self.client(answered.claim.client) else {
                 return false;
@@ -235,6 +235,6 @@ impl Engine {
             }
             !goes
         });
-        self.pace.answered = answered;
+        self.io.pace.answered = answered;
     }
 }

@@ -335,7 +335,7 @@ impl Engine {
         let resident = self.core.resident(object.id).map_or(0, |count| count.get());
         // What is being written is still in its frame, and what leaves until there is a hole.
         let resident = resident.saturating_add(self.transfers.leaving(object.id));
-        let resident = resident.saturating_add(self.holes.of(object.id));
+        let resident = resident.saturating_add(self.backing.holes.of(object.id));
         ObjectView {
             id: object.id,
             name: object.shown(),

@@ -143,7 +143,7 @@ impl Engine {
     ) -> Result<JudgedJob, EngineError> {
         self.begin();
         let settings = self.pinned_pool(pool).ok_or(EngineError::NoSuchPool)?.settings;
-        let judgement = self.core.handle_pinned_job_end(self.now, pool, job)?;
+        let judgement = self.core.handle_pinned_job_end(self.step.now, pool, job)?;
         self.settle();
         self.await_release(pool, next_release, settings.period.get());
         self.pinned.totals.jobs += 1;

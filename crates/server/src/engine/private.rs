@@ -56,7 +56,7 @@ impl Engine {
         {
             client.slots.free(slot);
             if client.slots.are_hot() {
-                self.holes.note_hot(id);
+                self.backing.holes.note_hot(id);
             }
         }
         let Some(client) = self.client_mut(id) else { return };
@@ -166,8 +166,8 @@ impl Engine {
             }
             // In the page table by the books, but missing: the program has dropped it, and the kernel will tell or has
             // told. What it finds there is zeros.
-            Where::Client | Where::Lent | Where::Blank | Where::Nowhere | Where::Leaving => {
-                userfault.copy_zeros(address, &self.sources.zeros, 1, !writable)
+            Where::Client | Where::Blank | Where::Nowhere | Where::Leaving => {
+                userfault.copy_zeros(address, &self.backing.sources.zeros, 1, !writable)
             }
         };
         let mut result = copy();
@@ -189,7 +189,7 @@ impl Engine {
 
     /// Orders the client to take a page out of its page table; false where that cannot be.
     fn order_out(&mut self, page: PageRef, follow: Follow) -> bool {
-        let since = self.now;
+        let since = self.step.now;
         let Some(address) = self.address_of(page.object(), page.page().get()) else {
             return false;
         };
@@ -245,7 +245,7 @@ impl Engine {
                     .pending
                     .take_if(|pending| same(pending) && pending.mapped.is_some())
                 {
-                    self.again.push_back(pending.claim);
+                    self.step.again.push_back(pending.claim);
                 }
             }
         }
@@ -402,6 +402,19 @@ impl Engine {
         }
     }
 
+    /// Notes whether a client gives up anything at all.
+    fn note_refusal(&mut self, id: ClientId, outcome: Outcome) {
+        let given = matches!(outcome, Outcome::Done | Outcome::Dropped | Outcome::Zero);
+        self.journal.tally.busy += u64::from(!given);
+        let now = self.step.now.get();
+        let Some(client) = self.client_mut(id) else { return };
+        if given {
+            client.refusing = 0;
+        } else if outcome != Outcome::Absent && client.refusing == 0 {
+            client.refusing = now;
+        }
+    }
+
     /// Lanes for which the core has decided while their page was on its way, or another at its address.
     pub(super) fn map_arrived(&mut self, id: ClientId, page: PageRef, address: u64) {
         let forgotten = self.place_at(page.object(), page.page().get()) == Some(Where::Nowhere);
@@ -421,7 +434,7 @@ impl Engine {
                 } else if same || pending.claim.address & !(crate::PAGE - 1) == address {
                     // What the core decided may have changed meanwhile.
                     lane.pending = None;
-                    self.again.push_back(pending.claim);
+                    self.step.again.push_back(pending.claim);
                 }
             }
         }
@@ -458,7 +471,7 @@ impl Engine {
             count: PageCount::new(count),
         };
         self.drain();
-        self.moved += count as usize;
+        self.step.moved += count as usize;
         if let Err(error) = self.core.forget(object, range) {
             self.notice(format!("the core would not forget pages: {error}"));
         }

@@ -96,12 +96,12 @@ impl Recorder {
 impl Engine {
     /// Whether what happens is recorded.
     pub(crate) fn is_recorded(&self) -> bool {
-        self.recorder.is_some()
+        self.journal.recorder.is_some()
     }
 
     /// Moves out what was recorded; from then on nothing is.
     pub(crate) fn take_events(&mut self) -> Option<Events> {
-        self.recorder.take().map(|recorder| recorder.events)
+        self.journal.recorder.take().map(|recorder| recorder.events)
     }
 
     /// What the tasks of clients are called, by slot.
@@ -123,7 +123,7 @@ impl Engine {
 
     /// A hold of the engine ends now, which was wanted and had at these nanoseconds.
     pub(crate) fn record_hold(&mut self, wanted: u64, from: u64) {
-        let Some(recorder) = self.recorder.as_deref_mut() else {
+        let Some(recorder) = self.journal.recorder.as_deref_mut() else {
             return;
         };
         let (waited, to) = (from.saturating_sub(wanted), clock::now().as_nanos());
@@ -132,10 +132,10 @@ impl Engine {
 
     /// The core has decided.
     pub(super) fn record_effect(&mut self, effect: &Effect) {
-        let Some(recorder) = self.recorder.as_deref_mut() else {
+        let Some(recorder) = self.journal.recorder.as_deref_mut() else {
             return;
         };
-        let since = self.now;
+        let since = self.step.now;
         recorder.events.happened.decided(since, effect);
         match *effect {
             // Nobody faulted on it; the task may wait for another page.
@@ -151,7 +151,7 @@ impl Engine {
                 source: Source::Store,
                 urgent,
             } => {
-                let lane = urgent.and_then(|task| self.lanes.get(task.index()).copied().flatten());
+                let lane = urgent.and_then(|task| self.tasks.lane_name(task));
                 let task = lane.map(|lane| slot(lane.task));
                 recorder.begins(page, Request::Fill, Begun { since, task });
             }
@@ -161,8 +161,8 @@ impl Engine {
 
     /// The core is told of an end. A page that stays was not transferred.
     pub(super) fn record_end(&mut self, Ended { page, request, end }: Ended) {
-        let to = self.now;
-        let Some(recorder) = self.recorder.as_deref_mut() else {
+        let to = self.step.now;
+        let Some(recorder) = self.journal.recorder.as_deref_mut() else {
             return;
         };
         let begun = recorder.under_way.remove(&key(page, request));
@@ -174,7 +174,7 @@ impl Engine {
 
     /// The fault of a lane is over; `from` and `to` in nanoseconds.
     pub(super) fn record_fault(&mut self, task: TaskKey, lane: TaskId, page: (ObjectId, PageIndex), span: (u64, u64)) {
-        let Some(recorder) = self.recorder.as_deref_mut() else {
+        let Some(recorder) = self.journal.recorder.as_deref_mut() else {
             return;
         };
         let resolution = recorder.resolved.get_mut(lane.index()).and_then(Option::take);
@@ -185,9 +185,9 @@ impl Engine {
 
     /// Takes a sample of all lists, if one is due. O(reservations + objects) then.
     pub(super) fn record_sample(&mut self) {
-        let at = self.now.get();
+        let at = self.step.now.get();
         let due = |recorder: &&Recorder| recorder.next_sample <= at;
-        if self.recorder.as_deref().filter(due).is_none() {
+        if self.journal.recorder.as_deref().filter(due).is_none() {
             return;
         }
         let reservations = self.reservations.iter().flatten();
@@ -204,7 +204,7 @@ impl Engine {
                 .filter_map(|row| Some((row.id, self.core.resident(row.id)?.get())))
                 .collect(),
         };
-        if let Some(recorder) = self.recorder.as_deref_mut() {
+        if let Some(recorder) = self.journal.recorder.as_deref_mut() {
             recorder.next_sample = at.saturating_add(recorder.sample_step);
             let events = &mut recorder.events;
             keep(&mut events.samples, &mut events.happened.lost, sample);

@@ -3,7 +3,9 @@
 use crate::engine::Engine;
 use crate::engine::keys::{Membership, ObjectKey};
 use crate::engine::rows::{Locking, Reservation};
+use crate::engine::rows_of;
 use crate::error::EngineError;
+use crate::settings::Settings;
 use freehold_core::error::AdmitError;
 use freehold_core::frame::Frames;
 use freehold_core::id::ReservationId;
@@ -12,6 +14,27 @@ use freehold_core::units::{FrameCount, PageCount};
 
 /// Pages that a lock brings in with one step: each may have to be copied from the page cache.
 const LOCKED: PageCount = PageCount::new(16);
+
+/// All reservations.
+#[derive(Debug)]
+pub(super) struct Reservations {
+    /// By the core's reservation slots.
+    rows: Vec<Option<Reservation>>,
+    /// Somebody waits for frames to be admitted.
+    pub(super) gathering: bool,
+}
+
+rows_of!(Reservations { rows: [Option<Reservation>] });
+
+impl Reservations {
+    /// None yet.
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            rows: (0..settings.reservations).map(|_| None).collect(),
+            gathering: false,
+        }
+    }
+}
 
 impl Engine {
     pub(super) fn reservation(&self, id: ReservationId) -> Option<&Reservation> {
@@ -48,7 +71,7 @@ impl Engine {
                 let gathered = self.core.gather(spec.capacity);
                 self.settle();
                 gathered?;
-                if !std::mem::replace(&mut self.gathering, true) {
+                if !std::mem::replace(&mut self.reservations.gathering, true) {
                     // What a client refused before anybody waited does not count.
                     for (_, client) in self.clients.iter_mut() {
                         client.refusing = 0;
@@ -58,7 +81,7 @@ impl Engine {
             }
             Err(error) => return Err(error.into()),
         };
-        self.gathering = false;
+        self.reservations.gathering = false;
         if let Some(row) = self.reservations.get_mut(id.index()) {
             *row = Some(Reservation {
                 id,
@@ -87,7 +110,7 @@ impl Engine {
     /// Whoever waited for an admission has given up.
     pub fn stop_gathering(&mut self) {
         self.begin();
-        self.gathering = false;
+        self.reservations.gathering = false;
         self.core.stop_gathering();
         self.settle();
     }
@@ -127,9 +150,9 @@ impl Engine {
             self.core.allow_locking(LOCKED);
             self.settle();
             // What has come in has taken frames, and the reserve has as many too much.
-            if self.reserve.note(LOCKED.get() as usize) {
+            if self.backing.reserve.note(LOCKED.get() as usize) {
                 let due = self.reserve_due();
-                self.reserve.follow(self.due_with_spare(due));
+                self.backing.reserve.follow(self.due_with_spare(due));
             }
         }
         self.core.wants_locking()

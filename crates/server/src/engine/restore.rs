@@ -119,13 +119,13 @@ impl Engine {
 
     /// A job of the pool has ended, and the next is released then: a claim, so at most a period is believed.
     pub(super) fn await_release(&mut self, pool: PinnedPoolId, release: Instant, period: u64) {
-        let now = self.now.get();
+        let now = self.step.now.get();
         let release = release.get().min(now.saturating_add(period));
         let mut restorers = self.pinned.restorers.iter_mut();
         if let Some(restorer) = restorers.find(|restorer| restorer.pool == pool) {
             restorer.times.await_release(now, release);
             // The thread that sleeps does not know of it.
-            self.ends.ring(0);
+            self.io.ends.ring(0);
         }
     }
 
@@ -159,7 +159,7 @@ impl Engine {
     }
 
     fn restore_one(&mut self, at: usize) {
-        let now = self.now.get();
+        let now = self.step.now.get();
         let Some(restorer) = self.pinned.restorers.get_mut(at) else {
             return;
         };
@@ -181,7 +181,7 @@ impl Engine {
             page,
             access: Access::Read,
         };
-        if self.core.handle_fault_for(self.now, fault, task).is_err() {
+        if self.core.handle_fault_for(self.step.now, fault, task).is_err() {
             self.restorer_goes_on(task);
         }
         self.settle();
@@ -189,7 +189,7 @@ impl Engine {
 
     /// When to look at what is to be restored, if anything is.
     pub(super) fn restore_due(&self, pager: usize) -> Option<u64> {
-        let now = self.now.get();
+        let now = self.step.now.get();
         let restorers = self.pinned.restorers.iter().filter(|_| pager == 0);
         restorers.filter_map(|restorer| restorer.times.waits_until(now)).min()
     }

@@ -6,7 +6,7 @@
 
 use crate::engine::Engine;
 use crate::engine::keys::TaskKey;
-use crate::engine::rows::{Content, Object};
+use crate::engine::rows::Object;
 use crate::engine::vacate::{Piece, Waiter};
 use freehold_core::effect::Holder;
 use freehold_core::error::RemoveError;
@@ -50,12 +50,12 @@ impl Engine {
     /// Somebody needs an object no more. Whether anybody else does is looked at when the step ends: a range that is
     /// moved, or split, is nowhere for a moment.
     pub(super) fn forget_if_unused(&mut self, object: ObjectId) {
-        self.idle_files.left.push(object);
+        self.objects.idle_files.left.push(object);
     }
 
     /// Looks at the objects that somebody has left in this step.
     fn end_unused(&mut self) {
-        while let Some(id) = self.idle_files.left.pop() {
+        while let Some(id) = self.objects.idle_files.left.pop() {
             let unused = |row: &Object| row.openings == 0 && row.segments.is_empty() && row.idle.is_none();
             if self.object(id).is_some_and(unused) && !self.keep_file(id) {
                 self.doom(id);
@@ -71,14 +71,8 @@ impl Engine {
         if row.doomed.replace(frames).is_some() {
             return;
         }
-        if let Content::Region { named: true, .. } = &row.content {
-            let key = (row.uid, row.name.clone());
-            self.regions.remove(&key);
-        } else if let Content::File { identity, .. } = &row.content {
-            let identity = *identity;
-            self.files.remove(&identity);
-        }
-        self.retiring.objects.push(object);
+        self.objects.forget_name(object);
+        self.teardown.retiring.objects.push(object);
     }
 
     /// Whether nobody will look for what an object held.
@@ -92,31 +86,31 @@ impl Engine {
         self.end_unused();
         let mut progress = false;
         let mut at = 0;
-        while let Some(&mapping) = self.retiring.mappings.get(at) {
+        while let Some(&mapping) = self.teardown.retiring.mappings.get(at) {
             match self.end_mapping(mapping) {
                 Progress::Busy => at += 1,
                 Progress::Over => {
-                    self.retiring.mappings.swap_remove(at);
+                    self.teardown.retiring.mappings.swap_remove(at);
                     progress = true;
                 }
                 Progress::Partly => {
-                    self.retiring.mappings.swap_remove(at);
-                    self.vacating.push(self.waiter_for(mapping), Piece::Mapping(mapping));
+                    self.teardown.retiring.mappings.swap_remove(at);
+                    self.teardown.vacating.push(self.waiter_for(mapping), Piece::Mapping(mapping));
                 }
             }
             self.drain();
         }
         let mut at = 0;
-        while let Some(&object) = self.retiring.objects.get(at) {
+        while let Some(&object) = self.teardown.retiring.objects.get(at) {
             match self.end_object(object) {
                 Progress::Busy => at += 1,
                 Progress::Over => {
-                    self.retiring.objects.swap_remove(at);
+                    self.teardown.retiring.objects.swap_remove(at);
                     progress = true;
                 }
                 Progress::Partly => {
-                    self.retiring.objects.swap_remove(at);
-                    self.vacating.push(Waiter::Nobody, Piece::Rest(object));
+                    self.teardown.retiring.objects.swap_remove(at);
+                    self.teardown.vacating.push(Waiter::Nobody, Piece::Rest(object));
                 }
             }
             self.drain();
@@ -136,7 +130,7 @@ impl Engine {
     fn end_mapping(&mut self, mapping: MappingId) -> Progress {
         let object = self.core.mapping(mapping).map(|(_, object)| object);
         let pages = object.and_then(|id| self.object(id)).map_or(0, |row| row.pages);
-        let Some(most) = self.vacating.visit(pages) else {
+        let Some(most) = self.teardown.vacating.visit(pages) else {
             return Progress::Partly;
         };
         match Progress::of(self.core.unmap_partly(mapping, most)) {
@@ -154,7 +148,7 @@ impl Engine {
         }
         // A part of private memory would be in frames by one book and in none by the other.
         let pages = row.pages;
-        let most = match self.vacating.visit(pages) {
+        let most = match self.teardown.vacating.visit(pages) {
             _ if pages <= WHOLE => PageCount::new(pages),
             Some(most) => most,
             None => return Progress::Partly,
@@ -171,12 +165,8 @@ impl Engine {
 
     fn drop_object(&mut self, id: ObjectId) {
         // Its frames are back with whoever holds them.
-        self.moved += crate::reserve::BATCH;
-        let Some(row) = self.objects.get_mut(id.index()) else {
-            return;
-        };
-        if let Some(object) = row.take_if(|object| object.id == id) {
-            self.records.give_back(object.record, object.pages);
+        self.step.moved += crate::reserve::BATCH;
+        if let Some(object) = self.objects.take(id) {
             self.drop_private(&object);
             self.forget_samples(id);
             let frames = object.doomed.map_or(0, |frames| frames as usize);
@@ -190,13 +180,13 @@ impl Engine {
             return Progress::Over;
         };
         let mapping_lane = task.lanes.first().map(|lane| lane.core);
-        let Some(most) = self.vacating.visit(TASK) else {
+        let Some(most) = self.teardown.vacating.visit(TASK) else {
             return Progress::Partly;
         };
         self.drain();
         let left = mapping_lane.map(|lane| self.core.remove_task_partly(lane, most));
         if left == Some(Ok(false)) {
-            self.vacating.visit(most.get());
+            self.teardown.vacating.visit(most.get());
             return Progress::Partly;
         }
         self.drop_task(key);
@@ -210,9 +200,7 @@ impl Engine {
         // Those that only wait go first: the last holds the mappings.
         for lane in task.lanes.iter().rev() {
             self.drain();
-            if let Some(name) = self.lanes.get_mut(lane.core.index()) {
-                *name = None;
-            }
+            self.tasks.name_lane(lane.core, None);
             if self.core.remove_task(lane.core).is_err() {
                 self.notice("the core would not end a task");
             }
@@ -239,12 +227,12 @@ impl Engine {
         }
         let lists = self.core.reservation(id).unwrap_or_default();
         let pages = lists.active.get() + lists.inactive.get() + lists.locked.get();
-        let released = match self.vacating.visit(pages) {
+        let released = match self.teardown.vacating.visit(pages) {
             Some(most) => self.core.release_partly(id, most),
             None => Ok(false),
         };
         if released == Ok(false) {
-            self.vacating.push(Waiter::Nobody, Piece::Reservation(id));
+            self.teardown.vacating.push(Waiter::Nobody, Piece::Reservation(id));
         } else if released == Ok(true) {
             if let Some(row) = self.reservations.get_mut(id.index()) {
                 *row = None;

@@ -45,7 +45,7 @@ impl Engine {
             return Err(EngineError::NoSuchClient);
         }
         if period.is_zero() {
-            self.samples.periods.remove(&client);
+            self.clients.samples.periods.remove(&client);
             return Ok(());
         }
         if period < SHORTEST {
@@ -54,21 +54,21 @@ impl Engine {
             });
         }
         let nanos = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
-        let end = self.now.get().saturating_add(nanos);
-        self.samples.periods.insert(client, (nanos, end));
+        let end = self.step.now.get().saturating_add(nanos);
+        self.clients.samples.periods.insert(client, (nanos, end));
         self.zap_shared(client);
-        self.ends.ring(0);
+        self.io.ends.ring(0);
         self.settle();
         Ok(())
     }
 
     pub(super) fn is_sampled(&self, client: ClientId) -> bool {
-        self.samples.periods.contains_key(&client)
+        self.clients.samples.periods.contains_key(&client)
     }
 
     /// A task of a sampled client has faulted on a shared page.
     pub(super) fn note_reference(&mut self, client: ClientId, address: u64, object: ObjectId, page: u32) {
-        if self.samples.periods.is_empty() || !self.is_sampled(client) {
+        if self.clients.samples.periods.is_empty() || !self.is_sampled(client) {
             return;
         }
         let segment = self.client(client).and_then(|client| client.segment(address));
@@ -76,26 +76,27 @@ impl Engine {
         let Some(reservation) = task.map(|task| task.reservation) else {
             return;
         };
-        let references = self.samples.references.entry((object, reservation)).or_default();
+        let references = self.clients.samples.references.entry((object, reservation)).or_default();
         references.ever.insert(page);
         references.now.insert(page);
     }
 
     /// Ends periods that are over; when the next one is.
     pub(super) fn end_periods(&mut self) -> Option<u64> {
-        let now = self.now.get();
-        let over = self.samples.periods.iter().filter(|(_, (_, end))| *end <= now);
+        let now = self.step.now.get();
+        let over = self.clients.samples.periods.iter().filter(|(_, (_, end))| *end <= now);
         let over: Vec<ClientId> = over.map(|(id, _)| *id).collect();
         for id in over {
             let Some(client) = self.client(id) else {
-                self.samples.periods.remove(&id);
+                self.clients.samples.periods.remove(&id);
                 continue;
             };
             let tasks = client.tasks.iter().filter_map(|key| self.tasks.at(key.index()));
             let reservations: BTreeSet<_> = tasks.map(|task| task.reservation).collect();
             for reservation in reservations {
-                *self.samples.ended.entry(reservation).or_default() += 1;
+                *self.clients.samples.ended.entry(reservation).or_default() += 1;
                 let mine = self
+                    .clients
                     .samples
                     .references
                     .iter_mut()
@@ -105,12 +106,12 @@ impl Engine {
                     references.now.clear();
                 }
             }
-            if let Some((period, end)) = self.samples.periods.get_mut(&id) {
+            if let Some((period, end)) = self.clients.samples.periods.get_mut(&id) {
                 *end = now.saturating_add(*period);
             }
             self.zap_shared(id);
         }
-        self.samples.periods.values().map(|(_, end)| *end).min()
+        self.clients.samples.periods.values().map(|(_, end)| *end).min()
     }
 
     fn zap_shared(&mut self, id: ClientId) {
@@ -128,10 +129,10 @@ impl Engine {
 
     /// Distinct pages of an object that sampled clients of a reservation referenced, and the mean of a period.
     pub(super) fn sampled(&self, object: ObjectId, reservation: Option<ReservationId>) -> (u32, f64) {
-        let Some(references) = self.samples.references.get(&(object, reservation)) else {
+        let Some(references) = self.clients.samples.references.get(&(object, reservation)) else {
             return (0, 0.0);
         };
-        let periods = self.samples.ended.get(&reservation).copied().unwrap_or(0);
+        let periods = self.clients.samples.ended.get(&reservation).copied().unwrap_or(0);
         #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
         let average = if periods == 0 {
             0.0
@@ -144,13 +145,13 @@ impl Engine {
     /// The pages of an object that sampled clients of a reservation referenced. O(pages).
     #[must_use]
     pub fn sampled_pages(&self, object: ObjectId, reservation: ReservationId) -> Vec<u32> {
-        let references = self.samples.references.get(&(object, Some(reservation)));
+        let references = self.clients.samples.references.get(&(object, Some(reservation)));
         references.map_or(Vec::new(), |references| references.ever.iter().copied().collect())
     }
 
     /// What was sampled of an object that is gone is forgotten.
     pub(super) fn forget_samples(&mut self, object: ObjectId) {
-        self.samples.references.retain(|(of, _), _| *of != object);
+        self.clients.samples.references.retain(|(of, _), _| *of != object);
     }
 
     /// Leaves private memory where it is from now on.

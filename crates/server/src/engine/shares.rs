@@ -15,14 +15,14 @@ type Uses = BTreeMap<u32, u64>;
 
 impl Engine {
     pub(super) fn is_exempt(&self, uid: u32) -> bool {
-        uid == 0 || uid == self.shares.own
+        uid == 0 || uid == self.clients.shares.own
     }
 
     /// Whether a user may have so much more of a table of `size` rows.
     fn allows(&self, uid: u32, more: u64, size: u64, mut uses: Uses) -> bool {
         uses.retain(|user, _| !self.is_exempt(*user));
         let has = uses.remove(&uid).unwrap_or(0);
-        has.saturating_add(more) <= Share::of(size, self.shares.percent).most(uses.into_values())
+        has.saturating_add(more) <= Share::of(size, self.clients.shares.percent).most(uses.into_values())
     }
 
     /// Whether a user may have one client more. O(clients).
@@ -31,7 +31,7 @@ impl Engine {
             return true;
         }
         let clients = self.clients.iter().map(|(_, client)| (client.uid, 1));
-        self.allows(uid, 1, self.shares.clients, sum(clients))
+        self.allows(uid, 1, self.clients.shares.clients, sum(clients))
     }
 
     /// Whether a user may have one object of so many pages more. O(objects).
@@ -43,16 +43,16 @@ impl Engine {
         let each = sum(objects().map(|object| (object.payer, 1)));
         let all = sum(objects().map(|object| (object.payer, u64::from(object.pages))));
         self.allows(uid, 1, self.objects.len() as u64, each)
-            && self.allows(uid, pages.into(), self.shares.pages.into(), all)
+            && self.allows(uid, pages.into(), self.clients.shares.pages.into(), all)
     }
 
     /// About how many pages of objects a client's user may yet have, and of how many in all. O(clients).
     pub(super) fn pages_left(&self, id: ClientId) -> (u32, u32) {
-        let (left, all) = (self.records.left(), self.shares.pages);
+        let (left, all) = (self.objects.pages_left(), self.clients.shares.pages);
         let Some(uid) = self.uid_of(id).filter(|uid| !self.is_exempt(*uid)) else {
             return (left, all);
         };
-        let most = Share::of(all.into(), self.shares.percent).most([]);
+        let most = Share::of(all.into(), self.clients.shares.percent).most([]);
         let most = u32::try_from(most).unwrap_or(u32::MAX);
         let clients = self.clients.iter().filter(|(_, client)| client.uid == uid);
         let has: u32 = clients.map(|(_, client)| client.bookings.pages).sum();
@@ -70,7 +70,7 @@ impl Engine {
         }
         let tasks = self.tasks.iter().map(|(_, task)| task);
         let mappings = tasks.filter_map(|task| Some((self.uid_of(task.client)?, task.mappings.len() as u64)));
-        self.allows(uid, 1, self.shares.mappings, sum(mappings))
+        self.allows(uid, 1, self.clients.shares.mappings, sum(mappings))
     }
 
     /// Whether a client's user may have one task of the core more. O(tasks): asked where one is to be made, or where
@@ -82,7 +82,7 @@ impl Engine {
         }
         let tasks = self.tasks.iter().map(|(_, task)| task);
         let lanes = tasks.filter_map(|task| Some((self.uid_of(task.client)?, task.lanes.len() as u64)));
-        self.allows(uid, 1, self.lanes.len() as u64, sum(lanes))
+        self.allows(uid, 1, self.tasks.most_lanes() as u64, sum(lanes))
     }
 
     pub(super) fn uid_of(&self, id: ClientId) -> Option<u32> {

@@ -41,10 +41,10 @@ impl Engine {
     }
 
     fn say(&mut self, id: ClientId, address: u64, about: About, shortage: Shortage) -> bool {
-        if let Some(times) = self.tally.shortages.get_mut(shortage.number() as usize) {
+        if let Some(times) = self.journal.tally.shortages.get_mut(shortage.number() as usize) {
             *times += 1;
         }
-        let since = self.now;
+        let since = self.step.now;
         let able = |client: &&mut Client| client.role == ClientRole::Program && client.has_agent();
         let Some(client) = self.client_mut(id).filter(able) else {
             return false;
@@ -58,7 +58,7 @@ impl Engine {
 
     /// What there was no room for so far, and how often.
     pub(super) fn shortages(&self) -> Vec<String> {
-        let all = Shortage::ALL.iter().zip(&self.tally.shortages);
+        let all = Shortage::ALL.iter().zip(&self.journal.tally.shortages);
         let all = all.filter(|(_, times)| **times > 0);
         all.map(|(shortage, times)| format!("{} ({times} times)", shortage.text()))
             .collect()

@@ -71,7 +71,7 @@ impl Sources {
 impl Engine {
     /// Who may hold up the engine.
     pub(crate) fn stalls(&self) -> Stalls {
-        self.sources.stalls.clone()
+        self.backing.sources.stalls.clone()
     }
 
     /// Ends all clients of a user who has held up the engine.
@@ -87,6 +87,6 @@ impl Engine {
 
     /// What closes for clients, for whoever takes something from them.
     pub(crate) fn closing(&self) -> Closing {
-        self.sources.closing.clone()
+        self.backing.sources.closing.clone()
     }
 }

@@ -25,7 +25,7 @@ impl Engine {
             && let Some(client) = self.client_mut(client)
         {
             let parked = std::mem::take(&mut client.parked);
-            self.again.extend(parked);
+            self.step.again.extend(parked);
         }
         self.settle();
         key
@@ -54,8 +54,7 @@ impl Engine {
             return Err(EngineError::Overlap);
         }
         let mapping = self.use_object(request.task, request.object)?;
-        let key = MapKey::new(self.next_key, 0);
-        self.next_key = self.next_key.wrapping_add(1).max(1);
+        let key = self.tasks.next_map_key();
         let kind = SegmentKind::Shared {
             key,
             writable: request.writable,

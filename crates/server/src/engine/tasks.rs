@@ -5,9 +5,12 @@
 
 use crate::engine::Engine;
 use crate::engine::fault_queue::FaultQueue;
-use crate::engine::keys::{ClientId, Membership, TaskKey};
+use crate::engine::keys::{ClientId, MapKey, Membership, TaskKey};
 use crate::engine::rows::{Lane, LaneName, Mapped, Task};
+use crate::engine::rows_of;
+use crate::engine::table::Table;
 use crate::error::EngineError;
+use crate::settings::Settings;
 use freehold_core::effect::Holder;
 use freehold_core::error::CreateError;
 use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId};
@@ -20,6 +23,55 @@ use std::time::Duration;
 pub(super) const OF_ONE_USER: &str = "mappings of one user: others end";
 /// Lanes of a task, at most.
 pub(super) const LANES: usize = 8;
+
+/// All tasks.
+#[derive(Debug)]
+pub(super) struct Tasks {
+    rows: Table<Task>,
+    /// Where each task of the core belongs, by its slot.
+    lanes: Vec<Option<LaneName>>,
+    /// Those with faults that found every lane waiting.
+    pub(super) crowded: Vec<TaskKey>,
+    next_key: u32,
+}
+
+rows_of!(Tasks { rows: Table<Task> });
+
+impl Tasks {
+    /// None yet.
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            rows: Table::new(usize::from(settings.tasks)),
+            lanes: vec![None; usize::from(settings.tasks)],
+            crowded: Vec::new(),
+            next_key: 1,
+        }
+    }
+
+    /// Where a task of the core belongs.
+    pub(super) fn lane_name(&self, core: TaskId) -> Option<LaneName> {
+        self.lanes.get(core.index()).copied().flatten()
+    }
+
+    /// Says where a task of the core belongs from now on.
+    pub(super) fn name_lane(&mut self, core: TaskId, name: Option<LaneName>) {
+        if let Some(row) = self.lanes.get_mut(core.index()) {
+            *row = name;
+        }
+    }
+
+    /// How many tasks of the core there can be.
+    pub(super) fn most_lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// What the next mapping is called.
+    pub(super) fn next_map_key(&mut self) -> MapKey {
+        let key = MapKey::new(self.next_key, 0);
+        self.next_key = self.next_key.wrapping_add(1).max(1);
+        key
+    }
+}
 
 impl Engine {
     pub(super) fn task(&self, client: ClientId, key: TaskKey) -> Result<&Task, EngineError> {
@@ -104,7 +156,7 @@ impl Engine {
         });
         let (index, generation) = made.ok_or(EngineError::Limit { what: "tasks" })?;
         let key = TaskKey::new(index, generation);
-        self.name_lane(core, key, 0);
+        self.tasks.name_lane(core, Some(LaneName { task: key, lane: 0 }));
         if let Some(row) = reservation.and_then(|id| self.reservation_mut(id)) {
             row.tasks += 1;
         }
@@ -116,7 +168,7 @@ impl Engine {
             client.urgency = client.urgency.max(urgency);
             // Private memory may have been touched before there was a task to charge it to.
             let parked = std::mem::take(&mut client.parked);
-            self.again.extend(parked);
+            self.step.again.extend(parked);
         }
         Ok(key)
     }
@@ -133,12 +185,6 @@ impl Engine {
         }
     }
 
-    fn name_lane(&mut self, core: TaskId, task: TaskKey, lane: u8) {
-        if let Some(name) = self.lanes.get_mut(core.index()) {
-            *name = Some(LaneName { task, lane });
-        }
-    }
-
     /// An idle lane of a task; a new one where all wait and there may be more.
     pub(super) fn idle_lane(&mut self, key: TaskKey) -> Option<usize> {
         let task = self.tasks.get(key.index(), key.generation())?;
@@ -152,7 +198,7 @@ impl Engine {
         }
         let (reservation, pinned) = (task.reservation, task.pinned);
         let core = self.new_lane(reservation, pinned).ok()?;
-        self.name_lane(core, key, u8::try_from(at).unwrap_or(0));
+        self.tasks.name_lane(core, Some(LaneName { task: key, lane: u8::try_from(at).unwrap_or(0) }));
         let task = self.tasks.get_mut(key.index(), key.generation())?;
         task.lanes.push(Lane { core, pending: None });
         Some(at)
@@ -210,7 +256,7 @@ impl Engine {
 
     /// The urgency of a lane's task.
     pub(super) fn urgency_of(&self, core: TaskId) -> u8 {
-        let name = self.lanes.get(core.index()).copied().flatten();
+        let name = self.tasks.lane_name(core);
         let task = name.and_then(|name| self.tasks.at(name.task.index()));
         task.map_or(0, |task| task.urgency)
     }
@@ -253,7 +299,7 @@ impl Engine {
     /// A segment less: with the last, the core's mapping goes.
     pub(super) fn disuse_object(&mut self, key: TaskKey, object: ObjectId) {
         let mapping = self.take_mapping(key, object);
-        self.retiring.mappings.extend(mapping);
+        self.teardown.retiring.mappings.extend(mapping);
     }
 
     /// A segment less; with the last, the core's mapping, which is to go.
@@ -326,7 +372,7 @@ impl Engine {
             task.misses += u64::from(missed);
         }
         if let Some(lane) = lane {
-            self.core.handle_job_end(Instant::new(self.now.get()), lane);
+            self.core.handle_job_end(Instant::new(self.step.now.get()), lane);
         }
         self.settle();
         Ok(())

@@ -4,29 +4,67 @@
 //! copied between its own memory and where the content belongs.
 
 use crate::engine::Engine;
+use crate::engine::ends::Ends;
 use crate::engine::keys::ClientId;
+use crate::engine::pace::Pace;
+use crate::engine::readers::Readers;
 use crate::engine::rows::{Content, Where};
+use crate::engine::stores;
 use crate::engine::under_way::Transfer;
+use crate::error::EngineError;
+use crate::settings::Settings;
 use freehold_core::effect::Holder;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::units::Instant;
 use freehold_driver::End;
 use freehold_linux::Errno;
-use freehold_store::{Due, PageLease, Record, Slot, StoreError, Urgency};
+use freehold_store::{Due, PageLease, Record, Slot, Store, StoreError, Urgency};
+use std::sync::Arc;
 
 /// Pages kept for transfers to come.
 const MOST_LOANS: usize = 256;
 
+/// What moves pages, and who does it.
+#[derive(Debug)]
+pub(super) struct Io {
+    pub(super) store: Box<dyn Store>,
+    pub(super) ends: Arc<Ends>,
+    pub(super) readers: Readers,
+    /// Pages of the server's own, for transfers to come.
+    loans: Vec<PageLease>,
+    /// The store has been given something in this step.
+    pub(super) submitted: bool,
+    /// Who says when transfers end.
+    pub(super) pace: Pace,
+}
+
+impl Io {
+    /// The store of these settings, and threads that read files. What they end is told by `ends`.
+    ///
+    /// # Errors
+    /// See [`EngineError`].
+    pub(super) fn new(settings: &Settings, ends: Arc<Ends>) -> Result<Self, EngineError> {
+        Ok(Self {
+            store: stores::make(settings, &ends)?,
+            readers: Readers::start(&ends, settings.priority, settings.declared_latency())?,
+            ends,
+            loans: Vec::new(),
+            submitted: false,
+            pace: Pace::new(settings.paced),
+        })
+    }
+}
+
 impl Engine {
     /// A page of the server's own, for a transfer.
     pub(super) fn loan(&mut self) -> PageLease {
-        self.loans.pop().unwrap_or_else(PageLease::allocated)
+        self.io.loans.pop().unwrap_or_else(PageLease::allocated)
     }
 
     pub(super) fn give_back(&mut self, loan: PageLease) {
-        if self.loans.len() < MOST_LOANS {
-            self.loans.push(loan);
+        if self.io.loans.len() < MOST_LOANS {
+            self.io.loans.push(loan);
         }
     }
 
@@ -44,7 +82,7 @@ impl Engine {
     pub(super) fn begin_read(&mut self, page: PageRef, urgency: u8) {
         match self.object(page.object()).map(|object| &object.content) {
             Some(Content::File { .. }) => match self.source_of(page.object()) {
-                Some(source) if self.pace.is_held() => self.hold_read(page, source),
+                Some(source) if self.io.pace.is_held() => self.io.pace.hold_read(page, source),
                 Some(_) if urgency == 0 && self.gather(page) => {}
                 Some(source) => self.read_file(page, &source, urgency),
                 None => self.end(page, Request::Fill, End::Failed),
@@ -62,10 +100,11 @@ impl Engine {
             return;
         }
         let loan = self.loan();
-        self.ends.own(record, self.pager);
+        self.io.ends.own(record, self.step.pager);
         let begun = self
+            .io
             .store
-            .submit_read(self.now, Slot::new(record), Urgency::new(urgency), loan);
+            .submit_read(self.step.now, Slot::new(record), Urgency::new(urgency), loan);
         self.enter(record, Transfer::Fill { page }, urgency, begun);
     }
 
@@ -78,18 +117,19 @@ impl Engine {
             return;
         }
         let (loan, urgency) = (self.loan(), self.urgency_for(holder));
-        self.ends.own(record, self.pager);
+        self.io.ends.own(record, self.step.pager);
         let (slot, level) = (Slot::new(record), Urgency::new(urgency));
         let begun = self
+            .io
             .store
-            .submit_copy(self.now, slot, level, loan, &mut |content| copy(self, content));
+            .submit_copy(self.step.now, slot, level, loan, &mut |content| copy(self, content));
         self.enter(record, Transfer::Evict { page, holder }, urgency, begun);
     }
 
     /// Notes that the store's record of a page is zeros; whether that went well.
     pub(super) fn write_zeros(&mut self, page: PageRef) -> bool {
         let record = self.record(page);
-        record.is_some_and(|record| self.store.seed(Slot::new(record), None).is_ok())
+        record.is_some_and(|record| self.io.store.seed(Slot::new(record), None).is_ok())
     }
 
     /// Writes a shared object's page to the store, which has been populated just before where that went well.
@@ -119,10 +159,11 @@ impl Engine {
             return false;
         };
         let (loan, urgency) = (self.loan(), self.client(fork_child).map_or(0, |client| client.urgency));
-        self.ends.own(record, self.pager);
+        self.io.ends.own(record, self.step.pager);
         let begun = self
+            .io
             .store
-            .submit_read(self.now, Slot::new(record), Urgency::new(urgency), loan);
+            .submit_read(self.step.now, Slot::new(record), Urgency::new(urgency), loan);
         let begins = begun.is_ok();
         let fork_child = (fork_child, object, page);
         self.enter(record, Transfer::Inherited { fork_child }, urgency, begun);
@@ -142,14 +183,14 @@ impl Engine {
                 return;
             }
         };
-        self.submitted = true;
+        self.io.submitted = true;
         // What is read for a child may begin when the step has settled, and be looked for in the next.
-        let has_ended = due.has_come(self.now) && !self.pace.is_held();
+        let has_ended = due.has_come(self.step.now) && !self.io.pace.is_held();
         if has_ended && !matches!(what, Transfer::Inherited { .. }) {
             self.transfers.enter_ended(record, what);
             return;
         }
-        self.transfers.enter(record, what, urgency, self.pager);
+        self.transfers.enter(record, what, urgency, self.step.pager);
         match due {
             Due::At(due) => self.wait_until(due, record),
             Due::WhenTold => {}
@@ -157,17 +198,17 @@ impl Engine {
     }
 
     pub(super) fn wait_until(&mut self, due: Instant, record: u32) {
-        if self.pace.is_held() {
+        if self.io.pace.is_held() {
             return;
         }
-        if due <= self.now {
-            self.ready.push_back(record);
+        if due <= self.step.now {
+            self.transfers.ready.push_back(record);
             return;
         }
-        self.transfers.expect(record, self.pager, due);
-        if !self.in_round {
+        self.transfers.expect(record, self.step.pager, due);
+        if !self.step.in_round {
             // The thread that sleeps does not know of it.
-            self.ends.ring(self.pager);
+            self.io.ends.ring(self.step.pager);
         }
     }
 
@@ -178,31 +219,31 @@ impl Engine {
 
     /// Collects what has ended for this pager thread.
     pub(super) fn collect(&mut self) {
-        while let Some(record) = self.ends.take_record(self.pager) {
-            if self.pace.is_held() {
-                self.pace.hold_end(record);
+        while let Some(record) = self.io.ends.take_record(self.step.pager) {
+            if self.io.pace.is_held() {
+                self.io.pace.hold_end(record);
             } else {
-                self.ready.push_back(record);
+                self.transfers.ready.push_back(record);
             }
         }
-        while let Some(end) = self.ends.take_file(self.pager) {
+        while let Some(end) = self.io.ends.take_file(self.step.pager) {
             self.file_ended(end);
         }
-        while let Some(end) = self.ends.take_hole(self.pager) {
+        while let Some(end) = self.io.ends.take_hole(self.step.pager) {
             self.holes_made(end);
         }
-        while let Some(cooled) = self.ends.take_slots(self.pager) {
+        while let Some(cooled) = self.io.ends.take_slots(self.step.pager) {
             self.slots_cooled(cooled);
         }
-        while let Some(deferred) = self.ends.take_deferred(self.pager) {
+        while let Some(deferred) = self.io.ends.take_deferred(self.step.pager) {
             self.forget_deferred(&deferred);
         }
-        let now = self.now;
-        while let Some(record) = self.transfers.next_expected(self.pager, now) {
-            match self.store.due(now, Slot::new(record)) {
+        let now = self.step.now;
+        while let Some(record) = self.transfers.next_expected(self.step.pager, now) {
+            match self.io.store.due(now, Slot::new(record)) {
                 // Somebody more urgent has overtaken it.
                 Due::At(later) if later > now => self.wait_until(later, record),
-                _ => self.ready.push_back(record),
+                _ => self.transfers.ready.push_back(record),
             }
         }
     }
@@ -224,7 +265,7 @@ impl Engine {
                 Err(error) => (page, Request::Evict, Err(error)),
             },
             Transfer::Inherited { fork_child } => {
-                let read = self.store.finish_read(slot).ok();
+                let read = self.io.store.finish_read(slot).ok();
                 self.read_for_fork_child(fork_child, read);
                 return;
             }
@@ -240,7 +281,7 @@ impl Engine {
     /// Takes what was read from the store to where it belongs; whether that went well.
     fn finish_fill(&mut self, page: PageRef, slot: Slot) -> Result<bool, StoreError> {
         if self.is_private(page) {
-            let loan = self.store.finish_read(slot)?;
+            let loan = self.io.store.finish_read(slot)?;
             let placed = self.place_private(page, loan.bytes());
             self.give_back(loan);
             return Ok(placed);
@@ -248,13 +289,13 @@ impl Engine {
         self.drop_left();
         let mut placed = false;
         let see = &mut |record: &Record| placed = self.place_shared(page, record);
-        let loan = self.store.finish_look(slot, see)?;
+        let loan = self.io.store.finish_look(slot, see)?;
         self.give_back(loan);
         Ok(placed)
     }
 
     fn finish_eviction(&mut self, slot: Slot) -> Result<(), StoreError> {
-        let loan = self.store.finish_write(slot)?;
+        let loan = self.io.store.finish_write(slot)?;
         self.give_back(loan);
         Ok(())
     }

@@ -97,7 +97,7 @@ pub(super) fn listen(poll: &OwnedFd, client: ClientId, fd: BorrowedFd<'_>, sourc
 impl Engine {
     pub(super) fn listen_to_bells(&self) -> Result<(), EngineError> {
         for pager in 0..self.threads.cpus().len() {
-            let (Some(poll), Some(bell)) = (self.threads.poll(pager), self.ends.bell(pager)) else {
+            let (Some(poll), Some(bell)) = (self.threads.poll(pager), self.io.ends.bell(pager)) else {
                 continue;
             };
             let turn = Turn {
@@ -162,8 +162,8 @@ impl Engine {
     /// latest, in nanoseconds of the monotonic clock.
     pub(crate) fn round(&mut self, pager: usize, turns: &[Turn]) -> Option<u64> {
         self.begin();
-        self.pager = pager;
-        self.in_round = true;
+        self.step.pager = pager;
+        self.step.in_round = true;
         self.threads.count_round(pager);
         self.collect();
         for turn in turns.iter().filter(|turn| turn.source == Source::Replies) {
@@ -186,7 +186,7 @@ impl Engine {
         if vacated {
             self.settle();
         }
-        if let Some(thread) = self.held.take() {
+        if let Some(thread) = self.step.held.take() {
             thread.release();
         }
         let more = self.bequeath();
@@ -198,12 +198,12 @@ impl Engine {
         let more = more || vacated || self.has_rest(pager);
         let due = if more { Some(0) } else { self.next_due(pager) };
         let put_off =
-            std::mem::take(&mut self.fork_children.stopped) || !self.deferred.is_empty() || self.leaving.has_put_off();
-        let again = put_off.then(|| self.now.get() + LOOK_AGAIN);
+            std::mem::take(&mut self.fork_children.stopped) || !self.clients.deferred.is_empty() || self.backing.leaving.has_put_off();
+        let again = put_off.then(|| self.step.now.get() + LOOK_AGAIN);
         let watch = self.watch();
         self.end_step();
-        self.pager = 0;
-        self.in_round = false;
+        self.step.pager = 0;
+        self.step.in_round = false;
         let restore = self.restore_due(pager);
         [
             due,
@@ -256,7 +256,7 @@ impl Engine {
 
     /// Takes in what an agent has answered.
     pub(super) fn replies(&mut self, id: ClientId) {
-        let now = self.now;
+        let now = self.step.now;
         loop {
             let Some(client) = self.client_mut(id).filter(|client| !client.family.gone) else {
                 return;
@@ -270,7 +270,7 @@ impl Engine {
                 }
             }
         }
-        self.announce.push(id);
+        self.clients.announce.push(id);
     }
 
     pub(super) fn answered(&mut self, id: ClientId, order: Outstanding, outcome: Outcome) {

@@ -29,6 +29,8 @@ pub(super) struct Transfers {
     leaving: BTreeMap<ObjectId, u32>,
     /// Those that had ended when they began, to be finished in the same step: few, and nobody need look for them.
     ended: VecDeque<(u32, Transfer)>,
+    /// Records whose transfers have ended.
+    pub(super) ready: VecDeque<u32>,
 }
 
 impl Transfers {
@@ -39,6 +41,7 @@ impl Transfers {
             table: Table::growing(settings.pages.get() as usize, pagers, holders),
             leaving: BTreeMap::new(),
             ended: VecDeque::new(),
+            ready: VecDeque::new(),
         }
     }
 

@@ -28,7 +28,7 @@ impl Engine {
         }
         match self.core.page(object, page).map(|page| page.state) {
             // Not in the store: it is read from a file, or its request is not carried out yet.
-            Some(PageState::Filling | PageState::Leaving) => self.readers.lift(object, page, urgency),
+            Some(PageState::Filling | PageState::Leaving) => self.io.readers.lift(object, page, urgency),
             // It waits for a frame.
             Some(PageState::Empty | PageState::Stored) => self.lift_evictions(holder, urgency),
             Some(PageState::Resident) | None => {}
@@ -47,8 +47,8 @@ impl Engine {
             return false;
         };
         if raised {
-            self.tally.lifted += 1;
-            if let Some(due) = self.store.raise(self.now, Slot::new(record), Urgency::new(urgency)) {
+            self.journal.tally.lifted += 1;
+            if let Some(due) = self.io.store.raise(self.step.now, Slot::new(record), Urgency::new(urgency)) {
                 self.wait_until(due, record);
             }
         }

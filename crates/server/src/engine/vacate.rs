@@ -128,12 +128,12 @@ impl Engine {
     /// where it has not, or where a child may still want them.
     pub(super) fn give_up_pages(&mut self, id: ClientId, segment: &Segment, pages: Range<u32>) -> bool {
         let has_fork_children = self.client(id).is_none_or(|client| client.family.fork_children > 0);
-        if self.vacating.visit(pages.end - pages.start).is_some() || has_fork_children {
+        if self.teardown.vacating.visit(pages.end - pages.start).is_some() || has_fork_children {
             return false;
         }
         self.regrant(id, segment.object);
         let waiter = self.waiter(id, Some(segment.task));
-        self.vacating.give_up(waiter, Piece::Pages(segment.object, pages));
+        self.teardown.vacating.give_up(waiter, Piece::Pages(segment.object, pages));
         true
     }
 
@@ -152,7 +152,7 @@ impl Engine {
         let task = self.tasks.get_mut(segment.task.index(), segment.task.generation());
         let mapping = task.and_then(|task| Some(task.mappings.remove(&segment.object)?.mapping));
         let waiter = self.waiter(id, Some(segment.task));
-        self.vacating.give_up(waiter, Piece::Object(segment.object, mapping));
+        self.teardown.vacating.give_up(waiter, Piece::Object(segment.object, mapping));
     }
 
     /// Tasks of a client go when all private memory is back that it has given up.
@@ -164,7 +164,7 @@ impl Engine {
         }
         let waiter = self.waiter(id, tasks.first().copied());
         tasks.reverse();
-        self.vacating.give_up(waiter, Piece::Tasks(tasks));
+        self.teardown.vacating.give_up(waiter, Piece::Tasks(tasks));
     }
 
     /// Who waits for what a task of a client had.
@@ -183,7 +183,7 @@ impl Engine {
             for lane in &mut task.lanes {
                 let granted = |pending: &mut Pending| pending.object == object && pending.mapped.is_some();
                 if let Some(pending) = lane.pending.take_if(granted) {
-                    self.again.push_back(pending.claim);
+                    self.step.again.push_back(pending.claim);
                 }
             }
         }
@@ -191,19 +191,20 @@ impl Engine {
 
     /// Whether a client's faults wait until something is back.
     pub(super) fn waits_for_memory(&self, id: ClientId) -> bool {
-        !self.vacating.is_empty() && self.awaits(id).is_some()
+        !self.teardown.vacating.is_empty() && self.awaits(id).is_some()
     }
 
     fn awaits(&self, id: ClientId) -> Option<Waiter> {
         let tasks = self.client(id).map_or(&[][..], |client| &client.tasks);
         let mut waiters = tasks.iter().map(|key| self.waiter(id, Some(*key)));
-        waiters.find(|waiter| self.vacating.queues.contains_key(waiter))
+        waiters.find(|waiter| self.teardown.vacating.queues.contains_key(waiter))
     }
 
     /// What the most urgent client waits for whose faults wait.
     fn awaited(&self) -> Option<Waiter> {
         let urgency = |id: &ClientId| self.client(*id).map_or(0, |client| client.urgency);
         let waiting = self
+            .clients
             .deferred
             .iter()
             .filter_map(|id| Some((urgency(id), self.awaits(*id)?)));
@@ -212,7 +213,7 @@ impl Engine {
 
     /// The first of what has been given up in this step.
     pub(super) fn vacate_first(&mut self) {
-        if let Some(waiter) = self.vacating.fresh.take() {
+        if let Some(waiter) = self.teardown.vacating.fresh.take() {
             self.vacate(waiter);
         }
     }
@@ -221,9 +222,9 @@ impl Engine {
     /// been looked at before in this one, and cannot end yet, would else leave it no visits, and pager threads ask
     /// again at once, ahead of everybody who could go on with it.
     pub(super) fn vacate_awaited(&mut self) -> bool {
-        let awaited = if self.vacating.is_empty() { None } else { self.awaited() };
+        let awaited = if self.teardown.vacating.is_empty() { None } else { self.awaited() };
         if let Some(waiter) = awaited {
-            self.vacating.begin();
+            self.teardown.vacating.begin();
             self.vacate(waiter);
         }
         awaited.is_some()
@@ -232,9 +233,9 @@ impl Engine {
     /// A few objects of those that somebody waits for, or else of any; whether there were any. Counts as a step of its
     /// own: whoever cannot go on before asks until there is room.
     pub(super) fn vacate_any(&mut self) -> bool {
-        self.vacating.begin();
-        let any = || self.vacating.queues.keys().next().copied();
-        let found = if self.vacating.is_empty() {
+        self.teardown.vacating.begin();
+        let any = || self.teardown.vacating.queues.keys().next().copied();
+        let found = if self.teardown.vacating.is_empty() {
             None
         } else {
             self.awaited().or_else(any)
@@ -248,7 +249,7 @@ impl Engine {
     /// Takes back a few pieces. What follows is the caller's step to carry out.
     fn vacate(&mut self, waiter: Waiter) {
         for _ in 0..PIECES {
-            let Some((piece, last)) = self.vacating.pop(waiter) else {
+            let Some((piece, last)) = self.teardown.vacating.pop(waiter) else {
                 return;
             };
             self.take_piece(waiter, piece);
@@ -261,11 +262,11 @@ impl Engine {
     fn take_piece(&mut self, waiter: Waiter, piece: Piece) {
         match piece {
             Piece::Object(object, mapping) => {
-                self.retiring.mappings.extend(mapping);
+                self.teardown.retiring.mappings.extend(mapping);
                 self.doom(object);
             }
-            Piece::Mapping(mapping) => self.retiring.mappings.push(mapping),
-            Piece::Rest(object) => self.retiring.objects.push(object),
+            Piece::Mapping(mapping) => self.teardown.retiring.mappings.push(mapping),
+            Piece::Rest(object) => self.teardown.retiring.objects.push(object),
             Piece::Pages(object, pages) => return self.forget_and_unbook(object, pages),
             Piece::Reservation(id) => return self.end_reservation(id),
             Piece::Tasks(tasks) => return self.take_tasks(waiter, tasks),
@@ -277,20 +278,20 @@ impl Engine {
         while let Some(task) = tasks.pop() {
             if self.end_task(task) == Progress::Partly {
                 tasks.push(task);
-                return self.vacating.push(waiter, Piece::Tasks(tasks));
+                return self.teardown.vacating.push(waiter, Piece::Tasks(tasks));
             }
         }
     }
 
     /// One step of that by whoever has time for it, or cannot go on before; whether there is more.
     pub(crate) fn vacate_some(&mut self) -> bool {
-        if self.vacating.is_empty() {
+        if self.teardown.vacating.is_empty() {
             return false;
         }
         self.begin();
         self.vacate_any();
         self.settle();
-        !self.vacating.is_empty()
+        !self.teardown.vacating.is_empty()
     }
 
     /// Whether a page is of an object that is being taken back: nobody will look for what it held.

@@ -152,7 +152,7 @@ impl Offers {
 impl Engine {
     /// From now on clean pages of files go there when they leave.
     pub(crate) fn evict_into(&mut self, victims: Arc<Victims>) {
-        self.sources.victims = Some(victims);
+        self.backing.sources.victims = Some(victims);
     }
 
     /// Where an object's pages come from, if it is a file's that is open.
@@ -169,21 +169,14 @@ impl Engine {
         Some(FileSource {
             file: Arc::clone(file),
             size: identity.size,
-            victims: self.sources.victims.clone().zip(*cached),
+            victims: self.backing.sources.victims.clone().zip(*cached),
         })
     }
 
-    /// Puts pages that are about to lose their frames: so many in a step, since others wait for the engine.
-    pub(super) fn offer_victims(&mut self, run: Run) {
-        if self.sources.victims.is_none() || self.pace.is_held() {
-            return;
-        }
-        let mut offers = std::mem::take(&mut self.sources.offers);
-        let count = offers.allow(self.now, run.count);
-        if count > 0
-            && let Some(victims) = &self.sources.victims
-            && let Some(left) = self.object(run.first.object()).and_then(Leaving::of)
-            && offers.holds(run.first.object().index(), || left.is_leased())
+    /// Puts pages that are about to lose their frames.
+    pub(super) fn offer_victims(&self, run: Run) {
+        if let Some(victims) = &self.backing.sources.victims
+            && let Some(row) = self.object(run.first.object())
         {
             let range = PageRange::new(run.first.page().get() as usize, count);
             put_all(victims, left.cached, left.memory, range);
@@ -208,9 +201,9 @@ impl Engine {
     /// Puts some pages of an object that has gone, from a page on: the page to go on from, if there may be more. Where
     /// the file has an object again nothing is put, since that may have any of them.
     pub(crate) fn offer_deferred(&self, deferred: &DeferredFree, from: u64) -> Option<u64> {
-        let victims = self.sources.victims.as_ref()?;
+        let victims = self.backing.sources.victims.as_ref()?;
         let (identity, cached) = deferred.file?;
-        if self.files.contains_key(&identity) || !victims.is_current(identity, cached) {
+        if self.objects.has_file(&identity) || !victims.is_current(identity, cached) {
             return None;
         }
         let memory = deferred.memory();
@@ -230,7 +223,7 @@ impl Engine {
 
     /// Whether the cache's own laws hold, and no page is in its object and in the cache at once. O(pages of files).
     pub(super) fn check_victims(&self) -> Result<(), String> {
-        let Some(victims) = &self.sources.victims else {
+        let Some(victims) = &self.backing.sources.victims else {
             return Ok(());
         };
         victims.check_laws()?;

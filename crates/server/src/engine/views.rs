@@ -30,24 +30,24 @@ impl Engine {
             pool: self.core.pool_view(),
             resident_measured: 0,
             shortages: self.shortages(),
-            reserve: self.reserve.view(self.reserve_due()),
+            reserve: self.backing.reserve.view(self.reserve_due()),
             reservations: Vec::new(),
             pinned_pools: self.pinned_rows(),
             pinning: self.pinning_totals(),
             clients: Vec::new(),
             objects: Vec::new(),
-            store: self.store.stats(),
-            store_description: self.store.describe(),
+            store: self.io.store.stats(),
+            store_description: self.io.store.describe(),
             orders: OrdersView {
-                busy: self.tally.busy,
-                stopped: self.tally.stopped,
-                lifted: self.tally.lifted,
+                busy: self.journal.tally.busy,
+                stopped: self.journal.tally.stopped,
+                lifted: self.journal.tally.lifted,
                 ..OrdersView::default()
             },
             pagers: self.pager_views(),
-            steps: self.steps.view(),
+            steps: self.journal.steps.view(),
         };
-        Picture::new(view, Arc::clone(&self.reserve))
+        Picture::new(view, Arc::clone(&self.backing.reserve))
     }
 
     /// All that is known of a client but its pages in the store.

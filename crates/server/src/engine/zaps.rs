@@ -81,7 +81,7 @@ impl Engine {
 
     /// Has the tasks of a holder drop their mappings of some pages, at the end of the step.
     pub(super) fn zap_for(&mut self, run: Run, holder: Holder) {
-        let mut zaps = std::mem::take(&mut self.leaving.zaps);
+        let mut zaps = std::mem::take(&mut self.backing.leaving.zaps);
         let concerned = |shown: &Shown| {
             let task = self.tasks.at(shown.task.index());
             task.is_some_and(|task| match holder {
@@ -90,26 +90,26 @@ impl Engine {
             })
         };
         zaps.extend(self.shown(run).filter(concerned).flat_map(Shown::zaps));
-        self.leaving.zaps = zaps;
+        self.backing.leaving.zaps = zaps;
     }
 
     /// Orders the zaps of this step, neighbouring pages together.
     pub(super) fn send_zaps(&mut self) {
-        if self.leaving.zaps.is_empty() {
+        if self.backing.leaving.zaps.is_empty() {
             return;
         }
-        let mut zaps = std::mem::take(&mut self.leaving.zaps);
+        let mut zaps = std::mem::take(&mut self.backing.leaving.zaps);
         zaps.sort_unstable();
         zaps.dedup();
         for_runs(&zaps, Zap::place, |first, run| {
             self.order_zap(first.client, first.address, u32::try_from(run).unwrap_or(u32::MAX));
         });
         zaps.clear();
-        self.leaving.zaps = zaps;
+        self.backing.leaving.zaps = zaps;
     }
 
     pub(super) fn order_zap(&mut self, id: ClientId, address: u64, pages: u32) {
-        let since = self.now;
+        let since = self.step.now;
         let obeys = |client: &&mut Client| client.has_agent() && !client.family.relinquished.has_text();
         if let Some(client) = self.client_mut(id).filter(obeys) {
             let about = About::Shared;
@@ -122,8 +122,8 @@ impl Engine {
     /// The client's agent is woken at the end of the step.
     pub(super) fn announce_later(&mut self, id: ClientId) {
         self.watch_from_now();
-        if !self.announce.contains(&id) {
-            self.announce.push(id);
+        if !self.clients.announce.contains(&id) {
+            self.clients.announce.push(id);
         }
     }
 }

@@ -49,7 +49,7 @@ impl Engine {
             match self.place_at(near.object, next.get()) {
                 Some(Where::Slot(slot)) => {
                     self.along.run.clear();
-                    let there = self.core.touch_onwards(self.now, near.mapping, next);
+                    let there = self.core.touch_onwards(self.step.now, near.mapping, next);
                     self.drain();
                     if there != Ok(true) || !self.map_granted(near, next.get(), slot) {
                         return;
@@ -76,7 +76,7 @@ impl Engine {
             };
             self.along.run.clear();
             let at = PageIndex::new(page);
-            let granted = self.core.map_ahead(self.now, near.mapping, at, write);
+            let granted = self.core.map_ahead(self.step.now, near.mapping, at, write);
             self.drain();
             if granted == Ok(true) {
                 self.map_granted(near, page, slot);

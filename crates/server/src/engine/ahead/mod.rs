@@ -200,11 +200,11 @@ impl Engine {
             first: PageIndex::new(pages.start),
             count: PageCount::new(pages.end - pages.start),
         };
-        self.core.fill_ahead(self.now, near.mapping, range).ok()?;
+        self.core.fill_ahead(self.step.now, near.mapping, range).ok()?;
         self.gather_reads();
         self.drain();
         self.read_gathered();
-        while let Some(ended) = self.completions.next_end() {
+        while let Some(ended) = self.step.completions.next_end() {
             self.tell(ended);
             self.drain();
         }
@@ -214,7 +214,7 @@ impl Engine {
                 continue;
             }
             let (at, write) = (PageIndex::new(page), near.write && private);
-            self.core.map_ahead(self.now, near.mapping, at, write).ok()?;
+            self.core.map_ahead(self.step.now, near.mapping, at, write).ok()?;
             self.drain();
         }
         Some(())
@@ -378,8 +378,8 @@ impl Engine {
         let start = usize::try_from(start).unwrap_or(0);
         userfault.copy_zeros(
             start,
-            &self.sources.zeros,
-            count.min(self.sources.zeros.pages()),
+            &self.backing.sources.zeros,
+            count.min(self.backing.sources.zeros.pages()),
             protect,
         )
     }

@@ -48,7 +48,7 @@ impl Engine {
             Way::Up => start..start + most,
             Way::Down => end - most..end,
         };
-        let pager = self.pager;
+        let pager = self.step.pager;
         let near = *near;
         if let Some(rest) = self.along.rests.get_mut(pager) {
             *rest = (most > 0).then_some(Rest { near, pages, way });
