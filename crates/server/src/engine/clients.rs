@@ -133,9 +133,7 @@ impl Engine {
     /// Makes sure that a user may have one more client.
     fn make_place_for(&mut self, user: u32) -> Result<(), EngineError> {
         if !self.may_join(user) {
-            self.begin();
-            self.bury_now();
-            self.settle();
+            self.step(Self::bury_now);
         }
         if self.may_join(user) {
             Ok(())
@@ -212,9 +210,9 @@ impl Engine {
 
     /// A client is gone, or is to be treated as gone: everything it had returns. Idempotent.
     pub fn remove_client(&mut self, client: ClientId) {
-        self.begin();
-        self.dismiss(client);
-        self.settle();
+        self.step(|engine| {
+            engine.dismiss(client);
+        });
     }
 
     /// Ends a client that does not keep to the protocol, for the reason given.

@@ -23,42 +23,42 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NoSuchClient`]; [`EngineError::WouldWait`] until the kernel has told of the fork.
     pub fn forked(&mut self, client: ClientId, parent_pid: u32, own_pid: u32) -> Result<Vec<OwnedFd>, EngineError> {
-        self.begin();
-        let pid = self.client(client).ok_or(EngineError::NoSuchClient)?.pid;
-        let is_it = |row: &Client| {
-            let parent = row.family.parent.and_then(|parent| self.client(parent));
-            let parent = parent.filter(|parent| !parent.family.gone);
-            // The parent may be one that never connected itself, or have gone.
-            let related = parent.is_none_or(|parent| parent.pid == parent_pid || parent.pid == 0);
-            let is_own = |thread: &u32| {
-                if own_pid == pid {
-                    belongs(*thread, pid)
-                } else {
-                    *thread == own_pid
-                }
+        self.step(|engine| {
+            let pid = engine.client(client).ok_or(EngineError::NoSuchClient)?.pid;
+            let is_it = |row: &Client| {
+                let parent = row.family.parent.and_then(|parent| engine.client(parent));
+                let parent = parent.filter(|parent| !parent.family.gone);
+                // The parent may be one that never connected itself, or have gone.
+                let related = parent.is_none_or(|parent| parent.pid == parent_pid || parent.pid == 0);
+                let is_own = |thread: &u32| {
+                    if own_pid == pid {
+                        belongs(*thread, pid)
+                    } else {
+                        *thread == own_pid
+                    }
+                };
+                row.family.parent.is_some() && related && row.family.threads.iter().any(is_own)
             };
-            row.family.parent.is_some() && related && row.family.threads.iter().any(is_own)
-        };
-        let mut found = self.clients.iter().filter(|(_, row)| is_it(row)).map(|(_, row)| row.id);
-        // In namespaces of their own two children of a parent may be called alike.
-        let (unconnected, other) = (found.next(), found.next());
-        drop(found);
-        let unconnected = unconnected.filter(|_| other.is_none()).ok_or(EngineError::WouldWait)?;
-        let ready = self
-            .client(unconnected)
-            .is_some_and(|row| row.shared.is_some() && row.private.is_some() && row.family.legacy.is_over());
-        if !ready {
-            return Err(EngineError::WouldWait);
-        }
-        let row = self.client(unconnected).ok_or(EngineError::WouldWait)?;
-        let mut descriptors = Vec::new();
-        for userfault in [row.shared.as_ref(), row.private.as_ref()].into_iter().flatten() {
-            let duplicate = rustix::io::fcntl_dupfd_cloexec(userfault, 0);
-            descriptors.push(duplicate.map_err(EngineError::system("a userfaultfd could not be duplicated"))?);
-        }
-        self.adopt_unconnected(client, unconnected);
-        self.settle();
-        Ok(descriptors)
+            let mut found = engine.clients.iter().filter(|(_, row)| is_it(row)).map(|(_, row)| row.id);
+            // In namespaces of their own two children of a parent may be called alike.
+            let (unconnected, other) = (found.next(), found.next());
+            drop(found);
+            let unconnected = unconnected.filter(|_| other.is_none()).ok_or(EngineError::WouldWait)?;
+            let ready = engine
+                .client(unconnected)
+                .is_some_and(|row| row.shared.is_some() && row.private.is_some() && row.family.legacy.is_over());
+            if !ready {
+                return Err(EngineError::WouldWait);
+            }
+            let row = engine.client(unconnected).ok_or(EngineError::WouldWait)?;
+            let mut descriptors = Vec::new();
+            for userfault in [row.shared.as_ref(), row.private.as_ref()].into_iter().flatten() {
+                let duplicate = rustix::io::fcntl_dupfd_cloexec(userfault, 0);
+                descriptors.push(duplicate.map_err(EngineError::system("a userfaultfd could not be duplicated"))?);
+            }
+            engine.adopt_unconnected(client, unconnected);
+            Ok(descriptors)
+        })
     }
 
     /// Everything of a child that had not connected belongs to the client that it is.

@@ -111,18 +111,17 @@ impl Engine {
         path: &str,
         user: u32,
     ) -> Result<Opened, EngineError> {
-        self.begin();
-        let found = self.objects.files.get(&file.identity()).copied();
-        let object = match found.filter(|object| self.is_of_use(*object, regime)) {
-            Some(object) => {
-                self.use_again(object, file, user);
-                object
-            }
-            None => self.make_file(file, regime, (path, user))?,
-        };
-        let opened = self.open(object, true);
-        self.settle();
-        opened
+        self.step(|engine| {
+            let found = engine.objects.files.get(&file.identity()).copied();
+            let object = match found.filter(|object| engine.is_of_use(*object, regime)) {
+                Some(object) => {
+                    engine.use_again(object, file, user);
+                    object
+                }
+                None => engine.make_file(file, regime, (path, user))?,
+            };
+            engine.open(object, true)
+        })
     }
 
     /// Whether the object of a file can be opened; an idle one, under another regime, makes room.
@@ -211,19 +210,18 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Differs`], [`EngineError::Limit`], [`EngineError::Create`], [`EngineError::System`].
     pub fn open_region(&mut self, request: &RegionRequest<'_>) -> Result<Opened, EngineError> {
-        self.begin();
-        let key = (request.uid, request.name.to_owned());
-        let found = self.objects.regions.get(&key).copied().filter(|_| request.shared);
-        let object = match found.and_then(|object| self.object(object)) {
-            Some(row) if row.pages != request.pages || row.regime != request.regime => {
-                return Err(EngineError::Differs);
-            }
-            Some(row) => row.id,
-            None => self.make_region(request)?,
-        };
-        let opened = self.open(object, false);
-        self.settle();
-        opened
+        self.step(|engine| {
+            let key = (request.uid, request.name.to_owned());
+            let found = engine.objects.regions.get(&key).copied().filter(|_| request.shared);
+            let object = match found.and_then(|object| engine.object(object)) {
+                Some(row) if row.pages != request.pages || row.regime != request.regime => {
+                    return Err(EngineError::Differs);
+                }
+                Some(row) => row.id,
+                None => engine.make_region(request)?,
+            };
+            engine.open(object, false)
+        })
     }
 
     fn make_region(&mut self, request: &RegionRequest<'_>) -> Result<ObjectId, EngineError> {
@@ -364,9 +362,9 @@ impl Engine {
 
     /// Ends one opening of an object. It is forgotten when it was opened by nobody else and nobody maps it.
     pub fn close_object(&mut self, object: ObjectKey) {
-        self.begin();
-        self.close_row(object);
-        self.settle();
+        self.step(|engine| {
+            engine.close_row(object);
+        });
     }
 
     fn close_row(&mut self, object: ObjectId) {

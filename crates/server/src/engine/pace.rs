@@ -78,29 +78,29 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Pace`], [`EngineError::NoSuchClient`].
     pub(crate) fn set_pace(&mut self, client: ClientId, held: bool) -> Result<(), EngineError> {
-        self.begin();
-        if !self.io.pace.allowed {
-            return Err(EngineError::Pace);
-        }
-        let row = self.client_mut(client).ok_or(EngineError::NoSuchClient)?;
-        for userfault in [row.shared.as_mut(), row.private.as_mut()].into_iter().flatten() {
-            if let Some(userfault) = userfault.get_mut() {
-                userfault.let_sleep(held);
+        self.step(|engine| {
+            if !engine.io.pace.allowed {
+                return Err(EngineError::Pace);
             }
-        }
-        self.io.pace.held = held;
-        if !held {
-            self.io.pace.answered.iter_mut().for_each(|answered| answered.goes = true);
-            let told = std::mem::take(&mut self.io.pace.told);
-            let ended =
-                |record: &u32| told.contains(record) || self.io.store.due(self.step.now, Slot::new(*record)) != Due::WhenTold;
-            self.transfers.ready.extend(self.transfers.records().into_iter().filter(ended));
-            for HeldRead { page, source } in std::mem::take(&mut self.io.pace.reads) {
-                self.read_now(page, &source);
+            let row = engine.client_mut(client).ok_or(EngineError::NoSuchClient)?;
+            for userfault in [row.shared.as_mut(), row.private.as_mut()].into_iter().flatten() {
+                if let Some(userfault) = userfault.get_mut() {
+                    userfault.let_sleep(held);
+                }
             }
-        }
-        self.settle();
-        Ok(())
+            engine.io.pace.held = held;
+            if !held {
+                engine.io.pace.answered.iter_mut().for_each(|answered| answered.goes = true);
+                let told = std::mem::take(&mut engine.io.pace.told);
+                let ended =
+                    |record: &u32| told.contains(record) || engine.io.store.due(engine.step.now, Slot::new(*record)) != Due::WhenTold;
+                engine.transfers.ready.extend(engine.transfers.records().into_iter().filter(ended));
+                for HeldRead { page, source } in std::mem::take(&mut engine.io.pace.reads) {
+                    engine.read_now(page, &source);
+                }
+            }
+            Ok(())
+        })
     }
 
     /// How a task's thread stands, and how many orders its client has not carried out.
@@ -129,11 +129,11 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NoSuchTask`]; [`EngineError::Pace`] where it does not wait for that.
     pub(crate) fn let_go(&mut self, client: ClientId, task: TaskKey) -> Result<(), EngineError> {
-        self.begin();
-        self.task(client, task)?;
-        self.io.pace.answered_of(task).ok_or(EngineError::Pace)?.goes = true;
-        self.settle();
-        Ok(())
+        self.step(|engine| {
+            engine.task(client, task)?;
+            engine.io.pace.answered_of(task).ok_or(EngineError::Pace)?.goes = true;
+            Ok(())
+        })
     }
 
     /// Ends a transfer.
@@ -147,18 +147,18 @@ impl Engine {
         page: PageIndex,
         request: Request,
     ) -> Result<(), EngineError> {
-        self.begin();
-        if !self.io.pace.held {
-            return Err(EngineError::Pace);
-        }
-        if let Some(read) = self.take_read(object, page).filter(|_| request == Request::Fill) {
-            self.read_now(read);
-        } else {
-            let record = self.ended_record(object, page, request);
-            self.transfers.ready.push_back(record.ok_or(EngineError::Pace)?);
-        }
-        self.settle();
-        Ok(())
+        self.step(|engine| {
+            if !engine.io.pace.held {
+                return Err(EngineError::Pace);
+            }
+            if let Some(read) = engine.take_read(object, page).filter(|_| request == Request::Fill) {
+                engine.read_now(read.page, &read.source);
+            } else {
+                let record = engine.ended_record(object, page, request);
+                engine.transfers.ready.push_back(record.ok_or(EngineError::Pace)?);
+            }
+            Ok(())
+        })
     }
 
     fn take_read(&mut self, object: ObjectId, page: PageIndex) -> Option<HeldRead> {

@@ -73,15 +73,12 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Pinning`], [`EngineError::Create`].
     pub fn open_pool(&mut self, name: &str, settings: PinningSettings) -> Result<PinnedPoolId, EngineError> {
-        self.begin();
-        let id = self.core.open_pinned_pool(settings)?;
-        self.settle();
+        let id = self.step(|engine| engine.core.open_pinned_pool(settings))?;
         if settings.restores()
             && let Err(error) = self.add_restorer(id, settings.restore.get())
         {
             // It is empty, and just opened.
-            let _ = self.core.close_pinned_pool(id);
-            self.settle();
+            let _ = self.step(|engine| engine.core.close_pinned_pool(id));
             return Err(error);
         }
         if self.pinned.rows.len() <= id.index() {
@@ -105,12 +102,12 @@ impl Engine {
 
     /// Nobody holds the pool any more: it closes with its last task. Idempotent.
     pub fn release_pool(&mut self, pool: PinnedPoolId) {
-        self.begin();
-        if let Some(row) = self.pinned_pool_mut(pool) {
-            row.released = true;
-        }
-        self.end_pool(pool);
-        self.settle();
+        self.step(|engine| {
+            if let Some(row) = engine.pinned_pool_mut(pool) {
+                row.released = true;
+            }
+            engine.end_pool(pool);
+        });
     }
 
     /// Closes a pool if nobody holds it and no task uses it.
@@ -141,10 +138,8 @@ impl Engine {
         job: &JobReport,
         next_release: Instant,
     ) -> Result<JudgedJob, EngineError> {
-        self.begin();
         let settings = self.pinned_pool(pool).ok_or(EngineError::NoSuchPool)?.settings;
-        let judgement = self.core.handle_pinned_job_end(self.step.now, pool, job)?;
-        self.settle();
+        let judgement = self.step(|engine| engine.core.handle_pinned_job_end(engine.step.now, pool, job))?;
         self.await_release(pool, next_release, settings.period.get());
         self.pinned.totals.jobs += 1;
         self.pinned.totals.misses += u64::from(job.missed);

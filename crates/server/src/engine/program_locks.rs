@@ -101,13 +101,13 @@ impl Engine {
     /// [`EngineError::Lock`], [`EngineError::Range`], [`EngineError::Limit`], [`EngineError::NoSuchTask`],
     /// [`EngineError::NoSuchClient`].
     pub fn lock_memory(&mut self, id: ClientId, call: u32, address: u64, pages: u32) -> Result<(), EngineError> {
-        self.begin();
-        let locked = self.lock_memory_now(id, call, address, pages);
-        if locked.is_err() {
-            self.unlock_call(id, call);
-        }
-        self.settle();
-        locked
+        self.step(|engine| {
+            let locked = engine.lock_memory_now(id, call, address, pages);
+            if locked.is_err() {
+                engine.unlock_call(id, call);
+            }
+            locked
+        })
     }
 
     fn lock_memory_now(&mut self, id: ClientId, call: u32, start: u64, pages: u32) -> Result<(), EngineError> {
@@ -140,17 +140,17 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NoSuchClient`].
     pub fn unlock_memory(&mut self, id: ClientId, call: u32, address: u64, length: u64) -> Result<(), EngineError> {
-        self.begin();
-        if self.client(id).is_none() {
-            return Err(EngineError::NoSuchClient);
-        }
-        if call == 0 {
-            self.unlock_range(id, address, address.saturating_add(length));
-        } else {
-            self.unlock_call(id, call);
-        }
-        self.settle();
-        Ok(())
+        self.step(|engine| {
+            if engine.client(id).is_none() {
+                return Err(EngineError::NoSuchClient);
+            }
+            if call == 0 {
+                engine.unlock_range(id, address, address.saturating_add(length));
+            } else {
+                engine.unlock_call(id, call);
+            }
+            Ok(())
+        })
     }
 
     fn unlock_call(&mut self, id: ClientId, call: u32) {

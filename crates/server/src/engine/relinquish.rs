@@ -109,14 +109,14 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NoSuchClient`].
     pub fn relinquished(&mut self, id: ClientId, count: u64) -> Result<bool, EngineError> {
-        self.begin();
-        for _ in 0..ROUNDS {
-            self.begin_relinquishing(id);
-            if !self.is_relinquishing(id) || !self.bequeath_to(id) {
-                break;
+        self.step(|engine| {
+            for _ in 0..ROUNDS {
+                engine.begin_relinquishing(id);
+                if !engine.is_relinquishing(id) || !engine.bequeath_to(id) {
+                    break;
+                }
             }
-        }
-        self.settle();
+        });
         let row = self.client(id).ok_or(EngineError::NoSuchClient)?;
         Ok(row.family.relinquished.finished >= count)
     }

@@ -62,15 +62,10 @@ impl Engine {
     /// [`EngineError::WouldWait`]: its frames are being gathered; ask again soon, or call
     /// [`stop_gathering`](Self::stop_gathering). [`EngineError::Admit`].
     pub fn admit(&mut self, name: &str, spec: ReservationSpec) -> Result<ReservationId, EngineError> {
-        self.begin();
-        let admitted = self.core.admit(spec);
-        self.settle();
-        let id = match admitted {
+        let id = match self.step(|engine| engine.core.admit(spec)) {
             Ok(id) => id,
             Err(AdmitError::InUse { .. }) => {
-                let gathered = self.core.gather(spec.capacity);
-                self.settle();
-                gathered?;
+                self.step(|engine| engine.core.gather(spec.capacity))?;
                 if !std::mem::replace(&mut self.reservations.gathering, true) {
                     // What a client refused before anybody waited does not count.
                     for (_, client) in self.clients.iter_mut() {
@@ -101,28 +96,28 @@ impl Engine {
     /// # Errors
     /// As of an admission.
     pub fn set_aside(&mut self, frames: FrameCount) -> Result<Frames, EngineError> {
-        self.begin();
-        let taken = self.core.set_aside(frames);
-        self.settle();
-        Ok(taken?)
+        self.step(|engine| {
+            let taken = engine.core.set_aside(frames);
+            Ok(taken?)
+        })
     }
 
     /// Whoever waited for an admission has given up.
     pub fn stop_gathering(&mut self) {
-        self.begin();
-        self.reservations.gathering = false;
-        self.core.stop_gathering();
-        self.settle();
+        self.step(|engine| {
+            engine.reservations.gathering = false;
+            engine.core.stop_gathering();
+        });
     }
 
     /// Nobody holds the reservation any more: it ends with its last task. Idempotent.
     pub fn release(&mut self, reservation: ReservationId) {
-        self.begin();
-        if let Some(row) = self.reservation_mut(reservation) {
-            row.released = true;
-        }
-        self.end_reservation(reservation);
-        self.settle();
+        self.step(|engine| {
+            if let Some(row) = engine.reservation_mut(reservation) {
+                row.released = true;
+            }
+            engine.end_reservation(reservation);
+        });
     }
 
     /// Begins to lock pages; ask [`is_locked`](Self::is_locked) when that has happened.
@@ -130,25 +125,23 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Lock`], [`EngineError::NoSuchReservation`].
     pub fn lock(&mut self, reservation: ReservationId, object: ObjectKey, range: PageRange) -> Result<(), EngineError> {
-        self.begin();
-        if self.reservation(reservation).is_none() {
-            return Err(EngineError::NoSuchReservation);
-        }
-        self.core.allow_locking(LOCKED);
-        self.core.lock(reservation, object, range)?;
-        if let Some(row) = self.reservation_mut(reservation) {
-            row.locking = Locking::UnderWay;
-        }
-        self.settle();
-        Ok(())
+        self.step(|engine| {
+            if engine.reservation(reservation).is_none() {
+                return Err(EngineError::NoSuchReservation);
+            }
+            engine.core.allow_locking(LOCKED);
+            engine.core.lock(reservation, object, range)?;
+            if let Some(row) = engine.reservation_mut(reservation) {
+                row.locking = Locking::UnderWay;
+            }
+            Ok(())
+        })
     }
 
     /// One step of the locks in progress, by whoever has time for it; whether there is more to do.
     pub(crate) fn lock_some(&mut self) -> bool {
         if self.core.wants_locking() {
-            self.begin();
-            self.core.allow_locking(LOCKED);
-            self.settle();
+            self.step(|engine| engine.core.allow_locking(LOCKED));
             // What has come in has taken frames, and the reserve has as many too much.
             if self.backing.reserve.note(LOCKED.get() as usize) {
                 let due = self.reserve_due();
@@ -163,9 +156,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::LockFailed`], [`EngineError::NoSuchReservation`].
     pub fn is_locked(&mut self, reservation: ReservationId) -> Result<bool, EngineError> {
-        self.begin();
-        self.core.allow_locking(LOCKED);
-        self.settle();
+        self.step(|engine| engine.core.allow_locking(LOCKED));
         let row = self
             .reservation_mut(reservation)
             .ok_or(EngineError::NoSuchReservation)?;
@@ -189,9 +180,9 @@ impl Engine {
         object: ObjectKey,
         range: PageRange,
     ) -> Result<(), EngineError> {
-        self.begin();
-        self.core.unlock(reservation, object, range)?;
-        self.settle();
-        Ok(())
+        self.step(|engine| {
+            engine.core.unlock(reservation, object, range)?;
+            Ok(())
+        })
     }
 }

@@ -40,26 +40,26 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NoSuchClient`]; [`EngineError::Limit`] for a period of less than 10 ms.
     pub fn sample(&mut self, client: ClientId, period: Duration) -> Result<(), EngineError> {
-        self.begin();
-        if self.client(client).is_none() {
-            return Err(EngineError::NoSuchClient);
-        }
-        if period.is_zero() {
-            self.clients.samples.periods.remove(&client);
-            return Ok(());
-        }
-        if period < SHORTEST {
-            return Err(EngineError::Limit {
-                what: "samples: a period is 10 ms at least",
-            });
-        }
-        let nanos = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
-        let end = self.step.now.get().saturating_add(nanos);
-        self.clients.samples.periods.insert(client, (nanos, end));
-        self.zap_shared(client);
-        self.io.ends.ring(0);
-        self.settle();
-        Ok(())
+        self.step(|engine| {
+            if engine.client(client).is_none() {
+                return Err(EngineError::NoSuchClient);
+            }
+            if period.is_zero() {
+                engine.clients.samples.periods.remove(&client);
+                return Ok(());
+            }
+            if period < SHORTEST {
+                return Err(EngineError::Limit {
+                    what: "samples: a period is 10 ms at least",
+                });
+            }
+            let nanos = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+            let end = engine.step.now.get().saturating_add(nanos);
+            engine.clients.samples.periods.insert(client, (nanos, end));
+            engine.zap_shared(client);
+            engine.io.ends.ring(0);
+            Ok(())
+        })
     }
 
     pub(super) fn is_sampled(&self, client: ClientId) -> bool {

@@ -76,13 +76,13 @@ impl Engine {
 
     /// Ends all clients of a user who has held up the engine.
     pub(crate) fn expel_user(&mut self, user: u32) {
-        self.begin();
-        let its = self.clients.iter().filter(|(_, client)| client.uid == user);
-        let its: Vec<ClientId> = its.map(|(_, client)| client.id).collect();
-        for id in its {
-            self.expel(id, "its user has kept the server from serving others");
-        }
-        self.settle();
+        self.step(|engine| {
+            let its = engine.clients.iter().filter(|(_, client)| client.uid == user);
+            let its: Vec<ClientId> = its.map(|(_, client)| client.id).collect();
+            for id in its {
+                engine.expel(id, "its user has kept the server from serving others");
+            }
+        });
     }
 
     /// What closes for clients, for whoever takes something from them.

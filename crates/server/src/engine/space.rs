@@ -19,16 +19,16 @@ impl Engine {
     /// [`EngineError::NoSuchTask`], [`EngineError::NoSuchObject`], [`EngineError::Range`], [`EngineError::Overlap`],
     /// [`EngineError::Limit`], [`EngineError::Create`].
     pub fn map(&mut self, client: ClientId, request: &MapRequest) -> Result<MapKey, EngineError> {
-        self.begin();
-        let key = self.map_segment(client, request);
-        if key.is_ok()
-            && let Some(client) = self.client_mut(client)
-        {
-            let parked = std::mem::take(&mut client.parked);
-            self.step.again.extend(parked);
-        }
-        self.settle();
-        key
+        self.step(|engine| {
+            let key = engine.map_segment(client, request);
+            if key.is_ok()
+                && let Some(client) = engine.client_mut(client)
+            {
+                let parked = std::mem::take(&mut client.parked);
+                engine.step.again.extend(parked);
+            }
+            key
+        })
     }
 
     fn map_segment(&mut self, id: ClientId, request: &MapRequest) -> Result<MapKey, EngineError> {
@@ -90,19 +90,19 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NoSuchMapping`].
     pub fn unmap(&mut self, client: ClientId, mapping: MapKey) -> Result<(), EngineError> {
-        self.begin();
-        let row = self.client(client).ok_or(EngineError::NoSuchClient)?;
-        let named = |segment: &Segment| matches!(segment.kind, SegmentKind::Shared { key, .. } if key == mapping);
-        let found = row.space.iter().filter(|(_, segment)| named(segment));
-        let found: Vec<(u64, u64)> = found.map(|(start, segment)| (*start, segment.end)).collect();
-        if found.is_empty() {
-            return Err(EngineError::NoSuchMapping);
-        }
-        for (start, end) in found {
-            self.carve(client, start, end);
-        }
-        self.settle();
-        Ok(())
+        self.step(|engine| {
+            let row = engine.client(client).ok_or(EngineError::NoSuchClient)?;
+            let named = |segment: &Segment| matches!(segment.kind, SegmentKind::Shared { key, .. } if key == mapping);
+            let found = row.space.iter().filter(|(_, segment)| named(segment));
+            let found: Vec<(u64, u64)> = found.map(|(start, segment)| (*start, segment.end)).collect();
+            if found.is_empty() {
+                return Err(EngineError::NoSuchMapping);
+            }
+            for (start, end) in found {
+                engine.carve(client, start, end);
+            }
+            Ok(())
+        })
     }
 
     /// The segments that have something of a range.

@@ -47,6 +47,14 @@ impl Default for Step {
 }
 
 impl Engine {
+    /// One step: what is done by it, and everything that follows from that.
+    pub(super) fn step<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
+        self.begin();
+        let done = work(self);
+        self.settle();
+        done
+    }
+
     /// Begins a step: reads the clock once.
     pub(super) fn begin(&mut self) {
         self.step.now = Instant::new(clock::now().as_nanos());

@@ -107,13 +107,13 @@ impl Engine {
         urgency: u8,
         name: &str,
     ) -> Result<TaskKey, EngineError> {
-        self.begin();
-        if self.client(client).is_none() {
-            return Err(EngineError::NoSuchClient);
-        }
-        let key = self.new_task(client, membership, urgency, name)?;
-        self.settle();
-        Ok(key)
+        self.step(|engine| {
+            if engine.client(client).is_none() {
+                return Err(EngineError::NoSuchClient);
+            }
+            let key = engine.new_task(client, membership, urgency, name)?;
+            Ok(key)
+        })
     }
 
     pub(super) fn new_task(
@@ -209,25 +209,25 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NoSuchTask`].
     pub fn remove_task(&mut self, client: ClientId, task: TaskKey) -> Result<(), EngineError> {
-        self.begin();
-        self.task(client, task)?;
-        let starts = self.client(client).map(|client| {
-            let segments = client.space.iter().filter(|(_, segment)| segment.task == task);
-            segments
-                .map(|(start, segment)| (*start, segment.end))
-                .collect::<Vec<_>>()
-        });
-        for (start, end) in starts.unwrap_or_default() {
-            self.carve(client, start, end);
-        }
-        if let Some(row) = self.clients.get_mut(client.index(), client.generation()) {
-            row.tasks.retain(|found| *found != task);
-            let urgencies = row.tasks.iter().filter_map(|key| self.tasks.at(key.index()));
-            row.urgency = urgencies.map(|task| task.urgency).max().unwrap_or(0);
-        }
-        self.give_up_tasks(client, vec![task]);
-        self.settle();
-        Ok(())
+        self.step(|engine| {
+            engine.task(client, task)?;
+            let starts = engine.client(client).map(|client| {
+                let segments = client.space.iter().filter(|(_, segment)| segment.task == task);
+                segments
+                    .map(|(start, segment)| (*start, segment.end))
+                    .collect::<Vec<_>>()
+            });
+            for (start, end) in starts.unwrap_or_default() {
+                engine.carve(client, start, end);
+            }
+            if let Some(row) = engine.clients.get_mut(client.index(), client.generation()) {
+                row.tasks.retain(|found| *found != task);
+                let urgencies = row.tasks.iter().filter_map(|key| engine.tasks.at(key.index()));
+                row.urgency = urgencies.map(|task| task.urgency).max().unwrap_or(0);
+            }
+            engine.give_up_tasks(client, vec![task]);
+            Ok(())
+        })
     }
 
     /// Changes how urgent a task is; what its threads wait for is lifted.
@@ -235,23 +235,23 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NoSuchTask`].
     pub fn set_urgency(&mut self, client: ClientId, task: TaskKey, urgency: u8) -> Result<(), EngineError> {
-        self.begin();
-        self.task(client, task)?;
-        let mut awaited = Vec::new();
-        if let Some(task) = self.tasks.get_mut(task.index(), task.generation()) {
-            task.urgency = urgency;
-            let pending = task.lanes.iter().filter_map(|lane| lane.pending);
-            awaited.extend(pending.map(|pending| (pending.object, pending.page)));
-        }
-        if let Some(row) = self.clients.get_mut(client.index(), client.generation()) {
-            let urgencies = row.tasks.iter().filter_map(|key| self.tasks.at(key.index()));
-            row.urgency = urgencies.map(|task| task.urgency).max().unwrap_or(0);
-        }
-        for (object, page) in awaited {
-            self.boost(task, object, page);
-        }
-        self.settle();
-        Ok(())
+        self.step(|engine| {
+            engine.task(client, task)?;
+            let mut awaited = Vec::new();
+            if let Some(task) = engine.tasks.get_mut(task.index(), task.generation()) {
+                task.urgency = urgency;
+                let pending = task.lanes.iter().filter_map(|lane| lane.pending);
+                awaited.extend(pending.map(|pending| (pending.object, pending.page)));
+            }
+            if let Some(row) = engine.clients.get_mut(client.index(), client.generation()) {
+                let urgencies = row.tasks.iter().filter_map(|key| engine.tasks.at(key.index()));
+                row.urgency = urgencies.map(|task| task.urgency).max().unwrap_or(0);
+            }
+            for (object, page) in awaited {
+                engine.boost(task, object, page);
+            }
+            Ok(())
+        })
     }
 
     /// The urgency of a lane's task.
@@ -364,17 +364,17 @@ impl Engine {
         response: Duration,
         missed: bool,
     ) -> Result<(), EngineError> {
-        self.begin();
-        let _ = response;
-        let lane = self.task(client, task)?.lanes.first().map(|lane| lane.core);
-        if let Some(task) = self.tasks.get_mut(task.index(), task.generation()) {
-            task.jobs += 1;
-            task.misses += u64::from(missed);
-        }
-        if let Some(lane) = lane {
-            self.core.handle_job_end(Instant::new(self.step.now.get()), lane);
-        }
-        self.settle();
-        Ok(())
+        self.step(|engine| {
+            let _ = response;
+            let lane = engine.task(client, task)?.lanes.first().map(|lane| lane.core);
+            if let Some(task) = engine.tasks.get_mut(task.index(), task.generation()) {
+                task.jobs += 1;
+                task.misses += u64::from(missed);
+            }
+            if let Some(lane) = lane {
+                engine.core.handle_job_end(Instant::new(engine.step.now.get()), lane);
+            }
+            Ok(())
+        })
     }
 }

@@ -288,9 +288,7 @@ impl Engine {
         if self.teardown.vacating.is_empty() {
             return false;
         }
-        self.begin();
-        self.vacate_any();
-        self.settle();
+        self.step(Self::vacate_any);
         !self.teardown.vacating.is_empty()
     }
 
