@@ -368,7 +368,10 @@ fn the_server_believes_no_claim() {
         (change(|all| all.budget = millis(60)), "not over the period"),
         (change(|all| all.highest_swap_budget = all.period), "swap budget"),
         (change(|all| all.gamma = 0), "gamma"),
-        (change(|all| all.highest_capacity = PageCount::new(999)), "begin with fewer"),
+        (
+            change(|all| all.highest_capacity = PageCount::new(999)),
+            "begin with fewer",
+        ),
     ] {
         let refused = observer.open_pool("wrong", settings).expect_err("refused").to_string();
         assert!(refused.contains(word), "{word}: {refused}");

@@ -246,10 +246,7 @@ fn connect(path: &Path) -> Result<PacketSocket, DeviceError> {
 }
 
 /// Asks for memory, and takes all of its descriptors.
-fn ask(
-    connection: &PacketSocket,
-    request: &DeviceRequest<'_>,
-) -> Result<(Grant, Opening, Vec<OwnedFd>), DeviceError> {
+fn ask(connection: &PacketSocket, request: &DeviceRequest<'_>) -> Result<(Grant, Opening, Vec<OwnedFd>), DeviceError> {
     send(connection, request)?;
     let mut buffer = [0; LIMIT];
     let mut packet = receive(connection, &mut buffer)?;

@@ -5,8 +5,8 @@
 //! carries the serial number of its request. Handles (`u32`) are the server's and per connection; 0 is none.
 
 pub use crate::choices::*;
-pub use crate::grant::Grant;
 use crate::field::{Field, Malformed, Reader, Writer};
+pub use crate::grant::Grant;
 use crate::header::{get_header, put_header};
 pub use freehold_core::limits::{Regime, ReservationKind};
 pub use freehold_core::pinning::{

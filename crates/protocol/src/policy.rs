@@ -71,7 +71,12 @@ carried!(JobReport {
     memory_delay,
     slack,
 });
-carried!(Judgement { capacity, capacity_rule, swap_budget, swap_budget_rule });
+carried!(Judgement {
+    capacity,
+    capacity_rule,
+    swap_budget,
+    swap_budget_rule
+});
 carried!(TaskCounts {
     soft_faults,
     zero_fills,

@@ -357,7 +357,9 @@ impl Pinned {
 
     /// Has the kernel enforce the budget that was decided on.
     fn give(&mut self, judgement: &Judgement) {
-        let wanted = self.budget.saturating_add(Duration::from_nanos(judgement.swap_budget.get()));
+        let wanted = self
+            .budget
+            .saturating_add(Duration::from_nanos(judgement.swap_budget.get()));
         if judgement.swap_budget_rule == SwapBudgetRule::Off {
             return;
         }

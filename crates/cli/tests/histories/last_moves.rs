@@ -3,9 +3,7 @@
 use super::History;
 use super::moves::{refused, some_handle, some_page};
 use super::player::{Heard, region_request};
-use freehold_protocol::message::{
-    Duration, JobReport, Question, Refusal, Regime, Request, ReservationKind,
-};
+use freehold_protocol::message::{Duration, JobReport, Question, Refusal, Regime, Request, ReservationKind};
 
 /// Where the server says no, nothing has changed; where it says yes, the pages stay. Neither shows in who owns what.
 pub(super) fn lock(history: &mut History, at: usize) {

@@ -4,9 +4,7 @@ use super::History;
 use super::last_moves::{ask_more, die, die_while_asking, lock, unlock};
 use super::model::{Held, MOST, Mapping, Member, Region};
 use super::player::{Heard, Player, region_request};
-use freehold_protocol::message::{
-    Duration, PageCount, PinningSettings, Refusal, Request, ReservationKind, Role,
-};
+use freehold_protocol::message::{Duration, PageCount, PinningSettings, Refusal, Request, ReservationKind, Role};
 use std::collections::BTreeMap;
 
 /// What a member does.

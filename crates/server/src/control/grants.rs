@@ -130,6 +130,8 @@ impl Grants {
         self.mappings.drain().for_each(drop);
         self.tasks.drain().for_each(drop);
         let memberships = self.memberships.drain();
-        memberships.filter(|_| !keeps).for_each(|membership| world.let_go(membership));
+        memberships
+            .filter(|_| !keeps)
+            .for_each(|membership| world.let_go(membership));
     }
 }

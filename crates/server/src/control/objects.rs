@@ -44,10 +44,7 @@ impl Session {
         let path = clean(&descriptors::path(&file), PATH);
         let file = world.shared.identify(file, self.peer.user)?;
         let charge = world.take(self.peer.user, Kind::Objects, 1)?;
-        let opened = world
-            .shared
-            .engine()
-            .open_file(&file, regime, &path, self.peer.user);
+        let opened = world.shared.engine().open_file(&file, regime, &path, self.peer.user);
         self.keep_object(world, opened?, charge, false)
     }
 
@@ -188,7 +185,8 @@ impl Session {
         };
         let made = world.shared.engine().map(client, &request);
         // There is room: it was looked at above.
-        self.grants.mappings
+        self.grants
+            .mappings
             .insert(Grant::new(made?, vec![charge]))
             .map(Reply::Made)
             .map_err(|_| Refused::limit("mappings of one connection", 4_096))

@@ -31,12 +31,7 @@ impl Session {
         }
     }
 
-    fn open_pool(
-        &mut self,
-        world: &World,
-        name: &str,
-        mut settings: PinningSettings,
-    ) -> Result<Reply, Refused> {
+    fn open_pool(&mut self, world: &World, name: &str, mut settings: PinningSettings) -> Result<Reply, Refused> {
         settings.check().map_err(EngineError::from)?;
         self.may_hold()?;
         let user = self.peer.user;

@@ -1,8 +1,8 @@
 //! What a request leads to: an answer, or a wait.
 
 use super::accounts::Charge;
-use super::refused::Refused;
 use super::grants::Locked;
+use super::refused::Refused;
 use crate::engine::{ClientId, Handover};
 use crate::view::JudgedJob;
 use freehold_core::limits::ReservationSpec;

@@ -113,7 +113,8 @@ impl Session {
             .engine()
             .add_member(client, membership, urgency, &session::name(name));
         // There is room: it was looked at above.
-        self.grants.tasks
+        self.grants
+            .tasks
             .insert(Grant::new(made?, vec![charge]))
             .map(Reply::Made)
             .map_err(|_| Refused::limit("tasks of one connection", 64))

@@ -95,7 +95,7 @@ impl Engine {
         });
         let gap = beside(gap, &client.family.inherited, address);
         let granule = self.granule(id);
-        let along = granule > 1 && client.role == ClientRole::Program && self.has_frames_to_spare(task);
+        let along = granule > 1 && client.process.role == ClientRole::Program && self.has_frames_to_spare(task);
         let run = if along || granule < GRANULE {
             granule
         } else {
@@ -109,7 +109,7 @@ impl Engine {
         let run = Stretch { low, high: low + run };
         // No more than comes along: at the end of a run the next fault brings less.
         let wanted = if along {
-            run.with(client.streams.demand(address))
+            run.with(client.prefetch.streams.demand(address))
         } else {
             run
         };
@@ -216,7 +216,7 @@ impl Engine {
 
     /// Free pages of one of the client's objects, one behind the other.
     fn find_pages(&mut self, id: ClientId, task: TaskKey, count: u32, residue: u32) -> Option<(ObjectId, u32)> {
-        let open = &self.client(id)?.bookings.open;
+        let open = &self.client(id)?.memory.bookings.open;
         let candidates: Vec<ObjectId> = open.iter().rev().take(LOOKED_AT).copied().collect();
         for object in candidates {
             self.refresh(object);
@@ -225,7 +225,7 @@ impl Engine {
             let booked = of_use.and_then(|row| row.booked()).filter(|booked| booked.has_room());
             let Some(booked) = booked else {
                 if let Some(client) = self.client_mut(id) {
-                    client.bookings.open.retain(|other| *other != object);
+                    client.memory.bookings.open.retain(|other| *other != object);
                 }
                 continue;
             };
@@ -245,12 +245,12 @@ impl Engine {
     /// A private object for a run of so many pages, and others. The more the client has, the larger.
     fn make_private(&mut self, id: ClientId, count: u32, residue: u32) -> Result<ObjectId, EngineError> {
         let least = count + residue;
-        let has = self.client(id).map_or(0, |client| client.bookings.pages);
+        let has = self.client(id).map_or(0, |client| client.memory.bookings.pages);
         let made = self.make_private_of(id, least.max(has.clamp(LEAST, LARGEST)));
         let made = made.or_else(|_| self.make_private_of(id, least));
         let object = made?;
         if let Some(client) = self.client_mut(id) {
-            client.bookings.open(object);
+            client.memory.bookings.open(object);
         }
         Ok(object)
     }
@@ -270,8 +270,8 @@ impl Engine {
             user,
         )?;
         if let Some(client) = self.client_mut(id) {
-            client.bookings.objects += 1;
-            client.bookings.pages += pages;
+            client.memory.bookings.objects += 1;
+            client.memory.bookings.pages += pages;
         }
         Ok(object)
     }
@@ -286,7 +286,7 @@ impl Engine {
     pub(super) fn unbook(&mut self, id: ClientId, object: ObjectId, pages: Range<u32>) {
         self.mark(object, |booked| booked.leave(pages));
         if let Some(client) = self.client_mut(id) {
-            client.bookings.open(object);
+            client.memory.bookings.open(object);
         }
     }
 

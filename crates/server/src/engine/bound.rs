@@ -40,7 +40,7 @@ impl Engine {
                 late.push(client.id);
                 continue;
             }
-            if client.refusing > 0 && self.reservations.gathering {
+            if client.standing.refusing > 0 && self.reservations.gathering {
                 let soon = self.step.now.get().saturating_add(self.bound() / 4 + 1);
                 next = Some(next.map_or(soon, |next: u64| next.min(soon)));
             }
@@ -68,8 +68,9 @@ impl Engine {
     /// Whether somebody waits to be admitted, and this client has borrowed frames and refused to give up any page for
     /// longer than the bound.
     fn keeps_what_it_borrowed(&self, client: &Client) -> bool {
-        let refuses = client.refusing > 0 && client.refusing.saturating_add(self.bound()) <= self.step.now.get();
-        if !refuses || !self.reservations.gathering || client.frozen {
+        let refuses = client.standing.refusing > 0
+            && client.standing.refusing.saturating_add(self.bound()) <= self.step.now.get();
+        if !refuses || !self.reservations.gathering || client.standing.frozen {
             return false;
         }
         let tasks = client.tasks.iter().filter_map(|key| self.tasks.at(key.index()));
@@ -116,12 +117,12 @@ impl Engine {
         let text = format!(
             "process {} ({}) is stopped: it left orders unanswered, or gave up nothing, while others waited; if it is \
              continued and answers them, it is killed",
-            client.pid, client.name
+            client.process.pid, client.process.name
         );
-        client.signal(Signal::STOP);
-        client.frozen = true;
-        client.parked.clear();
-        client.deferred.clear();
+        client.process.signal(Signal::STOP);
+        client.standing.frozen = true;
+        client.waiting.parked.clear();
+        client.waiting.deferred.clear();
         client.family.held.clear();
         for key in client.tasks.clone() {
             self.forget_claims(key);

@@ -102,7 +102,7 @@ impl Engine {
         let Some(client) = self.client(claim.client) else {
             return Installed::Gone;
         };
-        let (Some(userfault), Some(range)) = (client.shared.as_ref(), page_range(claim.address)) else {
+        let (Some(userfault), Some(range)) = (client.userfaults.shared.as_ref(), page_range(claim.address)) else {
             return Installed::Gone;
         };
         let writable = match client.segment(claim.address) {
@@ -149,7 +149,7 @@ impl Engine {
             self.record_fault(name.task, core, (object, page), (claim.since.get(), now));
         }
         if let Some(client) = self.client_mut(claim.client) {
-            client.times.record(now.saturating_sub(claim.since.get()));
+            client.counts.times.record(now.saturating_sub(claim.since.get()));
         }
     }
 
@@ -158,7 +158,7 @@ impl Engine {
         let Some(client) = self.client_mut(claim.client) else {
             return;
         };
-        client.deferred.push(claim);
+        client.waiting.deferred.push(claim);
         if !self.clients.deferred.contains(&claim.client) {
             self.clients.deferred.push(claim.client);
         }
@@ -172,7 +172,7 @@ impl Engine {
     pub(super) fn look_again(&mut self) {
         for id in std::mem::take(&mut self.clients.deferred) {
             if let Some(client) = self.clients.get_mut(id.index(), id.generation()) {
-                self.step.again.extend(client.deferred.drain(..));
+                self.step.again.extend(client.waiting.deferred.drain(..));
             }
         }
         self.protect_again();
@@ -234,14 +234,14 @@ impl Engine {
         let Some(client) = self.client(claim.client) else {
             return;
         };
-        let (pid, address) = (client.pid, claim.address);
+        let (pid, address) = (client.process.pid, claim.address);
         let poisoned = match (client.userfault(claim.which), page_range(address)) {
             (Some(userfault), Some(range)) => userfault.poison(range).is_ok(),
             _ => false,
         };
         if !poisoned {
             // Older than 6.6, or the page is there: the whole process is told.
-            client.signal(rustix::process::Signal::BUS);
+            client.process.signal(rustix::process::Signal::BUS);
         }
         self.notice(format!("process {pid} gets SIGBUS for its page at {address:#x}: {why}"));
     }

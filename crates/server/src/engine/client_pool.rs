@@ -69,7 +69,10 @@ impl Engine {
     /// Channels that were perhaps not used: the next client's, if neither end of it has ever been.
     pub(crate) fn give_channels_back(&mut self, channels: ClientChannels) {
         let whole = channels.outbox.is_untouched() && channels.slots.is_untouched();
-        if whole && channels.slots.pages() == self.clients.client_pool.pages && self.clients.client_pool.ready.len() < AHEAD {
+        if whole
+            && channels.slots.pages() == self.clients.client_pool.pages
+            && self.clients.client_pool.ready.len() < AHEAD
+        {
             self.clients.client_pool.ready.push(channels);
         }
     }

@@ -1,16 +1,14 @@
 //! Clients come and go.
 
 use crate::engine::Engine;
-use crate::engine::ahead::{Brought, Present, Streams};
-use crate::engine::booking::Bookings;
 use crate::engine::client_pool::{ClientChannels, ClientPool};
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
-use crate::engine::lending::LentPages;
-use crate::engine::near::Seen;
+use crate::engine::near::{Affinity, Seen};
 use crate::engine::outbox::{About, Follow, Outstanding};
-use crate::engine::program_locks::ProgramLocks;
-use crate::engine::rows::{Client, Content, Segment, Which};
+use crate::engine::rows::{
+    Client, Content, FaultCounts, Prefetch, PrivateMemory, Process, Segment, Standing, Userfaults, Waiting, Which,
+};
 use crate::engine::rows_of;
 use crate::engine::sampling::Samples;
 use crate::engine::shares::Shares;
@@ -30,48 +28,33 @@ impl Client {
     /// A client of which nothing is known yet.
     pub(super) fn new(
         id: ClientId,
-        role: ClientRole,
-        name: String,
+        process: Process,
         ClientChannels { outbox, slots }: ClientChannels,
         pager: usize,
     ) -> Self {
         Self {
             id,
-            role,
-            pid: 0,
-            uid: 0,
-            pidfd: None,
-            name,
-            agent_thread: 0,
-            shared: None,
-            private: None,
+            process,
+            userfaults: Userfaults::default(),
             outbox,
             slots,
             space: BTreeMap::new(),
             tasks: Vec::new(),
             urgency: 0,
-            parked: Vec::new(),
-            deferred: Vec::new(),
-            kept: Vec::new(),
-            pager,
-            seen: Seen::default(),
-            faults: 0,
-            strange: 0,
-            times: Times::new(),
-            resident: 0,
-            blank: 0,
-            bookings: Bookings::default(),
-            refusing: 0,
-            frozen: false,
-            program: None,
-            brought: Brought::default(),
-            beyond: 0,
-            present: Present::default(),
-            streams: Streams::default(),
-            text: Streams::default(),
+            waiting: Waiting::default(),
+            affinity: Affinity {
+                pager,
+                seen: Seen::default(),
+            },
+            counts: FaultCounts {
+                faults: 0,
+                strange: 0,
+                times: Times::new(),
+            },
+            memory: PrivateMemory::default(),
+            standing: Standing::default(),
+            prefetch: Prefetch::default(),
             family: Family::default(),
-            program_locks: ProgramLocks::default(),
-            lent: LentPages::default(),
         }
     }
 }
@@ -171,20 +154,17 @@ impl Engine {
             .descriptor()
             .map_err(EngineError::system(what))?;
         let pager = self.pager_for(client.pid);
-        let made = self.clients.insert(|index, generation| Client {
+        let process = Process {
+            role: client.role,
             pid: client.pid,
             uid: client.uid,
             pidfd: Some(client.pidfd),
+            name: client.name,
             agent_thread: client.agent_thread,
-            shared,
-            private,
-            ..Client::new(
-                ClientId::new(index, generation),
-                client.role,
-                client.name,
-                channels,
-                pager,
-            )
+        };
+        let made = self.clients.insert(|index, generation| Client {
+            userfaults: Userfaults { shared, private },
+            ..Client::new(ClientId::new(index, generation), process, channels, pager)
         });
         let (index, generation) = made.ok_or(EngineError::Limit { what: "clients" })?;
         let id = ClientId::new(index, generation);
@@ -220,8 +200,11 @@ impl Engine {
         let Some(client) = self.client(id).filter(|client| !client.family.gone) else {
             return;
         };
-        let text = format!("process {} ({}) is killed: {why}", client.pid, client.name);
-        client.signal(Signal::KILL);
+        let text = format!(
+            "process {} ({}) is killed: {why}",
+            client.process.pid, client.process.name
+        );
+        client.process.signal(Signal::KILL);
         self.notice(text);
         self.dismiss(id);
     }
@@ -266,8 +249,9 @@ impl Engine {
             self.clients.remains.push(client);
             self.backing.reserve.ring();
         } else {
-            let user = client.uid;
-            self.backing.sources
+            let user = client.process.uid;
+            self.backing
+                .sources
                 .threads
                 .give(user, Work::Burial, Box::new(move || drop(client)));
         }
@@ -298,10 +282,12 @@ impl Engine {
     /// The userfaultfds of a client, each with its name.
     pub(super) fn descriptors(client: &Client) -> impl Iterator<Item = (BorrowedFd<'_>, Which)> {
         let shared = client
+            .userfaults
             .shared
             .as_ref()
             .map(|userfault| (userfault.as_fd(), Which::Shared));
         let private = client
+            .userfaults
             .private
             .as_ref()
             .map(|userfault| (userfault.as_fd(), Which::Private));

@@ -132,7 +132,8 @@ impl Engine {
 
     /// This has been given back.
     pub(crate) fn forget_deferred(&mut self, given_back: &Arc<DeferredFree>) {
-        self.teardown.deferred_free
+        self.teardown
+            .deferred_free
             .0
             .retain(|deferred| !Arc::ptr_eq(deferred, given_back));
     }

@@ -35,8 +35,8 @@ impl Engine {
         let Some(client) = self.client_mut(id) else { return };
         client.family.gone = true;
         client.family.held.clear();
-        client.parked.clear();
-        client.deferred.clear();
+        client.waiting.parked.clear();
+        client.waiting.deferred.clear();
         if let Some(client) = self.client(id) {
             self.listen_no_more(client);
         }

@@ -164,7 +164,9 @@ impl Engine {
     /// Tells the core of some pages that cannot leave.
     pub(super) fn tell_immovable(&mut self) {
         for _ in 0..TOLD {
-            let Some(page) = self.step.immovable.pop_front() else { break };
+            let Some(page) = self.step.immovable.pop_front() else {
+                break;
+            };
             self.end(page, Request::Evict, End::Kept);
         }
         self.settle();

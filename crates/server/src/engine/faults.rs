@@ -26,7 +26,7 @@ impl Engine {
                 thread,
             } => {
                 if let Some(client) = self.client_mut(id) {
-                    client.faults += 1;
+                    client.counts.faults += 1;
                 }
                 self.stay_near(id, thread);
                 self.fault(Claim {
@@ -52,11 +52,11 @@ impl Engine {
         let Some(client) = self.client(claim.client).filter(|client| !client.family.gone) else {
             return;
         };
-        if claim.thread != 0 && claim.thread == client.agent_thread {
+        if claim.thread != 0 && claim.thread == client.process.agent_thread {
             self.serve_agent(&claim);
             return;
         }
-        if client.frozen {
+        if client.standing.frozen {
             return;
         }
         if self.waits_for_memory(claim.client) {
@@ -92,7 +92,7 @@ impl Engine {
             }
             found => found,
         };
-        let program = client.role == ClientRole::Program && !client.tasks.is_empty();
+        let program = client.process.role == ClientRole::Program && !client.tasks.is_empty();
         let private = found.is_none_or(|(_, segment)| segment.kind == SegmentKind::Private);
         match found {
             _ if claim.which == Which::Shared && program && private => self.fill_marker(&claim),
@@ -107,7 +107,7 @@ impl Engine {
         let Some(client) = self.client(claim.client) else {
             return;
         };
-        let (Some(userfault), Ok(address)) = (client.shared.as_ref(), usize::try_from(claim.address)) else {
+        let (Some(userfault), Ok(address)) = (client.userfaults.shared.as_ref(), usize::try_from(claim.address)) else {
             return;
         };
         let filled = userfault.copy_zeros(address & !(PAGE_SIZE - 1), &self.backing.sources.zeros, 1, false);
@@ -122,9 +122,9 @@ impl Engine {
         let Some(client) = self.client_mut(claim.client) else {
             return;
         };
-        client.strange += 1;
-        if client.parked.len() < MOST_PARKED {
-            client.parked.push(claim);
+        client.counts.strange += 1;
+        if client.waiting.parked.len() < MOST_PARKED {
+            client.waiting.parked.push(claim);
         }
     }
 
@@ -197,7 +197,7 @@ impl Engine {
     /// A fault that waited for a lane, where there is one now. O(tasks with such faults).
     pub(super) fn next_queued(&mut self) -> Option<Claim> {
         let mut at = 0;
-        while let Some(key) = self.tasks.crowded.get(at) {
+        while let Some(key) = self.tasks.crowded.get(at).copied() {
             match self.tasks.get_mut(key.index(), key.generation()) {
                 Some(task) if !task.queued.is_empty() => {
                     if task.lanes.iter().any(|lane| lane.pending.is_none()) {

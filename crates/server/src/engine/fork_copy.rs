@@ -114,7 +114,8 @@ impl Engine {
         let Some(owner) = client.family.from.and_then(|from| self.client(from)) else {
             return self.poison_for(fork_child, fork_copy);
         };
-        let (Some(userfault), Ok(address)) = (client.private.as_ref(), usize::try_from(fork_copy.address)) else {
+        let (Some(userfault), Ok(address)) = (client.userfaults.private.as_ref(), usize::try_from(fork_copy.address))
+        else {
             return true;
         };
         let copy = || userfault.copy_pages(address, owner.slots.memory().alias(), from, false);
@@ -132,7 +133,9 @@ impl Engine {
     /// What could not be had for a child is an error for whoever touches it, and never zeros; false where that cannot
     /// be noted yet. A page that the child has stays.
     fn poison_for(&mut self, fork_child: ClientId, fork_copy: &ForkCopy) -> bool {
-        let userfault = self.client(fork_child).and_then(|client| client.private.as_ref());
+        let userfault = self
+            .client(fork_child)
+            .and_then(|client| client.userfaults.private.as_ref());
         let (Some(userfault), Some(range)) = (userfault, page_range(fork_copy.address)) else {
             return true;
         };
@@ -182,7 +185,7 @@ impl Engine {
             return;
         };
         let mut given = true;
-        match (read, client.private.as_ref(), page_range(fork_copy.address)) {
+        match (read, client.userfaults.private.as_ref(), page_range(fork_copy.address)) {
             (Some(loan), Some(userfault), Some(range)) => {
                 let result = userfault.copy(range.start(), loan.bytes(), false);
                 given = self.is_given(fork_child, result);

@@ -24,12 +24,12 @@ impl Engine {
     /// [`EngineError::NoSuchClient`]; [`EngineError::WouldWait`] until the kernel has told of the fork.
     pub fn forked(&mut self, client: ClientId, parent_pid: u32, own_pid: u32) -> Result<Vec<OwnedFd>, EngineError> {
         self.step(|engine| {
-            let pid = engine.client(client).ok_or(EngineError::NoSuchClient)?.pid;
+            let pid = engine.client(client).ok_or(EngineError::NoSuchClient)?.process.pid;
             let is_it = |row: &Client| {
                 let parent = row.family.parent.and_then(|parent| engine.client(parent));
                 let parent = parent.filter(|parent| !parent.family.gone);
                 // The parent may be one that never connected itself, or have gone.
-                let related = parent.is_none_or(|parent| parent.pid == parent_pid || parent.pid == 0);
+                let related = parent.is_none_or(|parent| parent.process.pid == parent_pid || parent.process.pid == 0);
                 let is_own = |thread: &u32| {
                     if own_pid == pid {
                         belongs(*thread, pid)
@@ -39,20 +39,27 @@ impl Engine {
                 };
                 row.family.parent.is_some() && related && row.family.threads.iter().any(is_own)
             };
-            let mut found = engine.clients.iter().filter(|(_, row)| is_it(row)).map(|(_, row)| row.id);
+            let mut found = engine
+                .clients
+                .iter()
+                .filter(|(_, row)| is_it(row))
+                .map(|(_, row)| row.id);
             // In namespaces of their own two children of a parent may be called alike.
             let (unconnected, other) = (found.next(), found.next());
             drop(found);
             let unconnected = unconnected.filter(|_| other.is_none()).ok_or(EngineError::WouldWait)?;
-            let ready = engine
-                .client(unconnected)
-                .is_some_and(|row| row.shared.is_some() && row.private.is_some() && row.family.legacy.is_over());
+            let ready = engine.client(unconnected).is_some_and(|row| {
+                row.userfaults.shared.is_some() && row.userfaults.private.is_some() && row.family.legacy.is_over()
+            });
             if !ready {
                 return Err(EngineError::WouldWait);
             }
             let row = engine.client(unconnected).ok_or(EngineError::WouldWait)?;
             let mut descriptors = Vec::new();
-            for userfault in [row.shared.as_ref(), row.private.as_ref()].into_iter().flatten() {
+            for userfault in [row.userfaults.shared.as_ref(), row.userfaults.private.as_ref()]
+                .into_iter()
+                .flatten()
+            {
                 let duplicate = rustix::io::fcntl_dupfd_cloexec(userfault, 0);
                 descriptors.push(duplicate.map_err(EngineError::system("a userfaultfd could not be duplicated"))?);
             }
@@ -98,11 +105,12 @@ impl Engine {
             }
         }
         let renamed = |claim: Claim| Claim { client: id, ..claim };
-        self.step.again
-            .extend(old.parked.into_iter().chain(old.deferred).map(renamed));
+        self.step
+            .again
+            .extend(old.waiting.parked.into_iter().chain(old.waiting.deferred).map(renamed));
         let Some(client) = self.client_mut(id) else { return };
-        client.shared = old.shared;
-        client.private = old.private;
+        client.userfaults.shared = old.userfaults.shared;
+        client.userfaults.private = old.userfaults.private;
         client.space = old.space;
         client.tasks = old.tasks;
         client.urgency = client.urgency.max(old.urgency);
@@ -159,7 +167,10 @@ impl Engine {
         let unconnected = self.clients.iter().filter(|(_, client)| client.family.parent.is_some());
         let (mut dead, mut living) = (Vec::new(), 0);
         for (_, client) in unconnected {
-            let userfaults = [client.shared.as_deref(), client.private.as_deref()];
+            let userfaults = [
+                client.userfaults.shared.as_deref(),
+                client.userfaults.private.as_deref(),
+            ];
             if userfaults.into_iter().flatten().any(is_dead) {
                 dead.push(client.id);
             } else {

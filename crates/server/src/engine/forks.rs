@@ -12,7 +12,7 @@ use crate::engine::fault_queue::FaultQueue;
 use crate::engine::keys::{ClientId, ClientRole};
 use crate::engine::legacy::{ForkCopy, Legacy, Part};
 use crate::engine::relinquish::Relinquished;
-use crate::engine::rows::{Claim, Client, SegmentKind, Where, Which};
+use crate::engine::rows::{Claim, Client, Process, SegmentKind, Where, Which};
 use crate::engine::turns::listen;
 use crate::engine::withheld::Withheld;
 use freehold_core::id::ObjectId;
@@ -61,7 +61,7 @@ impl Engine {
     pub(super) fn forks(&mut self, id: ClientId, which: Which, child: OwnedFd) {
         let userfault = match Userfault::adopt(child, Features::SERVED) {
             Ok(userfault) => {
-                let user = self.client(id).map_or(0, |client| client.uid);
+                let user = self.client(id).map_or(0, |client| client.process.uid);
                 self.backing.sources.lend_userfault(user, userfault)
             }
             Err(error) => {
@@ -87,8 +87,8 @@ impl Engine {
         };
         if let Some(client) = self.client_mut(fork_child) {
             match which {
-                Which::Shared => client.shared = Some(userfault),
-                Which::Private => client.private = Some(userfault),
+                Which::Shared => client.userfaults.shared = Some(userfault),
+                Which::Private => client.userfaults.private = Some(userfault),
             }
         }
         match which {
@@ -107,19 +107,25 @@ impl Engine {
     /// A row for a child that has not connected, with a task beside its parent's.
     fn beget(&mut self, parent: ClientId) -> Option<ClientId> {
         let row = self.client(parent)?;
-        let (uid, name, pager, urgency) = (row.uid, row.name.clone(), row.pager, row.urgency);
-        let program = row.program;
+        let (uid, name, pager, urgency) = (
+            row.process.uid,
+            row.process.name.clone(),
+            row.affinity.pager,
+            row.urgency,
+        );
+        let program = row.prefetch.program;
         let membership = self.tasks.at(row.tasks.first()?.index())?.membership();
-        if row.frozen || !self.may_join(uid) {
+        if row.standing.frozen || !self.may_join(uid) {
             return None;
         }
         let mut channels = self.take_channels().ok()?;
         channels.slots.give_back_apart(!is_trusted(uid));
         let made = self.clients.insert(|index, generation| {
             let id = ClientId::new(index, generation);
-            let mut client = Client::new(id, ClientRole::Program, name, channels, pager);
-            (client.uid, client.urgency, client.family.parent) = (uid, urgency, Some(parent));
-            client.program = program;
+            let process = Process::unknown(ClientRole::Program, uid, name);
+            let mut client = Client::new(id, process, channels, pager);
+            (client.urgency, client.family.parent) = (urgency, Some(parent));
+            client.prefetch.program = program;
             client
         });
         let (index, generation) = made?;
@@ -241,7 +247,7 @@ impl Engine {
     /// Begins, or ceases, to wait for messages of one userfaultfd.
     pub(super) fn listen_to_userfault(&mut self, id: ClientId, which: Which, begin: bool) {
         let Some(client) = self.client(id) else { return };
-        let (Some(poll), Some(userfault)) = (self.threads.poll(client.pager), client.userfault(which)) else {
+        let (Some(poll), Some(userfault)) = (self.threads.poll(client.affinity.pager), client.userfault(which)) else {
             return;
         };
         let failed = if begin {

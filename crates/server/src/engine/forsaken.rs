@@ -61,12 +61,12 @@ impl Engine {
     /// A program has ended. Another process may go on in its memory (made with `CLONE_VM`): what that misses is an
     /// error for it. Mostly the address space is only about to go, as where the program begins another one.
     pub(super) fn forsake_survivors(&mut self, client: &mut Client) {
-        if client.role != ClientRole::Program {
+        if client.process.role != ClientRole::Program {
             return;
         }
-        let both = [client.shared.take(), client.private.take()];
+        let both = [client.userfaults.shared.take(), client.userfaults.private.take()];
         let mut survival = Some(Survival {
-            program: format!("{} ({})", client.pid, client.name),
+            program: format!("{} ({})", client.process.pid, client.process.name),
             since: self.step.now.get(),
         });
         for userfault in both.into_iter().flatten().filter(|one| !is_dead(one)) {

@@ -130,7 +130,7 @@ impl Engine {
         }
         let mut warm = 0;
         for (_, client) in self.clients.iter() {
-            due += usize::try_from(client.blank).unwrap_or(0);
+            due += usize::try_from(client.memory.blank).unwrap_or(0);
             warm += client.slots.warm();
         }
         (due + self.transfers.fills(), warm)

@@ -189,7 +189,7 @@ impl Engine {
     /// Has up to `count` free slots of a client emptied; how many.
     fn cool_slots(&mut self, id: ClientId, count: usize) -> usize {
         let Some(client) = self.client_mut(id) else { return 0 };
-        let (user, Some((memory, slots))) = (client.uid, client.slots.begin_cooling(count)) else {
+        let (user, Some((memory, slots))) = (client.process.uid, client.slots.begin_cooling(count)) else {
             return 0;
         };
         let begun = slots.len();

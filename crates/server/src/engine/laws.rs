@@ -18,8 +18,57 @@ impl Engine {
         self.check_waits()?;
         self.check_victims()?;
         for (_, client) in self.clients.iter() {
-            let places = self.count_places(client)?;
-            check_counts(client, &places)?;
+            let (mut slots, mut inside, mut leaving, mut blank) = (0, 0, 0_usize, 0);
+            for object in self.objects.iter().flatten() {
+                let Content::Private {
+                    client: owner, pages, ..
+                } = &object.content
+                else {
+                    continue;
+                };
+                if *owner != client.id {
+                    continue;
+                }
+                for (at, place) in (0..).zip(pages) {
+                    match place {
+                        Where::Slot(_) => slots += 1,
+                        Where::Client => inside += 1,
+                        Where::Leaving => {
+                            inside += 1;
+                            leaving += 1;
+                        }
+                        Where::Blank => blank += 1,
+                        Where::Nowhere => {}
+                    }
+                    let page = self.core.page(object.id, PageIndex::new(at));
+                    let state = page.map(|page| page.state);
+                    let absent = matches!(state, Some(PageState::Empty | PageState::Stored));
+                    if absent && *place != Where::Nowhere && *place != Where::Leaving {
+                        return Err(format!("page {at} is {place:?}, but {state:?} to the core"));
+                    }
+                }
+            }
+            let orders = || client.outbox.outstanding().map(|order| order.about);
+            let private = orders().filter(|about| matches!(about, About::Private { .. })).count();
+            let ordered = orders()
+                .filter(|about| matches!(about, About::Private { slot: Some(_), .. }))
+                .count();
+            let taken = client.slots.taken() as usize;
+            if slots + ordered != taken {
+                return Err(format!(
+                    "{slots} pages in slots and {ordered} on their way, but {taken} slots taken"
+                ));
+            }
+            if private != leaving {
+                return Err(format!("{leaving} pages leave, but {private} orders are under way"));
+            }
+            let memory = &client.memory;
+            if blank != memory.blank {
+                return Err(format!("{blank} pages in no frame, but {} counted", memory.blank));
+            }
+            if inside != memory.resident {
+                return Err(format!("{inside} pages in the client, but {} counted", memory.resident));
+            }
         }
         Ok(())
     }
@@ -85,9 +134,13 @@ impl Engine {
                 }
             }
         }
-        for (_, client) in self.clients.iter().filter(|(_, client)| !client.deferred.is_empty()) {
+        for (_, client) in self
+            .clients
+            .iter()
+            .filter(|(_, client)| !client.waiting.deferred.is_empty())
+        {
             if !self.clients.deferred.contains(&client.id) {
-                return Err(format!("faults of process {} are put off for good", client.pid));
+                return Err(format!("faults of process {} are put off for good", client.process.pid));
             }
         }
         Ok(())
@@ -107,11 +160,11 @@ impl Engine {
         };
         let mut text = format!(
             "process {}: {} resident, {} slots, parked {:?}, deferred {:?}\n",
-            client.pid,
-            client.resident,
+            client.process.pid,
+            client.memory.resident,
             client.slots.taken(),
-            client.parked,
-            client.deferred
+            client.waiting.parked,
+            client.waiting.deferred
         );
         for order in client.outbox.outstanding() {
             text.push_str(&format!("order {order:?}\n"));

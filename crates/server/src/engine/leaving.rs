@@ -155,7 +155,9 @@ impl Engine {
 
     /// Protects a run of pages; false where a part of it may still be written.
     fn protect_range(&self, client: ClientId, address: u64, pages: u32) -> bool {
-        let userfault = self.client(client).and_then(|client| client.shared.as_deref());
+        let userfault = self
+            .client(client)
+            .and_then(|client| client.userfaults.shared.as_deref());
         let range = usize::try_from(address)
             .ok()
             .and_then(|address| AddressRange::new(address, pages as usize * PAGE_SIZE));

@@ -35,6 +35,14 @@ const OF_THE_AGENT: usize = 2;
 /// Longer than what `/proc` says of a thread.
 const LONGEST: usize = 1024;
 
+/// Who serves a client.
+#[derive(Debug)]
+pub(crate) struct Affinity {
+    /// The pager thread.
+    pub(crate) pager: usize,
+    pub(crate) seen: Seen,
+}
+
 /// What was seen of a client's threads last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
@@ -64,7 +72,7 @@ impl Engine {
     /// of a program is held meanwhile. It waits, because nobody else has anything to tell.
     pub(super) fn hold_alone(&mut self, id: ClientId) {
         let Some(client) = self.client(id) else { return };
-        let Seen { thread, alone, .. } = client.seen;
+        let Seen { thread, alone, .. } = client.affinity.seen;
         if alone {
             self.hold_there(id, thread);
         }
@@ -74,15 +82,15 @@ impl Engine {
     /// While it is served, it is held there.
     pub(super) fn stay_near(&mut self, id: ClientId, thread: u32) {
         let Some(client) = self.client(id) else { return };
-        if thread == client.agent_thread || client.pid == 0 {
+        if thread == client.process.agent_thread || client.process.pid == 0 {
             return;
         }
-        let seen = client.seen;
-        let elsewhere = seen.pager.is_some_and(|pager| pager != client.pager);
+        let seen = client.affinity.seen;
+        let elsewhere = seen.pager.is_some_and(|pager| pager != client.affinity.pager);
         let since = self.step.now.get().saturating_sub(seen.at);
         let old = (seen.holds || elsewhere) && since >= seen.sure;
-        let turn = client.faults.is_multiple_of(EVERY) && since >= LOOK_AFTER;
-        if old || client.faults <= FIRST || turn {
+        let turn = client.counts.faults.is_multiple_of(EVERY) && since >= LOOK_AFTER;
+        if old || client.counts.faults <= FIRST || turn {
             self.look_where(id, thread);
         }
         self.hold_there(id, thread);
@@ -92,20 +100,20 @@ impl Engine {
     /// not tried again before the next look.
     fn hold_there(&mut self, id: ClientId, thread: u32) {
         let Some(client) = self.client(id) else { return };
-        if !client.seen.holds || client.seen.thread != thread || self.step.held.is_some() {
+        if !client.affinity.seen.holds || client.affinity.seen.thread != thread || self.step.held.is_some() {
             return;
         }
-        let cpu = self.threads.cpus().get(client.pager).copied();
+        let cpu = self.threads.cpus().get(client.affinity.pager).copied();
         self.step.held = cpu.and_then(|cpu| HeldThread::hold(thread, cpu));
         let holds = self.step.held.is_some();
         if let Some(client) = self.client_mut(id) {
-            client.seen.holds = holds;
+            client.affinity.seen.holds = holds;
         }
     }
 
     fn look_where(&mut self, id: ClientId, thread: u32) {
         let Some(client) = self.client(id) else { return };
-        let (pid, before, last) = (client.pid, client.pager, client.seen);
+        let (pid, before, last) = (client.process.pid, client.affinity.pager, client.affinity.seen);
         let seen = whereabouts(pid, thread);
         let found = seen.and_then(|seen| self.pager_on(seen.cpu));
         let alone = seen.is_some_and(|seen| seen.threads == 1 + OF_THE_AGENT);
@@ -117,9 +125,9 @@ impl Engine {
         }
         let at = self.step.now.get();
         if let Some(client) = self.client_mut(id) {
-            let holds = found == Some(client.pager);
+            let holds = found == Some(client.affinity.pager);
             let sure = if found == Some(before) { 2 * last.sure } else { 0 };
-            client.seen = Seen {
+            client.affinity.seen = Seen {
                 thread,
                 at,
                 sure: sure.clamp(LOOK_AFTER, LOOK_AT_LATEST),
@@ -133,7 +141,7 @@ impl Engine {
     /// Has another pager thread serve a client from now on.
     fn hand_over(&mut self, id: ClientId, pager: usize) {
         let Some(client) = self.client(id) else { return };
-        let before = client.pager;
+        let before = client.affinity.pager;
         self.listen_no_more(client);
         self.set_pager(id, pager);
         if self.listen_to(id).is_err() {
@@ -152,18 +160,21 @@ impl Engine {
 
     fn set_pager(&mut self, id: ClientId, pager: usize) {
         if let Some(client) = self.client_mut(id) {
-            client.pager = pager;
+            client.affinity.pager = pager;
         }
     }
 
     /// Puts the agent thread of a client beside its pager thread, as far as that is allowed.
     pub(super) fn place_agent(&self, id: ClientId) {
         let Some(client) = self.client(id) else { return };
-        let (Some(&cpu), agent) = (self.threads.cpus().get(client.pager), client.agent_thread) else {
+        let (Some(&cpu), agent) = (
+            self.threads.cpus().get(client.affinity.pager),
+            client.process.agent_thread,
+        ) else {
             return;
         };
         // Only a thread of that process: the number is the client's word.
-        if whereabouts(client.pid, agent).is_none() {
+        if whereabouts(client.process.pid, agent).is_none() {
             return;
         }
         let thread = i32::try_from(agent).ok().and_then(ThreadId::from_raw);

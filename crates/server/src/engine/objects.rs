@@ -2,9 +2,9 @@
 
 use crate::engine::Engine;
 use crate::engine::ahead::{Borders, Used};
-use crate::engine::keys::{ObjectKey, Opened, RegionRequest};
 use crate::engine::extents::Extents;
 use crate::engine::idle_files::IdleFiles;
+use crate::engine::keys::{ObjectKey, Opened, RegionRequest};
 use crate::engine::rows::{Content, Identity, Object};
 use crate::engine::rows_of;
 use crate::engine::source_file::SourceFile;
@@ -247,7 +247,9 @@ impl Engine {
             row.uid = request.uid;
         }
         if request.shared {
-            self.objects.regions.insert((request.uid, request.name.to_owned()), object);
+            self.objects
+                .regions
+                .insert((request.uid, request.name.to_owned()), object);
         }
         Ok(object)
     }
@@ -293,7 +295,11 @@ impl Engine {
     /// An object of the core, and the first of its records.
     fn enter_object(&mut self, spec: ObjectSpec) -> Result<(ObjectId, u32), EngineError> {
         let pages = spec.pages.get();
-        let record = self.objects.records.take(pages).ok_or(EngineError::Limit { what: "pages" })?;
+        let record = self
+            .objects
+            .records
+            .take(pages)
+            .ok_or(EngineError::Limit { what: "pages" })?;
         match self.core.create_object(spec) {
             Ok(id) => Ok((id, record)),
             Err(error) => {

@@ -83,18 +83,30 @@ impl Engine {
                 return Err(EngineError::Pace);
             }
             let row = engine.client_mut(client).ok_or(EngineError::NoSuchClient)?;
-            for userfault in [row.shared.as_mut(), row.private.as_mut()].into_iter().flatten() {
+            for userfault in [row.userfaults.shared.as_mut(), row.userfaults.private.as_mut()]
+                .into_iter()
+                .flatten()
+            {
                 if let Some(userfault) = userfault.get_mut() {
                     userfault.let_sleep(held);
                 }
             }
             engine.io.pace.held = held;
             if !held {
-                engine.io.pace.answered.iter_mut().for_each(|answered| answered.goes = true);
+                engine
+                    .io
+                    .pace
+                    .answered
+                    .iter_mut()
+                    .for_each(|answered| answered.goes = true);
                 let told = std::mem::take(&mut engine.io.pace.told);
-                let ended =
-                    |record: &u32| told.contains(record) || engine.io.store.due(engine.step.now, Slot::new(*record)) != Due::WhenTold;
-                engine.transfers.ready.extend(engine.transfers.records().into_iter().filter(ended));
+                let ended = |record: &u32| {
+                    told.contains(record) || engine.io.store.due(engine.step.now, Slot::new(*record)) != Due::WhenTold
+                };
+                engine
+                    .transfers
+                    .ready
+                    .extend(engine.transfers.records().into_iter().filter(ended));
                 for HeldRead { page, source } in std::mem::take(&mut engine.io.pace.reads) {
                     engine.read_now(page, &source);
                 }

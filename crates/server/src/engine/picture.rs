@@ -204,7 +204,7 @@ impl Engine {
         if let Some(key) = client.tasks.iter().find(|key| key.index() == at) {
             row.members.push(MemberView {
                 client: task.client,
-                pid: client.pid,
+                pid: client.process.pid,
                 task: *key,
                 name: task.name.clone(),
             });
@@ -215,16 +215,16 @@ impl Engine {
         picture.measure(client.slots.memory())?;
         picture.clients.insert(client.id, picture.view.clients.len());
         picture.view.clients.push(self.client_view(client));
-        picture.view.resident_measured += client.resident;
+        picture.view.resident_measured += client.memory.resident;
         let orders = &mut picture.view.orders;
         orders.outstanding = orders.outstanding.saturating_add(client.outbox.count());
         orders.sent += client.outbox.sent;
         let oldest = client.outbox.oldest().map(|since| since.get());
         picture.oldest = [picture.oldest, oldest].into_iter().flatten().min();
-        if let Some(pager) = picture.view.pagers.get_mut(client.pager) {
+        if let Some(pager) = picture.view.pagers.get_mut(client.affinity.pager) {
             pager.clients += 1;
         }
-        Ok(2 * ROW * (1 + client.tasks.len()) + client.kept.len() + freehold_protocol::channel::ORDERS)
+        Ok(2 * ROW * (1 + client.tasks.len()) + client.memory.kept.len() + freehold_protocol::channel::ORDERS)
     }
 
     fn begin_object(&self, picture: &mut Picture, object: &Object) -> Result<Part, EngineError> {
@@ -301,7 +301,7 @@ impl Engine {
         let segment = client.space.get(&start)?;
         Some(MapperView {
             client: id,
-            pid: client.pid,
+            pid: client.process.pid,
             address: start,
             first: segment.first,
             pages: u32::try_from((segment.end - start) / crate::PAGE).ok()?,

@@ -175,7 +175,7 @@ impl Engine {
         rows.filter_map(|row| {
             let members = self.tasks.iter().filter_map(|(_, task)| {
                 let client = self.client(task.client).filter(|_| task.pinned == Some(row.id))?;
-                Some((client.pid, task.name.clone()))
+                Some((client.process.pid, task.name.clone()))
             });
             Some(PinnedPoolRow {
                 id: row.id,

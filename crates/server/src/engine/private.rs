@@ -65,17 +65,17 @@ impl Engine {
         }
         let inside = |place: Where| matches!(place, Where::Client | Where::Leaving | Where::Lent);
         match (inside(from), inside(to)) {
-            (false, true) => client.resident += 1,
-            (true, false) => client.resident = client.resident.saturating_sub(1),
+            (false, true) => client.memory.resident += 1,
+            (true, false) => client.memory.resident = client.memory.resident.saturating_sub(1),
             _ => {}
         }
         match (from, to) {
             (Where::Blank, Where::Blank) => {}
-            (Where::Blank, _) => client.blank = client.blank.saturating_sub(1),
-            (_, Where::Blank) => client.blank += 1,
+            (Where::Blank, _) => client.memory.blank = client.memory.blank.saturating_sub(1),
+            (_, Where::Blank) => client.memory.blank += 1,
             _ => {}
         }
-        if to == Where::Client && !client.program_locks.is_empty() {
+        if to == Where::Client && !client.memory.program_locks.is_empty() {
             self.lock_arrived(object, page);
         }
     }
@@ -149,7 +149,8 @@ impl Engine {
         let Some(client) = self.client(claim.client) else {
             return Installed::Gone;
         };
-        let (Some(userfault), Ok(address)) = (client.private.as_ref(), usize::try_from(claim.address)) else {
+        let (Some(userfault), Ok(address)) = (client.userfaults.private.as_ref(), usize::try_from(claim.address))
+        else {
             return Installed::Gone;
         };
         if place == Where::Client && claim.protected {
@@ -196,7 +197,11 @@ impl Engine {
         let Some(client) = self.private_client(page).and_then(|id| self.client_mut(id)) else {
             return false;
         };
-        let stays = client.kept.iter().any(|(start, end)| (*start..*end).contains(&address));
+        let stays = client
+            .memory
+            .kept
+            .iter()
+            .any(|(start, end)| (*start..*end).contains(&address));
         if !client.has_agent() || stays || client.family.relinquished.takes(address) {
             return false;
         }
@@ -409,9 +414,9 @@ impl Engine {
         let now = self.step.now.get();
         let Some(client) = self.client_mut(id) else { return };
         if given {
-            client.refusing = 0;
-        } else if outcome != Outcome::Absent && client.refusing == 0 {
-            client.refusing = now;
+            client.standing.refusing = 0;
+        } else if outcome != Outcome::Absent && client.standing.refusing == 0 {
+            client.standing.refusing = now;
         }
     }
 
@@ -484,14 +489,13 @@ impl Engine {
             return;
         };
         let Some(client) = self.client_mut(*client) else { return };
-        client.bookings.objects = client.bookings.objects.saturating_sub(1);
-        client.bookings.pages = client.bookings.pages.saturating_sub(object.pages);
-        client.lent.forget(object.id);
+        client.memory.bookings.objects = client.memory.bookings.objects.saturating_sub(1);
+        client.memory.bookings.pages = client.memory.bookings.pages.saturating_sub(object.pages);
         for place in pages {
             match place {
                 Where::Slot(slot) => client.slots.free(*slot),
-                Where::Client | Where::Leaving | Where::Lent => client.resident = client.resident.saturating_sub(1),
-                Where::Blank => client.blank = client.blank.saturating_sub(1),
+                Where::Client | Where::Leaving => client.memory.resident = client.memory.resident.saturating_sub(1),
+                Where::Blank => client.memory.blank = client.memory.blank.saturating_sub(1),
                 Where::Nowhere => {}
             }
         }

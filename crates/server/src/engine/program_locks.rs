@@ -116,8 +116,8 @@ impl Engine {
         let end = end.filter(|end| *end <= HIGHEST && pages <= TOGETHER && start.is_multiple_of(crate::PAGE));
         let end = end.ok_or(EngineError::Range { what: "address space" })?;
         let client = self.client(id).ok_or(EngineError::NoSuchClient)?;
-        let gaps = client.program_locks.gaps(start, end);
-        if client.program_locks.ranges.len().saturating_add(gaps.len()) > RANGES {
+        let gaps = client.memory.program_locks.gaps(start, end);
+        if client.memory.program_locks.ranges.len().saturating_add(gaps.len()) > RANGES {
             let what = "locked ranges of a client";
             return Err(EngineError::Limit { what });
         }
@@ -125,7 +125,7 @@ impl Engine {
         self.core.admit_program_lock(task, count(wanted))?;
         if let Some(client) = self.client_mut(id) {
             for (from, to) in gaps {
-                client.program_locks.add((from, to, call));
+                client.memory.program_locks.add((from, to, call));
             }
         }
         self.for_each_page(id, start, end, |engine, segment, task, page| {
@@ -154,7 +154,7 @@ impl Engine {
     }
 
     fn unlock_call(&mut self, id: ClientId, call: u32) {
-        let ranges = self.client(id).map(|client| client.program_locks.of_call(call));
+        let ranges = self.client(id).map(|client| client.memory.program_locks.of_call(call));
         for (start, end) in ranges.unwrap_or_default() {
             self.unlock_range(id, start, end);
         }
@@ -162,10 +162,13 @@ impl Engine {
 
     /// What a client had locked in a range is locked no more. O(pages that it had locked there).
     pub(super) fn unlock_range(&mut self, id: ClientId, start: u64, end: u64) {
-        let Some(client) = self.client_mut(id).filter(|client| !client.program_locks.is_empty()) else {
+        let Some(client) = self
+            .client_mut(id)
+            .filter(|client| !client.memory.program_locks.is_empty())
+        else {
             return;
         };
-        let cut = client.program_locks.cut(start, end);
+        let cut = client.memory.program_locks.cut(start, end);
         let mut pages = 0;
         for (from, to, _) in cut {
             pages += (to - from) / crate::PAGE;
@@ -189,8 +192,11 @@ impl Engine {
     pub(super) fn move_locks(&mut self, id: ClientId, from: u64, to: u64, length: u64) {
         self.unlock_range(id, to, to.saturating_add(length));
         if let Some(client) = self.client_mut(id) {
-            for (start, end, call) in client.program_locks.cut(from, from.saturating_add(length)) {
-                client.program_locks.add((start - from + to, end - from + to, call));
+            for (start, end, call) in client.memory.program_locks.cut(from, from.saturating_add(length)) {
+                client
+                    .memory
+                    .program_locks
+                    .add((start - from + to, end - from + to, call));
             }
         }
     }
@@ -198,7 +204,7 @@ impl Engine {
     /// A page is mapped at an address of a client, or has stayed there: it is locked if the program has locked it.
     pub(super) fn lock_mapped(&mut self, id: ClientId, address: u64) {
         let Some(client) = self.client(id) else { return };
-        if client.program_locks.is_empty() || !client.program_locks.contains(address) {
+        if client.memory.program_locks.is_empty() || !client.memory.program_locks.contains(address) {
             return;
         }
         if let Some((start, segment)) = client.segment(address)
@@ -215,7 +221,7 @@ impl Engine {
         let Content::Private { client: id, .. } = row.content else {
             return;
         };
-        let Some(client) = self.client(id).filter(|client| !client.program_locks.is_empty()) else {
+        let Some(client) = self.client(id).filter(|client| !client.memory.program_locks.is_empty()) else {
             return;
         };
         let id = client.id;
@@ -230,13 +236,16 @@ impl Engine {
         let own = reservation(segment.task);
         let segments = self.object(segment.object).map_or(&[][..], |object| &object.segments);
         segments.iter().any(|at| {
-            let Some(client) = self.client(at.client).filter(|client| !client.program_locks.is_empty()) else {
+            let Some(client) = self
+                .client(at.client)
+                .filter(|client| !client.memory.program_locks.is_empty())
+            else {
                 return false;
             };
             let segment = client.space.get(&at.start);
             segment.is_some_and(|segment| {
                 let address = address_in(at.start, segment, page);
-                reservation(segment.task) == own && address.is_some_and(|at| client.program_locks.contains(at))
+                reservation(segment.task) == own && address.is_some_and(|at| client.memory.program_locks.contains(at))
             })
         })
     }

@@ -124,9 +124,9 @@ impl Engine {
     /// The programs of which private memory is managed: each with its process.
     pub(crate) fn managed_processes(&self) -> Vec<(ClientId, u32)> {
         let rows = self.clients.iter().map(|(_, client)| client);
-        let managed = rows.filter(|client| client.private.is_some() && client.has_agent());
+        let managed = rows.filter(|client| client.userfaults.private.is_some() && client.has_agent());
         let left = managed.filter(|client| !client.family.relinquished.text);
-        left.map(|client| (client.id, client.pid)).collect()
+        left.map(|client| (client.id, client.process.pid)).collect()
     }
 
     /// The text of a client, which is to have pages of its own of it: from now on none is taken from it.
@@ -150,7 +150,7 @@ impl Engine {
 
     /// Gives a client pages of text where it has none in its page table.
     pub(crate) fn give_text(&self, id: ClientId, address: u64, bytes: &[u8]) {
-        let userfault = self.client(id).and_then(|client| client.shared.as_ref());
+        let userfault = self.client(id).and_then(|client| client.userfaults.shared.as_ref());
         let (Some(userfault), Ok(mut address)) = (userfault, usize::try_from(address)) else {
             return;
         };
@@ -177,8 +177,9 @@ impl Engine {
 
     /// Pages of private memory that a client has elsewhere, at most.
     pub fn pages_elsewhere(&self, id: ClientId) -> u64 {
-        let of =
-            |client: &crate::engine::rows::Client| u64::from(client.bookings.pages).saturating_sub(client.resident);
+        let of = |client: &crate::engine::rows::Client| {
+            u64::from(client.memory.bookings.pages).saturating_sub(client.memory.resident)
+        };
         self.client(id).map_or(0, of)
     }
 
@@ -241,7 +242,7 @@ impl Engine {
         let Some(client) = self.client_mut(id) else { return };
         client.family.relinquished.finished += 1;
         if all {
-            let pid = client.pid;
+            let pid = client.process.pid;
             self.notice(format!(
                 "process {pid} has its private memory from the kernel from now on, outside of its reservation"
             ));
@@ -249,7 +250,7 @@ impl Engine {
     }
 
     fn unregister(&self, id: ClientId, (start, end): Addresses) -> bool {
-        let userfault = self.client(id).and_then(|client| client.private.as_ref());
+        let userfault = self.client(id).and_then(|client| client.userfaults.private.as_ref());
         let (Ok(first), Ok(length)) = (usize::try_from(start), usize::try_from(end - start)) else {
             return false;
         };

@@ -69,7 +69,7 @@ impl Engine {
                 if !std::mem::replace(&mut self.reservations.gathering, true) {
                     // What a client refused before anybody waited does not count.
                     for (_, client) in self.clients.iter_mut() {
-                        client.refusing = 0;
+                        client.standing.refusing = 0;
                     }
                 }
                 return Err(EngineError::WouldWait);

@@ -95,7 +95,9 @@ impl Engine {
                 }
                 Progress::Partly => {
                     self.teardown.retiring.mappings.swap_remove(at);
-                    self.teardown.vacating.push(self.waiter_for(mapping), Piece::Mapping(mapping));
+                    self.teardown
+                        .vacating
+                        .push(self.waiter_for(mapping), Piece::Mapping(mapping));
                 }
             }
             self.drain();

@@ -7,8 +7,7 @@ use crate::engine::booking::Bookings;
 use crate::engine::fault_queue::FaultQueue;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, Membership, TaskKey};
-use crate::engine::lending::LentPages;
-use crate::engine::near::Seen;
+use crate::engine::near::Affinity;
 use crate::engine::outbox::Outbox;
 use crate::engine::program_locks::ProgramLocks;
 use crate::engine::slots::Slots;
@@ -134,10 +133,9 @@ impl Segment {
     }
 }
 
-/// A client.
+/// The process that a client is, by the kernel's word, and what it calls itself.
 #[derive(Debug)]
-pub(crate) struct Client {
-    pub(crate) id: ClientId,
+pub(crate) struct Process {
     pub(crate) role: ClientRole,
     pub(crate) pid: u32,
     pub(crate) uid: u32,
@@ -145,37 +143,81 @@ pub(crate) struct Client {
     pub(crate) pidfd: Option<OwnedFd>,
     pub(crate) name: String,
     pub(crate) agent_thread: u32,
+}
+
+impl Process {
+    /// A process of a user's that has not connected.
+    pub(crate) fn unknown(role: ClientRole, uid: u32, name: String) -> Self {
+        Self {
+            role,
+            pid: 0,
+            uid,
+            pidfd: None,
+            name,
+            agent_thread: 0,
+        }
+    }
+
+    /// Sends it a signal, if it is known.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(pidfd) = &self.pidfd {
+            // It may have gone already.
+            let _ = rustix::process::pidfd_send_signal(pidfd, signal);
+        }
+    }
+}
+
+/// A client's userfaultfds.
+#[derive(Debug, Default)]
+pub(crate) struct Userfaults {
     pub(crate) shared: Option<Lent<Userfault>>,
     pub(crate) private: Option<Lent<Userfault>>,
-    pub(crate) outbox: Outbox,
-    pub(crate) slots: Slots,
-    pub(crate) space: BTreeMap<u64, Segment>,
-    pub(crate) tasks: Vec<TaskKey>,
-    /// The highest of its tasks.
-    pub(crate) urgency: u8,
-    /// Faults at addresses that nothing is known about yet: a mapping may be announced later.
+}
+
+/// Faults of a client that wait outside of the core.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// At addresses that nothing is known about yet: a mapping may be announced later.
     pub(crate) parked: Vec<Claim>,
-    /// Faults to look at again when the client's events have been read.
+    /// To look at again when the client's events have been read.
     pub(crate) deferred: Vec<Claim>,
-    /// Ranges that stay where they are: start and end.
-    pub(crate) kept: Vec<(u64, u64)>,
-    /// The pager thread that serves it.
-    pub(crate) pager: usize,
-    /// Where its threads were seen.
-    pub(crate) seen: Seen,
+}
+
+/// What is counted of a client's faults.
+#[derive(Debug)]
+pub(crate) struct FaultCounts {
     pub(crate) faults: u64,
     pub(crate) strange: u64,
     pub(crate) times: Times,
-    /// Private pages in its page table.
+}
+
+/// A client's private memory.
+#[derive(Debug, Default)]
+pub(crate) struct PrivateMemory {
+    /// Ranges that stay where they are: start and end.
+    pub(crate) kept: Vec<(u64, u64)>,
+    /// Pages in its page table.
     pub(crate) resident: u64,
-    /// Private pages of zeros that have a frame by the books, and are in none.
+    /// Pages of zeros that have a frame by the books, and are in none.
     pub(crate) blank: u64,
-    /// What its private memory takes of the tables.
+    /// What it takes of the tables.
     pub(crate) bookings: Bookings,
+    /// What its program has locked.
+    pub(crate) program_locks: ProgramLocks,
+}
+
+/// How a client answers orders.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
     /// Since when it has answered every order to give up a page with a refusal, in nanoseconds; 0 if it has not.
     pub(crate) refusing: u64,
     /// It was stopped for good.
     pub(crate) frozen: bool,
+}
+
+/// What is known of the pages that a client will want.
+#[derive(Debug, Default)]
+pub(crate) struct Prefetch {
     /// The object of the first file that it announced: the program that it runs.
     pub(crate) program: Option<ObjectId>,
     /// Pieces of files that came along with its faults.
@@ -188,33 +230,41 @@ pub(crate) struct Client {
     pub(crate) streams: Streams,
     /// The same of files.
     pub(crate) text: Streams,
+}
+
+/// A client.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) id: ClientId,
+    pub(crate) process: Process,
+    pub(crate) userfaults: Userfaults,
+    pub(crate) outbox: Outbox,
+    pub(crate) slots: Slots,
+    pub(crate) space: BTreeMap<u64, Segment>,
+    pub(crate) tasks: Vec<TaskKey>,
+    /// The highest of its tasks.
+    pub(crate) urgency: u8,
+    pub(crate) waiting: Waiting,
+    pub(crate) affinity: Affinity,
+    pub(crate) counts: FaultCounts,
+    pub(crate) memory: PrivateMemory,
+    pub(crate) standing: Standing,
+    pub(crate) prefetch: Prefetch,
     pub(crate) family: Family,
-    /// What its program has locked.
-    pub(crate) program_locks: ProgramLocks,
-    /// What it has beyond its reservation.
-    pub(crate) lent: LentPages,
 }
 
 impl Client {
     pub(crate) fn userfault(&self, which: Which) -> Option<&Userfault> {
         match which {
-            Which::Shared => self.shared.as_deref(),
-            Which::Private => self.private.as_deref(),
+            Which::Shared => self.userfaults.shared.as_deref(),
+            Which::Private => self.userfaults.private.as_deref(),
         }
     }
 
     /// Whether somebody carries out orders for it: not for a child that has not connected, nor where it has ended or
     /// was stopped.
     pub(crate) fn has_agent(&self) -> bool {
-        self.family.parent.is_none() && !self.family.gone && !self.frozen
-    }
-
-    /// Sends a signal to its process, if it is known.
-    pub(crate) fn signal(&self, signal: Signal) {
-        if let Some(pidfd) = &self.pidfd {
-            // It may have gone already.
-            let _ = rustix::process::pidfd_send_signal(pidfd, signal);
-        }
+        self.family.parent.is_none() && !self.family.gone && !self.standing.frozen
     }
 
     /// The segment that an address lies in, and where it begins.

@@ -76,7 +76,12 @@ impl Engine {
         let Some(reservation) = task.map(|task| task.reservation) else {
             return;
         };
-        let references = self.clients.samples.references.entry((object, reservation)).or_default();
+        let references = self
+            .clients
+            .samples
+            .references
+            .entry((object, reservation))
+            .or_default();
         references.ever.insert(page);
         references.now.insert(page);
     }
@@ -161,12 +166,12 @@ impl Engine {
     pub fn keep(&mut self, client: ClientId, address: u64, length: u64) -> Result<(), EngineError> {
         let range = addresses(address, length)?;
         let row = self.client_mut(client).ok_or(EngineError::NoSuchClient)?;
-        if row.kept.len() >= MOST_KEPT {
+        if row.memory.kept.len() >= MOST_KEPT {
             return Err(EngineError::Limit {
                 what: "ranges that are left alone",
             });
         }
-        row.kept.push(range);
+        row.memory.kept.push(range);
         Ok(())
     }
 }

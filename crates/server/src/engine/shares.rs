@@ -30,7 +30,7 @@ impl Engine {
         if self.is_exempt(uid) {
             return true;
         }
-        let clients = self.clients.iter().map(|(_, client)| (client.uid, 1));
+        let clients = self.clients.iter().map(|(_, client)| (client.process.uid, 1));
         self.allows(uid, 1, self.clients.shares.clients, sum(clients))
     }
 
@@ -54,8 +54,8 @@ impl Engine {
         };
         let most = Share::of(all.into(), self.clients.shares.percent).most([]);
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        let clients = self.clients.iter().filter(|(_, client)| client.uid == uid);
-        let has: u32 = clients.map(|(_, client)| client.bookings.pages).sum();
+        let clients = self.clients.iter().filter(|(_, client)| client.process.uid == uid);
+        let has: u32 = clients.map(|(_, client)| client.memory.bookings.pages).sum();
         (left.min(most.saturating_sub(has)), most)
     }
 
@@ -86,7 +86,7 @@ impl Engine {
     }
 
     pub(super) fn uid_of(&self, id: ClientId) -> Option<u32> {
-        self.client(id).map(|client| client.uid)
+        self.client(id).map(|client| client.process.uid)
     }
 }
 

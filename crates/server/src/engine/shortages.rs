@@ -45,7 +45,7 @@ impl Engine {
             *times += 1;
         }
         let since = self.step.now;
-        let able = |client: &&mut Client| client.role == ClientRole::Program && client.has_agent();
+        let able = |client: &&mut Client| client.process.role == ClientRole::Program && client.has_agent();
         let Some(client) = self.client_mut(id).filter(able) else {
             return false;
         };

@@ -77,7 +77,7 @@ impl Engine {
     /// Ends all clients of a user who has held up the engine.
     pub(crate) fn expel_user(&mut self, user: u32) {
         self.step(|engine| {
-            let its = engine.clients.iter().filter(|(_, client)| client.uid == user);
+            let its = engine.clients.iter().filter(|(_, client)| client.process.uid == user);
             let its: Vec<ClientId> = its.map(|(_, client)| client.id).collect();
             for id in its {
                 engine.expel(id, "its user has kept the server from serving others");

@@ -24,7 +24,7 @@ impl Engine {
             if key.is_ok()
                 && let Some(client) = engine.client_mut(client)
             {
-                let parked = std::mem::take(&mut client.parked);
+                let parked = std::mem::take(&mut client.waiting.parked);
                 engine.step.again.extend(parked);
             }
             key

@@ -118,7 +118,7 @@ impl Engine {
         self.journal.steps.record(took);
     }
 
-    fn tell(&mut self, ended: Ended) {
+    pub(super) fn tell(&mut self, ended: Ended) {
         self.step.moved += 1;
         self.record_end(ended);
         let Ended { page, request, end } = ended;

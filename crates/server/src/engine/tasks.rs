@@ -167,7 +167,7 @@ impl Engine {
             client.tasks.push(key);
             client.urgency = client.urgency.max(urgency);
             // Private memory may have been touched before there was a task to charge it to.
-            let parked = std::mem::take(&mut client.parked);
+            let parked = std::mem::take(&mut client.waiting.parked);
             self.step.again.extend(parked);
         }
         Ok(key)
@@ -198,7 +198,13 @@ impl Engine {
         }
         let (reservation, pinned) = (task.reservation, task.pinned);
         let core = self.new_lane(reservation, pinned).ok()?;
-        self.tasks.name_lane(core, Some(LaneName { task: key, lane: u8::try_from(at).unwrap_or(0) }));
+        self.tasks.name_lane(
+            core,
+            Some(LaneName {
+                task: key,
+                lane: u8::try_from(at).unwrap_or(0),
+            }),
+        );
         let task = self.tasks.get_mut(key.index(), key.generation())?;
         task.lanes.push(Lane { core, pending: None });
         Some(at)
@@ -325,10 +331,10 @@ impl Engine {
     /// What happened to all tasks of a process so far, and its user. O(clients + tasks of the process).
     #[must_use]
     pub fn process_counts(&self, process: u32) -> Option<(u32, TaskCounts)> {
-        let (_, client) = self.clients.iter().find(|(_, client)| client.pid == process)?;
+        let (_, client) = self.clients.iter().find(|(_, client)| client.process.pid == process)?;
         let tasks = client.tasks.iter();
         let tasks = tasks.filter_map(|key| self.tasks.get(key.index(), key.generation()));
-        Some((client.uid, self.total(tasks.flat_map(|task| &task.lanes))))
+        Some((client.process.uid, self.total(tasks.flat_map(|task| &task.lanes))))
     }
 
     pub(super) fn sum(&self, task: &Task) -> TaskCounts {

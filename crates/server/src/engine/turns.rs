@@ -72,7 +72,13 @@ pub(super) fn sources(client: &Client) -> impl Iterator<Item = (BorrowedFd<'_>, 
     let userfaults = Engine::descriptors(client).map(|(fd, which)| (fd, which.into()));
     userfaults
         .chain([(client.outbox.event().as_fd(), Source::Replies)])
-        .chain(client.pidfd.as_ref().map(|pidfd| (pidfd.as_fd(), Source::Process)))
+        .chain(
+            client
+                .process
+                .pidfd
+                .as_ref()
+                .map(|pidfd| (pidfd.as_fd(), Source::Process)),
+        )
 }
 
 impl From<Which> for Source {
@@ -115,7 +121,7 @@ impl Engine {
         let Some(client) = self.client(id) else {
             return Err(EngineError::NoSuchClient);
         };
-        let Some(poll) = self.threads.poll(client.pager) else {
+        let Some(poll) = self.threads.poll(client.affinity.pager) else {
             return Err(EngineError::NoSuchClient);
         };
         for (fd, source) in sources(client) {
@@ -126,7 +132,7 @@ impl Engine {
 
     /// Has nobody wait for a client any more.
     pub(super) fn listen_no_more(&self, client: &Client) {
-        if let Some(poll) = self.threads.poll(client.pager) {
+        if let Some(poll) = self.threads.poll(client.affinity.pager) {
             for (fd, _) in sources(client) {
                 // A descriptor that is not there need not be taken out.
                 let _ = epoll::delete(poll, fd);
@@ -197,8 +203,9 @@ impl Engine {
         self.take_back_lent();
         let more = more || vacated || self.has_rest(pager);
         let due = if more { Some(0) } else { self.next_due(pager) };
-        let put_off =
-            std::mem::take(&mut self.fork_children.stopped) || !self.clients.deferred.is_empty() || self.backing.leaving.has_put_off();
+        let put_off = std::mem::take(&mut self.fork_children.stopped)
+            || !self.clients.deferred.is_empty()
+            || self.backing.leaving.has_put_off();
         let again = put_off.then(|| self.step.now.get() + LOOK_AGAIN);
         let watch = self.watch();
         self.end_step();

@@ -48,7 +48,11 @@ impl Engine {
         };
         if raised {
             self.journal.tally.lifted += 1;
-            if let Some(due) = self.io.store.raise(self.step.now, Slot::new(record), Urgency::new(urgency)) {
+            if let Some(due) = self
+                .io
+                .store
+                .raise(self.step.now, Slot::new(record), Urgency::new(urgency))
+            {
                 self.wait_until(due, record);
             }
         }

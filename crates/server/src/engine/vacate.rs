@@ -133,7 +133,9 @@ impl Engine {
         }
         self.regrant(id, segment.object);
         let waiter = self.waiter(id, Some(segment.task));
-        self.teardown.vacating.give_up(waiter, Piece::Pages(segment.object, pages));
+        self.teardown
+            .vacating
+            .give_up(waiter, Piece::Pages(segment.object, pages));
         true
     }
 
@@ -152,7 +154,9 @@ impl Engine {
         let task = self.tasks.get_mut(segment.task.index(), segment.task.generation());
         let mapping = task.and_then(|task| Some(task.mappings.remove(&segment.object)?.mapping));
         let waiter = self.waiter(id, Some(segment.task));
-        self.teardown.vacating.give_up(waiter, Piece::Object(segment.object, mapping));
+        self.teardown
+            .vacating
+            .give_up(waiter, Piece::Object(segment.object, mapping));
     }
 
     /// Tasks of a client go when all private memory is back that it has given up.
@@ -222,7 +226,11 @@ impl Engine {
     /// been looked at before in this one, and cannot end yet, would else leave it no visits, and pager threads ask
     /// again at once, ahead of everybody who could go on with it.
     pub(super) fn vacate_awaited(&mut self) -> bool {
-        let awaited = if self.teardown.vacating.is_empty() { None } else { self.awaited() };
+        let awaited = if self.teardown.vacating.is_empty() {
+            None
+        } else {
+            self.awaited()
+        };
         if let Some(waiter) = awaited {
             self.teardown.vacating.begin();
             self.vacate(waiter);

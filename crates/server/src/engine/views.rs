@@ -65,28 +65,28 @@ impl Engine {
                 misses: task.misses,
             })
         });
-        let kept = client.kept.iter().map(|(start, end)| KeptView {
+        let kept = client.memory.kept.iter().map(|(start, end)| KeptView {
             start: *start,
             length: end - start,
         });
         ClientView {
             id: client.id,
-            pid: client.pid,
-            uid: client.uid,
-            name: client.name.clone(),
-            role: client.role,
+            pid: client.process.pid,
+            uid: client.process.uid,
+            name: client.process.name.clone(),
+            role: client.process.role,
             tasks: tasks.collect(),
-            private_resident: client.resident,
+            private_resident: client.memory.resident,
             private_slots: u64::from(client.slots.taken()),
             private_stored: 0,
             lent: (client.lent.count(), client.lent.total()),
             inherited: client.family.filled,
             kept: kept.collect(),
             unmanaged: client.family.relinquished.reasons(),
-            faults: client.faults,
-            strange_faults: client.strange,
+            faults: client.counts.faults,
+            strange_faults: client.counts.strange,
             orders: client.outbox.count(),
-            service: client.times.view(),
+            service: client.counts.times.view(),
         }
     }
 

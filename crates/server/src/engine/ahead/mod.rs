@@ -128,7 +128,7 @@ impl Engine {
         };
         if self
             .client(client)
-            .is_some_and(|client| client.role == ClientRole::Program)
+            .is_some_and(|client| client.process.role == ClientRole::Program)
         {
             self.along.neighbours.push(Neighbours {
                 client,
@@ -232,7 +232,11 @@ impl Engine {
             low: start,
             high: segment.end,
         };
-        let streams = if private { &mut client.streams } else { &mut client.text };
+        let streams = if private {
+            &mut client.prefetch.streams
+        } else {
+            &mut client.prefetch.text
+        };
         Some((streams.follow(near.address, bounds, !private), private))
     }
 
@@ -352,14 +356,14 @@ impl Engine {
     /// Private memory of a client from `start` to `end` is gone, or what was in it.
     pub(super) fn lose_streams(&mut self, id: ClientId, start: u64, end: u64) {
         if let Some(client) = self.client_mut(id) {
-            client.streams.lose(Stretch { low: start, high: end });
+            client.prefetch.streams.lose(Stretch { low: start, high: end });
         }
     }
 
     /// There is no memory of the client at an address up to which there was some.
     fn note_hole(&mut self, near: &Neighbours, address: u64) {
         if let Some(client) = self.client_mut(near.client).filter(|_| address > near.address) {
-            client.streams.ends(near.address, address);
+            client.prefetch.streams.ends(near.address, address);
         }
     }
 

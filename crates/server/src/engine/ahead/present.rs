@@ -54,18 +54,21 @@ impl Present {
 impl Engine {
     pub(super) fn note_fault(&mut self, near: &Neighbours) {
         if let Some(client) = self.client_mut(near.client) {
-            client.present.fault(near.mapping, near.page);
+            client.prefetch.present.fault(near.mapping, near.page);
         }
     }
 
     pub(super) fn note_present(&mut self, near: &Neighbours, pages: Range<u32>) {
         if let Some(client) = self.client_mut(near.client) {
-            client.present.note(near.mapping, pages);
+            client.prefetch.present.note(near.mapping, pages);
         }
     }
 
     pub(super) fn next_absent(&self, near: &Neighbours, pages: &Range<u32>) -> Option<Range<u32>> {
-        self.client(near.client)?.present.next_missing(near.mapping, pages)
+        self.client(near.client)?
+            .prefetch
+            .present
+            .next_missing(near.mapping, pages)
     }
 }
 

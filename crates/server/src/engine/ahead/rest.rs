@@ -76,7 +76,7 @@ impl Engine {
         };
         let all = self.are_mapped(&near, &part);
         if let Some(client) = self.client_mut(near.client).filter(|_| all) {
-            client.streams.goes_on(near.address, stretch);
+            client.prefetch.streams.goes_on(near.address, stretch);
             if let Some(rest) = self.along.rests.get_mut(pager) {
                 *rest = (!left.pages.is_empty()).then_some(left);
             }
@@ -91,7 +91,7 @@ impl Engine {
     /// Whether the pager thread of a client serves a more urgent one too.
     fn keeps_others(&self, id: ClientId) -> bool {
         let Some(own) = self.client(id) else { return true };
-        let more = |client: &Client| client.pager == own.pager && client.urgency > own.urgency;
+        let more = |client: &Client| client.affinity.pager == own.affinity.pager && client.urgency > own.urgency;
         self.clients.iter().any(|(_, client)| more(client))
     }
 
@@ -99,7 +99,7 @@ impl Engine {
     fn may_follow(&self, id: ClientId) -> bool {
         let served = self.client(id).is_some_and(|client| {
             let family = &client.family;
-            !family.gone && !client.frozen && family.fork_children == 0 && family.legacy.is_over()
+            !family.gone && !client.standing.frozen && family.fork_children == 0 && family.legacy.is_over()
         });
         served && !self.waits_for_memory(id)
     }

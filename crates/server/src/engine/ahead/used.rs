@@ -107,10 +107,10 @@ impl Engine {
         let file = matches!(self.object(object).map(|row| &row.content), Some(Content::File { .. }));
         if let Some(client) = self
             .client_mut(id)
-            .filter(|client| file && client.role == ClientRole::Program)
+            .filter(|client| file && client.process.role == ClientRole::Program)
         {
-            client.program.get_or_insert(object);
-            client.beyond = client.beyond.min(start);
+            client.prefetch.program.get_or_insert(object);
+            client.prefetch.beyond = client.prefetch.beyond.min(start);
         }
     }
 
@@ -135,14 +135,14 @@ impl Engine {
             let Some(client) = self.client(id).filter(|_| left >= PIECE) else {
                 return;
             };
-            let Some((&start, &segment)) = client.space.range(client.beyond..).next() else {
+            let Some((&start, &segment)) = client.space.range(client.prefetch.beyond..).next() else {
                 return;
             };
             let file = Neighbours::at_start_of(id, start, &segment);
             let all = segment.kind == SegmentKind::Private
                 || self.map_pieces(&file, &pages_of(start, &segment), 0, &mut left);
             if let Some(client) = self.client_mut(id).filter(|_| all) {
-                client.beyond = segment.end;
+                client.prefetch.beyond = segment.end;
             }
         }
     }
@@ -167,7 +167,7 @@ impl Engine {
 
     fn program_of(&mut self, id: ClientId) -> Option<(ObjectId, &mut Client)> {
         let client = self.client_mut(id)?;
-        Some((client.program?, client))
+        Some((client.prefetch.program?, client))
     }
 
     /// The program has used this page of a file, and has been brought those pieces.
@@ -175,7 +175,7 @@ impl Engine {
         let Some((program, client)) = self.program_of(near.client) else {
             return;
         };
-        let brought = client.brought.of(near.mapping);
+        let brought = client.prefetch.brought.of(near.mapping);
         for piece in pieces {
             brought.note(piece);
         }
@@ -189,7 +189,7 @@ impl Engine {
         let Some((program, client)) = self.program_of(near.client) else {
             return Vec::new();
         };
-        let mut all_brought = std::mem::take(&mut client.brought);
+        let mut all_brought = std::mem::take(&mut client.prefetch.brought);
         let mut found = Vec::new();
         if let Some(Content::File { used, .. }) = self.object(near.object).map(|row| &row.content)
             && let Some(used) = used.by(program)
@@ -198,7 +198,7 @@ impl Engine {
             found = bring(used, all_brought.of(near.mapping), &pieces, from, most);
         }
         if let Some(client) = self.client_mut(near.client) {
-            client.brought = all_brought;
+            client.prefetch.brought = all_brought;
         }
         found
     }
