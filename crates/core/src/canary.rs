@@ -16,12 +16,12 @@ impl Memory {
     /// Breaks the transfer of ownership: the heir keeps the frame that it conserved, and the evictor is given one of
     /// the pool's. The counts stay plausible; only the laws can tell.
     pub fn plant_ownership_bug(&mut self) {
-        self.planted = Some(Planted::Ownership);
+        self.step.planted = Some(Planted::Ownership);
     }
 
     /// Forgets one frame of each return from outside.
     pub fn plant_forgotten_frame(&mut self) {
-        self.planted = Some(Planted::ForgottenFrame);
+        self.step.planted = Some(Planted::ForgottenFrame);
     }
 
     /// The state without names, times and counters, with the reservation slots in the given order: two states that
@@ -33,7 +33,7 @@ impl Memory {
             Some(slot) => u32::try_from(order.iter().position(|&other| other == slot).unwrap_or(99)).unwrap_or(99),
         };
         let mut print = Vec::new();
-        print.push(u32::from(self.refaults.activated));
+        print.push(u32::from(self.reclaim.refaults.activated));
         // No active list is longer: distances beyond are alike.
         let most = self.pages.len() + 1;
         let holders = core::iter::once(0).chain(order.iter().map(|&slot| usize::from(slot) + 1));

@@ -63,7 +63,7 @@ impl Memory {
     /// The laws that counters alone can show: conservation, effective and physical. O(reservations).
     pub(crate) fn check_counts(&self) -> Check {
         let frames: u32 = self.accounts.iter().map(Account::held).sum();
-        equal(1, "every frame has one holder", 0, frames + self.set_aside, self.total)?;
+        equal(1, "every frame has one holder", 0, frames + self.frames.set_aside, self.frames.total)?;
         for (slot, account) in self.accounts.iter().enumerate().skip(1) {
             if account.has_ended() {
                 holds(
@@ -71,7 +71,7 @@ impl Memory {
                     "a reservation that has ended is kept by frames in flight alone, or by pages to be taken off it",
                     slot,
                     !account.in_flight.is_empty()
-                        || self.service.contains(HolderIndex::reservation(slot - 1))
+                        || self.step.service.contains(HolderIndex::reservation(slot - 1))
                         || account.ending == Ending::Parting,
                 )?;
             } else if account.id.is_some() {
@@ -79,14 +79,14 @@ impl Memory {
             }
         }
         let borrowed: u32 = self.accounts.iter().map(|account| account.loans.borrowed()).sum();
-        equal(1, "frames lent are those borrowed", 0, borrowed, self.loans.borrowed())?;
+        equal(1, "frames lent are those borrowed", 0, borrowed, self.credit.loans.borrowed())?;
         let unpaid: u32 = self.accounts.iter().map(|account| account.unpaid).sum();
         equal(
             4,
             "locked pages paid by others are counted",
             0,
             unpaid,
-            self.unpaid_total,
+            self.frames.unpaid,
         )
     }
 
@@ -189,26 +189,26 @@ impl Memory {
     /// Totals that are kept beside the accounts.
     fn check_debts(&self) -> Check {
         let owed: u32 = self.accounts.iter().map(|account| account.owed).sum();
-        equal(3, "debts add up", 0, owed, self.owed_total)?;
+        equal(3, "debts add up", 0, owed, self.credit.owed)?;
         let returning: u32 = self.accounts.iter().map(|account| account.loans.returning()).sum();
         equal(
             1,
             "frames on their way back add up",
             0,
             returning,
-            self.loans.returning(),
+            self.credit.loans.returning(),
         )?;
         holds(
             1,
             "no more is promised than there is",
             0,
-            self.committed() <= self.total,
+            self.committed() <= self.frames.total,
         )?;
         holds(
             4,
             "shared locks stay within their limit",
             0,
-            self.unpaid_total <= self.limits.shared_locks.get(),
+            self.frames.unpaid <= self.limits.shared_locks.get(),
         )
     }
 

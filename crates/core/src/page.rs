@@ -92,14 +92,26 @@ const UNUSED: Page = Page {
 #[derive(Debug)]
 pub(crate) struct Pages {
     slots: Vec<Page>,
+    /// For each page of an object under `none`, a bit for each reservation whose page another's eviction took. As long
+    /// as such objects need it, up to the limit for which there is room.
+    pub(crate) taken: Vec<u32>,
+    /// Where the object made last ends.
+    pub(crate) behind_last: u32,
 }
 
 impl Pages {
-    pub(crate) fn with_capacity(count: u32) -> Option<Self> {
+    /// `compared` of them may be of objects under `none`.
+    pub(crate) fn with_capacity(count: u32, compared: u32) -> Option<Self> {
         let mut slots = Vec::new();
         slots.try_reserve_exact(count as usize).ok()?;
         slots.resize(count as usize, UNUSED);
-        Some(Self { slots })
+        let mut taken = Vec::new();
+        taken.try_reserve_exact(compared as usize).ok()?;
+        Some(Self {
+            slots,
+            taken,
+            behind_last: 0,
+        })
     }
 
     /// Gives `count` pages from `first` to `object`, all in the same first state.

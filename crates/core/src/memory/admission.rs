@@ -54,7 +54,7 @@ impl Memory {
         self.pay_debts();
         let supply = self.pool_supply(wanted);
         if supply < wanted {
-            let coming = self.pool().leaving + self.loans.returning();
+            let coming = self.pool().leaving + self.credit.loans.returning();
             if coming < wanted - supply && self.room_for_batch() {
                 self.evict_batch(HolderIndex::POOL);
             }
@@ -68,8 +68,8 @@ impl Memory {
 
     /// Whoever gathered frames for this has them.
     pub(crate) fn end_admission(&mut self) {
-        if self.gathering > 0 {
-            self.gathering = 0;
+        if self.gather.frames > 0 {
+            self.gather.frames = 0;
             self.call_for_service(HolderIndex::POOL);
         }
         self.end();
@@ -86,9 +86,9 @@ impl Memory {
 
     /// Frames promised to nobody, nor set aside, nor pinned for good, nor locked by programs of the pool.
     pub(crate) fn unpromised(&self) -> u32 {
-        self.total
+        self.frames.total
             .saturating_sub(self.committed())
-            .saturating_sub(self.set_aside)
+            .saturating_sub(self.frames.set_aside)
             .saturating_sub(self.pinned.all)
             .saturating_sub(self.pool().locks.admitted())
     }
@@ -180,7 +180,7 @@ impl Memory {
             frames.put(account.conserved.take_all());
             frames.put(account.owned.take_all());
             let borrowed = account.loans.borrowed();
-            self.loans.repay(&mut account.loans, borrowed);
+            self.credit.loans.repay(&mut account.loans, borrowed);
             *account = Account::new(None, HolderPolicy::Hard, 0);
             self.forget_taken(holder);
             self.reservations.remove(holder.slot() - 1);

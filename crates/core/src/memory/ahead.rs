@@ -55,7 +55,7 @@ impl Memory {
         let whole = if account.policy.is_promised() {
             account.capacity
         } else {
-            self.total
+            self.frames.total
         };
         let wanted_elsewhere = account.policy.is_reclaimed() && self.pool_is_short();
         account.claims.is_empty()
@@ -129,7 +129,7 @@ impl Memory {
         if let Some(task) = self.tasks.at_mut(found.task.slot()) {
             task.counts.add(Resolution::Ahead, crate::units::Duration::ZERO);
         }
-        self.effects.push(Effect::Map {
+        self.step.effects.push(Effect::Map {
             task: self.task_id(found.task),
             mapping,
             page: self.page_ref(number),

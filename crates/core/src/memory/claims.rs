@@ -74,7 +74,7 @@ impl Memory {
         self.withdraw_claim(task);
         if self.stop_waiting(task).is_some() {
             let task = self.task_id(task);
-            self.effects.push(Effect::Fail { task, failure });
+            self.step.effects.push(Effect::Fail { task, failure });
         }
     }
 
@@ -157,7 +157,7 @@ impl Memory {
             waiting.resolution = resolution;
         }
         let swapped_in = matches!(resolution, Resolution::SwapIn { .. });
-        self.effects.push(Effect::Fill {
+        self.step.effects.push(Effect::Fill {
             page: self.page_ref(page),
             source,
             urgent: urgent.map(|task| self.task_id(task)),
@@ -191,7 +191,7 @@ impl Memory {
 
     /// Notes that a task waits for a page.
     pub(crate) fn start_waiting(&mut self, task: TaskIndex, page: PageNumber, mapping: u16, access: Access) {
-        let since = self.clock;
+        let since = self.step.clock;
         self.pages[page].marks.set(PageMarks::WAITED);
         let bucket = self.bucket(page);
         let head = self.waiters[bucket];

@@ -130,7 +130,7 @@ impl Memory {
         if self.is_taken_back(index) {
             self.account(HolderIndex::POOL).kept = 0;
             let account = &mut self.accounts[entry.holder.slot()];
-            self.loans.end_return(&mut account.loans, 1);
+            self.credit.loans.end_return(&mut account.loans, 1);
             self.repay(entry.holder, frame);
             self.call_for_service(HolderIndex::POOL);
         } else {
@@ -148,7 +148,7 @@ impl Memory {
             }
         }
         self.call_for_service(entry.holder);
-        if self.policy(entry.holder).is_promised() && !self.debtors.is_empty() {
+        if self.policy(entry.holder).is_promised() && !self.credit.debtors.is_empty() {
             self.call_for_service(HolderIndex::POOL);
         }
         self.refill_or_wake(page);
@@ -226,7 +226,7 @@ impl Memory {
         let provided = !account.claims.is_empty() && account.uncommitted_supply() >= 0;
         if !provided && account.kept > self.evictable_for(claimant) {
             self.account(claimant).kept = 0;
-            self.gathers_nothing |= self.policy(claimant).is_reclaimed();
+            self.gather.in_vain |= self.policy(claimant).is_reclaimed();
             self.give_up_for(claimant, FaultFailure::NoFrame);
         } else {
             self.call_for_service(claimant);
@@ -240,7 +240,7 @@ impl Memory {
     fn evictable_for(&self, claimant: HolderIndex) -> u32 {
         let account = self.account_of(claimant);
         if account.policy.is_reclaimed() {
-            return self.total;
+            return self.frames.total;
         }
         account.lists.active().len() + account.lists.inactive().len()
     }
@@ -257,7 +257,7 @@ impl Memory {
         let frame = account.in_flight.take_one();
         account.owned.put(frame);
         if taken_back {
-            self.loans.end_return(&mut account.loans, 1);
+            self.credit.loans.end_return(&mut account.loans, 1);
         } else {
             account.leaving -= 1;
         }
@@ -288,13 +288,13 @@ impl Memory {
     /// Whoever waited for a frame that does not come gets an error.
     fn give_up_for(&mut self, claimant: HolderIndex, failure: FaultFailure) {
         let reclaimed = self.policy(claimant).is_reclaimed();
-        let waits = !reclaimed || self.gathering == 0;
+        let waits = !reclaimed || self.gather.frames == 0;
         if waits && !self.account_of(claimant).claims.is_empty() && self.account_of(claimant).uncommitted_supply() < 0 {
             self.refuse_first_claim(claimant, failure);
         } else if reclaimed {
             self.refuse_debtor();
         }
-        self.store_failed = true;
+        self.step.store_failed = true;
         self.call_for_service(claimant);
     }
 

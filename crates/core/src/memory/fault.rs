@@ -59,7 +59,7 @@ impl Memory {
             return Err(FaultError::Undrained);
         }
         self.begin(Some(now));
-        self.acting = waiter;
+        self.step.acting = waiter;
         let slot = u16::try_from(fault.mapping.index()).unwrap_or(u16::MAX);
         let page = PageNumber(object.first + fault.page.get());
         match object.base.filter(|_| !self.pages[page].marks.has(PageMarks::OWN)) {
@@ -113,7 +113,7 @@ impl Memory {
         access: Access,
         resolution: Resolution,
     ) {
-        let (since, claim) = (self.clock, EntryIndex::NONE);
+        let (since, claim) = (self.step.clock, EntryIndex::NONE);
         let waiting = Waiting {
             page,
             mapping,
@@ -142,7 +142,7 @@ impl Memory {
         } else {
             Protection::ReadOnly
         };
-        let now = self.clock;
+        let now = self.step.clock;
         if let Some(found) = self.tasks.at_mut(task.slot()) {
             found
                 .counts
@@ -159,7 +159,7 @@ impl Memory {
             protection,
             resolution: waiting.resolution,
         };
-        self.effects.push(effect);
+        self.step.effects.push(effect);
     }
 
     /// Looks at every task that waits for this page: those for whom it is ready go on. O(tasks waiting in the bucket).
@@ -186,7 +186,7 @@ impl Memory {
                 Readiness::LookAgain => {
                     self.stop_waiting(task);
                     let task = self.task_id(task);
-                    self.effects.push(Effect::Retry { task });
+                    self.step.effects.push(Effect::Retry { task });
                 }
                 Readiness::NotYet => self.pages[page].marks.set(PageMarks::WAITED),
             }

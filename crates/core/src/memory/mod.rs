@@ -60,10 +60,65 @@ pub(crate) const COMPARED_SLOTS: u32 = 32;
 /// beside the claim that is served then. An eviction may transfer, unmap and write back.
 const BATCH_EFFECTS: usize = 2 * DEMOTION_BATCH as usize + 3 * POOL_EVICTION_BATCH as usize + ReadAhead::MOST as usize;
 
+/// Frames of the pool, by number: see [`Account`] for where they are.
+#[derive(Debug)]
+pub(crate) struct PoolFrames {
+    pub(crate) total: u32,
+    /// Taken out of the pool for good: whoever has the token holds them.
+    pub(crate) set_aside: u32,
+    /// Locked pages that another locker pays, of all reservations.
+    pub(crate) unpaid: u32,
+    /// The most held at a time.
+    pub(crate) peak: u32,
+}
+
+/// What the pool has lent, and what it owes.
+#[derive(Debug)]
+pub(crate) struct Credit {
+    pub(crate) loans: AllLoans,
+    /// Reservations that the pool owes frames, oldest debt first.
+    pub(crate) debtors: HolderQueue,
+    /// Frames that the pool owes.
+    pub(crate) owed: u32,
+}
+
+/// What is gathered for a reservation that is about to be admitted.
+#[derive(Debug, Default)]
+pub(crate) struct Gather {
+    /// Its frames; 0 is none.
+    pub(crate) frames: u32,
+    /// Every page was tried for it, and stays: nothing more is tried until somebody asks again.
+    pub(crate) in_vain: bool,
+}
+
+/// The step that is under way, and what it leaves to be polled.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) clock: Instant,
+    pub(crate) effects: EffectQueue,
+    /// [`step_effects`](Memory::step_effects) of the limits.
+    most: usize,
+    /// Holders whose claims are to be looked at again.
+    pub(crate) service: HolderQueue,
+    /// The task whose fault is being handled, to which evictions are counted.
+    pub(crate) acting: TaskIndex,
+    /// In this step a page could not be written back.
+    pub(crate) store_failed: bool,
+    pub(crate) lock_pace: LockPace,
+    #[cfg(feature = "canary")]
+    pub(crate) planted: Option<crate::canary::Planted>,
+}
+
+/// What replacement remembers.
+#[derive(Debug)]
+pub(crate) struct Reclaim {
+    pub(crate) refaults: Refaults,
+    pub(crate) reading: Reading,
+}
+
 /// The policy of Freehold: all reservations, objects and pages of one pool of frames.
 #[derive(Debug)]
 pub struct Memory {
-    pub(crate) total: u32,
     pub(crate) limits: Limits,
     /// The pool's account first, then one for each reservation slot.
     pub(crate) accounts: Vec<Account>,
@@ -73,44 +128,14 @@ pub struct Memory {
     pub(crate) mappings: Slots<Mapping>,
     pub(crate) pages: Pages,
     pub(crate) entries: Entries,
-    /// For each page of an object under `none`, a bit for each reservation whose page another's eviction took. As long
-    /// as such objects need it, up to the limit for which there is room.
-    pub(crate) taken: Vec<u32>,
     /// Waiting tasks, chained by the page they wait for.
     pub(crate) waiters: Vec<TaskIndex>,
-    /// Where the object made last ends in the table of pages.
-    pub(crate) behind_last: u32,
-    pub(crate) effects: EffectQueue,
-    /// [`step_effects`](Self::step_effects) of the limits.
-    step_effects: usize,
-    pub(crate) clock: Instant,
-    /// Holders whose claims are to be looked at again.
-    pub(crate) service: HolderQueue,
-    /// Reservations that the pool owes frames, oldest debt first.
-    pub(crate) debtors: HolderQueue,
-    pub(crate) loans: AllLoans,
-    /// Frames that the pool owes.
-    pub(crate) owed_total: u32,
-    /// Frames that are being gathered for a reservation that is about to be admitted; 0 is none.
-    pub(crate) gathering: u32,
-    /// In this step a page could not be written back.
-    pub(crate) store_failed: bool,
-    /// Every page was tried for what is gathered, and stays: nothing more is tried until somebody asks again.
-    pub(crate) gathers_nothing: bool,
-    pub(crate) lock_pace: LockPace,
-    pub(crate) unpaid_total: u32,
-    /// Frames taken out of the pool for good: whoever has the token holds them.
-    pub(crate) set_aside: u32,
-    pub(crate) peak: u32,
+    pub(crate) frames: PoolFrames,
+    pub(crate) credit: Credit,
+    pub(crate) gather: Gather,
     pub(crate) pinned: PinnedPools,
-    /// Pinned pages unmapped in this batch.
-    pub(crate) balanced: u32,
-    pub(crate) refaults: Refaults,
-    pub(crate) reading: Reading,
-    /// The task whose fault is being handled, to which evictions are counted.
-    pub(crate) acting: TaskIndex,
-    #[cfg(feature = "canary")]
-    pub(crate) planted: Option<crate::canary::Planted>,
+    pub(crate) reclaim: Reclaim,
+    pub(crate) step: Step,
 }
 
 impl Memory {
@@ -122,46 +147,48 @@ impl Memory {
         accounts.resize_with(holders, || Account::new(None, HolderPolicy::Hard, 0));
         accounts[0].policy = HolderPolicy::Pool;
         accounts[0].free = Frames::pool(limits.frames);
-        let mut taken = Vec::new();
-        taken.try_reserve_exact(limits.compared_pages.get() as usize).ok()?;
         let buckets = usize::from(limits.tasks).next_power_of_two();
         let mut waiters = Vec::new();
         waiters.try_reserve_exact(buckets).ok()?;
         waiters.resize(buckets, TaskIndex::NONE);
         Some(Self {
-            total: limits.frames.get(),
             limits,
             accounts,
             reservations: Slots::with_capacity(limits.reservations)?,
             objects: Slots::with_capacity(limits.objects)?,
             tasks: Slots::with_capacity(limits.tasks)?,
             mappings: Slots::with_capacity(limits.mappings)?,
-            pages: Pages::with_capacity(limits.pages.get())?,
+            pages: Pages::with_capacity(limits.pages.get(), limits.compared_pages.get())?,
             entries: Self::make_entries(&limits)?,
-            taken,
             waiters,
-            behind_last: 0,
-            effects: EffectQueue::with_capacity(Self::effect_limit(&limits))?,
-            step_effects: Self::step_effects(&limits),
-            clock: Instant::ZERO,
-            service: HolderQueue::with_capacity(holders)?,
-            debtors: HolderQueue::with_capacity(holders)?,
-            loans: AllLoans::NONE,
-            owed_total: 0,
-            gathering: 0,
-            store_failed: false,
-            gathers_nothing: false,
-            lock_pace: LockPace::UNLIMITED,
-            unpaid_total: 0,
-            set_aside: 0,
-            peak: 0,
+            frames: PoolFrames {
+                total: limits.frames.get(),
+                set_aside: 0,
+                unpaid: 0,
+                peak: 0,
+            },
+            credit: Credit {
+                loans: AllLoans::NONE,
+                debtors: HolderQueue::with_capacity(holders)?,
+                owed: 0,
+            },
+            gather: Gather::default(),
             pinned: PinnedPools::with_limits(&limits)?,
-            balanced: 0,
-            refaults: Refaults::NEW,
-            reading: Reading::default(),
-            acting: TaskIndex::NONE,
-            #[cfg(feature = "canary")]
-            planted: None,
+            reclaim: Reclaim {
+                refaults: Refaults::NEW,
+                reading: Reading::default(),
+            },
+            step: Step {
+                clock: Instant::ZERO,
+                effects: EffectQueue::with_capacity(Self::effect_limit(&limits))?,
+                most: Self::step_effects(&limits),
+                service: HolderQueue::with_capacity(holders)?,
+                acting: TaskIndex::NONE,
+                store_failed: false,
+                lock_pace: LockPace::UNLIMITED,
+                #[cfg(feature = "canary")]
+                planted: None,
+            },
         })
     }
 
@@ -193,29 +220,29 @@ impl Memory {
 
     /// Whether a fact can be taken in. It always can where the engine drains the effects of one before the next.
     pub(crate) fn room_for_fact(&self) -> bool {
-        self.effects.room() >= self.step_effects
+        self.step.effects.room() >= self.step.most
     }
 
     /// Whether one more batch of evictions fits among the effects. Where it does not, whoever needs it is served
     /// once these are drained.
     pub(crate) fn room_for_batch(&self) -> bool {
-        self.effects.room() >= BATCH_EFFECTS + self.step_effects
+        self.step.effects.room() >= BATCH_EFFECTS + self.step.most
     }
 
     /// The next thing to do, in order; `None` when there is nothing left. O(1), but while a lock brings pages in this
     /// is also where it goes on, a page at a time.
     #[inline]
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        if self.effects.len() == 0 && (!self.service.is_empty() || self.locks_can_go_on()) {
+        if self.step.effects.len() == 0 && (!self.step.service.is_empty() || self.locks_can_go_on()) {
             self.go_on();
         }
-        self.effects.pop()
+        self.step.effects.pop()
     }
 
     /// What waited for room among the effects.
     #[cold]
     fn go_on(&mut self) {
-        if !self.service.is_empty() {
+        if !self.step.service.is_empty() {
             self.end();
         }
         if self.locks_can_go_on() {
@@ -227,25 +254,25 @@ impl Memory {
     /// than this in all, unless it makes more than six holders evict: those are served while the effects are polled.
     #[must_use]
     pub const fn max_effects(&self) -> usize {
-        self.effects.capacity()
+        self.step.effects.capacity()
     }
 
     /// Starts a step: a fact or a command that changes something.
     pub(crate) fn begin(&mut self, now: Option<Instant>) {
         if let Some(now) = now {
-            debug_assert!(now >= self.clock, "time ran backwards");
-            self.clock = self.clock.max(now);
+            debug_assert!(now >= self.step.clock, "time ran backwards");
+            self.step.clock = self.step.clock.max(now);
         }
-        self.acting = TaskIndex::NONE;
-        self.store_failed = false;
+        self.step.acting = TaskIndex::NONE;
+        self.step.store_failed = false;
     }
 
     /// Ends a step: serves whom it concerns, notes peaks, and in debug builds checks the counting laws.
     pub(crate) fn end(&mut self) {
         self.serve_all();
-        self.acting = TaskIndex::NONE;
-        let used = self.total - self.pool().free.len();
-        self.peak = self.peak.max(used);
+        self.step.acting = TaskIndex::NONE;
+        let used = self.frames.total - self.pool().free.len();
+        self.frames.peak = self.frames.peak.max(used);
         #[cfg(debug_assertions)]
         if let Err(violation) = self.check_counts() {
             panic!("{violation}");
@@ -293,7 +320,7 @@ impl Memory {
     /// Emits an order to unmap a page, and returns its name.
     pub(crate) fn emit_unmap(&mut self, page: PageNumber, from: Scope, reason: UnmapReason) -> PageRef {
         let page = self.page_ref(page);
-        self.effects.push(Effect::Unmap { page, from, reason });
+        self.step.effects.push(Effect::Unmap { page, from, reason });
         page
     }
 

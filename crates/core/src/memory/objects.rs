@@ -95,7 +95,7 @@ impl Memory {
         // The next gap is found sooner than the lowest, behind all that is taken.
         object.first = self
             .gap_behind_last(object.pages)
-            .or_else(|| room(self.behind_last, &pages, self.pages.len()))
+            .or_else(|| room(self.pages.behind_last, &pages, self.pages.len()))
             .or_else(|| room(0, &pages, self.pages.len()))
             .ok_or(CreateError::PagesFull { wanted })?;
         if object.regime == Regime::Unmanaged {
@@ -111,8 +111,8 @@ impl Memory {
             object.first_taken = room(0, &rows, limit).ok_or(CreateError::PagesFull { wanted })?;
             let first = object.first_taken as usize;
             let end = first + object.pages as usize;
-            self.taken.resize(self.taken.len().max(end), 0);
-            self.taken[first..end].fill(0);
+            self.pages.taken.resize(self.pages.taken.len().max(end), 0);
+            self.pages.taken[first..end].fill(0);
         }
         let (slot, generation) = self.objects.insert(object).ok_or(CreateError::TableFull)?;
         let (state, marks) = match object.kind {
@@ -120,13 +120,13 @@ impl Memory {
             ObjectKind::Private | ObjectKind::Shared => (PageState::Empty, PageMarks::NONE),
         };
         self.pages.assign(object.first, object.pages, slot, state, marks);
-        self.behind_last = object.first + object.pages;
+        self.pages.behind_last = object.first + object.pages;
         Ok(ObjectId::new(slot, generation))
     }
 
     /// The place behind the object made last, if that is free: the usual case costs one pass. O(objects).
     fn gap_behind_last(&self, count: u32) -> Option<u32> {
-        let start = self.behind_last;
+        let start = self.pages.behind_last;
         let end = start.checked_add(count).filter(|&end| end <= self.pages.len())?;
         let clash = |object: &Object| object.first < end && start < object.first + object.pages;
         (!self.objects.iter().any(|(_, object)| clash(object))).then_some(start)

@@ -89,10 +89,10 @@ impl Memory {
         let mut back = account.outside.frames.take(frames.get());
         let recalled = account.outside.recalled.min(frames.get());
         account.outside.recalled -= recalled;
-        self.loans.end_return(&mut account.loans, recalled);
+        self.credit.loans.end_return(&mut account.loans, recalled);
         let repaid = back.take(recalled);
         #[cfg(feature = "canary")]
-        if self.planted == Some(crate::canary::Planted::ForgottenFrame) {
+        if self.step.planted == Some(crate::canary::Planted::ForgottenFrame) {
             drop(back.take(back.len().min(1)));
         }
         let account = self.account(holder);
@@ -112,9 +112,9 @@ impl Memory {
             return 0;
         };
         account.outside.recalled += frames;
-        self.loans.begin_return(&mut account.loans, frames);
+        self.credit.loans.begin_return(&mut account.loans, frames);
         let frames = FrameCount::new(frames);
-        self.effects.push(Effect::Recall { reservation, frames });
+        self.step.effects.push(Effect::Recall { reservation, frames });
         frames.get()
     }
 
@@ -129,7 +129,7 @@ impl Memory {
             return Err(AdmitError::ZeroCapacity);
         }
         let taken = self.begin_admission(frames)?;
-        self.set_aside += taken.len();
+        self.frames.set_aside += taken.len();
         self.end_admission();
         Ok(taken)
     }
@@ -140,11 +140,11 @@ impl Memory {
     /// # Errors
     /// The frames, unchanged.
     pub fn put_back(&mut self, frames: Frames) -> Result<(), Frames> {
-        if frames.len() > self.set_aside {
+        if frames.len() > self.frames.set_aside {
             return Err(frames);
         }
         self.begin(None);
-        self.set_aside -= frames.len();
+        self.frames.set_aside -= frames.len();
         self.give_pool(frames);
         self.end();
         Ok(())

@@ -62,23 +62,23 @@ impl Default for Reading {
 impl Memory {
     /// From now on tasks without a reservation read back so many pages together.
     pub fn set_read_ahead(&mut self, read_ahead: ReadAhead) {
-        self.reading.around = read_ahead;
+        self.reclaim.reading.around = read_ahead;
     }
 
     /// How many they read back together.
     #[must_use]
     pub fn read_ahead(&self) -> ReadAhead {
-        self.reading.around
+        self.reclaim.reading.around
     }
 
     /// The task waits for this page to be read back: those around it that are in the store come along. O(pages read
     /// together × sharers).
     pub(crate) fn read_around(&mut self, task: TaskIndex, page: PageNumber) {
         let wanted = self.tasks.at(task.slot()).is_some_and(|task| !task.restores);
-        if self.reading.around == ReadAhead::NONE || !wanted {
+        if self.reclaim.reading.around == ReadAhead::NONE || !wanted {
             return;
         }
-        let (object, cluster) = (self.object_of(page), self.reading.around.pages());
+        let (object, cluster) = (self.object_of(page), self.reclaim.reading.around.pages());
         if object.kind == ObjectKind::File {
             return;
         }
@@ -98,16 +98,16 @@ impl Memory {
 
     /// Frames that the pool, which has so many pages, frees together so that some are there to read ahead into.
     pub(crate) fn read_ahead_batch(&self, pages: u32) -> u32 {
-        if self.reading.around == ReadAhead::NONE {
+        if self.reclaim.reading.around == ReadAhead::NONE {
             return 0;
         }
-        (2 * self.reading.around.pages()).min(pages / BATCH_SHARE)
+        (2 * self.reclaim.reading.around.pages()).min(pages / BATCH_SHARE)
     }
 
     /// Whether the pool has a free frame that nobody waits for.
     fn may_read_ahead(&self) -> bool {
         let pool = self.pool();
-        let promised = !self.debtors.is_empty() || self.gathering > 0;
+        let promised = !self.credit.debtors.is_empty() || self.gather.frames > 0;
         !promised && pool.free.len() > pool.claims.count()
     }
 }

@@ -7,13 +7,13 @@ use crate::memory::Memory;
 impl Memory {
     /// Puts a holder into the queue of those whose claims are looked at before the step ends.
     pub(crate) fn call_for_service(&mut self, holder: HolderIndex) {
-        self.service.push(holder);
+        self.step.service.push(holder);
     }
 
     /// Serves everybody in the queue, as long as the effects have room.
     pub(crate) fn serve_all(&mut self) {
-        while !self.service.is_empty() && self.room_for_batch() {
-            if let Some(holder) = self.service.pop() {
+        while !self.step.service.is_empty() && self.room_for_batch() {
+            if let Some(holder) = self.step.service.pop() {
                 self.serve(holder);
             }
         }
@@ -22,7 +22,7 @@ impl Memory {
     fn serve(&mut self, holder: HolderIndex) {
         if self.policy(holder).is_reclaimed() {
             self.pay_debts();
-            if self.gathering > 0 {
+            if self.gather.frames > 0 {
                 // Tasks without a reservation wait until it is over.
                 self.reclaim_gathered();
                 return;
@@ -54,14 +54,14 @@ impl Memory {
 
     /// Whether somebody waits for frames of the pool.
     pub(crate) fn pool_is_short(&self) -> bool {
-        !self.pool().claims.is_empty() || !self.debtors.is_empty() || self.gathering > 0
+        !self.pool().claims.is_empty() || !self.credit.debtors.is_empty() || self.gather.frames > 0
     }
 
     /// Claims that nothing can ever serve are refused, so that nobody waits for ever.
     fn look_for_hope(&mut self, holder: HolderIndex) {
         let account = self.account_of(holder);
         let coming = !account.in_flight.is_empty() || account.owed > 0;
-        let pool_hopes = account.policy.lends() && self.loans.borrowed() > 0;
+        let pool_hopes = account.policy.lends() && self.credit.loans.borrowed() > 0;
         if coming || pool_hopes || !self.room_for_batch() {
             if !self.room_for_batch() {
                 self.call_for_service(holder);

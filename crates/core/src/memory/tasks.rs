@@ -256,7 +256,7 @@ impl Memory {
             let index = TaskIndex(u16::try_from(index).unwrap_or(u16::MAX));
             self.withdraw_claim(index);
             if let Some(waiting) = self.stop_waiting(index) {
-                self.effects.push(Effect::Retry {
+                self.step.effects.push(Effect::Retry {
                     task: self.task_id(index),
                 });
                 self.wake(waiting.page);

@@ -22,16 +22,16 @@ impl Memory {
     #[must_use]
     pub fn pool_view(&self) -> PoolView {
         let pool = self.pool();
-        let used = self.total - pool.free.len();
+        let used = self.frames.total - pool.free.len();
         PoolView {
-            total: FrameCount::new(self.total),
+            total: FrameCount::new(self.frames.total),
             free: pool.free.count(),
             used: pool.owned.count(),
             in_flight: pool.in_flight.count(),
-            outside: FrameCount::new(self.set_aside),
+            outside: FrameCount::new(self.frames.set_aside),
             committed: FrameCount::new(self.committed()),
             memory_used: FrameCount::new(used),
-            memory_peak: FrameCount::new(self.peak.max(used)),
+            memory_peak: FrameCount::new(self.frames.peak.max(used)),
         }
     }
 
@@ -154,11 +154,11 @@ impl Memory {
             + self.pinned.slots.bytes()
             + self.pages.bytes()
             + self.entries.bytes()
-            + self.taken.capacity() * size_of::<u32>()
+            + self.pages.taken.capacity() * size_of::<u32>()
             + self.waiters.capacity() * size_of::<TaskIndex>()
-            + self.service.bytes()
-            + self.debtors.bytes()
-            + self.effects.capacity() * size_of::<Option<crate::effect::Effect>>()
+            + self.step.service.bytes()
+            + self.credit.debtors.bytes()
+            + self.step.effects.capacity() * size_of::<Option<crate::effect::Effect>>()
     }
 
     pub(crate) fn task_id(&self, task: TaskIndex) -> TaskId {

@@ -126,6 +126,8 @@ pub(crate) struct PinnedPools {
     pub(crate) restoring: u16,
     /// For them.
     pub(crate) successors: Successors,
+    /// Pinned pages unmapped in this batch.
+    pub(crate) balanced: u32,
 }
 
 impl PinnedPools {
@@ -139,6 +141,7 @@ impl PinnedPools {
             room: 0,
             restoring: 0,
             successors: Successors::for_pages(limits.pages.get())?,
+            balanced: 0,
         })
     }
 
@@ -210,7 +213,7 @@ impl Memory {
         (judgement.swap_budget, judgement.swap_budget_rule) = (budget, rule);
         let whole = pool.settings.budget.saturating_add(budget);
         if changed {
-            self.effects.push(Effect::SetBudget {
+            self.step.effects.push(Effect::SetBudget {
                 pool: id,
                 budget: whole,
             });
@@ -239,10 +242,11 @@ impl Memory {
     pub(crate) fn find_room_to_pin(&mut self) {
         if self.pinned.slots.iter().next().is_some() {
             self.pinned.room = self
+                .frames
                 .total
                 .saturating_sub(self.committed())
-                .saturating_sub(self.set_aside)
-                .saturating_sub(UNPINNED_FRAMES.min(self.total / 4));
+                .saturating_sub(self.frames.set_aside)
+                .saturating_sub(UNPINNED_FRAMES.min(self.frames.total / 4));
         }
     }
 

@@ -266,7 +266,7 @@ impl Memory {
     }
 
     fn try_pages_of(&mut self, pinner: PinnedIndex) {
-        while self.balanced < DEMOTION_BATCH {
+        while self.pinned.balanced < DEMOTION_BATCH {
             let Some(pool) = self.pinned.get_mut(pinner).filter(|pool| pool.proves()) else {
                 return;
             };
@@ -275,7 +275,7 @@ impl Memory {
                 return;
             };
             pool.trial.credit -= 1;
-            self.balanced += 1;
+            self.pinned.balanced += 1;
             let odd = pool.trial.odd;
             self.entries[index].marks.clear(Marks::ODD_ROUND);
             if odd {

@@ -63,13 +63,13 @@ impl Memory {
             };
             let (active, inactive) = (pool.active.len(), pool.inactive.len());
             let long = inactive == 0 || u64::from(active) > u64::from(inactive) * u64::from(pool.settings.gamma);
-            if !long || self.balanced >= DEMOTION_BATCH {
+            if !long || self.pinned.balanced >= DEMOTION_BATCH {
                 return;
             }
             let Some(index) = self.oldest_active(pinner) else {
                 return;
             };
-            self.balanced += 1;
+            self.pinned.balanced += 1;
             self.entries[index].marks.clear(Marks::REFERENCED);
             self.relink(index, Place::PinnedInactive);
             let page = self.entries[index].page;
@@ -138,10 +138,10 @@ impl Memory {
         if !proves || self.oldest_inactive(pinner).is_some() {
             return self.unpin_some(pinner);
         }
-        if self.balanced < DEMOTION_BATCH
+        if self.pinned.balanced < DEMOTION_BATCH
             && let Some(index) = self.oldest_active(pinner)
         {
-            self.balanced += 1;
+            self.pinned.balanced += 1;
             self.unpin(pinner, index, true);
             let page = self.entries[index].page;
             self.emit_unmap(page, Scope::Of(Holder::Pool), UnmapReason::Demotion);

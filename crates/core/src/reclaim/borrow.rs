@@ -50,14 +50,14 @@ impl Memory {
     pub(crate) fn lend(&mut self, holder: HolderIndex, frames: u32) -> Frames {
         let lent = self.accounts[0].free.take(frames);
         let account = &mut self.accounts[holder.slot()];
-        self.loans.lend(&mut account.loans, lent.len());
+        self.credit.loans.lend(&mut account.loans, lent.len());
         lent
     }
 
     /// The firm reservation that borrowed last, of those that still have what they borrowed and can give it up now:
     /// one whose pages are all on their way in cannot, and keeps nobody from asking the one before. O(reservations).
     fn latest_borrower(&self) -> Option<HolderIndex> {
-        if self.loans.borrowed() == 0 {
+        if self.credit.loans.borrowed() == 0 {
             return None;
         }
         self.accounts
@@ -72,7 +72,7 @@ impl Memory {
     /// are begun, whose frames come later. O(reservations + 32) for each frame.
     pub(crate) fn take_back(&mut self, wanted: u32) -> u32 {
         // However often this is asked, no more is begun than is waited for.
-        let demand = wanted.max(self.pool().claims.count() + self.owed_total + self.gathering);
+        let demand = wanted.max(self.pool().claims.count() + self.credit.owed + self.gather.frames);
         let (mut got, mut begun) = (0, 0);
         while got + begun < wanted {
             match self.take_some_back(wanted - got - begun, demand) {
@@ -97,11 +97,11 @@ impl Memory {
             return Some(Taken::Now);
         }
         let Some(index) = self.cheapest_page(borrower).filter(|_| spares) else {
-            let recalled = self.recall_outside(borrower, wanted.min(demand.saturating_sub(self.loans.returning())));
+            let recalled = self.recall_outside(borrower, wanted.min(demand.saturating_sub(self.credit.loans.returning())));
             return (recalled > 0).then_some(Taken::Begun(recalled));
         };
         let at_once = self.is_shared(index) && self.regime(self.entries[index].page) == Regime::Conserve;
-        if !at_once && self.loans.returning() >= demand {
+        if !at_once && self.credit.loans.returning() >= demand {
             return None;
         }
         self.evict(index, UnmapReason::TakenBack);
@@ -113,7 +113,7 @@ impl Memory {
         self.entries[index].marks.set(Marks::TAKEN_BACK);
         let account = &mut self.accounts[borrower.slot()];
         account.leaving -= 1;
-        self.loans.begin_return(&mut account.loans, 1);
+        self.credit.loans.begin_return(&mut account.loans, 1);
         Some(Taken::Begun(1))
     }
 
@@ -154,7 +154,7 @@ impl Memory {
     /// Borrowed frames are back in the pool.
     pub(crate) fn repay(&mut self, borrower: HolderIndex, frames: Frames) {
         let account = &mut self.accounts[borrower.slot()];
-        self.loans.repay(&mut account.loans, frames.len());
+        self.credit.loans.repay(&mut account.loans, frames.len());
         self.accounts[0].free.put(frames);
     }
 

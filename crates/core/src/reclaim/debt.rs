@@ -18,8 +18,8 @@ impl Memory {
             return;
         }
         self.account(holder).owed += frames;
-        self.owed_total += frames;
-        self.debtors.push(holder);
+        self.credit.owed += frames;
+        self.credit.debtors.push(holder);
         self.call_for_service(HolderIndex::POOL);
     }
 
@@ -27,8 +27,8 @@ impl Memory {
     /// what was lent is taken back for them, and then the pool's own pages are evicted.
     pub(crate) fn pay_debts(&mut self) {
         // A page that has just failed to be written back is not tried again for a debt that nobody waits for.
-        let reclaims = !self.store_failed || self.waiting_debtor().is_some();
-        while let Some(holder) = self.debtors.first() {
+        let reclaims = !self.step.store_failed || self.waiting_debtor().is_some();
+        while let Some(holder) = self.credit.debtors.first() {
             let owed = self.account_of(holder).owed;
             let supply = if reclaims {
                 self.pool_supply(owed)
@@ -40,14 +40,14 @@ impl Memory {
             let account = self.account(holder);
             account.free.put(frames);
             account.owed -= paid;
-            self.owed_total -= paid;
+            self.credit.owed -= paid;
             if paid > 0 {
                 self.call_for_service(holder);
             }
             if self.account_of(holder).owed > 0 {
                 break;
             }
-            self.debtors.pop();
+            self.credit.debtors.pop();
         }
         if reclaims {
             self.reclaim_for_debts();
@@ -56,7 +56,7 @@ impl Memory {
 
     /// Evicts pages of the pool until what is owed is on its way.
     fn reclaim_for_debts(&mut self) {
-        while self.pool().leaving + self.loans.returning() < self.owed_total {
+        while self.pool().leaving + self.credit.loans.returning() < self.credit.owed {
             if !self.room_for_batch() {
                 self.call_for_service(HolderIndex::POOL);
                 return;
@@ -70,7 +70,7 @@ impl Memory {
 
     /// The first reservation whose claims can be served by what it is owed only.
     fn waiting_debtor(&self) -> Option<HolderIndex> {
-        self.debtors.iter().find(|holder| {
+        self.credit.debtors.iter().find(|holder| {
             let account = self.account_of(*holder);
             !account.claims.is_empty() && account.free.is_empty() && account.in_flight.is_empty()
         })
@@ -85,11 +85,11 @@ impl Memory {
 
     /// A reservation that ends is owed nothing.
     pub(crate) fn cancel_debt(&mut self, holder: HolderIndex) {
-        self.owed_total -= self.account_of(holder).owed;
+        self.credit.owed -= self.account_of(holder).owed;
         self.account(holder).owed = 0;
-        if self.debtors.contains(holder) {
-            self.debtors.remove(holder);
-            if !self.debtors.is_empty() {
+        if self.credit.debtors.contains(holder) {
+            self.credit.debtors.remove(holder);
+            if !self.credit.debtors.is_empty() {
                 self.call_for_service(HolderIndex::POOL);
             }
         }

@@ -22,7 +22,7 @@ impl Memory {
             }
             return;
         }
-        if policy.lends() && (self.gathering > 0 || self.take_back(1) > 0) {
+        if policy.lends() && (self.gather.frames > 0 || self.take_back(1) > 0) {
             return;
         }
         if policy.borrows() && self.borrow(holder) {
@@ -57,7 +57,7 @@ impl Memory {
             }
             oldest = next;
         }
-        let acting = self.acting.some().filter(|task| self.task_holder(*task) == holder);
+        let acting = self.step.acting.some().filter(|task| self.task_holder(*task) == holder);
         let task = acting.or(oldest);
         if let Some(task) = task.and_then(|task| self.tasks.at_mut(task.slot())) {
             task.counts.evictions += 1;
@@ -87,7 +87,7 @@ impl Memory {
         self.entries[index].marks.clear(Marks::SETTLED);
         if self.policy(entry.holder).uses_global_lists() {
             // When it was decided, not when it is gone: that must not depend on how fast its store is.
-            self.entries[index].set_evicted_at(self.refaults.age);
+            self.entries[index].set_evicted_at(self.reclaim.refaults.age);
             self.advance_age();
             self.note_left(entry.page);
         }
@@ -104,7 +104,7 @@ impl Memory {
             _ => self.holder_name(entry.holder),
         };
         let dirty = self.pages[entry.page].marks.has(PageMarks::DIRTY);
-        self.effects.push(if dirty {
+        self.step.effects.push(if dirty {
             Effect::WriteBack { page, holder }
         } else {
             Effect::Discard { page, holder }

@@ -29,8 +29,8 @@ impl Memory {
             return Err(AdmitError::Overcommitted { wanted, available });
         }
         self.begin(None);
-        self.gathering = wanted.get();
-        self.gathers_nothing = false;
+        self.gather.frames = wanted.get();
+        self.gather.in_vain = false;
         self.call_for_service(HolderIndex::POOL);
         self.end();
         Ok(FrameCount::new(wanted.get().saturating_sub(self.pool().free.len())))
@@ -39,7 +39,7 @@ impl Memory {
     /// Gives up gathering: what is free may be lent again, and tasks without a reservation go on.
     pub fn stop_gathering(&mut self) {
         self.begin(None);
-        self.gathering = 0;
+        self.gather.frames = 0;
         self.call_for_service(HolderIndex::POOL);
         self.end();
     }
@@ -48,17 +48,17 @@ impl Memory {
     /// then the pool's own pages. What is too much at once, or finds no room among the effects, is begun as others end.
     /// Where every page stays it is over until [`gather`](Self::gather) is called again.
     pub(crate) fn reclaim_gathered(&mut self) {
-        let wanted = self.gathering.saturating_add(self.owed_total);
-        while !self.store_failed && !self.gathers_nothing && self.room_for_batch() {
-            let under_way = self.pool().leaving + self.loans.returning();
+        let wanted = self.gather.frames.saturating_add(self.credit.owed);
+        while !self.step.store_failed && !self.gather.in_vain && self.room_for_batch() {
+            let under_way = self.pool().leaving + self.credit.loans.returning();
             let coming = self.pool().free.len() + under_way;
-            let at_once = AT_ONCE.max(self.owed_total);
+            let at_once = AT_ONCE.max(self.credit.owed);
             if coming >= wanted || under_way >= at_once {
                 return;
             }
-            let returning = self.loans.returning();
+            let returning = self.credit.loans.returning();
             let taken = self.take_back((wanted - coming).min(at_once - under_way));
-            if taken > 0 || self.loans.returning() > returning {
+            if taken > 0 || self.credit.loans.returning() > returning {
                 continue;
             }
             if self.pool().lists.listed_pages() + self.pinned.adaptive == 0 {

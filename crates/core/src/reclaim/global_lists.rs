@@ -118,7 +118,7 @@ impl Memory {
     /// [`DEMOTION_BATCH`] of them. Pages that would leave the active list so, and belong to a soft-real-time task, are
     /// pinned instead.
     pub(crate) fn scan_global_lists(&mut self) {
-        self.balanced = 0;
+        self.pinned.balanced = 0;
         self.find_room_to_pin();
         self.trim_next_pool();
         self.try_pages();
@@ -127,7 +127,7 @@ impl Memory {
         }
         let (mut cleared, mut pinned) = (0, 0);
         let mut taken = Taken {
-            returns: core::mem::take(&mut self.refaults.activated),
+            returns: core::mem::take(&mut self.reclaim.refaults.activated),
             ..Taken::default()
         };
         while cleared < DEMOTION_BATCH {

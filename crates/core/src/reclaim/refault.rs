@@ -76,15 +76,15 @@ impl Memory {
 
     /// A page leaves the pool's lists, or becomes active there. O(1).
     pub(crate) fn advance_age(&mut self) {
-        self.refaults.age = self.refaults.age.next();
+        self.reclaim.refaults.age = self.reclaim.refaults.age.next();
         let rows = self.pages.len();
         // So many that all are seen in time.
         for _ in 0..=rows / REMEMBERED {
-            let row = PageNumber(self.refaults.next);
-            self.refaults.next = if row.0 + 1 < rows { row.0 + 1 } else { 0 };
+            let row = PageNumber(self.reclaim.refaults.next);
+            self.reclaim.refaults.next = if row.0 + 1 < rows { row.0 + 1 } else { 0 };
             if row.0 < rows
                 && let Some(then) = self.pages[row].evicted_at()
-                && self.refaults.age.since(then) > REMEMBERED
+                && self.reclaim.refaults.age.since(then) > REMEMBERED
             {
                 self.pages[row].forget_eviction();
             }
@@ -97,7 +97,7 @@ impl Memory {
         let found = self.pages[page];
         let leaving = || self.evicted_at(&self.entries[found.first_sharer().some()?]);
         let then = found.evicted_at().or_else(leaving)?;
-        Some(self.refaults.age.since(then))
+        Some(self.reclaim.refaults.age.since(then))
     }
 
     /// Where the entry of a page that a holder is about to want begins. Of the pool: a page that comes back soon after
@@ -112,7 +112,7 @@ impl Memory {
         };
         if distance <= active + self.pinned.proving {
             self.advance_age();
-            self.refaults.activated |= distance <= active;
+            self.reclaim.refaults.activated |= distance <= active;
             Place::Active
         } else {
             Place::InactiveMapped
@@ -168,8 +168,8 @@ mod tests {
         for age in [0, Age::MASK - 3] {
             for distance in 0..20 {
                 let mut memory = with_active(7);
-                memory.refaults.age = Age(age);
-                let evicted = memory.refaults.age;
+                memory.reclaim.refaults.age = Age(age);
+                let evicted = memory.reclaim.refaults.age;
                 memory.pages[page].set_evicted_at(evicted);
                 for _ in 0..distance {
                     memory.advance_age();
@@ -183,7 +183,7 @@ mod tests {
                 assert_eq!(memory.first_place(HolderIndex::POOL, page), place, "{distance}");
                 // An activation is an event itself.
                 let after = distance + u32::from(place == Place::Active);
-                assert_eq!(memory.refaults.age.since(evicted), after);
+                assert_eq!(memory.reclaim.refaults.age.since(evicted), after);
             }
         }
     }
@@ -206,9 +206,9 @@ mod tests {
     fn an_eviction_is_forgotten_before_it_could_look_recent() {
         let mut memory = with_active(7);
         let (old, recent) = (PageNumber(0), PageNumber(1));
-        memory.pages[old].set_evicted_at(memory.refaults.age);
-        memory.refaults.age = Age(REMEMBERED - 1);
-        memory.pages[recent].set_evicted_at(memory.refaults.age);
+        memory.pages[old].set_evicted_at(memory.reclaim.refaults.age);
+        memory.reclaim.refaults.age = Age(REMEMBERED - 1);
+        memory.pages[recent].set_evicted_at(memory.reclaim.refaults.age);
         // One is remembered still, the next is one too many; its row is looked at within as many as there are rows.
         memory.advance_age();
         assert_eq!(memory.refault_distance(old), Some(REMEMBERED));

@@ -42,13 +42,13 @@ impl Run {
 impl Memory {
     /// Whether reservations read on, from now on. Not where several share the pool: law 0 does not hold with it.
     pub fn set_reads_on(&mut self, reads_on: bool) {
-        self.reading.on = reads_on;
+        self.reclaim.reading.on = reads_on;
     }
 
     /// Whether they do.
     #[must_use]
     pub fn reads_on(&self) -> bool {
-        self.reading.on
+        self.reclaim.reading.on
     }
 
     /// The most pages that come along with one that is wanted.
@@ -60,7 +60,7 @@ impl Memory {
     /// The task of a reservation waits for this page to be read back: the next ones come along, if it is in a run.
     /// O(pages that come along × sharers).
     pub(crate) fn read_on(&mut self, task: TaskIndex, page: PageNumber) {
-        if !self.reading.on {
+        if !self.reclaim.reading.on {
             return;
         }
         let holder = self.task_holder(task);

@@ -39,7 +39,7 @@ impl Memory {
             return crate::frame::Frames::none();
         };
         #[cfg(feature = "canary")]
-        if self.planted == Some(crate::canary::Planted::Ownership) {
+        if self.step.planted == Some(crate::canary::Planted::Ownership) {
             return self.planted_succession(owner, heir);
         }
         let holder = self.entries[heir].holder;
@@ -54,7 +54,7 @@ impl Memory {
         let (from, to) = (self.entries[owner].holder, self.entries[heir].holder);
         if let (Some(from), Some(to)) = (self.account_of(from).id, self.account_of(to).id) {
             let page = self.page_ref(self.entries[heir].page);
-            self.effects.push(Effect::Transfer { page, from, to });
+            self.step.effects.push(Effect::Transfer { page, from, to });
         }
     }
 

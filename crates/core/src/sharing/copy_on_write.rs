@@ -77,7 +77,7 @@ impl Memory {
             from: self.page_ref(base),
             to: self.page_ref(page),
         };
-        self.effects.push(effect);
+        self.step.effects.push(effect);
         // Off its list while it still names the base page: a pinned entry is on a list of that page's pool.
         self.unlink(index);
         self.remove_sharer(index);
@@ -91,7 +91,7 @@ impl Memory {
         self.pages[page].marks.set(PageMarks::OWN);
         self.pages[page].marks.set(PageMarks::SEEN);
         self.count_resident(page, 1);
-        let (since, claim) = (self.clock, EntryIndex::NONE);
+        let (since, claim) = (self.step.clock, EntryIndex::NONE);
         self.grant(
             task,
             &Waiting {

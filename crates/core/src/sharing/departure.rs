@@ -14,7 +14,7 @@ impl Memory {
         debug_assert!(entry.marks.has(Marks::SETTLED), "a page on its way cannot be left");
         if entry.marks.has(Marks::UNPAID) {
             self.account(entry.holder).unpaid -= 1;
-            self.unpaid_total -= 1;
+            self.frames.unpaid -= 1;
             self.drop_entry(index);
         } else if entry.marks.has(Marks::CONSERVES) && !entry.is_shared_lock() {
             // A foreign page, the usual case: the conserved frame is free, and its owner keeps the page.

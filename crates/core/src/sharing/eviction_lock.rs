@@ -70,7 +70,7 @@ impl Memory {
         self.check_lock_size(holder, pages.clone())?;
         self.begin(None);
         self.account(holder).locks.begin(pages);
-        self.lock_pace.in_progress += 1;
+        self.step.lock_pace.in_progress += 1;
         self.end();
         Ok(())
     }
@@ -82,7 +82,7 @@ impl Memory {
         if needed.get() > account.capacity {
             return Err(LockError::TooLarge { needed });
         }
-        let mut shared = self.unpaid_total;
+        let mut shared = self.frames.unpaid;
         for page in pages.map(PageNumber) {
             let mut locked = false;
             for index in self.sharers(page) {
@@ -105,11 +105,11 @@ impl Memory {
     pub(crate) fn continue_locks(&mut self) {
         for slot in 1..self.accounts.len() {
             let holder = HolderIndex(u16::try_from(slot).unwrap_or(u16::MAX));
-            while self.effects.len() == 0 && self.lock_pace.room > 0 && self.account_of(holder).locks.is_in_progress() {
+            while self.step.effects.len() == 0 && self.step.lock_pace.room > 0 && self.account_of(holder).locks.is_in_progress() {
                 if !self.continue_lock(holder) {
                     break;
                 }
-                self.lock_pace.room -= 1;
+                self.step.lock_pace.room -= 1;
             }
         }
         self.end();
@@ -118,17 +118,17 @@ impl Memory {
     /// From now on locks in progress go on for at most so many pages, until this is called again: an engine that others
     /// wait for does not lock a gigabyte in one step. Where it is never called there is no limit.
     pub fn allow_locking(&mut self, pages: PageCount) {
-        self.lock_pace.room = pages.get().into();
+        self.step.lock_pace.room = pages.get().into();
     }
 
     pub(crate) fn locks_can_go_on(&self) -> bool {
-        self.lock_pace.in_progress > 0 && self.lock_pace.room > 0
+        self.step.lock_pace.in_progress > 0 && self.step.lock_pace.room > 0
     }
 
     /// Whether a lock in progress may be waiting to be [allowed](Self::allow_locking) more pages.
     #[must_use]
     pub fn wants_locking(&self) -> bool {
-        self.lock_pace.in_progress > 0 && self.lock_pace.room == 0
+        self.step.lock_pace.in_progress > 0 && self.step.lock_pace.room == 0
     }
 
     /// One page further; whether anything moved.
@@ -142,7 +142,7 @@ impl Memory {
                 return false;
             }
             self.end_lock(holder);
-            self.effects.push(Effect::Locked { reservation: id });
+            self.step.effects.push(Effect::Locked { reservation: id });
             return true;
         };
         if account.lists.locked_coming() >= LOCK_WINDOW {
@@ -164,7 +164,7 @@ impl Memory {
     /// Ends a lock in progress, if there is one.
     pub(crate) fn end_lock(&mut self, holder: HolderIndex) {
         if self.account(holder).locks.end() {
-            self.lock_pace.in_progress -= 1;
+            self.step.lock_pace.in_progress -= 1;
         }
     }
 
@@ -173,7 +173,7 @@ impl Memory {
         if self.account_of(holder).locks.is_in_progress() {
             self.end_lock(holder);
             if let Some(reservation) = self.account_of(holder).id {
-                self.effects.push(Effect::LockFailed { reservation });
+                self.step.effects.push(Effect::LockFailed { reservation });
             }
         }
     }
@@ -188,9 +188,9 @@ impl Memory {
         }
         // A locked page on its way in may turn out to be paid by another.
         let unsettled: u32 = self.accounts.iter().map(|account| account.lists.locked_coming()).sum();
-        if self.unpaid_total >= limit {
+        if self.frames.unpaid >= limit {
             Step::Impossible
-        } else if self.unpaid_total + unsettled >= limit {
+        } else if self.frames.unpaid + unsettled >= limit {
             Step::Stalled
         } else {
             Step::Taken
@@ -251,7 +251,7 @@ impl Memory {
             self.entries[index].marks.clear(Marks::CONSERVES);
             self.entries[index].marks.set(Marks::UNPAID);
             self.account(entry.holder).unpaid += 1;
-            self.unpaid_total += 1;
+            self.frames.unpaid += 1;
             self.give_pool(frame);
         }
     }
@@ -261,7 +261,7 @@ impl Memory {
         let holder = self.entries[index].holder;
         self.entries[index].marks.clear(Marks::UNPAID);
         self.account(holder).unpaid -= 1;
-        self.unpaid_total -= 1;
+        self.frames.unpaid -= 1;
     }
 
     /// Another locker of the page that pays.

@@ -26,7 +26,7 @@ impl Memory {
         let holder = self.locker(task).ok_or(LockError::Stale)?;
         let account = self.account_of(holder);
         if !account.policy.is_promised() {
-            let available = (self.total / POOL_PART).saturating_sub(account.locks.admitted());
+            let available = (self.frames.total / POOL_PART).saturating_sub(account.locks.admitted());
             let available = available.min(self.unpromised());
             if pages.get() > available {
                 let available = FrameCount::new(available);

@@ -38,7 +38,7 @@ impl Memory {
 
     fn remember_taken(&mut self, page: PageNumber, loser: HolderIndex) {
         if let Some(row) = self.taken_row(page) {
-            self.taken[row] |= 1 << (loser.0 - 1);
+            self.pages.taken[row] |= 1 << (loser.0 - 1);
         }
     }
 
@@ -46,7 +46,7 @@ impl Memory {
     pub(crate) fn forget_taken(&mut self, holder: HolderIndex) {
         if u32::from(holder.0) <= COMPARED_SLOTS {
             let bit = 1u32 << (holder.0 - 1);
-            self.taken.iter_mut().for_each(|row| *row &= !bit);
+            self.pages.taken.iter_mut().for_each(|row| *row &= !bit);
         }
     }
 
@@ -56,8 +56,8 @@ impl Memory {
             return false;
         };
         let bit = 1u32 << (holder.0 - 1);
-        let taken = self.taken[row] & bit != 0;
-        self.taken[row] &= !bit;
+        let taken = self.pages.taken[row] & bit != 0;
+        self.pages.taken[row] &= !bit;
         taken
     }
 }
