@@ -30,6 +30,30 @@ pub(crate) struct Outside {
     pub(crate) recalled: u32,
 }
 
+/// The frames that a holder has, by what they are for.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// Free for the next fault; of the pool: held by nobody.
+    pub(crate) free: Frames,
+    /// Set aside for pages on their way in, or under pages on their way out.
+    pub(crate) in_flight: Frames,
+    /// Under pages that this holder owns.
+    pub(crate) owned: Frames,
+    /// The conserved-page list: one for each foreign page mapped under Shared-Page Conservation.
+    pub(crate) conserved: Frames,
+    /// Under nothing that is on the lists: somebody outside of the core uses them (see `memory::outside`).
+    pub(crate) outside: Outside,
+}
+
+/// What sharing under `none` leaves a holder with.
+#[derive(Debug)]
+pub(crate) struct Unmanaged {
+    /// Frames that the pool owes for pages taken by another's eviction.
+    pub(crate) owed: u32,
+    /// Foreign pages mapped: for each, one frame was returned to the pool.
+    pub(crate) returned: u32,
+}
+
 /// Lists, frames and claims of one holder.
 ///
 /// For a reservation two laws tie these together (contract, law 1):
@@ -41,25 +65,13 @@ pub(crate) struct Account {
     pub(crate) id: Option<ReservationId>,
     pub(crate) policy: HolderPolicy,
     pub(crate) capacity: u32,
-    /// Free for the next fault; of the pool: held by nobody.
-    pub(crate) free: Frames,
-    /// Set aside for pages on their way in, or under pages on their way out.
-    pub(crate) in_flight: Frames,
-    /// Under pages that this holder owns.
-    pub(crate) owned: Frames,
-    /// The conserved-page list: one for each foreign page mapped under Shared-Page Conservation.
-    pub(crate) conserved: Frames,
-    /// Under nothing that is on these lists: somebody outside of the core uses them (see `memory::outside`).
-    pub(crate) outside: Outside,
+    pub(crate) held: Held,
     pub(crate) lists: Lists,
     /// Of the frames in flight, those that come free here when an evicted page is gone.
     pub(crate) leaving: u32,
-    /// Frames that the pool owes for pages taken by another's eviction (only under `none`).
-    pub(crate) owed: u32,
+    pub(crate) unmanaged: Unmanaged,
     /// Frames borrowed from the pool (firm).
     pub(crate) loans: Loans,
-    /// Foreign pages mapped under `none`: for each, one frame was returned to the pool.
-    pub(crate) returned: u32,
     /// Locked pages that another locker pays.
     pub(crate) unpaid: u32,
     pub(crate) peak: u32,
@@ -79,19 +91,20 @@ impl Account {
             id,
             policy,
             capacity,
-            free: Frames::none(),
-            in_flight: Frames::none(),
-            owned: Frames::none(),
-            conserved: Frames::none(),
-            outside: Outside {
-                frames: Frames::none(),
-                recalled: 0,
+            held: Held {
+                free: Frames::none(),
+                in_flight: Frames::none(),
+                owned: Frames::none(),
+                conserved: Frames::none(),
+                outside: Outside {
+                    frames: Frames::none(),
+                    recalled: 0,
+                },
             },
             lists: Lists::EMPTY,
             leaving: 0,
-            owed: 0,
+            unmanaged: Unmanaged { owed: 0, returned: 0 },
             loans: Loans::NONE,
-            returned: 0,
             unpaid: 0,
             peak: 0,
             claims: ClaimQueue::EMPTY,
@@ -110,7 +123,7 @@ impl Account {
     /// Whether there is anything to take back from it: a free frame that no claim waits for, a page that is there, or
     /// frames outside.
     pub(crate) const fn can_give(&self) -> bool {
-        (self.claims.is_empty() && !self.free.is_empty())
+        (self.claims.is_empty() && !self.held.free.is_empty())
             || self.lists.active_pages() > 0
             || self.lists.inactive().len() > 0
             || self.recallable() > 0
@@ -118,7 +131,7 @@ impl Account {
 
     /// Frames outside that have not been asked back.
     pub(crate) const fn recallable(&self) -> u32 {
-        self.outside.frames.len() - self.outside.recalled
+        self.held.outside.frames.len() - self.held.outside.recalled
     }
 
     /// Pages that are locked or may become so: those locked by programs as far as that was admitted, and what a lock is
@@ -130,8 +143,8 @@ impl Account {
 
     /// Frames for its pages, once everything that is on its way back is gone.
     pub(crate) const fn left_for_pages(&self) -> u32 {
-        (self.capacity + self.loans.borrowed() + self.outside.recalled)
-            - (self.loans.returning() + self.outside.frames.len())
+        (self.capacity + self.loans.borrowed() + self.held.outside.recalled)
+            - (self.loans.returning() + self.held.outside.frames.len())
     }
 
     /// The capacity that it needs to lock so many pages more beside what it has outside of its own, and to keep 8
@@ -163,8 +176,9 @@ impl Account {
 
     /// Frames held: what this reservation really takes from the pool.
     pub(crate) const fn held(&self) -> u32 {
-        let on_lists = self.owned.len() + self.free.len() + self.in_flight.len() + self.conserved.len();
-        on_lists + self.outside.frames.len()
+        let on_lists =
+            self.held.owned.len() + self.held.free.len() + self.held.in_flight.len() + self.held.conserved.len();
+        on_lists + self.held.outside.frames.len()
     }
 
     /// Frames of the pool that nobody else can be promised.
@@ -174,7 +188,7 @@ impl Account {
 
     /// Frames that claims can count on without an eviction: free, or coming free, and not claimed yet.
     pub(crate) const fn uncommitted_supply(&self) -> i64 {
-        self.free.len() as i64 + self.leaving as i64 - self.claims.count() as i64
+        self.held.free.len() as i64 + self.leaving as i64 - self.claims.count() as i64
     }
 
     pub(crate) fn view(&self) -> ReservationView {
@@ -183,15 +197,15 @@ impl Account {
             active: PageCount::new(self.lists.active_pages()),
             inactive: PageCount::new(self.lists.inactive().len()),
             locked: PageCount::new(self.lists.locked_pages()),
-            free: self.free.count(),
-            in_flight: self.in_flight.count(),
-            owed: FrameCount::new(self.owed),
+            free: self.held.free.count(),
+            in_flight: self.held.in_flight.count(),
+            owed: FrameCount::new(self.unmanaged.owed),
             borrowed: FrameCount::new(self.loans.borrowed()),
             taken_back: self.loans.taken_back(),
-            owned: self.owned.count(),
-            conserved: self.conserved.count(),
-            outside: self.outside.frames.count(),
-            recalled: FrameCount::new(self.outside.recalled),
+            owned: self.held.owned.count(),
+            conserved: self.held.conserved.count(),
+            outside: self.held.outside.frames.count(),
+            recalled: FrameCount::new(self.held.outside.recalled),
             held: FrameCount::new(self.held()),
             peak: FrameCount::new(self.peak.max(self.held())),
         }

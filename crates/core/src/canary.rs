@@ -40,19 +40,19 @@ impl Memory {
         for slot in holders {
             let account = &self.accounts[slot];
             let counts = [
-                account.free.len(),
-                account.in_flight.len(),
-                account.owned.len(),
-                account.conserved.len(),
-                account.outside.frames.len(),
-                account.outside.recalled,
+                account.held.free.len(),
+                account.held.in_flight.len(),
+                account.held.owned.len(),
+                account.held.conserved.len(),
+                account.held.outside.frames.len(),
+                account.held.outside.recalled,
             ];
             print.extend(counts);
             print.extend([
                 account.leaving,
-                account.owed,
+                account.unmanaged.owed,
                 account.loans.borrowed(),
-                account.returned,
+                account.unmanaged.returned,
                 account.claims.count(),
             ]);
             for list in [

@@ -63,14 +63,20 @@ impl Memory {
     /// The laws that counters alone can show: conservation, effective and physical. O(reservations).
     pub(crate) fn check_counts(&self) -> Check {
         let frames: u32 = self.accounts.iter().map(Account::held).sum();
-        equal(1, "every frame has one holder", 0, frames + self.frames.set_aside, self.frames.total)?;
+        equal(
+            1,
+            "every frame has one holder",
+            0,
+            frames + self.frames.set_aside,
+            self.frames.total,
+        )?;
         for (slot, account) in self.accounts.iter().enumerate().skip(1) {
             if account.has_ended() {
                 holds(
                     1,
                     "a reservation that has ended is kept by frames in flight alone, or by pages to be taken off it",
                     slot,
-                    !account.in_flight.is_empty()
+                    !account.held.in_flight.is_empty()
                         || self.step.service.contains(HolderIndex::reservation(slot - 1))
                         || account.ending == Ending::Parting,
                 )?;
@@ -79,7 +85,13 @@ impl Memory {
             }
         }
         let borrowed: u32 = self.accounts.iter().map(|account| account.loans.borrowed()).sum();
-        equal(1, "frames lent are those borrowed", 0, borrowed, self.credit.loans.borrowed())?;
+        equal(
+            1,
+            "frames lent are those borrowed",
+            0,
+            borrowed,
+            self.credit.loans.borrowed(),
+        )?;
         let unpaid: u32 = self.accounts.iter().map(|account| account.unpaid).sum();
         equal(
             4,
@@ -94,10 +106,10 @@ impl Memory {
         let effective = account.lists.active_pages()
             + account.lists.inactive().len()
             + account.lists.locked_pages()
-            + account.free.len()
-            + account.in_flight.len()
-            + account.owed
-            + account.outside.frames.len();
+            + account.held.free.len()
+            + account.held.in_flight.len()
+            + account.unmanaged.owed
+            + account.held.outside.frames.len();
         let promised = account.capacity + account.loans.borrowed();
         equal(
             1,
@@ -106,7 +118,8 @@ impl Memory {
             effective,
             promised,
         )?;
-        let held = i64::from(promised) - i64::from(account.returned + account.unpaid + account.owed);
+        let held =
+            i64::from(promised) - i64::from(account.unmanaged.returned + account.unpaid + account.unmanaged.owed);
         equal(
             1,
             "held = capacity + borrowed - returned - unpaid - owed",
@@ -144,7 +157,7 @@ impl Memory {
 
     /// What left the page lists of a reservation.
     fn check_outside(slot: usize, account: &Account) -> Check {
-        let outside = &account.outside;
+        let outside = &account.held.outside;
         holds(
             1,
             "frames recalled are outside and on their way back",
@@ -188,7 +201,7 @@ impl Memory {
 
     /// Totals that are kept beside the accounts.
     fn check_debts(&self) -> Check {
-        let owed: u32 = self.accounts.iter().map(|account| account.owed).sum();
+        let owed: u32 = self.accounts.iter().map(|account| account.unmanaged.owed).sum();
         equal(3, "debts add up", 0, owed, self.credit.owed)?;
         let returning: u32 = self.accounts.iter().map(|account| account.loans.returning()).sum();
         equal(
@@ -215,6 +228,7 @@ impl Memory {
     /// One account's counters against its entries.
     fn check_entries(&self, slot: usize) -> Check {
         let account = &self.accounts[slot];
+        let held = &account.held;
         let mut sums = EntrySums::default();
         for (index, entry) in self.entries.iter().filter(|(_, entry)| entry.holder.slot() == slot) {
             sums.add(entry, self.owner(entry.page) == index);
@@ -243,28 +257,28 @@ impl Memory {
         };
         equal(1, "pinned pages", slot, sums.pinned, pinned)?;
         equal(1, "pages on their way", slot, sums.unsettled, account.lists.coming())?;
-        equal(1, "frames in flight", slot, sums.in_flight, account.in_flight.len())?;
+        equal(1, "frames in flight", slot, sums.in_flight, held.in_flight.len())?;
         equal(
             1,
             "frames leaving",
             slot,
             sums.leaving,
-            account.leaving + account.loans.returning() - account.outside.recalled,
+            account.leaving + account.loans.returning() - held.outside.recalled,
         )?;
-        equal(1, "owned", slot, sums.owned, account.owned.len())?;
+        equal(1, "owned", slot, sums.owned, held.owned.len())?;
         equal(
             1,
             "conserved = foreign pages mapped",
             slot,
             sums.conserved,
-            account.conserved.len(),
+            held.conserved.len(),
         )?;
         equal(
             1,
             "returned = foreign pages mapped under none",
             slot,
             sums.returned,
-            account.returned,
+            account.unmanaged.returned,
         )?;
         equal(4, "locked pages paid by another", slot, sums.unpaid, account.unpaid)
     }

@@ -35,7 +35,7 @@ impl Memory {
         let id = ReservationId::new(slot, generation);
         let account = self.account(HolderIndex::reservation(usize::from(slot)));
         *account = Account::new(Some(id), HolderPolicy::of(spec.kind), spec.capacity.get());
-        account.free.put(frames);
+        account.held.free.put(frames);
         self.end_admission();
         Ok(id)
     }
@@ -63,7 +63,7 @@ impl Memory {
                 missing: FrameCount::new(wanted - supply),
             });
         }
-        Ok(self.accounts[0].free.take(wanted))
+        Ok(self.accounts[0].held.free.take(wanted))
     }
 
     /// Whoever gathered frames for this has them.
@@ -86,7 +86,8 @@ impl Memory {
 
     /// Frames promised to nobody, nor set aside, nor pinned for good, nor locked by programs of the pool.
     pub(crate) fn unpromised(&self) -> u32 {
-        self.frames.total
+        self.frames
+            .total
             .saturating_sub(self.committed())
             .saturating_sub(self.frames.set_aside)
             .saturating_sub(self.pinned.all)
@@ -132,7 +133,7 @@ impl Memory {
         if account.ending == Ending::Closing {
             return Err(RemoveError::Stale);
         }
-        if account.tasks > 0 || !account.outside.frames.is_empty() {
+        if account.tasks > 0 || !account.held.outside.frames.is_empty() {
             return Err(RemoveError::Busy);
         }
         Ok(holder)
@@ -175,10 +176,10 @@ impl Memory {
             self.depart_settled(holder, u32::MAX);
         }
         let account = &mut self.accounts[holder.slot()];
-        let mut frames = account.free.take_all();
-        if whole && account.in_flight.is_empty() {
-            frames.put(account.conserved.take_all());
-            frames.put(account.owned.take_all());
+        let mut frames = account.held.free.take_all();
+        if whole && account.held.in_flight.is_empty() {
+            frames.put(account.held.conserved.take_all());
+            frames.put(account.held.owned.take_all());
             let borrowed = account.loans.borrowed();
             self.credit.loans.repay(&mut account.loans, borrowed);
             *account = Account::new(None, HolderPolicy::Hard, 0);

@@ -61,7 +61,7 @@ impl Memory {
         account.claims.is_empty()
             && !wanted_elsewhere
             && !account.has_ended()
-            && account.free.len() > whole / KEPT_SHARE
+            && account.held.free.len() > whole / KEPT_SHARE
     }
 
     fn take_up(&mut self, holder: HolderIndex, object: &Object, page: PageNumber) -> bool {

@@ -104,8 +104,8 @@ impl Memory {
         let entry = self.entries[index];
         if entry.marks.has(Marks::HAS_FRAME) {
             let account = self.account(entry.holder);
-            let frame = account.in_flight.take_one();
-            account.free.put(frame);
+            let frame = account.held.in_flight.take_one();
+            account.held.free.put(frame);
             self.call_for_service(entry.holder);
         } else if let Some(task) = self.waiter_of_claim(entry.page, index) {
             self.unqueue_claim(entry.holder, task);
@@ -125,8 +125,8 @@ impl Memory {
     pub(crate) fn give_frame(&mut self, index: EntryIndex) {
         let entry = self.entries[index];
         let account = self.account(entry.holder);
-        let frame = account.free.take_one();
-        account.in_flight.put(frame);
+        let frame = account.held.free.take_one();
+        account.held.in_flight.put(frame);
         self.entries[index].marks.set(Marks::HAS_FRAME);
         match self.pages[entry.page].state {
             PageState::Empty | PageState::Stored => self.start_fill(index),

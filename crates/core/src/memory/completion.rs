@@ -126,7 +126,7 @@ impl Memory {
         if self.is_forgotten(page) {
             self.empty(page);
         }
-        let frame = self.account(entry.holder).in_flight.take_one();
+        let frame = self.account(entry.holder).held.in_flight.take_one();
         if self.is_taken_back(index) {
             self.account(HolderIndex::POOL).kept = 0;
             let account = &mut self.accounts[entry.holder.slot()];
@@ -137,7 +137,7 @@ impl Memory {
             let account = self.account(entry.holder);
             account.kept = 0;
             account.leaving -= 1;
-            account.free.put(frame);
+            account.held.free.put(frame);
         }
         let evicted_at = self.evicted_at(&entry);
         self.drop_entry(index);
@@ -179,8 +179,8 @@ impl Memory {
         while let Some(index) = self.sharer_with_frame(page) {
             let entry = self.entries[index];
             let account = self.account(entry.holder);
-            let frame = account.in_flight.take_one();
-            account.free.put(frame);
+            let frame = account.held.in_flight.take_one();
+            account.held.free.put(frame);
             self.drop_entry(index);
             if entry.place == Place::Locked {
                 self.fail_lock(entry.holder);
@@ -254,8 +254,8 @@ impl Memory {
         let taken_back = self.is_taken_back(index);
         self.entries[index].marks.clear(Marks::TAKEN_BACK);
         let account = &mut self.accounts[holder.slot()];
-        let frame = account.in_flight.take_one();
-        account.owned.put(frame);
+        let frame = account.held.in_flight.take_one();
+        account.held.owned.put(frame);
         if taken_back {
             self.credit.loans.end_return(&mut account.loans, 1);
         } else {

@@ -146,7 +146,7 @@ impl Memory {
         accounts.try_reserve_exact(holders).ok()?;
         accounts.resize_with(holders, || Account::new(None, HolderPolicy::Hard, 0));
         accounts[0].policy = HolderPolicy::Pool;
-        accounts[0].free = Frames::pool(limits.frames);
+        accounts[0].held.free = Frames::pool(limits.frames);
         let buckets = usize::from(limits.tasks).next_power_of_two();
         let mut waiters = Vec::new();
         waiters.try_reserve_exact(buckets).ok()?;
@@ -271,7 +271,7 @@ impl Memory {
     pub(crate) fn end(&mut self) {
         self.serve_all();
         self.step.acting = TaskIndex::NONE;
-        let used = self.frames.total - self.pool().free.len();
+        let used = self.frames.total - self.pool().held.free.len();
         self.frames.peak = self.frames.peak.max(used);
         #[cfg(debug_assertions)]
         if let Err(violation) = self.check_counts() {

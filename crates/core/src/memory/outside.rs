@@ -40,7 +40,7 @@ impl Memory {
         let account = self.account_of(holder);
         let available = account.left_for_pages().saturating_sub(account.kept_for_pages());
         let at_hand = if account.claims.is_empty() {
-            account.free.len()
+            account.held.free.len()
         } else {
             0
         };
@@ -57,16 +57,16 @@ impl Memory {
             }
             return Err(TakeOutsideError::InUse { missing });
         } else if borrows {
-            let missing = FrameCount::new(missing.get().saturating_sub(self.pool().free.len()).max(1));
+            let missing = FrameCount::new(missing.get().saturating_sub(self.pool().held.free.len()).max(1));
             return Err(TakeOutsideError::NotLent { missing });
         } else {
             let available = FrameCount::new(available);
             return Err(TakeOutsideError::Kept { available });
         };
         let account = self.account(holder);
-        let mut frames = account.free.take(own);
+        let mut frames = account.held.free.take(own);
         frames.put(borrowed);
-        account.outside.frames.put(frames);
+        account.held.outside.frames.put(frames);
         Ok(())
     }
 
@@ -80,15 +80,15 @@ impl Memory {
         let holder = self
             .holder_of_reservation(reservation)
             .ok_or(ReturnOutsideError::Stale)?;
-        let outside = self.account_of(holder).outside.frames.count();
+        let outside = self.account_of(holder).held.outside.frames.count();
         if frames > outside {
             return Err(ReturnOutsideError::NotOutside { outside });
         }
         self.begin(None);
         let account = &mut self.accounts[holder.slot()];
-        let mut back = account.outside.frames.take(frames.get());
-        let recalled = account.outside.recalled.min(frames.get());
-        account.outside.recalled -= recalled;
+        let mut back = account.held.outside.frames.take(frames.get());
+        let recalled = account.held.outside.recalled.min(frames.get());
+        account.held.outside.recalled -= recalled;
         self.credit.loans.end_return(&mut account.loans, recalled);
         let repaid = back.take(recalled);
         #[cfg(feature = "canary")]
@@ -96,7 +96,7 @@ impl Memory {
             drop(back.take(back.len().min(1)));
         }
         let account = self.account(holder);
-        account.free.put(back);
+        account.held.free.put(back);
         self.repay(holder, repaid);
         self.call_for_service(HolderIndex::POOL);
         self.call_for_service(holder);
@@ -111,7 +111,7 @@ impl Memory {
         let Some(reservation) = account.id.filter(|_| frames > 0) else {
             return 0;
         };
-        account.outside.recalled += frames;
+        account.held.outside.recalled += frames;
         self.credit.loans.begin_return(&mut account.loans, frames);
         let frames = FrameCount::new(frames);
         self.step.effects.push(Effect::Recall { reservation, frames });

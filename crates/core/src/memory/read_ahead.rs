@@ -108,6 +108,6 @@ impl Memory {
     fn may_read_ahead(&self) -> bool {
         let pool = self.pool();
         let promised = !self.credit.debtors.is_empty() || self.gather.frames > 0;
-        !promised && pool.free.len() > pool.claims.count()
+        !promised && pool.held.free.len() > pool.claims.count()
     }
 }

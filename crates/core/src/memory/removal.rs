@@ -108,11 +108,11 @@ impl Memory {
         let holder = self.entries[index].holder;
         let account = self.account(holder);
         let frame = if index == owner {
-            account.owned.take_one()
+            account.held.owned.take_one()
         } else {
-            account.conserved.take_one()
+            account.held.conserved.take_one()
         };
-        account.free.put(frame);
+        account.held.free.put(frame);
         self.drop_entry(index);
         self.call_for_service(holder);
     }

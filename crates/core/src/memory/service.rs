@@ -33,11 +33,11 @@ impl Memory {
                 self.call_for_service(holder);
                 break;
             }
-            if self.account_of(holder).free.is_empty() {
+            if self.account_of(holder).held.free.is_empty() {
                 if self.account_of(holder).uncommitted_supply() < 0 {
                     self.make_room(holder, 0);
                 }
-                if self.account_of(holder).free.is_empty() {
+                if self.account_of(holder).held.free.is_empty() {
                     self.look_for_hope(holder);
                     break;
                 }
@@ -60,13 +60,13 @@ impl Memory {
     /// Claims that nothing can ever serve are refused, so that nobody waits for ever.
     fn look_for_hope(&mut self, holder: HolderIndex) {
         let account = self.account_of(holder);
-        let coming = !account.in_flight.is_empty() || account.owed > 0;
+        let coming = !account.held.in_flight.is_empty() || account.unmanaged.owed > 0;
         let pool_hopes = account.policy.lends() && self.credit.loans.borrowed() > 0;
         if coming || pool_hopes || !self.room_for_batch() {
             if !self.room_for_batch() {
                 self.call_for_service(holder);
             }
-            if self.account_of(holder).owed > 0 {
+            if self.account_of(holder).unmanaged.owed > 0 {
                 self.call_for_service(HolderIndex::POOL);
             }
             return;

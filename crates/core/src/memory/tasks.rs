@@ -350,11 +350,11 @@ impl Memory {
             if !entry.marks.has(Marks::SETTLED) || entry.is_shared_lock() {
                 continue;
             }
-            if regime == Regime::Unmanaged && !self.pool().free.is_empty() && self.room_for_batch() {
+            if regime == Regime::Unmanaged && !self.pool().held.free.is_empty() && self.room_for_batch() {
                 // What the holder has no frame for any more the pool makes up for.
                 self.depart(index);
-                let frame = self.accounts[0].free.take_one();
-                self.account(holder).free.put(frame);
+                let frame = self.accounts[0].held.free.take_one();
+                self.account(holder).held.free.put(frame);
                 self.call_for_service(holder);
             } else {
                 self.make_next_victim(index);

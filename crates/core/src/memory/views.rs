@@ -22,12 +22,12 @@ impl Memory {
     #[must_use]
     pub fn pool_view(&self) -> PoolView {
         let pool = self.pool();
-        let used = self.frames.total - pool.free.len();
+        let used = self.frames.total - pool.held.free.len();
         PoolView {
             total: FrameCount::new(self.frames.total),
-            free: pool.free.count(),
-            used: pool.owned.count(),
-            in_flight: pool.in_flight.count(),
+            free: pool.held.free.count(),
+            used: pool.held.owned.count(),
+            in_flight: pool.held.in_flight.count(),
             outside: FrameCount::new(self.frames.set_aside),
             committed: FrameCount::new(self.committed()),
             memory_used: FrameCount::new(used),
@@ -38,7 +38,7 @@ impl Memory {
     /// Frames that nobody holds, without the rest of [`pool_view`](Self::pool_view), which looks at every reservation.
     #[must_use]
     pub fn pool_free(&self) -> FrameCount {
-        self.pool().free.count()
+        self.pool().held.free.count()
     }
 
     /// What happened to a task so far.

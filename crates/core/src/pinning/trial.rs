@@ -275,8 +275,8 @@ impl Memory {
                 return;
             };
             pool.trial.credit -= 1;
-            self.pinned.balanced += 1;
             let odd = pool.trial.odd;
+            self.pinned.balanced += 1;
             self.entries[index].marks.clear(Marks::ODD_ROUND);
             if odd {
                 self.entries[index].marks.set(Marks::ODD_ROUND);

@@ -37,18 +37,18 @@ impl Memory {
             return false;
         }
         let frame = self.lend(holder, 1);
-        self.account(holder).free.put(frame);
+        self.account(holder).held.free.put(frame);
         true
     }
 
     /// Whether the pool has so many frames that nobody has a better claim to.
     pub(crate) fn may_lend(&self, frames: u32) -> bool {
-        self.pool().free.len() >= frames && !self.pool_is_short()
+        self.pool().held.free.len() >= frames && !self.pool_is_short()
     }
 
     /// Lends frames that the pool [may lend](Self::may_lend).
     pub(crate) fn lend(&mut self, holder: HolderIndex, frames: u32) -> Frames {
-        let lent = self.accounts[0].free.take(frames);
+        let lent = self.accounts[0].held.free.take(frames);
         let account = &mut self.accounts[holder.slot()];
         self.credit.loans.lend(&mut account.loans, lent.len());
         lent
@@ -92,12 +92,15 @@ impl Memory {
         let borrower = self.latest_borrower()?;
         let account = self.account_of(borrower);
         let spares = account.left_for_pages() > account.kept_for_pages();
-        if spares && account.claims.is_empty() && !account.free.is_empty() {
+        if spares && account.claims.is_empty() && !account.held.free.is_empty() {
             self.repay_free(borrower);
             return Some(Taken::Now);
         }
         let Some(index) = self.cheapest_page(borrower).filter(|_| spares) else {
-            let recalled = self.recall_outside(borrower, wanted.min(demand.saturating_sub(self.credit.loans.returning())));
+            let recalled = self.recall_outside(
+                borrower,
+                wanted.min(demand.saturating_sub(self.credit.loans.returning())),
+            );
             return (recalled > 0).then_some(Taken::Begun(recalled));
         };
         let at_once = self.is_shared(index) && self.regime(self.entries[index].page) == Regime::Conserve;
@@ -118,7 +121,7 @@ impl Memory {
     }
 
     fn repay_free(&mut self, borrower: HolderIndex) {
-        let frame = self.account(borrower).free.take_one();
+        let frame = self.account(borrower).held.free.take_one();
         self.repay(borrower, frame);
     }
 
@@ -155,7 +158,7 @@ impl Memory {
     pub(crate) fn repay(&mut self, borrower: HolderIndex, frames: Frames) {
         let account = &mut self.accounts[borrower.slot()];
         self.credit.loans.repay(&mut account.loans, frames.len());
-        self.accounts[0].free.put(frames);
+        self.accounts[0].held.free.put(frames);
     }
 
     /// Whether the frame under this leaving page goes back to the pool that lent it.

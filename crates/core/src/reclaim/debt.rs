@@ -8,7 +8,7 @@ use crate::memory::Memory;
 impl Memory {
     /// Frames return to the pool; who waits for them is served before the step ends.
     pub(crate) fn give_pool(&mut self, frames: Frames) {
-        self.accounts[0].free.put(frames);
+        self.accounts[0].held.free.put(frames);
         self.call_for_service(HolderIndex::POOL);
     }
 
@@ -17,7 +17,7 @@ impl Memory {
         if !self.policy(holder).is_promised() || self.account_of(holder).has_ended() {
             return;
         }
-        self.account(holder).owed += frames;
+        self.account(holder).unmanaged.owed += frames;
         self.credit.owed += frames;
         self.credit.debtors.push(holder);
         self.call_for_service(HolderIndex::POOL);
@@ -29,22 +29,22 @@ impl Memory {
         // A page that has just failed to be written back is not tried again for a debt that nobody waits for.
         let reclaims = !self.step.store_failed || self.waiting_debtor().is_some();
         while let Some(holder) = self.credit.debtors.first() {
-            let owed = self.account_of(holder).owed;
+            let owed = self.account_of(holder).unmanaged.owed;
             let supply = if reclaims {
                 self.pool_supply(owed)
             } else {
-                self.pool().free.len()
+                self.pool().held.free.len()
             };
             let paid = owed.min(supply);
-            let frames = self.accounts[0].free.take(paid);
+            let frames = self.accounts[0].held.free.take(paid);
             let account = self.account(holder);
-            account.free.put(frames);
-            account.owed -= paid;
+            account.held.free.put(frames);
+            account.unmanaged.owed -= paid;
             self.credit.owed -= paid;
             if paid > 0 {
                 self.call_for_service(holder);
             }
-            if self.account_of(holder).owed > 0 {
+            if self.account_of(holder).unmanaged.owed > 0 {
                 break;
             }
             self.credit.debtors.pop();
@@ -72,7 +72,7 @@ impl Memory {
     fn waiting_debtor(&self) -> Option<HolderIndex> {
         self.credit.debtors.iter().find(|holder| {
             let account = self.account_of(*holder);
-            !account.claims.is_empty() && account.free.is_empty() && account.in_flight.is_empty()
+            !account.claims.is_empty() && account.held.free.is_empty() && account.held.in_flight.is_empty()
         })
     }
 
@@ -85,8 +85,8 @@ impl Memory {
 
     /// A reservation that ends is owed nothing.
     pub(crate) fn cancel_debt(&mut self, holder: HolderIndex) {
-        self.credit.owed -= self.account_of(holder).owed;
-        self.account(holder).owed = 0;
+        self.credit.owed -= self.account_of(holder).unmanaged.owed;
+        self.account(holder).unmanaged.owed = 0;
         if self.credit.debtors.contains(holder) {
             self.credit.debtors.remove(holder);
             if !self.credit.debtors.is_empty() {
@@ -98,13 +98,13 @@ impl Memory {
     /// Frames that the pool can hand out now, up to `wanted`: free ones, and as many as can be taken back at once of
     /// what it lent.
     pub(crate) fn pool_supply(&mut self, wanted: u32) -> u32 {
-        let missing = wanted.saturating_sub(self.pool().free.len());
+        let missing = wanted.saturating_sub(self.pool().held.free.len());
         if missing > 0 && self.room_for_batch() {
             self.take_back(missing);
             if !self.room_for_batch() {
                 self.call_for_service(HolderIndex::POOL);
             }
         }
-        self.pool().free.len().min(wanted)
+        self.pool().held.free.len().min(wanted)
     }
 }

@@ -48,7 +48,7 @@ impl Memory {
     /// and for which no frame is coming yet. O(claims).
     fn count_eviction(&mut self, holder: HolderIndex) {
         let account = self.account_of(holder);
-        let provided = account.free.len() + account.leaving;
+        let provided = account.held.free.len() + account.leaving;
         let mut oldest = account.claims.first();
         for _ in 0..provided {
             let next = oldest.and_then(|task| self.tasks.at(task.slot())?.next_claim.some());
@@ -92,8 +92,8 @@ impl Memory {
             self.note_left(entry.page);
         }
         let account = self.account(entry.holder);
-        let frame = account.owned.take_one();
-        account.in_flight.put(frame);
+        let frame = account.held.owned.take_one();
+        account.held.in_flight.put(frame);
         account.leaving += 1;
         self.pages[entry.page].state = PageState::Leaving;
         self.count_resident(entry.page, -1);

@@ -33,7 +33,9 @@ impl Memory {
         self.gather.in_vain = false;
         self.call_for_service(HolderIndex::POOL);
         self.end();
-        Ok(FrameCount::new(wanted.get().saturating_sub(self.pool().free.len())))
+        Ok(FrameCount::new(
+            wanted.get().saturating_sub(self.pool().held.free.len()),
+        ))
     }
 
     /// Gives up gathering: what is free may be lent again, and tasks without a reservation go on.
@@ -51,7 +53,7 @@ impl Memory {
         let wanted = self.gather.frames.saturating_add(self.credit.owed);
         while !self.step.store_failed && !self.gather.in_vain && self.room_for_batch() {
             let under_way = self.pool().leaving + self.credit.loans.returning();
-            let coming = self.pool().free.len() + under_way;
+            let coming = self.pool().held.free.len() + under_way;
             let at_once = AT_ONCE.max(self.credit.owed);
             if coming >= wanted || under_way >= at_once {
                 return;

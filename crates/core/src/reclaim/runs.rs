@@ -96,7 +96,7 @@ impl Memory {
     /// Whether the holder has a frame free that nobody waits for.
     fn has_idle_frame(&self, holder: HolderIndex) -> bool {
         let account = self.account_of(holder);
-        !account.has_ended() && account.free.len() > account.claims.count()
+        !account.has_ended() && account.held.free.len() > account.claims.count()
     }
 
     /// Reads a page back for which nobody waits, if it is in the store and nobody has it. Whether it comes.

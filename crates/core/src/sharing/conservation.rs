@@ -26,9 +26,9 @@ impl Memory {
                 entry.marks.has(Marks::CONSERVES),
                 "a foreign page without a conserved frame"
             );
-            self.account(entry.holder).conserved.take_one()
+            self.account(entry.holder).held.conserved.take_one()
         };
-        self.account(entry.holder).free.put(gained);
+        self.account(entry.holder).held.free.put(gained);
         self.drop_entry(index);
     }
 
@@ -46,7 +46,7 @@ impl Memory {
         self.record_transfer(owner, heir);
         self.pass_ownership(owner, heir);
         self.entries[heir].marks.clear(Marks::CONSERVES);
-        self.account(holder).conserved.take_one()
+        self.account(holder).held.conserved.take_one()
     }
 
     /// An eviction passes a page on; departures, which may concern every page at once, are not recorded.
@@ -63,10 +63,10 @@ impl Memory {
     #[cfg(feature = "canary")]
     fn planted_succession(&mut self, owner: EntryIndex, heir: EntryIndex) -> crate::frame::Frames {
         self.pass_ownership(owner, heir);
-        if self.pool().free.is_empty() {
+        if self.pool().held.free.is_empty() {
             let holder = self.entries[heir].holder;
-            return self.account(holder).conserved.take_one();
+            return self.account(holder).held.conserved.take_one();
         }
-        self.accounts[0].free.take_one()
+        self.accounts[0].held.free.take_one()
     }
 }

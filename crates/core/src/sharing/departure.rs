@@ -19,12 +19,12 @@ impl Memory {
         } else if entry.marks.has(Marks::CONSERVES) && !entry.is_shared_lock() {
             // A foreign page, the usual case: the conserved frame is free, and its owner keeps the page.
             let account = self.account(entry.holder);
-            let frame = account.conserved.take_one();
-            account.free.put(frame);
+            let frame = account.held.conserved.take_one();
+            account.held.free.put(frame);
             self.drop_entry(index);
         } else if let Some(next) = self.other_sharer(index, Marks::NONE) {
             let frame = self.leave_to_sharers(index, next);
-            self.account(entry.holder).free.put(frame);
+            self.account(entry.holder).held.free.put(frame);
             self.drop_entry(index);
         } else {
             self.leave_to_pool(index);
@@ -39,8 +39,8 @@ impl Memory {
             self.withdraw_entry(claim);
         }
         self.unlink(index);
-        let frame = self.account(holder).owned.take_one();
-        self.accounts[0].owned.put(frame);
+        let frame = self.account(holder).held.owned.take_one();
+        self.accounts[0].held.owned.put(frame);
         self.entries[index].holder = HolderIndex::POOL;
         self.link(index, Place::Inactive);
         self.wake(page);
@@ -67,16 +67,16 @@ impl Memory {
             let holder = self.entries[heir].holder;
             self.pass_ownership(index, heir);
             self.entries[heir].marks.clear(Marks::CONSERVES);
-            self.account(holder).conserved.take_one()
+            self.account(holder).held.conserved.take_one()
         } else {
-            self.account(entry.holder).conserved.take_one()
+            self.account(entry.holder).held.conserved.take_one()
         };
         // Other lockers who counted on this one's frame now get it: the payer's exit moves the payment (law 4).
         let counts_on_it = payer.then(|| self.other_sharer(index, Marks::UNPAID)).flatten();
         match counts_on_it {
             Some(heir) => {
                 let holder = self.entries[heir].holder;
-                self.account(holder).conserved.put(frame);
+                self.account(holder).held.conserved.put(frame);
                 self.entries[heir].marks.set(Marks::CONSERVES);
                 self.mark_paid(heir);
                 Frames::none()
@@ -101,10 +101,10 @@ impl Memory {
                 self.pass_ownership(index, heir);
                 self.entries[heir].marks.clear(Marks::RETURNED);
                 let heir = self.entries[heir].holder;
-                self.account(heir).returned -= 1;
+                self.account(heir).unmanaged.returned -= 1;
             }
         } else {
-            self.account(holder).returned -= 1;
+            self.account(holder).unmanaged.returned -= 1;
         }
         Frames::none()
     }

@@ -105,7 +105,10 @@ impl Memory {
     pub(crate) fn continue_locks(&mut self) {
         for slot in 1..self.accounts.len() {
             let holder = HolderIndex(u16::try_from(slot).unwrap_or(u16::MAX));
-            while self.step.effects.len() == 0 && self.step.lock_pace.room > 0 && self.account_of(holder).locks.is_in_progress() {
+            while self.step.effects.len() == 0
+                && self.step.lock_pace.room > 0
+                && self.account_of(holder).locks.is_in_progress()
+            {
                 if !self.continue_lock(holder) {
                     break;
                 }
@@ -214,12 +217,12 @@ impl Memory {
         if !account.claims.is_empty() {
             return Step::Stalled;
         }
-        if account.free.is_empty() {
+        if account.held.free.is_empty() {
             self.make_room(holder, 1);
         }
-        if self.account_of(holder).free.is_empty() {
+        if self.account_of(holder).held.free.is_empty() {
             let account = self.account_of(holder);
-            let coming = !account.in_flight.is_empty() || account.owed > 0;
+            let coming = !account.held.in_flight.is_empty() || account.unmanaged.owed > 0;
             return if coming { Step::Stalled } else { Step::Impossible };
         }
         let Some(index) = self.entries.make(holder, page) else {
@@ -247,7 +250,7 @@ impl Memory {
                 paid = true;
                 continue;
             }
-            let frame = self.account(entry.holder).conserved.take_one();
+            let frame = self.account(entry.holder).held.conserved.take_one();
             self.entries[index].marks.clear(Marks::CONSERVES);
             self.entries[index].marks.set(Marks::UNPAID);
             self.account(entry.holder).unpaid += 1;
@@ -344,9 +347,9 @@ impl Memory {
         };
         self.relink(index, Place::Active);
         if let Some(needy) = needy {
-            let frame = self.accounts[0].free.take_one();
+            let frame = self.accounts[0].held.free.take_one();
             let holder = self.entries[needy].holder;
-            self.account(holder).conserved.put(frame);
+            self.account(holder).held.conserved.put(frame);
             self.entries[needy].marks.set(Marks::CONSERVES);
             self.mark_paid(needy);
         }

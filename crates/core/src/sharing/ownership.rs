@@ -94,8 +94,8 @@ impl Memory {
     /// Passes the page's own frame from its owner to `heir`, another sharer, and makes that the owner.
     pub(crate) fn pass_ownership(&mut self, owner: EntryIndex, heir: EntryIndex) {
         let (from, to) = (self.entries[owner].holder, self.entries[heir].holder);
-        let frame = self.account(from).owned.take_one();
-        self.account(to).owned.put(frame);
+        let frame = self.account(from).held.owned.take_one();
+        self.account(to).held.owned.put(frame);
         // Mostly the heir is the next, and the first once the owner has left.
         if self.entries[owner].next_sharer != heir {
             self.put_first(heir);

@@ -12,9 +12,9 @@ impl Memory {
         let entry = self.entries[index];
         debug_assert!(entry.marks.has(Marks::HAS_FRAME) && !entry.marks.has(Marks::SETTLED));
         let owner = self.owner(entry.page);
-        let frame = self.account(entry.holder).in_flight.take_one();
+        let frame = self.account(entry.holder).held.in_flight.take_one();
         if owner == index {
-            self.account(entry.holder).owned.put(frame);
+            self.account(entry.holder).held.owned.put(frame);
         } else if !self.policy(entry.holder).is_promised() {
             // A reservation was faster: the pool needs no frame for its page, and its tasks share it there.
             self.give_pool(frame);
@@ -26,10 +26,10 @@ impl Memory {
             self.give_pool(frame);
         } else if self.regime(entry.page) == Regime::Unmanaged {
             self.entries[index].marks.set(Marks::RETURNED);
-            self.account(entry.holder).returned += 1;
+            self.account(entry.holder).unmanaged.returned += 1;
             self.give_pool(frame);
         } else {
-            self.account(entry.holder).conserved.put(frame);
+            self.account(entry.holder).held.conserved.put(frame);
             self.entries[index].marks.set(Marks::CONSERVES);
         }
         if self.owner(entry.page) != index {
@@ -61,8 +61,8 @@ impl Memory {
     /// Adoption (law 2): a page that only the pool has becomes the reservation's own.
     fn adopt(&mut self, pooled: EntryIndex, index: EntryIndex) {
         let holder = self.entries[index].holder;
-        let frame = self.accounts[0].owned.take_one();
-        self.account(holder).owned.put(frame);
+        let frame = self.accounts[0].held.owned.take_one();
+        self.account(holder).held.owned.put(frame);
         self.drop_entry(pooled);
         self.put_first(index);
     }

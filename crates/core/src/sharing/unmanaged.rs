@@ -15,16 +15,16 @@ impl Memory {
         if owner != evictor {
             self.pass_ownership(owner, evictor);
             self.entries[evictor].marks.clear(Marks::RETURNED);
-            self.account(holder).returned -= 1;
+            self.account(holder).unmanaged.returned -= 1;
             // What the former owner lost is made up for below, as for every other sharer.
             let former = self.entries[owner].holder;
             self.entries[owner].marks.set(Marks::RETURNED);
-            self.account(former).returned += 1;
+            self.account(former).unmanaged.returned += 1;
         }
         while let Some(other) = self.other_sharer(evictor, Marks::NONE) {
             let loser = self.entries[other].holder;
             self.remember_taken(page, loser);
-            self.account(loser).returned -= 1;
+            self.account(loser).unmanaged.returned -= 1;
             self.drop_entry(other);
             self.owe(loser, 1);
         }
