@@ -27,7 +27,7 @@ pub(crate) fn page(outcomes: &[Outcome]) -> String {
                 task.jobs.to_string(),
                 task.misses.to_string(),
                 human_time(task.response_ns.max),
-                task.shared_swap_ins.to_string(),
+                task.faults.shared_swap_ins.to_string(),
                 why(task),
             ]);
         }
@@ -46,8 +46,8 @@ fn why(task: &TaskResult) -> String {
     if task.misses == 0 {
         return String::new();
     }
-    let reason = task.late_delays_ns.reason(task.late_response_ns);
-    let evicted = task.shared_swap_ins;
+    let reason = task.late.late_delays_ns.reason(task.late.late_response_ns);
+    let evicted = task.faults.shared_swap_ins;
     if evicted > 0 {
         format!("{reason}: another evicted {evicted} pages it still held")
     } else {

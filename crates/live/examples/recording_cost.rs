@@ -27,11 +27,11 @@ fn percentiles(what: &str, mut times: Vec<u64>) {
 
 fn show(outcome: &Outcome) {
     for task in &outcome.result.tasks {
-        let faults = task.soft_faults + task.zero_fills + task.swap_ins + task.write_faults;
+        let faults = task.faults.soft_faults + task.faults.zero_fills + task.faults.swap_ins + task.write_faults;
         println!(
             "  {:28} {faults:7} faults, {:5} ns service each; response p50 {} max {} ns; {} of {} jobs late",
             task.name,
-            task.fault_service_ns / faults.max(1),
+            task.times.fault_service_ns / faults.max(1),
             task.response_ns.p50,
             task.response_ns.max,
             task.misses,

@@ -81,7 +81,7 @@ fn restored(scenario: &Scenario, machine: &Machine) -> Vec<u64> {
 pub(crate) fn set_pool(counts: &Counts, position: usize, result: &mut TaskResult) {
     if let Some(pool) = counts.pools.get(position).copied().flatten() {
         plan::set_pinned_pool(result, &pool);
-        result.restored = counts.restored.get(position).copied().unwrap_or_default();
+        result.pinned.restored = counts.restored.get(position).copied().unwrap_or_default();
     }
 }
 
@@ -173,8 +173,8 @@ fn task_result(
         if job.finished {
             responses.record(duration(job.response()));
         }
-        result.cpu_ns += nanos(job.cpu);
-        result.cpu_wait_ns += nanos(job.split.cpu_wait);
+        result.times.cpu_ns += nanos(job.cpu);
+        result.waits.cpu_wait_ns += nanos(job.split.cpu_wait);
         if job.late {
             let lateness = late_job(job, scenario.tasks[position].deadline, origin);
             result.max_tardiness_ns = result.max_tardiness_ns.max(lateness.tardiness_ns);
@@ -185,9 +185,9 @@ fn task_result(
     result.misses = late.total + record.unkept_late;
     result.response_ns = responses.response();
     result.response_ns.max = result.response_ns.max.max(nanos(record.unkept_worst));
-    result.store_wait_ns = (finished.times.store_slept.saturating_add(finished.times.store_spun)).get();
-    result.fault_service_ns = finished.times.fault_service.get();
-    result.lock_wait_ns = finished.times.lock_wait.get();
+    result.times.store_wait_ns = (finished.times.store_slept.saturating_add(finished.times.store_spun)).get();
+    result.times.fault_service_ns = finished.times.fault_service.get();
+    result.waits.lock_wait_ns = finished.times.lock_wait.get();
     result.failed_accesses = finished.output.errors;
     plan::set_task_counts(&mut result, counted);
     result.set_late_jobs(late);

@@ -97,8 +97,8 @@ fn models_of_pinning_count_the_same_live_and_simulated() {
         }
         let scenario = document.scenario().expect("a correct scenario");
         let result = followed(&scenario, &format!("{}, {sets:?}", file.display())).expect("it ran");
-        let pinned: u64 = result.tasks.iter().map(|task| task.pinned_pages).sum();
-        let restored: u64 = result.tasks.iter().map(|task| task.restored).sum();
+        let pinned: u64 = result.tasks.iter().map(|task| task.pinned.pinned_pages).sum();
+        let restored: u64 = result.tasks.iter().map(|task| task.pinned.restored).sum();
         println!(
             "{}: {pinning}: {pinned} pages pinned, {restored} restored",
             file.display()
@@ -139,7 +139,9 @@ fn roomy(spec: &ScenarioSpec) -> Option<Scenario> {
     let pins = |scenario: &Scenario| {
         let simulated = simulate(scenario, &freehold_sim::Options::default());
         let tasks = simulated.map(|outcome| outcome.result.tasks).unwrap_or_default();
-        tasks.iter().any(|task| task.pinned_pages + task.restored > 0)
+        tasks
+            .iter()
+            .any(|task| task.pinned.pinned_pages + task.pinned.restored > 0)
     };
     [8, 24, 60].map(with).into_iter().find(pins)
 }
@@ -161,7 +163,7 @@ fn pinned_scenarios_count_the_same_live_and_simulated() {
         if let Some(scenario) = Some(&spec).filter(|_| pins).and_then(roomy) {
             let result = followed(&scenario, &format!("seed {seed}, pinned")).expect("it runs");
             ran += 1;
-            restored += result.tasks.iter().map(|task| task.restored).sum::<u64>();
+            restored += result.tasks.iter().map(|task| task.pinned.restored).sum::<u64>();
         }
         seed += 1;
     }

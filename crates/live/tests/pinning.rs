@@ -86,12 +86,19 @@ fn what_is_pinned_stays_on_real_pages() {
     let scenario = scenario(&format!("{FIFO}pinning = \"all\""), &[]);
     let Some(outcome) = ran(&scenario) else { return };
     let (task, hog) = (&outcome.result.tasks[0], &outcome.result.tasks[1]);
-    assert_eq!((task.swap_ins, task.evictions, task.pinned_pages), (0, 0, 160));
     assert_eq!(
-        (task.zero_fills, task.capacity_pages, task.swap_budget_ns),
+        (task.faults.swap_ins, task.faults.evictions, task.pinned.pinned_pages),
+        (0, 0, 160)
+    );
+    assert_eq!(
+        (
+            task.faults.zero_fills,
+            task.pinned.capacity_pages,
+            task.pinned.swap_budget_ns
+        ),
         (160, None, 0)
     );
-    assert!(hog.swap_ins > 0, "it had too little");
+    assert!(hog.faults.swap_ins > 0, "it had too little");
     assert_eq!(judgements(&outcome).len() as u64, task.jobs, "one report for each job");
 }
 
@@ -110,10 +117,10 @@ fn a_pool_adapts_with_every_class() {
             judged.len() as u64 <= task.jobs && judged.len() as u64 + 5 >= task.jobs,
             "{task:#?}"
         );
-        assert!(task.pinned_pages <= task.capacity_pages.expect("it adapts").max(last.pinned));
+        assert!(task.pinned.pinned_pages <= task.pinned.capacity_pages.expect("it adapts").max(last.pinned));
         let swap_ins: u64 = judged.iter().map(|judged| judged.swap_ins).sum();
-        assert!(swap_ins <= task.swap_ins, "no swap-in counts twice");
-        assert!(pinning == "app" || task.swap_budget_ns == 0);
+        assert!(swap_ins <= task.faults.swap_ins, "no swap-in counts twice");
+        assert!(pinning == "app" || task.pinned.swap_budget_ns == 0);
         for pair in judged.windows(2) {
             assert!(pair[1].at_ns >= pair[0].at_ns);
             assert!(!pair[1].missed || pair[1].delay_ns >= pair[1].memory_delay_ns);
@@ -135,14 +142,14 @@ fn pages_are_restored_before_the_next_release() {
         "{:#?}",
         lockstep.result.laws
     );
-    let restored = lockstep.result.tasks[0].restored;
+    let restored = lockstep.result.tasks[0].pinned.restored;
     assert!(restored > 0, "{:#?}", lockstep.result.tasks[0]);
     let Some(outcome) = ran(&scenario) else { return };
     let task = &outcome.result.tasks[0];
-    println!("{} restored by the clock, {restored} in lockstep", task.restored);
-    assert!(task.restored > 0, "{task:#?}");
+    println!("{} restored by the clock, {restored} in lockstep", task.pinned.restored);
+    assert!(task.pinned.restored > 0, "{task:#?}");
     assert!(
-        task.restored <= 40 * (task.jobs + 1),
+        task.pinned.restored <= 40 * (task.jobs + 1),
         "no more than the quota: {task:#?}"
     );
 }

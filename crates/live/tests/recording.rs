@@ -137,7 +137,7 @@ fn a_recording_is_bounded_and_counts_what_it_left_out() {
         .result
         .tasks
         .iter()
-        .map(|task| task.soft_faults + task.swap_ins)
+        .map(|task| task.faults.soft_faults + task.faults.swap_ins)
         .sum();
     assert!(recording.lost > faults - 15);
 }

@@ -78,8 +78,8 @@ impl Judgements {
     pub fn set_result(&self, result: &mut TaskResult) {
         #[allow(clippy::cast_precision_loss, reason = "counts of pages and jobs, far below 2^53")]
         if self.reports > 0 {
-            result.pinned_pages_mean = self.pinned_sum as f64 / self.reports as f64;
+            result.pinned.pinned_pages_mean = self.pinned_sum as f64 / self.reports as f64;
         }
-        result.job_swap_ins_max = self.swap_ins_max;
+        result.pinned.job_swap_ins_max = self.swap_ins_max;
     }
 }

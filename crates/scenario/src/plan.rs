@@ -180,18 +180,18 @@ pub fn kept_regions(scenario: &Scenario, reservation: ReservationIndex) -> impl 
 
 /// Puts a task's counts into its line of the result.
 pub fn set_task_counts(result: &mut TaskResult, counts: &TaskCounts) {
-    result.soft_faults = counts.soft_faults;
-    result.zero_fills = counts.zero_fills;
-    result.swap_ins = counts.swap_ins;
-    result.shared_swap_ins = counts.shared_swap_ins;
+    result.faults.soft_faults = counts.soft_faults;
+    result.faults.zero_fills = counts.zero_fills;
+    result.faults.swap_ins = counts.swap_ins;
+    result.faults.shared_swap_ins = counts.shared_swap_ins;
     result.write_faults = counts.write_faults;
-    result.read_ahead = counts.read_ahead;
-    result.evictions = counts.evictions;
+    result.faults.read_ahead = counts.read_ahead;
+    result.faults.evictions = counts.evictions;
 }
 
 /// Puts what a task's pinned page pool is into its line of the result.
 pub fn set_pinned_pool(result: &mut TaskResult, pool: &PinnedPoolView) {
-    result.pinned_pages = u64::from(pool.active.get()) + u64::from(pool.inactive.get());
-    result.capacity_pages = result.pinning.adapts().then_some(u64::from(pool.capacity.get()));
-    result.swap_budget_ns = pool.swap_budget.get();
+    result.pinned.pinned_pages = u64::from(pool.active.get()) + u64::from(pool.inactive.get());
+    result.pinned.capacity_pages = result.pinned.pinning.adapts().then_some(u64::from(pool.capacity.get()));
+    result.pinned.swap_budget_ns = pool.swap_budget.get();
 }

@@ -16,9 +16,9 @@ fn run() -> RunResult {
     let mut task = TaskResult {
         jobs: 20,
         misses: 7,
-        swap_ins: 5,
         ..TaskResult::of(&scenario, 0)
     };
+    task.faults.swap_ins = 5;
     let mut late = LateJobs::new();
     for job in [3, 4, 8, 9, 10, 12, 13] {
         let delays = Delays {

@@ -208,11 +208,11 @@ impl Account {
         result.misses = self.misses;
         result.max_tardiness_ns = self.max_tardiness;
         result.response_ns = self.responses.response();
-        result.cpu_ns = self.ledger.cpu();
-        result.cpu_wait_ns = delays.cpu_wait_ns;
-        result.store_wait_ns = delays.store_wait_ns;
-        result.fault_service_ns = delays.fault_service_ns;
-        result.lock_wait_ns = delays.lock_wait_ns;
+        result.times.cpu_ns = self.ledger.cpu();
+        result.waits.cpu_wait_ns = delays.cpu_wait_ns;
+        result.times.store_wait_ns = delays.store_wait_ns;
+        result.times.fault_service_ns = delays.fault_service_ns;
+        result.waits.lock_wait_ns = delays.lock_wait_ns;
         result.failed_accesses = self.errors;
         result.set_late_jobs(self.late);
     }

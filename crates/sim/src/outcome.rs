@@ -233,7 +233,7 @@ fn set_pool(scenario: &Scenario, position: usize, counts: &Counts, result: &mut 
     plan::set_pinned_pool(result, &pool);
     let restorer = plan::restorers(scenario).position(|owner| owner == position);
     let restorer = restorer.and_then(|number| counts.tasks.get(scenario.tasks.len() + number));
-    result.restored = restorer.map_or(0, |restorer| restorer.swap_ins);
+    result.pinned.restored = restorer.map_or(0, |restorer| restorer.swap_ins);
 }
 
 fn warnings(scenario: &Scenario, options: &Options, extras: &[TaskExtras]) -> Vec<String> {

@@ -191,7 +191,7 @@ fn a_profile_is_that_of_an_ample_run() {
             .filter(|(_, task)| task.reservation.is_some())
         {
             assert_eq!(
-                (task.0.swap_ins, task.0.evictions),
+                (task.0.faults.swap_ins, task.0.faults.evictions),
                 (0, 0),
                 "seed {seed}: {:#?}",
                 task.0

@@ -384,15 +384,15 @@ impl<'a> Naive<'a> {
         for ((position, pool), result) in self.pools.iter().map(|pool| (pool, &outcome.result.tasks[pool.0])) {
             let view = pool.map(|pool| self.memory.pinned_pool(pool).unwrap());
             let pinned = view.map_or(0, |view| u64::from(view.active.get() + view.inactive.get()));
-            assert_eq!(pinned, result.pinned_pages, "task {position}");
+            assert_eq!(pinned, result.pinned.pinned_pages, "task {position}");
             let budget = view.map_or(0, |view| view.swap_budget.get());
-            assert_eq!(budget, result.swap_budget_ns, "task {position}");
-            if let Some(capacity) = result.capacity_pages {
+            assert_eq!(budget, result.pinned.swap_budget_ns, "task {position}");
+            if let Some(capacity) = result.pinned.capacity_pages {
                 assert_eq!(u64::from(view.unwrap().capacity.get()), capacity, "task {position}");
             }
             let restorer = self.restorers.get(position).map(|task| self.tasks[*task].unwrap());
             let restored = restorer.map_or(0, |id| self.memory.task(id).unwrap().swap_ins);
-            assert_eq!(restored, result.restored, "task {position}");
+            assert_eq!(restored, result.pinned.restored, "task {position}");
         }
     }
 
@@ -407,10 +407,10 @@ impl<'a> Naive<'a> {
                 counts.write_faults,
             ];
             let theirs = [
-                result.soft_faults,
-                result.zero_fills,
-                result.swap_ins,
-                result.evictions,
+                result.faults.soft_faults,
+                result.faults.zero_fills,
+                result.faults.swap_ins,
+                result.faults.evictions,
                 result.write_faults,
             ];
             assert_eq!(ours, theirs, "{}", result.name);

@@ -39,9 +39,12 @@ fn conservation_keeps_a_neighbour_from_evicting() {
         panic!()
     };
     // The neighbour comes second and finds every page resident. It writes them; the owner keeps them.
-    assert_eq!((large.zero_fills, large.soft_faults, large.swap_ins), (40, 0, 0));
-    assert_eq!((small.zero_fills, small.swap_ins), (0, 0));
-    assert!(small.evictions > 200);
+    assert_eq!(
+        (large.faults.zero_fills, large.faults.soft_faults, large.faults.swap_ins),
+        (40, 0, 0)
+    );
+    assert_eq!((small.faults.zero_fills, small.faults.swap_ins), (0, 0));
+    assert!(small.faults.evictions > 200);
     let [large, small] = &outcome.result.reservations[..] else {
         panic!()
     };
@@ -58,7 +61,7 @@ fn conservation_keeps_a_neighbour_from_evicting() {
 fn without_management_it_does() {
     let outcome = run(two_tasks(Sharing::None));
     let large = &outcome.result.tasks[0];
-    assert!(large.shared_swap_ins > 0, "{large:#?}");
+    assert!(large.faults.shared_swap_ins > 0, "{large:#?}");
     let reservation = ReservationIndex::new(0);
     let refused = differential(&checked(two_tasks(Sharing::None)), reservation).unwrap_err();
     assert!(matches!(refused, SimError::NotComparable { .. }), "{refused}");
@@ -79,8 +82,22 @@ fn locked_pages_are_there_when_time_begins() {
     let [large, small] = &outcome.result.tasks[..] else {
         panic!()
     };
-    assert_eq!((large.zero_fills, large.soft_faults, large.evictions), (0, 40, 0));
-    assert_eq!((small.zero_fills, small.soft_faults, small.evictions), (0, 40, 0));
+    assert_eq!(
+        (
+            large.faults.zero_fills,
+            large.faults.soft_faults,
+            large.faults.evictions
+        ),
+        (0, 40, 0)
+    );
+    assert_eq!(
+        (
+            small.faults.zero_fills,
+            small.faults.soft_faults,
+            small.faults.evictions
+        ),
+        (0, 40, 0)
+    );
     assert_eq!(outcome.result.memory.used, 60 + 50 - 40);
     assert_eq!(outcome.result.reservations[1].lists.locked, 40);
 }
@@ -116,7 +133,10 @@ fn a_region_that_no_task_of_the_locker_touches_is_mapped_by_a_keeper() {
     let outcome = run(spec);
     assert_eq!(outcome.result.reservations[0].lists.locked, 12);
     assert_eq!(
-        (outcome.result.tasks[0].soft_faults, outcome.result.tasks[0].zero_fills),
+        (
+            outcome.result.tasks[0].faults.soft_faults,
+            outcome.result.tasks[0].faults.zero_fills
+        ),
         (12, 8)
     );
 }
@@ -184,7 +204,7 @@ fn counts_are_those_of_the_last_full_hyperperiod() {
     assert_eq!(outcome.counted_at.get(), 30_000_000);
     // Three jobs' pages; the fourth job is in the jobs, not in the counts.
     assert_eq!(
-        (outcome.result.tasks[0].zero_fills, outcome.result.tasks[0].jobs),
+        (outcome.result.tasks[0].faults.zero_fills, outcome.result.tasks[0].jobs),
         (12, 4)
     );
     assert_eq!(outcome.result.regions[0].resident, 12);
@@ -204,7 +224,10 @@ fn a_file_is_read_from_the_store() {
         (6, 6 * 4096)
     );
     assert_eq!(
-        (outcome.result.tasks[0].zero_fills, outcome.result.tasks[0].swap_ins),
+        (
+            outcome.result.tasks[0].faults.zero_fills,
+            outcome.result.tasks[0].faults.swap_ins
+        ),
         (0, 0)
     );
 }
@@ -228,7 +251,7 @@ fn a_store_that_takes_nothing_loses_nothing() {
     let outcome = run(spec);
     let writer = &outcome.result.tasks[0];
     // The first four pages stay, dirty; every other access ends with an error, and the jobs go on.
-    assert_eq!((writer.zero_fills, writer.jobs), (4, 10));
+    assert_eq!((writer.faults.zero_fills, writer.jobs), (4, 10));
     assert_eq!(outcome.result.regions[0].resident, 4);
     assert_eq!((outcome.result.store.reads, outcome.result.store.writes), (0, 0));
     assert!(outcome.extras[0].errors >= 10 * 8, "{:?}", outcome.extras[0]);
@@ -310,10 +333,13 @@ fn a_task_without_reservation_lives_on_what_is_left() {
     spec.tasks.push(loose);
     let outcome = run(spec);
     assert_eq!(
-        (outcome.result.tasks[0].swap_ins, outcome.result.tasks[0].evictions),
+        (
+            outcome.result.tasks[0].faults.swap_ins,
+            outcome.result.tasks[0].faults.evictions
+        ),
         (0, 0)
     );
-    assert!(outcome.result.tasks[1].evictions > 0);
+    assert!(outcome.result.tasks[1].faults.evictions > 0);
     assert!(outcome.result.regions[1].resident <= 10);
 }
 
@@ -329,7 +355,7 @@ fn a_long_run_of_hits_is_quick() {
     let scenario = checked(spec);
     let outcome = simulate(&scenario, &Options::default()).unwrap();
     assert_eq!(
-        (outcome.result.tasks[0].jobs, outcome.result.tasks[0].zero_fills),
+        (outcome.result.tasks[0].jobs, outcome.result.tasks[0].faults.zero_fills),
         (100, 256)
     );
     assert_eq!(outcome.result.tasks[0].response_ns.p50 / 1_000_000, 50);
@@ -362,7 +388,7 @@ fn beside_a_flood(class: ClassSpec, siblings: usize) -> TaskResult {
         spec.tasks.push(other);
     }
     let found = run(spec).result.tasks.swap_remove(0);
-    assert!(found.swap_ins > 5, "{found:#?}");
+    assert!(found.faults.swap_ins > 5, "{found:#?}");
     found
 }
 
@@ -371,7 +397,7 @@ fn the_store_serves_the_more_urgent_first() {
     // In latencies, for each page that comes back.
     let wait = |class| {
         let found = beside_a_flood(class, 0);
-        found.store_wait_ns / found.swap_ins / 1_000_000
+        found.times.store_wait_ns / found.faults.swap_ins / 1_000_000
     };
     let [deadline, fifo, best_effort] = [ClassSpec::Deadline, ClassSpec::Fifo(None), ClassSpec::BestEffort].map(wait);
     // A page's own write-back, its fill, and for each at most one request that is being served already.
@@ -385,7 +411,7 @@ fn the_store_serves_the_more_urgent_first() {
 fn what_an_urgent_task_waits_for_is_lifted() {
     let wait = |siblings| {
         let found = beside_a_flood(ClassSpec::Fifo(None), siblings);
-        found.store_wait_ns / found.jobs
+        found.times.store_wait_ns / found.jobs
     };
     let alone = wait(0);
     for siblings in 1..5 {

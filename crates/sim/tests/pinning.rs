@@ -97,10 +97,10 @@ fn judgements_without_room_are_counted() {
 fn without_pinning_the_hog_takes_the_pages_and_with_all_it_takes_none() {
     let (none, judged) = run("pinning = \"none\"", "5ms", "40us");
     assert!(judged.is_empty());
-    assert!(rt(&none).swap_ins > 100, "{}", rt(&none).swap_ins);
+    assert!(rt(&none).faults.swap_ins > 100, "{}", rt(&none).faults.swap_ins);
     let (all, judged) = run("pinning = \"all\"", "5ms", "40us");
-    assert_eq!((rt(&all).swap_ins, rt(&all).pinned_pages), (0, 100));
-    assert_eq!((judged.len(), rt(&all).capacity_pages), (100, None));
+    assert_eq!((rt(&all).faults.swap_ins, rt(&all).pinned.pinned_pages), (0, 100));
+    assert_eq!((judged.len(), rt(&all).pinned.capacity_pages), (100, None));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn every_job_is_judged_once_on_time_or_late() {
         assert_eq!(judged.iter().any(|job| job.missed), missed, "{budget}");
         assert_eq!(rt(&outcome).misses > 0, missed);
         let most = judged.iter().map(|job| job.swap_ins).max().unwrap_or(0);
-        assert_eq!(rt(&outcome).job_swap_ins_max, most);
+        assert_eq!(rt(&outcome).pinned.job_swap_ins_max, most);
         assert!(judged.iter().all(|job| job.running_ns <= 20_000_000));
     }
 }
@@ -141,7 +141,11 @@ fn misses_grow_the_pool_until_the_jobs_fit() {
         task.misses,
         rt(&none).misses
     );
-    assert!(task.pinned_pages_mean > 20.0, "{}", task.pinned_pages_mean);
+    assert!(
+        task.pinned.pinned_pages_mean > 20.0,
+        "{}",
+        task.pinned.pinned_pages_mean
+    );
 }
 
 #[test]
@@ -160,7 +164,7 @@ fn a_swap_budget_repays_what_swap_ins_take_and_stays_in_its_limit() {
         rt(&without).misses
     );
     assert!(judged.iter().all(|job| job.swap_budget_ns <= 20_000_000 - 2_200_000));
-    assert_eq!(rt(&without).swap_budget_ns, 0);
+    assert_eq!(rt(&without).pinned.swap_budget_ns, 0);
 }
 
 #[test]
@@ -198,15 +202,19 @@ fn what_a_job_swapped_in_is_back_before_the_next() {
     let base = BASE.replace("zipf", "sequential").replace("30ms", "4ms");
     let (with, _) = run_of(&base, &app(30), "5ms", "40us");
     let (without, _) = run_of(&base, &app(0), "5ms", "40us");
-    assert_eq!(rt(&without).restored, 0);
-    assert!(rt(&with).restored > 1000, "{}", rt(&with).restored);
+    assert_eq!(rt(&without).pinned.restored, 0);
+    assert!(rt(&with).pinned.restored > 1000, "{}", rt(&with).pinned.restored);
     assert!(
-        rt(&with).swap_ins < rt(&without).swap_ins,
+        rt(&with).faults.swap_ins < rt(&without).faults.swap_ins,
         "{} {}",
-        rt(&with).swap_ins,
-        rt(&without).swap_ins
+        rt(&with).faults.swap_ins,
+        rt(&without).faults.swap_ins
     );
     // Never more than the quota of each period.
     let (few, _) = run_of(&base, &app(3), "5ms", "40us");
-    assert!((1..=300).contains(&rt(&few).restored), "{}", rt(&few).restored);
+    assert!(
+        (1..=300).contains(&rt(&few).pinned.restored),
+        "{}",
+        rt(&few).pinned.restored
+    );
 }

@@ -84,7 +84,7 @@ fn all_laws_hold_whatever_happens() {
         for task in &outcome.result.tasks {
             misses += task.misses;
             jobs += task.jobs;
-            shared += task.shared_swap_ins;
+            shared += task.faults.shared_swap_ins;
         }
     }
     println!("{jobs} jobs, {misses} misses, {errors} errors, {shared} shared swap-ins");

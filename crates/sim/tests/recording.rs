@@ -65,7 +65,7 @@ fn jobs_and_spans_are_those_of_the_result() {
             assert_eq!(worst, task.max_tardiness_ns, "{what}");
             let longest = of.jobs.iter().filter(|job| job.finished).map(|job| job.response_ns());
             assert_eq!(longest.max().unwrap_or(0), task.response_ns.max, "{what}");
-            for late in &task.late_jobs {
+            for late in &task.late.late_jobs {
                 let job = &of.jobs[usize::try_from(late.job).unwrap()];
                 assert_eq!((job.release_ns, job.delays), (late.release_ns, late.delays), "{what}");
             }
@@ -80,10 +80,14 @@ fn jobs_and_spans_are_those_of_the_result() {
                 let chosen = of.spans.iter().filter(|span| states.contains(&span.state));
                 chosen.map(|span| span.to_ns - span.from_ns).sum::<u64>()
             };
-            assert_eq!(time(&[TaskState::Running, TaskState::StoreSpin]), task.cpu_ns, "{what}");
-            assert_eq!(time(&[TaskState::Ready]), task.cpu_wait_ns, "{what}");
+            assert_eq!(
+                time(&[TaskState::Running, TaskState::StoreSpin]),
+                task.times.cpu_ns,
+                "{what}"
+            );
+            assert_eq!(time(&[TaskState::Ready]), task.waits.cpu_wait_ns, "{what}");
             let waits = [TaskState::StoreSpin, TaskState::StoreWait];
-            assert_eq!(time(&waits), task.store_wait_ns, "{what}");
+            assert_eq!(time(&waits), task.times.store_wait_ns, "{what}");
             assert!(of.spans.iter().all(|span| span.from_ns < span.to_ns), "{what}");
             assert!(of.spans.windows(2).all(|two| two[0].to_ns <= two[1].from_ns), "{what}");
             assert!(
@@ -115,10 +119,10 @@ fn faults_and_transfers_are_those_counted() {
         for ((task, extras), of) in outcome.result.tasks.iter().zip(&outcome.extras).zip(&recording.tasks) {
             let found = FaultKind::ALL.map(|kind| of.faults.iter().filter(|fault| fault.kind == kind).count() as u64);
             let counted = [
-                task.soft_faults,
-                task.zero_fills,
-                task.swap_ins - task.shared_swap_ins,
-                task.shared_swap_ins,
+                task.faults.soft_faults,
+                task.faults.zero_fills,
+                task.faults.swap_ins - task.faults.shared_swap_ins,
+                task.faults.shared_swap_ins,
                 extras.file_reads,
                 extras.copies,
                 task.write_faults,

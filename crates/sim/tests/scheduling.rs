@@ -156,10 +156,10 @@ fn a_late_job_delays_the_next_and_each_late_job_is_one_miss() {
     let outcome = run(spec);
     let late = &outcome.result.tasks[0];
     // Released at 0, ended at 15; released at 10, unfinished at 25 and past 20; the one released at 20 has until 30.
-    assert_eq!((late.jobs, late.misses, late.late_jobs_total), (2, 2, 2));
+    assert_eq!((late.jobs, late.misses, late.late.late_jobs_total), (2, 2, 2));
     assert_eq!(late.max_tardiness_ns, 5_000_000);
     assert_eq!(late.response_ns.max, 15_000_000);
-    assert_eq!(late.late_jobs[0].reason, Reason::OwnComputation);
+    assert_eq!(late.late.late_jobs[0].reason, Reason::OwnComputation);
 }
 
 #[test]
@@ -195,15 +195,25 @@ fn swapping(latency: Duration) -> freehold_scenario::ScenarioSpec {
 fn a_task_suspends_itself_for_a_slow_store() {
     let outcome = run(swapping(ms(1)));
     let swapper = &outcome.result.tasks[0];
-    assert_eq!((swapper.zero_fills, swapper.swap_ins, swapper.evictions), (8, 8, 12));
+    assert_eq!(
+        (
+            swapper.faults.zero_fills,
+            swapper.faults.swap_ins,
+            swapper.faults.evictions
+        ),
+        (8, 8, 12)
+    );
     // Four write-backs in the first job, 8 write-backs and 8 reads in the second.
-    assert_eq!(swapper.store_wait_ns, 20_000_000);
+    assert_eq!(swapper.times.store_wait_ns, 20_000_000);
     // 16 accesses, 16 faults, 12 evictions.
-    assert_eq!((swapper.cpu_ns, swapper.fault_service_ns), (44_000_000, 28_000_000));
-    assert_eq!(swapper.cpu_wait_ns, 0);
+    assert_eq!(
+        (swapper.times.cpu_ns, swapper.times.fault_service_ns),
+        (44_000_000, 28_000_000)
+    );
+    assert_eq!(swapper.waits.cpu_wait_ns, 0);
     assert_eq!(swapper.response_ns.max, 40_000_000);
     // What the swapper leaves is the other's.
-    assert_eq!(outcome.result.tasks[1].cpu_ns, 200_000_000 - 44_000_000);
+    assert_eq!(outcome.result.tasks[1].times.cpu_ns, 200_000_000 - 44_000_000);
     assert!(
         outcome.history[0]
             .iter()
@@ -215,10 +225,17 @@ fn a_task_suspends_itself_for_a_slow_store() {
 fn a_task_spins_for_a_fast_store() {
     let outcome = run(swapping(Duration::from_micros(40)));
     let swapper = &outcome.result.tasks[0];
-    assert_eq!((swapper.zero_fills, swapper.swap_ins, swapper.evictions), (8, 8, 12));
-    assert_eq!(swapper.store_wait_ns, 20 * 40_000);
-    assert_eq!(swapper.cpu_ns, 44_000_000 + 20 * 40_000);
-    assert_eq!(outcome.result.tasks[1].cpu_ns, 200_000_000 - 44_800_000);
+    assert_eq!(
+        (
+            swapper.faults.zero_fills,
+            swapper.faults.swap_ins,
+            swapper.faults.evictions
+        ),
+        (8, 8, 12)
+    );
+    assert_eq!(swapper.times.store_wait_ns, 20 * 40_000);
+    assert_eq!(swapper.times.cpu_ns, 44_000_000 + 20 * 40_000);
+    assert_eq!(outcome.result.tasks[1].times.cpu_ns, 200_000_000 - 44_800_000);
     assert!(
         outcome.history[0]
             .iter()
@@ -236,14 +253,14 @@ fn a_response_is_split_without_remainder() {
     let outcome = run(spec);
     let swapper = &outcome.result.tasks[0];
     assert_eq!(swapper.misses, 2);
-    for job in &swapper.late_jobs {
+    for job in &swapper.late.late_jobs {
         let delays = &job.delays;
         assert_eq!(delays.own_computation_ns(job.response_ns), 8_000_000, "{job:?}");
         assert!(delays.cpu_wait_ns > 0 && delays.cpu_wait_ns <= 7_000_000, "{job:?}");
     }
     assert_eq!(
-        swapper.late_jobs[1].delays.store_wait_ns + swapper.late_jobs[0].delays.store_wait_ns,
-        { swapper.store_wait_ns }
+        swapper.late.late_jobs[1].delays.store_wait_ns + swapper.late.late_jobs[0].delays.store_wait_ns,
+        { swapper.times.store_wait_ns }
     );
 }
 
@@ -265,7 +282,7 @@ fn a_deadline_task_may_be_late_by_its_budget_alone() {
     task.budget = Some(ms(2));
     spec.tasks.push(task);
     let outcome = run(spec);
-    let job = outcome.result.tasks[0].late_jobs[0];
+    let job = outcome.result.tasks[0].late.late_jobs[0];
     assert_eq!(
         (job.response_ns, job.delays.cpu_wait_ns, job.reason),
         (11_000_000, 8_000_000, Reason::CpuWait)

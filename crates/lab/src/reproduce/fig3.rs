@@ -85,8 +85,8 @@ fn together(name: &str, times: &Times, [execution, completion, swap_ins]: [Claim
 fn times(outcome: &Outcome) -> Times {
     let first = task_of(outcome, "first");
     Times {
-        execution: first.and_then(|task| task.cpu_ns.checked_div(task.jobs)),
+        execution: first.and_then(|task| task.times.cpu_ns.checked_div(task.jobs)),
         completion: first.map(|task| task.response_ns.p50),
-        shared_swap_ins: first.map(|task| task.shared_swap_ins),
+        shared_swap_ins: first.map(|task| task.faults.shared_swap_ins),
     }
 }

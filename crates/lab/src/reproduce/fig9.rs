@@ -45,7 +45,7 @@ fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
         Claim::AtMost(2 * RELEASES),
     ));
     // The typical time from the release of one late job to that of the next.
-    let apart = tau1.and_then(|task| typical_gap(&task.late_jobs));
+    let apart = tau1.and_then(|task| typical_gap(&task.late.late_jobs));
     rows.push(row(
         "none: from one of tau1's misses to the next",
         "ns",
@@ -53,7 +53,7 @@ fn run(laboratory: &Laboratory) -> Result<Vec<ReproduceRow>, Failure> {
         apart,
         Claim::Equal(PERIOD),
     ));
-    let evicted = tau1.map(|task| task.shared_swap_ins);
+    let evicted = tau1.map(|task| task.faults.shared_swap_ins);
     rows.push(row(
         "none: pages tau2 evicted under tau1",
         "pages",

@@ -50,22 +50,22 @@ pub(crate) fn differences(scenario: &Scenario, simulated: &RunResult, live: &Cou
 
 fn task_counts(sim: &TaskResult, live: &TaskCounts) -> [(&'static str, u64, u64); 7] {
     [
-        ("soft faults", sim.soft_faults, live.soft_faults),
-        ("zero fills", sim.zero_fills, live.zero_fills),
-        ("swap-ins", sim.swap_ins, live.swap_ins),
-        ("shared swap-ins", sim.shared_swap_ins, live.shared_swap_ins),
+        ("soft faults", sim.faults.soft_faults, live.soft_faults),
+        ("zero fills", sim.faults.zero_fills, live.zero_fills),
+        ("swap-ins", sim.faults.swap_ins, live.swap_ins),
+        ("shared swap-ins", sim.faults.shared_swap_ins, live.shared_swap_ins),
         ("write faults", sim.write_faults, live.write_faults),
-        ("read ahead", sim.read_ahead, live.read_ahead),
-        ("evictions", sim.evictions, live.evictions),
+        ("read ahead", sim.faults.read_ahead, live.read_ahead),
+        ("evictions", sim.faults.evictions, live.evictions),
     ]
 }
 
 fn pool_counts(result: &TaskResult) -> [(&'static str, u64); 4] {
     [
-        ("pinned pages", result.pinned_pages),
-        ("capacity", result.capacity_pages.unwrap_or_default()),
-        ("swap budget", result.swap_budget_ns),
-        ("restored", result.restored),
+        ("pinned pages", result.pinned.pinned_pages),
+        ("capacity", result.pinned.capacity_pages.unwrap_or_default()),
+        ("swap budget", result.pinned.swap_budget_ns),
+        ("restored", result.pinned.restored),
     ]
 }
 

@@ -38,10 +38,10 @@ impl Status {
         let found = found.ok_or_else(|| ServerError::Unnamed(format!("the pinned page pool {name}")))?;
         let pages = |count: u64| PageCount::new(u32::try_from(count).unwrap_or(u32::MAX));
         let lists = PinnedPoolView {
-            capacity: pages(found.capacity),
-            active: pages(found.active),
-            inactive: pages(found.inactive),
-            swap_budget: Duration::new(found.swap_budget_ns),
+            capacity: pages(found.pages.capacity),
+            active: pages(found.pages.active),
+            inactive: pages(found.pages.inactive),
+            swap_budget: Duration::new(found.budget.swap_budget_ns),
             ..PinnedPoolView::default()
         };
         Ok((lists, found.restored))

@@ -77,21 +77,21 @@ pub(crate) fn check_counts(outcome: &Outcome, recording: &Recording) {
     for (task, counted) in recording.tasks.iter().zip(&result.tasks) {
         assert_eq!(
             of_kind(task, &[FaultKind::Soft]),
-            counted.soft_faults,
+            counted.faults.soft_faults,
             "{}",
             counted.name
         );
         assert_eq!(
             of_kind(task, &[FaultKind::ZeroFill]),
-            counted.zero_fills,
+            counted.faults.zero_fills,
             "{}",
             counted.name
         );
         let swap_ins = [FaultKind::SwapIn, FaultKind::SharedSwapIn];
-        assert_eq!(of_kind(task, &swap_ins), counted.swap_ins, "{}", counted.name);
+        assert_eq!(of_kind(task, &swap_ins), counted.faults.swap_ins, "{}", counted.name);
         assert_eq!(
             of_kind(task, &swap_ins[1..]),
-            counted.shared_swap_ins,
+            counted.faults.shared_swap_ins,
             "{}",
             counted.name
         );
@@ -119,7 +119,7 @@ pub(crate) fn check_counts(outcome: &Outcome, recording: &Recording) {
         .filter(|eviction| eviction.reason == EvictionReason::Eviction);
     assert_eq!(
         evicted.count() as u64,
-        result.tasks.iter().map(|task| task.evictions).sum::<u64>()
+        result.tasks.iter().map(|task| task.faults.evictions).sum::<u64>()
     );
     let written = recording
         .evictions

@@ -36,11 +36,11 @@ pub(crate) fn draw(task: &TaskResult, numbers: &mut Numbers) -> String {
     }
     let title = format!("Late jobs of {}", task.name);
     let mut caption = String::from("From release to end, by where the time went; the line is the deadline.");
-    if (jobs.len() as u64) < task.late_jobs_total {
+    if (jobs.len() as u64) < task.late.late_jobs_total {
         caption.push_str(&format!(
             " {} of {} late jobs are drawn: the first, and the worst.",
             jobs.len(),
-            task.late_jobs_total
+            task.late.late_jobs_total
         ));
     }
     let words = Words {
@@ -53,8 +53,9 @@ pub(crate) fn draw(task: &TaskResult, numbers: &mut Numbers) -> String {
 
 /// The first late jobs, and the worst.
 fn chosen(task: &TaskResult) -> Vec<LateJob> {
-    let mut jobs: Vec<LateJob> = task.late_jobs.iter().take(MOST_JOBS).copied().collect();
+    let mut jobs: Vec<LateJob> = task.late.late_jobs.iter().take(MOST_JOBS).copied().collect();
     if let Some(worst) = task
+        .late
         .worst_late_job
         .filter(|worst| jobs.iter().all(|job| job.job != worst.job))
     {
@@ -80,14 +81,14 @@ fn draw_job(chart: &mut Chart, job: &LateJob, window: Window, top: f64) {
 }
 
 fn description(task: &TaskResult) -> String {
-    let shares = task.late_delays_ns.shares(task.late_response_ns);
+    let shares = task.late.late_delays_ns.shares(task.late.late_response_ns);
     let shares: Vec<String> = shares
         .iter()
         .map(|(reason, share)| format!("{reason} {}", number::time(*share)))
         .collect();
     format!(
         "All {} late jobs together: {}.",
-        task.late_jobs_total,
+        task.late.late_jobs_total,
         shares.join(", ")
     )
 }

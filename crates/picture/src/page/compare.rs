@@ -88,7 +88,14 @@ fn table(runs: &[Run<'_>]) -> Table {
             ];
             cells.extend([task.jobs, task.misses].map(Cell::Count));
             cells.extend([task.max_tardiness_ns, response.p50, response.p99, response.max].map(Cell::Time));
-            cells.extend([task.swap_ins, task.shared_swap_ins, run.result.memory.peak].map(Cell::Count));
+            cells.extend(
+                [
+                    task.faults.swap_ins,
+                    task.faults.shared_swap_ins,
+                    run.result.memory.peak,
+                ]
+                .map(Cell::Count),
+            );
             cells.push(Cell::Text(why(task)));
             if task.misses > 0 {
                 table.marked_row(cells);
@@ -104,5 +111,5 @@ fn why(task: &TaskResult) -> String {
     if task.misses == 0 {
         return String::new();
     }
-    task.late_delays_ns.reason(task.late_response_ns).to_string()
+    task.late.late_delays_ns.reason(task.late.late_response_ns).to_string()
 }

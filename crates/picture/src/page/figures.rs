@@ -71,7 +71,7 @@ fn beginning(run: &Run<'_>) -> Option<(Window, String)> {
 
 /// The worst late job of a task, with some time before and after.
 pub(super) fn around_worst(task: &TaskResult, run: &Run<'_>) -> Option<(Window, String)> {
-    let worst = task.worst_late_job.as_ref()?;
+    let worst = task.late.worst_late_job.as_ref()?;
     let margin = worst.response_ns / 4;
     let end = worst.release_ns.saturating_add(worst.response_ns);
     let from = worst.release_ns.saturating_sub(margin);

@@ -131,11 +131,11 @@ fn misses(result: &RunResult, numbers: &mut Numbers) -> String {
         body.push_str(&table.part(&caption, 0..table.len().min(LISTED)).to_html());
         if table.len() > LISTED {
             let rest = table.part(&format!("{caption}, the rest"), LISTED..table.len());
-            let (more, total) = (table.len() - LISTED, task.late_jobs_total);
+            let (more, total) = (table.len() - LISTED, task.late.late_jobs_total);
             let _ = write!(
                 body,
                 "<details><summary>{more} more late jobs; the result lists {} of {total}</summary>\n{}</details>\n",
-                task.late_jobs.len(),
+                task.late.late_jobs.len(),
                 rest.to_html()
             );
         }

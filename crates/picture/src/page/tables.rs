@@ -56,13 +56,13 @@ pub(super) fn faults(result: &RunResult, counted_at: u64) -> Table {
     );
     for task in &result.tasks {
         let counts = [
-            task.soft_faults,
-            task.zero_fills,
-            task.swap_ins,
-            task.shared_swap_ins,
+            task.faults.soft_faults,
+            task.faults.zero_fills,
+            task.faults.swap_ins,
+            task.faults.shared_swap_ins,
             task.write_faults,
-            task.evictions,
-            task.pinned_pages,
+            task.faults.evictions,
+            task.pinned.pinned_pages,
         ];
         let cells = std::iter::once(Cell::Head(task.name.clone())).chain(counts.map(Cell::Count));
         table.row(cells.collect());
@@ -86,12 +86,12 @@ pub(super) fn times(result: &RunResult) -> Table {
     );
     for task in &result.tasks {
         let times = [
-            task.cpu_ns,
-            task.cpu_wait_ns,
-            task.store_wait_ns,
-            task.fault_service_ns,
-            task.lock_wait_ns,
-            task.swap_budget_ns,
+            task.times.cpu_ns,
+            task.waits.cpu_wait_ns,
+            task.times.store_wait_ns,
+            task.times.fault_service_ns,
+            task.waits.lock_wait_ns,
+            task.pinned.swap_budget_ns,
         ];
         let cells = std::iter::once(Cell::Head(task.name.clone())).chain(times.map(Cell::Time));
         table.row(cells.collect());
@@ -210,26 +210,28 @@ pub(super) fn late(task: &TaskResult) -> Table {
             "mostly",
         ],
     );
-    let whole = task.late_response_ns;
+    let whole = task.late.late_response_ns;
     let mut all = vec![
-        Cell::Head(format!("all {}", task.late_jobs_total)),
+        Cell::Head(format!("all {}", task.late.late_jobs_total)),
         Cell::None,
         Cell::Time(whole),
         Cell::None,
     ];
     all.extend(
-        task.late_delays_ns
+        task.late
+            .late_delays_ns
             .shares(whole)
             .map(|(_, share)| Cell::Share(share, whole)),
     );
-    all.push(Cell::Text(task.late_delays_ns.reason(whole).to_string()));
+    all.push(Cell::Text(task.late.late_delays_ns.reason(whole).to_string()));
     table.marked_row(all);
-    for job in &task.late_jobs {
+    for job in &task.late.late_jobs {
         table.row(late_job(job, format!("job {}", job.job)));
     }
     if let Some(worst) = task
+        .late
         .worst_late_job
-        .filter(|worst| task.late_jobs.iter().all(|job| job.job != worst.job))
+        .filter(|worst| task.late.late_jobs.iter().all(|job| job.job != worst.job))
     {
         table.row(late_job(&worst, format!("job {}, the worst", worst.job)));
     }

@@ -59,11 +59,16 @@ impl Recorded {
         self.recording = recording;
         let result = &mut self.result;
         for task in &mut result.tasks {
-            (task.jobs, task.misses, task.max_tardiness_ns, task.late_jobs_total) = (most, most, most, most);
+            (task.jobs, task.misses, task.max_tardiness_ns, task.late.late_jobs_total) = (most, most, most, most);
             (task.response_ns.p50, task.response_ns.p99, task.response_ns.max) = (most, most, most);
-            (task.soft_faults, task.swap_ins, task.cpu_ns, task.late_response_ns) = (most, most, most, most);
-            task.late_delays_ns.cpu_wait_ns = most;
-            task.late_delays_ns.store_wait_ns = most;
+            (
+                task.faults.soft_faults,
+                task.faults.swap_ins,
+                task.times.cpu_ns,
+                task.late.late_response_ns,
+            ) = (most, most, most, most);
+            task.late.late_delays_ns.cpu_wait_ns = most;
+            task.late.late_delays_ns.store_wait_ns = most;
             (task.deadline_ns, task.period_ns) = (Some(most), Some(most));
         }
         for reservation in &mut result.reservations {

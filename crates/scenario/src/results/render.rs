@@ -101,11 +101,11 @@ impl RunResult {
             let response = &task.response_ns;
             let times = [task.max_tardiness_ns, response.p50, response.p99, response.max].map(span);
             let counts = [
-                task.soft_faults,
-                task.zero_fills,
-                task.swap_ins,
-                task.shared_swap_ins,
-                task.evictions,
+                task.faults.soft_faults,
+                task.faults.zero_fills,
+                task.faults.swap_ins,
+                task.faults.shared_swap_ins,
+                task.faults.evictions,
             ];
             let head = [task.name.clone(), task.jobs.to_string(), task.misses.to_string()];
             table.row(
@@ -228,10 +228,10 @@ impl TaskResult {
         }
         let head = format!("{}: {} of {} jobs late", self.name, self.misses, self.jobs);
         let shares = shares(
-            &self.late_delays_ns.shares(self.late_response_ns),
-            self.late_response_ns,
+            &self.late.late_delays_ns.shares(self.late.late_response_ns),
+            self.late.late_response_ns,
         );
-        match &self.worst_late_job {
+        match &self.late.worst_late_job {
             Some(worst) => format!("{head}: {shares}; worst {}\n", describe(worst)),
             None => format!("{head}\n"),
         }

@@ -70,19 +70,9 @@ pub struct RunResult {
     pub warnings: Vec<String>,
 }
 
-/// One task.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TaskResult {
-    /// Its name.
-    pub name: String,
-    /// Jobs finished, and those unfinished that are past their deadline.
-    pub jobs: u64,
-    /// Jobs that finished late, or are unfinished past their deadline.
-    pub misses: u64,
-    /// The largest tardiness.
-    pub max_tardiness_ns: u64,
-    /// Response times.
-    pub response_ns: Response,
+/// Faults of one task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskFaults {
     /// Faults on resident pages.
     pub soft_faults: u64,
     /// Faults on pages never written.
@@ -95,12 +85,31 @@ pub struct TaskResult {
     pub read_ahead: u64,
     /// Own pages taken from its lists.
     pub evictions: u64,
+}
+
+/// Where one task's time went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskTimes {
     /// CPU time used.
     pub cpu_ns: u64,
     /// Time waiting for the store.
     pub store_wait_ns: u64,
     /// Time servicing faults.
     pub fault_service_ns: u64,
+}
+
+/// Time that one task waited for something else than memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherWaits {
+    /// Time ready while another task ran.
+    pub cpu_wait_ns: u64,
+    /// Time waiting for the core's lock.
+    pub lock_wait_ns: u64,
+}
+
+/// The pinned page pool of one task, and its swap budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PinnedResult {
     /// Budget the kernel granted for swapping.
     pub swap_budget_ns: u64,
     /// Pages pinned.
@@ -120,6 +129,45 @@ pub struct TaskResult {
     /// The most pages read back from a store for one job; counted only with a pinned page pool.
     #[serde(default)]
     pub job_swap_ins_max: u64,
+}
+
+/// Late jobs of one task.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LateResult {
+    /// The first late jobs.
+    pub late_jobs: Vec<LateJob>,
+    /// How many late jobs there were.
+    pub late_jobs_total: u64,
+    /// The latest of them all; null without.
+    pub worst_late_job: Option<LateJob>,
+    /// Delays of all late jobs together.
+    pub late_delays_ns: Delays,
+    /// Response times of all late jobs together.
+    pub late_response_ns: u64,
+}
+
+/// One task.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TaskResult {
+    /// Its name.
+    pub name: String,
+    /// Jobs finished, and those unfinished that are past their deadline.
+    pub jobs: u64,
+    /// Jobs that finished late, or are unfinished past their deadline.
+    pub misses: u64,
+    /// The largest tardiness.
+    pub max_tardiness_ns: u64,
+    /// Response times.
+    pub response_ns: Response,
+    /// Its faults.
+    #[serde(flatten)]
+    pub faults: TaskFaults,
+    /// Where its time went.
+    #[serde(flatten)]
+    pub times: TaskTimes,
+    /// Its pinned page pool, and its swap budget.
+    #[serde(flatten)]
+    pub pinned: PinnedResult,
     /// Accesses that ended with an error: the page could not be read, or no frame could be had for it. Counted to the
     /// end of the run.
     pub failed_accesses: u64,
@@ -131,20 +179,12 @@ pub struct TaskResult {
     pub deadline_ns: Option<u64>,
     /// Faults that only gained write permission.
     pub write_faults: u64,
-    /// Time ready while another task ran.
-    pub cpu_wait_ns: u64,
-    /// Time waiting for the core's lock.
-    pub lock_wait_ns: u64,
-    /// The first late jobs.
-    pub late_jobs: Vec<LateJob>,
-    /// How many late jobs there were.
-    pub late_jobs_total: u64,
-    /// The latest of them all; null without.
-    pub worst_late_job: Option<LateJob>,
-    /// Delays of all late jobs together.
-    pub late_delays_ns: Delays,
-    /// Response times of all late jobs together.
-    pub late_response_ns: u64,
+    /// What else it waited for.
+    #[serde(flatten)]
+    pub waits: OtherWaits,
+    /// Its late jobs.
+    #[serde(flatten)]
+    pub late: LateResult,
 }
 
 impl TaskResult {
@@ -159,7 +199,10 @@ impl TaskResult {
         Self {
             name: task.name.clone(),
             class: task.class.name().to_owned(),
-            pinning: task.pinning,
+            pinned: PinnedResult {
+                pinning: task.pinning,
+                ..PinnedResult::default()
+            },
             period_ns: nanoseconds(task.period),
             deadline_ns: nanoseconds(task.deadline),
             ..Self::default()
@@ -168,11 +211,13 @@ impl TaskResult {
 
     /// Puts in what was collected of late jobs.
     pub fn set_late_jobs(&mut self, late: LateJobs) {
-        self.late_jobs = late.first;
-        self.late_jobs_total = late.total;
-        self.worst_late_job = late.worst;
-        self.late_delays_ns = late.delays;
-        self.late_response_ns = late.response_ns;
+        self.late = LateResult {
+            late_jobs: late.first,
+            late_jobs_total: late.total,
+            worst_late_job: late.worst,
+            late_delays_ns: late.delays,
+            late_response_ns: late.response_ns,
+        };
     }
 }
 

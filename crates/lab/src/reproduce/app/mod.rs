@@ -196,12 +196,12 @@ impl<'a> Bench<'a> {
                     continue;
                 };
                 misses.push(percent(result.misses, result.jobs));
-                all_pinned += result.pinned_pages_mean;
+                all_pinned += result.pinned.pinned_pages_mean;
             }
             pinned.push(all_pinned);
             if let Some(hog) = task_of(&outcome, HOG) {
                 hog_jobs.push(number(hog.jobs));
-                hog_swap_ins.push(number(hog.swap_ins));
+                hog_swap_ins.push(number(hog.faults.swap_ins));
             }
         }
         Ok(Measured {
