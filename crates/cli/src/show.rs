@@ -182,8 +182,8 @@ pub(crate) fn pools(rows: &[PinnedPoolStatus]) -> TextTable {
     let mut table = TextTable::new(&columns);
     for row in rows {
         let mut cells = vec![row.name.clone(), row.policy.clone()];
-        cells.extend([row.capacity, row.pinned, row.peak].map(|number| number.to_string()));
-        cells.extend([row.budget_ns, row.swap_budget_ns].map(output::human_time));
+        cells.extend([row.pages.capacity, row.pages.pinned, row.pages.peak].map(|number| number.to_string()));
+        cells.extend([row.budget.budget_ns, row.budget.swap_budget_ns].map(output::human_time));
         let rules = &row.capacity_rules;
         let numbers = [row.jobs, row.misses, rules.grown + rules.at_limit, rules.shrunk];
         cells.extend(numbers.map(|number| number.to_string()));

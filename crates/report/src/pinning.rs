@@ -3,13 +3,9 @@
 use crate::status::MemberStatus;
 use serde::{Deserialize, Serialize};
 
-/// One pinned page pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PinnedPoolStatus {
-    /// Its name.
-    pub name: String,
-    /// `all`, `app` or `app-no-budget`.
-    pub policy: String,
+/// CPU time of one pinned page pool's jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetStatus {
     /// The period (I_s).
     pub period_ns: u64,
     /// The budget (T_s), without the swap budget.
@@ -18,6 +14,11 @@ pub struct PinnedPoolStatus {
     pub swap_budget_ns: u64,
     /// The most that it may become.
     pub highest_swap_budget_ns: u64,
+}
+
+/// Pages of one pinned page pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinnedPages {
     /// Pages that may be pinned now.
     pub capacity: u64,
     /// The most that ever may; null for as many as there are.
@@ -36,6 +37,21 @@ pub struct PinnedPoolStatus {
     pub unpinned_total: u64,
     /// Pages that were not pinned because they may not be more.
     pub refused: u64,
+}
+
+/// One pinned page pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinnedPoolStatus {
+    /// Its name.
+    pub name: String,
+    /// `all`, `app` or `app-no-budget`.
+    pub policy: String,
+    /// CPU time of its jobs.
+    #[serde(flatten)]
+    pub budget: BudgetStatus,
+    /// Its pages.
+    #[serde(flatten)]
+    pub pages: PinnedPages,
     /// Pages that may be brought back before each release; 0 where none are.
     pub restore: u64,
     /// Pages brought back so far.

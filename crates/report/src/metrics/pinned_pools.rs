@@ -5,12 +5,14 @@ use super::seconds;
 use crate::pinning::PinnedPoolStatus;
 
 const POOLS: &[Metric<PinnedPoolStatus>] = &[
-    gauge("capacity_pages", "Pages that may be pinned.", |row| row.capacity),
-    gauge("pinned_pages", "Pages pinned.", |row| row.pinned),
-    gauge("peak_pages", "The most pages pinned at a time.", |row| row.peak),
-    counter("pinned_total", "Pages ever pinned.", |row| row.pinned_total),
-    counter("unpinned_total", "Pages ever unpinned.", |row| row.unpinned_total),
-    counter("refused_total", "Pages that might not be pinned.", |row| row.refused),
+    gauge("capacity_pages", "Pages that may be pinned.", |row| row.pages.capacity),
+    gauge("pinned_pages", "Pages pinned.", |row| row.pages.pinned),
+    gauge("peak_pages", "The most pages pinned at a time.", |row| row.pages.peak),
+    counter("pinned_total", "Pages ever pinned.", |row| row.pages.pinned_total),
+    counter("unpinned_total", "Pages ever unpinned.", |row| row.pages.unpinned_total),
+    counter("refused_total", "Pages that might not be pinned.", |row| {
+        row.pages.refused
+    }),
     counter("restored_total", "Pages brought back before releases.", |row| {
         row.restored
     }),
@@ -27,7 +29,7 @@ pub(super) fn families(page: &mut Page, pools: &[PinnedPoolStatus]) {
         Kind::Gauge,
         "CPU time added to the budget for swap-ins.",
         &rows,
-        |row| seconds(row.swap_budget_ns),
+        |row| seconds(row.budget.swap_budget_ns),
     );
     page.parts(
         (

@@ -5,7 +5,7 @@ use freehold_core::id::PinnedPoolId;
 use freehold_core::pinning::{JobReport, Judgement, PinningPolicy};
 use freehold_core::units::{Duration, PageCount};
 use freehold_report::pinning::{
-    CapacityRules, DelayStatus, JobStatus, PinnedPoolStatus, PinningStatus, SwapBudgetRules,
+    BudgetStatus, CapacityRules, DelayStatus, JobStatus, PinnedPages, PinnedPoolStatus, PinningStatus, SwapBudgetRules,
 };
 use freehold_report::status::MemberStatus;
 
@@ -46,19 +46,23 @@ fn pool(row: &PinnedPoolRow) -> PinnedPoolStatus {
     PinnedPoolStatus {
         name: row.name.clone(),
         policy: policy(row).to_owned(),
-        period_ns: settings.period.get(),
-        budget_ns: settings.budget.get(),
-        swap_budget_ns: lists.swap_budget.get(),
-        highest_swap_budget_ns: settings.highest_swap_budget.get(),
-        capacity: pages(lists.capacity),
-        highest_capacity: (highest < u32::MAX).then_some(u64::from(highest)),
-        pinned: pages(lists.active) + pages(lists.inactive),
-        active: pages(lists.active),
-        inactive: pages(lists.inactive),
-        peak: pages(lists.peak),
-        pinned_total: lists.pinned,
-        unpinned_total: lists.unpinned,
-        refused: lists.refused,
+        budget: BudgetStatus {
+            period_ns: settings.period.get(),
+            budget_ns: settings.budget.get(),
+            swap_budget_ns: lists.swap_budget.get(),
+            highest_swap_budget_ns: settings.highest_swap_budget.get(),
+        },
+        pages: PinnedPages {
+            capacity: pages(lists.capacity),
+            highest_capacity: (highest < u32::MAX).then_some(u64::from(highest)),
+            pinned: pages(lists.active) + pages(lists.inactive),
+            active: pages(lists.active),
+            inactive: pages(lists.inactive),
+            peak: pages(lists.peak),
+            pinned_total: lists.pinned,
+            unpinned_total: lists.unpinned,
+            refused: lists.refused,
+        },
         restore: pages(settings.restore),
         restored: row.restored,
         jobs: counts.jobs,
