@@ -67,7 +67,7 @@ impl Engine<'_> {
         if let (Some((judgement, view)), Some(pinned)) = (judged, &mut self.runners[task].pinned) {
             pinned.judged(self.now, &report, &judgement, &view);
         }
-        while let Some((task, budget)) = self.world.budgets.pop_front() {
+        while let Some((task, budget)) = self.world.work.budgets.pop_front() {
             self.runners[task].policy.set_budget(budget);
         }
         self.hear_wakes();

@@ -118,7 +118,7 @@ impl Engine<'_> {
 
     /// Hears of faults that ended. None of them is of a task whose fault is being handled.
     pub(super) fn hear_wakes(&mut self) {
-        while let Some(wake) = self.world.wakes.pop_front() {
+        while let Some(wake) = self.world.work.wakes.pop_front() {
             self.end_wait(wake);
         }
     }
@@ -126,7 +126,7 @@ impl Engine<'_> {
     /// Hears of faults that ended, the task's own among them or not.
     fn hear_wakes_of(&mut self, task: usize) -> Option<Wake> {
         let mut own = None;
-        while let Some(wake) = self.world.wakes.pop_front() {
+        while let Some(wake) = self.world.work.wakes.pop_front() {
             if wake.task == task {
                 self.settle_fault(wake);
                 own = Some(wake);

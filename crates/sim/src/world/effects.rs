@@ -18,32 +18,32 @@ const STILL_MAPPED: &str = "an eviction of a page that is still mapped";
 impl World<'_> {
     /// Drains the core's effects, and tells it of what has ended at once, until both are empty.
     pub(super) fn carry_out(&mut self, now: u64) {
-        self.facts += 1;
-        self.now = now;
-        let mut batch = std::mem::take(&mut self.batch);
+        self.told.facts += 1;
+        self.told.now = now;
+        let mut batch = std::mem::take(&mut self.work.batch);
         loop {
             batch.drain(self, |world| world.memory.poll_effect());
             batch.carry_out(self);
-            let Some(ended) = self.completions.next_end() else {
+            let Some(ended) = self.work.completions.next_end() else {
                 break;
             };
             self.tell(ended);
         }
-        self.batch = batch;
+        self.work.batch = batch;
         if let Some((frames, pool)) = self.physical.overdrawn() {
             self.laws.report(now, Oracle::Frames, || {
                 format!("{frames} frames in use, the pool has {pool}")
             });
         }
-        if self.check_every != 0 && self.facts.is_multiple_of(self.check_every) {
+        if self.told.check_every != 0 && self.told.facts.is_multiple_of(self.told.check_every) {
             self.check_books(now);
             self.check_residency(now);
         }
     }
 
     fn tell(&mut self, ended: Ended) {
-        if let Err(error) = ended.tell(&mut self.memory, Instant::new(self.now)) {
-            self.laws.report(self.now, Oracle::Effects, || {
+        if let Err(error) = ended.tell(&mut self.memory, Instant::new(self.told.now)) {
+            self.laws.report(self.told.now, Oracle::Effects, || {
                 format!("the core refuses the end of its own request: {error}")
             });
         }
@@ -51,7 +51,7 @@ impl World<'_> {
 
     /// A request has ended: pages and contents move, and the core is told with the next effects.
     pub(super) fn end(&mut self, now: u64, ticket: Ticket, failed: bool) {
-        self.now = now;
+        self.told.now = now;
         let (region, page) = (ticket.region, ticket.page.page().get());
         match (ticket.request, failed) {
             (Request::Fill, false) => self.filled(ticket.page, ticket.source, ticket.cached),
@@ -80,7 +80,7 @@ impl World<'_> {
         let wrong = self
             .physical
             .filled(self.region_of(page), page.page().get(), source, from);
-        self.blame(self.now, Oracle::Integrity, wrong, page);
+        self.blame(self.told.now, Oracle::Integrity, wrong, page);
     }
 
     fn note_decision(&mut self, effect: &Effect) {
@@ -93,15 +93,15 @@ impl World<'_> {
                 resolution,
             } => {
                 let writable = protection == Protection::Writable;
-                self.map(self.now, (task, mapping), page, writable, resolution);
+                self.map(self.told.now, (task, mapping), page, writable, resolution);
             }
-            Effect::Retry { task } => self.end_fault(self.now, task, FaultEnd::Retry),
-            Effect::Fail { task, failure } => self.end_fault(self.now, task, FaultEnd::Failed(failure)),
+            Effect::Retry { task } => self.end_fault(self.told.now, task, FaultEnd::Retry),
+            Effect::Fail { task, failure } => self.end_fault(self.told.now, task, FaultEnd::Failed(failure)),
             Effect::SetBudget { pool, budget } => {
                 let task = self.names.pool_of.get(pool.index()).copied();
-                self.budgets.extend(task.map(|task| (task, budget.get())));
+                self.work.budgets.extend(task.map(|task| (task, budget.get())));
             }
-            Effect::LockFailed { .. } => self.lock_failed = true,
+            Effect::LockFailed { .. } => self.told.lock_failed = true,
             Effect::Unmap {
                 page,
                 from: Scope::Of(holder),
@@ -140,7 +140,7 @@ impl World<'_> {
         let base = self.scenario.regions[mapped]
             .copy_of
             .map(freehold_scenario::RegionIndex::get);
-        let wanted = self.pending[owner].map(|pending| (pending.region, pending.page));
+        let wanted = self.faults.pending[owner].map(|pending| (pending.region, pending.page));
         let wrong = if !self.physical.is_resident(region, number) {
             Some("a mapping of a page that is not resident")
         } else if wanted != Some((mapped, number)) {
@@ -163,7 +163,7 @@ impl World<'_> {
 
     fn end_fault(&mut self, now: u64, id: TaskId, end: FaultEnd) {
         let task = self.names.task_of.get(id.index()).copied().flatten();
-        let Some((task, pending)) = task.and_then(|task| Some((task, self.pending[task].take()?))) else {
+        let Some((task, pending)) = task.and_then(|task| Some((task, self.faults.pending[task].take()?))) else {
             self.laws.report(now, Oracle::Faults, || {
                 format!("{id:?} has no fault that could end with {end:?}")
             });
@@ -172,7 +172,7 @@ impl World<'_> {
         self.note_end(task, pending, end);
         self.log.fault_ended(now, task, (pending.region, pending.page), end);
         let (evictions, read_ahead) = self.evicted_and_read(task);
-        self.wakes.push_back(Wake {
+        self.work.wakes.push_back(Wake {
             task,
             end,
             evictions: evictions.saturating_sub(pending.evictions),
@@ -208,7 +208,7 @@ impl World<'_> {
     /// A page leaves memory: its mappings must be gone.
     fn check_unmapped(&mut self, page: PageRef, what: &'static str) {
         let mapped = self.tables.mapper(self.region_of(page), page.page().get());
-        self.blame(self.now, Oracle::Effects, mapped.map(|_| what), page);
+        self.blame(self.told.now, Oracle::Effects, mapped.map(|_| what), page);
     }
 
     fn unmap_page(&mut self, region: usize, page: u32, from: Scope) {
@@ -224,9 +224,9 @@ impl World<'_> {
 
     fn check_discard(&mut self, region: usize, page: u32) {
         let wrong = self.physical.discard(region, page);
-        self.blame_in(self.now, Oracle::Integrity, wrong, (region, page));
+        self.blame_in(self.told.now, Oracle::Integrity, wrong, (region, page));
         let mapped = self.tables.mapper(region, page).map(|_| STILL_MAPPED);
-        self.blame_in(self.now, Oracle::Effects, mapped, (region, page));
+        self.blame_in(self.told.now, Oracle::Effects, mapped, (region, page));
     }
 
     pub(super) fn region_of(&self, page: PageRef) -> usize {
@@ -259,11 +259,11 @@ impl World<'_> {
 
 impl Backend for World<'_> {
     fn completions(&mut self) -> &mut Completions {
-        &mut self.completions
+        &mut self.work.completions
     }
 
     fn decided(&mut self, effect: &Effect) {
-        self.log_eviction(self.now, effect);
+        self.log_eviction(self.told.now, effect);
         self.note_decision(effect);
     }
 
@@ -275,10 +275,10 @@ impl Backend for World<'_> {
     }
 
     fn fill(&mut self, page: PageRef, source: Source, _urgent: Option<TaskId>) -> Option<End> {
-        let (now, region) = (self.now, self.region_of(page));
+        let (now, region) = (self.told.now, self.region_of(page));
         let wrong = self.physical.fill(region, page.page().get(), source);
         self.blame(now, Oracle::Effects, wrong, page);
-        if self.setting_up || !matches!(source, Source::Store) {
+        if self.told.setting_up || !matches!(source, Source::Store) {
             self.filled(page, source, false);
             return Some(End::Done);
         }
@@ -298,11 +298,11 @@ impl Backend for World<'_> {
     }
 
     fn write(&mut self, page: PageRef, holder: Holder) -> Option<End> {
-        let (now, region, number) = (self.now, self.region_of(page), page.page().get());
+        let (now, region, number) = (self.told.now, self.region_of(page), page.page().get());
         let wrong = self.physical.write_back(region, number);
         self.blame(now, Oracle::Integrity, wrong, page);
         self.check_unmapped(page, STILL_MAPPED);
-        if self.setting_up {
+        if self.told.setting_up {
             self.physical.gone(region, number, true);
             return Some(End::Done);
         }
@@ -331,7 +331,7 @@ impl Backend for World<'_> {
             transfer: None,
             cached: false,
         };
-        let taken = !self.setting_up && self.put_cached(self.now, ticket);
+        let taken = !self.told.setting_up && self.put_cached(self.told.now, ticket);
         if taken {
             self.check_discard(region, number);
         }
@@ -351,7 +351,7 @@ impl Backend for World<'_> {
         let (source, target) = (place(from), place(to));
         self.check_unmapped(from, "a frame taken from a page that is still mapped");
         let wrong = self.physical.take(source, target);
-        self.blame(self.now, Oracle::Integrity, wrong, from);
+        self.blame(self.told.now, Oracle::Integrity, wrong, from);
     }
 }
 

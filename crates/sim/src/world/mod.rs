@@ -126,6 +126,42 @@ pub(crate) struct Names {
     pool_of: Vec<usize>,
 }
 
+/// What is to be done: by the world, and by the engine, which takes it out.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// What the core wants. Taken out while it is carried out.
+    batch: Batch,
+    completions: Completions,
+    /// Faults that ended, in order.
+    pub(crate) wakes: VecDeque<Wake>,
+    /// CPU budgets that changed: whose, and to what.
+    pub(crate) budgets: VecDeque<(usize, u64)>,
+}
+
+/// Faults that have not ended, by task.
+#[derive(Debug)]
+struct Faults {
+    pending: Vec<Option<Pending>>,
+    /// The number of its present fault in the sequence of its reservation.
+    events: Vec<Option<usize>>,
+}
+
+/// What the core is being told.
+#[derive(Debug)]
+struct Told {
+    /// The time of the fact.
+    now: u64,
+    /// The task whose fault is being handled.
+    cause: Option<usize>,
+    /// Before tasks are released everything is answered at once.
+    setting_up: bool,
+    /// A lock that could not be completed.
+    lock_failed: bool,
+    /// Facts told so far.
+    facts: u64,
+    check_every: u64,
+}
+
 pub(crate) struct World<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) memory: Memory,
@@ -141,27 +177,9 @@ pub(crate) struct World<'a> {
     pub(crate) devices: Option<DeviceMemory>,
     /// The frames of its region.
     _region: Option<Frames>,
-    /// What the core wants. Taken out while it is carried out.
-    batch: Batch,
-    completions: Completions,
-    /// The time of the fact that is being told.
-    now: u64,
-    pending: Vec<Option<Pending>>,
-    /// For each task, the number of its present fault in the sequence of its reservation.
-    events: Vec<Option<usize>>,
-    /// Faults that ended, in order; the engine takes them out.
-    pub(crate) wakes: VecDeque<Wake>,
-    /// CPU budgets that changed: whose, and to what; the engine takes them out.
-    pub(crate) budgets: VecDeque<(usize, u64)>,
-    /// Before tasks are released everything is answered at once.
-    setting_up: bool,
-    /// The task whose fault is being handled.
-    cause: Option<usize>,
-    /// A lock that could not be completed.
-    lock_failed: bool,
-    /// Facts told to the core.
-    facts: u64,
-    check_every: u64,
+    pub(crate) work: Work,
+    faults: Faults,
+    told: Told,
 }
 
 /// What the store did.
@@ -187,7 +205,7 @@ impl World<'_> {
         };
         let (evictions, read_ahead) = self.evicted_and_read(task);
         self.log.fault(now, task);
-        if self.pending[task]
+        if self.faults.pending[task]
             .replace(Pending {
                 region,
                 page,
@@ -217,9 +235,9 @@ impl World<'_> {
         self.memory
             .handle_fault(Instant::new(now), fault)
             .map_err(|error| refused(error.to_string()))?;
-        self.cause = Some(task);
+        self.told.cause = Some(task);
         self.carry_out(now);
-        self.cause = None;
+        self.told.cause = None;
         self.lift_what_it_waits_for(task);
         Ok(())
     }
@@ -246,17 +264,19 @@ impl World<'_> {
 
     fn note_begin(&mut self, task: usize, touch: Touch, access: Access, again: bool) {
         if !again {
-            self.events[task] = None;
+            self.faults.events[task] = None;
         }
         let reservation = self.reservation_of_task(task);
-        if let (Some(reservation), None, true) = (reservation, self.events[task], access != Access::Upgrade) {
-            self.events[task] = self.sequences.begin_fault(reservation, touch.region, touch.page);
+        if let (Some(reservation), None, true) = (reservation, self.faults.events[task], access != Access::Upgrade) {
+            self.faults.events[task] = self.sequences.begin_fault(reservation, touch.region, touch.page);
         }
     }
 
     fn note_end(&mut self, task: usize, pending: Pending, end: FaultEnd) {
         let reservation = self.reservation_of_task(task);
-        if let (Some(reservation), Some(number), FaultEnd::Mapped(resolution)) = (reservation, self.events[task], end) {
+        if let (Some(reservation), Some(number), FaultEnd::Mapped(resolution)) =
+            (reservation, self.faults.events[task], end)
+        {
             let others = self
                 .physical
                 .written_by_others(pending.region, pending.page, reservation);
@@ -285,7 +305,7 @@ impl World<'_> {
         if self.store.outstanding() + copies > 0 {
             return;
         }
-        for (task, pending) in self.pending.iter().enumerate() {
+        for (task, pending) in self.faults.pending.iter().enumerate() {
             if let Some(Pending { region, page, .. }) = pending {
                 let name = pinning::name_of(self.scenario, task);
                 let region = &self.scenario.regions[*region].name;
@@ -314,7 +334,7 @@ impl std::fmt::Debug for World<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("World")
             .field("scenario", &self.scenario.name)
-            .field("facts", &self.facts)
+            .field("facts", &self.told.facts)
             .finish_non_exhaustive()
     }
 }

@@ -3,10 +3,9 @@
 
 use freehold_core::id::ObjectId;
 use freehold_core::limits::PageRange;
-use freehold_driver::{Batch, Completions};
 use freehold_scenario::{ReservationIndex, Scenario, Site, plan, set_up};
 
-use super::{Names, StoreCounts, World};
+use super::{Faults, Names, StoreCounts, Told, Work, World};
 use crate::device::DeviceMemory;
 use crate::error::SimError;
 use crate::event_log::EventLog;
@@ -47,22 +46,23 @@ impl<'a> World<'a> {
             counts: StoreCounts::default(),
             devices,
             _region: region,
-            batch: Batch::default(),
-            completions: Completions::default(),
-            now: 0,
-            pending: vec![None; actors],
-            events: vec![None; actors],
-            wakes: std::collections::VecDeque::new(),
-            budgets: std::collections::VecDeque::new(),
-            setting_up: true,
-            cause: None,
-            lock_failed: false,
-            facts: 0,
-            check_every: options.check_every.map_or_else(|| default_check(scenario), u64::from),
+            work: Work::default(),
+            faults: Faults {
+                pending: vec![None; actors],
+                events: vec![None; actors],
+            },
+            told: Told {
+                now: 0,
+                cause: None,
+                setting_up: true,
+                lock_failed: false,
+                facts: 0,
+                check_every: options.check_every.map_or_else(|| default_check(scenario), u64::from),
+            },
         };
         let takes_part = |reservation: Option<ReservationIndex>| options.only.is_none() || reservation == options.only;
         set_up(scenario, takes_part, &mut world)?;
-        world.setting_up = false;
+        world.told.setting_up = false;
         world.counts = StoreCounts::default();
         world.log = EventLog::new(scenario, options.recording);
         Ok(world)
@@ -191,7 +191,7 @@ impl Site for World<'_> {
             });
         }
         self.carry_out(0);
-        if self.lock_failed {
+        if self.told.lock_failed {
             let (reservation, region) = named();
             return Err(SimError::LockFailed { reservation, region });
         }

@@ -52,16 +52,16 @@ impl World<'_> {
         if self.store.has_free_channel() {
             return Urgency::default();
         }
-        if let Some(task) = self.cause {
+        if let Some(task) = self.told.cause {
             return self.urgency_of_task(task);
         }
         let reservation = self.reservation_of(holder);
-        self.most_urgent(|task| self.pending[task].is_some() && self.reservation_of_task(task) == reservation)
+        self.most_urgent(|task| self.faults.pending[task].is_some() && self.reservation_of_task(task) == reservation)
     }
 
     /// A task has begun to wait.
     pub(super) fn lift_what_it_waits_for(&mut self, task: usize) {
-        let Some(pending) = self.pending[task].filter(|_| !self.store.has_free_channel()) else {
+        let Some(pending) = self.faults.pending[task].filter(|_| !self.store.has_free_channel()) else {
             return;
         };
         let urgency = self.urgency_of_task(task);
@@ -85,7 +85,7 @@ impl World<'_> {
     }
 
     fn waits_for(&self, task: usize, region: usize, page: u32) -> bool {
-        self.pending[task].is_some_and(|pending| {
+        self.faults.pending[task].is_some_and(|pending| {
             pending.page == page && (pending.region == region || self.base_of(pending.region) == Some(region))
         })
     }
