@@ -13,86 +13,36 @@ use freehold_server::log::{self, Format};
 use freehold_server::serve::{self, Options};
 use freehold_server::{Backing, Limits, Quotas, RecordingRoom, Settings};
 
-use freehold_command::options::read_ahead;
+use freehold_command::run_server::{RunRecording, RunServer, RunStore};
 use freehold_command::status::{Failure, Status};
 
-/// Options of `freehold serve-run`, made by [`freehold_command::run_server`].
+/// Options of `freehold serve-run`, made by [`RunServer::launch`].
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Frames of the pool
-    #[arg(long)]
-    frames: u32,
-    /// Pages of all regions
-    #[arg(long)]
-    pages: u32,
-    /// Pages under `none`
-    #[arg(long)]
-    compared_pages: u32,
-    /// Locked pages that others pay
-    #[arg(long)]
-    shared_locks: u32,
-    /// Priority of the pager threads
-    #[arg(long)]
-    priority: u32,
-    /// `memory`, `compressed` or `file`
-    #[arg(long)]
-    store: String,
-    /// Of `memory`: nanoseconds of a transfer
-    #[arg(long)]
-    latency: u64,
-    /// Of `memory` and `file`: transfers at a time
-    #[arg(long)]
-    parallel: u16,
-    /// Pages that tasks without a reservation read back together
-    #[arg(long, value_parser = read_ahead, default_value = "1")]
-    read_ahead: ReadAhead,
-    /// Of `compressed`: bytes it may take, 0 for as many as it needs
-    #[arg(long)]
-    capacity: u64,
-    /// Of `file`: its directory
-    #[arg(long)]
-    directory: PathBuf,
-    /// A device, by its pages, and `,trusted` behind them if it is; in order
-    #[arg(long, value_parser = device, value_name = "PAGES")]
-    device: Vec<Size>,
-    /// The run sets its pace
-    #[arg(long)]
-    paced: bool,
-    /// Record what happens: so many faults at most, 0 for nothing
-    #[arg(long, default_value_t = 0)]
-    record_faults: usize,
-    /// So many evictions, transfers and holds of the engine, each
-    #[arg(long, default_value_t = 0)]
-    record_others: usize,
-    /// So many samples
-    #[arg(long, default_value_t = 0)]
-    record_samples: usize,
-    /// Nanoseconds between two samples
-    #[arg(long, default_value_t = 0)]
-    record_step: u64,
+    /// What it is to be, in JSON
+    #[arg(value_parser = server)]
+    server: RunServer,
     /// Where to listen
     socket: PathBuf,
+}
+
+fn server(text: &str) -> Result<RunServer, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     log::start(Format::Text, log::Level::ERROR).map_err(|error| Failure::Run(format!("cannot log: {error}")))?;
-    let settings = settings(arguments)?;
+    let server = &arguments.server;
+    let settings = settings(server)?;
     let own = rustix::process::geteuid().as_raw();
     let defaults = Limits::default();
+    // Who sets the pace asks at every step.
+    let most = |limit| if server.paced { u32::MAX } else { limit };
     let limits = Limits {
         user_pages: u64::from(settings.pages.get()),
-        // Who sets the pace asks at every step.
-        requests_per_second: if arguments.paced {
-            u32::MAX
-        } else {
-            defaults.requests_per_second
-        },
-        requests_at_once: if arguments.paced {
-            u32::MAX
-        } else {
-            defaults.requests_at_once
-        },
+        requests_per_second: most(defaults.requests_per_second),
+        requests_at_once: most(defaults.requests_at_once),
         ..defaults
     };
     let options = Options {
@@ -101,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         limits,
         socket: arguments.socket.clone(),
         mode: 0o600,
-        devices: devices(&arguments.device),
+        devices: devices(&server.devices),
         metrics: None,
     };
     let input = std::io::stdin().as_fd().try_clone_to_owned();
@@ -114,21 +64,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     }
 }
 
-/// A device's pages, and whether it is trusted.
-type Size = (FrameCount, bool);
-
-fn device(text: &str) -> Result<Size, String> {
-    let (pages, trusted) = text
-        .strip_suffix(",trusted")
-        .map_or((text, false), |pages| (pages, true));
-    let pages = pages.parse().map_err(|error| format!("{error}"))?;
-    Ok((FrameCount::new(pages), trusted))
-}
-
-fn devices(sizes: &[Size]) -> Option<DeviceFile> {
-    let device = |(position, &(size, trusted)): (usize, &Size)| Device {
+fn devices(sizes: &[(u32, bool)]) -> Option<DeviceFile> {
+    let device = |(position, &(size, trusted)): (usize, &(u32, bool))| Device {
         name: freehold_live::device_name(position),
-        size,
+        size: FrameCount::new(size),
         trusted,
         users: Vec::new(),
     };
@@ -150,41 +89,41 @@ fn remove_what_a_killed_run_left(socket: &Path) {
     }
 }
 
-fn recording(arguments: &Arguments) -> Option<RecordingRoom> {
-    let others = arguments.record_others;
-    let room = RecordingRoom {
-        faults: arguments.record_faults,
-        evictions: others,
-        transfers: others,
-        holds: others,
-        samples: arguments.record_samples,
-        sample_step: Duration::from_nanos(arguments.record_step),
-    };
-    (room.faults > 0).then_some(room)
+fn at_a_time(parallel: u32) -> Result<u16, Failure> {
+    u16::try_from(parallel).map_err(|_| Failure::Input(format!("{parallel} transfers at a time are too many")))
 }
 
-fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
-    let mut settings = Settings::new(FrameCount::new(arguments.frames));
-    settings.pages = PageCount::new(arguments.pages.max(1));
-    settings.compared_pages = PageCount::new(arguments.compared_pages);
-    settings.shared_locks = PageCount::new(arguments.shared_locks);
-    settings.priority = arguments.priority;
-    settings.paced = arguments.paced;
-    settings.recording = recording(arguments);
-    settings.read_ahead = arguments.read_ahead;
-    settings.store = match arguments.store.as_str() {
-        "memory" => Backing::Memory {
-            latency: Duration::from_nanos(arguments.latency),
-            parallel: arguments.parallel,
+fn recording(recording: &RunRecording) -> RecordingRoom {
+    RecordingRoom {
+        faults: recording.faults,
+        evictions: recording.others,
+        transfers: recording.others,
+        holds: recording.others,
+        samples: recording.samples,
+        sample_step: Duration::from_nanos(recording.step),
+    }
+}
+
+fn settings(server: &RunServer) -> Result<Settings, Failure> {
+    let mut settings = Settings::new(FrameCount::new(server.frames));
+    settings.pages = PageCount::new(server.pages.max(1));
+    settings.compared_pages = PageCount::new(server.compared_pages);
+    settings.shared_locks = PageCount::new(server.shared_locks);
+    settings.priority = server.priority;
+    settings.paced = server.paced;
+    settings.recording = server.recording.as_ref().map(recording);
+    settings.read_ahead = ReadAhead::of(server.read_ahead)
+        .ok_or_else(|| Failure::Input(format!("{} pages are not read ahead", server.read_ahead)))?;
+    settings.store = match &server.store {
+        RunStore::Memory(latency, parallel) => Backing::Memory {
+            latency: Duration::from_nanos(*latency),
+            parallel: at_a_time(*parallel)?,
         },
-        "compressed" => Backing::Compressed {
-            bytes: arguments.capacity,
+        RunStore::Compressed(bytes) => Backing::Compressed { bytes: *bytes },
+        RunStore::File(directory, parallel) => Backing::File {
+            directory: directory.clone(),
+            parallel: at_a_time(*parallel)?,
         },
-        "file" => Backing::File {
-            directory: arguments.directory.clone(),
-            parallel: arguments.parallel,
-        },
-        other => return Err(Failure::Input(format!("there is no store {other:?}"))),
     };
     Ok(settings)
 }

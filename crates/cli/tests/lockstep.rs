@@ -2,15 +2,15 @@
 //!
 //! `FREEHOLD_LOCKSTEP` sets how many random scenarios (60 unless told), `FREEHOLD_SEED` the first seed.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
+use freehold_command::run_server::RunServer;
 use freehold_live::{Launch, LiveError, ServerError, run_in_lockstep_on_server};
 use freehold_scenario::results::RunResult;
-use freehold_scenario::{Class, Document, Scenario, ScenarioDevice, plan};
-use freehold_sim::{Mix, device_scenario, random_scenario};
+use freehold_scenario::{Class, Document, Scenario};
+use freehold_sim::{Mix, random_scenario};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_freehold");
 
@@ -25,27 +25,7 @@ fn root() -> PathBuf {
 
 /// A server with tables for the scenario, which lets the run set its pace.
 fn launch(scenario: &Scenario) -> Launch {
-    let (limits, store) = (plan::limits(scenario), &scenario.store);
-    let capacity = store.capacity.map_or(0, |pages| pages.to_bytes().get());
-    let words = [
-        "serve-run --paced --priority=60 --directory=/var/tmp".to_owned(),
-        format!("--frames={} --pages={}", limits.frames.get(), limits.pages.get()),
-        format!("--compared-pages={}", limits.compared_pages.get()),
-        format!("--shared-locks={}", limits.shared_locks.get()),
-        format!("--store={} --capacity={capacity}", store.kind.name()),
-        format!("--latency={} --parallel={}", store.latency.get(), store.parallel),
-        format!("--read-ahead={}", store.read_ahead.pages()),
-    ];
-    let device = |device: &ScenarioDevice| {
-        let trusted = if device.trusted { ",trusted" } else { "" };
-        format!("--device={}{trusted}", device.size.get())
-    };
-    let devices = scenario.devices.iter().map(device);
-    let words = words.into_iter().chain(devices).collect::<Vec<_>>().join(" ");
-    Launch {
-        program: PROGRAM.into(),
-        arguments: words.split_whitespace().map(OsString::from).collect(),
-    }
+    RunServer::of(scenario).paced().launch_by(PROGRAM.into())
 }
 
 /// What came of it, of a scenario that a server can run.
@@ -129,7 +109,7 @@ fn models_of_pinning_count_the_same_on_a_server_and_simulated() {
         }
         let scenario = document.scenario().expect("a correct scenario");
         let result = followed(&scenario, &format!("{model}, {pinning}")).expect("it ran");
-        let pinned: u64 = result.tasks.iter().map(|task| task.pinned_pages).sum();
+        let pinned: u64 = result.tasks.iter().map(|task| task.pinned.pinned_pages).sum();
         assert!(pinning != "all" || pinned > 0, "{model}");
     }
 }

@@ -3,33 +3,31 @@
 #[path = "../../live/tests/support/recorded.rs"]
 mod recorded;
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use freehold_command::run_server::{RunRecording, RunServer};
 use freehold_live::{Launch, Options, Outcome, Server, run_on_server};
+use freehold_scenario::Scenario;
 use freehold_scenario::recording::{Capacity, FaultKind, Recording, TaskState};
-use freehold_scenario::{Scenario, plan};
 use recorded::{THRASHING, check, of_kind};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_freehold");
 
 /// A server with tables for the scenario, that keeps so many events of each kind.
 fn launch(scenario: &Scenario, events: u64) -> Launch {
-    let (limits, store) = (plan::limits(scenario), &scenario.store);
-    let words = [
-        "serve-run --priority=60 --directory=/var/tmp --store=memory --capacity=0".to_owned(),
-        format!("--frames={} --pages={}", limits.frames.get(), limits.pages.get()),
-        format!("--compared-pages={}", limits.compared_pages.get()),
-        format!("--shared-locks={}", limits.shared_locks.get()),
-        format!("--latency={} --parallel={}", store.latency.get(), store.parallel),
-        format!("--record-faults={events} --record-others={events} --record-samples={events} --record-step=5000000"),
-    ];
-    let words = words.join(" ");
-    Launch {
-        program: PROGRAM.into(),
-        arguments: words.split_whitespace().map(OsString::from).collect(),
-    }
+    let events = usize::try_from(events).expect("few");
+    let recording = RunRecording {
+        faults: events,
+        others: events,
+        samples: events,
+        step: 5_000_000,
+    };
+    let server = RunServer {
+        recording: (events > 0).then_some(recording),
+        ..RunServer::of(scenario)
+    };
+    server.launch_by(PROGRAM.into())
 }
 
 fn recorded(scenario: &Scenario, events: u64) -> (Outcome, Recording) {

@@ -15,7 +15,7 @@ use freehold_scenario::{Scenario, Sharing};
 
 use crate::background;
 use crate::progress::Progress;
-use crate::run_server;
+use crate::run_server::RunServer;
 use crate::signals;
 use crate::status::Failure;
 
@@ -297,7 +297,7 @@ fn live(
         recording: recording.then(Capacity::default),
     };
     let outcome = if arguments.placement == Placement::Server && arguments.lockstep {
-        freehold_live::run_in_lockstep_on_server(scenario, &run_server::launch(run_server::paced(scenario))?, stop)
+        freehold_live::run_in_lockstep_on_server(scenario, &RunServer::of(scenario).paced().launch()?, stop)
     } else if arguments.placement == Placement::Server {
         freehold_live::run_on_server(scenario, &server(scenario, arguments, &options)?, &options, stop)
     } else if arguments.lockstep {
@@ -325,11 +325,12 @@ fn server(
     if let Some(socket) = &arguments.socket {
         return Ok(Server::At(socket.clone()));
     }
-    let started = match &options.recording {
-        Some(capacity) => run_server::recorded(scenario, capacity),
-        None => run_server::arguments(scenario),
+    let server = RunServer::of(scenario);
+    let server = match &options.recording {
+        Some(capacity) => server.recorded(scenario, capacity),
+        None => server,
     };
-    run_server::launch(started).map(Server::Own)
+    server.launch().map(Server::Own)
 }
 
 /// What the scenario asks for and cannot have is the input's fault; what the machine lacks is the run's.

@@ -1,10 +1,12 @@
-//! How the memory server of one run is started: the words of `freehold serve-run`.
+//! How the memory server of one run is started, by `freehold serve-run`.
 
-use std::ffi::OsString;
+use std::path::PathBuf;
 
 use freehold_live::Launch;
 use freehold_scenario::recording::Capacity;
-use freehold_scenario::{Class, Scenario, ScenarioDevice, plan};
+use freehold_scenario::{Class, Scenario, StoreKind, plan};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::process::own_executable;
 use crate::status::Failure;
@@ -16,87 +18,135 @@ const HIGHEST: u32 = 99;
 /// Faults recorded of all tasks together.
 const MOST_FAULTS: usize = 400_000;
 
-/// How a server with these arguments is started.
-///
-/// # Errors
-/// This program's own file is not known.
-pub fn launch(arguments: Vec<OsString>) -> Result<Launch, Failure> {
-    own_executable().map(|program| Launch { program, arguments })
+/// What the server of a run is to be: one argument of `freehold serve-run`, before the socket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunServer {
+    /// Frames of the pool.
+    pub frames: u32,
+    /// Pages of all regions.
+    pub pages: u32,
+    /// Pages under `none`.
+    pub compared_pages: u32,
+    /// Locked pages that others pay.
+    pub shared_locks: u32,
+    /// Priority of the pager threads.
+    pub priority: u32,
+    /// Pages that tasks without a reservation read back together.
+    pub read_ahead: u32,
+    /// Where evicted pages go.
+    pub store: RunStore,
+    /// Devices, in order: pages of each, and whether it is trusted.
+    pub devices: Vec<(u32, bool)>,
+    /// The run sets its pace.
+    pub paced: bool,
+    /// What is recorded, if anything is.
+    pub recording: Option<RunRecording>,
 }
 
-/// The subcommand's arguments for a scenario, but for the socket.
-pub fn arguments(scenario: &Scenario) -> Vec<OsString> {
-    let limits = plan::limits(scenario);
-    let store = &scenario.store;
-    let capacity = store.capacity.map_or(0, |pages| pages.to_bytes().get());
-    let numbers = [
-        ("--frames", u64::from(limits.frames.get())),
-        ("--pages", u64::from(limits.pages.get())),
-        ("--compared-pages", u64::from(limits.compared_pages.get())),
-        ("--shared-locks", u64::from(limits.shared_locks.get())),
-        ("--priority", u64::from(priority(scenario))),
-        ("--latency", store.latency.get()),
-        ("--parallel", u64::from(store.parallel)),
-        ("--read-ahead", u64::from(store.read_ahead.pages())),
-        ("--capacity", capacity),
-    ];
-    let mut arguments = words(&numbers);
-    arguments.push(format!("--store={}", store.kind.name()).into());
-    arguments.extend(["--directory".into(), store.directory.clone().into_os_string()]);
-    arguments.extend(scenario.devices.iter().map(device));
-    arguments
+/// The store of a run's server.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum RunStore {
+    /// Memory: nanoseconds of a transfer, and transfers at a time.
+    Memory(u64, u32),
+    /// Compressed memory: bytes that it may take, 0 for as many as it needs.
+    Compressed(u64),
+    /// A file: its directory, and transfers at a time.
+    File(PathBuf, u32),
 }
 
-/// A device, as `serve-run` takes it: in the scenario's order.
-fn device(device: &ScenarioDevice) -> OsString {
-    let trusted = if device.trusted { ",trusted" } else { "" };
-    format!("--device={}{trusted}", device.size.get()).into()
+/// How many events the server of a run records.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct RunRecording {
+    /// Faults.
+    pub faults: usize,
+    /// Evictions, transfers and holds of the engine, each.
+    pub others: usize,
+    /// Samples.
+    pub samples: usize,
+    /// Nanoseconds between two samples.
+    pub step: u64,
 }
 
-/// The same for a server whose pace the run sets.
-pub fn paced(scenario: &Scenario) -> Vec<OsString> {
-    let mut arguments = arguments(scenario);
-    arguments.push("--paced".into());
-    arguments
-}
+impl RunServer {
+    /// With tables for the scenario.
+    #[must_use]
+    pub fn of(scenario: &Scenario) -> Self {
+        let (limits, store) = (plan::limits(scenario), &scenario.store);
+        Self {
+            frames: limits.frames.get(),
+            pages: limits.pages.get(),
+            compared_pages: limits.compared_pages.get(),
+            shared_locks: limits.shared_locks.get(),
+            priority: priority(scenario),
+            read_ahead: store.read_ahead.pages(),
+            store: match store.kind {
+                StoreKind::Memory => RunStore::Memory(store.latency.get(), store.parallel),
+                StoreKind::Compressed => RunStore::Compressed(store.capacity.map_or(0, |pages| pages.to_bytes().get())),
+                StoreKind::File => RunStore::File(store.directory.clone(), store.parallel),
+            },
+            devices: (scenario.devices.iter())
+                .map(|device| (device.size.get(), device.trusted))
+                .collect(),
+            paced: false,
+            recording: None,
+        }
+    }
 
-/// The same for a server that records the run.
-pub fn recorded(scenario: &Scenario, capacity: &Capacity) -> Vec<OsString> {
-    let faults = capacity.per_task_faults.saturating_mul(scenario.tasks.len());
-    let others = capacity.evictions.max(capacity.transfers).max(capacity.lock_holds);
-    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    let mut arguments = arguments(scenario);
-    arguments.extend(options(&[
-        ("--record-faults", number(faults.min(MOST_FAULTS))),
-        ("--record-others", number(others)),
-        ("--record-samples", number(capacity.samples)),
-        ("--record-step", capacity.sample_step_ns(scenario.duration.get())),
-    ]));
-    arguments
-}
+    /// With so many frames and pages, and a store in memory without latency.
+    #[must_use]
+    pub fn plain(frames: u32, pages: u32) -> Self {
+        Self {
+            frames,
+            pages,
+            compared_pages: 0,
+            shared_locks: 0,
+            priority: PRIORITY,
+            read_ahead: 1,
+            store: RunStore::Memory(0, 1),
+            devices: Vec::new(),
+            paced: false,
+            recording: None,
+        }
+    }
 
-/// The same for a server with so many frames and pages, and a store in memory without latency.
-pub fn plain(frames: u32, pages: u32) -> Vec<OsString> {
-    let mut arguments = words(&[
-        ("--frames", frames.into()),
-        ("--pages", pages.into()),
-        ("--compared-pages", 0),
-        ("--shared-locks", 0),
-        ("--priority", PRIORITY.into()),
-        ("--latency", 0),
-        ("--parallel", 1),
-        ("--capacity", 0),
-    ]);
-    arguments.extend(["--store=memory".into(), "--directory=.".into()]);
-    arguments
-}
+    /// The same, whose pace the run sets.
+    #[must_use]
+    pub fn paced(self) -> Self {
+        Self { paced: true, ..self }
+    }
 
-fn words(numbers: &[(&str, u64)]) -> Vec<OsString> {
-    std::iter::once("serve-run".into()).chain(options(numbers)).collect()
-}
+    /// The same, which records the run of a scenario.
+    #[must_use]
+    pub fn recorded(self, scenario: &Scenario, capacity: &Capacity) -> Self {
+        let faults = capacity.per_task_faults.saturating_mul(scenario.tasks.len());
+        let recording = RunRecording {
+            faults: faults.min(MOST_FAULTS),
+            others: capacity.evictions.max(capacity.transfers).max(capacity.lock_holds),
+            samples: capacity.samples,
+            step: capacity.sample_step_ns(scenario.duration.get()),
+        };
+        Self {
+            recording: Some(recording),
+            ..self
+        }
+    }
 
-fn options(numbers: &[(&str, u64)]) -> impl Iterator<Item = OsString> {
-    numbers.iter().map(|(name, number)| format!("{name}={number}").into())
+    /// How it is started by this program.
+    ///
+    /// # Errors
+    /// This program's own file is not known.
+    pub fn launch(&self) -> Result<Launch, Failure> {
+        own_executable().map(|program| self.launch_by(program))
+    }
+
+    /// How it is started by `freehold`.
+    #[must_use]
+    pub fn launch_by(&self, freehold: PathBuf) -> Launch {
+        Launch {
+            program: freehold,
+            arguments: vec!["serve-run".into(), json!(self).to_string().into()],
+        }
+    }
 }
 
 /// Above every fixed priority of the run, as far as there is room: a fault is not to wait behind a task.

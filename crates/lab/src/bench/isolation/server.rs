@@ -15,7 +15,7 @@ use super::tails::compare_tails;
 use super::{AT_WORK, JOBS, LOOK, LOOKS, RUNS, Running, Side, stalls, this_command};
 use crate::bench::Bench;
 use crate::bench::rounds::{Effort, Found, refused};
-use freehold_command::run_server;
+use freehold_command::run_server::RunServer;
 use freehold_command::signals;
 use freehold_command::status::Failure;
 use freehold_scenario::results::Judged;
@@ -63,7 +63,7 @@ impl<'a> Measured<'a> {
     pub(super) fn start_server(jobs: u32, stop: &'a AtomicBool) -> Result<Self, Failure> {
         let pages = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let frames = pages(WORKING_SET + 64 + HOG_FRAMES);
-        let launch = run_server::launch(run_server::plain(frames, pages(WORKING_SET + HOG_PAGES)))?;
+        let launch = RunServer::plain(frames, pages(WORKING_SET + HOG_PAGES)).launch()?;
         let (process, connection) = OwnServer::start(&launch).map_err(refused)?;
         Ok(Self {
             connection,

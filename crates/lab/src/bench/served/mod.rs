@@ -15,7 +15,7 @@ use freehold_linux::sched;
 use freehold_live::OwnServer;
 
 use super::rounds::refused;
-use freehold_command::run_server;
+use freehold_command::run_server::RunServer;
 use freehold_command::status::Failure;
 
 /// Runs `work` with the calling thread on one CPU, whose number it is given: the last that the process may use.
@@ -38,7 +38,7 @@ struct Client {
 impl Client {
     /// A server with so many frames and so many pages in all regions, its store in memory without latency.
     fn start(frames: u32, pages: u32) -> Result<Self, Failure> {
-        let launch = run_server::launch(run_server::plain(frames, pages))?;
+        let launch = RunServer::plain(frames, pages).launch()?;
         let (server, connection) = OwnServer::start(&launch).map_err(refused)?;
         Ok(Self {
             connection,
