@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use freehold_client::Mapping;
+use freehold_client::{Mapping, RequestError, Reservation};
 
 use crate::error::{Problem, freehold_status, guard};
 use crate::handle::{self, object};
@@ -83,12 +83,8 @@ pub unsafe extern "C" fn freehold_pin(
     address: *const c_void,
     length: usize,
 ) -> freehold_status {
-    guard(|| {
-        // SAFETY: the caller's promise (see the crate).
-        let (reservation, mapping) = unsafe { (handle::borrow(reservation)?, handle::borrow(mapping)?) };
-        let (first, pages) = pages_of(mapping, address, length)?;
-        Ok(reservation.lock_mapped(mapping, first, pages)?)
-    })
+    // SAFETY: the caller's promise (see the crate).
+    unsafe { set_pages(reservation, mapping, (address, length), Reservation::lock_mapped) }
 }
 
 /// Ends what `freehold_pin` has begun, for the same pages.
@@ -99,12 +95,8 @@ pub unsafe extern "C" fn freehold_unpin(
     address: *const c_void,
     length: usize,
 ) -> freehold_status {
-    guard(|| {
-        // SAFETY: the caller's promise (see the crate).
-        let (reservation, mapping) = unsafe { (handle::borrow(reservation)?, handle::borrow(mapping)?) };
-        let (first, pages) = pages_of(mapping, address, length)?;
-        Ok(reservation.unlock_mapped(mapping, first, pages)?)
-    })
+    // SAFETY: the caller's promise (see the crate).
+    unsafe { set_pages(reservation, mapping, (address, length), Reservation::unlock_mapped) }
 }
 
 /// Ends a mapping: its addresses are free for others.
@@ -114,6 +106,24 @@ pub unsafe extern "C" fn freehold_unmap(mapping: *mut freehold_mapping) -> freeh
         // SAFETY: the caller's promise (see the crate).
         drop(unsafe { handle::take(mapping) }?);
         Ok(())
+    })
+}
+
+/// Has `set` pin or unpin the pages that contain the bytes.
+///
+/// # Safety
+/// As for the functions that call it.
+unsafe fn set_pages(
+    reservation: *const freehold_reservation,
+    mapping: *const freehold_mapping,
+    (address, length): (*const c_void, usize),
+    set: fn(&Reservation, &Mapping, usize, usize) -> Result<(), RequestError>,
+) -> freehold_status {
+    guard(|| {
+        // SAFETY: the caller's promise (see the crate).
+        let (reservation, mapping) = unsafe { (handle::borrow(reservation)?, handle::borrow(mapping)?) };
+        let (first, pages) = pages_of(mapping, address, length)?;
+        Ok(set(reservation, mapping, first, pages)?)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use freehold_client::{Reservation, ReservationKind, Ticket};
+use freehold_client::{Region, RequestError, Reservation, ReservationKind, Ticket};
 
 use crate::connection::freehold_connection;
 use crate::error::{Problem, freehold_status, guard};
@@ -123,11 +123,8 @@ pub unsafe extern "C" fn freehold_lock(
     first: u32,
     pages: u32,
 ) -> freehold_status {
-    guard(|| {
-        // SAFETY: the caller's promise (see the crate).
-        let (reservation, region) = unsafe { (handle::borrow(reservation)?, handle::borrow(region)?) };
-        Ok(reservation.lock(region, first, pages)?)
-    })
+    // SAFETY: the caller's promise (see the crate).
+    unsafe { set_pages(reservation, region, (first, pages), Reservation::lock) }
 }
 
 /// Unlocks pages.
@@ -138,10 +135,24 @@ pub unsafe extern "C" fn freehold_unlock(
     first: u32,
     pages: u32,
 ) -> freehold_status {
+    // SAFETY: the caller's promise (see the crate).
+    unsafe { set_pages(reservation, region, (first, pages), Reservation::unlock) }
+}
+
+/// Has `set` lock or unlock the pages.
+///
+/// # Safety
+/// As for the functions that call it.
+unsafe fn set_pages(
+    reservation: *const freehold_reservation,
+    region: *const freehold_region,
+    (first, pages): (u32, u32),
+    set: fn(&Reservation, &Region, u32, u32) -> Result<(), RequestError>,
+) -> freehold_status {
     guard(|| {
         // SAFETY: the caller's promise (see the crate).
         let (reservation, region) = unsafe { (handle::borrow(reservation)?, handle::borrow(region)?) };
-        Ok(reservation.unlock(region, first, pages)?)
+        Ok(set(reservation, region, first, pages)?)
     })
 }
 

@@ -3,8 +3,7 @@
 use freehold_scenario::results::ReproduceRow;
 
 use super::sample::Sample;
-use super::{Bench, Bound, Laboratory, NONE, row};
-use crate::reproduce::files::file;
+use super::{Bench, Bound, Laboratory, NONE, THREE, row};
 use crate::reproduce::{Experiment, Kind};
 use freehold_command::status::Failure;
 
@@ -28,11 +27,7 @@ const CLUSTERS: [(u32, &str); 2] = [(1, ""), (8, ", read-ahead of 8")];
 pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {
     name: "app-fig1",
     about: "a store of 4 us and one of 40 us: who misses more under Linux's lists, and what the graph walk gains",
-    files: &[
-        file!("app/ranger.toml"),
-        file!("app/opencv.toml"),
-        file!("app/mplayer.toml"),
-    ],
+    files: THREE,
     kind: Kind::Models,
     run,
 };

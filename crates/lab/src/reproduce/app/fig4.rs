@@ -4,9 +4,8 @@ use freehold_scenario::results::ReproduceRow;
 
 use super::{
     ALL, APP, APP_NO_BUDGET, Bench, Bound, LISTING, Laboratory, Measured, NEAR_ALL, NONE, Policy, STEADY,
-    STEADY_RESTORE, row,
+    STEADY_RESTORE, THREE, row,
 };
-use crate::reproduce::files::file;
 use crate::reproduce::{Experiment, Kind};
 use freehold_command::status::Failure;
 
@@ -78,11 +77,7 @@ const PINNED_SHARE: f64 = 0.75;
 pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {
     name: "app-fig4",
     about: "misses of three soft-real-time tasks, and what each policy costs the graph walk",
-    files: &[
-        file!("app/ranger.toml"),
-        file!("app/opencv.toml"),
-        file!("app/mplayer.toml"),
-    ],
+    files: THREE,
     kind: Kind::Models,
     run,
 };

@@ -2,8 +2,7 @@
 
 use freehold_scenario::results::ReproduceRow;
 
-use super::{ALL, APP, Bench, Bound, Laboratory, NONE, row};
-use crate::reproduce::files::file;
+use super::{ALL, APP, Bench, Bound, Laboratory, NONE, THREE, row};
 use crate::reproduce::{Experiment, Kind};
 use freehold_command::status::Failure;
 
@@ -25,11 +24,7 @@ const CLAIMED: u32 = 25;
 pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {
     name: "app-fig5",
     about: "misses and slow-down with a quarter and more of the memory taken away",
-    files: &[
-        file!("app/ranger.toml"),
-        file!("app/opencv.toml"),
-        file!("app/mplayer.toml"),
-    ],
+    files: THREE,
     kind: Kind::Models,
     run,
 };

@@ -19,13 +19,21 @@ use freehold_scenario::format_time;
 use freehold_scenario::recording::{PinningSpan, TaskRecording};
 use freehold_scenario::results::ReproduceRow;
 
-use super::{Laboratory, files, task_of};
+use super::files::{self, File, file};
+use super::{Laboratory, task_of};
 use freehold_command::engine::{Engine, Outcome};
 use freehold_command::load;
 use freehold_command::output;
 use freehold_command::status::Failure;
 
 pub(super) use sample::{Bound, Sample, row};
+
+/// The models of the paper's three programs.
+const THREE: &[File] = &[
+    file!("app/ranger.toml"),
+    file!("app/opencv.toml"),
+    file!("app/mplayer.toml"),
+];
 
 /// The memory-hungry neighbour.
 const HOG: &str = "hog";
