@@ -186,6 +186,10 @@ impl Engine {
     /// Brings a page; not before there is a hole where it was.
     pub(super) fn fill(&mut self, wanted: Wanted) {
         let Wanted { page, source, urgency } = wanted;
+        if self.take_in_lent(page) {
+            self.end(page, Request::Fill, End::Done);
+            return;
+        }
         if self.backing.holes.puts_off(&wanted) {
             return;
         }

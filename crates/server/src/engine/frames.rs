@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::engine::holes::Holes;
 use crate::engine::leaving::Leaving;
+use crate::engine::lending::Lending;
 use crate::engine::sources::Sources;
 use crate::error::EngineError;
 use crate::reserve::{BATCH, Due, Reserve};
@@ -38,6 +39,7 @@ pub(super) struct Backing {
     spare: Spare,
     pub(super) holes: Holes,
     pub(super) leaving: Leaving,
+    pub(super) lending: Lending,
     pub(super) sources: Sources,
 }
 
@@ -52,6 +54,7 @@ impl Backing {
             spare: Spare::default(),
             holes: Holes::default(),
             leaving: Leaving::default(),
+            lending: Lending::default(),
             sources: Sources::new(settings.priority)?,
         })
     }

@@ -18,57 +18,8 @@ impl Engine {
         self.check_waits()?;
         self.check_victims()?;
         for (_, client) in self.clients.iter() {
-            let (mut slots, mut inside, mut leaving, mut blank) = (0, 0, 0_usize, 0);
-            for object in self.objects.iter().flatten() {
-                let Content::Private {
-                    client: owner, pages, ..
-                } = &object.content
-                else {
-                    continue;
-                };
-                if *owner != client.id {
-                    continue;
-                }
-                for (at, place) in (0..).zip(pages) {
-                    match place {
-                        Where::Slot(_) => slots += 1,
-                        Where::Client => inside += 1,
-                        Where::Leaving => {
-                            inside += 1;
-                            leaving += 1;
-                        }
-                        Where::Blank => blank += 1,
-                        Where::Nowhere => {}
-                    }
-                    let page = self.core.page(object.id, PageIndex::new(at));
-                    let state = page.map(|page| page.state);
-                    let absent = matches!(state, Some(PageState::Empty | PageState::Stored));
-                    if absent && *place != Where::Nowhere && *place != Where::Leaving {
-                        return Err(format!("page {at} is {place:?}, but {state:?} to the core"));
-                    }
-                }
-            }
-            let orders = || client.outbox.outstanding().map(|order| order.about);
-            let private = orders().filter(|about| matches!(about, About::Private { .. })).count();
-            let ordered = orders()
-                .filter(|about| matches!(about, About::Private { slot: Some(_), .. }))
-                .count();
-            let taken = client.slots.taken() as usize;
-            if slots + ordered != taken {
-                return Err(format!(
-                    "{slots} pages in slots and {ordered} on their way, but {taken} slots taken"
-                ));
-            }
-            if private != leaving {
-                return Err(format!("{leaving} pages leave, but {private} orders are under way"));
-            }
-            let memory = &client.memory;
-            if blank != memory.blank {
-                return Err(format!("{blank} pages in no frame, but {} counted", memory.blank));
-            }
-            if inside != memory.resident {
-                return Err(format!("{inside} pages in the client, but {} counted", memory.resident));
-            }
+            let places = self.count_places(client)?;
+            check_counts(client, &places)?;
         }
         Ok(())
     }
@@ -214,14 +165,23 @@ fn check_counts(client: &Client, places: &Places) -> Result<(), String> {
     if private != leaving {
         return Err(format!("{leaving} pages leave, but {private} orders are under way"));
     }
-    if blank != client.blank {
-        return Err(format!("{blank} pages in no frame, but {} counted", client.blank));
+    if blank != client.memory.blank {
+        return Err(format!(
+            "{blank} pages in no frame, but {} counted",
+            client.memory.blank
+        ));
     }
-    if lent != client.lent.count() {
-        return Err(format!("{lent} pages are lent, but {} counted", client.lent.count()));
+    if lent != client.memory.lent.count() {
+        return Err(format!(
+            "{lent} pages are lent, but {} counted",
+            client.memory.lent.count()
+        ));
     }
-    if inside != client.resident {
-        return Err(format!("{inside} pages in the client, but {} counted", client.resident));
+    if inside != client.memory.resident {
+        return Err(format!(
+            "{inside} pages in the client, but {} counted",
+            client.memory.resident
+        ));
     }
     Ok(())
 }

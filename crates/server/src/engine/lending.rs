@@ -144,30 +144,33 @@ impl Engine {
     /// A reservation's pages are kept by its own programs. Of the pool's that is known only of who refuses to give any
     /// up himself: what others keep there is no reason to let him have more.
     pub(super) fn lend_for(&mut self, name: LaneName, pending: &Pending) -> bool {
-        if self.pace.is_held() {
+        if self.io.pace.is_held() {
             return false;
         }
-        let now = self.now.get();
+        let now = self.step.now.get();
         let claim = pending.claim;
         if self.place_at(pending.object, pending.page.get()) == Some(Where::Lent) {
             // It was to be taken back, and is still there.
             let installed = self.install(&claim, Where::Client, true);
             if let Some(client) = self.client_mut(claim.client) {
-                client.lent.discourage(now);
+                client.memory.lent.discourage(now);
             }
             self.end_claim(name, claim, installed);
             return true;
         }
         let holder = self.holder_of(name.task);
-        let refuses = || self.client(claim.client).is_some_and(|client| client.refusing > 0);
-        if (holder.is_none() && !refuses()) || !self.lending.exhaust(holder, now) {
+        let refuses = || {
+            self.client(claim.client)
+                .is_some_and(|client| client.standing.refusing > 0)
+        };
+        if (holder.is_none() && !refuses()) || !self.backing.lending.exhaust(holder, now) {
             return false;
         }
         let lane = self.tasks.at_mut(name.task.index());
         if let Some(lane) = lane.and_then(|task| task.lanes.get_mut(usize::from(name.lane))) {
             lane.pending = None;
         }
-        self.again.push_back(claim);
+        self.step.again.push_back(claim);
         true
     }
 
@@ -178,34 +181,34 @@ impl Engine {
     /// A page that was to leave is in its client's page table, and has to stay there: whether it is lent, and so has
     /// left the core's books.
     pub(super) fn lend_page(&mut self, page: PageRef) -> bool {
-        let now = self.now.get();
+        let now = self.step.now.get();
         let Some(holder) = self.holder_of_page(page) else {
             return false;
         };
-        if !self.lending.is_exhausted(holder, now)
+        if !self.backing.lending.is_exhausted(holder, now)
             || self.place_at(page.object(), page.page().get()) != Some(Where::Client)
         {
             return false;
         }
-        self.lending.has_lent(holder);
+        self.backing.lending.has_lent(holder);
         self.set_private(page, Where::Lent);
         let Some(client) = self.private_client(page).and_then(|id| self.client_mut(id)) else {
             return true;
         };
-        let (id, pid) = (client.id, client.pid);
-        client.lent.total += 1;
-        if client.lent.count() == 1 {
-            client.lent.pause = SOON;
-            client.lent.due = now.saturating_add(SOON);
+        let (id, pid) = (client.id, client.process.pid);
+        client.memory.lent.total += 1;
+        if client.memory.lent.count() == 1 {
+            client.memory.lent.pause = SOON;
+            client.memory.lent.due = now.saturating_add(SOON);
             self.notice(format!(
                 "input, output or the kernel keeps all pages that process {pid} may have: pages are lent to it beyond \
                  its reservation until others can leave"
             ));
         }
-        self.lending.borrowers.insert(id);
-        if !self.in_round {
+        self.backing.lending.borrowers.insert(id);
+        if !self.step.in_round {
             // Pager threads that sleep do not know of it.
-            self.ends.ring(0);
+            self.io.ends.ring(0);
         }
         true
     }
@@ -221,29 +224,32 @@ impl Engine {
     /// Notes whether a client gives up anything at all.
     pub(super) fn note_refusal(&mut self, id: ClientId, outcome: Outcome) {
         let given = matches!(outcome, Outcome::Done | Outcome::Dropped | Outcome::Zero);
-        self.tally.busy += u64::from(!given);
-        let now = self.now.get();
+        self.journal.tally.busy += u64::from(!given);
+        let now = self.step.now.get();
         let Some(client) = self.client_mut(id) else { return };
         if given {
-            client.refusing = 0;
+            client.standing.refusing = 0;
             self.lend_no_more(id);
-        } else if outcome != Outcome::Absent && client.refusing == 0 {
-            client.refusing = now;
+        } else if outcome != Outcome::Absent && client.standing.refusing == 0 {
+            client.standing.refusing = now;
         }
     }
 
     /// A page has left: others are tried again before any is lent.
     fn lend_no_more(&mut self, id: ClientId) {
-        let now = self.now.get();
-        if !self.lending.exhausted.is_empty() {
+        let now = self.step.now.get();
+        if !self.backing.lending.exhausted.is_empty() {
             let tasks = self.client(id).map(|client| client.tasks.clone()).unwrap_or_default();
             let holders: Vec<_> = tasks.into_iter().map(|task| self.holder_of(task)).collect();
-            self.lending.exhausted.retain(|row| !holders.contains(&row.holder));
+            self.backing
+                .lending
+                .exhausted
+                .retain(|row| !holders.contains(&row.holder));
         }
         if let Some(client) = self.client_mut(id)
-            && client.lent.count() > 0
+            && client.memory.lent.count() > 0
         {
-            client.lent.encourage(now, SOON);
+            client.memory.lent.encourage(now, SOON);
         }
     }
 
@@ -252,9 +258,9 @@ impl Engine {
         let lent = self.place_at(page.object(), page.page().get()) == Some(Where::Lent);
         if lent {
             self.set_private(page, Where::Client);
-            let now = self.now.get();
+            let now = self.step.now.get();
             if let Some(client) = self.private_client(page).and_then(|id| self.client_mut(id)) {
-                client.lent.encourage(now, NEXT);
+                client.memory.lent.encourage(now, NEXT);
             }
         }
         lent
@@ -269,20 +275,20 @@ impl Engine {
 
     /// Has lent pages taken back into the books that are due.
     pub(super) fn take_back_lent(&mut self) {
-        let now = self.now.get();
-        for id in self.lending.borrowers.clone() {
-            let Some(client) = self.client(id).filter(|client| client.lent.count() > 0) else {
-                self.lending.borrowers.remove(&id);
+        let now = self.step.now.get();
+        for id in self.backing.lending.borrowers.clone() {
+            let Some(client) = self.client(id).filter(|client| client.memory.lent.count() > 0) else {
+                self.backing.lending.borrowers.remove(&id);
                 continue;
             };
-            if client.lent.due > now {
+            if client.memory.lent.due > now {
                 continue;
             }
             if !can_give_back(client) || self.is_exhausted_for(client) {
                 // Of one that was stopped for good nothing ever comes back.
                 let wait = if client.has_agent() { SOON } else { LATE };
                 if let Some(client) = self.client_mut(id) {
-                    client.lent.due = now.saturating_add(wait);
+                    client.memory.lent.due = now.saturating_add(wait);
                 }
                 continue;
             }
@@ -292,18 +298,20 @@ impl Engine {
 
     fn is_exhausted_for(&self, client: &Client) -> bool {
         let holders = client.tasks.iter().map(|task| self.holder_of(*task));
-        let now = self.now.get();
-        holders.into_iter().any(|holder| self.lending.is_exhausted(holder, now))
+        let now = self.step.now.get();
+        holders
+            .into_iter()
+            .any(|holder| self.backing.lending.is_exhausted(holder, now))
     }
 
     fn try_to_take_back(&mut self, id: ClientId) {
-        let now = self.now.get();
+        let now = self.step.now.get();
         let Some(client) = self.client_mut(id) else { return };
         // After an attempt in vain a single one shows whether anything leaves again.
-        let together = if client.lent.pause > SOON { 1 } else { TOGETHER };
-        client.lent.due = now.saturating_add(client.lent.pause.max(SOON));
+        let together = if client.memory.lent.pause > SOON { 1 } else { TOGETHER };
+        client.memory.lent.due = now.saturating_add(client.memory.lent.pause.max(SOON));
         for _ in 0..together {
-            let Some((object, page)) = self.client_mut(id).and_then(|client| client.lent.next()) else {
+            let Some((object, page)) = self.client_mut(id).and_then(|client| client.memory.lent.next()) else {
                 return;
             };
             self.fault_on_lent(id, object, page);
@@ -332,15 +340,15 @@ impl Engine {
             write: true,
             protected: false,
             thread: 0,
-            since: self.now,
+            since: self.step.now,
         });
     }
 
     /// When to look at what is lent, if anything is.
     pub(super) fn lent_due(&self) -> Option<u64> {
-        let borrowers = self.lending.borrowers.iter().filter_map(|id| self.client(*id));
-        let lent = borrowers.filter(|client| client.lent.count() > 0);
-        lent.map(|client| client.lent.due.max(self.now.get())).min()
+        let borrowers = self.backing.lending.borrowers.iter().filter_map(|id| self.client(*id));
+        let lent = borrowers.filter(|client| client.memory.lent.count() > 0);
+        lent.map(|client| client.memory.lent.due.max(self.step.now.get())).min()
     }
 }
 

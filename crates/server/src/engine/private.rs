@@ -61,7 +61,7 @@ impl Engine {
         }
         let Some(client) = self.client_mut(id) else { return };
         if from != to && (from == Where::Lent || to == Where::Lent) {
-            client.lent.note(object, page, to == Where::Lent);
+            client.memory.lent.note(object, page, to == Where::Lent);
         }
         let inside = |place: Where| matches!(place, Where::Client | Where::Leaving | Where::Lent);
         match (inside(from), inside(to)) {
@@ -167,7 +167,7 @@ impl Engine {
             }
             // In the page table by the books, but missing: the program has dropped it, and the kernel will tell or has
             // told. What it finds there is zeros.
-            Where::Client | Where::Blank | Where::Nowhere | Where::Leaving => {
+            Where::Client | Where::Lent | Where::Blank | Where::Nowhere | Where::Leaving => {
                 userfault.copy_zeros(address, &self.backing.sources.zeros, 1, !writable)
             }
         };
@@ -407,19 +407,6 @@ impl Engine {
         }
     }
 
-    /// Notes whether a client gives up anything at all.
-    fn note_refusal(&mut self, id: ClientId, outcome: Outcome) {
-        let given = matches!(outcome, Outcome::Done | Outcome::Dropped | Outcome::Zero);
-        self.journal.tally.busy += u64::from(!given);
-        let now = self.step.now.get();
-        let Some(client) = self.client_mut(id) else { return };
-        if given {
-            client.standing.refusing = 0;
-        } else if outcome != Outcome::Absent && client.standing.refusing == 0 {
-            client.standing.refusing = now;
-        }
-    }
-
     /// Lanes for which the core has decided while their page was on its way, or another at its address.
     pub(super) fn map_arrived(&mut self, id: ClientId, page: PageRef, address: u64) {
         let forgotten = self.place_at(page.object(), page.page().get()) == Some(Where::Nowhere);
@@ -491,10 +478,13 @@ impl Engine {
         let Some(client) = self.client_mut(*client) else { return };
         client.memory.bookings.objects = client.memory.bookings.objects.saturating_sub(1);
         client.memory.bookings.pages = client.memory.bookings.pages.saturating_sub(object.pages);
+        client.memory.lent.forget(object.id);
         for place in pages {
             match place {
                 Where::Slot(slot) => client.slots.free(*slot),
-                Where::Client | Where::Leaving => client.memory.resident = client.memory.resident.saturating_sub(1),
+                Where::Client | Where::Leaving | Where::Lent => {
+                    client.memory.resident = client.memory.resident.saturating_sub(1);
+                }
                 Where::Blank => client.memory.blank = client.memory.blank.saturating_sub(1),
                 Where::Nowhere => {}
             }

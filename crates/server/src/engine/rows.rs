@@ -7,6 +7,7 @@ use crate::engine::booking::Bookings;
 use crate::engine::fault_queue::FaultQueue;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, Membership, TaskKey};
+use crate::engine::lending::LentPages;
 use crate::engine::near::Affinity;
 use crate::engine::outbox::Outbox;
 use crate::engine::program_locks::ProgramLocks;
@@ -204,6 +205,8 @@ pub(crate) struct PrivateMemory {
     pub(crate) bookings: Bookings,
     /// What its program has locked.
     pub(crate) program_locks: ProgramLocks,
+    /// What it has beyond its reservation.
+    pub(crate) lent: LentPages,
 }
 
 /// How a client answers orders.

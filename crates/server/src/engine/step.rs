@@ -127,6 +127,7 @@ impl Engine {
         }
         if request == Request::Fill {
             self.drop_if_forgotten(page);
+            self.note_taken_in(page);
         }
         if end == End::Kept {
             self.lock_arrived(page.object(), page.page().get());

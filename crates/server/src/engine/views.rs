@@ -79,7 +79,7 @@ impl Engine {
             private_resident: client.memory.resident,
             private_slots: u64::from(client.slots.taken()),
             private_stored: 0,
-            lent: (client.lent.count(), client.lent.total()),
+            lent: (client.memory.lent.count(), client.memory.lent.total()),
             inherited: client.family.filled,
             kept: kept.collect(),
             unmanaged: client.family.relinquished.reasons(),
