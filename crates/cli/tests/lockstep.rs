@@ -10,7 +10,7 @@ use freehold_command::run_server::RunServer;
 use freehold_live::{Launch, LiveError, ServerError, run_in_lockstep_on_server};
 use freehold_scenario::results::RunResult;
 use freehold_scenario::{Class, Document, Scenario};
-use freehold_sim::{Mix, random_scenario};
+use freehold_sim::{Mix, device_scenario, random_scenario};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_freehold");
 

@@ -151,8 +151,8 @@ impl Scheduler {
         }
     }
 
-    /// A request finds no unit of a component free. Under the policies that give spare memory to whoever asks a unit is
-    /// to come: `greedy`, and `tmem` until its next run knows better. Memory is spare where it is nobody's and was
+    /// A request finds no unit of a component free. Under the policies that give spare memory to whoever asks (`greedy`,
+    /// and `tmem` until its next run knows better) a unit is to come. Memory is spare where it is nobody's and was
     /// promised to nobody; and a component that is to give units gets none.
     pub fn handle_wanted(&mut self, component: usize) {
         if !matches!(self.settings.policy, Policy::Greedy | Policy::Tardiness) {

@@ -115,7 +115,14 @@ impl DeviceServer {
     /// Serves a connection that was accepted elsewhere, whose first packet, if it has been read, is `first`. What is
     /// `held` for it is dropped when it ends.
     pub fn serve(&self, socket: PacketSocket, first: Option<Vec<u8>>, held: impl Send + 'static) {
-        serve(&self.service, socket, first, held);
+        let service = Arc::clone(&self.service);
+        let work = Box::new(move || {
+            let _held = held;
+            serve(&service, &socket, first);
+        });
+        if let Err(error) = self.service.threads.begin(work) {
+            warn!("a client of devices is refused: {error}");
+        }
     }
 }
 
@@ -129,13 +136,7 @@ impl Drop for DeviceServer {
     }
 }
 
-impl Service {
-    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn serve(service: &Arc<Service>, socket: PacketSocket, first: Option<Vec<u8>>, held: impl Send + 'static) {
+fn serve(service: &Service, socket: &PacketSocket, first: Option<Vec<u8>>) {
     let Ok(peer) = socket.peer() else { return };
     let Some(_seat) = service.connections.enter(peer.uid) else {
         warn!(
@@ -146,16 +147,25 @@ fn serve(service: &Arc<Service>, socket: PacketSocket, first: Option<Vec<u8>>, h
         connection::refuse(socket);
         return;
     };
-    let shared = Arc::clone(service);
-    let run = move || {
-        let _held = (seat, held);
-        connection::run(&shared, &socket, Rights::of(peer), first);
-    };
-    let mut threads = service.threads();
-    threads.retain(|thread| !thread.is_finished());
-    match thread::Builder::new().name("device".to_owned()).spawn(run) {
-        Ok(thread) => threads.push(thread),
-        Err(error) => warn!("a client of devices is refused: {error}"),
+    connection::run(service, socket, Rights::of(peer), first);
+}
+
+/// Has another thread accept a connection.
+fn accept_apart(service: &Arc<Service>, listener: &Arc<Listener>) -> io::Result<()> {
+    let (own, listener) = (Arc::clone(service), Arc::clone(listener));
+    service.threads.begin(Box::new(move || accept(&own, &listener)))
+}
+
+/// Accepts a connection and serves it; another thread accepts the next. Where there is none, this one refuses.
+fn accept(service: &Arc<Service>, listener: &Arc<Listener>) {
+    while let Some(socket) = next(service, listener) {
+        match accept_apart(service, listener) {
+            Ok(()) => return serve(service, &socket, None),
+            Err(error) => {
+                warn!("a client of devices is refused: {error}");
+                connection::refuse(&socket);
+            }
+        }
     }
 }
 
@@ -171,7 +181,7 @@ fn next(service: &Service, listener: &Listener) -> Option<PacketSocket> {
             return None;
         }
         match listener.accept() {
-            Ok(Some(socket)) => serve(service, socket, None, ()),
+            Ok(Some(socket)) => return Some(socket),
             Ok(None) => {}
             Err(errno) => {
                 // Too many open files, as a rule: it may pass.

@@ -107,8 +107,8 @@ impl Engine {
                     .transfers
                     .ready
                     .extend(engine.transfers.records().into_iter().filter(ended));
-                for HeldRead { page, source } in std::mem::take(&mut engine.io.pace.reads) {
-                    engine.read_now(page, &source);
+                for read in std::mem::take(&mut engine.io.pace.reads) {
+                    engine.read_now(read);
                 }
             }
             Ok(())
@@ -164,7 +164,7 @@ impl Engine {
                 return Err(EngineError::Pace);
             }
             if let Some(read) = engine.take_read(object, page).filter(|_| request == Request::Fill) {
-                engine.read_now(read.page, &read.source);
+                engine.read_now(read);
             } else {
                 let record = engine.ended_record(object, page, request);
                 engine.transfers.ready.push_back(record.ok_or(EngineError::Pace)?);
@@ -204,7 +204,7 @@ impl Engine {
             self.give_back(loan);
             None
         };
-        self.pace.reads.push(HeldRead { page, source, got });
+        self.io.pace.reads.push(HeldRead { page, source, got });
     }
 
     /// Brings a page of a file, here and now: nobody else is served by this server.

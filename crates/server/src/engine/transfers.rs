@@ -82,7 +82,7 @@ impl Engine {
     pub(super) fn begin_read(&mut self, page: PageRef, urgency: u8) {
         match self.object(page.object()).map(|object| &object.content) {
             Some(Content::File { .. }) => match self.source_of(page.object()) {
-                Some(source) if self.io.pace.is_held() => self.io.pace.hold_read(page, source),
+                Some(source) if self.io.pace.is_held() => self.hold_read(page, source),
                 Some(_) if urgency == 0 && self.gather(page) => {}
                 Some(source) => self.read_file(page, &source, urgency),
                 None => self.end(page, Request::Fill, End::Failed),

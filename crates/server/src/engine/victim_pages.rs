@@ -173,21 +173,28 @@ impl Engine {
         })
     }
 
-    /// Puts pages that are about to lose their frames.
-    pub(super) fn offer_victims(&self, run: Run) {
-        if let Some(victims) = &self.backing.sources.victims
-            && let Some(row) = self.object(run.first.object())
+    /// Puts pages that are about to lose their frames: so many in a step, since others wait for the engine.
+    pub(super) fn offer_victims(&mut self, run: Run) {
+        if self.backing.sources.victims.is_none() || self.io.pace.is_held() {
+            return;
+        }
+        let mut offers = std::mem::take(&mut self.backing.sources.offers);
+        let count = offers.allow(self.step.now, run.count);
+        if count > 0
+            && let Some(victims) = &self.backing.sources.victims
+            && let Some(left) = self.object(run.first.object()).and_then(Leaving::of)
+            && offers.holds(run.first.object().index(), || left.is_leased())
         {
             let range = PageRange::new(run.first.page().get() as usize, count);
             put_all(victims, left.cached, left.memory, range);
         }
-        self.sources.offers = offers;
+        self.backing.sources.offers = offers;
     }
 
     /// In lockstep pages are put one by one as the core decides it, whoever must be waited for.
     pub(super) fn offer_in_order(&self, page: PageRef) {
-        if let Some(victims) = &self.sources.victims
-            && self.pace.is_held()
+        if let Some(victims) = &self.backing.sources.victims
+            && self.io.pace.is_held()
             && let Some(left) = self.object(page.object()).and_then(Leaving::of)
             && left.is_leased()
         {
