@@ -17,14 +17,25 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("freehold-tmem", &["freehold-linux", "freehold-shm"]),
     (
         "freehold-component",
-        &["freehold-core", "freehold-linux", "freehold-scenario", "freehold-tmem"],
+        &[
+            "freehold-core",
+            "freehold-linux",
+            "freehold-report",
+            "freehold-scenario",
+            "freehold-tmem",
+        ],
     ),
     ("freehold-report", &["freehold-core"]),
     ("freehold-scenario", &["freehold-core", "freehold-report"]),
     ("freehold-store", &["freehold-core", "freehold-linux"]),
     (
         "freehold-sim",
-        &["freehold-core", "freehold-driver", "freehold-scenario"],
+        &[
+            "freehold-core",
+            "freehold-driver",
+            "freehold-report",
+            "freehold-scenario",
+        ],
     ),
     (
         "freehold-picture",
@@ -64,6 +75,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "freehold-scenario",
             "freehold-sim",
             "freehold-store",
+            "freehold-tmem",
         ],
     ),
     (

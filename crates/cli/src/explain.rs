@@ -5,6 +5,7 @@ use freehold_client::{Observer, Question};
 use freehold_report::explanation::Explanation;
 use freehold_report::what_if::WhatIf;
 
+use crate::component::shown;
 use crate::connect::{self, Where};
 use crate::thrashing::{self, Holder, Thrashing};
 use freehold_command::output;
@@ -13,7 +14,7 @@ use freehold_command::status::{Failure, Status};
 /// Options of `freehold explain`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// A process id, PID:0xADDRESS, or the name of a reservation, a region or a file
+    /// A process id, PID:0xADDRESS, or the name of a reservation, a region, a file, or a component that runs
     #[arg(required_unless_present = "what_if", value_name = "TARGET")]
     target: Option<String>,
     /// Whether a reservation of this size would be admitted, and what would have to give: 30MiB, or "30MiB firm"
@@ -28,6 +29,9 @@ pub(crate) struct Arguments {
 
 /// Runs the subcommand. A reservation that would be refused is a failure.
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
+    if let (Some(explanation), None) = (of_component(arguments), &arguments.what_if) {
+        return show_component(arguments, &explanation);
+    }
     let observer = arguments.server.observe("freehold explain")?;
     let ask = |question, target: &Option<String>| {
         let target = target.as_deref();
@@ -62,6 +66,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     page.push('\n');
     output::print(&page)?;
     Ok(status)
+}
+
+/// A component, or a thread that waits for one, which no server knows of.
+fn of_component(arguments: &Arguments) -> Option<Explanation> {
+    let target = arguments.target.as_deref()?;
+    let text = shown::explain(&freehold_component::running().ok()?.known, target);
+    (!text.is_empty()).then(|| Explanation {
+        target: target.to_owned(),
+        kind: "component".to_owned(),
+        text,
+        ..Explanation::default()
+    })
+}
+
+fn show_component(arguments: &Arguments, explanation: &Explanation) -> Result<Status, Failure> {
+    if arguments.json {
+        output::print_json(explanation)?;
+    } else {
+        output::print(&format!("{}\n", explanation.text.join("\n")))?;
+    }
+    Ok(Status::Done)
 }
 
 /// What the server says, and whether the reservations thrash that it is about. The server keeps no rates: it is looked

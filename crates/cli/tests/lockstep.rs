@@ -39,6 +39,7 @@ fn followed(scenario: &Scenario, what: &str) -> Option<RunResult> {
         }
         Err(
             LiveError::Restore(_)
+            | LiveError::Components
             | LiveError::Faults
             | LiveError::Errors(_)
             | LiveError::Server(ServerError::WritesFile { .. }),

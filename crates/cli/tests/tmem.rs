@@ -1,6 +1,6 @@
 //! `freehold tmem plan` as its user calls it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const FACTS: &str = r#"{"free": 1,
@@ -44,5 +44,100 @@ fn what_is_wrong_with_the_numbers_is_said() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("wrong.json") && said.contains(expected), "{said}");
+    }
+}
+
+/// Runs the shipped scenario with components.
+fn scenario(options: &[&str]) -> Output {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/components/tmem-service.toml");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_freehold"));
+    command.arg("run").arg(file).args(options);
+    command.output().expect("the command starts")
+}
+
+fn document(output: &Output) -> serde_json::Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn sum(document: &serde_json::Value, what: &str) -> u64 {
+    let rows = document["transient"]["components"].as_array().unwrap();
+    rows.iter().map(|row| row[what].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn a_scenario_with_components_says_what_units_did() {
+    let tmem = document(&scenario(&["--json"]));
+    let (transient, tasks) = (&tmem["transient"], tmem["tasks"].as_array().unwrap());
+    let rows = transient["components"].as_array().unwrap();
+    assert_eq!(rows.len(), 8, "stacks and buffers of four components");
+    for row in rows {
+        assert!(row["allocated"].as_u64() >= row["minimum"].as_u64(), "{row}");
+        let came = row["minimum"].as_u64().unwrap() + row["granted"].as_u64().unwrap();
+        assert_eq!(
+            came - row["taken"].as_u64().unwrap(),
+            row["allocated"].as_u64().unwrap()
+        );
+        assert!(row["contended"].as_u64() >= row["handed_over"].as_u64(), "{row}");
+    }
+    // A stack is of two frames, a buffer of one.
+    let frames =
+        |row: &serde_json::Value| row["allocated"].as_u64().unwrap() * if row["kind"] == "stack" { 2 } else { 1 };
+    assert_eq!(transient["granted"], rows.iter().map(frames).sum::<u64>());
+    assert!(transient["granted"].as_u64() <= transient["limit"].as_u64() && transient["runs"] == 32);
+    let waited: u64 = tasks.iter().filter_map(|task| task["unit_wait_ns"].as_u64()).sum();
+    assert!(waited >= sum(&tmem, "blocked_ns") && sum(&tmem, "blocked_ns") > 0);
+    // With units for all nobody waits, and with the minima alone more do.
+    let max = document(&scenario(&[
+        "--json",
+        "--set",
+        "transient.policy=max",
+        "--set",
+        "transient.limit=1MiB",
+    ]));
+    let min = document(&scenario(&["--json", "--set", "transient.policy=min"]));
+    assert_eq!(sum(&max, "contended"), 0);
+    assert!(sum(&min, "blocked_ns") > sum(&tmem, "blocked_ns") && sum(&min, "granted") == 0);
+    // The same in words, and as a page.
+    let page = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("components.html");
+    let output = scenario(&["--report", page.to_str().unwrap()]);
+    let (text, page) = (
+        String::from_utf8(output.stdout).unwrap(),
+        std::fs::read_to_string(page).unwrap(),
+    );
+    for row in rows {
+        let name = row["component"].as_str().unwrap();
+        assert!(text.contains(name) && page.contains(name), "{name}");
+    }
+    assert!(text.contains('δ') && page.contains("Units of components"));
+}
+
+#[test]
+fn the_kernel_follows_a_scenario_with_components_in_lockstep() {
+    let output = scenario(&["--engine", "live", "--lockstep", "--set", "duration=2s", "--json"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if said.contains("follow with their priorities") {
+        eprintln!("left out: no right to real-time priorities");
+        return;
+    }
+    // A count that differs would be a broken law.
+    let live = document(&output);
+    let simulated = document(&scenario(&["--set", "duration=2s", "--json"]));
+    assert_eq!(live["transient"], simulated["transient"]);
+    assert_eq!(live["memory"]["resident_measured"], live["transient"]["granted"]);
+    assert!(sum(&live, "handed_over") > 0);
+}
+
+#[test]
+fn components_run_live_in_lockstep_without_a_server_only() {
+    for options in [
+        &["--engine", "live"][..],
+        &["--engine", "live", "--placement", "server"],
+        &["--engine", "live", "--placement", "server", "--lockstep"],
+    ] {
+        let output = scenario(options);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("in lockstep only"), "{said}");
     }
 }

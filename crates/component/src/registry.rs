@@ -3,6 +3,7 @@
 //! Several versions of the command may share the folder. A file of another version is left alone as long as its manager
 //! runs, whether it is understood here or not; what is not understood in it is passed over.
 
+pub use freehold_report::transient::{UnitState, Wait};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -23,42 +24,6 @@ pub struct Running {
     /// Which thread waits for which, as of then.
     #[serde(default)]
     pub waits: Vec<Wait>,
-}
-
-/// Units of one kind of a component: the paper's r, a, δ, b and used.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-pub struct UnitState {
-    /// The component.
-    pub component: String,
-    /// `stack` or `cbuf`.
-    pub kind: String,
-    /// Units wanted at the same time in the last period (r).
-    pub requested: u32,
-    /// Units that it has (a).
-    pub allocated: u32,
-    /// Units that it ought to have (δ).
-    pub desired: u32,
-    /// Units in use in the last period.
-    pub used: u32,
-    /// Requests that waited.
-    pub contended: u64,
-    /// How long they waited in all (b).
-    pub blocked_ns: u64,
-}
-
-/// A job that waits for a unit.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-pub struct Wait {
-    /// The thread whose job it is.
-    pub thread: String,
-    /// Where it waits.
-    pub component: String,
-    /// `stack` or `cbuf`.
-    pub kind: String,
-    /// The thread whose job has the unit; none where no thread of the composition does.
-    pub holder: Option<String>,
 }
 
 /// What runs.

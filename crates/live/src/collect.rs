@@ -153,6 +153,7 @@ pub(crate) fn document(
         store: counts.store,
         victim_cache: None,
         devices: Vec::new(),
+        transient: None,
         laws: remainder.laws,
         lock: remainder.lock,
         warnings,

@@ -175,6 +175,12 @@ pub enum LiveError {
          that is rounded up, which the simulator does not follow"
     )]
     Parts(String),
+    /// Components, which scenarios have in the simulator and in lockstep with it.
+    #[error(
+        "[[component]] of a scenario runs live in lockstep only: add --lockstep, without a server; \
+         `freehold component run` runs components that are programs"
+    )]
+    Components,
     /// Failures of a store, in lockstep with a server.
     #[error(
         "[faults] cannot be followed by a server, whose store fails only if it really does: take --placement embedded"
@@ -202,7 +208,7 @@ impl LiveError {
     pub fn is_of_the_scenario(&self) -> bool {
         match self {
             Self::Restore(_) | Self::Wait(_) | Self::Faults | Self::Devices | Self::Errors(_) => true,
-            Self::Parts(_) => true,
+            Self::Parts(_) | Self::Components => true,
             Self::Pool { .. } | Self::Budget { .. } => true,
             Self::CopyOnWrite(_) | Self::Cpus { .. } | Self::Memory { .. } | Self::Decision(_) => true,
             Self::Task { .. } | Self::Lock { .. } => true,

@@ -37,6 +37,6 @@ mod watch;
 mod worker;
 
 pub use error::LiveError;
-pub use lockstep::{run_in_lockstep, run_in_lockstep_on_server};
+pub use lockstep::{components, run_in_lockstep, run_in_lockstep_on_server};
 pub use run::{Options, Outcome, profile, run, run_with};
 pub use served::{Launch, OwnServer, Server, ServerError, device_name, run_on_server};

@@ -77,6 +77,7 @@ pub fn run(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError>
 /// # Errors
 /// As [`run`].
 pub fn run_with(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Result<Outcome, LiveError> {
+    refuse_components(scenario)?;
     decided(scenario, |scenario| run_decided(scenario, options, stop))
 }
 
@@ -86,6 +87,15 @@ pub(crate) fn refuse_devices(scenario: &Scenario) -> Result<(), LiveError> {
         Ok(())
     } else {
         Err(LiveError::Devices)
+    }
+}
+
+/// Components run live in lockstep only, and there without a server.
+pub(crate) fn refuse_components(scenario: &Scenario) -> Result<(), LiveError> {
+    if scenario.transient.is_none() {
+        Ok(())
+    } else {
+        Err(LiveError::Components)
     }
 }
 

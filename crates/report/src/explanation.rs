@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Explanation {
     /// The target as it was asked for.
     pub target: String,
-    /// `process`, `address`, `reservation` or `object`.
+    /// `process`, `address`, `reservation`, `object` or `component`.
     pub kind: String,
     /// What holds, for each task of a process or for the reservation.
     pub guarantees: Vec<Guarantee>,

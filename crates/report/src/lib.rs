@@ -29,6 +29,7 @@ pub mod reservation;
 pub mod row;
 pub mod sharing;
 pub mod status;
+pub mod transient;
 pub mod what_if;
 
 /// A text is of another release, or no document of the kind that was asked for.

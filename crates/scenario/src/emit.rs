@@ -1,5 +1,6 @@
 //! A scenario back as TOML text.
 
+use crate::components::{ComponentSpec, KINDS, POLICIES, TransientSpec};
 use crate::model::{Costs, Faults, Pattern, RegionKind, ReservationKind, Scenario, Sharing};
 use crate::pinning::{AppSpec, Preset};
 use crate::quantity::{format_size, format_time};
@@ -37,6 +38,8 @@ impl ScenarioSpec {
             .for_each(|reservation| out.reservation(reservation));
         self.tasks.iter().for_each(|task| out.task(task));
         self.devices.iter().for_each(|device| out.device(device));
+        self.transient.iter().for_each(|transient| out.transient(transient));
+        self.components.iter().for_each(|component| out.component(component));
         out.0
     }
 }
@@ -159,6 +162,10 @@ impl Text {
             self.app(app);
         }
         task.accesses.iter().for_each(|access| self.access(access));
+        for component in &task.calls {
+            self.head("[[task.call]]");
+            self.key("component", quoted(component));
+        }
     }
 
     fn device(&mut self, device: &DeviceSpec) {
@@ -173,6 +180,30 @@ impl Text {
             self.key("at", time(open.at));
             self.key("hold", time(open.hold));
             self.key_if("use", open.used.map(|used| quoted(&format_size(used))));
+        }
+    }
+
+    fn transient(&mut self, transient: &TransientSpec) {
+        self.head("[transient]");
+        self.key("limit", quoted(&format_size(transient.limit)));
+        let named = POLICIES.iter().find(|(_, policy)| *policy == transient.policy);
+        self.key_if("policy", named.map(|(name, _)| quoted(name)));
+        self.key("period", time(transient.period));
+        self.key("inheritance", transient.inheritance);
+    }
+
+    fn component(&mut self, component: &ComponentSpec) {
+        self.head("[[component]]");
+        self.key("name", quoted(&component.name));
+        for (kind, units) in KINDS.iter().zip(&component.kinds) {
+            let size = quoted(&format_size(units.size));
+            let (minimum, most) = (units.minimum, units.most);
+            self.key(kind, format!("{{ size = {size}, minimum = {minimum}, most = {most} }}"));
+        }
+        for (to, chance) in &component.calls {
+            self.head("[[component.call]]");
+            self.key("to", quoted(to));
+            self.key_if("chance", chance.map(float));
         }
     }
 

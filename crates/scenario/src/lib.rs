@@ -12,6 +12,7 @@
 
 mod access;
 mod admission;
+mod components;
 mod devices;
 mod document;
 mod emit;
@@ -30,6 +31,7 @@ mod spec;
 mod wait;
 
 pub use access::{Access, AccessGenerator, ComputeSpread, Run, SplitMix64};
+pub use components::{Component, ComponentSpec, KINDS, POLICIES, Transient, TransientSpec, Units, UnitsSpec};
 pub use devices::{Backing, Device, DeviceFile};
 pub use document::{Document, tables_of_keys};
 pub use error::{Error, Place, Warning};

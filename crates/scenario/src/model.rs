@@ -1,5 +1,6 @@
 //! The scenario as the engines use it: indices for names, defaults filled in, every rule checked.
 
+use crate::components::Transient;
 use crate::error::Warning;
 use crate::pinning::{AppSettings, Pinning};
 use crate::scenario_devices::ScenarioDevice;
@@ -75,6 +76,8 @@ pub struct Scenario {
     pub tasks: Vec<Task>,
     /// In file order.
     pub devices: Vec<ScenarioDevice>,
+    /// Components and their memory; then there are no regions, reservations and devices.
+    pub transient: Option<Transient>,
     /// What the author should know.
     pub warnings: Vec<Warning>,
     pub(crate) spec: ScenarioSpec,

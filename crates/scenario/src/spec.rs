@@ -1,6 +1,7 @@
 //! The scenario as written: plain values under names, every default still open. Build one in a program and validate it
 //! with [`Scenario::try_from`](crate::Scenario), or read one from a file; both go through the same rules.
 
+use crate::components::{ComponentSpec, TransientSpec};
 use crate::model::{Costs, Faults, Pattern, RegionKind, ReservationKind, Sharing, StoreKind};
 use crate::pinning::{AppSpec, Pinning};
 use crate::scenario_devices::DeviceSpec;
@@ -49,6 +50,10 @@ pub struct ScenarioSpec {
     pub tasks: Vec<TaskSpec>,
     /// `[[device]]`, in file order.
     pub devices: Vec<DeviceSpec>,
+    /// `[transient]`, only with components.
+    pub transient: Option<TransientSpec>,
+    /// `[[component]]`, in file order.
+    pub components: Vec<ComponentSpec>,
 }
 
 /// `[memory]`.
@@ -156,6 +161,8 @@ pub struct TaskSpec {
     pub compute: Duration,
     /// What one job touches, in order.
     pub accesses: Vec<AccessSpec>,
+    /// `[[task.call]]`: components of which a job enters one.
+    pub calls: Vec<String>,
 }
 
 /// `[[task.access]]`.
@@ -196,6 +203,8 @@ impl ScenarioSpec {
             reservations: Vec::new(),
             tasks: Vec::new(),
             devices: Vec::new(),
+            transient: None,
+            components: Vec::new(),
         }
     }
 }
@@ -248,6 +257,7 @@ impl TaskSpec {
             cpus: None,
             compute: Duration::ZERO,
             accesses: Vec::new(),
+            calls: Vec::new(),
         }
     }
 }

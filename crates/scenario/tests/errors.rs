@@ -41,7 +41,7 @@ fn the_base_is_legal_and_quiet() {
 #[test]
 fn later_tables() {
     let later = "is not in this version";
-    for table in ["component", "trace"] {
+    for table in ["trace"] {
         let message = refused(&format!("{BASE}[[{table}]]\nname = \"x\"\n"));
         assert!(
             message.starts_with("s.toml:28: ") && message.contains(&format!("`{table}` {later}")),
@@ -132,7 +132,7 @@ fn unknown_addresses_list_what_there_is() {
         ("seed.x=1", "nothing is below it"),
         ("reservation.r1.sharing=spel", "the name of a region"),
         ("reservation.r1.lock.0.size=4KiB", "there is none"),
-        ("component.x=1", "not in this version"),
+        ("trace.x=1", "not in this version"),
         ("=1", "there is no key ``"),
     ];
     for (set, part) in cases {
@@ -237,4 +237,87 @@ fn stores_have_their_own_defaults() {
         message.starts_with("--set memory.swap.store=memory: memory.swap.directory: "),
         "{message}"
     );
+}
+
+/// A region where components are, which is not allowed.
+const REGION: &str = "[[region]]\nname = \"r\"\nsize = \"4KiB\"\n[transient]\n";
+
+/// Each way in which components can be wrong: what is replaced in a legal file, by what, the key that is named and a part
+/// of the reason.
+const WRONG_COMPONENTS: &[(&str, &str, &str, &str)] = &[
+    ("limit = \"512KiB\"\n", "", "transient.limit", "is missing"),
+    ("\"512KiB\"", "\"2MiB\"", "transient.limit", "at most 1MiB"),
+    (
+        "\"512KiB\"",
+        "\"32KiB\"",
+        "transient.limit",
+        "less than the minima, which take 36KiB",
+    ),
+    ("\"greedy\"", "\"greed\"", "transient.policy", "use one of"),
+    ("\"100ms\"", "\"0ms\"", "transient.period", "is zero"),
+    (
+        "minimum = 2, most = 4",
+        "minimum = 5, most = 4",
+        "component.front.stack.minimum",
+        "from 1 to `most`",
+    ),
+    ("chance = 0.25\n", "", "component.front.call.0.chance", "at all calls"),
+    ("chance = 0.25", "chance = 0.5", "component.front.call", "1.25 together"),
+    (
+        "to = \"files\"",
+        "to = \"log\"",
+        "component.front.call.1.to",
+        "stands twice",
+    ),
+    (
+        "to = \"files\"",
+        "to = \"file\"",
+        "component.front.call.0.to",
+        "no component named `file`",
+    ),
+    ("to = \"files\"", "to = \"front\"", "component.front.call", "leads back"),
+    ("name = \"files\"", "name = \"log\"", "component.log.name", "is taken"),
+    ("[transient]\n", REGION, "region", "scenarios of their own"),
+    (
+        "[transient]\n",
+        "[machine]\ncpus = 2\n[transient]\n",
+        "machine.cpus",
+        "one CPU",
+    ),
+    ("compute = \"1ms\"\n", "", "task.t.period", "`compute`"),
+    ("period = \"10ms\"\n", "", "task.t.period", "a `period`"),
+    (
+        "component = \"log\"",
+        "component = \"no\"",
+        "task.t.call.1.component",
+        "no component named",
+    ),
+];
+
+#[test]
+fn components_are_checked() {
+    let legal = include_str!("components.toml");
+    assert!(Scenario::parse(legal, "s.toml").is_ok());
+    for &(from, to, key, part) in WRONG_COMPONENTS {
+        let message = refused(&legal.replacen(from, to, 1));
+        assert!(message.contains(&format!(": {key}: ")), "{from}: {message}");
+        assert!(message.contains(part), "{from}: {message}");
+    }
+}
+
+/// Components, what they need and who calls them belong together.
+#[test]
+fn parts_of_components_are_checked() {
+    let alone = "name = \"a\"\nduration = \"1s\"\nmemory.pool = \"1MiB\"\n";
+    for (more, part) in [
+        ("[transient]\nlimit = \"1MiB\"\n", "there are none"),
+        ("[[component]]\nname = \"a\"\n", "needs [transient]"),
+        (
+            "[[task]]\nname = \"t\"\n[[task.call]]\ncomponent = \"a\"\n",
+            "there are none",
+        ),
+    ] {
+        let message = refused(&format!("{alone}{more}"));
+        assert!(message.contains(part), "{message}");
+    }
 }

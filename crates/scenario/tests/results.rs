@@ -65,6 +65,7 @@ fn run() -> RunResult {
         store: StoreResult::default(),
         victim_cache: None,
         devices: Vec::new(),
+        transient: None,
         laws: Laws::default(),
         lock: None,
         warnings: vec!["something".into()],

@@ -1,6 +1,7 @@
 //! Why a scenario cannot be simulated.
 
 use freehold_core::error::{AdmitError, CreateError, LockError, PinningError, SealError};
+use freehold_core::transient::ScheduleError;
 use freehold_core::units::PageIndex;
 use freehold_core::victim_cache::error::SpecError;
 
@@ -30,6 +31,12 @@ pub enum SimError {
     VictimCache {
         /// The core's reason.
         reason: SpecError,
+    },
+    /// The policy of transient memory cannot be made.
+    #[error("components: {reason}")]
+    Components {
+        /// The core's reason.
+        reason: ScheduleError,
     },
     /// The core refuses a memory object.
     #[error("region {region}: {reason}")]

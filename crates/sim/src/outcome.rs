@@ -6,6 +6,7 @@ use freehold_scenario::results::{Engine as EngineKind, RunResult, TaskResult};
 use freehold_scenario::{Scenario, plan};
 
 use crate::advice::run_decided;
+use crate::component;
 use crate::counts::Counts;
 use crate::engine::Engine;
 use crate::error::SimError;
@@ -96,6 +97,9 @@ impl Outcome {
 /// # Errors
 /// [`SimError`] where the core refuses what the scenario asks for, with the core's reason.
 pub fn simulate(scenario: &Scenario, options: &Options) -> Result<Outcome, SimError> {
+    if let Some(transient) = &scenario.transient {
+        return component::simulate(scenario, transient, options);
+    }
     let run = |decided: &Scenario| run(decided, options);
     run_decided(scenario, |refused| refused, run, |outcome| &mut outcome.result)
 }
@@ -156,6 +160,7 @@ fn report(scenario: &Scenario, options: &Options, engine: Engine<'_>, mut record
         store: counts.store,
         victim_cache: counts.victim_cache,
         devices: counts.devices,
+        transient: None,
         laws: engine.world.laws.into_laws(),
         lock: None,
         warnings: warnings(scenario, options, &extras),

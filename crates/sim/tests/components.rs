@@ -19,7 +19,11 @@ const POLICIES: [Policy; 6] = [
 
 fn component(minimum: u32, most: u32, calls: &[(usize, f64)]) -> ComponentModel {
     ComponentModel {
-        kinds: [KindModel { minimum, most }; 2],
+        kinds: [KindModel {
+            frames: 1,
+            minimum,
+            most,
+        }; 2],
         calls: calls.to_vec(),
     }
 }
@@ -28,6 +32,7 @@ fn thread(priority: u32, work: u64, from: u64) -> ThreadModel {
     ThreadModel {
         entries: vec![0],
         period: 1000 * MS,
+        deadline: 1000 * MS,
         work,
         priority,
         active: (from, from + 1),
@@ -70,7 +75,7 @@ fn a_wait_is_bounded_by_the_holders_work_with_inheritance_and_only_then() {
                 inheritance,
                 ..options(Policy::Minimum, 4)
             };
-            run(&model, options).threads[0].longest
+            run(&model, options).threads[0].response.max
         };
         // The holder has worked 1 ms before, and its waiter works 1 ms after.
         assert_eq!((longest(true), longest(false)), (5 * MS, 5 * MS + spin));
@@ -109,7 +114,7 @@ fn inheritance_goes_on_from_holder_to_holder() {
         })
         .collect();
     assert_eq!(order, [2, 0]);
-    assert!(outcome.threads[0].longest < 30 * MS, "{:?}", outcome.threads[0]);
+    assert!(outcome.threads[0].response.max < 30 * MS, "{:?}", outcome.threads[0]);
 }
 
 #[test]

@@ -33,7 +33,9 @@ impl BufferId {
         (self.0 >> 48) as u16
     }
 
-    pub(crate) fn unit(self) -> usize {
+    /// The unit of its pool.
+    #[must_use]
+    pub const fn unit(self) -> usize {
         (self.0 >> 24) as usize & (MOST_UNITS - 1)
     }
 

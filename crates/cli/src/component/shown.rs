@@ -1,6 +1,6 @@
 //! Compositions that run, as tables and as metrics: r, a, δ, b, used, and who waits for whom.
 
-use freehold_component::Running;
+use freehold_component::{Running, Wait};
 use freehold_scenario::results::{Align, TextTable};
 use std::fmt::Write;
 
@@ -62,6 +62,40 @@ pub(crate) fn tables() -> Vec<(&'static str, TextTable)> {
     tables.into_iter().filter(|(_, table)| !table.is_empty()).collect()
 }
 
+/// What a component or a thread of a composition can count on, in sentences; empty where there is none of the name.
+pub(crate) fn explain(all: &[Running], target: &str) -> Vec<String> {
+    let mut text = Vec::new();
+    for running in all {
+        for unit in running.units.iter().filter(|unit| unit.component == target) {
+            text.push(format!(
+                "{} of {target} in {}: {} units (a), {} wanted at the same time (r), {} used, {} it ought to have (δ); \
+                 {} requests waited, {} us in all (b)",
+                unit.kind,
+                running.composition,
+                unit.allocated,
+                unit.requested,
+                unit.used,
+                unit.desired,
+                unit.contended,
+                unit.blocked_ns / 1000,
+            ));
+            if unit.requested > unit.allocated {
+                let missing = unit.requested - unit.allocated;
+                text.push(format!("{} more at the same time wait for their users", missing));
+            }
+        }
+        let about = |wait: &&Wait| [wait.component.as_str(), wait.thread.as_str()].contains(&target);
+        for wait in running.waits.iter().filter(about) {
+            let holder = wait.holder.as_deref().unwrap_or("another thread");
+            let (thread, kind, component) = (&wait.thread, &wait.kind, &wait.component);
+            text.push(format!(
+                "a job of {thread} waits for {holder}, which has a {kind} of {component}"
+            ));
+        }
+    }
+    text
+}
+
 /// In Prometheus' text format.
 pub(super) fn metrics(all: &[Running]) -> String {
     let mut text = String::new();
@@ -110,7 +144,7 @@ fn escape(label: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{metrics, units, waits};
+    use super::{explain, metrics, units, waits};
     use freehold_component::{Running, UnitState, Wait};
 
     #[test]
@@ -144,6 +178,16 @@ mod tests {
             );
         }
         assert!(text.contains("composition=\"a \\\"b\\\"\"") && text.contains(" 16000\n"));
+        let said = explain(&all, "files").join("\n");
+        for part in [
+            "12 units (a), 11 wanted",
+            "14 used, 13 it",
+            "15 requests waited, 16 us",
+            "fast waits for slow",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert_eq!((explain(&all, "fast").len(), explain(&all, "nobody").len()), (1, 0));
         let waits = waits(&all).to_string();
         assert!(waits.contains("fast") && waits.contains("slow"));
     }

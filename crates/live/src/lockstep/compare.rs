@@ -4,7 +4,9 @@ use freehold_core::view::TaskCounts;
 use freehold_report::reservation::Number;
 use freehold_scenario::results::{RunResult, TaskResult};
 use freehold_scenario::{Scenario, plan};
+use freehold_sim::component::Model;
 
+use super::components::Followed;
 use crate::collect::{self, Counts};
 
 /// What differs, in words; empty where all counts are equal.
@@ -45,6 +47,36 @@ pub(crate) fn differences(scenario: &Scenario, simulated: &RunResult, live: &Cou
     equal("memory peak".to_owned(), simulated.memory.peak, live.memory.peak);
     equal("store reads".to_owned(), simulated.store.reads, live.store.reads);
     equal("store writes".to_owned(), simulated.store.writes, live.store.writes);
+    found
+}
+
+/// As [`differences`], of components; puts the real counts into the document.
+pub(crate) fn components(model: &Model, live: &[Followed], result: &mut RunResult) -> Vec<String> {
+    let mut found = Vec::new();
+    let rows = result
+        .transient
+        .iter_mut()
+        .flat_map(|transient| &mut transient.components);
+    let kinds = model.components.iter().flat_map(|component| component.kinds);
+    for ((row, kind), live) in rows.zip(kinds).zip(live) {
+        let pages = u64::from(row.state.allocated) * u64::from(kind.frames);
+        for (count, sim, live) in [
+            ("waits", row.state.contended, live.waits),
+            ("hand-overs", row.handed_over, live.handed_over),
+            ("granted", row.granted, live.granted),
+            ("units", row.state.allocated.into(), live.allocated.into()),
+            ("pages", pages, live.resident),
+        ] {
+            if sim != live {
+                let name = format!("component {}: {}", row.state.component, row.state.kind);
+                found.push(format!(
+                    "lockstep: {name}: {count}: {sim} in the simulator, {live} live"
+                ));
+            }
+        }
+        (row.state.contended, row.handed_over) = (live.waits, live.handed_over);
+        (row.granted, row.state.allocated) = (live.granted, live.allocated);
+    }
     found
 }
 

@@ -5,6 +5,7 @@
 //! was started for the run, and this process sets its pace.
 
 mod compare;
+pub mod components;
 mod conductor;
 mod devices;
 mod player;
@@ -22,8 +23,8 @@ use std::thread::{self, ScopedJoinHandle};
 use freehold_core::units::FrameCount;
 use freehold_pager::{EnterError, Pace, TaskHandle};
 use freehold_scenario::results::{Engine, Laws, Placement, RunResult, Violation};
-use freehold_scenario::{Scenario, ScenarioDevice, plan};
-use freehold_sim::{Options, Step};
+use freehold_scenario::{Scenario, ScenarioDevice, Transient, plan};
+use freehold_sim::{Options, SimError, Step, component};
 
 use self::conductor::{Conductor, Snapshot};
 use self::devices::Clients;
@@ -35,7 +36,7 @@ use crate::collect;
 use crate::device_memory::DeviceMemory;
 use crate::error::LiveError;
 use crate::machine::Machine;
-use crate::run::{Outcome, decided};
+use crate::run::{Outcome, decided, refuse_components};
 use crate::seat::Seat;
 use crate::served::{Launch, Server, ServerPlacement};
 use crate::store;
@@ -50,6 +51,9 @@ use crate::worker::TaskOutput;
 /// [`LiveError`], among them [`LiveError::Diverged`] where the real run could not follow.
 pub fn run_in_lockstep(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError> {
     refuse_parts(scenario)?;
+    if let Some(transient) = &scenario.transient {
+        return follow_components(scenario, transient);
+    }
     decided(scenario, |scenario| follow_embedded(scenario, stop))
 }
 
@@ -63,6 +67,7 @@ pub fn run_in_lockstep_on_server(
     stop: &AtomicBool,
 ) -> Result<Outcome, LiveError> {
     refuse_parts(scenario)?;
+    refuse_components(scenario)?;
     decided(scenario, |scenario| follow_served(scenario, launch, stop))
 }
 
@@ -116,6 +121,31 @@ fn simulate(scenario: &Scenario, placement: Placement) -> Result<Simulated, Live
         result,
         steps: steps.unwrap_or_default(),
         errs: simulated.extras.iter().position(|extras| extras.errors > 0),
+    })
+}
+
+/// Threads that call: the kernel wakes whom the simulator chose, and units are where it has them.
+fn follow_components(scenario: &Scenario, transient: &Transient) -> Result<Outcome, LiveError> {
+    let model = component::model_of(scenario, transient);
+    let simulated = component::simulate_components(&model, component::options_of(scenario, transient, true));
+    let simulated = simulated.map_err(|reason| SimError::Components { reason })?;
+    let mut result = component::result_of(scenario, transient, &simulated);
+    let followed = components::follow(&model, &simulated).map_err(|(step, what)| LiveError::Diverged { step, what })?;
+    result.engine = Engine::Live;
+    result.placement = Some(Placement::Embedded);
+    result.memory.resident_measured = followed.iter().map(|cache| cache.resident).sum();
+    let differences = compare::components(&model, &followed, &mut result);
+    result
+        .laws
+        .violations
+        .extend(differences.into_iter().map(|what| Violation { law: 0, at_ns: 0, what }));
+    result
+        .warnings
+        .push("in lockstep: jobs, misses and times are the simulator's, counts are real".to_owned());
+    Ok(Outcome {
+        result,
+        stopped: false,
+        recording: None,
     })
 }
 

@@ -152,6 +152,7 @@ pub fn run_on_server(
     if matches!(server, Server::At(_)) {
         run::refuse_devices(scenario)?;
     }
+    run::refuse_components(scenario)?;
     decided(scenario, |scenario| run_decided(scenario, server, options, stop))
 }
 

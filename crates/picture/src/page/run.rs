@@ -159,6 +159,8 @@ fn memory(runs: &[Run<'_>], position: usize, detail: Detail, numbers: &mut Numbe
         tables::memory(result),
         tables::reservations(result, counted_at),
         tables::regions(result),
+        tables::units(result),
+        tables::waits(result),
     ]);
     body.push_str(&html::paragraph(&store(run)));
     body.push_str(&traffic::draw(run, whole(runs), numbers));

@@ -123,6 +123,38 @@ pub(super) fn reservations(result: &RunResult, counted_at: u64) -> Table {
     table
 }
 
+/// Units of components (paper 004).
+pub(super) fn units(result: &RunResult) -> Table {
+    let columns = ["r", "a", "δ", "used", "waits", "b", "handed over", "granted", "taken"];
+    let columns: Vec<&str> = ["component", "kind"].into_iter().chain(columns).collect();
+    let mut table = Table::new("Units of components", &columns);
+    for row in result.transient.iter().flat_map(|transient| &transient.components) {
+        let state = &row.state;
+        let mut cells = vec![Cell::Head(state.component.clone()), Cell::Text(state.kind.clone())];
+        let counts = [state.requested, state.allocated, state.desired, state.used];
+        cells.extend(counts.map(|count| Cell::Count(count.into())));
+        cells.extend([Cell::Count(state.contended), Cell::Time(state.blocked_ns)]);
+        cells.extend([row.handed_over, row.granted, row.taken].map(Cell::Count));
+        table.row(cells);
+    }
+    table
+}
+
+/// Whose job waits for whose at the end.
+pub(super) fn waits(result: &RunResult) -> Table {
+    let mut table = Table::new("Jobs that wait for units", &["task", "waits for", "component", "kind"]);
+    for wait in result.transient.iter().flat_map(|transient| &transient.waits) {
+        let holder = wait.holder.clone().unwrap_or_else(|| "another".to_owned());
+        table.row(vec![
+            Cell::Head(wait.thread.clone()),
+            Cell::Text(holder),
+            Cell::Text(wait.component.clone()),
+            Cell::Text(wait.kind.clone()),
+        ]);
+    }
+    table
+}
+
 /// Residency and use of regions.
 pub(super) fn regions(result: &RunResult) -> Table {
     let mut table = Table::new(

@@ -35,7 +35,12 @@ pub(crate) const ROOT: Fields = &[
         Named(SCENARIO_DEVICE),
         "Simulator: memory set aside for a device, see above. 1 to 8 of them.",
     ),
-    Key::below("component", Later, ""),
+    Key::below(
+        "transient",
+        Table(TRANSIENT),
+        "Memory that components share, see above.",
+    ),
+    Key::below("component", Named(SCENARIO_COMPONENT), "See above. 1 to 48 of them."),
     Key::below("trace", Later, ""),
 ];
 
@@ -188,6 +193,11 @@ pub(crate) const TASK: Fields = &[
     Key::value("cpus", Wholes, "all", "CPUs that it may use"),
     Key::value("compute", Time, "0ns", "CPU time of a job, spread between its accesses"),
     Key::below("access", Numbered(ACCESS), "What a job touches, in order."),
+    Key::below(
+        "call",
+        Numbered(TASK_CALL),
+        "Components of which a job enters one, with equal chances.",
+    ),
     Key::below("command", Later, ""),
 ];
 
@@ -317,6 +327,52 @@ pub(crate) const DEVICE_OPEN: Fields = &[
     Key::required("hold", Time, "\"5ms\"", "for how long"),
     Key::value("use", Size, "all", "how much of it"),
 ];
+
+pub(crate) const TRANSIENT: Fields = &[
+    Key::required("limit", Size, "\"1MiB\"", "of all units together, at most the pool"),
+    Key::value(
+        "policy",
+        Word(&["tmem", "min", "max", "static", "fair", "greedy", "demand"]),
+        "`tmem`",
+        "who gets units",
+    ),
+    Key::value("period", Time, "250ms", "how often units move"),
+    Key::value(
+        "inheritance",
+        Flag,
+        "true",
+        "who holds a unit runs with the priority of who waits for it",
+    ),
+];
+
+pub(crate) const SCENARIO_COMPONENT: Fields = &[
+    Key::required("name", Text, "\"files\"", "as a region's"),
+    Key::below("stack", Table(UNITS), "Stacks: a call takes one."),
+    Key::below("cbuf", Table(UNITS), "Buffers: a call takes one."),
+    Key::below(
+        "call",
+        Numbered(COMPONENT_CALL),
+        "Whom it calls; nobody ends the walk of a job.",
+    ),
+];
+
+pub(crate) const UNITS: Fields = &[
+    Key::value("size", Size, "4KiB", "of one, at most 16MiB"),
+    Key::value("minimum", Whole("1 to `most`"), "1", "units that are always there"),
+    Key::value("most", Whole("1 to 1024"), "32", "units that it may have"),
+];
+
+pub(crate) const COMPONENT_CALL: Fields = &[
+    Key::required("to", Text, "\"log\"", "a component; calls that lead back are refused"),
+    Key::value(
+        "chance",
+        Number("above 0, at most 1"),
+        "alike",
+        "its probability; together 1",
+    ),
+];
+
+pub(crate) const TASK_CALL: Fields = &[Key::required("component", Text, "\"files\"", "the component")];
 
 /// A device file.
 pub(crate) const DEVICE_FILE: Fields = &[

@@ -168,7 +168,7 @@ impl Document {
     /// The names of all entries, for showing paths.
     fn names(&self) -> PathNames {
         let mut names = PathNames::default();
-        for kind in ["region", "reservation", "task", "device"] {
+        for kind in ["region", "reservation", "task", "device", "component"] {
             let Some(Value::List(items)) = get(&self.root, kind).map(|node| &node.value) else {
                 continue;
             };

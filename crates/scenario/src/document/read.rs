@@ -1,12 +1,13 @@
 //! From the document to a [`ScenarioSpec`]: every key's own form.
 
 use super::keys::{
-    ACCESS, APP, APP_OF_EVERY_PRESET, COSTS, FAULTS, LOCK, MACHINE, MEMORY, REGION, RESERVATION, ROOT, SCENARIO_DEVICE,
-    SWAP, TASK,
+    ACCESS, APP, APP_OF_EVERY_PRESET, COSTS, FAULTS, LOCK, MACHINE, MEMORY, REGION, RESERVATION, ROOT,
+    SCENARIO_COMPONENT, SCENARIO_DEVICE, SWAP, TASK, TASK_CALL, TRANSIENT,
 };
 use super::section::Section;
 use super::trace::Traces;
 use super::tree::{Node, Value};
+use crate::components;
 use crate::error::Fault;
 use crate::model::{Costs, Faults, Pattern, RegionKind, ReservationKind, Sharing, StoreKind};
 use crate::pinning::{AppSpec, Pinning, Preset, Unpinned};
@@ -59,6 +60,15 @@ pub(super) fn scenario(table: &[(String, Node)], traces: &Traces<'_>) -> Result<
         .tables("device", SCENARIO_DEVICE)?
         .iter()
         .map(scenario_devices::read)
+        .collect::<Result<_, _>>()?;
+    spec.transient = root
+        .table("transient", TRANSIENT)?
+        .map(|section| components::read_transient(&section))
+        .transpose()?;
+    spec.components = root
+        .tables("component", SCENARIO_COMPONENT)?
+        .iter()
+        .map(components::read)
         .collect::<Result<_, _>>()?;
     Ok(spec)
 }
@@ -161,6 +171,7 @@ fn lock(section: &Section<'_>) -> Result<LockSpec, Fault> {
 fn task(section: &Section<'_>, traces: &Traces<'_>) -> Result<TaskSpec, Fault> {
     let words = Pinning::ALL.map(|pinning| (pinning.name(), pinning));
     let accesses = section.tables("access", ACCESS)?;
+    let calls = section.tables("call", TASK_CALL)?;
     Ok(TaskSpec {
         name: section.required("name", section.text("name")?)?,
         reservation: section.text("reservation")?,
@@ -178,6 +189,10 @@ fn task(section: &Section<'_>, traces: &Traces<'_>) -> Result<TaskSpec, Fault> {
         accesses: accesses
             .iter()
             .map(|access| self::access(access, traces))
+            .collect::<Result<_, _>>()?,
+        calls: calls
+            .iter()
+            .map(|call| call.required("component", call.text("component")?))
             .collect::<Result<_, _>>()?,
     })
 }

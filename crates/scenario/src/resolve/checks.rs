@@ -111,12 +111,14 @@ impl Names {
             .collect();
         let tasks = spec.tasks.iter().map(|task| task.name.clone()).collect();
         let devices = spec.devices.iter().map(|device| device.name.clone()).collect();
+        let components = spec.components.iter().map(|component| component.name.clone()).collect();
         Self {
             entries: BTreeMap::from([
                 ("region", regions),
                 ("reservation", reservations),
                 ("task", tasks),
                 ("device", devices),
+                ("component", components),
             ]),
         }
     }

@@ -7,6 +7,7 @@ mod reservation;
 mod task;
 
 use crate::admission;
+use crate::components;
 use crate::error::{Error, Fault, Place};
 use crate::model::{Costs, Faults, Scenario, StoreConfig, StoreKind};
 use crate::scenario_devices;
@@ -52,6 +53,7 @@ pub(crate) fn resolve(spec: ScenarioSpec) -> Result<Scenario, Fault> {
     let regions = region::resolve(&spec)?;
     let mut tasks = task::resolve(&spec, &regions, &mut warnings)?;
     let devices = scenario_devices::resolve(&spec, pool, &tasks)?;
+    let transient = components::resolve(&spec, pool, &tasks)?;
     let aside: u32 = devices.iter().map(|device| device.size.get()).sum();
     let rest = FrameCount::new(pool.get() - aside);
     let reservations = reservation::resolve(&spec, rest, &regions, &tasks, &mut warnings)?;
@@ -71,6 +73,7 @@ pub(crate) fn resolve(spec: ScenarioSpec) -> Result<Scenario, Fault> {
         reservations,
         tasks,
         devices,
+        transient,
         warnings,
         spec,
     })

@@ -12,6 +12,7 @@ mod reproduce;
 mod response;
 mod run;
 mod table;
+mod transient;
 
 pub use advice::AdviceResult;
 pub use bench::{BenchResult, BenchRow, BenchSide, Judged, Quantiles, Ratio, Verdict};
@@ -24,6 +25,7 @@ pub use run::{
     TaskResult, Violation,
 };
 pub use table::{Align, TextTable};
+pub use transient::{TransientResult, UnitsResult};
 
 pub use freehold_report::advice::{RegionAdvice, ReservationAdvice};
 

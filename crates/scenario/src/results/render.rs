@@ -3,6 +3,7 @@
 use super::late::{LateJob, Reason};
 use super::run::{RegionResult, RunResult, StoreResult, TaskResult};
 use super::table::{Align, TextTable};
+use super::transient::TransientResult;
 use freehold_report::reservation::Number;
 use std::fmt::Write;
 
@@ -60,6 +61,9 @@ impl RunResult {
                 "\ncore lock: held {} times, at most {hold}; waited for at most {wait}",
                 lock.holds
             );
+        }
+        for table in self.transient.iter().flat_map(TransientResult::tables) {
+            let _ = write!(out, "\n{table}");
         }
         for task in self.tasks.iter().filter(|task| task.misses > 0) {
             let _ = write!(out, "\n{}", task.why_late());
@@ -187,6 +191,31 @@ impl RunResult {
         ];
         table.row(std::iter::once("frames".to_owned()).chain(numbers.map(|number| number.to_string())));
         table
+    }
+}
+
+impl TransientResult {
+    /// The units of each component, and whose job waits for whose where any does.
+    #[must_use]
+    pub fn tables(&self) -> Vec<TextTable> {
+        let columns = ["r", "a", "δ", "used", "waits", "b", "handed over", "granted", "taken"];
+        let columns: Vec<&str> = std::iter::once("kind").chain(columns).collect();
+        let mut units = table("component", &columns);
+        for row in &self.components {
+            let state = &row.state;
+            let counts = [state.requested, state.allocated, state.desired, state.used].map(|count| count.to_string());
+            let head = [state.component.clone(), state.kind.clone()];
+            let waits = [state.contended.to_string(), span(state.blocked_ns)];
+            let moves = [row.handed_over, row.granted, row.taken].map(|count| count.to_string());
+            units.row(head.into_iter().chain(counts).chain(waits).chain(moves));
+        }
+        let left = Align::Left;
+        let mut waits = TextTable::new(&[("job of", left), ("waits for", left), ("in", left), ("kind", left)]);
+        for wait in &self.waits {
+            let holder = wait.holder.clone().unwrap_or_else(|| "another".to_owned());
+            waits.row([wait.thread.clone(), holder, wait.component.clone(), wait.kind.clone()]);
+        }
+        [units, waits].into_iter().filter(|table| !table.is_empty()).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::devices::{DeviceResult, VictimCacheResult};
 use super::late::{Delays, LateJob, LateJobs};
 use super::response::Response;
+use super::transient::TransientResult;
 use crate::model::{Scenario, Sharing};
 use crate::pinning::Pinning;
 use freehold_core::units::FrameCount;
@@ -62,6 +63,9 @@ pub struct RunResult {
     /// In the scenario's order; absent where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceResult>,
+    /// Components and their units; absent where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transient: Option<TransientResult>,
     /// The laws.
     pub laws: Laws,
     /// The core's lock; live only.
@@ -105,6 +109,9 @@ pub struct OtherWaits {
     pub cpu_wait_ns: u64,
     /// Time waiting for the core's lock.
     pub lock_wait_ns: u64,
+    /// Time waiting for units of components; absent where there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unit_wait_ns: u64,
 }
 
 /// The pinned page pool of one task, and its swap budget.
@@ -185,6 +192,10 @@ pub struct TaskResult {
     /// Its late jobs.
     #[serde(flatten)]
     pub late: LateResult,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl TaskResult {

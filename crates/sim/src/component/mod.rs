@@ -11,11 +11,14 @@
 mod model;
 mod report;
 mod run;
+mod scenario;
 mod task_set;
 mod threads;
 mod units;
 
 pub use model::{ComponentModel, KindModel, Model, ThreadModel};
-pub use report::{ComponentReport, Second, Step, ThreadReport, TransientOutcome};
+pub use report::{ComponentReport, Second, Step, ThreadReport, TransientOutcome, WaitReport};
 pub use run::{TransientOptions, simulate_components};
+pub(crate) use scenario::simulate;
+pub use scenario::{model_of, options_of, result_of};
 pub use task_set::{best_effort, figure_8, task_set};

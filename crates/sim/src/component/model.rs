@@ -1,8 +1,10 @@
 //! What is simulated.
 
-/// Units of one kind, each of one frame.
+/// Units of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KindModel {
+    /// Frames of one.
+    pub frames: u32,
     /// Units that are always there.
     pub minimum: u32,
     /// Units that it may have.
@@ -23,8 +25,10 @@ pub struct ComponentModel {
 pub struct ThreadModel {
     /// Components of which each job enters one.
     pub entries: Vec<usize>,
-    /// Between releases, and the deadline of each.
+    /// Between releases.
     pub period: u64,
+    /// From a release on.
+    pub deadline: u64,
     /// CPU time of a job, in nanoseconds.
     pub work: u64,
     /// The larger, the more urgent. 0: no real-time thread, of which the policy knows nothing.
@@ -43,10 +47,10 @@ pub struct Model {
 }
 
 impl Model {
-    /// Units of all minima together.
+    /// Frames of all minima together.
     #[must_use]
     pub fn minima(&self) -> u32 {
         let kinds = self.components.iter().flat_map(|component| component.kinds);
-        kinds.map(|kind| kind.minimum).sum()
+        kinds.map(|kind| kind.minimum * kind.frames).sum()
     }
 }

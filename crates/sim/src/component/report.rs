@@ -1,6 +1,7 @@
 //! What came of it.
 
 use freehold_core::transient::ComponentView;
+use freehold_scenario::results::Response;
 
 /// One event that both a simulation and real threads can be asked about, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,8 +102,21 @@ pub struct ThreadReport {
     pub tardiness: u64,
     /// How long it waited for units in all, in nanoseconds.
     pub blocked: u64,
-    /// The longest job, from its release to its end.
-    pub longest: u64,
+    /// How late the latest was, in nanoseconds.
+    pub latest: u64,
+    /// From releases to ends.
+    pub response: Response,
+}
+
+/// A thread that waits for a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitReport {
+    /// The thread.
+    pub thread: usize,
+    /// The cache.
+    pub cache: usize,
+    /// Who has the unit.
+    pub holder: Option<usize>,
 }
 
 /// A whole run.
@@ -116,6 +130,12 @@ pub struct TransientOutcome {
     pub threads: Vec<ThreadReport>,
     /// Runs of the policy, and units that it moved.
     pub runs: (u64, u64),
+    /// Frames of units at the end, and at most.
+    pub frames: u32,
+    /// The most of them.
+    pub peak: u32,
+    /// Who waits at the end.
+    pub waits: Vec<WaitReport>,
     /// Everything in order, where it was asked for.
     pub steps: Vec<Step>,
     /// What is broken; nothing, if all is well.

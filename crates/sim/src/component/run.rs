@@ -1,12 +1,13 @@
 //! The run.
 
 use super::model::Model;
-use super::report::{ComponentReport, Second, Step, ThreadReport, TransientOutcome};
+use super::report::{ComponentReport, Second, Step, ThreadReport, TransientOutcome, WaitReport};
 use super::threads::{Held, Next, Thread, signed};
 use super::units::{Cache, Leaves, Request};
 use crate::rng::Rng;
 use freehold_core::transient::{ComponentSpec, Policy, ScheduleError, Scheduler, Settings, TransientEffect, Usage};
-use freehold_core::units::FrameCount;
+use freehold_core::units::{Duration, FrameCount};
+use freehold_scenario::results::ResponseRecorder;
 
 const SECOND: u64 = 1_000_000_000;
 /// Runs of the policy after which unused units go back, as in a composition that runs.
@@ -41,6 +42,7 @@ struct Simulation<'a> {
     /// Threads of which the policy knows.
     judged: Vec<Option<usize>>,
     walks: Vec<Rng>,
+    responses: Vec<ResponseRecorder>,
     scheduler: Scheduler,
     now: u64,
     /// Counts what happens: who came first among equals.
@@ -65,7 +67,7 @@ impl<'a> Simulation<'a> {
         let specs: Vec<ComponentSpec> = kinds
             .enumerate()
             .map(|(at, kind)| ComponentSpec {
-                unit: FrameCount::new(1),
+                unit: FrameCount::new(kind.frames),
                 minimum: kind.minimum,
                 most: kind.most,
                 restarts: false,
@@ -99,6 +101,7 @@ impl<'a> Simulation<'a> {
                 .zip(&model.threads)
                 .map(|(stream, _)| Rng::stream(options.seed, stream))
                 .collect(),
+            responses: vec![ResponseRecorder::new(); model.threads.len()],
             threads: model.threads.iter().cloned().map(Thread::new).collect(),
             model,
             options,
@@ -302,7 +305,8 @@ impl<'a> Simulation<'a> {
         report.jobs += 1;
         report.misses += u64::from(late > 0);
         report.tardiness += late;
-        report.longest = report.longest.max(self.now - release);
+        report.latest = report.latest.max(late);
+        self.responses[at].record(Duration::new(self.now - release));
         let Some(judged) = self.judged[at] else { return };
         self.scheduler.handle_job_end(judged, tardiness.max(0));
         if let Some(second) = self.outcome.seconds.last_mut() {
@@ -344,7 +348,7 @@ impl<'a> Simulation<'a> {
 
     fn run_policy(&mut self) {
         for (at, thread) in self.threads.iter().enumerate() {
-            let late = signed(self.now) - signed(thread.release + thread.model.period);
+            let late = signed(self.now) - signed(thread.release + thread.model.deadline);
             if let Some(judged) = self.judged[at].filter(|_| thread.next.is_some() && late > 0) {
                 self.scheduler.handle_unfinished(judged, late);
             }
@@ -409,6 +413,7 @@ impl<'a> Simulation<'a> {
                 TransientEffect::Restart { .. } => {}
             }
         }
+        self.outcome.peak = self.outcome.peak.max(self.scheduler.frames().get());
         if let Err(law) = self.scheduler.check_laws() {
             self.outcome.broken.push(format!("{law:?} at {} ns", self.now));
         }
@@ -427,6 +432,19 @@ impl<'a> Simulation<'a> {
         }
     }
 
+    /// Who waits, where, and for whom.
+    fn waits(&self) -> Vec<WaitReport> {
+        let waiting = self.threads.iter().enumerate();
+        let waiting = waiting.filter_map(|(thread, of)| Some((thread, of.waits?.0)));
+        waiting
+            .map(|(thread, held)| WaitReport {
+                thread,
+                cache: held.cache,
+                holder: self.caches[held.cache].holder(held.unit),
+            })
+            .collect()
+    }
+
     fn finish(mut self) -> TransientOutcome {
         self.collect();
         for (at, cache) in self.caches.iter().enumerate() {
@@ -438,6 +456,11 @@ impl<'a> Simulation<'a> {
                     .push(format!("cache {at}: the policy's books differ from its units"));
             }
         }
+        for (report, responses) in self.outcome.threads.iter_mut().zip(&self.responses) {
+            report.response = responses.response();
+        }
+        self.outcome.waits = self.waits();
+        self.outcome.frames = self.scheduler.frames().get();
         self.outcome.runs = self.scheduler.runs();
         self.outcome
     }

@@ -83,7 +83,11 @@ fn callees(place: Place) -> Vec<(Place, f64)> {
 pub fn figure_8(best_effort: bool) -> (Vec<ComponentModel>, [Vec<usize>; 2]) {
     let places = places(best_effort);
     let at = |wanted: Place| places.iter().position(|place| *place == wanted).unwrap_or(0);
-    let kind = KindModel { minimum: 1, most: MOST };
+    let kind = KindModel {
+        frames: 1,
+        minimum: 1,
+        most: MOST,
+    };
     let components = places.iter().map(|place| ComponentModel {
         kinds: [kind; 2],
         calls: callees(*place)
@@ -112,6 +116,7 @@ pub fn task_set(seed: u64) -> Model {
     let threads = periods.iter().zip(&shares).map(|(period, share)| ThreadModel {
         entries: entries.clone(),
         period: *period,
+        deadline: *period,
         work: scaled(*period, UTILISATION * share / all),
         // The shorter the period, the more urgent; of equals the first.
         priority: 1 + periods
@@ -141,6 +146,7 @@ pub fn best_effort(seed: u64, from: u64, to: u64) -> Model {
     threads.extend((0..8).map(|at| ThreadModel {
         entries: best_effort.clone(),
         period: 40 * MILLISECOND,
+        deadline: 40 * MILLISECOND,
         work: 5 * MILLISECOND,
         priority: 0,
         active: (from * SECOND + at * MILLISECOND, to * SECOND),

@@ -74,7 +74,7 @@ impl Thread {
     /// Ends the job; how late it was, negative where early.
     pub(super) fn end_job(&mut self, now: u64) -> i64 {
         self.next = None;
-        let deadline = self.release + self.model.period;
+        let deadline = self.release + self.model.deadline;
         self.release += self.model.period;
         signed(now) - signed(deadline)
     }
