@@ -130,7 +130,7 @@ fn task_result(scenario: &Scenario, outcome: &TransientOutcome, at: usize) -> Ta
     result.misses = report.misses;
     result.max_tardiness_ns = report.latest;
     result.response_ns = report.response;
-    result.cpu_ns = report.jobs.saturating_mul(scenario.tasks[at].compute.get());
+    result.times.cpu_ns = report.jobs.saturating_mul(scenario.tasks[at].compute.get());
     result.waits.unit_wait_ns = report.blocked;
     result
 }
