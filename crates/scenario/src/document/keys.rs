@@ -33,7 +33,7 @@ pub(crate) const ROOT: Fields = &[
     Key::below(
         "device",
         Named(SCENARIO_DEVICE),
-        "Simulator: memory set aside for a device, see above. 1 to 8 of them.",
+        "Memory set aside for a device, see above. 1 to 8 of them.",
     ),
     Key::below(
         "transient",
