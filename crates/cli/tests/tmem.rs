@@ -23,11 +23,11 @@ fn plan(name: &str, text: &str, more: &[&str]) -> Output {
 fn a_plan_says_what_each_component_ought_to_have() {
     let output = plan("plan.json", FACTS, &["--json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let plan: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
     assert_eq!(plan["desired"], serde_json::json!({"A": 4, "B": 2, "C": 1}));
     assert_eq!(plan["predicted_ns"], serde_json::json!({"t1": 500, "t2": 1100}));
     assert_eq!(plan["moves"][0], serde_json::json!({"from": null, "to": "A"}));
-    let remembered = plan["remembered"].as_array().unwrap();
+    let remembered = plan["remembered"].as_array().expect("rows");
     assert!(remembered.contains(&serde_json::json!({"thread": "t2", "component": "C", "impact_ns": 400})));
 }
 
@@ -57,32 +57,33 @@ fn scenario(options: &[&str]) -> Output {
 
 fn document(output: &Output) -> serde_json::Value {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    serde_json::from_slice(&output.stdout).expect("a document")
 }
 
 fn sum(document: &serde_json::Value, what: &str) -> u64 {
-    let rows = document["transient"]["components"].as_array().unwrap();
-    rows.iter().map(|row| row[what].as_u64().unwrap()).sum()
+    let rows = document["transient"]["components"].as_array().expect("rows");
+    rows.iter().map(|row| row[what].as_u64().expect("a number")).sum()
 }
 
 #[test]
 fn a_scenario_with_components_says_what_units_did() {
     let tmem = document(&scenario(&["--json"]));
-    let (transient, tasks) = (&tmem["transient"], tmem["tasks"].as_array().unwrap());
-    let rows = transient["components"].as_array().unwrap();
+    let (transient, tasks) = (&tmem["transient"], tmem["tasks"].as_array().expect("rows"));
+    let rows = transient["components"].as_array().expect("rows");
     assert_eq!(rows.len(), 8, "stacks and buffers of four components");
     for row in rows {
         assert!(row["allocated"].as_u64() >= row["minimum"].as_u64(), "{row}");
-        let came = row["minimum"].as_u64().unwrap() + row["granted"].as_u64().unwrap();
+        let came = row["minimum"].as_u64().expect("a number") + row["granted"].as_u64().expect("a number");
         assert_eq!(
-            came - row["taken"].as_u64().unwrap(),
-            row["allocated"].as_u64().unwrap()
+            came - row["taken"].as_u64().expect("a number"),
+            row["allocated"].as_u64().expect("a number")
         );
         assert!(row["contended"].as_u64() >= row["handed_over"].as_u64(), "{row}");
     }
     // A stack is of two frames, a buffer of one.
-    let frames =
-        |row: &serde_json::Value| row["allocated"].as_u64().unwrap() * if row["kind"] == "stack" { 2 } else { 1 };
+    let frames = |row: &serde_json::Value| {
+        row["allocated"].as_u64().expect("a number") * if row["kind"] == "stack" { 2 } else { 1 }
+    };
     assert_eq!(transient["granted"], rows.iter().map(frames).sum::<u64>());
     assert!(transient["granted"].as_u64() <= transient["limit"].as_u64() && transient["runs"] == 32);
     let waited: u64 = tasks.iter().filter_map(|task| task["unit_wait_ns"].as_u64()).sum();
