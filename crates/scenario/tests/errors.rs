@@ -239,8 +239,8 @@ fn stores_have_their_own_defaults() {
 /// A region where components are, which is not allowed.
 const REGION: &str = "[[region]]\nname = \"r\"\nsize = \"4KiB\"\n[transient]\n";
 
-/// Each way in which components can be wrong: what is replaced in a legal file, by what, the key that is named and a part
-/// of the reason.
+/// Each way in which components can be wrong: what is replaced in a legal file, by what, the key that is named, and a
+/// part of the reason.
 const WRONG_COMPONENTS: &[(&str, &str, &str, &str)] = &[
     ("limit = \"512KiB\"\n", "", "transient.limit", "is missing"),
     ("\"512KiB\"", "\"2MiB\"", "transient.limit", "at most 1MiB"),

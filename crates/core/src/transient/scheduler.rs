@@ -151,7 +151,7 @@ impl Scheduler {
         }
     }
 
-    /// A request finds no unit of a component free. Under the policies that give spare memory to whoever asks (`greedy`,
+    /// A request finds no unit of a component free. Under the policies that give spare memory to who asks (`greedy`,
     /// and `tmem` until its next run knows better) a unit is to come. Memory is spare where it is nobody's and was
     /// promised to nobody; and a component that is to give units gets none.
     pub fn handle_wanted(&mut self, component: usize) {

@@ -117,7 +117,7 @@ fn spare_memory_goes_to_who_asks_and_what_was_promised_does_not() {
         );
         scheduler.run_policy(&[wants(1, 0), wants(1, 0)], ALL).unwrap();
         scheduler.handle_wanted(9);
-        // Two frames are free. One of them goes to the first, which may not have more; then one is too few for the other.
+        // Two frames are free. One goes to the first, which may not have more; then one is too few for the other.
         for _ in 0..2 {
             scheduler.handle_wanted(0);
         }
