@@ -89,7 +89,7 @@ impl Outcome {
 /// let scenario = Scenario::parse(text, "one-task.toml")?;
 /// let outcome = simulate(&scenario, &Options::default())?;
 /// let task = &outcome.result.tasks[0];
-/// assert_eq!((task.jobs, task.misses, task.zero_fills), (10, 0, 100));
+/// assert_eq!((task.jobs, task.misses, task.faults.zero_fills), (10, 0, 100));
 /// assert!(outcome.laws_hold());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -19,6 +19,8 @@ struct PagerThread {
     poll: OwnedFd,
     real_time: Result<u32, String>,
     rounds: u64,
+    /// When its next round is at the latest.
+    due: Option<u64>,
 }
 
 impl PagerThreads {
@@ -29,6 +31,7 @@ impl PagerThreads {
                 poll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
                 real_time: Err("it has not started".to_owned()),
                 rounds: 0,
+                due: None,
             })
         };
         let rows: rustix::io::Result<_> = cpus.iter().map(make).collect();
@@ -68,5 +71,16 @@ impl PagerThreads {
         if let Some(row) = self.rows.get_mut(pager) {
             row.rounds += 1;
         }
+    }
+
+    pub(super) fn note_due(&mut self, pager: usize, due: Option<u64>) {
+        if let Some(row) = self.rows.get_mut(pager) {
+            row.due = due;
+        }
+    }
+
+    /// Whether all of them sleep for longer than until `due`.
+    pub(super) fn sleep_past(&self, due: u64) -> bool {
+        self.rows.iter().all(|row| row.due.is_none_or(|until| until > due))
     }
 }

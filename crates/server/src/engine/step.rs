@@ -103,6 +103,7 @@ impl Engine {
         }
         debug_assert_eq!(self.backing.holes.check(), Ok(()), "who waits for a hole is woken");
         if !self.step.in_round {
+            self.ring_for_due();
             self.end_step();
         }
         while let Some(id) = self.clients.announce.pop() {

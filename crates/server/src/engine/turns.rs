@@ -203,28 +203,32 @@ impl Engine {
         self.take_back_lent();
         let more = more || vacated || self.has_rest(pager);
         let due = if more { Some(0) } else { self.next_due(pager) };
-        let put_off = std::mem::take(&mut self.fork_children.stopped)
-            || !self.clients.deferred.is_empty()
-            || self.backing.leaving.has_put_off();
-        let again = put_off.then(|| self.step.now.get() + LOOK_AGAIN);
         let watch = self.watch();
+        let common = self.common_due();
+        self.fork_children.stopped = false;
         self.end_step();
         self.step.pager = 0;
         self.step.in_round = false;
         let restore = self.restore_due(pager);
-        [
-            due,
-            again,
-            watch,
-            self.unconnected_due(),
-            period,
-            self.immovable_due(),
-            restore,
-            self.lent_due(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let due = [due, common, watch, period, restore].into_iter().flatten().min();
+        self.threads.note_due(pager, due);
+        due
+    }
+
+    /// When a round is due, of whatever pager thread, for what steps have put off.
+    fn common_due(&self) -> Option<u64> {
+        let put_off =
+            self.fork_children.stopped || !self.clients.deferred.is_empty() || self.backing.leaving.has_put_off();
+        let again = put_off.then(|| self.step.now.get() + LOOK_AGAIN);
+        let all = [again, self.unconnected_due(), self.immovable_due(), self.lent_due()];
+        all.into_iter().flatten().min()
+    }
+
+    /// A step of the control thread has put something off: pager threads that sleep do not know of it.
+    pub(super) fn ring_for_due(&self) {
+        if self.common_due().is_some_and(|due| self.threads.sleep_past(due)) {
+            self.io.ends.ring(0);
+        }
     }
 
     fn turn(&mut self, turn: Turn) {
