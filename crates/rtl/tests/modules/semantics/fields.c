@@ -15,6 +15,8 @@ MODULE_PARM(numbers, "1-3h");
 
 static RT_TASK task;
 static volatile int rounds = 0;
+/* What a thread found: `init_module` prints it, or the lines of both would come in any order. */
+static char found[100];
 
 static void run_task(int data)
 {
@@ -32,9 +34,9 @@ static void *run(void *arg)
     big[0] = 1;
     big[sizeof big - 1] = 1;
     pthread_getschedparam(pthread_self(), &policy, &param);
-    rtl_printf("priority %d, CPU %s, stack %s\n", param.sched_priority,
-               rtl_getcpuid() == pthread_getcpu_np(pthread_self()) ? "as asked" : "?",
-               big[0] + big[sizeof big - 1] == 2 ? "holds" : "?");
+    sprintf(found, "priority %d, CPU %s, stack %s\n", param.sched_priority,
+            rtl_getcpuid() == pthread_getcpu_np(pthread_self()) ? "as asked" : "?",
+            big[0] + big[sizeof big - 1] == 2 ? "holds" : "?");
     return 0;
 }
 
@@ -52,12 +54,15 @@ int init_module(void)
     attr.use_fp = 1;
     rtl_printf("create: %d\n", pthread_create(&thread, &attr, run, 0));
     rtl_printf("join: %d\n", pthread_join(thread, 0));
+    rtl_printf("%s", found);
+    found[0] = 0;
     attr.sched_param.sched_priority = -1;
     rtl_printf("no priority: %s\n", pthread_create(&thread, &attr, run, 0) == EINVAL ? "EINVAL" : "?");
     attr.sched_param.sched_priority = 0;
     attr.detachstate = PTHREAD_CREATE_DETACHED;
     rtl_printf("detached: %d\n", pthread_create(&thread, &attr, run, 0));
     schedule_timeout(5);
+    rtl_printf("%s", found);
     rtl_printf("task: %d\n", rt_task_init(&task, run_task, 0, 8192, 3));
     schedule_timeout(2);
     rtl_printf("waits: %s\n", rounds == 0 ? "yes" : "?");
