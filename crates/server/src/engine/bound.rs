@@ -19,19 +19,13 @@ impl Engine {
     pub(super) fn watch_from_now(&mut self) {
         if self.clients.watch_at.is_none() {
             self.clients.watch_at = Some(self.step.now.get().saturating_add(self.bound()));
-            if !self.step.in_round {
-                // Pager threads that sleep do not know of it.
-                self.io.ends.ring(0);
-            }
         }
     }
 
-    /// Stops clients that leave an order unanswered for longer than the bound while somebody else waits; when to look
-    /// again.
-    pub(super) fn watch(&mut self) -> Option<u64> {
-        let at = self.clients.watch_at?;
-        if at > self.step.now.get() {
-            return Some(at);
+    /// Stops clients that leave an order unanswered for longer than the bound while somebody else waits.
+    pub(super) fn watch(&mut self) {
+        if self.clients.watch_at.is_none_or(|at| at > self.step.now.get()) {
+            return;
         }
         let mut next = None;
         let mut late = Vec::new();
@@ -62,7 +56,6 @@ impl Engine {
             self.stop(id);
         }
         self.settle();
-        self.clients.watch_at
     }
 
     /// Whether somebody waits to be admitted, and this client has borrowed frames and refused to give up any page for

@@ -162,10 +162,6 @@ impl Engine {
         if !self.clients.deferred.contains(&claim.client) {
             self.clients.deferred.push(claim.client);
         }
-        if !self.step.in_round {
-            // Pager threads that sleep do not know of it.
-            self.io.ends.ring(0);
-        }
     }
 
     /// Looks again at all faults that were put off.

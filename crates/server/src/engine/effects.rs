@@ -155,10 +155,6 @@ impl Engine {
     /// a holder, however many there are, and a step must stay short.
     pub(super) fn cannot_leave(&mut self, page: PageRef) {
         self.step.immovable.push_back(page);
-        if !self.step.in_round {
-            // Pager threads that sleep do not know of it.
-            self.io.ends.ring(0);
-        }
     }
 
     /// Tells the core of some pages that cannot leave.

@@ -106,10 +106,6 @@ impl Engine {
             return;
         }
         self.backing.leaving.put_off.push(write);
-        if !self.step.in_round {
-            // Pager threads that sleep do not know of it.
-            self.io.ends.ring(0);
-        }
     }
 
     /// Has pages protected again that could not be, and keeps those that have waited too long.

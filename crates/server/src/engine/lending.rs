@@ -206,10 +206,6 @@ impl Engine {
             ));
         }
         self.backing.lending.borrowers.insert(id);
-        if !self.step.in_round {
-            // Pager threads that sleep do not know of it.
-            self.io.ends.ring(0);
-        }
         true
     }
 

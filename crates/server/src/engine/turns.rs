@@ -203,14 +203,14 @@ impl Engine {
         self.take_back_lent();
         let more = more || vacated || self.has_rest(pager);
         let due = if more { Some(0) } else { self.next_due(pager) };
-        let watch = self.watch();
+        self.watch();
         let common = self.common_due();
         self.fork_children.stopped = false;
         self.end_step();
         self.step.pager = 0;
         self.step.in_round = false;
         let restore = self.restore_due(pager);
-        let due = [due, common, watch, period, restore].into_iter().flatten().min();
+        let due = [due, common, period, restore].into_iter().flatten().min();
         self.threads.note_due(pager, due);
         due
     }
@@ -220,7 +220,13 @@ impl Engine {
         let put_off =
             self.fork_children.stopped || !self.clients.deferred.is_empty() || self.backing.leaving.has_put_off();
         let again = put_off.then(|| self.step.now.get() + LOOK_AGAIN);
-        let all = [again, self.unconnected_due(), self.immovable_due(), self.lent_due()];
+        let all = [
+            again,
+            self.clients.watch_at,
+            self.unconnected_due(),
+            self.immovable_due(),
+            self.lent_due(),
+        ];
         all.into_iter().flatten().min()
     }
 
