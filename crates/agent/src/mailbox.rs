@@ -8,10 +8,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use freehold_protocol::message::{Inheritance, Request, Stranger};
 
 use crate::client::Client;
-use crate::process::{self, Process};
+use crate::process::{self, PAGE, Process};
 use crate::session::Session;
-use crate::sys::CpuSet;
+use crate::sys::{CpuSet, Errno};
 use crate::{hooks, locks, orders, stack, start, sys, text, userfault};
+
+/// Between two looks at whether all is told, in nanoseconds.
+const NAP: usize = 20_000;
 
 /// Register the private memory at the two arguments, address and length.
 pub(crate) const REGISTER: u32 = 1;
@@ -35,6 +38,9 @@ pub(crate) const LOCK_NOT: u32 = 9;
 pub(crate) const UNLOCK: u32 = 10;
 /// Tell the server of the [`Note`] whose address is the first argument.
 pub(crate) const STRANGER: u32 = 20;
+
+/// Wait until the server has been told of all that has happened to the address space.
+pub(crate) const AWAIT_TOLD: u32 = 30;
 
 /// Have a connection for a child that is about to be forked, in `lent` of the process.
 pub(crate) const LEND: u32 = 21;
@@ -111,8 +117,13 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
     let [start, length] = range;
     let done = match request {
         REGISTER => {
+            await_told(client, meanwhile);
             let modes = userfault::MISSING | userfault::WRITE_PROTECT;
             userfault::register(client.descriptors.private, start, length, modes).is_ok()
+        }
+        AWAIT_TOLD => {
+            await_told(client, meanwhile);
+            true
         }
         TEXT => {
             text::serve(client, process, session, meanwhile);
@@ -142,6 +153,16 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
     process.met.fetch_add(1, Ordering::Release);
     sys::futex_wake(&process.met);
     true
+}
+
+/// Another thread's memory may have been, a moment ago, where memory has just been made: the kernel gives its addresses
+/// away before it tells the server that it is gone. Told after what was made there is used, that would be taken for it.
+fn await_told(client: &Client, meanwhile: &mut dyn FnMut()) {
+    let untold = |fd: i32| userfault::is_registered(fd, PAGE, PAGE) == Err(Errno::AGAIN);
+    while untold(client.descriptors.private) || untold(client.descriptors.shared) {
+        meanwhile();
+        sys::nap(NAP);
+    }
 }
 
 /// What is to be asked of the server for a request that is its alone.

@@ -25,8 +25,10 @@ pub(crate) extern "C" fn mremap(
         // SAFETY: the program's own call.
         unsafe { sys::call(sys::MREMAP, [from as usize, before, length, flags, to, 0]) }
     };
-    let moved = if flags & MAY_MOVE == 0 {
-        call()
+    let moved = if flags & (MAY_MOVE | WITH_ADDRESS) == MAY_MOVE && before != 0 && length > before {
+        grow(from as usize, before, length)
+    } else if flags & MAY_MOVE == 0 {
+        if length > before { told(call()) } else { call() }
     } else {
         with_pages_staying(call)
     };
@@ -47,6 +49,43 @@ pub(crate) extern "C" fn mremap(
         Ok(at) => core::ptr::with_exposed_provenance_mut(at),
         Err(errno) => hooks::fail(errno, core::ptr::without_provenance_mut(usize::MAX)),
     }
+}
+
+/// Makes memory longer, elsewhere if there is no room behind it.
+///
+/// Where the kernel chose the place, another thread's memory may just have been there, of which it has not told the
+/// server yet: it would tell of the move first. So the room is made before, and all is told before the move.
+fn grow(from: usize, before: usize, length: usize) -> Answer {
+    const PRIVATE: usize = 2;
+    const NO_RESERVE: usize = 0x4000;
+    let move_with = |flags: usize, to: usize| {
+        // SAFETY: the program's own call; what may be at `to` was made for it.
+        unsafe { sys::call(sys::MREMAP, [from, before, length, flags, to, 0]) }
+    };
+    let anywhere = || with_pages_staying(|| move_with(MAY_MOVE, 0));
+    if !hooks::is_managed() {
+        return anywhere();
+    }
+    match move_with(0, 0) {
+        Err(Errno::NOMEM) => {}
+        answer => return told(answer),
+    }
+    let flags = PRIVATE | sys::MAP_ANONYMOUS | NO_RESERVE;
+    // SAFETY: new memory, which nobody can use.
+    let Ok(room) = (unsafe { sys::call(sys::MMAP, [0, length, 0, flags, usize::MAX, 0]) }) else {
+        // The program's limits count it beside what is moved.
+        return anywhere();
+    };
+    // Where that is refused, the room may be gone already and be another thread's: it stays.
+    told(Ok(room)).and_then(|room| with_pages_staying(|| move_with(MAY_MOVE | FIXED, room)))
+}
+
+/// What a call has made, once the server has been told of all that was there before.
+fn told(answer: Answer) -> Answer {
+    if let (Ok(_), Some(process)) = (answer, hooks::client_process()) {
+        mailbox::ask(process, mailbox::AWAIT_TOLD, [0; 2], || ());
+    }
+    answer
 }
 
 /// Moves memory that is not managed to where other memory may be, which goes.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{compiled, freehold, root};
+use common::{compiled, compiled_at, freehold, root};
 
 /// Sizes in which there is room for all that the program uses, for half and for a quarter of it.
 const SIZES: [&str; 3] = ["32MiB", "4MiB", "2MiB"];
@@ -65,6 +65,28 @@ fn calls_do_what_they_do_natively() {
         for (size, thread) in runs {
             let lines = thread.join().expect("it ends well");
             assert_eq!(lines, natively, "in {size}");
+        }
+    });
+}
+
+/// Memory that grows is moved to where another thread's was a moment before, and the server has not been told yet. The
+/// window opens where CPUs are busy: several programs at once.
+#[test]
+fn memory_that_two_threads_grow_and_move_is_whole() {
+    const AT_ONCE: usize = 4;
+    const TIMES: usize = 3;
+    let Some(program) = compiled_at("crates/agent/tests/programs/remaps.c", "remaps") else {
+        return;
+    };
+    let run = || {
+        for _ in 0..TIMES {
+            let lines = output(freehold(&["exec", "--reserve", "512KiB", "--"]).arg(&program));
+            assert_eq!(lines, ["moved"]);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(run);
         }
     });
 }

@@ -52,7 +52,12 @@ pub(crate) fn document(output: &Output) -> Value {
 /// A program of `tests/programs`, compiled once for each test process; `None`, and that said, where there is no C
 /// compiler.
 pub(crate) fn compiled(name: &str) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
+    compiled_at(&format!("crates/cli/tests/programs/{name}.c"), name)
+}
+
+/// The same of another source of the workspace.
+pub(crate) fn compiled_at(source: &str, name: &str) -> Option<PathBuf> {
+    let source = root().join(source);
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     if !program.exists() {
         let unfinished = program.with_extension(format!("{:?}", std::thread::current().id()).replace(['(', ')'], ""));
