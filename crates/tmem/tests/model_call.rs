@@ -166,11 +166,11 @@ impl Kernel for Thread<'_> {
         self.world.woken.notify_all();
     }
 
-    fn sleep(&self, bell: &AtomicU32, before: u32) {
+    fn sleep(&self, bell: &AtomicU32, asleep: u32) {
         step();
         in_the_kernel(|| {
             let mut inside = self.world.inside.lock().unwrap();
-            inside.asleep = bell.load(Ordering::SeqCst) == before;
+            inside.asleep = bell.load(Ordering::SeqCst) == asleep;
             while inside.asleep {
                 inside = self.world.woken.wait(inside).unwrap();
             }
@@ -242,7 +242,9 @@ impl World {
 
     fn end_service(&self) {
         self.stop.store(true, Ordering::SeqCst);
-        self.context[0].bell.fetch_add(1, Ordering::SeqCst);
+        if !self.context[0].ring() {
+            return;
+        }
         let mut inside = self.inside.lock().unwrap();
         inside.asleep = false;
         self.woken.notify_all();

@@ -12,6 +12,11 @@ pub(super) const CALLED: u32 = 1;
 /// The result is there.
 pub(super) const DONE: u32 = 2;
 
+/// The bit of a bell that the callee's thread sleeps, or is about to.
+const ASLEEP: u32 = 1;
+/// A ring.
+const RING: u32 = 2;
+
 /// Zeros are a context without a callee.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
@@ -22,7 +27,7 @@ pub(super) struct Context {
     claims: AtomicU32,
     /// The callee's thread owns it from before the request until after the result.
     pub(super) call: PiWord,
-    /// Counts requests; the callee's thread sleeps on it.
+    /// Counts rings above its lowest bit, [`ASLEEP`]. The callee's thread sleeps on it.
     pub(super) bell: AtomicU32,
     pub(super) state: AtomicU32,
     /// The callee's thread; 0 where there is none.
@@ -70,9 +75,10 @@ impl Context {
         taken
     }
 
-    /// To be called before the claim is released.
+    /// To be called before the claim is released, by who has it: nobody else counts then.
     pub(super) fn end_claim(&self) {
-        self.claims.fetch_add(1, Ordering::Release);
+        let next = self.claims.load(Ordering::Relaxed).wrapping_add(1);
+        self.claims.store(next, Ordering::Release);
     }
 
     /// Whether a request is there for the callee `own`. The word first: a request beside another's word is one that was
@@ -103,6 +109,32 @@ impl Context {
     pub(super) fn put_result(&self, result: i64) {
         self.result.store(result.cast_unsigned(), Ordering::Relaxed);
         self.state.store(DONE, Ordering::Release);
+    }
+
+    /// Has the callee look again; whether its thread sleeps, and has to be woken. One that has been woken still looks
+    /// after it has answered, often when it is called again already: then nobody is woken.
+    #[must_use = "a callee that is not woken sleeps for ever"]
+    pub(super) fn ring(&self) -> bool {
+        self.bell.fetch_add(RING, Ordering::AcqRel) & ASLEEP != 0
+    }
+
+    /// For the callee, before it looks: it is awake. What [`Context::doze`] has to be told.
+    pub(super) fn awake(&self) -> u32 {
+        let heard = self.bell.load(Ordering::Acquire);
+        if heard & ASLEEP == 0 {
+            return heard;
+        }
+        self.bell.fetch_and(!ASLEEP, Ordering::AcqRel) & !ASLEEP
+    }
+
+    /// The callee found nothing, and goes to sleep while the bell is what is returned; `None` where somebody has rung
+    /// since it was `heard`. Both sides change one word, so that either sees the other.
+    pub(super) fn doze(&self, heard: u32) -> Option<u32> {
+        let asleep = heard | ASLEEP;
+        let said = self
+            .bell
+            .compare_exchange(heard, asleep, Ordering::AcqRel, Ordering::Relaxed);
+        said.is_ok().then_some(asleep)
     }
 
     /// What a callee that has died leaves: nobody to wait for. Another may have taken its place already. For who has

@@ -41,8 +41,8 @@ pub(crate) trait Kernel {
     fn unlock(&self, word: &PiWord);
     /// Wakes who sleeps on a bell.
     fn wake(&self, bell: &AtomicU32);
-    /// Sleeps on a bell while it is `before`, or less long.
-    fn sleep(&self, bell: &AtomicU32, before: u32);
+    /// Sleeps on a bell while it is `asleep`, or less long.
+    fn sleep(&self, bell: &AtomicU32, asleep: u32);
     /// Whether the bound has passed.
     fn is_late(&self) -> bool;
 }
@@ -156,7 +156,8 @@ fn settle(context: &Context, callee: u32, thread: u32, kernel: &impl Kernel) -> 
 
 /// Waits until the callee has released the call word, which is this thread's then.
 fn own_call_word(context: &Context, thread: u32, kernel: &impl Kernel) -> Result<(), CallError> {
-    if context.call.take(thread).is_err() {
+    // A callee on this CPU has not begun yet: to look is cheaper than to try.
+    if context.call.state() != State::Free || context.call.take(thread).is_err() {
         kernel.lock(&context.call).map_err(refusal)?;
     }
     // A callee that dies releases the word without a result.
@@ -167,10 +168,11 @@ fn own_call_word(context: &Context, thread: u32, kernel: &impl Kernel) -> Result
     }
 }
 
-/// Wakes the callee, which looks then.
+/// Has the callee look.
 fn ring(context: &Context, kernel: &impl Kernel) {
-    context.bell.fetch_add(1, Ordering::Release);
-    kernel.wake(&context.bell);
+    if context.ring() {
+        kernel.wake(&context.bell);
+    }
 }
 
 fn refusal(error: LockWordError) -> CallError {
@@ -194,7 +196,7 @@ pub(crate) fn serve(
     context.state.store(IDLE, Ordering::Relaxed);
     context.callee.swap(own, Ordering::AcqRel);
     loop {
-        let before = context.bell.load(Ordering::Acquire);
+        let heard = context.awake();
         if context.is_called(own) {
             let (request, job) = context.request();
             context.put_result(work(request, job));
@@ -204,8 +206,8 @@ pub(crate) fn serve(
             }
         } else if stop() {
             break;
-        } else {
-            kernel.sleep(&context.bell, before);
+        } else if let Some(asleep) = context.doze(heard) {
+            kernel.sleep(&context.bell, asleep);
         }
     }
     context.callee.store(0, Ordering::Release);

@@ -19,7 +19,8 @@ struct Shared {
     stacks: Arc<Pool>,
     handler: Box<Handler>,
     stop: AtomicBool,
-    served: AtomicU64,
+    /// Of each context, counted by its thread alone.
+    served: Box<[AtomicU64]>,
 }
 
 /// The callee's side of a channel: a thread for each context. Dropping it lets them end their calls.
@@ -40,12 +41,13 @@ impl Callee {
         stacks: Arc<Pool>,
         handler: impl Fn(Request) -> i64 + Send + Sync + 'static,
     ) -> io::Result<Self> {
+        let served = (0..channel.contexts()).map(|_| AtomicU64::new(0)).collect();
         let shared = Arc::new(Shared {
             channel,
             stacks,
             handler: Box::new(handler),
             stop: AtomicBool::new(false),
-            served: AtomicU64::new(0),
+            served,
         });
         let mut callee = Self {
             shared: Arc::clone(&shared),
@@ -70,7 +72,8 @@ impl Callee {
     /// Calls that were served.
     #[must_use]
     pub fn served(&self) -> u64 {
-        self.shared.served.load(Ordering::Relaxed)
+        let served = self.shared.served.iter();
+        served.map(|count| count.load(Ordering::Relaxed)).sum()
     }
 }
 
@@ -78,8 +81,9 @@ impl Drop for Callee {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
         for context in self.shared.channel.all() {
-            context.bell.fetch_add(1, Ordering::Release);
-            futex::wake_shared(&context.bell, u32::MAX);
+            if context.ring() {
+                futex::wake_shared(&context.bell, u32::MAX);
+            }
         }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -95,12 +99,14 @@ impl std::fmt::Debug for Callee {
     }
 }
 
-fn serve(shared: &Shared, context: usize) {
-    let context = &shared.channel.all()[context];
+fn serve(shared: &Shared, number: usize) {
+    let (context, served) = (&shared.channel.all()[number], &shared.served[number]);
     let stop = || shared.stop.load(Ordering::Acquire);
     let own = ThreadId::current().get();
     protocol::serve(context, own, &System::without_bound(), stop, |request, job| {
-        work(shared, request, job)
+        let result = work(shared, request, job);
+        served.store(served.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        result
     });
 }
 
@@ -108,7 +114,6 @@ fn work(shared: &Shared, request: Request, job: u32) -> i64 {
     job::set(job);
     let result = with_stack(&shared.stacks, || abort_on_panic(|| (shared.handler)(request)));
     job::set(job::NONE);
-    shared.served.fetch_add(1, Ordering::Relaxed);
     result.unwrap_or_else(|error| -i64::from(crate::capi::take_errno(error)))
 }
 

@@ -37,9 +37,9 @@ impl Kernel for System {
         futex::wake_shared(bell, 1);
     }
 
-    fn sleep(&self, bell: &AtomicU32, before: u32) {
+    fn sleep(&self, bell: &AtomicU32, asleep: u32) {
         // Its end has no other cause than a ring, a signal, or memory that is gone with the process.
-        let _ = futex::wait_shared(bell, before, None);
+        let _ = futex::wait_shared(bell, asleep, None);
     }
 
     fn is_late(&self) -> bool {

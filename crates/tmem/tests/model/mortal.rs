@@ -81,6 +81,11 @@ macro_rules! atomic {
                 self.0.fetch_add(value, order)
             }
 
+            pub(crate) fn fetch_and(&self, value: $number, order: Ordering) -> $number {
+                step();
+                self.0.fetch_and(value, order)
+            }
+
             pub(crate) fn compare_exchange(
                 &self,
                 from: $number,
