@@ -22,6 +22,7 @@ impl ThreadId {
     ///
     /// In the child of a fork the cached value is the parent's: call [`ThreadId::refresh`] there first.
     #[must_use]
+    #[inline]
     pub fn current() -> Self {
         match NonZeroU32::new(CACHED.get()) {
             Some(id) => Self(id),

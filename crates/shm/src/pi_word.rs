@@ -56,6 +56,7 @@ impl PiWord {
 
     /// What it says now.
     #[must_use]
+    #[inline]
     pub fn state(&self) -> State {
         decode(self.0.load(Ordering::Acquire))
     }
@@ -64,6 +65,7 @@ impl PiWord {
     ///
     /// # Errors
     /// What the word says instead.
+    #[inline]
     pub fn take(&self, thread: u32) -> Result<(), State> {
         match self.0.compare_exchange(0, thread, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Ok(()),
@@ -76,13 +78,19 @@ impl PiWord {
     /// Releases the lock if `thread` owns it and nobody waits; `false` where it takes a system call, or where it is
     /// not the caller's ([`PiWord::state`] tells).
     #[must_use]
+    #[inline]
     pub fn release(&self, thread: u32) -> bool {
-        let released = self.0.compare_exchange(thread, 0, Ordering::Release, Ordering::Relaxed);
-        released.is_ok()
+        // Where somebody waits, to look is cheaper than to try.
+        self.0.load(Ordering::Relaxed) == thread
+            && self
+                .0
+                .compare_exchange(thread, 0, Ordering::Release, Ordering::Relaxed)
+                .is_ok()
     }
 
     /// As [`PiWord::release`], but nobody can take it then until [`PiWord::restore`].
     #[must_use]
+    #[inline]
     pub fn release_withdrawn(&self, thread: u32) -> bool {
         let released = self
             .0
@@ -92,6 +100,7 @@ impl PiWord {
 
     /// Whether `thread` owns the lock.
     #[must_use]
+    #[inline]
     pub fn is_owned_by(&self, thread: u32) -> bool {
         self.0.load(Ordering::Relaxed) & THREAD == thread
     }
@@ -155,6 +164,7 @@ impl PiWord {
         self.0.store(0, Ordering::Release);
     }
 
+    #[inline]
     fn swap(&self, from: u32, to: u32) -> Result<(), State> {
         let swapped = self.0.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed);
         swapped.map(|_| ()).map_err(decode)
@@ -167,6 +177,7 @@ pub const fn is_thread(number: u32) -> bool {
     number != 0 && number < WITHDRAWN
 }
 
+#[inline]
 const fn decode(word: u32) -> State {
     match word & THREAD {
         0 => State::Free,

@@ -14,11 +14,13 @@ std::thread_local! {
 
 /// The job that the calling thread works for.
 #[must_use]
+#[inline]
 pub fn current() -> u32 {
     CURRENT.get()
 }
 
 /// Has the calling thread work for a job, or for [`NONE`]. A callee's thread is told by the call.
+#[inline]
 pub fn set(job: u32) {
     CURRENT.set(job);
 }

@@ -181,7 +181,7 @@ impl Pool {
         if length == 0 || length > self.settings.unit_bytes {
             return Err(TakeError::Size);
         }
-        let unit = self.take_unit()?;
+        let unit = self.take_unit(ThreadId::current().get())?;
         let sequence = self.units()[unit].begin(small(length), job::current());
         Ok(Buffer {
             start: self.unit_start(unit),
@@ -189,8 +189,9 @@ impl Pool {
         })
     }
 
-    fn take_unit(&self) -> Result<usize, TakeError> {
-        let thread = ThreadId::current().get();
+    /// As [`Pool::take`], for the calling thread, whose number it is.
+    #[inline]
+    pub(crate) fn take_unit(&self, thread: u32) -> Result<usize, TakeError> {
         if self.units().first().is_some_and(|unit| unit.take(thread)) {
             return Ok(0);
         }
@@ -241,14 +242,14 @@ impl Pool {
         if !offset.is_multiple_of(PAGE_SIZE) || !page.is_multiple_of(pages) {
             return Err(Errno::INVAL);
         }
-        self.release_unit((page / pages) as usize)
+        self.release_unit((page / pages) as usize, ThreadId::current().get())
     }
 
     /// As [`Pool::release`], of a unit by its number.
-    pub(crate) fn release_unit(&self, unit: usize) -> Result<(), Errno> {
+    #[inline]
+    pub(crate) fn release_unit(&self, unit: usize, thread: u32) -> Result<(), Errno> {
         let unit = self.units().get(unit).ok_or(Errno::INVAL)?;
         let scope = self.settings.scope;
-        let thread = ThreadId::current().get();
         let mut refused = None;
         if !cache::release(unit, thread, |word| refused = unlock(word.raw(), scope).err()) {
             return Err(Errno::PERM);
@@ -394,17 +395,20 @@ impl Pool {
         PageRange::new(self.first_unit / PAGE_SIZE + unit * pages, pages)
     }
 
+    #[inline]
     pub(crate) fn unit_start(&self, unit: usize) -> *mut u8 {
         self.mapping
             .base()
             .wrapping_add(self.first_unit + unit * self.settings.unit_bytes)
     }
 
+    #[inline]
     pub(crate) fn header(&self) -> &Header {
         // SAFETY: the first page of the mapping, which lives as long as `self`; it has atomics only.
         unsafe { &*self.mapping.base().cast::<Header>() }
     }
 
+    #[inline]
     pub(crate) fn units(&self) -> &[Unit] {
         let first = self.mapping.base().wrapping_add(PAGE_SIZE).cast::<Unit>();
         // SAFETY: the mapping has so many of them from its second page on, aligned, and lives as long as `self`; they

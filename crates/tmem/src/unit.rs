@@ -51,6 +51,7 @@ pub(crate) enum Release {
 
 impl Unit {
     /// Takes the unit if it is free.
+    #[inline]
     pub(crate) fn take(&self, thread: u32) -> bool {
         // Looking first spares the exclusive access to units that are in use.
         self.word.state() == State::Free && self.word.take(thread).is_ok()
@@ -87,9 +88,10 @@ impl Unit {
     }
 
     /// Its user notes what it is used for; returns the identifier's sequence number.
+    #[inline]
     pub(crate) fn begin(&self, length: u32, job: u32) -> u32 {
-        self.length.store(length, Ordering::Relaxed);
-        self.job.store(job, Ordering::Relaxed);
+        set(&self.length, length);
+        set(&self.job, job);
         let marks = self.marks.load(Ordering::Relaxed);
         if marks & USED == 0 {
             self.marks.fetch_or(USED, Ordering::Relaxed);
@@ -103,6 +105,7 @@ impl Unit {
     }
 
     /// Releases the unit; `None` where `thread` does not have it.
+    #[inline]
     pub(crate) fn release(&self, thread: u32) -> Option<Release> {
         if !self.word.is_owned_by(thread) {
             return None;
@@ -181,9 +184,18 @@ impl Unit {
         in_use || marked
     }
 
+    #[inline]
     fn out_of_use(&self) {
-        self.length.store(0, Ordering::Relaxed);
+        set(&self.length, 0);
         let next = self.sequence.load(Ordering::Relaxed).wrapping_add(1);
         self.sequence.store(next, Ordering::Release);
+    }
+}
+
+/// Stores where there is something else: an atomic operation waits for all stores before it.
+#[inline]
+fn set(word: &AtomicU32, value: u32) {
+    if word.load(Ordering::Relaxed) != value {
+        word.store(value, Ordering::Relaxed);
     }
 }
