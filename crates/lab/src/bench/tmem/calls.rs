@@ -86,13 +86,13 @@ fn calls(samples: &mut Samples, caller: &Caller, count: u32, expected: i64) -> R
     Ok(())
 }
 
-/// Round trips and calls in turns, by threads of this priority.
-fn beside_futex(effort: Effort, priority: Option<u32>, found: &mut Found) -> Result<(), Failure> {
+/// Round trips and calls in turns, by threads of this priority; the callee has these options.
+fn beside_futex(effort: Effort, priority: Option<u32>, callee: &[&str], found: &mut Found) -> Result<(), Failure> {
     let (cpu, count) = (one_cpu()?, effort.scaled(CALLS));
     let words = BareWords::create().map_err(refused)?;
     let (of_words, shown) = (path(&words), priority.unwrap_or(0).to_string());
     let _bare = Peer::start(cpu, &["--bare", &of_words, &shown])?;
-    let (channel, _peer) = served(cpu, &[])?;
+    let (channel, _peer) = served(cpu, callee)?;
     let caller = caller(&channel)?;
     // The first may come before the other side listens.
     words.ask();
@@ -110,13 +110,27 @@ fn beside_futex(effort: Effort, priority: Option<u32>, found: &mut Found) -> Res
 
 pub(super) fn separate(effort: Effort) -> Result<Found, Failure> {
     let mut found = Found::new()?;
-    beside_futex(effort, Some(URGENT), &mut found)?;
-    let mut ordinary = Found::new()?;
-    beside_futex(effort, None, &mut ordinary)?;
-    let (ours, floor) = (ordinary.ours.quantiles().p50, ordinary.floor.quantiles().p50);
-    found.add_side("a call by an ordinary thread", &ordinary.ours);
-    found.add_side("a futex round trip between ordinary threads", &ordinary.floor);
-    found.goal_row("ratio of p50, ordinary threads", ours / floor, "", 1.1);
+    beside_futex(effort, Some(URGENT), &[], &mut found)?;
+    let others: [(&str, Option<u32>, &[&str], f64); 2] = [
+        (
+            "a callee of priority 10",
+            Some(URGENT),
+            &["--own-priority", "10"],
+            SEPARATE.goal,
+        ),
+        ("ordinary threads", None, &[], 1.1),
+    ];
+    for (what, priority, callee, goal) in others {
+        let mut other = Found::new()?;
+        beside_futex(effort, priority, callee, &mut other)?;
+        let (ours, floor) = (other.ours.quantiles().p50, other.floor.quantiles().p50);
+        found.add_side(&format!("{what}: a call"), &other.ours);
+        found.add_side(
+            &format!("{what}: a futex round trip of the caller's priority"),
+            &other.floor,
+        );
+        found.goal_row(&format!("ratio of p50, {what}"), ours / floor, "", goal);
+    }
     Ok(found)
 }
 

@@ -29,6 +29,9 @@ pub struct Arguments {
     /// Serves calls of this channel
     #[arg(long)]
     channel: Option<String>,
+    /// With a real-time priority of its own
+    #[arg(long, requires = "channel")]
+    own_priority: Option<u32>,
     /// Passes each call on to this channel
     #[arg(long)]
     next: Option<String>,
@@ -88,6 +91,10 @@ fn serve(path: &str, arguments: &Arguments) -> Result<Callee, Failure> {
         None => None,
     };
     let stacks = Arc::new(pool(1, 16, 1)?);
+    if let Some(priority) = arguments.own_priority {
+        // Its threads have what who starts them has.
+        sched::set_policy(ThreadId::current(), Policy::Fifo { priority }).map_err(refused)?;
+    }
     let handler = move |request: freehold_tmem::channel::Request| {
         if let Some(buffers) = &buffers {
             let id = freehold_tmem::BufferId::from_raw(request.arguments[0]);
