@@ -3,124 +3,127 @@
 
 mod common;
 
-use common::{WORDS, audit, config, hard, object, write_page};
+use common::{WORDS, audit, config, event_capacity, hard, object, write_page};
 use freehold_pager::core::limits::{ObjectKind, Regime};
 use freehold_pager::core::units::Duration;
 use freehold_pager::store::Urgency;
-use freehold_pager::{Pager, StoreShape, TaskHandle};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Barrier, Mutex};
+use freehold_pager::{Events, MappedRegion, Pager, StoreShape, TaskHandle};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One channel, and slow: everybody waits for it.
-fn slow_pager() -> Pager {
+fn slow_pager(latency: Duration) -> Pager {
     let mut config = config(128, 256, 0);
-    config.store = StoreShape {
-        latency: Duration::from_millis(20),
-        parallel: 1,
-    };
+    config.store = StoreShape { latency, parallel: 1 };
+    config.events = Some(event_capacity(1 << 10));
     Pager::new(config).unwrap()
 }
 
-/// Five tasks read a page of a file each, one after the other; the order in which they get it.
-fn order(urgencies: [u8; 5]) -> Vec<usize> {
-    let pager = slow_pager();
-    let file = object(&pager, ObjectKind::File, 8, Regime::Conserve);
-    let reservation = hard(&pager, 24);
-    let tasks: Vec<(TaskHandle, _)> = urgencies
+/// What `run` finds once it was quick enough for a store so slow.
+fn in_time<T>(run: impl Fn(Duration) -> Option<T>) -> T {
+    let slower = (0..8).map(|times| Duration::from_millis(10 << times));
+    slower.into_iter().find_map(run).unwrap()
+}
+
+/// The pages in the order in which the device served them; none where threads were too late to tell. Each of the five
+/// tasks has to wait well before the first page came, since the device goes on with those that are there, and pages have
+/// to be taken well before the next is there.
+fn order(events: &Events, latency: Duration) -> Option<Vec<u32>> {
+    let mut transfers = events.transfers.clone();
+    transfers.sort_by_key(|transfer| transfer.to);
+    let begun = transfers.iter().map(|transfer| transfer.from.get()).min()?;
+    // A task waits once its transfer is in the device's queue.
+    let waits = events.tasks.iter().filter_map(|task| task.waits.first());
+    let soon = waits.filter(|wait| wait.from.get() < begun + latency.get() / 2);
+    let ends = (1..).map(|served| begun + served * latency.get() + latency.get() / 2);
+    let in_time = transfers
         .iter()
-        .map(|&urgency| {
-            let task = pager.add_task(Some(reservation)).unwrap();
-            task.set_urgency(Urgency::new(urgency));
-            let region = task.map(file).unwrap();
-            (task, region)
-        })
-        .collect();
-    let (order, turn) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        for (number, (task, region)) in tasks.iter().enumerate() {
-            let (order, turn, pager) = (&order, &turn, &pager);
-            scope.spawn(move || {
-                let bound = task.enter().unwrap();
-                // Each begins its transfer once the one before has.
-                while turn.load(Ordering::SeqCst) < number {
-                    std::thread::yield_now();
-                }
-                std::thread::scope(|inner| {
-                    inner.spawn(|| {
-                        while pager.outstanding().len() <= number && order.lock().unwrap().is_empty() {
-                            std::thread::yield_now();
-                        }
-                        turn.store(number + 1, Ordering::SeqCst);
-                    });
-                    bound.read_word(region, number * WORDS).unwrap();
-                    order.lock().unwrap().push(number);
-                });
-            });
-        }
-    });
-    drop(tasks);
-    audit(&pager);
-    order.into_inner().unwrap()
+        .zip(ends)
+        .all(|(transfer, end)| transfer.to.get() < end);
+    let order = transfers.iter().map(|transfer| transfer.page.get());
+    (soon.count() == 5 && in_time).then(|| order.collect())
+}
+
+/// Tasks of these urgencies, which map one file.
+fn tasks<const N: usize>(pager: &Pager, urgencies: [u8; N]) -> [(TaskHandle, MappedRegion); N] {
+    let file = object(pager, ObjectKind::File, 8, Regime::Conserve);
+    let reservation = hard(pager, 24);
+    urgencies.map(|urgency| {
+        let task = pager.add_task(Some(reservation)).unwrap();
+        task.set_urgency(Urgency::new(urgency));
+        let region = task.map(file).unwrap();
+        (task, region)
+    })
+}
+
+/// Reads a page once `before` transfers are under way, or one has ended: then it was too late.
+fn read_after(
+    (task, region): &(TaskHandle, MappedRegion),
+    page: usize,
+    before: usize,
+    over: &AtomicBool,
+    pager: &Pager,
+) {
+    let bound = task.enter().unwrap();
+    while pager.outstanding().len() < before && !over.load(Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+    bound.read_word(region, page * WORDS).unwrap();
+    over.store(true, Ordering::SeqCst);
+}
+
+/// Five tasks read a page of a file each, one after the other; the order in which they get it.
+fn order_of(urgencies: [u8; 5]) -> Vec<u32> {
+    in_time(|latency| {
+        let pager = slow_pager(latency);
+        let tasks = tasks(&pager, urgencies);
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for (number, task) in tasks.iter().enumerate() {
+                let (pager, over) = (&pager, &over);
+                scope.spawn(move || read_after(task, number, number, over, pager));
+            }
+        });
+        drop(tasks);
+        audit(&pager);
+        order(&pager.take_events().unwrap(), latency)
+    })
 }
 
 #[test]
 fn the_urgent_overtake_those_that_wait() {
     // The first has the channel; of the others the most urgent is next.
-    assert_eq!(order([0, 0, 5, 200, 5]), [0, 3, 2, 4, 1]);
-    assert_eq!(order([0; 5]), [0, 1, 2, 3, 4]);
+    assert_eq!(order_of([0, 0, 5, 200, 5]), [0, 3, 2, 4, 1]);
+    assert_eq!(order_of([0; 5]), [0, 1, 2, 3, 4]);
 }
 
 /// A task that comes to wait for a page on its way makes it as urgent as itself.
 #[test]
 fn who_joins_a_wait_hastens_it() {
-    let pager = slow_pager();
-    let file = object(&pager, ObjectKind::File, 8, Regime::Conserve);
-    let (slow, fast) = (hard(&pager, 16), hard(&pager, 16));
-    let background: Vec<_> = (0..4)
-        .map(|_| {
-            let task = pager.add_task(Some(slow)).unwrap();
-            let region = task.map(file).unwrap();
-            (task, region)
-        })
-        .collect();
-    let urgent = pager.add_task(Some(fast)).unwrap();
-    urgent.set_urgency(Urgency::HIGHEST);
-    let at_urgent = urgent.map(file).unwrap();
-    let order = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for (page, (task, region)) in background.iter().enumerate() {
-            let before = page;
-            let (order, pager) = (&order, &pager);
-            scope.spawn(move || {
-                let bound = task.enter().unwrap();
-                while pager.outstanding().len() < before {
-                    std::thread::yield_now();
-                }
-                bound.read_word(region, page * WORDS).unwrap();
-                order.lock().unwrap().push(page);
-            });
-        }
-        scope.spawn(|| {
-            let bound = urgent.enter().unwrap();
-            while pager.outstanding().len() < 4 {
-                std::thread::yield_now();
+    let order = in_time(|latency| {
+        let pager = slow_pager(latency);
+        let tasks = tasks(&pager, [0, 0, 0, 0, 255]);
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for (number, task) in tasks.iter().enumerate() {
+                let (pager, over) = (&pager, &over);
+                // The last wants what the last of four that wait does.
+                scope.spawn(move || read_after(task, number.min(3), number, over, pager));
             }
-            // The last of four that wait.
-            bound.read_word(&at_urgent, 3 * WORDS).unwrap();
         });
+        drop(tasks);
+        audit(&pager);
+        order(&pager.take_events().unwrap(), latency)
     });
     // The first was at the device already.
-    let order = order.into_inner().unwrap();
-    assert_eq!(order.iter().position(|&page| page == 3), Some(1), "{order:?}");
-    drop((background, urgent));
-    audit(&pager);
+    assert_eq!(order, [0, 3, 1, 2]);
 }
 
 /// A write-back carries the urgency of the task whose fault caused it: beside three that wait for theirs, the urgent
 /// task waits for one transfer at most before its own.
 #[test]
 fn write_backs_are_as_urgent_as_the_fault_that_causes_them() {
-    let pager = slow_pager();
+    let pager = slow_pager(Duration::from_millis(20));
     let barrier = Barrier::new(4);
     let setups = [0, 0, 0, 255].map(|urgency| {
         let task = pager.add_task(Some(hard(&pager, 24))).unwrap();
@@ -128,22 +131,33 @@ fn write_backs_are_as_urgent_as_the_fault_that_causes_them() {
         let region = task.map(common::private(&pager, 48)).unwrap();
         (task, region)
     });
-    let order = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for (number, (task, region)) in setups.iter().enumerate() {
-            let (barrier, order) = (&barrier, &order);
+        for (task, region) in &setups {
+            let barrier = &barrier;
             scope.spawn(move || {
                 let bound = task.enter().unwrap();
                 (0..24).for_each(|page| write_page(&bound, region, page, 1));
                 barrier.wait();
                 // Every one of these needs the frame of a page that must be written first.
                 (24..30).for_each(|page| write_page(&bound, region, page, 1));
-                order.lock().unwrap().push(number);
             });
         }
     });
-    // Six of its own and six of others; the others need three times as many for six of theirs.
-    assert_eq!(order.into_inner().unwrap()[0], 3);
+    let events = pager.take_events().unwrap();
+    let urgent = setups[3].0.id().index();
+    let waits = &events.tasks[urgent].waits;
+    let others = events.transfers.iter().filter(|transfer| {
+        let own = transfer.task.is_some_and(|task| usize::from(task) == urgent);
+        !own && waits
+            .iter()
+            .any(|wait| wait.from < transfer.to && transfer.to < wait.to)
+    });
+    // In the order of arrival it would be three for each.
+    let (others, waits) = (others.count(), waits.len());
+    assert!(
+        waits >= 6 && others < 2 * waits,
+        "{others} transfers of others in {waits} waits"
+    );
     drop(setups);
     audit(&pager);
 }
