@@ -129,7 +129,7 @@ fn the_papers_components_run_in_lockstep_under_the_papers_policy() {
     if !may_have_priorities() {
         return;
     }
-    let model = best_effort(3, 0, 2);
+    let model = best_effort(3, Some((0, 2)));
     let outcome = simulate_components(&model, options(Policy::Tardiness, model.minima() + 16, 3, 1500 * MS)).unwrap();
     let moved = outcome
         .steps

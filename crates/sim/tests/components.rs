@@ -148,7 +148,7 @@ fn the_most_urgent_waiter_is_next_and_the_first_of_equals() {
 fn steps_are_those_of_a_cache() {
     for (at, policy) in POLICIES.into_iter().enumerate() {
         for inheritance in [true, false] {
-            let model = best_effort(at as u64 + 1, 1, 3);
+            let model = best_effort(at as u64 + 1, Some((1, 3)));
             let limit = model.minima() + 10 * u32::try_from(at).unwrap();
             let options = TransientOptions {
                 inheritance,
@@ -218,7 +218,7 @@ fn the_papers_components_have_its_minima_and_call_downwards() {
         }
     }
     let model = task_set(1);
-    assert_eq!((model.minima(), best_effort(1, 0, 1).minima()), (48, 74));
+    assert_eq!((model.minima(), best_effort(1, None).minima()), (48, 74));
     let utilisation: u64 = model
         .threads
         .iter()

@@ -102,26 +102,34 @@ pub fn figure_8(best_effort: bool) -> (Vec<ComponentModel>, [Vec<usize>; 2]) {
     (components.collect(), [entries(true), entries(false)])
 }
 
-/// Eight real-time threads: periods exponential about 100 ms, utilisations exponential about a tenth, 0.8 together,
-/// priorities rate-monotonic.
+/// Threads of each part.
+const THREADS: usize = 8;
+const UTILISATION: f64 = 0.8;
+
+/// Periods and work of eight threads: periods exponential about 100 ms, utilisations exponential about a tenth, 0.8
+/// together.
+fn loads(random: &mut Rng) -> Vec<(u64, u64)> {
+    let periods: Vec<u64> = (0..THREADS).map(|_| period(random)).collect();
+    let shares: Vec<f64> = (0..THREADS).map(|_| exponential(random)).collect();
+    let all: f64 = shares.iter().sum();
+    let work = |(period, share): (&u64, &f64)| (*period, scaled(*period, UTILISATION * share / all));
+    periods.iter().zip(&shares).map(work).collect()
+}
+
+/// Eight real-time threads, with rate-monotonic priorities.
 #[must_use]
 pub fn task_set(seed: u64) -> Model {
-    const THREADS: usize = 8;
-    const UTILISATION: f64 = 0.8;
-    let mut random = Rng::stream(seed, 0);
     let (components, [entries, _]) = figure_8(false);
-    let periods: Vec<u64> = (0..THREADS).map(|_| period(&mut random)).collect();
-    let shares: Vec<f64> = (0..THREADS).map(|_| exponential(&mut random)).collect();
-    let all: f64 = shares.iter().sum();
-    let threads = periods.iter().zip(&shares).map(|(period, share)| ThreadModel {
+    let loads = loads(&mut Rng::stream(seed, 0));
+    let threads = loads.iter().map(|(period, work)| ThreadModel {
         entries: entries.clone(),
         period: *period,
         deadline: *period,
-        work: scaled(*period, UTILISATION * share / all),
+        work: *work,
         // The shorter the period, the more urgent; of equals the first.
-        priority: 1 + periods
+        priority: 1 + loads
             .iter()
-            .filter(|other| *other > period)
+            .filter(|(other, _)| other > period)
             .count()
             .try_into()
             .unwrap_or(0),
@@ -133,24 +141,28 @@ pub fn task_set(seed: u64) -> Model {
     }
 }
 
-/// The same real-time threads, and eight best-effort ones from one time to another in seconds, which would use all that
-/// is left of the CPU.
+/// The same real-time threads beside all components of Figure 8, and eight best-effort threads from one time to another
+/// in seconds, if there are such. The paper has each thread work as it says of real-time threads, so their loads are
+/// drawn in the same way: together they want four times what is left of the CPU.
 #[must_use]
-pub fn best_effort(seed: u64, from: u64, to: u64) -> Model {
+pub fn best_effort(seed: u64, active: Option<(u64, u64)>) -> Model {
     const SECOND: u64 = 1000 * MILLISECOND;
     let (components, [real_time, best_effort]) = figure_8(true);
     let mut threads = task_set(seed).threads;
     threads
         .iter_mut()
         .for_each(|thread| thread.entries.clone_from(&real_time));
-    threads.extend((0..8).map(|at| ThreadModel {
-        entries: best_effort.clone(),
-        period: 40 * MILLISECOND,
-        deadline: 40 * MILLISECOND,
-        work: 5 * MILLISECOND,
-        priority: 0,
-        active: (from * SECOND + at * MILLISECOND, to * SECOND),
-    }));
+    if let Some((from, to)) = active {
+        let loads = loads(&mut Rng::stream(seed, u64::MAX));
+        threads.extend((0..).zip(loads).map(|(at, (period, work))| ThreadModel {
+            entries: best_effort.clone(),
+            period,
+            deadline: period,
+            work,
+            priority: 0,
+            active: (from * SECOND + at * MILLISECOND, to * SECOND),
+        }));
+    }
     Model { threads, components }
 }
 
