@@ -57,6 +57,8 @@ pub(crate) struct Candidate {
     pub(crate) due: Instant,
     /// It is neither for the page nor on the holder's account.
     pub(crate) foreign: bool,
+    /// The page has a transfer of its own, which is due later.
+    pub(crate) beside: bool,
 }
 
 impl Transfers {
@@ -141,6 +143,7 @@ impl Transfers {
             number: transfer.record,
             due: transfer.due,
             foreign: transfer.queue != holder.index() && transfer.record != page,
+            beside: transfer.record != page && of_page.is_some(),
         });
         if found.is_none() {
             rows.unattributed += 1;
@@ -161,6 +164,7 @@ impl Transfers {
             number: transfer.record,
             due: transfer.due,
             foreign: false,
+            beside: false,
         })
     }
 

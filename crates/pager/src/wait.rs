@@ -95,8 +95,14 @@ impl Shared {
                 }
                 // Once it is noted that the task drives anything, what ended meanwhile is looked for again.
                 Some(candidate) if candidate.foreign && row.waits.widen() => {}
+                // What it drives meanwhile need not be urgent.
+                Some(candidate) if candidate.beside => {
+                    if self.boost(row, waiter.page).is_none() {
+                        self.pass_time(context, row, candidate.due);
+                    }
+                }
                 Some(candidate) => {
-                    let due = self.boost(row, candidate);
+                    let due = self.boost(row, candidate.number).unwrap_or(candidate.due);
                     self.pass_time(context, row, due);
                 }
                 None => self.drift(context, row, waiter),
@@ -104,17 +110,15 @@ impl Shared {
         }
     }
 
-    /// Makes what the task waits for as urgent as the task; returns when it is due.
-    fn boost(&self, row: &TaskRow, candidate: Candidate) -> Instant {
+    /// Makes a transfer for which the task waits as urgent as the task; when it is due, where that has changed.
+    fn boost(&self, row: &TaskRow, number: u32) -> Option<Instant> {
         let urgency = row.urgency();
         if urgency == Urgency::BACKGROUND {
-            return candidate.due;
+            return None;
         }
-        let raised = self.store.raise(self.now(), Slot::new(candidate.number), urgency);
-        if let Some(due) = raised {
-            self.transfers.retime(candidate.number, due);
-        }
-        raised.unwrap_or(candidate.due)
+        let due = self.store.raise(self.now(), Slot::new(number), urgency)?;
+        self.transfers.retime(number, due);
+        Some(due)
     }
 
     /// Until `due`, or until there is something new.

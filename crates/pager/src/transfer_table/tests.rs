@@ -76,6 +76,15 @@ fn at(number: u32, due: u64) -> Option<Candidate> {
         number,
         due,
         foreign: false,
+        beside: false,
+    })
+}
+
+/// What a task drives whose page has a transfer that is due later.
+fn beside(number: u32, due: u64) -> Option<Candidate> {
+    at(number, due).map(|candidate| Candidate {
+        beside: true,
+        ..candidate
     })
 }
 
@@ -94,7 +103,7 @@ fn transfers_become_due_when_told_and_move_to_their_places() {
     for (page, due) in [(0, u64::MAX), (1, u64::MAX), (2, 40)] {
         transfers.insert(transfer(pages[page], due, FIRST));
     }
-    assert_eq!(transfers.candidate(FIRST, 0, Instant::new(9)), at(2, 40));
+    assert_eq!(transfers.candidate(FIRST, 0, Instant::new(9)), beside(2, 40));
     assert_eq!(transfers.complete(1, Instant::new(30)), Some(FIRST));
     // Once due it stays so, and what has a time of its own keeps it.
     assert_eq!(transfers.complete(1, Instant::new(90)), None);
@@ -126,6 +135,6 @@ fn a_waiting_task_drives_its_page_then_its_holder_then_anybody() {
     assert_eq!(transfers.candidate(FIRST, 0, now), at(1, 10));
     transfers.insert(transfer(pages[0], 12, SECOND));
     assert_eq!(transfers.candidate(FIRST, 0, now), at(0, 12));
-    assert_eq!(transfers.candidate(FIRST, 0, Instant::new(11)), at(1, 10));
+    assert_eq!(transfers.candidate(FIRST, 0, Instant::new(11)), beside(1, 10));
     assert_eq!(transfers.insert(transfer(pages[2], 50, SECOND)), Some(false));
 }
