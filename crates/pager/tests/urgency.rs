@@ -44,11 +44,15 @@ fn order(events: &Events, latency: Duration) -> Option<Vec<u32>> {
     (soon.count() == 5 && in_time).then(|| order.collect())
 }
 
-/// Tasks of these urgencies, which map one file.
-fn tasks<const N: usize>(pager: &Pager, urgencies: [u8; N]) -> [(TaskHandle, MappedRegion); N] {
+/// Tasks of these urgencies, which map one file, in one reservation or with the last in one of its own.
+fn tasks(pager: &Pager, urgencies: [u8; 5], apart: bool) -> [(TaskHandle, MappedRegion); 5] {
     let file = object(pager, ObjectKind::File, 8, Regime::Conserve);
-    let reservation = hard(pager, 24);
-    urgencies.map(|urgency| {
+    let (reservation, of_last) = (hard(pager, 24), hard(pager, 24));
+    let mut reservations = [reservation; 5];
+    if apart {
+        reservations[4] = of_last;
+    }
+    std::array::from_fn(|at| (urgencies[at], reservations[at])).map(|(urgency, reservation)| {
         let task = pager.add_task(Some(reservation)).unwrap();
         task.set_urgency(Urgency::new(urgency));
         let region = task.map(file).unwrap();
@@ -76,7 +80,7 @@ fn read_after(
 fn order_of(urgencies: [u8; 5]) -> Vec<u32> {
     in_time(|latency| {
         let pager = slow_pager(latency);
-        let tasks = tasks(&pager, urgencies);
+        let tasks = tasks(&pager, urgencies, false);
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for (number, task) in tasks.iter().enumerate() {
@@ -97,26 +101,29 @@ fn the_urgent_overtake_those_that_wait() {
     assert_eq!(order_of([0; 5]), [0, 1, 2, 3, 4]);
 }
 
-/// A task that comes to wait for a page on its way makes it as urgent as itself.
+/// A task that comes to wait for a page on its way makes it as urgent as itself, also in the reservation of those that
+/// wait for other pages.
 #[test]
 fn who_joins_a_wait_hastens_it() {
-    let order = in_time(|latency| {
-        let pager = slow_pager(latency);
-        let tasks = tasks(&pager, [0, 0, 0, 0, 255]);
-        let over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for (number, task) in tasks.iter().enumerate() {
-                let (pager, over) = (&pager, &over);
-                // The last wants what the last of four that wait does.
-                scope.spawn(move || read_after(task, number.min(3), number, over, pager));
-            }
+    for apart in [false, true] {
+        let order = in_time(|latency| {
+            let pager = slow_pager(latency);
+            let tasks = tasks(&pager, [0, 0, 0, 0, 255], apart);
+            let over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                for (number, task) in tasks.iter().enumerate() {
+                    let (pager, over) = (&pager, &over);
+                    // The last wants what the last of four that wait does.
+                    scope.spawn(move || read_after(task, number.min(3), number, over, pager));
+                }
+            });
+            drop(tasks);
+            audit(&pager);
+            order(&pager.take_events().unwrap(), latency)
         });
-        drop(tasks);
-        audit(&pager);
-        order(&pager.take_events().unwrap(), latency)
-    });
-    // The first was at the device already.
-    assert_eq!(order, [0, 3, 1, 2]);
+        // The first was at the device already.
+        assert_eq!(order, [0, 3, 1, 2], "{apart}");
+    }
 }
 
 /// A write-back carries the urgency of the task whose fault caused it: beside three that wait for theirs, the urgent
