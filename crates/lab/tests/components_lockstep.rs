@@ -103,6 +103,7 @@ fn small(seed: u64) -> Model {
         work: (4 + (seed + at) % 5) * MS / 4,
         priority: [0, 3, 1, 3, 2, 0, 2, 1][usize::try_from(at).unwrap()],
         active: (at * MS / 3, u64::MAX / 2),
+        skips: false,
     });
     Model {
         components: vec![component(&[(1, 0.5), (2, 0.5)]), component(&[(2, 1.0)]), component(&[])],

@@ -36,6 +36,7 @@ fn thread(priority: u32, work: u64, from: u64) -> ThreadModel {
         work,
         priority,
         active: (from, from + 1),
+        skips: false,
     }
 }
 
@@ -141,6 +142,25 @@ fn the_most_urgent_waiter_is_next_and_the_first_of_equals() {
     });
     assert_eq!(stacks.collect::<Vec<_>>(), [2, 4, 1, 3]);
     assert_eq!(outcome.caches[0].view.contended, 4);
+}
+
+/// A job of three periods: the releases that came meanwhile are made up for, or left out.
+#[test]
+fn releases_that_a_job_has_missed_are_made_up_for_or_left_out() {
+    for (skips, jobs) in [(false, 10), (true, 4)] {
+        let late = ThreadModel {
+            period: 10 * MS,
+            active: (0, 95 * MS),
+            skips,
+            ..thread(1, 25 * MS, 0)
+        };
+        let model = Model {
+            components: vec![component(1, 1, &[])],
+            threads: vec![late],
+        };
+        let outcome = run(&model, options(Policy::Minimum, 2));
+        assert_eq!(outcome.threads[0].jobs, jobs, "{skips}");
+    }
 }
 
 /// Units are conserved, each has one user, waiters get what they wait for, in every policy and with any memory.

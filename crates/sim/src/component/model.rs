@@ -35,6 +35,8 @@ pub struct ThreadModel {
     pub priority: u32,
     /// The time of its first release, and the time from which on it releases no more.
     pub active: (u64, u64),
+    /// Whether releases are left out that came while a job ran: without it they are made up for.
+    pub skips: bool,
 }
 
 /// Everything.

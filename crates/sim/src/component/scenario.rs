@@ -47,6 +47,7 @@ fn thread(task: &Task, entries: &[usize]) -> ThreadModel {
             Class::Deadline | Class::BestEffort => 0,
         },
         active: (task.first_release().get(), task.stop.get()),
+        skips: false,
     }
 }
 

@@ -134,6 +134,7 @@ pub fn task_set(seed: u64) -> Model {
             .try_into()
             .unwrap_or(0),
         active: (0, u64::MAX / 2),
+        skips: false,
     });
     Model {
         threads: threads.collect(),
@@ -161,6 +162,8 @@ pub fn best_effort(seed: u64, active: Option<(u64, u64)>) -> Model {
             work,
             priority: 0,
             active: (from * SECOND + at * MILLISECOND, to * SECOND),
+            // What they have not got done by then is nobody's.
+            skips: true,
         }));
     }
     Model { threads, components }

@@ -76,6 +76,10 @@ impl Thread {
         self.next = None;
         let deadline = self.release + self.model.deadline;
         self.release += self.model.period;
+        if self.model.skips && self.release < now {
+            let missed = (now - self.release).div_ceil(self.model.period);
+            self.release += missed * self.model.period;
+        }
         signed(now) - signed(deadline)
     }
 }
