@@ -15,7 +15,6 @@ use crate::config::Pace;
 use crate::context::Context;
 use crate::mailbox::Answer;
 use crate::shared::{Shared, TaskRow};
-use crate::transfer_table::Candidate;
 use freehold_core::id::TaskId;
 use freehold_core::units::{Duration, Instant};
 use freehold_driver::{HolderRow, WHEN_TOLD, WaitEvent};
