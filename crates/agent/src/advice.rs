@@ -12,7 +12,7 @@ use core::ffi::{c_int, c_void};
 
 use crate::process::PAGE;
 use crate::sys::{self, Answer, Errno};
-use crate::{hooks, mailbox};
+use crate::{hooks, inheritance, mailbox};
 
 const DONT_NEED: usize = 4;
 const FREE: usize = 8;
@@ -102,9 +102,8 @@ fn follow(start: usize, length: usize, advice: usize, answer: Answer) -> Answer 
         GUARD_INSTALL => drop_guarded(start, length),
         DONT_FORK if done => withhold(start, length, mailbox::DONT_FORK, DO_FORK)?,
         WIPE_ON_FORK if done => withhold(start, length, mailbox::WIPE_ON_FORK, KEEP_ON_FORK)?,
-        DO_FORK | KEEP_ON_FORK if done => {
-            tell(start, length, mailbox::KEEP_ON_FORK);
-        }
+        DO_FORK if done => inheritance::give([start, length], mailbox::DO_FORK),
+        KEEP_ON_FORK if done => inheritance::give([start, length], mailbox::KEEP_ON_FORK),
         _ => {}
     }
     answer
@@ -129,15 +128,10 @@ fn drop_guarded(start: usize, length: usize) {
 
 /// Has the server withhold a range from children. Where it cannot, the program's advice is taken back and refused.
 fn withhold(start: usize, length: usize, request: u32, undo: usize) -> Result<(), Errno> {
-    if length == 0 || tell(start, length, request) {
+    if length == 0 || inheritance::withhold([start, length], request) {
         return Ok(());
     }
     // SAFETY: what was so before the call.
     let _ = unsafe { sys::madvise(start, length, undo) };
     Err(Errno::NOMEM)
-}
-
-/// Tells the server; true as well where nothing is managed.
-fn tell(start: usize, length: usize, request: u32) -> bool {
-    hooks::client_process().is_none_or(|process| mailbox::ask(process, request, [start, length], || ()))
 }

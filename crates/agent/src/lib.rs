@@ -32,6 +32,7 @@ mod environment;
 mod forks;
 mod heap;
 pub mod hooks;
+mod inheritance;
 mod linker;
 mod locks;
 mod mailbox;
@@ -56,6 +57,7 @@ mod start;
 mod sync;
 mod sys;
 mod text;
+mod told;
 #[cfg(not(test))]
 mod unwind;
 mod userfault;

@@ -16,7 +16,7 @@ use crate::maps::{self, Line};
 use crate::process::{self, PAGE, Process};
 use crate::session::Session;
 use crate::sys::{self, Answer, Errno};
-use crate::{hooks, mailbox, report, start, userfault};
+use crate::{hooks, mailbox, report, start, told};
 
 const MLOCK: usize = 149;
 const MUNLOCK: usize = 150;
@@ -32,9 +32,6 @@ const ON_FAULT: usize = 4;
 const END: usize = 1 << 47;
 /// Pages that one request names, so that a step of the server stays short.
 const TOGETHER: usize = 1024;
-/// Tries where the kernel says to try again, and nanoseconds between them.
-const TRIES: u32 = 50;
-const NAP: usize = 200_000;
 
 /// Memory that is made from now on is locked, and brought in: [`Process::future`].
 const BROUGHT_IN: u32 = 1;
@@ -290,7 +287,7 @@ pub(crate) fn admit(client: &Client, session: &mut Session, range: [usize; 2], m
     }
     let mut admitted = true;
     let whole = maps::for_each(is_text, |line| {
-        if admitted && line.start < end && line.end > start && is_managed(client, line) {
+        if admitted && line.start < end && line.end > start && is_managed(client, line, session, meanwhile) {
             let (from, to) = (line.start.max(start), line.end.min(end));
             admitted = admit_part(session, call, from..to, meanwhile);
         }
@@ -344,7 +341,7 @@ fn is_text(line: &Line<'_>) -> bool {
 }
 
 /// Whether a mapping is of memory that the server manages and that can be touched.
-fn is_managed(client: &Client, line: &Line<'_>) -> bool {
+fn is_managed(client: &Client, line: &Line<'_>, session: &Session, meanwhile: &mut dyn FnMut()) -> bool {
     if !line.private || !(line.readable || line.writable || line.executable) {
         return false;
     }
@@ -353,11 +350,5 @@ fn is_managed(client: &Client, line: &Line<'_>) -> bool {
     }
     let markers = start::markers();
     let own = (line.start..line.end).contains(&markers) && markers != 0;
-    for _ in 0..TRIES {
-        match userfault::is_registered(client.descriptors.private, line.start, line.end - line.start) {
-            Err(Errno::AGAIN) => sys::nap(NAP),
-            registered => return registered.is_ok() && !own,
-        }
-    }
-    false
+    !own && told::is_registered(client, line.start..line.end, session, meanwhile)
 }

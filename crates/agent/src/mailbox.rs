@@ -8,24 +8,25 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use freehold_protocol::message::{Inheritance, Request, Stranger};
 
 use crate::client::Client;
-use crate::process::{self, PAGE, Process};
+use crate::process::{self, Process};
 use crate::session::Session;
-use crate::sys::{CpuSet, Errno};
-use crate::{hooks, locks, orders, stack, start, sys, text, userfault};
-
-/// Between two looks at whether all is told, in nanoseconds.
-const NAP: usize = 20_000;
+use crate::sys::CpuSet;
+use crate::{hooks, inheritance, locks, orders, stack, start, sys, text, told, userfault};
 
 /// Register the private memory at the two arguments, address and length.
 pub(crate) const REGISTER: u32 = 1;
 /// Serve the text of the objects whose dynamic sections are in the client's table.
 pub(crate) const TEXT: u32 = 2;
-/// Children of forks have the content of the private memory at the two arguments.
+/// Children of forks have the content of the private memory at the two arguments, where they have the memory.
 pub(crate) const KEEP_ON_FORK: u32 = 3;
 /// They have zeros there.
 pub(crate) const WIPE_ON_FORK: u32 = 4;
 /// They have nothing there.
 pub(crate) const DONT_FORK: u32 = 5;
+/// They have the memory.
+pub(crate) const DO_FORK: u32 = 11;
+/// They have of some memory what they have of other: the first argument is the place of an [`inheritance::Alike`].
+pub(crate) const INHERIT_ALIKE: u32 = 12;
 /// Give the private memory at the two arguments back to the kernel with its content; all of it where the length is 0.
 pub(crate) const RELINQUISH: u32 = 6;
 /// The same of another process: its number is the first argument.
@@ -36,11 +37,10 @@ pub(crate) const LOCK: u32 = 8;
 pub(crate) const LOCK_NOT: u32 = 9;
 /// Have the server unlock the range at the two arguments.
 pub(crate) const UNLOCK: u32 = 10;
+/// Wait until the server has been told of all that has happened to the address space.
+pub(crate) const AWAIT_TOLD: u32 = 13;
 /// Tell the server of the [`Note`] whose address is the first argument.
 pub(crate) const STRANGER: u32 = 20;
-
-/// Wait until the server has been told of all that has happened to the address space.
-pub(crate) const AWAIT_TOLD: u32 = 30;
 
 /// Have a connection for a child that is about to be forked, in `lent` of the process.
 pub(crate) const LEND: u32 = 21;
@@ -117,12 +117,12 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
     let [start, length] = range;
     let done = match request {
         REGISTER => {
-            await_told(client, meanwhile);
+            told::await_all(client, session, meanwhile);
             let modes = userfault::MISSING | userfault::WRITE_PROTECT;
             userfault::register(client.descriptors.private, start, length, modes).is_ok()
         }
         AWAIT_TOLD => {
-            await_told(client, meanwhile);
+            told::await_all(client, session, meanwhile);
             true
         }
         TEXT => {
@@ -130,6 +130,11 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
             orders::rise(client);
             true
         }
+        KEEP_ON_FORK => inheritance::admit(client, session, range, Inheritance::Content, meanwhile),
+        WIPE_ON_FORK => inheritance::admit(client, session, range, Inheritance::Zeros, meanwhile),
+        DONT_FORK => inheritance::admit(client, session, range, Inheritance::Nothing, meanwhile),
+        DO_FORK => inheritance::admit(client, session, range, Inheritance::Mapping, meanwhile),
+        INHERIT_ALIKE => inheritance::admit_alike(session, start, meanwhile),
         LOCK => locks::admit(client, session, range, meanwhile),
         LOCK_NOT => locks::take_back(session, start, meanwhile),
         UNLOCK => locks::give_back(session, range, meanwhile),
@@ -155,24 +160,10 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
     true
 }
 
-/// Another thread's memory may have been, a moment ago, where memory has just been made: the kernel gives its addresses
-/// away before it tells the server that it is gone. Told after what was made there is used, that would be taken for it.
-fn await_told(client: &Client, meanwhile: &mut dyn FnMut()) {
-    let untold = |fd: i32| userfault::is_registered(fd, PAGE, PAGE) == Err(Errno::AGAIN);
-    while untold(client.descriptors.private) || untold(client.descriptors.shared) {
-        meanwhile();
-        sys::nap(NAP);
-    }
-}
-
 /// What is to be asked of the server for a request that is its alone.
 fn of_the_server(request: u32, first: usize, second: usize) -> Option<Request<'static>> {
     let (address, length) = (first as u64, second as u64);
-    let inherit = |how| Request::Inherit { address, length, how };
     match request {
-        KEEP_ON_FORK => Some(inherit(Inheritance::Content)),
-        WIPE_ON_FORK => Some(inherit(Inheritance::Zeros)),
-        DONT_FORK => Some(inherit(Inheritance::Nothing)),
         RELINQUISH => Some(Request::Relinquish {
             process: 0,
             address,

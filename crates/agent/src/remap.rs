@@ -2,11 +2,14 @@
 
 use core::ffi::{c_int, c_void};
 
+use crate::inheritance::{self, Alike};
+use crate::process::PAGE;
 use crate::sys::{self, Answer, Errno};
 use crate::{hooks, locks, mailbox, process, start};
 
 const MAY_MOVE: usize = 1;
 const FIXED: usize = 2;
+const DONT_UNMAP: usize = 4;
 /// `MREMAP_FIXED` and `MREMAP_DONTUNMAP`, with which there is a fifth argument.
 const WITH_ADDRESS: usize = 6;
 
@@ -25,8 +28,9 @@ pub(crate) extern "C" fn mremap(
         // SAFETY: the program's own call.
         unsafe { sys::call(sys::MREMAP, [from as usize, before, length, flags, to, 0]) }
     };
-    let moved = if flags & (MAY_MOVE | WITH_ADDRESS) == MAY_MOVE && before != 0 && length > before {
-        grow(from as usize, before, length)
+    let grows = length > before;
+    let moved = if flags & MAY_MOVE != 0 && flags & FIXED == 0 && before != 0 && (grows || flags & DONT_UNMAP != 0) {
+        somewhere([from as usize, before], [to, length], flags)
     } else if flags & MAY_MOVE == 0 {
         if length > before { told(call()) } else { call() }
     } else {
@@ -45,39 +49,63 @@ pub(crate) extern "C" fn mremap(
         let _ = with_pages_staying(back);
         Err(Errno::NOMEM)
     });
+    if let Ok(at) = kept {
+        spread([from as usize, before], [at, length], flags);
+    }
     match kept {
         Ok(at) => core::ptr::with_exposed_provenance_mut(at),
         Err(errno) => hooks::fail(errno, core::ptr::without_provenance_mut(usize::MAX)),
     }
 }
 
-/// Makes memory longer, elsewhere if there is no room behind it.
+/// What children are not to have they have of nothing that has become of it: all is one mapping's, as it was.
+fn spread([from, before]: [usize; 2], [at, length]: [usize; 2], flags: usize) {
+    let [before, length] = [before, length].map(|bytes| bytes.next_multiple_of(PAGE));
+    if before > 0 && length > before {
+        inheritance::spread(Alike {
+            start: at + before,
+            length: length - before,
+            other: at,
+        });
+    }
+    if flags & DONT_UNMAP != 0 {
+        inheritance::spread(Alike {
+            start: from,
+            length: before,
+            other: at,
+        });
+    }
+}
+
+/// Makes memory longer where it is or, as for `MREMAP_DONTUNMAP`, has it move to where there is room.
 ///
 /// Where the kernel chose the place, another thread's memory may just have been there, of which it has not told the
 /// server yet: it would tell of the move first. So the room is made before, and all is told before the move.
-fn grow(from: usize, before: usize, length: usize) -> Answer {
+fn somewhere([from, before]: [usize; 2], [hint, length]: [usize; 2], flags: usize) -> Answer {
     const PRIVATE: usize = 2;
     const NO_RESERVE: usize = 0x4000;
     let move_with = |flags: usize, to: usize| {
         // SAFETY: the program's own call; what may be at `to` was made for it.
         unsafe { sys::call(sys::MREMAP, [from, before, length, flags, to, 0]) }
     };
-    let anywhere = || with_pages_staying(|| move_with(MAY_MOVE, 0));
+    let anywhere = || with_pages_staying(|| move_with(flags, hint));
     if !hooks::is_managed() {
         return anywhere();
     }
-    match move_with(0, 0) {
-        Err(Errno::NOMEM) => {}
-        answer => return told(answer),
+    if flags & DONT_UNMAP == 0 {
+        match move_with(0, 0) {
+            Err(Errno::NOMEM) => {}
+            answer => return told(answer),
+        }
     }
-    let flags = PRIVATE | sys::MAP_ANONYMOUS | NO_RESERVE;
+    let new = PRIVATE | sys::MAP_ANONYMOUS | NO_RESERVE;
     // SAFETY: new memory, which nobody can use.
-    let Ok(room) = (unsafe { sys::call(sys::MMAP, [0, length, 0, flags, usize::MAX, 0]) }) else {
+    let Ok(room) = (unsafe { sys::call(sys::MMAP, [hint, length, 0, new, usize::MAX, 0]) }) else {
         // The program's limits count it beside what is moved.
         return anywhere();
     };
     // Where that is refused, the room may be gone already and be another thread's: it stays.
-    told(Ok(room)).and_then(|room| with_pages_staying(|| move_with(MAY_MOVE | FIXED, room)))
+    told(Ok(room)).and_then(|room| with_pages_staying(|| move_with(flags | FIXED, room)))
 }
 
 /// What a call has made, once the server has been told of all that was there before.

@@ -297,6 +297,18 @@ impl Session {
         }
     }
 
+    /// Whether the server still has its end of the connection.
+    pub(crate) fn is_connected(&self) -> bool {
+        // `struct pollfd` that asks for nothing: the end of a connection is told all the same.
+        let mut wanted = u64::from(self.socket.cast_unsigned());
+        let place = core::ptr::from_mut(&mut wanted) as usize;
+        // SAFETY: the one structure of this call.
+        matches!(
+            unsafe { sys::call5(sys::POLL, place, 1, 0, 0, 0) },
+            Ok(0) | Err(Errno::INTR)
+        )
+    }
+
     /// The next answer, to a request for something that is made.
     pub(crate) fn made(&mut self) -> Result<u32, SessionError> {
         match self.receive()? {

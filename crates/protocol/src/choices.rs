@@ -16,14 +16,17 @@ choice! {
 }
 
 choice! {
-    /// What the child of a fork is to have of a range of private memory.
+    /// What the child of a fork is to have of a range of private memory: two pieces of advice, each until its opposite
+    /// (`madvise(2)`).
     Inheritance {
-        /// Its content.
+        /// Its content, where it is mapped (`MADV_KEEPONFORK`).
         Content = 1,
-        /// Zeros.
+        /// Zeros, where it is mapped (`MADV_WIPEONFORK`).
         Zeros = 2,
-        /// Nothing: the range is not mapped there.
+        /// Nothing: the range is not mapped there (`MADV_DONTFORK`).
         Nothing = 3,
+        /// The mapping (`MADV_DOFORK`).
+        Mapping = 4,
     }
 }
 

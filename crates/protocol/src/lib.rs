@@ -25,7 +25,7 @@ mod policy;
 pub mod shown;
 
 /// The version of both ways. A server answers a `Hello` of another version with a refusal that names its own.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// Bytes of a page, which both sides must agree on.
 pub const PAGE_SIZE: usize = 4096;
 /// The environment variable that names the server's socket.

@@ -328,6 +328,15 @@ messages! {
             /// What they are to have.
             how: Inheritance,
         },
+        /// Says that children of forks to come are to have of a range what they are to have of other memory.
+        32 InheritAlike {
+            /// Where the range begins.
+            address: u64,
+            /// Its length in bytes.
+            length: u64,
+            /// An address in the other memory.
+            other: u64,
+        },
         /// Gives private memory back to the kernel for good: what is elsewhere is brought in, in frames of the
         /// machine's, and the range is managed no more. Answered when all is there.
         31 Relinquish {

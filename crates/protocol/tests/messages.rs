@@ -70,17 +70,16 @@ fn requests_about_pools(text: &str, word: u32, long: u64, flag: bool) -> Vec<Req
     ]
 }
 
-fn requests_about_private_memory(word: u32, long: u64, flag: bool) -> Vec<Request<'static>> {
+fn requests_about_private_memory(process: u32, address: u64, flag: bool) -> Vec<Request<'static>> {
+    let (length, other) = (!address, address / 3);
+    let how = if flag { Inheritance::Zeros } else { Inheritance::Mapping };
     vec![
-        Request::Inherit {
-            address: long,
-            length: !long,
-            how: if flag { Inheritance::Zeros } else { Inheritance::Nothing },
-        },
+        Request::Inherit { address, length, how },
+        Request::InheritAlike { address, length, other },
         Request::Relinquish {
-            process: word,
-            address: long,
-            length: !long,
+            process,
+            address,
+            length,
         },
     ]
 }

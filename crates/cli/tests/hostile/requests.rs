@@ -122,6 +122,11 @@ fn requests_about_private_memory() -> Vec<Request<'static>> {
             length: 1 << 47,
             how: Inheritance::Nothing,
         },
+        Request::InheritAlike {
+            address: u64::MAX - 4095,
+            length: u64::MAX,
+            other: u64::MAX,
+        },
         Request::Relinquish {
             process: 1,
             address: 0,

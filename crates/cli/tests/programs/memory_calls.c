@@ -216,7 +216,14 @@ static int wipeonfork(void) {
     press();
     region = mremap(region, SIZE, 2 * SIZE, MREMAP_MAYMOVE);
     wrong += in_child(sees_zeros, region) + differ(region, 7);
-    return wrong;
+    fill(region + SIZE, 8);
+    press();
+    wrong += in_child(sees_zeros, region + SIZE) + differ(region + SIZE, 8);
+    char *moved = mremap(region, 2 * SIZE, 2 * SIZE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP);
+    if (moved == MAP_FAILED) return errno == EINVAL ? wrong : -1;
+    fill(region, 9);
+    press();
+    return wrong + in_child(sees_zeros, region) + in_child(sees_zeros, moved + SIZE) + differ(moved + SIZE, 8);
 }
 
 static int keeponfork(void) {
@@ -239,17 +246,31 @@ static int dofork(void) {
     return in_child(sees_content, region) + differ(region, 7);
 }
 
-/* What is mapped where such memory was is inherited as any other. */
-static int unmapped_advice(void) {
+/* What is taken back is the one piece of advice, not the other. */
+static int each_advice(void) {
     char *region = filled();
+    if (madvise(region, SIZE, MADV_WIPEONFORK) || madvise(region, SIZE, MADV_DONTFORK)) return NONE;
+    press();
+    if (madvise(region, SIZE, MADV_DOFORK)) return -1;
+    int wrong = in_child(sees_zeros, region);
+    if (madvise(region, SIZE, MADV_DONTFORK) || madvise(region, SIZE, MADV_KEEPONFORK)) return -1;
+    wrong += in_child(sees_nothing, region);
+    if (madvise(region, SIZE, MADV_DOFORK)) return -1;
+    return wrong + in_child(sees_content, region) + differ(region, 7);
+}
+
+/* What is mapped where such memory was is inherited as any other, whosever that was. */
+static int replaces(char *region) {
     if (madvise(region, SIZE, MADV_DONTFORK)) return -1;
     munmap(region, SIZE);
     char *made = mmap(region, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (made != region) return -1;
     fill(made, 7);
     press();
-    return in_child(sees_content, made);
+    return in_child(sees_content, made) + differ(made, 7);
 }
+static int unmapped_advice(void) { return replaces(filled()); }
+static int unmapped_shared(void) { return replaces(map(SIZE, MAP_SHARED)); }
 
 static int fork_copies(void) {
     char *region = filled();
@@ -440,8 +461,8 @@ static const struct {
     {"free", free_}, {"remove", remove_}, {"guard", guard}, {"guard-partly", guard_partly},
     {"guard-by-number", guard_by_number}, {"process-madvise", process_madvise_}, {"fork", fork_copies},
     {"wipeonfork", wipeonfork}, {"keeponfork", keeponfork}, {"dontfork", dontfork}, {"dofork", dofork},
-    {"unmapped-advice", unmapped_advice}, {"prctl-name", prctl_name}, {"prctl-thp", prctl_thp},
-    {"prctl-mm", prctl_mm}, {"prctl-merge", prctl_merge}, {"mseal", mseal_}, {"pkey", pkey}, {"protect", protect},
+    {"each-advice", each_advice}, {"unmapped-advice", unmapped_advice}, {"unmapped-shared", unmapped_shared},
+    {"prctl-name", prctl_name}, {"prctl-thp", prctl_thp}, {"prctl-mm", prctl_mm}, {"prctl-merge", prctl_merge}, {"mseal", mseal_}, {"pkey", pkey}, {"protect", protect},
     {"remap", remap}, {"remap-file-pages", remap_file}, {"fixed", fixed}, {"fixed-noreplace", noreplace},
     {"droppable", droppable}, {"memfd-secret", secret}, {"fork-beside", beside_inherited}, {"attach", attach},
     {"attach-by-number", attach_by_number},

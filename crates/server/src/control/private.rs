@@ -7,7 +7,7 @@ use super::world::World;
 use crate::engine::ClientId;
 use freehold_linux::PAGE_SIZE;
 use freehold_linux::available::memory_available;
-use freehold_protocol::message::{Inheritance, Refusal};
+use freehold_protocol::message::{Refusal, Request};
 
 /// Bytes that are given back without a look at what the machine has.
 const LITTLE: u64 = 16 << 20;
@@ -21,14 +21,29 @@ impl Session {
         Ok(Reply::Done(Vec::new()))
     }
 
-    pub(super) fn inherit(&self, world: &World, address: u64, length: u64, how: Inheritance) -> Result<Reply, Refused> {
-        let client = self.process()?;
-        world.shared.engine().inherit(client, address, length, how)?;
+    /// Requests about what a program does with its private memory.
+    pub(super) fn private_memory(&self, world: &World, request: &Request<'_>) -> Result<Reply, Refused> {
+        match *request {
+            Request::Inherit { address, length, how } => {
+                let client = self.process()?;
+                world.shared.engine().inherit(client, address, length, how)?;
+            }
+            Request::InheritAlike { address, length, other } => {
+                let client = self.process()?;
+                world.shared.engine().inherit_alike(client, address, length, other)?;
+            }
+            Request::Relinquish {
+                process,
+                address,
+                length,
+            } => return self.relinquish(world, process, address, length),
+            _ => return Err(Refused::new(Refusal::State, "not here")),
+        }
         Ok(Reply::Done(Vec::new()))
     }
 
     /// Refused where the machine would have nothing left: what is given back is in frames outside of the pool.
-    pub(super) fn relinquish(&self, world: &World, process: u32, address: u64, length: u64) -> Result<Reply, Refused> {
+    fn relinquish(&self, world: &World, process: u32, address: u64, length: u64) -> Result<Reply, Refused> {
         let client = match process {
             0 => self.process()?,
             pid => self.other(world, world.called(self.peer(), pid))?,

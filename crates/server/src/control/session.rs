@@ -167,12 +167,9 @@ impl Session {
             Request::Sample { period, process } => self.sample(world, period, process),
             Request::Forked { .. } | Request::Lend {} | Request::Stranger { .. } => self.child(world, request),
             Request::Keep { address, length } => self.keep(world, address, length),
-            Request::Inherit { address, length, how } => self.inherit(world, address, length, how),
-            Request::Relinquish {
-                process,
-                address,
-                length,
-            } => self.relinquish(world, process, address, length),
+            Request::Inherit { .. } | Request::InheritAlike { .. } | Request::Relinquish { .. } => {
+                self.private_memory(world, request)
+            }
         }
     }
 

@@ -11,62 +11,53 @@ use freehold_protocol::message::Inheritance;
 /// Ranges of one client, at most.
 const MOST_RANGES: usize = 4_096;
 
+const FULL: EngineError = EngineError::Limit {
+    what: "ranges that children do not inherit",
+};
+
 /// A range of addresses: start and end.
 pub(crate) type Addresses = (u64, u64);
 
-/// The ranges of which children get no content.
+/// Ranges that one piece of advice holds for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Withheld {
-    ranges: Vec<(Addresses, Inheritance)>,
-}
+struct Ranges(Vec<Addresses>);
 
-impl Withheld {
-    fn set(&mut self, range: Addresses, how: Inheritance) {
+impl Ranges {
+    fn add(&mut self, range: Addresses) {
         self.cut(range);
-        if how != Inheritance::Content {
-            self.ranges.push((range, how));
-        }
+        self.0.push(range);
     }
 
-    /// The range is unmapped: what is mapped there next is another's. What was withheld of it.
-    pub(crate) fn cut(&mut self, range: Addresses) -> Vec<(Addresses, Inheritance)> {
+    /// Takes a range out: what was there of it.
+    fn cut(&mut self, range: Addresses) -> Vec<Addresses> {
         let (mut left, mut gone) = (Vec::new(), Vec::new());
-        for (one, how) in std::mem::take(&mut self.ranges) {
+        for one in std::mem::take(&mut self.0) {
             let (from, to) = (one.0.max(range.0), one.1.min(range.1));
             if from >= to {
-                left.push((one, how));
+                left.push(one);
                 continue;
             }
-            gone.push(((from, to), how));
-            let rest = [(one.0, from), (to, one.1)].into_iter().filter(|(from, to)| from < to);
-            left.extend(rest.map(|rest| (rest, how)));
+            gone.push((from, to));
+            left.extend([(one.0, from), (to, one.1)].into_iter().filter(|(from, to)| from < to));
         }
-        self.ranges = left;
+        self.0 = left;
         gone
     }
 
-    /// The range has moved.
-    pub(crate) fn shift(&mut self, (from, end): Addresses, to: u64) {
+    fn shift(&mut self, (from, end): Addresses, to: u64) {
         let moved = self.cut((from, end));
         self.cut((to, end - from + to));
         let elsewhere = |(start, stop): Addresses| (start - from + to, stop - from + to);
-        self.ranges
-            .extend(moved.into_iter().map(|(range, how)| (elsewhere(range), how)));
+        self.0.extend(moved.into_iter().map(elsewhere));
     }
 
-    /// What of a range a child gets the content of.
-    pub(crate) fn inherited(&self, range: Addresses) -> Vec<Addresses> {
-        self.outside(range, |_| true)
+    fn has(&self, address: u64) -> bool {
+        self.0.iter().any(|(start, end)| (*start..*end).contains(&address))
     }
 
-    /// What of a range a child has, with its content or without.
-    pub(crate) fn mapped(&self, range: Addresses) -> Vec<Addresses> {
-        self.outside(range, |how| how == Inheritance::Nothing)
-    }
-
-    fn outside(&self, range: Addresses, counts: impl Fn(Inheritance) -> bool) -> Vec<Addresses> {
-        let mut pieces = vec![range];
-        for ((start, end), _) in self.ranges.iter().filter(|(_, how)| counts(*how)) {
+    /// What of some pieces is in none of the ranges.
+    fn outside(&self, mut pieces: Vec<Addresses>) -> Vec<Addresses> {
+        for (start, end) in &self.0 {
             let cut = pieces
                 .into_iter()
                 .flat_map(|(from, to)| [(from, to.min(*start)), (from.max(*end), to)]);
@@ -74,17 +65,74 @@ impl Withheld {
         }
         pieces
     }
+}
+
+/// The ranges of which children get no content. The two pieces of advice are given and taken back each by itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Withheld {
+    /// A child finds zeros there.
+    wiped: Ranges,
+    /// A child does not have them.
+    left_out: Ranges,
+}
+
+impl Withheld {
+    fn set(&mut self, range: Addresses, how: Inheritance) {
+        match how {
+            Inheritance::Content => drop(self.wiped.cut(range)),
+            Inheritance::Zeros => self.wiped.add(range),
+            Inheritance::Nothing => self.left_out.add(range),
+            Inheritance::Mapping => drop(self.left_out.cut(range)),
+        }
+    }
+
+    /// What holds for an address holds for a range, which has nothing of its own.
+    fn set_alike(&mut self, range: Addresses, other: u64) {
+        for ranges in [&mut self.wiped, &mut self.left_out] {
+            ranges.cut(range);
+            if ranges.has(other) {
+                ranges.add(range);
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.wiped.0.len() + self.left_out.0.len() >= MOST_RANGES
+    }
+
+    /// The range is unmapped: what is mapped there next is another's.
+    pub(crate) fn cut(&mut self, range: Addresses) {
+        self.wiped.cut(range);
+        self.left_out.cut(range);
+    }
+
+    /// The range has moved.
+    pub(crate) fn shift(&mut self, range: Addresses, to: u64) {
+        self.wiped.shift(range, to);
+        self.left_out.shift(range, to);
+    }
+
+    /// What of a range a child gets the content of.
+    pub(crate) fn inherited(&self, range: Addresses) -> Vec<Addresses> {
+        self.wiped.outside(self.mapped(range))
+    }
+
+    /// What of a range a child has, with its content or without.
+    pub(crate) fn mapped(&self, range: Addresses) -> Vec<Addresses> {
+        self.left_out.outside(vec![range])
+    }
 
     /// The ranges of which a child gets no content.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Addresses> {
-        self.ranges.iter().map(|(range, _)| *range)
+        self.wiped.0.iter().chain(&self.left_out.0).copied()
     }
 
     /// What holds for a child's own children: the kernel keeps the advice with what the child has.
     pub(crate) fn for_the_child(&self) -> Self {
-        let kept = self.ranges.iter().filter(|(_, how)| *how == Inheritance::Zeros);
+        let has = self.wiped.0.iter().flat_map(|range| self.mapped(*range));
         Self {
-            ranges: kept.copied().collect(),
+            wiped: Ranges(has.collect()),
+            left_out: Ranges::default(),
         }
     }
 }
@@ -110,15 +158,38 @@ impl Engine {
         how: Inheritance,
     ) -> Result<(), EngineError> {
         let range = addresses(address, length)?;
-        let row = self.client_mut(client).ok_or(EngineError::NoSuchClient)?;
-        let withheld = &mut row.family.withheld;
-        if how != Inheritance::Content && withheld.ranges.len() >= MOST_RANGES {
-            return Err(EngineError::Limit {
-                what: "ranges that children do not inherit",
-            });
+        let withheld = self.withheld_of(client)?;
+        let takes_back = matches!(how, Inheritance::Content | Inheritance::Mapping);
+        if !takes_back && withheld.is_full() {
+            return Err(FULL);
         }
         withheld.set(range, how);
         Ok(())
+    }
+
+    /// Children of forks to come are to have of a range of private memory what they have of the memory at `other`.
+    ///
+    /// # Errors
+    /// As [`inherit`](Self::inherit)'s.
+    pub fn inherit_alike(
+        &mut self,
+        client: ClientId,
+        address: u64,
+        length: u64,
+        other: u64,
+    ) -> Result<(), EngineError> {
+        let range = addresses(address, length)?;
+        let withheld = self.withheld_of(client)?;
+        if withheld.is_full() {
+            return Err(FULL);
+        }
+        withheld.set_alike(range, other);
+        Ok(())
+    }
+
+    fn withheld_of(&mut self, client: ClientId) -> Result<&mut Withheld, EngineError> {
+        let row = self.client_mut(client).ok_or(EngineError::NoSuchClient)?;
+        Ok(&mut row.family.withheld)
     }
 }
 
@@ -143,18 +214,35 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_holds_and_what_is_unmapped_is_forgotten() {
+    fn the_last_word_of_each_advice_holds_and_what_is_unmapped_is_forgotten() {
         let mut withheld = some();
         withheld.set((12, 35), Inheritance::Content);
+        assert_eq!(withheld.inherited((0, 50)), [(0, 10), (12, 30), (40, 50)]);
+        withheld.set((12, 35), Inheritance::Mapping);
         assert_eq!(withheld.inherited((0, 50)), [(0, 10), (12, 35), (40, 50)]);
         withheld.cut((0, 11));
         assert_eq!(withheld.ranges().collect::<Vec<_>>(), [(11, 12), (35, 40)]);
     }
 
     #[test]
-    fn what_moves_stays_withheld() {
+    fn neither_advice_takes_the_other_back() {
+        let mut withheld = Withheld::default();
+        withheld.set((10, 20), Inheritance::Zeros);
+        withheld.set((15, 30), Inheritance::Nothing);
+        assert_eq!(withheld.mapped((0, 40)), [(0, 15), (30, 40)]);
+        assert_eq!(withheld.for_the_child().inherited((0, 40)), [(0, 10), (15, 40)]);
+        withheld.set((15, 30), Inheritance::Mapping);
+        assert_eq!(withheld.mapped((0, 40)), [(0, 40)]);
+        assert_eq!(withheld.inherited((0, 40)), [(0, 10), (20, 40)]);
+    }
+
+    #[test]
+    fn what_moves_stays_withheld_and_what_grows_is_withheld_alike() {
         let mut withheld = some();
         withheld.shift((15, 25), 100);
         assert_eq!(withheld.inherited((0, 200)), [(0, 10), (15, 30), (40, 100), (105, 200)]);
+        withheld.set_alike((105, 110), 104);
+        withheld.set_alike((30, 35), 0);
+        assert_eq!(withheld.inherited((0, 200)), [(0, 10), (15, 35), (40, 100), (110, 200)]);
     }
 }
