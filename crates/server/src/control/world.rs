@@ -146,10 +146,15 @@ impl World {
 
     /// Logs what the engine has noted. Looked at whenever a client was heard or went, never on a tick of its own.
     pub(crate) fn log_notices(&self) {
-        let notices = self.shared.engine().take_notices();
+        let (notices, endings) = {
+            let mut engine = self.shared.engine();
+            (engine.take_notices(), engine.take_endings())
+        };
         for notice in notices {
-            if let Some(unsaid) = self.rate_limited_log.allows() {
-                tracing::warn!(?notice, unsaid, "engine");
+            match self.rate_limited_log.allows() {
+                Some(unsaid) if endings.contains(&notice) => tracing::error!(?notice, unsaid, "engine"),
+                Some(unsaid) => tracing::warn!(?notice, unsaid, "engine"),
+                None => {}
             }
         }
     }

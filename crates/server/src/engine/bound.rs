@@ -1,4 +1,7 @@
 //! Clients that do not answer (law 9): nobody waits for them longer than the bound.
+//!
+//! Processes of one user in one reservation harm nobody else when they wait for each other. Where there are more of
+//! them than CPUs, one may wait for a lock of its address space while who has it does not run: they are patient.
 
 use crate::engine::Engine;
 use crate::engine::keys::{ClientId, TaskKey};
@@ -9,6 +12,18 @@ use freehold_core::id::ReservationId;
 use freehold_core::units::Instant;
 use freehold_protocol::channel::Outcome;
 use rustix::process::Signal;
+
+/// By so much longer than others a user's own processes in the same reservation wait.
+const FAMILY: u64 = 30;
+
+/// Who waits for a client's answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiters {
+    Nobody,
+    /// Processes of the same user, in the same reservation.
+    Family,
+    Others,
+}
 
 impl Engine {
     pub(super) fn bound(&self) -> u64 {
@@ -41,14 +56,19 @@ impl Engine {
             let Some(oldest) = client.outbox.oldest().map(Instant::get) else {
                 continue;
             };
-            let due = oldest.saturating_add(self.bound());
-            if due > self.step.now.get() {
-                next = Some(next.map_or(due, |next: u64| next.min(due)));
-            } else if self.somebody_waits_for(client.id) {
-                late.push(client.id);
-            } else {
-                let soon = self.step.now.get().saturating_add(self.bound() / 4 + 1);
-                next = Some(next.map_or(soon, |next: u64| next.min(soon)));
+            let patience = self.bound();
+            let due = oldest.saturating_add(patience);
+            let is_late = due <= self.step.now.get();
+            let soon = self.step.now.get().saturating_add(patience / 4 + 1);
+            match is_late.then(|| self.who_waits_for(client)) {
+                None => next = Some(next.map_or(due, |next: u64| next.min(due))),
+                Some(Waiters::Others) => late.push(client.id),
+                Some(Waiters::Family)
+                    if oldest.saturating_add(patience.saturating_mul(FAMILY)) <= self.step.now.get() =>
+                {
+                    late.push(client.id);
+                }
+                Some(_) => next = Some(next.map_or(soon, |next: u64| next.min(soon))),
             }
         }
         self.clients.watch_at = next;
@@ -72,24 +92,33 @@ impl Engine {
     }
 
     /// Whether a thread of another client, or an admission, waits for frames that this client may have to give up.
-    fn somebody_waits_for(&self, id: ClientId) -> bool {
-        let Some(client) = self.client(id) else { return false };
+    fn who_waits_for(&self, client: &Client) -> Waiters {
         let mut orders = client.outbox.outstanding();
         if !orders.any(|order| matches!(order.about, About::Private { .. })) {
             // Mappings of shared objects: nobody needs their going.
-            return false;
+            return Waiters::Nobody;
         }
-        let own: Vec<Option<ReservationId>> = client
-            .tasks
-            .iter()
-            .filter_map(|key| Some(self.tasks.at(key.index())?.reservation))
-            .collect();
-        let concerned = |reservation: &Option<ReservationId>| reservation.is_none() || own.contains(reservation);
-        self.reservations.gathering
-            || self.tasks.iter().any(|(_, task)| {
-                let waits = task.lanes.iter().any(|lane| lane.pending.is_some());
-                task.client != id && waits && concerned(&task.reservation)
-            })
+        if self.reservations.gathering {
+            return Waiters::Others;
+        }
+        let tasks = client.tasks.iter().filter_map(|key| self.tasks.at(key.index()));
+        let own: Vec<Option<ReservationId>> = tasks.map(|task| task.reservation).collect();
+        let mut waiting = Waiters::Nobody;
+        for (_, task) in self.tasks.iter().filter(|(_, task)| task.client != client.id) {
+            if !task.lanes.iter().any(|lane| lane.pending.is_some()) {
+                continue;
+            }
+            let is_akin = self
+                .client(task.client)
+                .is_some_and(|other| other.process.uid == client.process.uid);
+            match task.reservation {
+                None => return Waiters::Others,
+                shared if own.contains(&shared) && !is_akin => return Waiters::Others,
+                shared if own.contains(&shared) => waiting = Waiters::Family,
+                Some(_) => {}
+            }
+        }
+        waiting
     }
 
     fn stop(&mut self, id: ClientId) {

@@ -197,16 +197,25 @@ impl Engine {
 
     /// Ends a client that does not keep to the protocol, for the reason given.
     pub(super) fn expel(&mut self, id: ClientId, why: &str) {
-        let Some(client) = self.client(id).filter(|client| !client.family.gone) else {
-            return;
-        };
-        let text = format!(
-            "process {} ({}) is killed: {why}",
-            client.process.pid, client.process.name
-        );
+        if let Some(text) = self.kill(id, why) {
+            self.notice_ending(text);
+        }
+    }
+
+    /// The same of one whose agent has said why.
+    pub(super) fn expel_told(&mut self, id: ClientId, why: &str) {
+        if let Some(text) = self.kill(id, why) {
+            self.notice(text);
+        }
+    }
+
+    fn kill(&mut self, id: ClientId, why: &str) -> Option<String> {
+        let client = self.client(id).filter(|client| !client.family.gone)?;
+        let Process { pid, name, .. } = &client.process;
+        let text = format!("process {pid} ({name}) is killed: {why}");
         client.process.signal(Signal::KILL);
-        self.notice(text);
         self.dismiss(id);
+        Some(text)
     }
 
     fn channels_for(&mut self, role: ClientRole, user: u32) -> Result<ClientChannels, EngineError> {

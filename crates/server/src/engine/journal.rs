@@ -22,6 +22,8 @@ pub(super) struct Tally {
 pub(super) struct Journal {
     pub(super) recorder: Option<Box<Recorder>>,
     notices: Vec<String>,
+    /// Those of them that tell why a program was ended, which nobody else says.
+    endings: Vec<String>,
     pub(super) tally: Tally,
     /// How long steps took.
     pub(super) steps: Times,
@@ -33,6 +35,7 @@ impl Journal {
         Self {
             recorder: Recorder::new(settings),
             notices: Vec::new(),
+            endings: Vec::new(),
             tally: Tally::default(),
             steps: Times::new(),
         }
@@ -46,6 +49,19 @@ impl Engine {
         if self.journal.notices.len() < 1_000 {
             self.journal.notices.push(text.into());
         }
+    }
+
+    /// Notes why a program is ended, of which its user hears from nobody else.
+    pub(super) fn notice_ending(&mut self, text: String) {
+        if self.journal.endings.len() < 1_000 {
+            self.journal.endings.push(text.clone());
+        }
+        self.notice(text);
+    }
+
+    /// Which of what is to be logged tells why a program was ended.
+    pub(crate) fn take_endings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.journal.endings)
     }
 
     /// What is to be logged since this was last asked.

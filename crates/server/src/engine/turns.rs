@@ -304,7 +304,7 @@ impl Engine {
                 self.map_arrived(id, page, order.address);
             }
             About::Error(claim, shortage) => self.give_error(&claim, shortage.text()),
-            About::Death(shortage) => self.expel(id, shortage.text()),
+            About::Death(shortage) => self.expel_told(id, shortage.text()),
         }
     }
 }
