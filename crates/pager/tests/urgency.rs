@@ -25,9 +25,10 @@ fn in_time<T>(run: impl Fn(Duration) -> Option<T>) -> T {
     slower.into_iter().find_map(run).unwrap()
 }
 
-/// The pages in the order in which the device served them; none where threads were too late to tell. Each of the five
-/// tasks has to wait well before the first page came, since the device goes on with those that are there, and pages have
-/// to be taken well before the next is there.
+/// The pages in the order in which the device served them; none where threads were too late to tell.
+///
+/// Each of the five tasks has to wait well before the first page came, since the device goes on with those that are
+/// there, and pages have to be taken well before the next is there.
 fn order(events: &Events, latency: Duration) -> Option<Vec<u32>> {
     let mut transfers = events.transfers.clone();
     transfers.sort_by_key(|transfer| transfer.to);
