@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use freehold_command::run_server::RunServer;
-use freehold_live::{Launch, LiveError, ServerError, run_in_lockstep_on_server};
+use freehold_live::{LiveError, ServerError, run_in_lockstep_on_server};
 use freehold_scenario::results::RunResult;
 use freehold_scenario::{Class, Document, Scenario};
 use freehold_sim::{Mix, device_scenario, random_scenario};
@@ -23,14 +23,11 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A server with tables for the scenario, which lets the run set its pace.
-fn launch(scenario: &Scenario) -> Launch {
-    RunServer::of(scenario).paced().launch_by(PROGRAM.into())
-}
-
 /// What came of it, of a scenario that a server can run.
 fn followed(scenario: &Scenario, what: &str) -> Option<RunResult> {
-    match run_in_lockstep_on_server(scenario, &launch(scenario), &AtomicBool::new(false)) {
+    // With tables for the scenario.
+    let server = RunServer::of(scenario).driven().expect("the scenario is correct");
+    match run_in_lockstep_on_server(scenario, &server, &AtomicBool::new(false)) {
         Ok(outcome) => {
             let violations = &outcome.result.laws.violations;
             assert!(violations.is_empty(), "{what}: {violations:#?}");

@@ -167,10 +167,6 @@ impl Connection {
         })
     }
 
-    pub(crate) fn link(&self) -> &Link {
-        &self.inner.link
-    }
-
     /// The server's process id, in its own numbering.
     #[must_use]
     pub fn server(&self) -> u32 {

@@ -41,7 +41,6 @@ mod connection;
 pub mod device;
 mod error;
 mod link;
-mod pace;
 mod pool;
 mod region;
 mod reservation;
@@ -54,9 +53,8 @@ pub use error::{ConnectError, MapRegionError, RequestError};
 pub use freehold_protocol::channel;
 pub use freehold_protocol::message::{
     CapacityRule, JobReport, Judgement, PinningPolicy, PinningSettings, Question, Ratio, Refusal, Regime, RegionKind,
-    ReservationKind, Standing, SwapBudgetRule, TaskCounts, UnpinnedGoTo,
+    ReservationKind, SwapBudgetRule, TaskCounts, UnpinnedGoTo,
 };
-pub use pace::Stands;
 pub use pool::{JudgedJob, PinnedPool};
 pub use region::{Region, RegionSpec};
 pub use reservation::{Reservation, Ticket};

@@ -128,11 +128,6 @@ impl Task {
         }
     }
 
-    /// The connection, and its handle there.
-    pub(crate) fn place(&self) -> (&Link, u32) {
-        (&self.row.inner.link, self.row.handle)
-    }
-
     /// What happened to it so far, in its mappings.
     ///
     /// # Errors

@@ -240,7 +240,7 @@ fn refuse_combinations(arguments: &EngineArguments) -> Result<(), Failure> {
     } else if served && arguments.engine == Engine::Sim {
         "--placement server is for --engine live: the simulator has no processes"
     } else if arguments.socket.is_some() && arguments.lockstep {
-        "--lockstep starts a server of its own: only that lets the run set its pace"
+        "--lockstep has a server of its own, in this process"
     } else if arguments.socket.is_some() && !served {
         "--socket is for --placement server"
     } else {
@@ -297,7 +297,7 @@ fn live(
         recording: recording.then(Capacity::default),
     };
     let outcome = if arguments.placement == Placement::Server && arguments.lockstep {
-        freehold_live::run_in_lockstep_on_server(scenario, &RunServer::of(scenario).paced().launch()?, stop)
+        freehold_live::run_in_lockstep_on_server(scenario, &RunServer::of(scenario).driven()?, stop)
     } else if arguments.placement == Placement::Server {
         freehold_live::run_on_server(scenario, &server(scenario, arguments, &options)?, &options, stop)
     } else if arguments.lockstep {

@@ -1,10 +1,16 @@
 //! How the memory server of one run is started, by `freehold serve-run`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use freehold_live::Launch;
+use freehold_core::ReadAhead;
+use freehold_core::units::{FrameCount, PageCount};
+use freehold_linux::process::effective_user;
+use freehold_live::{Launch, device_name};
 use freehold_scenario::recording::Capacity;
-use freehold_scenario::{Class, Scenario, StoreKind, plan};
+use freehold_scenario::{Backing as DeviceBacking, Class, Device, DeviceFile, Scenario, StoreKind, plan};
+use freehold_server::serve::Options;
+use freehold_server::{Backing, Limits, Quotas, RecordingRoom, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -37,8 +43,6 @@ pub struct RunServer {
     pub store: RunStore,
     /// Devices, in order: pages of each, and whether it is trusted.
     pub devices: Vec<(u32, bool)>,
-    /// The run sets its pace.
-    pub paced: bool,
     /// What is recorded, if anything is.
     pub recording: Option<RunRecording>,
 }
@@ -87,7 +91,6 @@ impl RunServer {
             devices: (scenario.devices.iter())
                 .map(|device| (device.size.get(), device.trusted))
                 .collect(),
-            paced: false,
             recording: None,
         }
     }
@@ -104,15 +107,8 @@ impl RunServer {
             read_ahead: 1,
             store: RunStore::Memory(0, 1),
             devices: Vec::new(),
-            paced: false,
             recording: None,
         }
-    }
-
-    /// The same, whose pace the run sets.
-    #[must_use]
-    pub fn paced(self) -> Self {
-        Self { paced: true, ..self }
     }
 
     /// The same, which records the run of a scenario.
@@ -129,6 +125,38 @@ impl RunServer {
             recording: Some(recording),
             ..self
         }
+    }
+
+    /// The options of `freehold serve` that these are, at a socket, for this user alone.
+    ///
+    /// # Errors
+    /// What no server can be.
+    pub fn options(&self, socket: PathBuf) -> Result<Options, Failure> {
+        let settings = settings(self)?;
+        let limits = Limits {
+            user_pages: u64::from(settings.pages.get()),
+            ..Limits::default()
+        };
+        Ok(Options {
+            settings,
+            quotas: Quotas::new(effective_user(), FrameCount::ZERO),
+            limits,
+            socket,
+            mode: 0o600,
+            devices: devices(&self.devices),
+            metrics: None,
+        })
+    }
+
+    /// The same for a run in lockstep, which asks as often as it likes.
+    ///
+    /// # Errors
+    /// As [`options`](Self::options).
+    pub fn driven(&self) -> Result<Options, Failure> {
+        let mut options = self.options(PathBuf::new())?;
+        options.limits.requests_per_second = u32::MAX;
+        options.limits.requests_at_once = u32::MAX;
+        Ok(options)
     }
 
     /// How it is started by this program.
@@ -156,4 +184,57 @@ fn priority(scenario: &Scenario) -> u32 {
         Class::Deadline | Class::BestEffort => None,
     });
     fixed.max().map_or(PRIORITY, |most| (most + 1).clamp(PRIORITY, HIGHEST))
+}
+
+fn devices(sizes: &[(u32, bool)]) -> Option<DeviceFile> {
+    let device = |(position, &(size, trusted)): (usize, &(u32, bool))| Device {
+        name: device_name(position),
+        size: FrameCount::new(size),
+        trusted,
+        users: Vec::new(),
+    };
+    let devices: Vec<Device> = sizes.iter().enumerate().map(device).collect();
+    (!devices.is_empty()).then_some(DeviceFile {
+        // Huge pages would round what is opened.
+        backing: DeviceBacking::Small,
+        devices,
+    })
+}
+
+fn at_a_time(parallel: u32) -> Result<u16, Failure> {
+    u16::try_from(parallel).map_err(|_| Failure::Input(format!("{parallel} transfers at a time are too many")))
+}
+
+fn recording(recording: &RunRecording) -> RecordingRoom {
+    RecordingRoom {
+        faults: recording.faults,
+        evictions: recording.others,
+        transfers: recording.others,
+        holds: recording.others,
+        samples: recording.samples,
+        sample_step: Duration::from_nanos(recording.step),
+    }
+}
+
+fn settings(server: &RunServer) -> Result<Settings, Failure> {
+    let mut settings = Settings::new(FrameCount::new(server.frames));
+    settings.pages = PageCount::new(server.pages.max(1));
+    settings.compared_pages = PageCount::new(server.compared_pages);
+    settings.shared_locks = PageCount::new(server.shared_locks);
+    settings.priority = server.priority;
+    settings.recording = server.recording.as_ref().map(recording);
+    settings.read_ahead = ReadAhead::of(server.read_ahead)
+        .ok_or_else(|| Failure::Input(format!("{} pages are not read ahead", server.read_ahead)))?;
+    settings.store = match &server.store {
+        RunStore::Memory(latency, parallel) => Backing::Memory {
+            latency: Duration::from_nanos(*latency),
+            parallel: at_a_time(*parallel)?,
+        },
+        RunStore::Compressed(bytes) => Backing::Compressed { bytes: *bytes },
+        RunStore::File(directory, parallel) => Backing::File {
+            directory: directory.clone(),
+            parallel: at_a_time(*parallel)?,
+        },
+    };
+    Ok(settings)
 }

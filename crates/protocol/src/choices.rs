@@ -101,18 +101,6 @@ choice! {
 }
 
 choice! {
-    /// How a task's thread stands, in a run whose pace its client sets.
-    Standing {
-        /// It runs, or its fault has not been read yet, or it is about to go on.
-        Runs = 1,
-        /// It waits for a transfer.
-        Waits = 2,
-        /// Its fault is over, and it waits to be told to go on.
-        Answered = 3,
-    }
-}
-
-choice! {
     /// Why a request is refused.
     Refusal {
         /// The message itself is wrong; the connection is closed.

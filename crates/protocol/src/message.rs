@@ -275,31 +275,6 @@ messages! {
             /// pool was opened for that. 0 for nobody knows; more than a period from now is not believed.
             next_release: u64,
         },
-        /// For runs in lockstep: from now on transfers end, and threads that waited go on, when this connection says
-        /// so, or no longer. Refused by every server but one that was started for such a run.
-        23 SetPace {
-            /// Whether it is this connection that says so.
-            held: bool,
-        },
-        /// How a task's thread stands. Answer: `Stands`.
-        24 Stand {
-            /// The task.
-            task: u32,
-        },
-        /// Lets the thread of a task go on whose fault is over.
-        25 LetGo {
-            /// The task.
-            task: u32,
-        },
-        /// Ends a transfer. Refused with `State` where none such is under way, or not yet. Answer: `Ended`.
-        26 EndTransfer {
-            /// The object.
-            object: u32,
-            /// Its page.
-            page: u32,
-            /// It is evicted, not filled.
-            eviction: bool,
-        },
         /// A program is about to lock managed memory that it has (`mlock`): its pages stay from when they are there. If
         /// that cannot be admitted it is refused, and all that the same call has locked is unlocked.
         27 LockMemory {
@@ -424,18 +399,6 @@ messages! {
             pinned: PageCount,
             /// Pages brought back before releases so far.
             restored: u64,
-        },
-        /// How a task's thread stands.
-        10 Stands {
-            /// How.
-            standing: Standing,
-            /// Orders that the client's agent has not carried out.
-            orders: u32,
-        },
-        /// A transfer has ended.
-        11 Ended {
-            /// Orders that the client's agent has not carried out.
-            orders: u32,
         },
     }
 }

@@ -5,7 +5,7 @@ use freehold_protocol::VERSION;
 use freehold_protocol::field::{Malformed, TEXT_LIMIT};
 use freehold_protocol::message::{
     Answer, CapacityRule, Duration, Grant, HEADER, Inheritance, JobReport, Judgement, LIMIT, PageCount, PinningPolicy,
-    PinningSettings, Question, Ratio, Refusal, Regime, RegionKind, Request, ReservationKind, Role, Standing, Stranger,
+    PinningSettings, Question, Ratio, Refusal, Regime, RegionKind, Request, ReservationKind, Role, Stranger,
     SwapBudgetRule, TaskCounts, UnpinnedGoTo,
 };
 use proptest::prelude::*;
@@ -15,7 +15,6 @@ fn requests(text: &str, small: u8, word: u32, long: u64, flag: bool) -> Vec<Requ
     let mut all = requests_that_make(text, small, word, long, flag);
     all.extend(requests_that_use(text, small, word, long, flag));
     all.extend(requests_about_pools(text, word, long, flag));
-    all.extend(requests_about_the_pace(word, flag));
     all.extend(requests_about_private_memory(word, long, flag));
     all
 }
@@ -80,19 +79,6 @@ fn requests_about_private_memory(process: u32, address: u64, flag: bool) -> Vec<
             process,
             address,
             length,
-        },
-    ]
-}
-
-fn requests_about_the_pace(word: u32, flag: bool) -> Vec<Request<'static>> {
-    vec![
-        Request::SetPace { held: flag },
-        Request::Stand { task: word },
-        Request::LetGo { task: word },
-        Request::EndTransfer {
-            object: word,
-            page: !word,
-            eviction: flag,
         },
     ]
 }
@@ -209,11 +195,6 @@ fn answers(text: &str, small: u8, word: u32, long: u64) -> Vec<Answer<'_>> {
     ];
     let why = reasons[usize::from(small) % reasons.len()];
     vec![
-        Answer::Ended { orders: word },
-        Answer::Stands {
-            standing: [Standing::Runs, Standing::Waits, Standing::Answered][usize::from(small) % 3],
-            orders: !word,
-        },
         Answer::Done {},
         Answer::Refused { why, text },
         Answer::Welcome {

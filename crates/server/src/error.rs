@@ -101,9 +101,6 @@ pub enum EngineError {
         /// What the kernel said.
         errno: Errno,
     },
-    /// The client does not set the pace, or nothing waits for its word.
-    #[error("nothing there waits for a word: only a server of one run in lockstep waits for any")]
-    Pace,
     /// This server cannot do it yet.
     #[error("{what} is not implemented in this server yet")]
     NotYet {

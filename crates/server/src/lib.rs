@@ -31,7 +31,7 @@ const PAGE: u64 = freehold_linux::PAGE_SIZE as u64;
 pub use control::Limits;
 pub use engine::{
     ClientId, ClientRole, Engine, Handover, MapKey, MapRequest, Membership, NewClient, ObjectKey, Opened, Picture,
-    RegionRequest, SourceFile, TaskKey,
+    RegionRequest, SourceFile, Standing, TaskKey,
 };
 pub use error::EngineError;
 pub use quota::{Quotas, Rights};

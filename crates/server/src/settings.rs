@@ -41,8 +41,6 @@ pub struct Settings {
     pub priority: u32,
     /// CPUs that get a pager thread; all that the process may use if empty.
     pub cpus: Vec<usize>,
-    /// A client may say when transfers end and threads go on: for one run in lockstep, and nobody else.
-    pub paced: bool,
     /// What happens is recorded, for one run; see [`RecordingRoom`].
     pub recording: Option<RecordingRoom>,
 }
@@ -68,11 +66,11 @@ pub struct RecordingRoom {
 const COMPARED: u32 = 1 << 19;
 
 impl Settings {
-    /// How long a transfer takes by declaration, of files too. Where a run sets the pace, it says so each time.
+    /// How long a transfer takes by declaration, of files too.
     #[must_use]
     pub fn declared_latency(&self) -> Duration {
         match self.store {
-            Backing::Memory { latency, .. } if !self.paced => latency,
+            Backing::Memory { latency, .. } => latency,
             _ => Duration::ZERO,
         }
     }
@@ -105,7 +103,6 @@ impl Settings {
             },
             priority: 60,
             cpus: Vec::new(),
-            paced: false,
             recording: None,
         }
     }

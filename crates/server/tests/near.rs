@@ -46,7 +46,7 @@ fn a_client_that_moves_is_handed_over_with_transfers_under_way() {
         let view = server.shared.engine().view().unwrap();
         let serving: Vec<_> = view.pagers.iter().filter(|pager| pager.clients > 0).collect();
         assert_eq!(serving.len(), 1, "{serving:?}");
-        assert_eq!(serving[0].cpu, cpu, "round {round}");
+        assert_eq!(serving[0].cpu, cpu as u64, "round {round}");
         let agent = program.agent();
         if let Ok(set) = sched::affinity(agent) {
             assert!(set.is_set(cpu) && set.count() == 1, "the agent is beside it");

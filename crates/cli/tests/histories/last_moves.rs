@@ -48,7 +48,6 @@ pub(super) fn ask_more(history: &mut History, at: usize) {
             address: 1 << 30,
             length: 4096,
         },
-        Request::SetPace { held: true },
         Request::Ask {
             question: Question::Laws,
             target: "",

@@ -11,7 +11,6 @@ pub(crate) fn requests() -> Vec<Request<'static>> {
     all.extend(requests_of_processes());
     all.extend(requests_about_private_memory());
     all.extend(requests_about_pools());
-    all.extend(requests_about_the_pace());
     all
 }
 
@@ -93,20 +92,6 @@ fn requests_of_processes() -> Vec<Request<'static>> {
         },
         Request::CloseObject { object },
         Request::CountProcess { process: u32::MAX },
-    ]
-}
-
-/// No server takes them that was not started for a run in lockstep.
-fn requests_about_the_pace() -> Vec<Request<'static>> {
-    vec![
-        Request::SetPace { held: true },
-        Request::Stand { task: 7 },
-        Request::LetGo { task: 7 },
-        Request::EndTransfer {
-            object: 7,
-            page: u32::MAX,
-            eviction: true,
-        },
     ]
 }
 

@@ -1,8 +1,8 @@
 //! Lockstep: the live engine does everything in the order in which the simulator did it, so that every count is equal.
 //!
 //! A coordinator walks through the simulator's schedule. Accesses are real touches by the tasks' own threads, one
-//! thread at a time; requests to the store end when the schedule says so. Where the pager is a server, it is one that
-//! was started for the run, and this process sets its pace.
+//! thread at a time; requests to the store end when the schedule says so. Where the pager is a server, its engine is in
+//! this process too.
 
 mod compare;
 pub mod components;
@@ -13,7 +13,7 @@ mod served;
 mod stage;
 mod turn;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,6 +24,7 @@ use freehold_core::units::FrameCount;
 use freehold_pager::{EnterError, Pace, TaskHandle};
 use freehold_scenario::results::{Engine, Laws, Placement, RunResult, Violation};
 use freehold_scenario::{Scenario, ScenarioDevice, Transient, plan};
+use freehold_server::serve;
 use freehold_sim::{Options, SimError, Step, component};
 
 use self::conductor::{Conductor, Snapshot};
@@ -38,7 +39,7 @@ use crate::error::LiveError;
 use crate::machine::Machine;
 use crate::run::{Outcome, decided, refuse_components};
 use crate::seat::Seat;
-use crate::served::{Launch, Server, ServerPlacement};
+use crate::served::{Host, ServerPlacement};
 use crate::store;
 use crate::watch::Paging;
 use crate::worker::TaskOutput;
@@ -57,18 +58,18 @@ pub fn run_in_lockstep(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome
     decided(scenario, |scenario| follow_embedded(scenario, stop))
 }
 
-/// The same with the pages brought by a server, which is started for the run and lets it set its pace.
+/// The same with the pages brought by a server, which is started for the run in this process, at a socket of its own.
 ///
 /// # Errors
 /// As [`run_in_lockstep`]; [`LiveError::Faults`].
 pub fn run_in_lockstep_on_server(
     scenario: &Scenario,
-    launch: &Launch,
+    server: &serve::Options,
     stop: &AtomicBool,
 ) -> Result<Outcome, LiveError> {
     refuse_parts(scenario)?;
     refuse_components(scenario)?;
-    decided(scenario, |scenario| follow_served(scenario, launch, stop))
+    decided(scenario, |scenario| follow_served(scenario, server, stop))
 }
 
 /// Refuses devices opened in parts that device memory on real pages rounds up, as the simulator does not.
@@ -205,7 +206,7 @@ fn follow_embedded(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, Li
     })
 }
 
-fn follow_served(scenario: &Scenario, launch: &Launch, stop: &AtomicBool) -> Result<Outcome, LiveError> {
+fn follow_served(scenario: &Scenario, server: &serve::Options, stop: &AtomicBool) -> Result<Outcome, LiveError> {
     if scenario.faults.is_some() {
         return Err(LiveError::Faults);
     }
@@ -218,15 +219,9 @@ fn follow_served(scenario: &Scenario, launch: &Launch, stop: &AtomicBool) -> Res
         return Err(LiveError::Errors(scenario.tasks[position].name.clone()));
     }
     let turns = Turns::new(scenario.tasks.len());
-    let machine = ServerPlacement::new(scenario, &Server::Own(launch.clone()), Pace::Manual)?;
-    machine.set_pace(true)?;
-    let stage = Served {
-        scenario,
-        machine: &machine,
-        turns: &turns,
-        files_read: Cell::new(0),
-        clients: RefCell::new(Clients::new(scenario, machine.socket())),
-    };
+    let machine = ServerPlacement::new(scenario, Pace::Manual, || Host::here(scenario, server))?;
+    let socket = machine.host().socket();
+    let stage = Served::new(scenario, &machine, &turns, Clients::new(scenario, &socket))?;
     let cast = Cast {
         scenario,
         turns: &turns,

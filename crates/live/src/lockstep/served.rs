@@ -1,16 +1,18 @@
-//! A pager in a process of its own, whose pace this one sets.
+//! A server in this process, whose engine waits for the conductor's word. The threads of the run are its clients, and
+//! fault as the clients of any server do.
 //!
 //! What the conductor learns of a blocked thread in the other placement from the thread itself, in its handler, it asks
-//! the server here: the thread sleeps in the kernel.
+//! the engine here: the thread sleeps in the kernel.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use freehold_client::{RequestError, Standing};
 use freehold_core::fact::Request;
 use freehold_core::pinning::JobReport;
 use freehold_linux::clock;
 use freehold_scenario::{RegionKind, Scenario, TaskIndex};
+use freehold_server::serve::InProcess;
+use freehold_server::{ObjectKey, Standing, TaskKey};
 use freehold_sim::DeviceChange;
 
 use super::devices::{Clients, await_return};
@@ -18,68 +20,91 @@ use super::stage::{EndedTransfer, Stage};
 use super::turn::{ANSWERED, BLOCKED, IDLE, RUNNING, Turns};
 use crate::collect::{Counts, DeviceCounts};
 use crate::error::LiveError;
-use crate::served::ServerPlacement;
+use crate::served::{ServerError, ServerPlacement};
 use crate::watch::Paging;
 
 /// How long the conductor waits for anything before it gives up.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long it waits for a thread before it asks the server, at first, and at last: to ask keeps the server from its
-/// work.
+/// How long it waits for a thread before it asks the engine, at first, and at last: to ask keeps that from its work.
 const LOOK: Duration = Duration::from_micros(50);
 const LONGEST_LOOK: Duration = Duration::from_millis(2);
 
-/// A server that was started for the run. A thread's slot is its task's position.
+/// The server, and what its engine calls the tasks and regions. A thread's slot is its task's position.
 pub(super) struct Served<'a> {
-    pub(super) scenario: &'a Scenario,
-    pub(super) machine: &'a ServerPlacement,
-    pub(super) turns: &'a Turns,
+    scenario: &'a Scenario,
+    machine: &'a ServerPlacement,
+    turns: &'a Turns,
+    server: &'a InProcess,
+    tasks: Vec<TaskKey>,
+    objects: Vec<ObjectKey>,
     /// Pages of files that were read: the simulator's store reads them, a server's does not.
-    pub(super) files_read: Cell<u64>,
+    files_read: Cell<u64>,
     /// Who opens devices.
     pub(super) clients: RefCell<Clients<'a>>,
 }
 
-impl Served<'_> {
-    /// The state of a thread: of one that is at work, the server knows more. What will change by itself does not count.
+impl<'a> Served<'a> {
+    /// From now on the engine waits.
+    pub(super) fn new(
+        scenario: &'a Scenario,
+        machine: &'a ServerPlacement,
+        turns: &'a Turns,
+        clients: Clients<'a>,
+    ) -> Result<Self, ServerError> {
+        let server = machine.host().driven();
+        let server = server.ok_or_else(|| ServerError::Unnamed("an engine in this process".to_owned()))?;
+        let unnamed = |name: &str| ServerError::Unnamed(name.to_owned());
+        let task = |name: &str| server.task(name).ok_or_else(|| unnamed(name));
+        let object = |name: &String| server.object(name).ok_or_else(|| unnamed(name));
+        let tasks = scenario
+            .tasks
+            .iter()
+            .map(|row| task(&row.name))
+            .collect::<Result<_, _>>()?;
+        let objects = machine.region_names().iter().map(object).collect::<Result<_, _>>()?;
+        server.hold(true);
+        Ok(Self {
+            scenario,
+            machine,
+            turns,
+            server,
+            tasks,
+            objects,
+            files_read: Cell::new(0),
+            clients: RefCell::new(clients),
+        })
+    }
+
+    /// The state of a thread: of one that is at work, the engine knows more. What will change by itself does not count.
     fn state(&self, slot: usize) -> u32 {
         let state = self.turns.state(slot);
         if state != RUNNING {
             return state;
         }
-        match self.machine.tasks()[slot].task.stands() {
-            Ok(stands) if stands.orders > 0 => RUNNING,
-            Ok(stands) => match stands.standing {
-                Standing::Runs => RUNNING,
-                Standing::Waits => BLOCKED,
-                Standing::Answered => ANSWERED,
-            },
-            // Without an answer nothing changes any more: patience ends.
-            Err(_) => RUNNING,
+        match self.server.standing(self.tasks[slot]) {
+            (Standing::Waits, 0) => BLOCKED,
+            (Standing::Answered, 0) => ANSWERED,
+            _ => RUNNING,
         }
     }
 }
 
-/// Tries until it is done, while the server says that it cannot be yet.
-fn patiently(mut attempt: impl FnMut() -> Result<bool, RequestError>) -> Result<(), String> {
+/// Tries until it is done; `what` has not happened where it never is.
+fn patiently(what: &str, attempt: impl Fn() -> bool) -> Result<(), String> {
     let until = clock::now().saturating_add(PATIENCE);
-    loop {
-        let failed = match attempt() {
-            Ok(true) => return Ok(()),
-            Ok(false) => "the agent does not carry out its orders".to_owned(),
-            Err(RequestError::Refused { text, .. }) => text,
-            Err(reason) => return Err(reason.to_string()),
-        };
+    while !attempt() {
         if clock::now() >= until {
-            return Err(failed);
+            return Err(what.to_owned());
         }
         std::thread::sleep(LOOK);
     }
+    Ok(())
 }
 
 impl Stage for Served<'_> {
     fn wait_for(&self, slot: usize, wanted: &[u32]) -> Option<u32> {
         let until = clock::now().saturating_add(PATIENCE);
-        // Who may become idle says so itself; of others the server knows at once.
+        // Who may become idle says so itself; of others the engine knows at once.
         let mut pause = if wanted.contains(&IDLE) { LOOK } else { Duration::ZERO };
         loop {
             let soon = clock::now().saturating_add(pause);
@@ -98,10 +123,9 @@ impl Stage for Served<'_> {
     }
 
     fn let_go(&self, slot: usize) -> Result<(), String> {
-        self.machine.tasks()[slot]
-            .task
-            .let_go()
-            .map_err(|reason| reason.to_string())
+        let goes = self.server.let_go(self.tasks[slot]);
+        goes.then_some(())
+            .ok_or_else(|| "the thread does not wait for a word".to_owned())
     }
 
     fn end_transfer(&self, transfer: EndedTransfer) -> Result<(), String> {
@@ -115,28 +139,20 @@ impl Stage for Served<'_> {
         if failed {
             return Err("a server's transfers fail only if they really do".to_owned());
         }
-        let eviction = request == Request::Evict;
-        let object = &self.machine.regions()[region.get()];
+        let object = self.objects[region.get()];
         // A device may still be at it.
-        let mut orders = 0;
-        patiently(|| {
-            orders = object.end_transfer(page.get(), eviction)?;
-            Ok(true)
+        patiently("no such transfer is under way", || {
+            self.server.end_transfer(object, page, request)
         })?;
-        if orders > 0 {
-            self.await_orders()?;
-        }
+        self.await_orders()?;
         let file = self.scenario.regions[region.get()].kind == RegionKind::File;
         self.files_read
-            .set(self.files_read.get() + u64::from(file && !eviction && !cached));
+            .set(self.files_read.get() + u64::from(file && request == Request::Fill && !cached));
         Ok(())
     }
 
     fn await_orders(&self) -> Result<(), String> {
-        let Some(task) = self.machine.tasks().first() else {
-            return Ok(());
-        };
-        patiently(|| Ok(task.task.stands()?.orders == 0))
+        patiently("the agent does not carry out its orders", || self.server.orders() == 0)
     }
 
     fn report(&self, task: TaskIndex, report: &JobReport) -> Result<(), String> {
@@ -165,11 +181,10 @@ impl Stage for Served<'_> {
     }
 
     fn release(&self) {
-        // Where it is refused the server is gone, and with it the run.
-        let _ = self.machine.set_pace(false);
+        self.server.hold(false);
     }
 
-    /// The server does it by itself again.
+    /// The engine does it by itself again.
     fn end_all_transfers(&self) {
         std::thread::sleep(LOOK);
     }

@@ -1,7 +1,7 @@
 //! Setting up: a scenario's reservations, regions and tasks with a server.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,6 @@ use freehold_client::{
 use freehold_core::view::TaskCounts;
 use freehold_linux::PAGE_SIZE;
 use freehold_linux::clock::{self, MonotonicTime};
-use freehold_linux::folder::PrivateFolder;
 use freehold_pager::{Pace, TaskHandle};
 use freehold_report::laws::LawsDocument;
 use freehold_report::status::StoreStatus;
@@ -19,13 +18,14 @@ use freehold_scenario::recording::Recording;
 use freehold_scenario::results::{DeviceResult, Laws, ReservationResult, VictimCacheResult};
 use freehold_scenario::{self as scenario, Scenario, Sharing, set_up};
 
+use super::ServerError;
 use super::devices::{DeviceThreads, JobSignal, Openings};
+use super::host::Host;
 use super::pool::{self, ServedPool};
-use super::process::{self, OwnServer};
+use super::process;
 use super::recorded::{Called, happened};
 use super::refused;
 use super::status::{Status, store_since};
-use super::{Server, ServerError};
 use crate::collect::{self, Counts};
 use crate::error::LiveError;
 use crate::machine::{Machine, pool_settings};
@@ -72,19 +72,19 @@ pub(crate) struct ServerPlacement {
     names: Vec<String>,
     reservation_names: Vec<String>,
     connection: Connection,
-    /// Where others connect.
-    socket: PathBuf,
     pace: Pace,
     before: StoreStatus,
     devices: DeviceThreads,
-    /// For files that stand for regions, where the server is not of this run.
-    _files: Option<PrivateFolder>,
-    process: Option<OwnServer>,
+    host: Host,
 }
 
 impl ServerPlacement {
     /// Sets up in the order that [`plan`](scenario::plan) lays down.
-    pub(crate) fn new(scenario: &Scenario, server: &Server, pace: Pace) -> Result<Self, LiveError> {
+    pub(crate) fn new(
+        scenario: &Scenario,
+        pace: Pace,
+        start: impl FnOnce() -> Result<(Host, Connection), LiveError>,
+    ) -> Result<Self, LiveError> {
         crate::machine::check_supported(scenario)?;
         if pace == Pace::Clock {
             crate::machine::check_budgets(scenario)?;
@@ -93,23 +93,7 @@ impl ServerPlacement {
             refused::restoring(scenario)?;
         }
         refused::writes_to_files(scenario)?;
-        let (process, files, connection) = match server {
-            Server::Own(launch) => {
-                crate::machine::check_memory(scenario)?;
-                let (process, connection) = OwnServer::start(launch)?;
-                (Some(process), None, connection)
-            }
-            Server::At(socket) => {
-                let connection = Connection::open(&process::options(socket)).map_err(ServerError::Connect)?;
-                let files = process::directory().map_err(ServerError::Directory)?;
-                (None, Some(files), connection)
-            }
-        };
-        let socket = match (&process, server) {
-            (Some(process), _) => process.socket(),
-            (None, Server::At(socket)) => socket.clone(),
-            (None, Server::Own(_)) => PathBuf::new(),
-        };
+        let (host, connection) = start()?;
         let before = status(&connection)?.store().clone();
         let mut machine = Self {
             tasks: Vec::new(),
@@ -119,12 +103,10 @@ impl ServerPlacement {
             names: Vec::new(),
             reservation_names: Vec::new(),
             connection,
-            socket,
             pace,
             before,
             devices: DeviceThreads::new(scenario),
-            _files: files,
-            process,
+            host,
         };
         let mut placing = Placing {
             scenario,
@@ -143,19 +125,19 @@ impl ServerPlacement {
         &self.tasks
     }
 
-    /// In the scenario's order.
-    pub(crate) fn regions(&self) -> &[Region] {
-        &self.regions
-    }
-
     /// The clients of the run's devices, to be started for it.
     pub(crate) fn devices(&self) -> &DeviceThreads {
         &self.devices
     }
 
-    /// Where the server listens.
-    pub(crate) fn socket(&self) -> &Path {
-        &self.socket
+    /// Where the server is.
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// What the server calls the regions.
+    pub(crate) fn region_names(&self) -> &[String] {
+        &self.names
     }
 
     /// What became of device memory.
@@ -184,16 +166,12 @@ impl ServerPlacement {
         Ok(checks.laws)
     }
 
-    /// This process sets the server's pace from now on, or no longer.
-    pub(crate) fn set_pace(&self, held: bool) -> Result<(), ServerError> {
-        self.connection.set_pace(held).map_err(asked("the server's pace"))
-    }
-
     /// A name that no other run gives: this one's process is in it, unless the server is of this run.
     fn name(&self, name: &str) -> String {
-        match self.process {
-            Some(_) => name.to_owned(),
-            None => format!("{name}@{}", std::process::id()),
+        if self.host.is_own() {
+            name.to_owned()
+        } else {
+            format!("{name}@{}", std::process::id())
         }
     }
 
@@ -231,9 +209,7 @@ impl ServerPlacement {
 
     /// A file of zeros, which is what a region of kind file holds.
     fn zeros(&self, region: &scenario::Region) -> Result<(File, PathBuf), LiveError> {
-        let own = self.process.as_ref().map(OwnServer::directory);
-        let directory = own.or(self._files.as_ref().map(PrivateFolder::path));
-        let path = directory.unwrap_or(Path::new(".")).join(&region.name);
+        let path = self.host.directory().join(&region.name);
         let length = u64::from(region.pages.get()) * PAGE_SIZE as u64;
         let made = File::create(&path).and_then(|file| file.set_len(length));
         let opened = made.and_then(|()| File::open(&path));
@@ -292,7 +268,7 @@ impl ServerPlacement {
         if self.pace == Pace::Clock {
             settings.highest_capacity = pool::even_share(scenario);
         }
-        let observer = Observer::connect(&process::options(&self.socket)).map_err(ServerError::Connect)?;
+        let observer = Observer::connect(&process::options(&self.host.socket())).map_err(ServerError::Connect)?;
         let opened = ServedPool::open(&observer, &self.name(&task.name), settings);
         Ok(Some(opened.map_err(asked(&format!("task {}", task.name)))?))
     }
@@ -309,7 +285,7 @@ impl ServerPlacement {
         }
         for _ in 0..SETTLE_LOOKS {
             // Others use a server that this run did not start.
-            if self.process.is_none() || status(&self.connection)?.agrees_with_the_kernel() {
+            if !self.host.is_own() || status(&self.connection)?.agrees_with_the_kernel() {
                 break;
             }
             std::thread::sleep(SETTLE_PAUSE);
@@ -347,7 +323,7 @@ impl ServerPlacement {
     ) -> Result<Laws, LiveError> {
         let now = status(&self.connection)?;
         let mut checks = collect::Checks::new(scenario);
-        if self.process.is_some() {
+        if self.host.is_own() {
             let (used, measured) = (now.memory().used, now.memory().resident_measured);
             checks.check(1, now.agrees_with_the_kernel(), || {
                 format!("the server's books say {used} frames are used, the kernel has {measured}")
@@ -381,7 +357,7 @@ impl ServerPlacement {
                 .map(|line| format!("memory.swap: {line}")),
         );
         let missing = status.memory().used.saturating_sub(status.memory().resident_measured);
-        if self.process.is_some() && missing > 0 {
+        if self.host.is_own() && missing > 0 {
             warnings.push(format!(
                 "{missing} free or conserved frames of reservations are not backed: the kernel has to find them at a \
                  fill"

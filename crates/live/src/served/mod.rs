@@ -5,6 +5,7 @@
 //! and store is what that process says of itself; what it says of jobs is measured here.
 
 mod devices;
+mod host;
 mod machine;
 mod pool;
 mod process;
@@ -22,11 +23,13 @@ use freehold_report::ReadError;
 use freehold_rt::stop::StopFlag;
 use freehold_scenario::Scenario;
 use freehold_scenario::results::{Placement, RunResult};
+use freehold_server::serve::ServeError;
 
 pub use devices::device_name;
 pub use process::{Launch, OwnServer};
 
 pub(crate) use devices::{DeviceThreads, JobSignal, Openings};
+pub(crate) use host::Host;
 pub(crate) use machine::{ServedTask, ServerPlacement};
 pub(crate) use process::directory as private_folder;
 pub(crate) use watched::WatchedDevice;
@@ -66,6 +69,9 @@ pub enum ServerError {
     /// The server does not answer.
     #[error("the memory server does not answer within {0} s")]
     Silent(u64),
+    /// The server cannot begin in this process.
+    #[error(transparent)]
+    Begin(#[from] ServeError),
     /// No directory for the socket.
     #[error("no directory for the server's socket: {0}")]
     Directory(std::io::Error),
@@ -163,7 +169,7 @@ fn run_decided(
     stop: &AtomicBool,
 ) -> Result<Outcome, LiveError> {
     let cpus = choose_cpus(scenario)?;
-    let machine = ServerPlacement::new(scenario, server, Pace::Clock)?;
+    let machine = ServerPlacement::new(scenario, Pace::Clock, || Host::open(scenario, server))?;
     let flag = StopFlag::new();
     let watch = Watch {
         scenario,
@@ -173,7 +179,7 @@ fn run_decided(
     };
     let stolen_before = stolen(&cpus);
     let run = || run::threads(watch, &cpus, options.recording);
-    let (started, openings) = machine.devices().beside(scenario, machine.socket(), run)?;
+    let (started, openings) = machine.devices().beside(scenario, &machine.host().socket(), run)?;
     let stolen = stolen(&cpus)
         .zip(stolen_before)
         .map(|(after, before)| after.saturating_sub(before));

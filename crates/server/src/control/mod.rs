@@ -14,7 +14,6 @@ mod kin;
 mod lent;
 mod objects;
 mod orphaned;
-mod pace;
 mod pools;
 mod private;
 mod refused;

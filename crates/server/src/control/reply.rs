@@ -9,7 +9,7 @@ use freehold_core::limits::ReservationSpec;
 use freehold_core::view::TaskCounts;
 use freehold_linux::Errno;
 use freehold_linux::socket::{MOST_DESCRIPTORS, PacketSocket};
-use freehold_protocol::message::{Answer, Grant, LIMIT, Standing};
+use freehold_protocol::message::{Answer, Grant, LIMIT};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// A request that has been met, or waits.
@@ -39,10 +39,6 @@ pub(crate) enum Reply {
     Document { length: u64, descriptor: OwnedFd },
     /// What follows from a job.
     Judged(JudgedJob),
-    /// A transfer has ended.
-    Ended { orders: u32 },
-    /// How a task's thread stands.
-    Stands { standing: Standing, orders: u32 },
     /// Nothing yet.
     Wait(Waiting),
 }
@@ -130,11 +126,6 @@ fn shape(reply: &Reply) -> (Answer<'static>, Vec<BorrowedFd<'_>>) {
                 restored: job.restored,
             };
             (answer, Vec::new())
-        }
-        Reply::Ended { orders } => (Answer::Ended { orders: *orders }, Vec::new()),
-        Reply::Stands { standing, orders } => {
-            let (standing, orders) = (*standing, *orders);
-            (Answer::Stands { standing, orders }, Vec::new())
         }
         // Whoever waits is not answered yet; the loop never sends this.
         Reply::Wait(_) => (Answer::Done {}, Vec::new()),

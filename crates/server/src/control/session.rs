@@ -103,11 +103,6 @@ impl Session {
         if let Request::OpenPool { .. } | Request::ReportJob { .. } = request {
             return self.pinning(world, request);
         }
-        if let Request::SetPace { .. } | Request::Stand { .. } | Request::LetGo { .. } | Request::EndTransfer { .. } =
-            request
-        {
-            return self.pace(world, request);
-        }
         if let Request::LockMemory { .. } | Request::UnlockMemory { .. } = request {
             return self.program_lock(world, request);
         }
@@ -121,10 +116,6 @@ impl Session {
             | Request::OpenFile { .. }
             | Request::OpenPool { .. }
             | Request::ReportJob { .. }
-            | Request::SetPace { .. }
-            | Request::Stand { .. }
-            | Request::LetGo { .. }
-            | Request::EndTransfer { .. }
             | Request::LockMemory { .. }
             | Request::UnlockMemory { .. } => Err(Refused::new(Refusal::State, "not here")),
             Request::Reserve { name, frames, kind } => self.reserve(world, name, frames, kind),

@@ -184,7 +184,7 @@ impl Engine {
         {
             lane.pending = None;
         }
-        if self.io.pace.is_held() {
+        if self.io.lockstep.is_held() {
             // The thread itself comes again.
             self.hold_back(name.task, pending.claim);
         } else {

@@ -79,7 +79,7 @@ impl Engine {
                 let refused = self.protect(&shown).into_iter();
                 leaving.refused.extend(refused.map(|page| (run.first.object(), page)));
             }
-            if self.io.pace.is_held() {
+            if self.io.lockstep.is_held() {
                 leaving.zaps.extend(shown.zaps());
             }
         }
@@ -167,7 +167,7 @@ impl Engine {
     /// without the engine, and the core told then.
     pub(super) fn leaves_a_hole(&mut self, page: PageRef) -> bool {
         let content = self.object(page.object()).map(|object| &object.content);
-        let apart = matches!(content, Some(Content::Region { .. })) && !self.io.pace.is_held();
+        let apart = matches!(content, Some(Content::Region { .. })) && !self.io.lockstep.is_held();
         if apart {
             self.backing.leaving.holes.push(page);
         }

@@ -144,7 +144,7 @@ impl Engine {
     /// A reservation's pages are kept by its own programs. Of the pool's that is known only of who refuses to give any
     /// up himself: what others keep there is no reason to let him have more.
     pub(super) fn lend_for(&mut self, name: LaneName, pending: &Pending) -> bool {
-        if self.io.pace.is_held() {
+        if self.io.lockstep.is_held() {
             return false;
         }
         let now = self.step.now.get();

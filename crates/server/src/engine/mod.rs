@@ -35,10 +35,10 @@ mod laws;
 mod leaving;
 mod legacy;
 mod lending;
+mod lockstep;
 mod near;
 mod objects;
 mod outbox;
-mod pace;
 mod pager_threads;
 mod picture;
 mod pinned;
@@ -80,6 +80,7 @@ pub use keys::{
     ClientId, ClientRole, Handover, MapKey, MapRequest, Membership, NewClient, ObjectKey, Opened, RegionRequest,
     TaskKey,
 };
+pub use lockstep::Standing;
 pub use picture::Picture;
 pub(crate) use recorder::{Events, SampleEvent};
 pub use source_file::SourceFile;

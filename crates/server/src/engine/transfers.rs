@@ -6,7 +6,7 @@
 use crate::engine::Engine;
 use crate::engine::ends::Ends;
 use crate::engine::keys::ClientId;
-use crate::engine::pace::Pace;
+use crate::engine::lockstep::Lockstep;
 use crate::engine::readers::Readers;
 use crate::engine::rows::{Content, Where};
 use crate::engine::stores;
@@ -35,8 +35,8 @@ pub(super) struct Io {
     loans: Vec<PageLease>,
     /// The store has been given something in this step.
     pub(super) submitted: bool,
-    /// Who says when transfers end.
-    pub(super) pace: Pace,
+    /// What waits for a word in a run in lockstep.
+    pub(super) lockstep: Lockstep,
 }
 
 impl Io {
@@ -51,7 +51,7 @@ impl Io {
             ends,
             loans: Vec::new(),
             submitted: false,
-            pace: Pace::new(settings.paced),
+            lockstep: Lockstep::default(),
         })
     }
 }
@@ -82,7 +82,7 @@ impl Engine {
     pub(super) fn begin_read(&mut self, page: PageRef, urgency: u8) {
         match self.object(page.object()).map(|object| &object.content) {
             Some(Content::File { .. }) => match self.source_of(page.object()) {
-                Some(source) if self.io.pace.is_held() => self.hold_read(page, source),
+                Some(source) if self.io.lockstep.is_held() => self.hold_read(page, source),
                 Some(_) if urgency == 0 && self.gather(page) => {}
                 Some(source) => self.read_file(page, &source, urgency),
                 None => self.end(page, Request::Fill, End::Failed),
@@ -185,7 +185,7 @@ impl Engine {
         };
         self.io.submitted = true;
         // What is read for a child may begin when the step has settled, and be looked for in the next.
-        let has_ended = due.has_come(self.step.now) && !self.io.pace.is_held();
+        let has_ended = due.has_come(self.step.now) && !self.io.lockstep.is_held();
         if has_ended && !matches!(what, Transfer::Inherited { .. }) {
             self.transfers.enter_ended(record, what);
             return;
@@ -198,7 +198,7 @@ impl Engine {
     }
 
     pub(super) fn wait_until(&mut self, due: Instant, record: u32) {
-        if self.io.pace.is_held() {
+        if self.io.lockstep.is_held() {
             return;
         }
         if due <= self.step.now {
@@ -220,8 +220,8 @@ impl Engine {
     /// Collects what has ended for this pager thread.
     pub(super) fn collect(&mut self) {
         while let Some(record) = self.io.ends.take_record(self.step.pager) {
-            if self.io.pace.is_held() {
-                self.io.pace.hold_end(record);
+            if self.io.lockstep.is_held() {
+                self.io.lockstep.hold_end(record);
             } else {
                 self.transfers.ready.push_back(record);
             }

@@ -175,7 +175,7 @@ impl Engine {
 
     /// Puts pages that are about to lose their frames: so many in a step, since others wait for the engine.
     pub(super) fn offer_victims(&mut self, run: Run) {
-        if self.backing.sources.victims.is_none() || self.io.pace.is_held() {
+        if self.backing.sources.victims.is_none() || self.io.lockstep.is_held() {
             return;
         }
         let mut offers = std::mem::take(&mut self.backing.sources.offers);
@@ -194,7 +194,7 @@ impl Engine {
     /// In lockstep pages are put one by one as the core decides it, whoever must be waited for.
     pub(super) fn offer_in_order(&self, page: PageRef) {
         if let Some(victims) = &self.backing.sources.victims
-            && self.io.pace.is_held()
+            && self.io.lockstep.is_held()
             && let Some(left) = self.object(page.object()).and_then(Leaving::of)
             && left.is_leased()
         {

@@ -1,5 +1,6 @@
 //! A whole server: from its options to its end.
 
+mod in_process;
 mod metrics;
 mod notify;
 mod process;
@@ -12,7 +13,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::quota::Quotas;
 use crate::settings::Settings;
-use crate::shared::Shared;
+use crate::shared::{Pagers, Shared};
 use freehold_scenario::DeviceFile;
 use rustix::fd::OwnedFd;
 use std::io;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 pub use crate::control::{Ends, Owner};
+pub use in_process::InProcess;
 pub use socket::{SocketError, default_path};
 
 /// What a server is started with.
@@ -84,31 +86,9 @@ pub fn serve(options: &Options, stop: &OwnedFd) -> Result<(), ServeError> {
 pub fn serve_while(options: &Options, ends: Ends<'_>) -> Result<(), ServeError> {
     abort_on_panic();
     let claim = socket::Claim::new(&options.socket)?;
-    let mut shortfalls = process::prepare();
-    let engine = Engine::new(&options.settings)?;
-    let shared = Shared::new(engine);
-    let pagers = shared.spawn_pagers()?;
-    shortfalls.extend(refused_priorities(&shared));
-    for shortfall in &shortfalls {
-        warn!("{shortfall}");
-    }
-    // The status document asks for it each time.
-    if let Some(shortfall) = shared.engine().reserve().shortfall() {
-        warn!("{shortfall}");
-    }
-    let socket_name = options.socket.display().to_string();
-    let snapshots = Snapshots::new(socket_name.clone(), options.settings.unresponsive, shortfalls);
-    let devices = options.devices.as_ref().map(|file| Devices::new(file, &shared));
-    let devices = devices.transpose()?;
+    let shortfalls = process::prepare();
     let owner = ends.owner.map(|owner| owner.process);
-    let world = World::new(
-        shared,
-        options.quotas.clone(),
-        options.limits,
-        snapshots,
-        owner,
-        devices,
-    );
+    let (world, pagers) = begin(options, shortfalls, owner)?;
     if let Some(address) = options.metrics {
         let bound = metrics::start(&world, address);
         let bound = bound.map_err(|error| ServeError::Metrics { address, error })?;
@@ -117,7 +97,7 @@ pub fn serve_while(options: &Options, ends: Ends<'_>) -> Result<(), ServeError> 
     control::tracers::start(&world)?;
     let listener = claim.listen(options.mode)?;
     info!(
-        socket = ?socket_name,
+        socket = ?options.socket,
         pool_frames = options.settings.frames.get(),
         version = env!("CARGO_PKG_VERSION"),
         "serving"
@@ -135,6 +115,36 @@ pub fn serve_while(options: &Options, ends: Ends<'_>) -> Result<(), ServeError> 
     // The process ends: to take the tables down piece by piece first would take as long as to set them up.
     std::mem::forget(world);
     Ok(ran?)
+}
+
+/// The engine with its pager threads, and what sessions share: all but the socket.
+fn begin(
+    options: &Options,
+    mut shortfalls: Vec<String>,
+    owner: Option<u32>,
+) -> Result<(Arc<World>, Pagers), ServeError> {
+    let shared = Shared::new(Engine::new(&options.settings)?);
+    let pagers = shared.spawn_pagers()?;
+    shortfalls.extend(refused_priorities(&shared));
+    for shortfall in &shortfalls {
+        warn!("{shortfall}");
+    }
+    // The status document asks for it each time.
+    if let Some(shortfall) = shared.engine().reserve().shortfall() {
+        warn!("{shortfall}");
+    }
+    let socket_name = options.socket.display().to_string();
+    let snapshots = Snapshots::new(socket_name, options.settings.unresponsive, shortfalls);
+    let devices = options.devices.as_ref().map(|file| Devices::new(file, &shared));
+    let world = World::new(
+        shared,
+        options.quotas.clone(),
+        options.limits,
+        snapshots,
+        owner,
+        devices.transpose()?,
+    );
+    Ok((world, pagers))
 }
 
 /// Pager threads that have no real-time priority, in words.

@@ -365,12 +365,6 @@ fn lesser_request(name: &'static str, bytes: &mut Bytes<'_>, (one, two): (u32, u
                 [usize::from(bytes.byte().unwrap_or(0)) % 4],
             target: name,
         },
-        9 => Request::SetPace { held: bytes.flag() },
-        10 => Request::EndTransfer {
-            object: one,
-            page: two,
-            eviction: bytes.flag(),
-        },
         _ => Request::ReportJob {
             pool: one,
             job: JobReport {

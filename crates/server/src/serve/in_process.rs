@@ -1,0 +1,109 @@
+//! A server in the process of its only client, which has its engine wait for its word: for runs in lockstep.
+//!
+//! The client has its pages as from any other server, by messages and the kernel's faults. What a run in lockstep needs
+//! beyond that is no business of clients: it is called here, on the engine.
+
+use super::{Options, ServeError, begin, socket};
+use crate::control::{self, Ends, World};
+use crate::engine::{ObjectKey, Standing, TaskKey};
+use crate::shared::Pagers;
+use freehold_core::fact::Request;
+use freehold_core::units::PageIndex;
+use rustix::event::EventfdFlags;
+use rustix::fd::OwnedFd;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// The server; dropping it ends it, and gives back all that it had.
+#[derive(Debug)]
+pub struct InProcess {
+    world: Arc<World>,
+    /// Until it ends.
+    pagers: Option<Pagers>,
+    control: Option<JoinHandle<io::Result<()>>>,
+    stop: OwnedFd,
+}
+
+impl InProcess {
+    /// Starts it, with a socket for the client. Nothing of the process changes: neither are its priorities raised, nor
+    /// is its memory locked.
+    ///
+    /// # Errors
+    /// See [`ServeError`]; nothing has begun then.
+    pub fn start(options: &Options) -> Result<Self, ServeError> {
+        let claim = socket::Claim::new(&options.socket)?;
+        let (world, pagers) = begin(options, Vec::new(), None)?;
+        let listener = claim.listen(options.mode)?;
+        let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(io::Error::from)?;
+        let (own, told) = (Arc::clone(&world), stop.try_clone()?);
+        let control = std::thread::Builder::new().name("freehold-control".to_owned());
+        let control = control.spawn(move || {
+            let ends = Ends {
+                stop: &told,
+                owner: None,
+            };
+            control::run(&own, listener, ends, || claim.remove())
+        })?;
+        Ok(Self {
+            world,
+            pagers: Some(pagers),
+            control: Some(control),
+            stop,
+        })
+    }
+
+    /// From now on transfers and threads wait for a word, or no longer.
+    pub fn hold(&self, held: bool) {
+        self.world.shared.engine().hold(held);
+    }
+
+    /// The task of this name.
+    #[must_use]
+    pub fn task(&self, name: &str) -> Option<TaskKey> {
+        self.world.shared.engine().task_called(name)
+    }
+
+    /// The region or file of this name.
+    #[must_use]
+    pub fn object(&self, name: &str) -> Option<ObjectKey> {
+        self.world.shared.engine().object_called(name)
+    }
+
+    /// How a task's thread stands, and how many orders no agent has carried out.
+    #[must_use]
+    pub fn standing(&self, task: TaskKey) -> (Standing, u32) {
+        self.world.shared.engine().standing(task)
+    }
+
+    /// Orders that no agent has carried out.
+    #[must_use]
+    pub fn orders(&self) -> u32 {
+        self.world.shared.engine().orders()
+    }
+
+    /// Lets the thread of a task go on whose fault is over; false where it does not wait for that.
+    #[must_use]
+    pub fn let_go(&self, task: TaskKey) -> bool {
+        self.world.shared.engine().let_go(task)
+    }
+
+    /// Ends a transfer of a page; false where none such is held, or the device is still at it.
+    #[must_use]
+    pub fn end_transfer(&self, object: ObjectKey, page: PageIndex, request: Request) -> bool {
+        self.world.shared.engine().end_transfer(object, page, request)
+    }
+}
+
+impl Drop for InProcess {
+    fn drop(&mut self) {
+        // Full after 2^64 writes, and then it can be read already.
+        let _ = rustix::io::retry_on_intr(|| rustix::io::write(&self.stop, &1_u64.to_ne_bytes()));
+        if let Some(control) = self.control.take() {
+            // Whatever ended it has ended it.
+            let _ = control.join();
+        }
+        // Only now, when nobody talks to the client any more.
+        drop(self.pagers.take());
+    }
+}
