@@ -89,6 +89,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "freehold-live",
             "freehold-protocol",
             "freehold-report",
+            "freehold-rt",
             "freehold-scenario",
             "freehold-server",
             "freehold-sim",

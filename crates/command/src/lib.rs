@@ -3,9 +3,11 @@
 //! for a size. It knows no subcommand and no experiment.
 #![forbid(unsafe_code)]
 
+pub mod ask;
 pub mod background;
 pub mod engine;
 pub mod enough;
+pub mod exec;
 pub mod leftovers;
 pub mod load;
 pub mod options;

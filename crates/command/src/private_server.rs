@@ -6,11 +6,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use freehold_client::{ConnectError, Observer, Options, Question};
+use freehold_client::{ConnectError, Observer, Options};
 use freehold_core::units::FrameCount;
 use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
 use freehold_report::status::{StatusDocument, TaskStatus};
 
+use crate::ask;
 use crate::options;
 use crate::process;
 use crate::status::Failure;
@@ -130,9 +131,7 @@ impl PrivateServer {
     /// # Errors
     /// A server that does not answer, or not as agreed.
     pub fn status(&self) -> Result<StatusDocument, Failure> {
-        let answer = self.observer.ask(Question::Status, "");
-        let text = answer.map_err(|error| failed("the memory server", &error))?;
-        freehold_report::read(&text).map_err(|error| failed("the memory server's document", &error))
+        ask::status(&self.observer)
     }
 
     /// The process ids of the programs under it.

@@ -8,7 +8,7 @@ use freehold_linux::available::memory_available;
 use freehold_linux::probe::{Finding, Need, Status};
 use freehold_store::{Completion, FileConfig, FileStore, Slot, Store};
 
-use crate::exec::library;
+use freehold_command::exec::agent;
 
 /// Records of the store that is tried.
 const SLOTS: u32 = 64;
@@ -41,7 +41,7 @@ pub(super) fn available_memory(bytes: u64) -> Finding {
 }
 
 fn agent() -> Finding {
-    let (status, detail) = match library::find() {
+    let (status, detail) = match agent::find() {
         Ok(path) => (Status::Present, path.display().to_string()),
         Err(failure) => (Status::Absent, failure.to_string()),
     };

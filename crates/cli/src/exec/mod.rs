@@ -1,40 +1,24 @@
 //! `freehold exec`: an ordinary program under a memory server.
 
-mod deadline;
-mod job_rows;
-mod jobs;
-pub(crate) mod library;
 mod pinning;
-mod polling;
-mod program;
 mod run;
-mod server;
-mod shortage;
-mod strangers;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use freehold_client::{
-    ConnectError, Observer, Options, PinnedPool, PinningSettings, Reservation, ReservationKind, Ticket,
-};
+use freehold_client::{ConnectError, Observer, Options, PinningSettings, ReservationKind};
 use freehold_core::units::FrameCount;
-use freehold_linux::folder::PrivateFolder;
-use freehold_report::status::ReservationStatus;
 use freehold_scenario::{parse_size, parse_time};
 
-use crate::connect;
+use freehold_command::exec::deadline::Class;
+use freehold_command::exec::own_server::{self, OwnServer};
+use freehold_command::exec::setting::Setting;
+use freehold_command::exec::{agent, program};
+use freehold_command::options;
+use freehold_command::output;
 use freehold_command::status::{Failure, Status};
-use freehold_command::{options, output};
-use server::Own;
-
-/// How often it is looked whether anything is managed, and how long nothing is until its reservation is given up.
-const LOOK: Duration = Duration::from_millis(500);
-const UNUSED: Duration = Duration::from_secs(3);
 
 /// What it does, for people.
 pub(crate) const ABOUT: &str = "Run a program under a memory server, which it knows nothing of";
@@ -102,15 +86,6 @@ enum Kind {
     Firm,
 }
 
-/// How the main thread is scheduled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Class {
-    /// SCHED_DEADLINE with budget and period
-    Deadline,
-    /// As it begins: nobody enforces the budget
-    None,
-}
-
 /// How shared pages are managed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Sharing {
@@ -118,61 +93,6 @@ enum Sharing {
     Spc,
     /// The paper's No-SP-Mgmt, for comparison
     None,
-}
-
-/// What the program is given: a server, and what is held there for it.
-#[derive(Debug)]
-struct Setting {
-    socket: PathBuf,
-    /// What the reservation is called.
-    name: String,
-    /// Ends the reservation when dropped, before the server.
-    reservation: Mutex<Option<Reservation>>,
-    /// The same of a pinned page pool.
-    pool: Option<Arc<PinnedPool>>,
-    observer: Observer,
-    own: Option<Own>,
-    /// Has a link to the agent, where that is needed.
-    _link: Option<PrivateFolder>,
-}
-
-impl Setting {
-    /// What lets the program have what is held for it.
-    fn ticket(&self) -> Option<Ticket> {
-        let reservation = self.reservation().as_ref().map(Reservation::ticket);
-        reservation.or_else(|| self.pool.as_ref().map(|pool| pool.ticket()))
-    }
-
-    fn reservation(&self) -> MutexGuard<'_, Option<Reservation>> {
-        self.reservation.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gives the reservation up when nothing has been managed in it for a while, and returns when `ended` says so.
-    fn release_if_unused(&self, ended: &Receiver<()>) {
-        let mut unused = Duration::ZERO;
-        while self.reservation().is_some() && ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-            let status = connect::status(&self.observer);
-            let used = |row: &ReservationStatus| row.name == *self.name && !row.members.is_empty();
-            let used = status.map_or(true, |status| status.reservations.iter().any(used));
-            unused = if used { Duration::ZERO } else { unused + LOOK };
-            if unused >= UNUSED && self.reservation().take().is_some() {
-                output::note("freehold: nothing of the program is managed: its reservation is given up");
-            }
-        }
-    }
-
-    /// The program has ended. What it has left behind keeps reservation and server for as long as it goes on.
-    fn end(mut self, reserve: Option<FrameCount>) {
-        if let (Some(_), Some(frames)) = (&self.own, reserve) {
-            shortage::tell(&self.observer, frames);
-        }
-        if let Some(own) = &mut self.own
-            && !own.end_with_others()
-        {
-            // To end the reservation would be to take it from them.
-            std::mem::forget(self);
-        }
-    }
 }
 
 /// Runs the subcommand; ends this process as the program ended.
@@ -195,8 +115,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     };
     let ended = run::run(arguments, &command, setting.as_ref().zip(agent.as_deref()));
     if let Some(setting) = setting {
-        let reservation = arguments.reserve.map(|_| command.name());
-        strangers::tell(&setting.socket, reservation.as_deref(), setting.own.is_some());
         setting.end(arguments.reserve);
     }
     Ok(ended?.leave())
@@ -207,7 +125,7 @@ fn prepare(
     command: &program::Command,
     settings: Option<PinningSettings>,
 ) -> Result<(Setting, PathBuf), Failure> {
-    let (agent, link) = library::loadable(library::find()?)?;
+    let (agent, link) = agent::loadable(agent::find()?)?;
     program::rights()?;
     let (observer, socket, own) = connect(arguments)?;
     let kind = match arguments.kind {
@@ -221,20 +139,12 @@ fn prepare(
     let pool = pool
         .transpose()
         .map_err(|error| Failure::Run(format!("--adaptive: {error}")))?;
-    let setting = Setting {
-        socket,
-        name: command.name(),
-        reservation: Mutex::new(reservation),
-        pool: pool.map(Arc::new),
-        observer,
-        own,
-        _link: link,
-    };
+    let setting = Setting::new(command.name(), (observer, socket, own), (reservation, pool), link);
     Ok((setting, agent))
 }
 
 /// The server that answers, or one of this command's own.
-fn connect(arguments: &Arguments) -> Result<(Observer, PathBuf, Option<Own>), Failure> {
+fn connect(arguments: &Arguments) -> Result<(Observer, PathBuf, Option<OwnServer>), Failure> {
     let mut options = Options::named("freehold exec");
     let named = arguments.socket.clone().unwrap_or_else(freehold_client::default_socket);
     // The program and its children connect too, from wherever they are by then.
@@ -246,9 +156,9 @@ fn connect(arguments: &Arguments) -> Result<(Observer, PathBuf, Option<Own>), Fa
         Err(error) => return Err(Failure::Run(error.to_string())),
     }
     if let Some(frames) = arguments.reserve {
-        options::refuse_what_is_not_there("--reserve", server::pool_of(frames))?;
+        options::refuse_what_is_not_there("--reserve", own_server::pool_of(frames))?;
     }
-    let own = Own::start(arguments.reserve)?;
+    let own = OwnServer::start(arguments.reserve)?;
     options.socket = Some(own.socket());
     let observer = Observer::connect(&options).map_err(|error| Failure::Run(error.to_string()))?;
     Ok((observer, own.socket(), Some(own)))

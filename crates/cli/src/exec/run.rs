@@ -16,9 +16,11 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin, Sent};
 
-use super::jobs::{Accounting, Report, Subject};
-use super::pinning::Pinned;
-use super::{Arguments, Setting, Sharing, deadline, program};
+use super::{Arguments, Sharing};
+use freehold_command::exec::jobs::{Accounting, Report, Subject};
+use freehold_command::exec::pinned::Pinned;
+use freehold_command::exec::setting::Setting;
+use freehold_command::exec::{deadline, program};
 use freehold_command::status::{Failure, Status};
 
 /// Signals that reach the program through this command.
@@ -92,13 +94,13 @@ fn account(
     let (Some(period), Some(budget)) = (arguments.period, arguments.budget) else {
         return Ok(None);
     };
-    let pool = setting.and_then(|(setting, _)| setting.pool.as_ref());
+    let pool = setting.and_then(|(setting, _)| setting.pool());
     if report.is_none() && pool.is_none() {
         return Ok(None);
     }
     let server = setting.map(|(setting, _)| {
         let mut options = Options::named("freehold exec: jobs");
-        options.socket = Some(setting.socket.clone());
+        options.socket = Some(setting.socket().to_owned());
         Observer::connect(&options)
     });
     let server = server.transpose().map_err(|error| Failure::Run(error.to_string()))?;
@@ -136,7 +138,7 @@ fn start(
     process.env_remove(TICKET_VARIABLE);
     if let Some((setting, agent)) = setting {
         process.env("LD_PRELOAD", preload(agent));
-        process.env(SOCKET_VARIABLE, &setting.socket);
+        process.env(SOCKET_VARIABLE, setting.socket());
         if let Some(ticket) = setting.ticket() {
             process.env(TICKET_VARIABLE, ticket.to_text());
         }

@@ -5,9 +5,9 @@ use freehold_rt::observed::ObservedJob;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::pinning;
+use super::pinned;
 use super::polling::Used;
-use freehold_command::output::human_time;
+use crate::output::human_time;
 
 /// An hour; longer responses count as that.
 const LONGEST_RESPONSE: u64 = 3_600_000_000_000;
@@ -88,7 +88,7 @@ pub(super) struct Row {
     swap_ins: Option<u64>,
     fault_service_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    judgement: Option<pinning::Row>,
+    judgement: Option<pinned::Row>,
 }
 
 /// The last line.
@@ -146,12 +146,7 @@ impl Default for Totals {
 
 impl Totals {
     /// Adds a job, what the server counted for it (swap-ins and fault service), and what followed.
-    pub(super) fn add(
-        &mut self,
-        job: &ObservedJob,
-        counts: Option<(u64, u64)>,
-        judgement: Option<pinning::Row>,
-    ) -> Row {
+    pub(super) fn add(&mut self, job: &ObservedJob, counts: Option<(u64, u64)>, judgement: Option<pinned::Row>) -> Row {
         self.jobs += 1;
         self.late += u64::from(job.late);
         self.cpu += job.cpu;
@@ -213,7 +208,7 @@ impl Totals {
     }
 
     /// The last line.
-    pub(super) fn summary(&self, judged: Option<&pinning::Counts>) -> Summary {
+    pub(super) fn summary(&self, judged: Option<&pinned::Counts>) -> Summary {
         Summary {
             jobs: self.jobs,
             late: self.late,

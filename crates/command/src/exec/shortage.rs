@@ -4,9 +4,9 @@ use freehold_client::Observer;
 use freehold_core::units::FrameCount;
 use freehold_report::status::StoreStatus;
 
-use crate::connect;
-use freehold_command::enough::Enough;
-use freehold_command::output;
+use crate::ask;
+use crate::enough::Enough;
+use crate::output;
 
 /// Pages that came back and are not worth a word.
 const FEW: u64 = 100;
@@ -15,7 +15,7 @@ const FEW: u64 = 100;
 /// kept them.
 pub(super) fn tell(observer: &Observer, reserve: FrameCount) {
     // A server that does not answer any more has nothing to say.
-    let status = connect::status(observer).ok();
+    let status = ask::status(observer).ok();
     if let Some(line) = status.and_then(|status| line(&status.store, reserve)) {
         output::note(&line);
     }

@@ -2,24 +2,32 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use freehold_linux::sched::{Deadline, DeadlineFlags, Policy, SetPolicyError, policy, set_policy};
 use freehold_linux::{ThreadId, tick};
 
-use super::Class;
-use super::pinning::class_name;
-use freehold_command::output;
-use freehold_command::status::Failure;
+use crate::output;
+use crate::status::Failure;
 
 /// A thread for which a page is being brought is held on its CPU meanwhile, and the kernel gives the class to none that
 /// may not run on all: so often it is asked again, so long after each refusal.
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(1);
 
+/// How the main thread is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Class {
+    /// SCHED_DEADLINE with budget and period
+    Deadline,
+    /// As it begins: nobody enforces the budget
+    None,
+}
+
 /// Puts the main thread into the deadline class, if it is to have it, and says so.
 ///
 /// # Errors
 /// The kernel refuses it.
-pub(super) fn give(thread: ThreadId, period: Duration, budget: Duration, class: Class) -> Result<(), Failure> {
+pub fn give(thread: ThreadId, period: Duration, budget: Duration, class: Class) -> Result<(), Failure> {
     if class == Class::None {
         let class = policy(thread).map_or_else(|error| error.to_string(), class_name);
         output::note(&format!(
@@ -62,6 +70,17 @@ fn set(thread: ThreadId, wanted: Policy) -> Result<(), SetPolicyError> {
         }
     }
     set_policy(thread, wanted)
+}
+
+/// What Linux calls a class.
+#[must_use]
+pub fn class_name(policy: Policy) -> String {
+    match policy {
+        Policy::Other { .. } => "SCHED_OTHER".to_owned(),
+        Policy::Fifo { priority } => format!("SCHED_FIFO, priority {priority}"),
+        Policy::Deadline(_) => "SCHED_DEADLINE".to_owned(),
+        Policy::Unused(number) => format!("scheduling policy {number}"),
+    }
 }
 
 #[cfg(test)]

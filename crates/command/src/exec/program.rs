@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use freehold_linux::userfault::{Features, OpenError, Scope, Userfault};
 
-use freehold_command::status::{EXEC_ABSENT, EXEC_REFUSED, Failure};
+use crate::status::{EXEC_ABSENT, EXEC_REFUSED, Failure};
 
 /// The dynamic linker of the GNU C library on this machine.
 const LINKER: &str = "ld-linux-x86-64.so.2";
@@ -18,7 +18,7 @@ const MOST_SCRIPTS: usize = 4;
 
 /// A program that is there, and its arguments.
 #[derive(Debug)]
-pub(super) struct Command {
+pub struct Command {
     given: OsString,
     path: PathBuf,
     arguments: Vec<OsString>,
@@ -29,7 +29,7 @@ impl Command {
     ///
     /// # Errors
     /// It is not there, or cannot be run.
-    pub(super) fn find(command: &[OsString]) -> Result<Self, Failure> {
+    pub fn find(command: &[OsString]) -> Result<Self, Failure> {
         let [given, arguments @ ..] = command else {
             return Err(Failure::Input("which program to run is not said".to_owned()));
         };
@@ -57,27 +57,27 @@ impl Command {
     }
 
     /// How it was called.
-    pub(super) fn given(&self) -> &OsStr {
+    pub fn given(&self) -> &OsStr {
         &self.given
     }
 
     /// Where it is.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Its arguments.
-    pub(super) fn arguments(&self) -> &[OsString] {
+    pub fn arguments(&self) -> &[OsString] {
         &self.arguments
     }
 
     /// For messages.
-    pub(super) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         self.given.display().to_string()
     }
 
     /// For reports: the last part of its path.
-    pub(super) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         let name = self.path.file_name().unwrap_or(&self.given);
         name.to_string_lossy().chars().take(64).collect()
     }
@@ -86,7 +86,7 @@ impl Command {
     ///
     /// # Errors
     /// Why not, and what to do.
-    pub(super) fn manageable(&self) -> Result<(), String> {
+    pub fn manageable(&self) -> Result<(), String> {
         let mut path = self.path.clone();
         for _ in 0..MOST_SCRIPTS {
             match look(&path)? {
@@ -110,7 +110,7 @@ fn refused(status: u8, text: &str) -> Failure {
 }
 
 /// Why a program that is there did not start, as `env` tells them apart.
-pub(super) fn not_started(command: &Command, error: &std::io::Error) -> Failure {
+pub fn not_started(command: &Command, error: &std::io::Error) -> Failure {
     let text = format!("cannot run {}: {error}", command.shown());
     let is_absent = error.kind() == std::io::ErrorKind::NotFound;
     refused(if is_absent { EXEC_ABSENT } else { EXEC_REFUSED }, &text)
@@ -254,7 +254,7 @@ fn names_go(note: &[u8]) -> bool {
 ///
 /// # Errors
 /// What is missing, and what to do.
-pub(super) fn rights() -> Result<(), Failure> {
+pub fn rights() -> Result<(), Failure> {
     let refused = |what: &str| {
         Err(Failure::Run(format!(
             "{what}: run as root, or give this command CAP_SYS_PTRACE (see `freehold doctor`)"

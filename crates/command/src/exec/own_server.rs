@@ -11,7 +11,7 @@ use freehold_core::units::FrameCount;
 use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
 use signal_hook::consts::SIGTERM;
 
-use freehold_command::status::Failure;
+use crate::status::Failure;
 
 /// How long a server may take to begin and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,7 +28,7 @@ const PREFIX: &str = "freehold-exec";
 /// A server for this command and what is managed under it. Dropped, it ends; where the command is killed, and where
 /// [`end_with_others`](Self::end_with_others) says so, with its last client.
 #[derive(Debug)]
-pub(super) struct Own {
+pub struct OwnServer {
     child: Child,
     /// The server knows by its end that this command is gone.
     tie: ChildStdin,
@@ -38,17 +38,17 @@ pub(super) struct Own {
 }
 
 /// The pool of a server for such a reservation.
-pub(super) fn pool_of(reserve: FrameCount) -> FrameCount {
+pub fn pool_of(reserve: FrameCount) -> FrameCount {
     let room = (reserve.get() / 8).max(LEAST_ROOM);
     FrameCount::new(reserve.get().saturating_add(room))
 }
 
-impl Own {
+impl OwnServer {
     /// Starts a server and waits until it answers.
     ///
     /// # Errors
     /// It cannot be started, or ends at once; its messages are on standard error.
-    pub(super) fn start(reserve: Option<FrameCount>) -> Result<Self, Failure> {
+    pub fn start(reserve: Option<FrameCount>) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| Failure::Run(format!("cannot start a memory server: {error}"));
         let parent = folder::runtime_directory();
         let stale = folder::left_behind(&parent, PREFIX);
@@ -84,13 +84,13 @@ impl Own {
     }
 
     /// Where it listens.
-    pub(super) fn socket(&self) -> PathBuf {
+    pub fn socket(&self) -> PathBuf {
         self.path.join("socket")
     }
 
     /// Has it end with the processes that the program has left behind, and waits a little for those that end when they
     /// see the program gone. Whether it has ended; otherwise it, and its folder, is left to them.
-    pub(super) fn end_with_others(&mut self) -> bool {
+    pub fn end_with_others(&mut self) -> bool {
         // Where that fails it has ended.
         let _ = self.tie.write_all(b".");
         let ended = freehold_linux::process::ends_within(self.child.id(), OTHERS_MAY_TAKE);
@@ -119,7 +119,7 @@ impl Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for OwnServer {
     fn drop(&mut self) {
         if self.folder.is_none() || !matches!(self.child.try_wait(), Ok(None)) {
             // It is left to its clients, or has ended before, and its number may be another's.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
 
-use freehold_command::status::Failure;
+use crate::status::Failure;
 
 const NAME: &str = "libfreehold_agent.so";
 const VARIABLE: &str = "FREEHOLD_AGENT";
@@ -14,7 +14,7 @@ const VARIABLE: &str = "FREEHOLD_AGENT";
 ///
 /// # Errors
 /// It is nowhere: a program is never run without it unsaid.
-pub(crate) fn find() -> Result<PathBuf, Failure> {
+pub fn find() -> Result<PathBuf, Failure> {
     let executable = std::env::current_exe().unwrap_or_default();
     let folder = executable.parent().unwrap_or(Path::new(""));
     let beside = ["", "deps", "../lib/freehold"].map(|place| folder.join(place).join(NAME));
@@ -41,7 +41,7 @@ const PREFIX: &str = "freehold-agent";
 ///
 /// # Errors
 /// No link can be made.
-pub(crate) fn loadable(agent: PathBuf) -> Result<(PathBuf, Option<PrivateFolder>), Failure> {
+pub fn loadable(agent: PathBuf) -> Result<(PathBuf, Option<PrivateFolder>), Failure> {
     let separates = |path: &Path| {
         path.as_os_str()
             .as_encoded_bytes()

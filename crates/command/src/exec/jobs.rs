@@ -17,10 +17,10 @@ use freehold_rt::observed::{ObservedJob, Observer as JobObserver};
 use serde::Serialize;
 
 use super::job_rows::{First, Row, Totals};
-use super::pinning::{self, Pinned};
+use super::pinned::{self, Pinned};
 use super::polling::Poll;
-use freehold_command::output;
-use freehold_command::status::Failure;
+use crate::output;
+use crate::status::Failure;
 
 /// How often the kernel's records are looked at, at most and at least.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -28,27 +28,29 @@ const LONGEST: Duration = Duration::from_millis(5);
 
 /// A periodic thread whose jobs are to be written down.
 #[derive(Debug)]
-pub(super) struct Subject {
+pub struct Subject {
     /// The main thread of the process of the same number.
-    pub(super) thread: ThreadId,
-    pub(super) period: Duration,
-    pub(super) budget: Duration,
+    pub thread: ThreadId,
+    /// How often a job is released.
+    pub period: Duration,
+    /// CPU time of a job.
+    pub budget: Duration,
     /// A connection to the server that manages the process.
-    pub(super) server: Option<Observer>,
+    pub server: Option<Observer>,
     /// Its pinned page pool.
-    pub(super) pinned: Option<Pinned>,
+    pub pinned: Option<Pinned>,
 }
 
 /// The thread that writes jobs down.
 #[derive(Debug)]
-pub(super) struct Accounting {
+pub struct Accounting {
     over: Arc<AtomicBool>,
     thread: JoinHandle<Result<(), std::io::Error>>,
 }
 
 /// Where rows go.
 #[derive(Debug)]
-pub(super) struct Report {
+pub struct Report {
     file: BufWriter<File>,
 }
 
@@ -57,7 +59,7 @@ impl Report {
     ///
     /// # Errors
     /// It cannot be made.
-    pub(super) fn create(path: &Path) -> Result<Self, Failure> {
+    pub fn create(path: &Path) -> Result<Self, Failure> {
         let file = File::create(path);
         let file = file.map_err(|error| Failure::Input(format!("--report-jobs {}: {error}", path.display())))?;
         Ok(Self {
@@ -76,7 +78,7 @@ impl Accounting {
     ///
     /// # Errors
     /// No thread can be made, or there is a pinned page pool and the kernel does not say when jobs end.
-    pub(super) fn start(subject: Subject, report: Option<Report>) -> Result<Self, Failure> {
+    pub fn start(subject: Subject, report: Option<Report>) -> Result<Self, Failure> {
         let over = Arc::new(AtomicBool::new(false));
         let heard = Arc::clone(&over);
         let switches = Switches::of(subject.thread);
@@ -106,7 +108,7 @@ impl Accounting {
     }
 
     /// The program has ended: writes what is left, and says the summary.
-    pub(super) fn end(self) {
+    pub fn end(self) {
         self.over.store(true, Ordering::Release);
         let failed = match self.thread.join() {
             Ok(Ok(())) => return,
@@ -126,7 +128,7 @@ struct Account {
     /// Swap-ins and fault service since the last row.
     since: Option<(u64, u64)>,
     /// What followed from the job that has no row yet.
-    judgement: Option<pinning::Row>,
+    judgement: Option<pinned::Row>,
 }
 
 impl Account {

@@ -4,11 +4,11 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use crate::connect;
+use crate::ask;
 use freehold_client::{Observer, Options};
 use freehold_report::status::UnmanagedStatus;
 
-use freehold_command::output;
+use crate::output;
 
 /// Programs that are named.
 const NAMED: usize = 6;
@@ -24,7 +24,7 @@ pub(super) fn tell(socket: &Path, reservation: Option<&str>, own: bool) {
     let Ok(observer) = Observer::connect(&options) else {
         return;
     };
-    let Ok(status) = connect::status(&observer) else {
+    let Ok(status) = ask::status(&observer) else {
         return;
     };
     let is_ours = |row: &&UnmanagedStatus| own || reservation.is_some() && row.reservation.as_deref() == reservation;
