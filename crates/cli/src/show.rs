@@ -184,8 +184,8 @@ pub(crate) fn pools(rows: &[PinnedPoolStatus]) -> TextTable {
         let mut cells = vec![row.name.clone(), row.policy.clone()];
         cells.extend([row.pages.capacity, row.pages.pinned, row.pages.peak].map(|number| number.to_string()));
         cells.extend([row.budget.budget_ns, row.budget.swap_budget_ns].map(output::human_time));
-        let rules = &row.capacity_rules;
-        let numbers = [row.jobs, row.misses, rules.grown + rules.at_limit, rules.shrunk];
+        let (judged, rules) = (&row.judged, &row.judged.capacity_rules);
+        let numbers = [judged.jobs, judged.misses, rules.grown + rules.at_limit, rules.shrunk];
         cells.extend(numbers.map(|number| number.to_string()));
         cells.push(members(&row.members));
         table.row(cells);
@@ -236,10 +236,10 @@ fn clients(rows: &[ClientStatus]) -> TextTable {
             row.user.to_string(),
         ];
         let numbers = [
-            row.private_resident,
-            row.private_slots,
-            row.private_stored,
-            row.inherited,
+            row.private.resident,
+            row.private.slots,
+            row.private.stored,
+            row.private.inherited,
         ];
         cells.extend(numbers.map(|number| number.to_string()));
         cells.extend([row.faults.to_string(), row.strange_faults.to_string()]);

@@ -119,7 +119,7 @@ fn came_back(status: &StatusDocument, holder: &Holder) -> u64 {
 fn away(status: &StatusDocument, holder: &Holder) -> u64 {
     let clients = status.clients.iter();
     let mine = clients.filter(|client| client.tasks.first().is_some_and(|task| holder.has(task)));
-    mine.map(|client| client.private_stored).sum()
+    mine.map(|client| client.private.stored).sum()
 }
 
 #[cfg(test)]

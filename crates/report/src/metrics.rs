@@ -69,17 +69,19 @@ const CLIENTS: &[Metric<ClientStatus>] = &[
         row.strange_faults
     }),
     gauge("private_resident_pages", "Private pages in its page table.", |row| {
-        row.private_resident
+        row.private.resident
     }),
     gauge("private_slot_pages", "Private pages in the transfer memory.", |row| {
-        row.private_slots
+        row.private.slots
     }),
     gauge("private_stored_pages", "Private pages in the store only.", |row| {
-        row.private_stored
+        row.private.stored
     }),
-    gauge("lent_pages", "Private pages beyond its reservation.", |row| row.lent),
+    gauge("lent_pages", "Private pages beyond its reservation.", |row| {
+        row.private.lent
+    }),
     gauge("inherited_pages", "Pages inherited at a fork, not managed.", |row| {
-        row.inherited
+        row.private.inherited
     }),
     gauge("orders", "Orders not answered yet.", |row| row.orders),
 ];

@@ -57,6 +57,20 @@ pub struct PinnedPoolStatus {
     /// Pages brought back so far.
     pub restored: u64,
     /// Jobs reported, and judged.
+    #[serde(flatten)]
+    pub judged: JudgedJobs,
+    /// The last job; null before the first.
+    pub last: Option<JobStatus>,
+    /// The last job that missed its deadline.
+    pub last_miss: Option<DelayStatus>,
+    /// Tasks in it.
+    pub members: Vec<MemberStatus>,
+}
+
+/// Jobs of one pinned page pool, by the rules that applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JudgedJobs {
+    /// All.
     pub jobs: u64,
     /// Of these, those that missed their deadlines.
     pub misses: u64,
@@ -64,12 +78,6 @@ pub struct PinnedPoolStatus {
     pub capacity_rules: CapacityRules,
     /// Judgements by the rule that adjusted the swap budget.
     pub swap_budget_rules: SwapBudgetRules,
-    /// The last job; null before the first.
-    pub last: Option<JobStatus>,
-    /// The last job that missed its deadline.
-    pub last_miss: Option<DelayStatus>,
-    /// Tasks in it.
-    pub members: Vec<MemberStatus>,
 }
 
 /// All pinned page pools since the server began, closed ones too.

@@ -159,6 +159,28 @@ pub struct MemberStatus {
     pub task: String,
 }
 
+/// Private pages of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrivatePages {
+    /// In its page table.
+    #[serde(rename = "private_resident")]
+    pub resident: u64,
+    /// In frames outside its page table, demoted, or on their way: those are counted in its page table too.
+    #[serde(rename = "private_slots")]
+    pub slots: u64,
+    /// In the store only.
+    #[serde(rename = "private_stored")]
+    pub stored: u64,
+    /// Of those in its page table, pages beyond its reservation, because all of it is kept by input and output.
+    #[serde(default)]
+    pub lent: u64,
+    /// How many ever were.
+    #[serde(default)]
+    pub lent_total: u64,
+    /// Inherited at a fork: not managed.
+    pub inherited: u64,
+}
+
 /// One process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientStatus {
@@ -174,20 +196,9 @@ pub struct ClientStatus {
     pub role: String,
     /// Its tasks.
     pub tasks: Vec<TaskStatus>,
-    /// Private pages in its page table.
-    pub private_resident: u64,
-    /// Private pages in frames outside its page table: demoted, or on their way.
-    pub private_slots: u64,
-    /// Private pages in the store only.
-    pub private_stored: u64,
-    /// Of those in its page table, pages beyond its reservation, because all of it is kept by input and output.
-    #[serde(default)]
-    pub lent: u64,
-    /// How many pages ever were.
-    #[serde(default)]
-    pub lent_total: u64,
-    /// Pages inherited at a fork: not managed.
-    pub inherited: u64,
+    /// Its private pages.
+    #[serde(flatten)]
+    pub private: PrivatePages,
     /// Ranges kept where they are.
     pub kept: Vec<RangeStatus>,
     /// What is not managed, and why.

@@ -39,6 +39,6 @@ pub use reserve::ReserveView;
 pub use settings::{Backing, Reaction, RecordingRoom, Settings, Unresponsive};
 pub use shared::{EngineGuard, Pagers, Shared};
 pub use view::{
-    ClientView, EngineView, JobCounts, JudgedJob, KeptView, MapperView, MemberView, ObjectView, OrdersView, PagerView,
-    PinnedPoolRow, PinningTotals, ReservationRow, ServiceTimes, ShareView, TaskView,
+    ClientView, EngineView, JudgedJob, MapperView, MemberView, ObjectView, OrdersView, PinnedPoolRow, ReservationRow,
+    ShareView, TaskView,
 };

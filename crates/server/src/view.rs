@@ -7,7 +7,10 @@ use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
 use freehold_core::pinning::{JobReport, Judgement, PinnedPoolView, PinningSettings};
 use freehold_core::units::PageCount;
 use freehold_core::view::{PoolView, ReservationView, TaskCounts};
+use freehold_report::pinning::{JudgedJobs, PinningStatus};
+use freehold_report::status::{PagerStatus, PrivatePages, TimesStatus};
 use freehold_store::{Description, StoreStats};
+use std::ops::Range;
 use std::time::Duration;
 
 /// Everything at one moment.
@@ -26,7 +29,7 @@ pub struct EngineView {
     /// Pinned page pools, in order of their slots.
     pub pinned_pools: Vec<PinnedPoolRow>,
     /// Of all that there ever were.
-    pub pinning: PinningTotals,
+    pub pinning: PinningStatus,
     /// Clients.
     pub clients: Vec<ClientView>,
     /// Shared objects; private memory is with its client.
@@ -38,9 +41,9 @@ pub struct EngineView {
     /// Orders under way.
     pub orders: OrdersView,
     /// The pager threads.
-    pub pagers: Vec<PagerView>,
+    pub pagers: Vec<PagerStatus>,
     /// How long the engine's steps took: so long at most a fault waits for somebody else's.
-    pub steps: ServiceTimes,
+    pub steps: TimesStatus,
 }
 
 /// One reservation.
@@ -85,55 +88,13 @@ pub struct PinnedPoolRow {
     /// Lists and budget.
     pub lists: PinnedPoolView,
     /// Jobs judged.
-    pub counts: JobCounts,
+    pub counts: JudgedJobs,
     /// The last job, and what followed.
     pub last: Option<(JobReport, Judgement)>,
     /// The last job that missed its deadline.
     pub last_miss: Option<JobReport>,
     /// Tasks in it: process and name.
     pub members: Vec<(u32, String)>,
-}
-
-/// Jobs of a pinned page pool, by the rules that applied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct JobCounts {
-    /// All.
-    pub jobs: u64,
-    /// Those that missed their deadlines.
-    pub misses: u64,
-    /// Capacity: grown.
-    pub grown: u64,
-    /// Capacity: grown as far as allowed.
-    pub at_limit: u64,
-    /// Capacity: shrunk.
-    pub shrunk: u64,
-    /// Capacity: held.
-    pub held: u64,
-    /// Capacity: memory had no part in the miss.
-    pub not_memory: u64,
-    /// Capacity: too early to shrink, or too little left for what that may cost.
-    pub steady: u64,
-    /// Swap budget: raised.
-    pub budget_raised: u64,
-    /// Swap budget: raised as far as allowed.
-    pub budget_at_limit: u64,
-    /// Swap budget: lowered.
-    pub budget_lowered: u64,
-    /// Swap budget: held.
-    pub budget_held: u64,
-    /// Swap budget: the pool has none.
-    pub budget_off: u64,
-}
-
-/// Of all pinned page pools, closed ones too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PinningTotals {
-    /// Opened.
-    pub opened: u64,
-    /// Jobs judged.
-    pub jobs: u64,
-    /// Those that missed their deadlines.
-    pub misses: u64,
 }
 
 /// What followed from a job.
@@ -164,18 +125,10 @@ pub struct ClientView {
     pub role: ClientRole,
     /// Its tasks.
     pub tasks: Vec<TaskView>,
-    /// Private pages in its page table.
-    pub private_resident: u64,
-    /// Private pages in the transfer memory, or ordered there: those are counted in its page table too.
-    pub private_slots: u64,
-    /// Private pages in the store only.
-    pub private_stored: u64,
-    /// Private pages in its page table that are beyond its reservation, and how many ever were.
-    pub lent: (u64, u64),
-    /// Pages inherited at a fork, not managed.
-    pub inherited: u64,
+    /// Its private pages.
+    pub private: PrivatePages,
     /// Ranges kept where they are.
-    pub kept: Vec<KeptView>,
+    pub kept: Vec<Range<u64>>,
     /// What is not managed, with the reason.
     pub unmanaged: Vec<String>,
     /// Fault messages read.
@@ -185,7 +138,7 @@ pub struct ClientView {
     /// Orders under way to it.
     pub orders: u32,
     /// Between the reading of a fault message and its resolution, faults that waited for a store included.
-    pub service: ServiceTimes,
+    pub service: TimesStatus,
 }
 
 /// One task.
@@ -207,28 +160,6 @@ pub struct TaskView {
     pub jobs: u64,
     /// Jobs that missed their deadlines.
     pub misses: u64,
-}
-
-/// A range that is not to be moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeptView {
-    /// Its first address.
-    pub start: u64,
-    /// Its length in bytes.
-    pub length: u64,
-}
-
-/// Nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ServiceTimes {
-    /// How many.
-    pub count: u64,
-    /// Half took at most this long (upper end of the bucket).
-    pub p50: u64,
-    /// 99 of 100 took at most this long.
-    pub p99: u64,
-    /// The longest.
-    pub max: u64,
 }
 
 /// One shared object.
@@ -303,17 +234,4 @@ pub struct OrdersView {
     pub stopped: u64,
     /// Transfers of the store that somebody more urgent has come to wait for.
     pub lifted: u64,
-}
-
-/// One pager thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PagerView {
-    /// Its CPU.
-    pub cpu: usize,
-    /// Whether it has its real-time priority; else why not.
-    pub real_time: Result<u32, String>,
-    /// Clients that it serves.
-    pub clients: u32,
-    /// Messages it has read.
-    pub messages: u64,
 }

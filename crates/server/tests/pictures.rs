@@ -82,11 +82,11 @@ fn a_picture_in_steps_is_that_of_one_hold_where_nothing_happens() {
     let whole = server.shared.engine().view().unwrap();
     let steps = server.shared.view().unwrap();
     assert_eq!(whole.resident_measured, steps.resident_measured);
-    assert!(whole.clients[0].private_stored >= 300 - 64, "{:?}", whole.clients[0]);
+    assert!(whole.clients[0].private.stored >= 300 - 64, "{:?}", whole.clients[0]);
     let stored = |view: &freehold_server::EngineView| {
         let clients = view.clients.iter();
         clients
-            .map(|client| (client.pid, client.private_stored, client.tasks.len()))
+            .map(|client| (client.pid, client.private.stored, client.tasks.len()))
             .collect::<Vec<_>>()
     };
     assert_eq!(stored(&whole), stored(&steps));
@@ -101,5 +101,5 @@ fn a_picture_in_steps_is_that_of_one_hold_where_nothing_happens() {
         (&steps.objects[0].shares, &steps.objects[0].mappers)
     );
     assert_eq!(whole.objects[0].shares[0].owned, 50);
-    assert_eq!(whole.pagers.iter().map(|pager| pager.clients).sum::<u32>(), 2);
+    assert_eq!(whole.pagers.iter().map(|pager| pager.clients).sum::<u64>(), 2);
 }

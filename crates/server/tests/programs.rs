@@ -104,7 +104,7 @@ fn a_program_uses_no_more_frames_than_it_reserved() {
         program.fill(memory, 0, 400, round);
         let engine = server.shared.engine();
         let view = engine.view().unwrap();
-        let used = view.clients[0].private_resident + view.clients[0].private_slots;
+        let used = view.clients[0].private.resident + view.clients[0].private.slots;
         // A page on its way has a place at both ends.
         let moving = u64::from(view.orders.outstanding);
         assert!(used <= 100 + moving, "{used} frames, {moving} orders");

@@ -65,7 +65,7 @@ fn who_always_says_busy_disturbs_nobody_but_himself() {
     let lent = |engine: &mut Engine| {
         let view = engine.view().unwrap();
         let its = view.clients.iter().find(|client| client.id == stubborn.id).unwrap();
-        its.lent.0
+        its.private.lent
     };
     server.until("what it keeps beyond its reservation is lent", |engine| {
         lent(engine) >= 200 - 64

@@ -16,8 +16,8 @@ const POOLS: &[Metric<PinnedPoolStatus>] = &[
     counter("restored_total", "Pages brought back before releases.", |row| {
         row.restored
     }),
-    counter("jobs_total", "Jobs judged.", |row| row.jobs),
-    counter("misses_total", "Of these, jobs that missed.", |row| row.misses),
+    counter("jobs_total", "Jobs judged.", |row| row.judged.jobs),
+    counter("misses_total", "Of these, jobs that missed.", |row| row.judged.misses),
 ];
 
 /// Metrics of all pools.
@@ -43,7 +43,7 @@ pub(super) fn families(page: &mut Page, pools: &[PinnedPoolStatus]) {
 }
 
 fn judgements(row: &PinnedPoolStatus) -> [([Label; 2], u64); 11] {
-    let (capacity, budget) = (&row.capacity_rules, &row.swap_budget_rules);
+    let (capacity, budget) = (&row.judged.capacity_rules, &row.judged.swap_budget_rules);
     [
         ("capacity", "grown", capacity.grown),
         ("capacity", "at-limit", capacity.at_limit),

@@ -3,14 +3,14 @@
 use super::Snapshot;
 use crate::control::Unmanaged;
 use crate::engine::{ClientRole, Membership};
-use crate::view::{ClientView, EngineView, ObjectView, ReservationRow, ServiceTimes, TaskView};
+use crate::view::{ClientView, EngineView, ObjectView, ReservationRow, TaskView};
 use freehold_core::id::ReservationId;
 use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
 use freehold_core::units::FrameCount;
 use freehold_report::reservation::{ReservationFrames, ReservationLists};
 use freehold_report::status::{
-    ClientStatus, IdentityStatus, MapperStatus, MemberStatus, MemoryStatus, ObjectStatus, OrdersStatus, PagerStatus,
-    RangeStatus, ReservationStatus, ShareStatus, StatusDocument, StoreStatus, TaskStatus, TimesStatus, UnmanagedStatus,
+    ClientStatus, IdentityStatus, MapperStatus, MemberStatus, MemoryStatus, ObjectStatus, OrdersStatus, RangeStatus,
+    ReservationStatus, ShareStatus, StatusDocument, StoreStatus, TaskStatus, UnmanagedStatus,
 };
 use std::time::Duration;
 
@@ -53,14 +53,14 @@ pub(super) fn status(snapshot: &Snapshot) -> StatusDocument {
         memory: memory(view),
         reservations: view.reservations.iter().map(reservation).collect(),
         pinned_pools: super::pools::of(view),
-        pinning: super::pools::totals(view),
+        pinning: view.pinning,
         clients: view.clients.iter().map(|client| self::client(view, client)).collect(),
         unmanaged: Vec::new(),
         objects: view.objects.iter().map(|object| self::object(view, object)).collect(),
         store: store(view),
         orders: orders(view),
-        pagers: pagers(view),
-        steps_ns: times(&view.steps),
+        pagers: view.pagers.clone(),
+        steps_ns: view.steps,
         victim_cache: None,
         devices: Vec::new(),
         partial: false,
@@ -119,7 +119,7 @@ fn reservation(row: &ReservationRow) -> ReservationStatus {
 fn client(view: &EngineView, client: &ClientView) -> ClientStatus {
     let kept = client.kept.iter().map(|range| RangeStatus {
         address: address(range.start),
-        bytes: range.length,
+        bytes: range.end - range.start,
     });
     let role = match client.role {
         ClientRole::Program => "program",
@@ -132,27 +132,13 @@ fn client(view: &EngineView, client: &ClientView) -> ClientStatus {
         name: client.name.clone(),
         role: role.to_owned(),
         tasks: client.tasks.iter().map(|task| self::task(view, task)).collect(),
-        private_resident: client.private_resident,
-        private_slots: client.private_slots,
-        private_stored: client.private_stored,
-        lent: client.lent.0,
-        lent_total: client.lent.1,
-        inherited: client.inherited,
+        private: client.private,
         kept: kept.collect(),
         unmanaged: client.unmanaged.clone(),
         faults: client.faults,
         strange_faults: client.strange_faults,
         orders: u64::from(client.orders),
-        service_ns: times(&client.service),
-    }
-}
-
-const fn times(times: &ServiceTimes) -> TimesStatus {
-    TimesStatus {
-        count: times.count,
-        p50: times.p50,
-        p99: times.p99,
-        max: times.max,
+        service_ns: client.service,
     }
 }
 
@@ -251,15 +237,4 @@ fn orders(view: &EngineView) -> OrdersStatus {
         busy: orders.busy,
         stopped: orders.stopped,
     }
-}
-
-fn pagers(view: &EngineView) -> Vec<PagerStatus> {
-    let status = |pager: &crate::view::PagerView| PagerStatus {
-        cpu: pager.cpu as u64,
-        priority: pager.real_time.as_ref().ok().copied(),
-        refused: pager.real_time.as_ref().err().cloned(),
-        clients: u64::from(pager.clients),
-        messages: pager.messages,
-    };
-    view.pagers.iter().map(status).collect()
 }

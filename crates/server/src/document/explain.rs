@@ -115,15 +115,15 @@ fn explain_process(explanation: &mut Explanation, view: &EngineView, look: &Look
     if client.tasks.is_empty() {
         explanation.guarantees.push(guarantee(None, None, None));
     }
-    let private = client.private_resident + client.private_slots;
+    let private = client.private.resident + client.private.slots;
     explanation.charged.push(format!(
         "its private memory: {private} pages in frames, {} in the store, charged to its first task",
-        client.private_stored
+        client.private.stored
     ));
-    if client.lent.1 > 0 {
+    if client.private.lent_total > 0 {
         explanation.charged.push(format!(
             "{} pages lent to it beyond its reservation, {} so far: input, output or the kernel kept all others",
-            client.lent.0, client.lent.1
+            client.private.lent, client.private.lent_total
         ));
     }
     let mapped = |object: &&ObjectView| object.mappers.iter().any(|mapper| mapper.client == client.id);
@@ -231,14 +231,14 @@ fn unprotected(client: &ClientView) -> Vec<String> {
     } else if client.tasks.iter().any(|task| task.pinned.is_some()) {
         reasons.push("every page that is not pinned: it has no reservation".to_owned());
     }
-    if client.inherited > 0 {
+    if client.private.inherited > 0 {
         reasons.push(format!(
             "{} pages inherited at a fork: shared with the parent by the kernel until they are written",
-            client.inherited
+            client.private.inherited
         ));
     }
     for kept in &client.kept {
-        let pages = kept.length / PAGE_SIZE as u64;
+        let pages = (kept.end - kept.start) / PAGE_SIZE as u64;
         reasons.push(format!(
             "{pages} pages at {} are kept where they are: they do not leave, and are not counted on the lists",
             address(kept.start)
@@ -362,9 +362,7 @@ fn explain_address(explanation: &mut Explanation, view: &EngineView, look: &Look
     match ranges.iter().find(|range| range.contains(place)) {
         None => explanation.unprotected.push("nothing is mapped there".to_owned()),
         Some(range) if range.managed => {
-            let kept =
-                |kept: &&crate::view::KeptView| (kept.start..kept.start.saturating_add(kept.length)).contains(&place);
-            if client.kept.iter().any(|range| kept(&range)) {
+            if client.kept.iter().any(|range| range.contains(&place)) {
                 explanation
                     .unprotected
                     .push("the range is kept where it is: its pages do not leave".to_owned());

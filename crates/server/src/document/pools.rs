@@ -4,9 +4,7 @@ use crate::view::{EngineView, PinnedPoolRow};
 use freehold_core::id::PinnedPoolId;
 use freehold_core::pinning::{JobReport, Judgement, PinningPolicy};
 use freehold_core::units::{Duration, PageCount};
-use freehold_report::pinning::{
-    BudgetStatus, CapacityRules, DelayStatus, JobStatus, PinnedPages, PinnedPoolStatus, PinningStatus, SwapBudgetRules,
-};
+use freehold_report::pinning::{BudgetStatus, DelayStatus, JobStatus, PinnedPages, PinnedPoolStatus};
 use freehold_report::status::MemberStatus;
 
 fn pages(count: PageCount) -> u64 {
@@ -28,16 +26,8 @@ pub(super) fn of(view: &EngineView) -> Vec<PinnedPoolStatus> {
     view.pinned_pools.iter().map(pool).collect()
 }
 
-pub(super) fn totals(view: &EngineView) -> PinningStatus {
-    PinningStatus {
-        opened: view.pinning.opened,
-        jobs: view.pinning.jobs,
-        misses: view.pinning.misses,
-    }
-}
-
 fn pool(row: &PinnedPoolRow) -> PinnedPoolStatus {
-    let (settings, lists, counts) = (&row.settings, &row.lists, &row.counts);
+    let (settings, lists) = (&row.settings, &row.lists);
     let member = |(pid, task): &(u32, String)| MemberStatus {
         pid: *pid,
         task: task.clone(),
@@ -65,23 +55,7 @@ fn pool(row: &PinnedPoolRow) -> PinnedPoolStatus {
         },
         restore: pages(settings.restore),
         restored: row.restored,
-        jobs: counts.jobs,
-        misses: counts.misses,
-        capacity_rules: CapacityRules {
-            grown: counts.grown,
-            at_limit: counts.at_limit,
-            shrunk: counts.shrunk,
-            held: counts.held,
-            not_memory: counts.not_memory,
-            steady: counts.steady,
-        },
-        swap_budget_rules: SwapBudgetRules {
-            raised: counts.budget_raised,
-            at_limit: counts.budget_at_limit,
-            lowered: counts.budget_lowered,
-            held: counts.budget_held,
-            off: counts.budget_off,
-        },
+        judged: row.counts,
         last: row.last.as_ref().map(|(job, judgement)| self::job(job, judgement)),
         last_miss: row.last_miss.as_ref().map(delay),
         members: row.members.iter().map(member).collect(),
@@ -132,15 +106,15 @@ pub(super) fn guarantee(who: &str, row: &PinnedPoolRow) -> String {
 
 /// What the jobs of a pool have come to, in sentences.
 pub(super) fn sentences(row: &PinnedPoolRow) -> Vec<String> {
-    let counts = &row.counts;
+    let (counts, rules) = (&row.counts, &row.counts.capacity_rules);
     let mut text = vec![format!(
         "pinned page pool {}: {} jobs judged, {} late; its capacity grew {} times and shrank {}; swap budget {} on a \
          budget of {} in {}",
         row.name,
         counts.jobs,
         counts.misses,
-        counts.grown + counts.at_limit,
-        counts.shrunk,
+        rules.grown + rules.at_limit,
+        rules.shrunk,
         time(row.lists.swap_budget),
         time(row.settings.budget),
         time(row.settings.period)

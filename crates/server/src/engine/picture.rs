@@ -259,7 +259,7 @@ impl Engine {
         if let Content::Private { client, .. } = &object.content {
             let row = picture.clients.get(client);
             if let Some(row) = row.and_then(|row| picture.view.clients.get_mut(*row)) {
-                row.private_stored += part.stored;
+                row.private.stored += part.stored;
             }
             return (Place::Objects(at + 1), pages + 1);
         }

@@ -4,10 +4,11 @@ use crate::engine::Engine;
 use crate::engine::keys::ClientId;
 use crate::engine::restore::Restorer;
 use crate::error::EngineError;
-use crate::view::{JobCounts, JudgedJob, PinnedPoolRow, PinningTotals};
+use crate::view::{JudgedJob, PinnedPoolRow};
 use freehold_core::id::{ObjectId, PinnedPoolId};
 use freehold_core::pinning::{CapacityRule, JobReport, Judgement, PinningSettings, SwapBudgetRule};
 use freehold_core::units::Instant;
+use freehold_report::pinning::{JudgedJobs, PinningStatus};
 
 /// A pinned page pool.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub(crate) struct PinnedRow {
     pub(crate) tasks: u32,
     /// Nobody holds it any more: it closes with its last task.
     pub(crate) released: bool,
-    pub(crate) counts: JobCounts,
+    pub(crate) counts: JudgedJobs,
     pub(crate) last: Option<(JobReport, Judgement)>,
     pub(crate) last_miss: Option<JobReport>,
 }
@@ -29,29 +30,29 @@ pub(crate) struct PinnedRow {
 pub(crate) struct PinnedRows {
     rows: Vec<Option<PinnedRow>>,
     pub(super) restorers: Vec<Restorer>,
-    totals: PinningTotals,
+    totals: PinningStatus,
 }
 
-impl JobCounts {
-    fn add(&mut self, job: &JobReport, judgement: &Judgement) {
-        self.jobs += 1;
-        self.misses += u64::from(job.missed);
-        *match judgement.capacity_rule {
-            CapacityRule::Grown => &mut self.grown,
-            CapacityRule::AtLimit => &mut self.at_limit,
-            CapacityRule::Shrunk => &mut self.shrunk,
-            CapacityRule::Held => &mut self.held,
-            CapacityRule::NotMemory => &mut self.not_memory,
-            CapacityRule::Steady => &mut self.steady,
-        } += 1;
-        *match judgement.swap_budget_rule {
-            SwapBudgetRule::Raised => &mut self.budget_raised,
-            SwapBudgetRule::AtLimit => &mut self.budget_at_limit,
-            SwapBudgetRule::Lowered => &mut self.budget_lowered,
-            SwapBudgetRule::Held => &mut self.budget_held,
-            SwapBudgetRule::Off => &mut self.budget_off,
-        } += 1;
-    }
+fn count(counts: &mut JudgedJobs, job: &JobReport, judgement: &Judgement) {
+    counts.jobs += 1;
+    counts.misses += u64::from(job.missed);
+    let rules = &mut counts.capacity_rules;
+    *match judgement.capacity_rule {
+        CapacityRule::Grown => &mut rules.grown,
+        CapacityRule::AtLimit => &mut rules.at_limit,
+        CapacityRule::Shrunk => &mut rules.shrunk,
+        CapacityRule::Held => &mut rules.held,
+        CapacityRule::NotMemory => &mut rules.not_memory,
+        CapacityRule::Steady => &mut rules.steady,
+    } += 1;
+    let rules = &mut counts.swap_budget_rules;
+    *match judgement.swap_budget_rule {
+        SwapBudgetRule::Raised => &mut rules.raised,
+        SwapBudgetRule::AtLimit => &mut rules.at_limit,
+        SwapBudgetRule::Lowered => &mut rules.lowered,
+        SwapBudgetRule::Held => &mut rules.held,
+        SwapBudgetRule::Off => &mut rules.off,
+    } += 1;
 }
 
 impl Engine {
@@ -91,7 +92,7 @@ impl Engine {
                 settings,
                 tasks: 0,
                 released: false,
-                counts: JobCounts::default(),
+                counts: JudgedJobs::default(),
                 last: None,
                 last_miss: None,
             });
@@ -144,7 +145,7 @@ impl Engine {
         self.pinned.totals.jobs += 1;
         self.pinned.totals.misses += u64::from(job.missed);
         if let Some(row) = self.pinned_pool_mut(pool) {
-            row.counts.add(job, &judgement);
+            count(&mut row.counts, job, &judgement);
             row.last = Some((*job, judgement));
             if job.missed {
                 row.last_miss = Some(*job);
@@ -166,7 +167,7 @@ impl Engine {
         Some((segment.object, segment.page_at(start, address)))
     }
 
-    pub(super) fn pinning_totals(&self) -> PinningTotals {
+    pub(super) fn pinning_totals(&self) -> PinningStatus {
         self.pinned.totals
     }
 

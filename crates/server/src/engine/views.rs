@@ -4,7 +4,8 @@ use crate::engine::Engine;
 use crate::engine::picture::Picture;
 use crate::engine::rows::Client;
 use crate::error::EngineError;
-use crate::view::{ClientView, EngineView, KeptView, OrdersView, PagerView, TaskView};
+use crate::view::{ClientView, EngineView, OrdersView, TaskView};
+use freehold_report::status::{PagerStatus, PrivatePages};
 use std::sync::Arc;
 
 impl Engine {
@@ -65,10 +66,7 @@ impl Engine {
                 misses: task.misses,
             })
         });
-        let kept = client.memory.kept.iter().map(|(start, end)| KeptView {
-            start: *start,
-            length: end - start,
-        });
+        let kept = client.memory.kept.iter().map(|(start, end)| *start..*end);
         ClientView {
             id: client.id,
             pid: client.process.pid,
@@ -76,11 +74,14 @@ impl Engine {
             name: client.process.name.clone(),
             role: client.process.role,
             tasks: tasks.collect(),
-            private_resident: client.memory.resident,
-            private_slots: u64::from(client.slots.taken()),
-            private_stored: 0,
-            lent: (client.memory.lent.count(), client.memory.lent.total()),
-            inherited: client.family.filled,
+            private: PrivatePages {
+                resident: client.memory.resident,
+                slots: u64::from(client.slots.taken()),
+                stored: 0,
+                lent: client.memory.lent.count(),
+                lent_total: client.memory.lent.total(),
+                inherited: client.family.filled,
+            },
             kept: kept.collect(),
             unmanaged: client.family.relinquished.reasons(),
             faults: client.counts.faults,
@@ -91,10 +92,11 @@ impl Engine {
     }
 
     /// The pager threads; their clients are counted with the clients.
-    fn pager_views(&self) -> Vec<PagerView> {
-        let threads = self.threads.iter().map(|(cpu, real_time, rounds)| PagerView {
-            cpu,
-            real_time: real_time.clone(),
+    fn pager_views(&self) -> Vec<PagerStatus> {
+        let threads = self.threads.iter().map(|(cpu, real_time, rounds)| PagerStatus {
+            cpu: cpu as u64,
+            priority: real_time.as_ref().ok().copied(),
+            refused: real_time.as_ref().err().cloned(),
             clients: 0,
             messages: rounds,
         });

@@ -153,7 +153,7 @@ fn refused_priorities(shared: &Arc<Shared>) -> Vec<String> {
         return Vec::new();
     };
     let refused = view.pagers.iter().filter_map(|pager| {
-        let why = pager.real_time.as_ref().err()?;
+        let why = pager.refused.as_ref()?;
         Some(format!(
             "the pager thread of CPU {} has no real-time priority ({why}): faults are served late where it is busy",
             pager.cpu
