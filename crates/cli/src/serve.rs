@@ -42,16 +42,8 @@ pub(crate) struct Arguments {
     pool: Option<FrameCount>,
     #[command(flatten)]
     store: StoreArguments,
-    /// What a user may reserve, who may then also be real-time (urgency above 0): a number or a name, as in 1000=64MiB
-    #[arg(long, value_name = "USER=SIZE", value_parser = parse_allowance)]
-    allow: Vec<(u32, FrameCount)>,
-    /// What every other user may reserve; root and the server's own user may reserve everything [default: nothing]
-    #[arg(long, value_name = "SIZE", value_parser = parse_frames)]
-    quota: Option<FrameCount>,
-    /// What all users but root and the server's own may reserve together [default: three quarters of the pool, or the
-    /// largest --allow if that is more]
-    #[arg(long, value_name = "SIZE", value_parser = parse_frames)]
-    quota_total: Option<FrameCount>,
+    #[command(flatten)]
+    quotas: QuotaArguments,
     /// What becomes of a client that does not answer while somebody waits for it, and after how long
     #[arg(long, value_name = "kill|freeze[:TIME]", default_value = "kill:1s", value_parser = parse_unresponsive)]
     unresponsive: Unresponsive,
@@ -76,6 +68,28 @@ pub(crate) struct Arguments {
     /// Let --metrics-listen be an address that other machines reach
     #[arg(long, requires = "metrics_listen")]
     metrics_public: bool,
+    #[command(flatten)]
+    own: OwnArguments,
+}
+
+/// Who may reserve how much.
+#[derive(Debug, clap::Args)]
+struct QuotaArguments {
+    /// What a user may reserve, who may then also be real-time (urgency above 0): a number or a name, as in 1000=64MiB
+    #[arg(long, value_name = "USER=SIZE", value_parser = parse_allowance)]
+    allow: Vec<(u32, FrameCount)>,
+    /// What every other user may reserve; root and the server's own user may reserve everything [default: nothing]
+    #[arg(long, value_name = "SIZE", value_parser = parse_frames)]
+    quota: Option<FrameCount>,
+    /// What all users but root and the server's own may reserve together [default: three quarters of the pool, or the
+    /// largest --allow if that is more]
+    #[arg(long, value_name = "SIZE", value_parser = parse_frames)]
+    quota_total: Option<FrameCount>,
+}
+
+/// Of a server that a command starts for itself.
+#[derive(Debug, clap::Args)]
+struct OwnArguments {
     /// Listen at `socket` in this folder, and remove it at the end: with the last client, when standard input has ended
     #[arg(long, hide = true, value_name = "FOLDER", conflicts_with = "socket")]
     own_folder: Option<PathBuf>,
@@ -157,7 +171,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     };
     log::start(format, level).map_err(|error| Failure::Run(format!("cannot log: {error}")))?;
     let stop = stop_signal()?;
-    match serve_until(arguments.own_folder.as_deref(), &options, &stop) {
+    match serve_until(arguments.own.own_folder.as_deref(), &options, &stop) {
         Ok(()) => Ok(Status::Done),
         Err(
             error @ ServeError::Socket(
@@ -219,19 +233,19 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
     let mut settings = Settings::new(pool);
     settings.store = backing(&arguments.store, pool);
     settings.read_ahead = arguments.store.read_ahead;
-    settings.reads_on = arguments.one_program;
+    settings.reads_on = arguments.own.one_program;
     settings.unresponsive = arguments.unresponsive;
     settings.priority = arguments.priority;
     settings.cpus.clone_from(&arguments.cpus);
     let own = rustix::process::geteuid().as_raw();
-    let mut quotas = Quotas::new(own, arguments.quota.unwrap_or_default());
-    for (user, frames) in &arguments.allow {
+    let mut quotas = Quotas::new(own, arguments.quotas.quota.unwrap_or_default());
+    for (user, frames) in &arguments.quotas.allow {
         quotas.allow(*user, *frames);
     }
-    let largest = arguments.allow.iter().map(|(_, frames)| *frames).max();
+    let largest = arguments.quotas.allow.iter().map(|(_, frames)| *frames).max();
     let part = FrameCount::new(pool.get() - pool.get() / 4);
     let total = part.max(largest.unwrap_or_default());
-    quotas.limit_all(arguments.quota_total.unwrap_or(total));
+    quotas.limit_all(arguments.quotas.quota_total.unwrap_or(total));
     let limits = Limits {
         // One user alone cannot fill the page table.
         user_pages: u64::from(settings.pages.get()) / 2,
@@ -279,7 +293,7 @@ fn refuse_strangers(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn socket(arguments: &Arguments) -> Option<PathBuf> {
-    if let Some(folder) = &arguments.own_folder {
+    if let Some(folder) = &arguments.own.own_folder {
         return Some(folder.join("socket"));
     }
     let named = std::env::var_os(freehold_protocol::SOCKET_VARIABLE).filter(|value| !value.is_empty());

@@ -219,8 +219,8 @@ fn recording(recording: &RunRecording) -> RecordingRoom {
 fn settings(server: &RunServer) -> Result<Settings, Failure> {
     let mut settings = Settings::new(FrameCount::new(server.frames));
     settings.pages = PageCount::new(server.pages.max(1));
-    settings.compared_pages = PageCount::new(server.compared_pages);
-    settings.shared_locks = PageCount::new(server.shared_locks);
+    settings.tables.compared_pages = PageCount::new(server.compared_pages);
+    settings.tables.shared_locks = PageCount::new(server.shared_locks);
     settings.priority = server.priority;
     settings.recording = server.recording.as_ref().map(recording);
     settings.read_ahead = ReadAhead::of(server.read_ahead)

@@ -96,7 +96,7 @@ mod tests {
             assert_eq!(cache.try_get(key(page), &mut content), Some(false), "{page}");
         }
         let row = cache.region_row();
-        assert_eq!((row.puts, row.hits, row.evicted, row.free), (10, 8, 2, 8));
+        assert_eq!((row.puts, row.hits, row.evicted, row.uses.free), (10, 8, 2, 8));
         cache.check_laws().unwrap();
     }
 

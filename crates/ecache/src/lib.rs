@@ -46,7 +46,7 @@ pub use freehold_core::units::PageIndex;
 pub use freehold_core::victim_cache::FileId;
 pub use freehold_core::victim_cache::error::PutError;
 pub use hand_over::{Grant, Opened, Took};
-pub use status::{DeviceRow, DeviceState, Times, VictimCacheRow};
+pub use status::{DeviceRow, DeviceState, RegionUses, Times, VictimCacheRow};
 
 /// Bytes of a page.
 pub const PAGE_SIZE: usize = freehold_linux::PAGE_SIZE;

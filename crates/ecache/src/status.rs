@@ -16,13 +16,8 @@ use std::sync::atomic::Ordering;
     reason = "the names are the document's, explained in docs/book/src/devices.md"
 )]
 pub struct VictimCacheRow {
-    pub frames: u32,
-    pub free: u32,
-    pub filling: u32,
-    pub cached: u32,
-    pub leaving: u32,
-    pub device: u32,
-    pub retired: u32,
+    #[serde(flatten)]
+    pub uses: RegionUses,
     pub puts: u64,
     pub gets: u64,
     pub hits: u64,
@@ -35,6 +30,19 @@ pub struct VictimCacheRow {
     pub pieces: u32,
     pub measured_bytes: u64,
     pub shortfalls: Vec<String>,
+}
+
+/// Its frames, by use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "as above")]
+pub struct RegionUses {
+    pub frames: u32,
+    pub free: u32,
+    pub filling: u32,
+    pub cached: u32,
+    pub leaving: u32,
+    pub device: u32,
+    pub retired: u32,
 }
 
 /// How far a device is.
@@ -94,13 +102,15 @@ impl Cache {
         let (uses, pages) = (state.core.frames(), state.core.page_counts());
         drop(state);
         VictimCacheRow {
-            frames: frames.get(),
-            free: uses.free.get(),
-            filling: uses.filling.get(),
-            cached: uses.cached.get(),
-            leaving: uses.leaving.get(),
-            device: uses.device.get(),
-            retired: uses.retired.get(),
+            uses: RegionUses {
+                frames: frames.get(),
+                free: uses.free.get(),
+                filling: uses.filling.get(),
+                cached: uses.cached.get(),
+                leaving: uses.leaving.get(),
+                device: uses.device.get(),
+                retired: uses.retired.get(),
+            },
             puts: pages.puts,
             gets: pages.gets,
             hits: pages.hits,

@@ -46,7 +46,7 @@ fn pages_come_back_once_and_as_they_were() {
     assert!(!cache.has(key(1, 9)));
     let row = cache.region_row();
     assert_eq!(
-        (row.frames, row.free, row.puts, row.hits, row.flushed),
+        (row.uses.frames, row.uses.free, row.puts, row.hits, row.flushed),
         (3072, 3072, 100, 1, 99)
     );
     assert_eq!(row.measured_bytes, 12 * MIB as u64);

@@ -223,9 +223,9 @@ pub(crate) fn delays(job: &Job) -> Delays {
 /// How the core's lock was held.
 pub(crate) fn lock_result(report: &Report) -> LockResult {
     LockResult {
-        holds: report.core_locks,
-        longest_hold_ns: report.longest_hold.get(),
-        longest_wait_ns: report.longest_wait.get(),
+        holds: report.lock.holds,
+        longest_hold_ns: report.lock.longest_hold.get(),
+        longest_wait_ns: report.lock.longest_wait.get(),
     }
 }
 
@@ -327,8 +327,8 @@ impl Checks {
 
 fn warnings(scenario: &Scenario, report: &Report, finished: &[Finished]) -> Result<Vec<String>, LiveError> {
     let mut warnings = run_warnings(scenario, finished)?;
-    if report.headroom_used > 0 {
-        let used = report.headroom_used;
+    if report.reserve.headroom_used > 0 {
+        let used = report.reserve.headroom_used;
         warnings.push(format!(
             "the kernel had no frame for a fill {used} times: the headroom was given up for it"
         ));

@@ -62,7 +62,7 @@ impl DeviceMemory {
 
     /// Takes the memory's frames out of the pool.
     pub(crate) fn set_aside(&mut self, pager: &Pager) -> Result<(), LiveError> {
-        let frames = FrameCount::new(self.cache.region_row().frames);
+        let frames = FrameCount::new(self.cache.region_row().uses.frames);
         let taken = pager.set_aside(frames);
         self._frames = Some(taken.map_err(|error| LiveError::DeviceMemory(error.to_string()))?);
         Ok(())
@@ -87,13 +87,13 @@ impl DeviceMemory {
         let row = self.cache.region_row();
         let count = u64::from;
         let result = VictimCacheResult {
-            frames: count(row.frames),
-            free: count(row.free),
-            filling: count(row.filling),
-            cached: count(row.cached),
-            leaving: count(row.leaving),
-            device: count(row.device),
-            retired: count(row.retired),
+            frames: count(row.uses.frames),
+            free: count(row.uses.free),
+            filling: count(row.uses.filling),
+            cached: count(row.uses.cached),
+            leaving: count(row.uses.leaving),
+            device: count(row.uses.device),
+            retired: count(row.uses.retired),
             puts: row.puts,
             gets: row.gets,
             hits: row.hits,

@@ -18,14 +18,17 @@ impl Pager {
     /// Plants or removes the bug.
     #[doc(hidden)]
     pub fn plant_copy_before_zap(&self, planted: bool) {
-        self.shared().copies_before_zapping.store(planted, Ordering::Release);
+        self.shared()
+            .objects
+            .copies_before_zapping
+            .store(planted, Ordering::Release);
     }
 }
 
 impl Shared {
     /// If the bug is planted: copies out what is to be written back, too early. True if it did.
     pub(crate) fn copy_before_zapping(&self, writes: &mut dyn Iterator<Item = PageRef>) -> bool {
-        if !self.copies_before_zapping.load(Ordering::Acquire) {
+        if !self.objects.copies_before_zapping.load(Ordering::Acquire) {
             return false;
         }
         for page in writes {

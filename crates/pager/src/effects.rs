@@ -138,7 +138,7 @@ impl Shared {
 
     /// The cache of files, for a page that is of one.
     fn files_of(&self, page: PageRef) -> Option<&dyn FileCache> {
-        let files = self.files.as_deref()?;
+        let files = self.objects.files.as_deref()?;
         (self.object_at(page.object().index()).kind == ObjectKind::File).then_some(files)
     }
 
@@ -206,7 +206,7 @@ impl Shared {
         };
         // What ends as it begins need not be found by anybody: whoever began it ends it, except for write-backs beyond
         // those that the store wants ended in passing.
-        let ends_at_once = self.pace == Pace::Clock && transfer.due <= self.lately(context);
+        let ends_at_once = self.pacing.pace == Pace::Clock && transfer.due <= self.lately(context);
         let most = match kind {
             Request::Fill => DUE_BATCH,
             Request::Evict => DUE_BATCH.min(self.store.burst()),
@@ -276,7 +276,7 @@ impl Backend for Hands<'_> {
                 ..
             } => {
                 let answer = Answer::Map {
-                    epoch: shared.epochs.sample(shared.number(page)),
+                    epoch: shared.objects.epochs.sample(shared.number(page)),
                     protection,
                     resolution,
                 };
@@ -307,7 +307,7 @@ impl Backend for Hands<'_> {
         for task in self.context.wakes.drain(..) {
             let slot = usize::from(task);
             self.shared.tasks[slot].mailbox.wake();
-            if let Some(watch) = &self.shared.watch {
+            if let Some(watch) = &self.shared.pacing.watch {
                 watch.answered(slot);
             }
         }
@@ -323,7 +323,7 @@ impl Backend for Hands<'_> {
         let object = shared.object_at(run.first.object().index());
         let pages = range(run);
         for page in pages.first()..pages.first() + pages.count() {
-            shared.epochs.advance(object.number(page));
+            shared.objects.epochs.advance(object.number(page));
         }
         match object.zap(pages, from) {
             Ok(calls) => shared.counters.zap_calls.add(u64::from(calls)),

@@ -165,7 +165,7 @@ impl Shared {
                 protection,
                 resolution,
             } => {
-                let Some(_stripe) = self.epochs.hold(number as usize, epoch) else {
+                let Some(_stripe) = self.objects.epochs.hold(number as usize, epoch) else {
                     row.counters.epoch_retries.add(1);
                     return Served::Repeat;
                 };

@@ -64,7 +64,7 @@ pub use freehold_driver::{
 pub use pager::{Locking, Pager};
 pub use pinned::Verdict;
 pub use recorder::{Events, TaskEvents};
-pub use report::{Broken, ObjectReport, Report, TaskTimes};
+pub use report::{Broken, CallsReport, LockReport, ObjectReport, Report, ReserveReport, TaskTimes};
 pub use task::{Bound, MappedRegion, TaskHandle};
 pub use watch::Watch;
 

@@ -2,7 +2,7 @@
 
 use crate::error::MeasureError;
 use crate::pager::Pager;
-use crate::report::{ObjectReport, Report};
+use crate::report::{CallsReport, LockReport, ObjectReport, Report, ReserveReport};
 use freehold_core::units::{Duration, FrameCount, PageCount};
 
 impl Pager {
@@ -13,7 +13,7 @@ impl Pager {
     pub fn report(&self) -> Result<Report, MeasureError> {
         let shared = self.shared();
         let mut objects = Vec::new();
-        for object in shared.objects.iter().filter_map(|object| object.get()) {
+        for object in shared.objects.rows.iter().filter_map(|object| object.get()) {
             let all = freehold_linux::PageRange::new(0, object.pages());
             objects.push(ObjectReport {
                 object: object.id,
@@ -32,21 +32,27 @@ impl Pager {
         Ok(Report {
             memory_used: self.inspect(|core| core.pool_view().memory_used),
             resident_measured: in_objects.saturating_add(reserve),
-            reserve,
-            headroom: frames(shared.reserve.headroom_resident().map_err(MeasureError::System)?),
-            headroom_used: shared.reserve.headroom_used(),
-            reserve_most_behind: frames(shared.reserve.most_behind()),
+            reserve: ReserveReport {
+                frames: reserve,
+                most_behind: frames(shared.reserve.most_behind()),
+                headroom: frames(shared.reserve.headroom_resident().map_err(MeasureError::System)?),
+                headroom_used: shared.reserve.headroom_used(),
+            },
             objects,
             store: shared.store.stats(),
             transfers,
             most_transfers,
-            core_locks: counters.core_locks.get(),
-            longest_hold: Duration::new(counters.longest_hold.get()),
-            longest_wait: Duration::new(counters.longest_wait.get()),
-            zap_calls: counters.zap_calls.get(),
-            pages_zapped: counters.pages_zapped.get(),
-            punch_calls: counters.punch_calls.get(),
-            pages_punched: counters.pages_punched.get(),
+            lock: LockReport {
+                holds: counters.core_locks.get(),
+                longest_hold: Duration::new(counters.longest_hold.get()),
+                longest_wait: Duration::new(counters.longest_wait.get()),
+            },
+            calls: CallsReport {
+                zaps: counters.zap_calls.get(),
+                pages_zapped: counters.pages_zapped.get(),
+                punches: counters.punch_calls.get(),
+                pages_punched: counters.pages_punched.get(),
+            },
             overlong_drains: counters.overlong_drains.get(),
             unattributed_timeouts: counters.unattributed_timeouts.get(),
             broken,

@@ -10,7 +10,7 @@ use crate::object::Object;
 use crate::pinned::Pinned;
 use crate::recorder::Events;
 use crate::reserve::Reserve;
-use crate::shared::{Control, LOCK_DONE, LOCK_FAILED, LOCK_OPEN, Shared, TaskRow};
+use crate::shared::{Control, LOCK_DONE, LOCK_FAILED, LOCK_OPEN, Objects, Pacing, Room, Shared, TaskRow};
 use crate::task::{Local, TaskHandle};
 use crate::transfer_table::Transfers;
 use freehold_core::Memory;
@@ -130,19 +130,22 @@ impl Pager {
         let shared = Shared {
             store: open_store(limits.pages, store, backing, &ends)?,
             tasks: rows,
-            objects: (0..limits.objects).map(|_| OnceLock::new()).collect(),
-            epochs: crate::epoch::Epochs::new(pages),
+            objects: Objects {
+                rows: (0..limits.objects).map(|_| OnceLock::new()).collect(),
+                epochs: crate::epoch::Epochs::new(pages),
+                files,
+                #[cfg(feature = "canary")]
+                copies_before_zapping: std::sync::atomic::AtomicBool::new(false),
+            },
             transfers,
             ends,
             reserve: Reserve::new(limits.frames.get() as usize, tasks)?,
             core: PiMutex::new(core),
-            max_effects,
-            pages: limits.pages.get(),
-            pace,
-            watch,
-            files,
-            manual_now: AtomicU64::new(0),
-            events,
+            pacing: Pacing {
+                pace,
+                manual_now: AtomicU64::new(0),
+                watch,
+            },
             counters: crate::counters::Counters::default(),
             locks: (0..reservations).map(|_| AtomicU8::new(LOCK_DONE)).collect(),
             busy: (0..=tasks).map(|_| PiMutex::new(())).collect(),
@@ -150,8 +153,11 @@ impl Pager {
                 context: Context::new(None, max_effects, tasks, events.as_ref()),
                 pages_given: 0,
             }),
-            #[cfg(feature = "canary")]
-            copies_before_zapping: std::sync::atomic::AtomicBool::new(false),
+            room: Room {
+                effects: max_effects,
+                pages: limits.pages.get(),
+                events,
+            },
             userfault,
             _handler: install::share()?,
         };
@@ -205,7 +211,7 @@ impl Pager {
     pub fn create_object(&self, spec: ObjectSpec) -> Result<ObjectId, CreateObjectError> {
         let mut control = self.shared.control.lock();
         let first = control.pages_given;
-        let room = self.shared.pages - first;
+        let room = self.shared.room.pages - first;
         if spec.pages.get() > room {
             return Err(CreateError::PagesFull { wanted: spec.pages }.into());
         }
@@ -226,7 +232,7 @@ impl Pager {
         }
         control.pages_given += spec.pages.get();
         // Vacant: objects are never removed, so the core gives out each index once.
-        let _ = self.shared.objects[id.index()].set(object);
+        let _ = self.shared.objects.rows[id.index()].set(object);
         Ok(id)
     }
 
@@ -271,8 +277,8 @@ impl Pager {
             PiMutex::new(Local {
                 task: id,
                 holder,
-                context: Context::new(me, shared.max_effects, shared.tasks.len(), shared.events.as_ref()),
-                views: Vec::with_capacity(shared.objects.len()),
+                context: Context::new(me, shared.room.effects, shared.tasks.len(), shared.room.events.as_ref()),
+                views: Vec::with_capacity(shared.objects.rows.len()),
                 pinned: None,
             })
         });
@@ -303,7 +309,7 @@ impl Pager {
             match state.load(Ordering::Acquire) {
                 LOCK_DONE => return Ok(Locking::Complete),
                 LOCK_FAILED => return Err(LockPagesError::NotFilled),
-                _ if self.shared.pace == Pace::Manual => return Ok(Locking::Pending),
+                _ if self.shared.pacing.pace == Pace::Manual => return Ok(Locking::Pending),
                 _ if self.pass_transfer(context) => {}
                 // The transfer is in the hands of a task's thread, which may be preempted.
                 _ => {
@@ -338,7 +344,7 @@ impl Pager {
     pub fn settle(&self) -> Result<(), freehold_linux::Errno> {
         let mut control = self.shared.control.lock();
         let context = &mut control.context;
-        if self.shared.pace == Pace::Clock {
+        if self.shared.pacing.pace == Pace::Clock {
             while self.pass_transfer(context) {}
         }
         self.adjust(context)
@@ -378,7 +384,7 @@ impl Pager {
 
     /// In [`Pace::Manual`]: sets the core's clock, which never goes back.
     pub fn set_now(&self, now: Instant) {
-        self.shared.manual_now.fetch_max(now.get(), Ordering::AcqRel);
+        self.shared.pacing.manual_now.fetch_max(now.get(), Ordering::AcqRel);
     }
 
     /// The store, for its counts and for failures to inject.
@@ -440,7 +446,7 @@ impl Pager {
             let Some(next) = shared.transfers.earliest() else {
                 return false;
             };
-            if shared.pace == Pace::Manual {
+            if shared.pacing.pace == Pace::Manual {
                 return shared.finish_page(context, next.number, false);
             }
             if next.due == WHEN_TOLD {

@@ -90,6 +90,43 @@ pub struct ObjectReport {
     pub filling: PageCount,
 }
 
+/// Frames that are there for pages to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReserveReport {
+    /// Frames of the reserve.
+    pub frames: FrameCount,
+    /// The farthest that fills ran ahead of the release of its frames.
+    pub most_behind: FrameCount,
+    /// Frames of the headroom.
+    pub headroom: FrameCount,
+    /// How often the headroom had to give a frame.
+    pub headroom_used: u64,
+}
+
+/// Holds of the core's lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockReport {
+    /// How often it was taken for a fact or command.
+    pub holds: u64,
+    /// The longest it was held.
+    pub longest_hold: Duration,
+    /// The longest anybody waited for it.
+    pub longest_wait: Duration,
+}
+
+/// System calls on pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallsReport {
+    /// Those that unmapped pages.
+    pub zaps: u64,
+    /// The pages they were made for, counted once for each effect.
+    pub pages_zapped: u64,
+    /// Those that dropped pages.
+    pub punches: u64,
+    /// Pages dropped.
+    pub pages_punched: u64,
+}
+
 /// The pager at one moment. Books and measurement agree only while no task runs and after
 /// [`settle`](crate::Pager::settle).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,14 +135,8 @@ pub struct Report {
     pub memory_used: FrameCount,
     /// Frames of objects and reserve, as the kernel counts them: the contract's `memory.resident_measured`.
     pub resident_measured: FrameCount,
-    /// Of these, frames of the reserve.
-    pub reserve: FrameCount,
-    /// Frames of the headroom, not counted in the above.
-    pub headroom: FrameCount,
-    /// How often the headroom had to give a frame.
-    pub headroom_used: u64,
-    /// The farthest that fills ran ahead of the release of reserve frames.
-    pub reserve_most_behind: FrameCount,
+    /// Of these, frames of the reserve, and of the headroom beside it.
+    pub reserve: ReserveReport,
     /// Every object.
     pub objects: Vec<ObjectReport>,
     /// The store.
@@ -114,20 +145,10 @@ pub struct Report {
     pub transfers: usize,
     /// The most transfers ever under way at a time.
     pub most_transfers: usize,
-    /// How often the core's lock was taken for a fact or command.
-    pub core_locks: u64,
-    /// The longest it was held.
-    pub longest_hold: Duration,
-    /// The longest anybody waited for it.
-    pub longest_wait: Duration,
-    /// System calls that unmapped pages, and the pages they were made for.
-    pub zap_calls: u64,
-    /// Pages unmapped, counted once for each effect.
-    pub pages_zapped: u64,
-    /// System calls that dropped pages.
-    pub punch_calls: u64,
-    /// Pages dropped.
-    pub pages_punched: u64,
+    /// The core's lock.
+    pub lock: LockReport,
+    /// System calls on pages.
+    pub calls: CallsReport,
     /// Decisions so long that a part was carried out under the core's lock.
     pub overlong_drains: u64,
     /// Waits for another thread at work that were ended by the clock, for lack of a wake-up.

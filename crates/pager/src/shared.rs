@@ -67,22 +67,13 @@ pub(crate) struct Shared {
     pub(crate) _handler: Arc<Installed>,
     pub(crate) store: Box<dyn Store>,
     pub(crate) tasks: Arc<[TaskRow]>,
-    pub(crate) objects: Box<[OnceLock<Object>]>,
-    pub(crate) epochs: Epochs,
+    pub(crate) objects: Objects,
     pub(crate) transfers: Arc<Transfers>,
     pub(crate) ends: Arc<Ends>,
     pub(crate) reserve: Reserve,
     pub(crate) core: PiMutex<Memory>,
-    /// The most effects one fact leaves.
-    pub(crate) max_effects: usize,
-    pub(crate) pages: u32,
-    pub(crate) pace: Pace,
-    pub(crate) watch: Option<Arc<dyn Watch>>,
-    pub(crate) files: Option<Arc<dyn FileCache>>,
-    /// What each thread records.
-    pub(crate) events: Option<EventCapacity>,
-    /// The time in manual pace.
-    pub(crate) manual_now: AtomicU64,
+    pub(crate) room: Room,
+    pub(crate) pacing: Pacing,
     pub(crate) counters: Counters,
     /// By reservation slot.
     pub(crate) locks: Box<[AtomicU8]>,
@@ -90,9 +81,37 @@ pub(crate) struct Shared {
     pub(crate) busy: Box<[PiMutex<()>]>,
     /// Buffers for commands; one command at a time.
     pub(crate) control: PiMutex<Control>,
+    pub(crate) userfault: Userfault,
+}
+
+/// Objects, and what is done to their pages without the core's lock. Mappings go before what they are of.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    pub(crate) rows: Box<[OnceLock<Object>]>,
+    pub(crate) epochs: Epochs,
+    pub(crate) files: Option<Arc<dyn FileCache>>,
     #[cfg(feature = "canary")]
     pub(crate) copies_before_zapping: AtomicBool,
-    pub(crate) userfault: Userfault,
+}
+
+/// What everything was made large enough for.
+#[derive(Debug)]
+pub(crate) struct Room {
+    /// The most effects one fact leaves.
+    pub(crate) effects: usize,
+    /// Pages of all objects.
+    pub(crate) pages: u32,
+    /// What each thread records.
+    pub(crate) events: Option<EventCapacity>,
+}
+
+/// Who says when transfers end.
+#[derive(Debug)]
+pub(crate) struct Pacing {
+    pub(crate) pace: Pace,
+    /// The time in manual pace.
+    pub(crate) manual_now: AtomicU64,
+    pub(crate) watch: Option<Arc<dyn Watch>>,
 }
 
 /// What commands use.
@@ -106,15 +125,15 @@ pub(crate) struct Control {
 impl Shared {
     /// The present, as the core is to see it.
     pub(crate) fn now(&self) -> Instant {
-        match self.pace {
+        match self.pacing.pace {
             Pace::Clock => Instant::new(clock::now().as_nanos()),
-            Pace::Manual => Instant::new(self.manual_now.load(Ordering::Acquire)),
+            Pace::Manual => Instant::new(self.pacing.manual_now.load(Ordering::Acquire)),
         }
     }
 
     /// The present, or so nearly that nothing but decisions lies between.
     pub(crate) fn lately(&self, context: &Context) -> Instant {
-        match self.pace {
+        match self.pacing.pace {
             Pace::Clock => context.looked,
             Pace::Manual => self.now(),
         }
@@ -165,7 +184,7 @@ impl Shared {
         if let Some(recorder) = &mut context.recorder {
             recorder.asked(begun.as_nanos());
         }
-        let now = match self.pace {
+        let now = match self.pacing.pace {
             Pace::Clock => Instant::new(begun.as_nanos()),
             Pace::Manual => self.now(),
         };
@@ -209,12 +228,16 @@ impl Shared {
 
     /// The object with this id.
     pub(crate) fn object(&self, id: ObjectId) -> Option<&Object> {
-        self.objects.get(id.index())?.get().filter(|object| object.id == id)
+        self.objects
+            .rows
+            .get(id.index())?
+            .get()
+            .filter(|object| object.id == id)
     }
 
     /// The object that an effect names: the core names only objects that it has, and it has only ours.
     pub(crate) fn object_at(&self, index: usize) -> &Object {
-        self.objects[index]
+        self.objects.rows[index]
             .get()
             .expect("the core names an object that was made")
     }

@@ -14,7 +14,7 @@ impl Shared {
     /// Ends transfers of `holder` that were due at `now`, at most `most`. In manual pace the coordinator does.
     pub(crate) fn finish_due(&self, context: &mut Context, holder: HolderRow, most: usize, now: Instant) {
         let mut left = most;
-        while left > 0 && self.pace == Pace::Clock && self.transfers.is_due(holder, now) {
+        while left > 0 && self.pacing.pace == Pace::Clock && self.transfers.is_due(holder, now) {
             let _busy = self.busy(context);
             while context.due.len() < DUE_BATCH.min(left)
                 && let Some(transfer) = self.transfers.take_due(holder, now)

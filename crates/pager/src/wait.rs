@@ -41,7 +41,7 @@ impl Shared {
         if let Some(answer) = row.mailbox.take() {
             return (answer, false);
         }
-        let answer = match self.pace {
+        let answer = match self.pacing.pace {
             Pace::Manual => self.await_coordinator(row, waiter.task),
             Pace::Clock => {
                 row.waits.begin(waiter.page);
@@ -55,18 +55,18 @@ impl Shared {
 
     /// What a task that waited tells the coordinator once its answer is carried out.
     pub(crate) fn tell_resumed(&self, task: TaskId, failed: bool) {
-        if let Some(watch) = self.watch.as_ref().filter(|_| self.pace == Pace::Manual) {
+        if let Some(watch) = self.pacing.watch.as_ref().filter(|_| self.pacing.pace == Pace::Manual) {
             watch.resumed(task, failed);
         }
     }
 
     fn await_coordinator(&self, row: &TaskRow, task: TaskId) -> Answer {
-        if let Some(watch) = &self.watch {
+        if let Some(watch) = &self.pacing.watch {
             watch.blocked(task);
         }
         loop {
             if let Some(answer) = row.mailbox.take() {
-                if let Some(watch) = &self.watch {
+                if let Some(watch) = &self.pacing.watch {
                     watch.carrying_out(task);
                 }
                 return answer;

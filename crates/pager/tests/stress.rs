@@ -175,7 +175,11 @@ fn must_be_right_over(pager: Pager, seed: u64, regime: Regime, rounds: usize) {
     assert_eq!(report.unattributed_timeouts, 0);
     println!(
         "seed {seed}: {} faults, {} epoch retries, {} unattributed timeouts, hold {:?}, wait {:?}",
-        outcome.faults, outcome.epoch_retries, report.unattributed_timeouts, report.longest_hold, report.longest_wait
+        outcome.faults,
+        outcome.epoch_retries,
+        report.unattributed_timeouts,
+        report.lock.longest_hold,
+        report.lock.longest_wait
     );
 }
 

@@ -36,7 +36,7 @@ pub use engine::{
 pub use error::EngineError;
 pub use quota::{Quotas, Rights};
 pub use reserve::ReserveView;
-pub use settings::{Backing, Reaction, RecordingRoom, Settings, Unresponsive};
+pub use settings::{Backing, Reaction, RecordingRoom, Settings, Tables, Unresponsive};
 pub use shared::{EngineGuard, Pagers, Shared};
 pub use view::{
     ClientView, EngineView, JudgedJob, MapperView, MemberView, ObjectView, OrdersView, PinnedPoolRow, ReservationRow,

@@ -12,6 +12,27 @@ pub struct Settings {
     pub frames: FrameCount,
     /// Pages of all objects together, private memory included: also the records of the store.
     pub pages: PageCount,
+    /// How much of everything else there can be.
+    pub tables: Tables,
+    /// Where evicted pages go.
+    pub store: Backing,
+    /// Pages that tasks without a reservation read back together.
+    pub read_ahead: ReadAhead,
+    /// Reservations read back in runs what follows: for a server of one program, since law 0 does not hold with it.
+    pub reads_on: bool,
+    /// What becomes of a client that does not answer while somebody waits.
+    pub unresponsive: Unresponsive,
+    /// SCHED_FIFO priority of the pager threads.
+    pub priority: u32,
+    /// CPUs that get a pager thread; all that the process may use if empty.
+    pub cpus: Vec<usize>,
+    /// What happens is recorded, for one run; see [`RecordingRoom`].
+    pub recording: Option<RecordingRoom>,
+}
+
+/// How many rows there are, and pages of kinds that take rows of their own.
+#[derive(Clone, Copy, Debug)]
+pub struct Tables {
     /// Reservations at a time.
     pub reservations: u16,
     /// Objects at a time; private memory takes one for each 4 MiB, or less, of each client.
@@ -29,20 +50,6 @@ pub struct Settings {
     pub compared_pages: PageCount,
     /// Locked pages that another locker pays, at a time.
     pub shared_locks: PageCount,
-    /// Where evicted pages go.
-    pub store: Backing,
-    /// Pages that tasks without a reservation read back together.
-    pub read_ahead: ReadAhead,
-    /// Reservations read back in runs what follows: for a server of one program, since law 0 does not hold with it.
-    pub reads_on: bool,
-    /// What becomes of a client that does not answer while somebody waits.
-    pub unresponsive: Unresponsive,
-    /// SCHED_FIFO priority of the pager threads.
-    pub priority: u32,
-    /// CPUs that get a pager thread; all that the process may use if empty.
-    pub cpus: Vec<usize>,
-    /// What happens is recorded, for one run; see [`RecordingRoom`].
-    pub recording: Option<RecordingRoom>,
 }
 
 /// How many events of each kind are recorded: the first ones. An event takes some 50 bytes of locked memory.
@@ -83,14 +90,16 @@ impl Settings {
         Self {
             frames,
             pages: PageCount::new(pages),
-            reservations: 256,
-            objects: 8_192,
-            tasks: 8_192,
-            mappings: 65_000,
-            clients: 1_024,
-            user_share: 75,
-            compared_pages: PageCount::new(pages.min(COMPARED)),
-            shared_locks: PageCount::new(65_536),
+            tables: Tables {
+                reservations: 256,
+                objects: 8_192,
+                tasks: 8_192,
+                mappings: 65_000,
+                clients: 1_024,
+                user_share: 75,
+                compared_pages: PageCount::new(pages.min(COMPARED)),
+                shared_locks: PageCount::new(65_536),
+            },
             store: Backing::Memory {
                 latency: Duration::ZERO,
                 parallel: 8,

@@ -92,10 +92,8 @@ fn a_changed_file_is_another_and_so_is_another_regime() {
 
 #[test]
 fn few_are_kept_and_none_of_them_in_anybodys_way() {
-    let settings = Settings {
-        objects: 32,
-        ..Settings::new(freehold_core::units::FrameCount::new(256))
-    };
+    let mut settings = Settings::new(freehold_core::units::FrameCount::new(256));
+    settings.tables.objects = 32;
     let (server, folder) = (Server::with(&settings), Folder::new("few"));
     for number in 0..40 {
         let path = folder.file(&number.to_string(), &[1; 4096]);

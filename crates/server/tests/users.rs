@@ -70,11 +70,8 @@ fn private_memory_of_one_user_leaves_room_for_another() {
 
 #[test]
 fn clients_and_tasks_of_one_user_leave_room_for_another() {
-    let settings = Settings {
-        clients: 8,
-        tasks: 40,
-        ..Settings::new(FrameCount::new(512))
-    };
+    let mut settings = Settings::new(FrameCount::new(512));
+    (settings.tables.clients, settings.tables.tasks) = (8, 40);
     let server = Server::with(&settings);
     let flood: Vec<_> = (0..4).map(|_| Client::program_of(&server, FLOOD).unwrap()).collect();
     let refused = Client::program_of(&server, FLOOD).map(|client| client.id);
@@ -109,10 +106,8 @@ fn clients_and_tasks_of_one_user_leave_room_for_another() {
 /// A fork past the share ends the parent. Where the kernel was faster there is a child, which nobody serves.
 #[test]
 fn a_child_that_there_is_no_room_for_finds_nothing_wrong() {
-    let settings = Settings {
-        clients: 8,
-        ..Settings::new(FrameCount::new(512))
-    };
+    let mut settings = Settings::new(FrameCount::new(512));
+    settings.tables.clients = 8;
     let server = Server::with(&settings);
     let mut children = 0;
     for round in 0..20 {
@@ -145,11 +140,8 @@ fn a_child_that_there_is_no_room_for_finds_nothing_wrong() {
 
 #[test]
 fn root_may_have_everything() {
-    let settings = Settings {
-        clients: 4,
-        tasks: 8,
-        ..Settings::new(FrameCount::new(512))
-    };
+    let mut settings = Settings::new(FrameCount::new(512));
+    (settings.tables.clients, settings.tables.tasks) = (4, 8);
     let server = Server::with(&settings);
     let clients: Vec<_> = (0..4).map(|_| Client::program(&server)).collect();
     for _ in 0..8 {

@@ -98,7 +98,7 @@ fn a_small_program_does_not_wait_until_a_large_one_is_taken_back() {
 
 #[test]
 fn a_full_table_takes_back_what_was_given_up() {
-    let (server, large, _, _) = dense(12, |settings| settings.objects = 24);
+    let (server, large, _, _) = dense(12, |settings| settings.tables.objects = 24);
     let mut engine = server.shared.engine();
     engine.remove_client(large.id);
     // No more than a few rows are free until the others are taken back, for which nobody else has the engine.

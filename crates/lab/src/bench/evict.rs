@@ -72,9 +72,9 @@ impl Calls {
     #[allow(clippy::cast_precision_loss, reason = "for display; far below 2^53")]
     fn add(&mut self, faults: u64, before: &Report, after: &Report) {
         self.faults += faults as f64;
-        self.zaps += (after.zap_calls - before.zap_calls) as f64;
-        self.punches += (after.punch_calls - before.punch_calls) as f64;
-        self.locks += (after.core_locks - before.core_locks) as f64;
+        self.zaps += (after.calls.zaps - before.calls.zaps) as f64;
+        self.punches += (after.calls.punches - before.calls.punches) as f64;
+        self.locks += (after.lock.holds - before.lock.holds) as f64;
     }
 }
 

@@ -86,7 +86,7 @@ impl Clients {
     /// None yet.
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
-            rows: Table::new(usize::from(settings.clients)),
+            rows: Table::new(usize::from(settings.tables.clients)),
             shares: Shares::new(settings),
             client_pool: ClientPool::new(settings.frames.get().saturating_add(256)),
             samples: Samples::default(),

@@ -213,12 +213,12 @@ fn limits(settings: &Settings) -> Limits {
     Limits {
         frames: settings.frames,
         pages: settings.pages,
-        reservations: settings.reservations,
-        objects: settings.objects,
-        tasks: settings.tasks,
-        mappings: settings.mappings,
+        reservations: settings.tables.reservations,
+        objects: settings.tables.objects,
+        tasks: settings.tables.tasks,
+        mappings: settings.tables.mappings,
         // There cannot be more of them than pages.
-        compared_pages: settings.compared_pages.min(settings.pages),
-        shared_locks: settings.shared_locks,
+        compared_pages: settings.tables.compared_pages.min(settings.pages),
+        shared_locks: settings.tables.shared_locks,
     }
 }

@@ -40,7 +40,7 @@ impl Objects {
     /// None yet.
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
-            rows: (0..settings.objects).map(|_| None).collect(),
+            rows: (0..settings.tables.objects).map(|_| None).collect(),
             regions: BTreeMap::new(),
             files: BTreeMap::new(),
             records: Extents::new(settings.pages.get()),

@@ -76,7 +76,7 @@ impl Recorder {
                 samples: touched(room.samples),
             },
             under_way: BTreeMap::new(),
-            resolved: vec![None; usize::from(settings.tasks)],
+            resolved: vec![None; usize::from(settings.tables.tasks)],
             sample_step: u64::try_from(room.sample_step.as_nanos()).unwrap_or(u64::MAX),
             next_sample: 0,
         }))

@@ -30,7 +30,7 @@ impl Reservations {
     /// None yet.
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
-            rows: (0..settings.reservations).map(|_| None).collect(),
+            rows: (0..settings.tables.reservations).map(|_| None).collect(),
             gathering: false,
         }
     }

@@ -116,9 +116,9 @@ impl Shares {
     pub(super) fn new(settings: &crate::Settings) -> Self {
         Self {
             own: rustix::process::geteuid().as_raw(),
-            percent: settings.user_share.min(100),
-            clients: settings.clients.into(),
-            mappings: settings.mappings.into(),
+            percent: settings.tables.user_share.min(100),
+            clients: settings.tables.clients.into(),
+            mappings: settings.tables.mappings.into(),
             pages: settings.pages.get(),
             frames: settings.frames,
         }

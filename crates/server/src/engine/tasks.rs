@@ -41,8 +41,8 @@ impl Tasks {
     /// None yet.
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
-            rows: Table::new(usize::from(settings.tasks)),
-            lanes: vec![None; usize::from(settings.tasks)],
+            rows: Table::new(usize::from(settings.tables.tasks)),
+            lanes: vec![None; usize::from(settings.tables.tasks)],
             crowded: Vec::new(),
             next_key: 1,
         }

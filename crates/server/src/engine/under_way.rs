@@ -36,7 +36,7 @@ pub(super) struct Transfers {
 impl Transfers {
     /// None, by so many pager threads.
     pub(super) fn new(settings: &Settings, pagers: usize) -> Self {
-        let holders = usize::from(settings.reservations) + 1;
+        let holders = usize::from(settings.tables.reservations) + 1;
         Self {
             table: Table::growing(settings.pages.get() as usize, pagers, holders),
             leaving: BTreeMap::new(),

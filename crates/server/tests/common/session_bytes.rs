@@ -13,7 +13,7 @@ use freehold_protocol::message::{
     ReservationKind, Role, UnpinnedGoTo,
 };
 use freehold_server::serve::{Options, serve};
-use freehold_server::{Limits, Quotas, Settings};
+use freehold_server::{Limits, Quotas, Settings, Tables};
 use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -210,16 +210,18 @@ impl Target {
 
 /// Small tables, since all of them are looked at after each session.
 fn small() -> Settings {
-    Settings {
-        pages: PageCount::new(4_096),
+    let mut settings = Settings::new(FrameCount::new(512));
+    settings.pages = PageCount::new(4_096);
+    settings.tables = Tables {
         compared_pages: PageCount::new(1_024),
         objects: 128,
         tasks: 128,
         mappings: 256,
         clients: 16,
         reservations: 32,
-        ..Settings::new(FrameCount::new(512))
-    }
+        ..settings.tables
+    };
+    settings
 }
 
 fn observer() -> Request<'static> {
