@@ -5,8 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use freehold_scenario::TaskIndex;
-use freehold_sim::Step;
+use freehold_sim::{DeviceChange, Step};
 
+use super::devices::{Clients, await_return};
 use super::player::{Command, PlayerHandle};
 use super::stage::{EndedTransfer, Stage};
 use super::turn::{BLOCKED, IDLE, Turns};
@@ -22,6 +23,8 @@ pub(super) struct Conductor<'a> {
     pub(super) handles: Vec<PlayerHandle<'a>>,
     /// Of those who bring pages back, and for whom.
     pub(super) restorers: Vec<(usize, PlayerHandle<'a>)>,
+    /// Who opens devices.
+    pub(super) clients: Clients<'a>,
     pub(super) counts: Option<Snapshot>,
 }
 
@@ -67,15 +70,25 @@ impl Conductor<'_> {
                     .report(task, &report)
                     .and_then(|()| self.stage.await_orders()),
                 Step::Restore { task } => self.restore(task),
-                Step::Device { device, change } => self.stage.change_device(device, change),
+                Step::Device { device, change } => self.change_device(device, change),
                 Step::Snapshot => {
-                    self.counts = Some((self.stage.counts()?, self.stage.device_counts()?));
+                    let devices = self.stage.device_counts(self.clients.openings())?;
+                    self.counts = Some((self.stage.counts()?, devices));
                     Ok(())
                 }
             }
             .map_err(diverged)?;
         }
         Ok(false)
+    }
+
+    /// Opens a device, or closes it and waits until its memory is back.
+    fn change_device(&mut self, device: usize, change: DeviceChange) -> Result<(), String> {
+        self.clients.change(device, change)?;
+        match change {
+            DeviceChange::Open { .. } => Ok(()),
+            DeviceChange::Close => await_return(device, || self.stage.device_counts(self.clients.openings())),
+        }
     }
 
     fn tell(&mut self, task: TaskIndex, command: Command) -> Result<(), String> {

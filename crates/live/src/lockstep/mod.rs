@@ -13,7 +13,6 @@ mod served;
 mod stage;
 mod turn;
 
-use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -176,7 +175,6 @@ fn follow_embedded(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, Li
         scenario,
         machine: &machine,
         turns: &turns,
-        clients: RefCell::new(Clients::new(scenario, socket)),
     };
     let restorers: Vec<_> = plan::restorers(scenario).zip(&machine.restorers).collect();
     let slots = machine.tasks.iter().map(|task| task.handle.id().index());
@@ -185,8 +183,9 @@ fn follow_embedded(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, Li
         turns: &turns,
         players: slots.zip(machine.seats()).collect(),
         restorers: &restorers,
+        socket,
     };
-    let (counts, outputs, stopped) = cast.play(&stage, &steps, stop)?;
+    let (counts, outputs, clients, stopped) = cast.play(&stage, &steps, stop)?;
     machine.pager.settle()?;
     result.lock = Some(collect::lock_result(&machine.pager.report()?));
     result.warnings.extend(store::shortfalls(&machine.pager));
@@ -197,7 +196,6 @@ fn follow_embedded(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, Li
         &mut result.laws,
         collect::laws_of_lockstep(scenario, &machine, &outputs)?,
     );
-    let clients = stage.clients.into_inner();
     add(&mut result.laws, machine.device_results(scenario, clients.openings()).1);
     Ok(Outcome {
         result,
@@ -221,14 +219,15 @@ fn follow_served(scenario: &Scenario, server: &serve::Options, stop: &AtomicBool
     let turns = Turns::new(scenario.tasks.len());
     let machine = ServerPlacement::new(scenario, Pace::Manual, || Host::here(scenario, server))?;
     let socket = machine.host().socket();
-    let stage = Served::new(scenario, &machine, &turns, Clients::new(scenario, &socket))?;
+    let stage = Served::new(scenario, &machine, &turns)?;
     let cast = Cast {
         scenario,
         turns: &turns,
         players: machine.seats().into_iter().enumerate().collect(),
         restorers: &[],
+        socket: &socket,
     };
-    let (counts, outputs, stopped) = cast.play(&stage, &steps, stop)?;
+    let (counts, outputs, clients, stopped) = cast.play(&stage, &steps, stop)?;
     machine.settle()?;
     let left = machine.counts(scenario, true)?;
     if let Some(counts) = counts.filter(|_| !stopped) {
@@ -236,7 +235,6 @@ fn follow_served(scenario: &Scenario, server: &serve::Options, stop: &AtomicBool
     }
     let outputs: Vec<&TaskOutput> = outputs.iter().collect();
     add(&mut result.laws, machine.laws(scenario, &left, &outputs)?);
-    let clients = stage.clients.into_inner();
     add(&mut result.laws, machine.device_laws(scenario, clients.openings())?);
     Ok(Outcome {
         result,
@@ -245,7 +243,7 @@ fn follow_served(scenario: &Scenario, server: &serve::Options, stop: &AtomicBool
     })
 }
 
-type Played = (Option<Snapshot>, Vec<TaskOutput>, bool);
+type Played<'a> = (Option<Snapshot>, Vec<TaskOutput>, Clients<'a>, bool);
 
 /// Who plays: each by the slot of its turn.
 struct Cast<'a> {
@@ -254,16 +252,13 @@ struct Cast<'a> {
     players: Vec<(usize, Seat<'a>)>,
     /// Who brings pages back, and for which tasks.
     restorers: &'a [(usize, &'a TaskHandle)],
+    /// Where devices are opened.
+    socket: &'a Path,
 }
 
-impl Cast<'_> {
-    fn play(&self, stage: &dyn Stage, steps: &[Step], stop: &AtomicBool) -> Result<Played, LiveError> {
-        let Self {
-            scenario,
-            turns,
-            players,
-            restorers,
-        } = self;
+impl<'a> Cast<'a> {
+    fn play(&self, stage: &'a dyn Stage, steps: &[Step], stop: &AtomicBool) -> Result<Played<'a>, LiveError> {
+        let (scenario, turns) = (self.scenario, self.turns);
         let name = |position: usize| scenario.tasks[position].name.clone();
         let no_thread = |position: usize| {
             move |reason| LiveError::Thread {
@@ -273,7 +268,7 @@ impl Cast<'_> {
         };
         thread::scope(|scope| {
             let (mut handles, mut joins) = (Vec::new(), Vec::new());
-            for (position, &(slot, seat)) in players.iter().enumerate() {
+            for (position, &(slot, seat)) in self.players.iter().enumerate() {
                 let (commands, received) = mpsc::channel();
                 let player = Player {
                     scenario,
@@ -287,7 +282,7 @@ impl Cast<'_> {
                 joins.push(spawned.map_err(no_thread(position))?);
             }
             let (mut restorer_handles, mut restoring) = (Vec::new(), Vec::new());
-            for &(owner, restorer) in *restorers {
+            for &(owner, restorer) in self.restorers {
                 let (commands, received) = mpsc::channel();
                 let main = move || player::restore(restorer, turns, &received);
                 restorer_handles.push((owner, PlayerHandle::new(restorer.id().index(), commands, turns)));
@@ -298,6 +293,7 @@ impl Cast<'_> {
                 stage,
                 handles,
                 restorers: restorer_handles,
+                clients: Clients::new(scenario, self.socket),
                 counts: None,
             };
             let outcome = conductor.follow(steps, stop);
@@ -309,7 +305,7 @@ impl Cast<'_> {
             let outputs = join(scenario, joins)?;
             join_restorers(scenario, restoring)?;
             let stopped = outcome?;
-            Ok((conductor.counts, outputs, stopped))
+            Ok((conductor.counts, outputs, conductor.clients, stopped))
         })
     }
 }

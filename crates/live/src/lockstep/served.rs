@@ -4,7 +4,7 @@
 //! What the conductor learns of a blocked thread in the other placement from the thread itself, in its handler, it asks
 //! the engine here: the thread sleeps in the kernel.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::time::Duration;
 
 use freehold_core::fact::Request;
@@ -13,14 +13,12 @@ use freehold_linux::clock;
 use freehold_scenario::{RegionKind, Scenario, TaskIndex};
 use freehold_server::serve::InProcess;
 use freehold_server::{ObjectKey, Standing, TaskKey};
-use freehold_sim::DeviceChange;
 
-use super::devices::{Clients, await_return};
 use super::stage::{EndedTransfer, Stage};
 use super::turn::{ANSWERED, BLOCKED, IDLE, RUNNING, Turns};
 use crate::collect::{Counts, DeviceCounts};
 use crate::error::LiveError;
-use crate::served::{ServerError, ServerPlacement};
+use crate::served::{Openings, ServerError, ServerPlacement};
 use crate::watch::Paging;
 
 /// How long the conductor waits for anything before it gives up.
@@ -39,8 +37,6 @@ pub(super) struct Served<'a> {
     objects: Vec<ObjectKey>,
     /// Pages of files that were read: the simulator's store reads them, a server's does not.
     files_read: Cell<u64>,
-    /// Who opens devices.
-    pub(super) clients: RefCell<Clients<'a>>,
 }
 
 impl<'a> Served<'a> {
@@ -49,7 +45,6 @@ impl<'a> Served<'a> {
         scenario: &'a Scenario,
         machine: &'a ServerPlacement,
         turns: &'a Turns,
-        clients: Clients<'a>,
     ) -> Result<Self, ServerError> {
         let server = machine.host().driven();
         let server = server.ok_or_else(|| ServerError::Unnamed("an engine in this process".to_owned()))?;
@@ -71,7 +66,6 @@ impl<'a> Served<'a> {
             tasks,
             objects,
             files_read: Cell::new(0),
-            clients: RefCell::new(clients),
         })
     }
 
@@ -161,17 +155,8 @@ impl Stage for Served<'_> {
         told.map(|_| ()).map_err(|reason| reason.to_string())
     }
 
-    fn change_device(&self, device: usize, change: DeviceChange) -> Result<(), String> {
-        self.clients.borrow_mut().change(device, change)?;
-        match change {
-            DeviceChange::Open { .. } => Ok(()),
-            DeviceChange::Close => await_return(device, || self.device_counts()),
-        }
-    }
-
-    fn device_counts(&self) -> Result<DeviceCounts, LiveError> {
-        self.machine
-            .device_results(self.scenario, self.clients.borrow().openings())
+    fn device_counts(&self, found: &[Openings]) -> Result<DeviceCounts, LiveError> {
+        self.machine.device_results(self.scenario, found)
     }
 
     fn counts(&self) -> Result<Counts, LiveError> {

@@ -1,18 +1,15 @@
 //! Where the pager is, as far as the conductor has to do with it.
 
-use std::cell::RefCell;
-
 use freehold_core::fact::Request;
 use freehold_core::pinning::JobReport;
 use freehold_core::units::PageIndex;
 use freehold_scenario::{RegionIndex, Scenario, TaskIndex};
-use freehold_sim::DeviceChange;
 
-use super::devices::{Clients, await_return};
 use super::turn::Turns;
 use crate::collect::{Counts, DeviceCounts};
 use crate::error::LiveError;
 use crate::machine::Machine;
+use crate::served::Openings;
 
 /// A transfer that ends now.
 #[derive(Clone, Copy, Debug)]
@@ -42,14 +39,11 @@ pub(super) trait Stage {
     /// Tells the core of a job what the simulator saw of it.
     fn report(&self, task: TaskIndex, report: &JobReport) -> Result<(), String>;
 
-    /// Opens a device, or closes it and waits until its memory is back.
-    fn change_device(&self, device: usize, change: DeviceChange) -> Result<(), String>;
-
     /// The counts of now.
     fn counts(&self) -> Result<Counts, LiveError>;
 
-    /// Those of device memory.
-    fn device_counts(&self) -> Result<DeviceCounts, LiveError>;
+    /// Those of device memory, of which its clients have found this.
+    fn device_counts(&self, found: &[Openings]) -> Result<DeviceCounts, LiveError>;
 
     /// The schedule is over: nothing waits for a word any more.
     fn release(&self);
@@ -63,8 +57,6 @@ pub(super) struct Embedded<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) machine: &'a Machine,
     pub(super) turns: &'a Turns,
-    /// Who opens devices.
-    pub(super) clients: RefCell<Clients<'a>>,
 }
 
 impl Stage for Embedded<'_> {
@@ -114,17 +106,8 @@ impl Stage for Embedded<'_> {
         Counts::take(self.scenario, self.machine, false)
     }
 
-    fn change_device(&self, device: usize, change: DeviceChange) -> Result<(), String> {
-        self.clients.borrow_mut().change(device, change)?;
-        match change {
-            DeviceChange::Open { .. } => Ok(()),
-            DeviceChange::Close => await_return(device, || self.device_counts()),
-        }
-    }
-
-    fn device_counts(&self) -> Result<DeviceCounts, LiveError> {
-        let clients = self.clients.borrow();
-        Ok(self.machine.device_results(self.scenario, clients.openings()).0)
+    fn device_counts(&self, found: &[Openings]) -> Result<DeviceCounts, LiveError> {
+        Ok(self.machine.device_results(self.scenario, found).0)
     }
 
     /// Threads wait for their turns only.
