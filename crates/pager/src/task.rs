@@ -298,7 +298,6 @@ impl Bound<'_> {
         let holder = local.holder;
         let context = &mut local.context;
         shared.finish_due(context, holder, usize::MAX, shared.now());
-        shared.ask(context, |core, now| core.handle_job_end(now, self.task.id));
         shared.adjust_reserve_between_jobs(context);
         row.counters.lock_wait.add(context.take_lock_wait());
     }

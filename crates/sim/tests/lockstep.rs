@@ -363,9 +363,6 @@ impl<'a> Naive<'a> {
                         None,
                         "accesses are left at the end of a job"
                     );
-                    self.memory
-                        .handle_job_end(Instant::new(self.now), self.tasks[task.get()].unwrap());
-                    self.drain();
                 }
                 Step::Report { task, report } => self.report(task.get(), &report),
                 Step::Restore { task } => self.restore(task.get()),

@@ -4,7 +4,6 @@ use crate::effect::{FaultFailure, Source};
 use crate::entry::{Marks, Place};
 use crate::error::CompletionError;
 use crate::fact::{PageRef, Request};
-use crate::id::TaskId;
 use crate::index::{HolderIndex, PageNumber, TaskIndex};
 use crate::memory::Memory;
 use crate::page::PageMarks;
@@ -305,15 +304,6 @@ impl Memory {
             self.depart(self.owner(page));
         }
         self.call_for_service(holder);
-    }
-
-    /// A periodic task without pinned pages has ended a job. Nothing depends on it; a pinned page pool is judged by
-    /// [`handle_pinned_job_end`](Self::handle_pinned_job_end).
-    pub fn handle_job_end(&mut self, now: Instant, task: TaskId) {
-        let known = self.tasks.get(task.index(), task.generation()).is_some();
-        debug_assert!(known, "a job of a task that is gone");
-        self.begin(Some(now));
-        self.end();
     }
 
     pub(crate) fn task_holder(&self, task: TaskIndex) -> HolderIndex {

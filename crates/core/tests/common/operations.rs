@@ -155,7 +155,7 @@ fn act(machine: &mut Machine, names: &mut Names, bytes: &mut Bytes<'_>, operatio
             names.objects.extend(view);
         }
         _ if bytes.below(3) == 0 => pin(machine, names, bytes, now),
-        _ => remove(machine, names, bytes, now),
+        _ => remove(machine, names, bytes),
     }
 }
 
@@ -294,7 +294,7 @@ fn remove_partly(memory: &mut Memory, names: &Names, bytes: &mut Bytes<'_>) {
     };
 }
 
-fn remove(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>, now: Instant) {
+fn remove(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>) {
     let memory = &mut machine.memory;
     let _refused_or_not = match bytes.below(16) {
         12.. => return remove_partly(memory, names, bytes),
@@ -304,14 +304,7 @@ fn remove(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>, now: Inst
         3 => bytes
             .one_of(&names.reservations)
             .map(|reservation| memory.release(reservation)),
-        4 => {
-            let task = bytes.one_of(&names.tasks);
-            if let Some(task) = task.filter(|&task| memory.task(task).is_some()) {
-                memory.handle_job_end(now, task);
-            }
-            None
-        }
-        5 => {
+        4 | 5 => {
             let _missing_or_refused = memory.gather(FrameCount::new(bytes.number()));
             None
         }

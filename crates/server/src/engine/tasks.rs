@@ -14,7 +14,6 @@ use crate::settings::Settings;
 use freehold_core::effect::Holder;
 use freehold_core::error::CreateError;
 use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId};
-use freehold_core::units::Instant;
 use freehold_core::view::TaskCounts;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -372,13 +371,10 @@ impl Engine {
     ) -> Result<(), EngineError> {
         self.step(|engine| {
             let _ = response;
-            let lane = engine.task(client, task)?.lanes.first().map(|lane| lane.core);
+            engine.task(client, task)?;
             if let Some(task) = engine.tasks.get_mut(task.index(), task.generation()) {
                 task.jobs += 1;
                 task.misses += u64::from(missed);
-            }
-            if let Some(lane) = lane {
-                engine.core.handle_job_end(Instant::new(engine.step.now.get()), lane);
             }
             Ok(())
         })

@@ -129,7 +129,7 @@ impl<'a> Engine<'a> {
             };
             let report = self.report_of_end(task);
             self.recorder.job_end(task);
-            self.world.end_job(self.now, task);
+            self.world.end_job(task);
             self.world.job_of_devices(self.now, task, false);
             self.note_devices();
             self.hear_wakes();

@@ -254,12 +254,8 @@ impl World<'_> {
     }
 
     /// A task has ended a job.
-    pub(crate) fn end_job(&mut self, now: u64, task: usize) {
+    pub(crate) fn end_job(&mut self, task: usize) {
         self.tables.end_job(task);
-        if let Some(id) = self.names.tasks[task] {
-            self.memory.handle_job_end(Instant::new(now), id);
-            self.carry_out(now);
-        }
     }
 
     fn note_begin(&mut self, task: usize, touch: Touch, access: Access, again: bool) {
