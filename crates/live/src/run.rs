@@ -304,14 +304,14 @@ impl TaskThread<'_> {
     fn main(mut self, ready: &Sender<Result<(), LiveError>>, begin: &Receiver<MonotonicTime>) -> Option<Finished> {
         let name = || self.scenario.tasks[self.position].name.clone();
         let spec = &self.scenario.tasks[self.position];
-        let taken = match self.seat.take() {
-            Ok(taken) => taken,
+        let pages = match self.seat.take() {
+            Ok(pages) => pages,
             Err(reason) => {
                 let _ = ready.send(Err(LiveError::Enter { name: name(), reason }));
                 return None;
             }
         };
-        let mut worker = Worker::new(self.scenario, self.position, taken.pages(), self.flag);
+        let mut worker = Worker::new(self.scenario, self.position, pages, self.flag);
         if let Some(capacity) = self.recording {
             worker.note_interruptions(capacity.per_task_spans);
         }

@@ -30,15 +30,6 @@ pub(crate) enum Seat<'a> {
     Served(&'a ServedTask),
 }
 
-/// A seat that the calling thread has taken.
-#[derive(Debug)]
-pub(crate) enum Taken<'a> {
-    /// Faults are served by this thread.
-    Embedded(Bound<'a>, &'a [Option<MappedRegion>]),
-    /// Faults are served by the server.
-    Served(&'a ServedTask),
-}
-
 impl<'a> Seat<'a> {
     /// Whom its jobs are told to: devices that they open.
     pub(crate) fn signals(self) -> &'a [Arc<JobSignal>] {
@@ -49,40 +40,26 @@ impl<'a> Seat<'a> {
     }
 
     /// Makes the calling thread act as the task.
-    pub(crate) fn take(self) -> Result<Taken<'a>, EnterError> {
-        match self {
-            Self::Embedded(task) => Ok(Taken::Embedded(task.handle.enter()?, &task.regions)),
-            Self::Served(task) => Ok(Taken::Served(task)),
-        }
-    }
-}
-
-impl Taken<'_> {
-    /// A job is over that nobody has timed.
-    pub(crate) fn end_job(&self) {
-        match self {
-            Self::Embedded(bound, _) => bound.job_end(),
-            Self::Served(task) => task.task.job_end(std::time::Duration::ZERO, false),
-        }
-    }
-
-    /// What the thread touches.
-    pub(crate) fn pages(&self) -> Pages<'_> {
-        match self {
-            Self::Embedded(bound, regions) => Pages::Embedded { bound, regions },
+    pub(crate) fn take(self) -> Result<Pages<'a>, EnterError> {
+        Ok(match self {
+            Self::Embedded(task) => Pages::Embedded {
+                bound: task.handle.enter()?,
+                regions: &task.regions,
+            },
             Self::Served(task) => Pages::Served {
                 task,
                 waits: Waits::default(),
             },
-        }
+        })
     }
 }
 
-/// The regions of a task, touched by its thread. Regions and words are counted from 0; a word is eight bytes.
+/// The regions of a task, touched by the thread that has taken its seat: faults of the first kind are served by that
+/// thread itself, those of the second by a server. Regions and words are counted from 0; a word is eight bytes.
 #[derive(Debug)]
 pub(crate) enum Pages<'a> {
     Embedded {
-        bound: &'a Bound<'a>,
+        bound: Bound<'a>,
         regions: &'a [Option<MappedRegion>],
     },
     Served {
@@ -246,6 +223,14 @@ impl Pages<'_> {
         match self {
             Self::Embedded { bound, .. } => bound.report_job(report).ok(),
             Self::Served { task, .. } => task.pool.as_ref()?.judge(report, next).ok(),
+        }
+    }
+
+    /// A job is over that nobody has timed.
+    pub(crate) fn end_untimed_job(&self) {
+        match self {
+            Self::Embedded { bound, .. } => bound.job_end(),
+            Self::Served { task, .. } => task.task.job_end(std::time::Duration::ZERO, false),
         }
     }
 

@@ -154,6 +154,12 @@ impl<'a> Worker<'a> {
         self.output.usage.end_job();
     }
 
+    /// The same where no pacer runs the jobs.
+    pub(crate) fn end_untimed_job(&mut self) {
+        self.end_job();
+        self.pages.end_untimed_job();
+    }
+
     pub(crate) fn output(self) -> TaskOutput {
         let (preempted, preemptions_lost) = self.computation.into_preemptions();
         let (waits, waits_lost) = self.pages.into_waits();

@@ -44,25 +44,22 @@ impl Player<'_> {
             name: self.scenario.tasks[self.position].name.clone(),
             reason,
         };
-        let taken = match self.seat.take().map_err(refused) {
-            Ok(taken) => taken,
+        let pages = match self.seat.take().map_err(refused) {
+            Ok(pages) => pages,
             Err(error) => {
                 self.turns.set(slot, IDLE);
                 return Err(error);
             }
         };
         let stop = StopFlag::new();
-        let mut worker = Worker::new(self.scenario, self.position, taken.pages(), &stop);
+        let mut worker = Worker::new(self.scenario, self.position, pages, &stop);
         while let Ok(command) = commands.recv() {
             match command {
                 Command::StartJob => worker.begin_job(),
                 Command::Run(accesses) => (0..accesses).for_each(|_| {
                     let _ = worker.next_access();
                 }),
-                Command::EndJob => {
-                    worker.end_job();
-                    taken.end_job();
-                }
+                Command::EndJob => worker.end_untimed_job(),
                 // Only who is there for it does.
                 Command::Restore => {}
                 Command::Finish => break,
