@@ -156,10 +156,12 @@ impl Stage for Served<'_> {
     }
 
     fn device_counts(&self, found: &[Openings]) -> Result<DeviceCounts, LiveError> {
+        self.server.spoil_pictures();
         self.machine.device_results(self.scenario, found)
     }
 
     fn counts(&self) -> Result<Counts, LiveError> {
+        self.server.spoil_pictures();
         let mut counts = self.machine.counts(self.scenario, false)?;
         counts.store.reads += self.files_read.get();
         Ok(counts)

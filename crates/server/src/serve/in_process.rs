@@ -6,7 +6,7 @@
 use super::{Options, ServeError, begin, socket};
 use crate::control::{self, Ends, World};
 use crate::engine::{ObjectKey, Standing, TaskKey};
-use crate::shared::Pagers;
+use crate::shared::{EngineGuard, Pagers};
 use freehold_core::fact::Request;
 use freehold_core::units::PageIndex;
 use rustix::event::EventfdFlags;
@@ -53,45 +53,56 @@ impl InProcess {
         })
     }
 
+    /// What was pictured of the engine is shown no more: documents say what there is now.
+    pub fn spoil_pictures(&self) {
+        self.world.snapshots.spoil();
+    }
+
+    /// The engine. Whoever drives it sees what he has done.
+    fn engine(&self) -> EngineGuard<'_> {
+        self.spoil_pictures();
+        self.world.shared.engine()
+    }
+
     /// From now on transfers and threads wait for a word, or no longer.
     pub fn hold(&self, held: bool) {
-        self.world.shared.engine().hold(held);
+        self.engine().hold(held);
     }
 
     /// The task of this name.
     #[must_use]
     pub fn task(&self, name: &str) -> Option<TaskKey> {
-        self.world.shared.engine().task_called(name)
+        self.engine().task_called(name)
     }
 
     /// The region or file of this name.
     #[must_use]
     pub fn object(&self, name: &str) -> Option<ObjectKey> {
-        self.world.shared.engine().object_called(name)
+        self.engine().object_called(name)
     }
 
     /// How a task's thread stands, and how many orders no agent has carried out.
     #[must_use]
     pub fn standing(&self, task: TaskKey) -> (Standing, u32) {
-        self.world.shared.engine().standing(task)
+        self.engine().standing(task)
     }
 
     /// Orders that no agent has carried out.
     #[must_use]
     pub fn orders(&self) -> u32 {
-        self.world.shared.engine().orders()
+        self.engine().orders()
     }
 
     /// Lets the thread of a task go on whose fault is over; false where it does not wait for that.
     #[must_use]
     pub fn let_go(&self, task: TaskKey) -> bool {
-        self.world.shared.engine().let_go(task)
+        self.engine().let_go(task)
     }
 
     /// Ends a transfer of a page; false where none such is held, or the device is still at it.
     #[must_use]
     pub fn end_transfer(&self, object: ObjectKey, page: PageIndex, request: Request) -> bool {
-        self.world.shared.engine().end_transfer(object, page, request)
+        self.engine().end_transfer(object, page, request)
     }
 }
 
