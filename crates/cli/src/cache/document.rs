@@ -110,8 +110,8 @@ impl Document {
         let optimal = (asked.policy == "optimal").then_some(replayed.misses);
         Self {
             counted: Counted::from(&replayed),
-            utilisation: replayed.utilisation,
-            utilisation_by_time: replayed.utilisation_by_time,
+            utilisation: replayed.utilisation.by_access,
+            utilisation_by_time: replayed.utilisation.by_time,
             allocations: replayed
                 .allocations
                 .iter()

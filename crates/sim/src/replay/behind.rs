@@ -277,9 +277,9 @@ impl<'a> Behind<'a> {
                 sum as f64 / over as f64 / frames
             }
         };
-        self.replayed.utilisation = mean(self.cached.0, self.replayed.accesses);
+        self.replayed.utilisation.by_access = mean(self.cached.0, self.replayed.accesses);
         let span = self.clock.map(|(first, last)| last - first).filter(|span| *span > 0);
-        self.replayed.utilisation_by_time = span.map(|span| mean(self.cached.1, span));
+        self.replayed.utilisation.by_time = span.map(|span| mean(self.cached.1, span));
         self.replayed.bounds = self.remainder.bounds;
         if self.setup.devices.is_empty() {
             // Both tiers are one list then, without deletions or with them.

@@ -15,7 +15,7 @@ mod run;
 mod trace;
 
 pub use csv::Columns;
-pub use outcome::{Allocation, Bounds, GroupCounts, Replayed, Times};
+pub use outcome::{Allocation, Bounds, GroupCounts, Replayed, Times, Utilisation};
 pub use row::{Event, Pages, Row, TraceError};
 pub use run::{Choice, Deletes, ReplayError, Setup, replay, replay_choices};
 pub use trace::Trace;

@@ -209,7 +209,11 @@ mod tests {
                 replayed.order = Some(order.clone());
                 orders += 1;
                 if let Some(sets) = &sets {
-                    let counts = (replayed.misses, replayed.pages, replayed.utilisation.to_bits());
+                    let counts = (
+                        replayed.misses,
+                        replayed.pages,
+                        replayed.utilisation.by_access.to_bits(),
+                    );
                     let same = by_frames.entry(lent(&order, sets, &setup)).or_insert(counts);
                     assert_eq!(*same, counts, "seed {seed}, {order:?}");
                 }

@@ -70,6 +70,15 @@ pub struct Bounds {
     pub no_device_misses: u64,
 }
 
+/// The mean part of the victim cache's frames that cache a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Utilisation {
+    /// Over accesses.
+    pub by_access: f64,
+    /// Over time, where rows have times.
+    pub by_time: Option<f64>,
+}
+
 /// A replay's result. `accesses` = `page_cache_hits` + victim hits + `misses`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replayed {
@@ -87,10 +96,8 @@ pub struct Replayed {
     pub discarded_wanted: u64,
     /// Pages in the victim cache at the end.
     pub resident: u64,
-    /// The mean part of its frames that cache a page, over accesses.
-    pub utilisation: f64,
-    /// The same over time, where rows have times.
-    pub utilisation_by_time: Option<f64>,
+    /// The mean part of its frames that cache a page.
+    pub utilisation: Utilisation,
     /// Opens, in order.
     pub allocations: Vec<Allocation>,
     /// Opens that no place was found for.

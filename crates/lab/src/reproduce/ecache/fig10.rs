@@ -72,7 +72,7 @@ fn shown(
     let line = |word: &str, sample: &Sample| row(format!("{what}, {policy}: {word}"), "%", None, sample, Bound::Shown);
     vec![
         line("hit ratio", &sample(&hit_ratio)),
-        line("utilisation", &sample(&|found| 100.0 * found.utilisation)),
+        line("utilisation", &sample(&|found| 100.0 * found.utilisation.by_access)),
         line("read I/O cut", &sample(&cut)),
     ]
 }
