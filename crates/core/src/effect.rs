@@ -6,8 +6,8 @@
 //! them.
 
 use crate::fact::PageRef;
-use crate::id::{MappingId, PinnedPoolId, ReservationId, TaskId};
-use crate::units::{Duration, FrameCount};
+use crate::id::{MappingId, ReservationId, TaskId};
+use crate::units::FrameCount;
 
 /// Who a frame or a page is charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -192,13 +192,5 @@ pub enum Effect {
     LockFailed {
         /// The reservation.
         reservation: ReservationId,
-    },
-    /// The CPU budget of this pool's task is this from its next period on: its own and the swap budget (paper 001,
-    /// Algorithm 3).
-    SetBudget {
-        /// The pool.
-        pool: PinnedPoolId,
-        /// `T_s + t`.
-        budget: Duration,
     },
 }

@@ -6,7 +6,6 @@ mod common;
 
 use common::Random;
 use common::pinned::{Model, Pinned, settings};
-use freehold_core::effect::Effect;
 use freehold_core::error::{AdmitError, PinningError, RemoveError};
 use freehold_core::limits::{ReservationKind, ReservationSpec};
 use freehold_core::pinning::{CapacityRule, JobReport, PinningPolicy, PinningSettings, SwapBudgetRule, UnpinnedGoTo};
@@ -313,7 +312,7 @@ fn a_reservation_takes_frames_that_are_pinned_but_not_for_good() {
 }
 
 #[test]
-fn the_judgement_of_a_job_comes_out_as_a_budget() {
+fn the_judgement_of_a_job_says_what_its_swap_budget_is() {
     let mut world = Pinned::new(300, 100, 900, settings());
     let late = JobReport {
         missed: true,
@@ -324,15 +323,14 @@ fn the_judgement_of_a_job_comes_out_as_a_budget() {
     let judged = world.end_job(&late);
     assert_eq!(judged.capacity_rule, CapacityRule::Grown);
     assert_eq!(judged.swap_budget_rule, SwapBudgetRule::Raised);
-    assert_eq!(world.budgets, [Duration::from_millis(12)]);
-    // The same again raises it again; a job that says nothing new changes nothing and orders nothing.
-    world.end_job(&late);
+    assert_eq!(judged.swap_budget, Duration::from_millis(2));
+    // The same again raises it again; a job that says nothing new changes nothing.
+    assert_eq!(world.end_job(&late).swap_budget, Duration::from_millis(4));
     let held = JobReport {
         missed: true,
         ..JobReport::default()
     };
-    world.end_job(&held);
-    assert_eq!(world.budgets, [Duration::from_millis(12), Duration::from_millis(14)]);
+    assert_eq!(world.end_job(&held).swap_budget, Duration::from_millis(4));
 }
 
 #[test]
@@ -388,7 +386,7 @@ fn effects_of_a_stale_pool_are_refused() {
         .memory
         .handle_pinned_job_end(Instant::new(world.now), world.pool, &JobReport::default());
     assert!(refused.is_err());
-    assert!(!matches!(world.memory.poll_effect(), Some(Effect::SetBudget { .. })));
+    assert!(world.memory.poll_effect().is_none());
 }
 
 /// A working set of 60 pages that goes on to the next 60 after every hundred jobs.

@@ -150,8 +150,7 @@ impl Batch {
             | Effect::Transfer { .. }
             | Effect::Recall { .. }
             | Effect::Locked { .. }
-            | Effect::LockFailed { .. }
-            | Effect::SetBudget { .. } => {}
+            | Effect::LockFailed { .. } => {}
         }
     }
 

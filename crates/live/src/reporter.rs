@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use freehold_core::pinning::JobReport;
+use freehold_core::pinning::{JobReport, SwapBudgetRule};
 use freehold_core::units;
 use freehold_linux::ThreadId;
 use freehold_linux::clock::{self, MonotonicTime};
@@ -46,8 +46,11 @@ pub(crate) struct Reporter {
     /// When the next is due even if no job ends; never, at first.
     due: Option<MonotonicTime>,
     used: Option<Used>,
-    /// What the kernel enforces in this period; of other classes the task's declared budget.
+    /// T_s.
+    budget: Duration,
+    /// What the kernel enforces in this period, and was asked to last; of other classes the task's declared budget.
     in_force: Duration,
+    wanted: Duration,
     deadline: Duration,
     /// Whether the kernel enforces budgets of this class.
     enforced: bool,
@@ -109,7 +112,9 @@ impl Reporter {
             telling: Telling::default(),
             due: None,
             used: None,
+            budget: span(task.budget),
             in_force: span(task.budget),
+            wanted: span(task.budget),
             deadline: span(task.deadline),
             enforced: task.class == Class::Deadline,
             origin: MonotonicTime::from_nanos(0),
@@ -175,16 +180,13 @@ impl Reporter {
             return;
         };
         let at = clock::now().as_nanos().saturating_sub(self.origin.as_nanos());
-        let Verdict {
-            judgement,
-            pool,
-            budget,
-        } = verdict;
+        let Verdict { judgement, pool } = verdict;
         self.told
             .judgements
             .note(at.min(self.duration), &report, &judgement, &pool);
-        if let Some(budget) = budget {
-            self.give(Duration::from_nanos(budget.get()));
+        if judgement.swap_budget_rule != SwapBudgetRule::Off {
+            let swap_budget = Duration::from_nanos(judgement.swap_budget.get());
+            self.give(self.budget.saturating_add(swap_budget));
         }
     }
 
@@ -221,7 +223,7 @@ impl Reporter {
     /// The budget from the next period on: the kernel enforces that of the deadline class. For others it is only in the
     /// core's account, as in the simulator.
     fn give(&mut self, budget: Duration) {
-        if !self.enforced || budget == self.in_force {
+        if !self.enforced || std::mem::replace(&mut self.wanted, budget) == budget {
             return;
         }
         match budget::set(ThreadId::current(), budget) {

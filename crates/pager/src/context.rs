@@ -3,7 +3,7 @@
 
 use crate::recorder::Recorder;
 use crate::transfer_table::Transfer;
-use freehold_core::units::{Duration, Instant};
+use freehold_core::units::Instant;
 use freehold_driver::{Batch, Completions, EventCapacity};
 
 /// Most transfers ended together.
@@ -26,8 +26,6 @@ pub(crate) struct Context {
     /// When this thread last looked at the clock, in a fault or in the core: so recent that what it begins next begins
     /// then. A look costs as much as a step of the core.
     pub(crate) looked: Instant,
-    /// The budget of a pinned page pool that was decided last, whole.
-    pub(crate) budget: Option<Duration>,
     /// Writes down what happens, if that was asked for.
     pub(crate) recorder: Option<Box<Recorder>>,
 }
@@ -43,7 +41,6 @@ impl Context {
             due: Vec::with_capacity(DUE_BATCH),
             lock_wait: 0,
             looked: Instant::ZERO,
-            budget: None,
             recorder: events.map(|capacity| Box::new(Recorder::new(me, capacity))),
         }
     }

@@ -285,7 +285,6 @@ impl Backend for Hands<'_> {
             Effect::Retry { task } => shared.post(task.index(), Answer::Retry, context),
             Effect::Fail { task, failure } => shared.post(task.index(), Answer::Fail(failure), context),
             // Whoever reported the job carries it out.
-            Effect::SetBudget { budget, .. } => context.budget = Some(budget),
             Effect::Locked { reservation } => shared.locks[reservation.index()].store(LOCK_DONE, Ordering::Release),
             Effect::LockFailed { reservation } => {
                 shared.locks[reservation.index()].store(LOCK_FAILED, Ordering::Release);

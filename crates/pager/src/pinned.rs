@@ -13,7 +13,7 @@ use freehold_core::effect::{Holder, Resolution};
 use freehold_core::error::{CreateError, JobError, PinningError, RemoveError};
 use freehold_core::id::PinnedPoolId;
 use freehold_core::pinning::{JobReport, Judgement, PinnedPoolView, PinningSettings};
-use freehold_core::units::{Duration, Instant};
+use freehold_core::units::Instant;
 use freehold_linux::PAGE_SIZE;
 
 /// What a task of a pool has that others have not.
@@ -83,8 +83,6 @@ pub struct Verdict {
     pub judgement: Judgement,
     /// The pool from now on.
     pub pool: PinnedPoolView,
-    /// The whole CPU budget from the next period on, where that changed. To have it enforced is the caller's business.
-    pub budget: Option<Duration>,
 }
 
 impl Pager {
@@ -133,13 +131,8 @@ impl Pager {
     /// As [`Bound::report_job`].
     pub fn report_job(&self, pool: PinnedPoolId, job: &JobReport) -> Result<Verdict, JobError> {
         let context = &mut self.shared().control.lock().context;
-        context.budget = None;
         let (judgement, view) = self.shared().ask(context, |core, now| judge(core, now, pool, job))?;
-        Ok(Verdict {
-            judgement,
-            pool: view,
-            budget: context.budget.take(),
-        })
+        Ok(Verdict { judgement, pool: view })
     }
 }
 
@@ -155,15 +148,10 @@ impl Bound<'_> {
         let mut local = row.local.get().ok_or(JobError::Stale)?.lock();
         let pool = local.pinned.ok_or(JobError::Stale)?.pool;
         let context = &mut local.context;
-        context.budget = None;
         let judged = shared.ask(context, |core, now| judge(core, now, pool, job));
         row.counters.lock_wait.add(context.take_lock_wait());
         let (judgement, view) = judged?;
-        Ok(Verdict {
-            judgement,
-            pool: view,
-            budget: context.budget.take(),
-        })
+        Ok(Verdict { judgement, pool: view })
     }
 
     /// Brings back the next page that the last jobs of the pool's tasks needed and that is in the store. False if there

@@ -36,6 +36,11 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
+    /// From the next period on the task has so much CPU time beside its own.
+    pub(crate) fn has_swap_budget(&mut self, swap_budget: u64) {
+        self.policy.set_budget(self.declared.saturating_add(swap_budget));
+    }
+
     pub(crate) fn new(scenario: &Scenario, position: usize, takes_part: bool, options: &Options) -> Self {
         let task = &scenario.tasks[position];
         let index = TaskIndex::new(u16::try_from(position).unwrap_or(u16::MAX));

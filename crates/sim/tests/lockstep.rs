@@ -258,7 +258,7 @@ impl<'a> Naive<'a> {
             Effect::Fill { page, .. } => self.answers.push_back((page, Request::Fill)),
             Effect::Discard { page, .. } => self.answers.push_back((page, Request::Evict)),
             Effect::LockFailed { .. } => panic!("the simulator could lock this"),
-            Effect::Take { .. } | Effect::Transfer { .. } | Effect::Locked { .. } | Effect::SetBudget { .. } => {}
+            Effect::Take { .. } | Effect::Transfer { .. } | Effect::Locked { .. } => {}
             Effect::Recall { .. } => panic!("nobody has frames outside"),
         }
     }

@@ -1,6 +1,5 @@
 //! One pinned page pool (PPP), and the table of them.
 
-use crate::effect::Effect;
 use crate::entry::{Marks, Place};
 use crate::error::JobError;
 use crate::id::PinnedPoolId;
@@ -161,7 +160,7 @@ impl PinnedPools {
 
 impl Memory {
     /// A job has ended, or its period without it: judges how many pages to pin (Algorithm 1) and how much CPU time to
-    /// add for swap-ins (Algorithm 3). If that changed, `SetBudget` comes out. O(1).
+    /// add for swap-ins (Algorithm 3). To have the budget enforced is the caller's business. O(1).
     ///
     /// # Errors
     /// [`JobError::Stale`], [`JobError::Undrained`].
@@ -208,16 +207,8 @@ impl Memory {
             pool.capacity = judgement.capacity;
         }
         let (budget, rule) = swap_budget::adjust(pool.swap_budget, &pool.settings, job);
-        let changed = budget != pool.swap_budget;
         pool.swap_budget = budget;
         (judgement.swap_budget, judgement.swap_budget_rule) = (budget, rule);
-        let whole = pool.settings.budget.saturating_add(budget);
-        if changed {
-            self.step.effects.push(Effect::SetBudget {
-                pool: id,
-                budget: whole,
-            });
-        }
         judgement
     }
 

@@ -396,7 +396,7 @@ impl World {
             Effect::Locked { reservation } => self.locked.push(reservation),
             Effect::Transfer { page, from, to } => self.transfers.push((page, from, to)),
             Effect::Recall { reservation, frames } => self.recall(reservation, frames.get()),
-            Effect::LockFailed { .. } | Effect::SetBudget { .. } => {}
+            Effect::LockFailed { .. } => {}
         }
     }
 

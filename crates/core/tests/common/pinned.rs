@@ -36,7 +36,6 @@ pub(crate) struct Pinned {
     pub(crate) task_fills: u64,
     /// Pages evicted, in order; those of the hog come after the task's.
     pub(crate) evicted: Vec<u32>,
-    pub(crate) budgets: Vec<Duration>,
 }
 
 impl Pinned {
@@ -84,7 +83,6 @@ impl Pinned {
             now: 0,
             task_fills: 0,
             evicted: Vec::new(),
-            budgets: Vec::new(),
         }
     }
 
@@ -153,11 +151,6 @@ impl Pinned {
                 }
                 Effect::Unmap { page, .. } => {
                     self.mapped.remove(&(page.object(), page.page()));
-                    continue;
-                }
-                Effect::SetBudget { pool, budget } => {
-                    assert_eq!(pool, self.pool);
-                    self.budgets.push(budget);
                     continue;
                 }
                 Effect::Fill { page, .. } => (page, Request::Fill),

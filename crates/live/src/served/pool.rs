@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use freehold_client::{Connection, Observer, PinnedPool, RequestError, Reservation};
-use freehold_core::pinning::{JobReport, PinnedPoolView, PinningSettings, SwapBudgetRule};
-use freehold_core::units::{self, PageCount};
+use freehold_core::pinning::{JobReport, PinnedPoolView, PinningSettings};
+use freehold_core::units::PageCount;
 use freehold_linux::clock::MonotonicTime;
 use freehold_pager::Verdict;
 use freehold_scenario::Scenario;
@@ -13,8 +13,6 @@ use freehold_scenario::Scenario;
 #[derive(Debug)]
 pub(crate) struct ServedPool {
     pool: PinnedPool,
-    /// T_s.
-    budget: units::Duration,
 }
 
 impl ServedPool {
@@ -26,7 +24,6 @@ impl ServedPool {
         };
         Ok(Self {
             pool: observer.open_pool(name, settings)?,
-            budget: settings.budget,
         })
     }
 
@@ -40,7 +37,6 @@ impl ServedPool {
         let next = next.map(|next| Duration::from_nanos(next.as_nanos()));
         let judged = self.pool.judge(report, next)?;
         let judgement = judged.judgement;
-        let changes = judgement.swap_budget_rule != SwapBudgetRule::Off;
         Ok(Verdict {
             judgement,
             // Of its lists the answer says the sum.
@@ -50,7 +46,6 @@ impl ServedPool {
                 swap_budget: judgement.swap_budget,
                 ..PinnedPoolView::default()
             },
-            budget: changes.then(|| self.budget.saturating_add(judgement.swap_budget)),
         })
     }
 }

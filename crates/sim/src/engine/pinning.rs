@@ -3,7 +3,7 @@
 //! Every job of a pinned task is reported once: when it ends, or, unfinished, when its period does (the next job is
 //! released), as missed. What it does after that counts for the next.
 
-use freehold_core::pinning::JobReport;
+use freehold_core::pinning::{JobReport, SwapBudgetRule};
 use freehold_scenario::{TaskIndex, plan};
 
 use super::Engine;
@@ -66,9 +66,9 @@ impl Engine<'_> {
         let judged = self.world.judge(self.now, task, &report);
         if let (Some((judgement, view)), Some(pinned)) = (judged, &mut self.runners[task].pinned) {
             pinned.judged(self.now, &report, &judgement, &view);
-        }
-        while let Some((task, budget)) = self.world.work.budgets.pop_front() {
-            self.runners[task].policy.set_budget(budget);
+            if judgement.swap_budget_rule != SwapBudgetRule::Off {
+                self.runners[task].has_swap_budget(judgement.swap_budget.get());
+            }
         }
         self.hear_wakes();
     }

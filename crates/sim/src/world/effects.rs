@@ -97,10 +97,6 @@ impl World<'_> {
             }
             Effect::Retry { task } => self.end_fault(self.told.now, task, FaultEnd::Retry),
             Effect::Fail { task, failure } => self.end_fault(self.told.now, task, FaultEnd::Failed(failure)),
-            Effect::SetBudget { pool, budget } => {
-                let task = self.names.pool_of.get(pool.index()).copied();
-                self.work.budgets.extend(task.map(|task| (task, budget.get())));
-            }
             Effect::LockFailed { .. } => self.told.lock_failed = true,
             Effect::Unmap {
                 page,

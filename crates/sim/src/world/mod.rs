@@ -122,8 +122,6 @@ pub(crate) struct Names {
     reservation_of: Vec<usize>,
     /// By task; `None` without one.
     pub(crate) pools: Vec<Option<PinnedPoolId>>,
-    /// By the core's slots.
-    pool_of: Vec<usize>,
 }
 
 /// What is to be done: by the world, and by the engine, which takes it out.
@@ -134,8 +132,6 @@ pub(crate) struct Work {
     completions: Completions,
     /// Faults that ended, in order.
     pub(crate) wakes: VecDeque<Wake>,
-    /// CPU budgets that changed: whose, and to what.
-    pub(crate) budgets: VecDeque<(usize, u64)>,
 }
 
 /// Faults that have not ended, by task.

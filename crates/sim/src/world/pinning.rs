@@ -21,7 +21,6 @@ impl World<'_> {
             task: task.name.clone(),
             reason,
         })?;
-        enter(&mut self.names.pool_of, pool.index(), position);
         self.names.pools[position] = Some(pool);
         let refused = |reason| SimError::Task {
             task: task.name.clone(),
