@@ -2,7 +2,7 @@
 
 use crate::Errno;
 use rustix::fs::Mode;
-use rustix::thread::UnshareFlags;
+use rustix::thread::{CapabilitySet, UnshareFlags};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -53,6 +53,17 @@ impl Caller {
             Err(Errno::PERM)
         }
     }
+
+    /// From now on files' modes and lists permit this caller everything. For what somebody else has checked, who knows
+    /// all groups of the caller.
+    ///
+    /// # Errors
+    /// `EPERM`: the process has no such right itself.
+    pub fn pass_permissions(&self) -> Result<(), Errno> {
+        let mut sets = rustix::thread::capabilities(None)?;
+        sets.effective |= CapabilitySet::DAC_OVERRIDE;
+        rustix::thread::set_capabilities(None, sets)
+    }
 }
 
 impl Drop for Caller {
@@ -86,6 +97,25 @@ mod tests {
         let theirs = std::fs::metadata(folder.join("theirs")).unwrap();
         assert_eq!((theirs.uid(), theirs.gid(), theirs.mode() & 0o777), (1234, 4321, 0o600));
         assert_eq!(std::fs::metadata(folder.join("ours")).unwrap().uid(), 0);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_not_the_callers_takes_files_only_where_permissions_are_passed_by() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("not run: only root may act as others");
+            return;
+        }
+        let folder = std::env::temp_dir().join(format!("freehold-passing-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        for round in 0..2 {
+            let caller = Caller::assume(1234, 4321, 0o077).unwrap();
+            let refused = std::fs::write(folder.join("refused"), b"").unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(13), "round {round}");
+            caller.pass_permissions().unwrap();
+            std::fs::write(folder.join("theirs"), b"").unwrap();
+        }
+        assert_eq!(std::fs::metadata(folder.join("theirs")).unwrap().uid(), 1234);
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -102,10 +102,15 @@ impl Tree {
     ) -> Result<(Entry, OwnedFd), Errno> {
         let parent = self.inodes.get(parent)?;
         component(name)?;
-        let caller = creation.assume()?;
         let mode = Mode::from_raw_mode(creation.mode & 0o7777);
-        let file = beneath(parent.place.as_fd(), name, flags | OFlags::CREATE, mode)?;
-        drop(caller);
+        let file = creation.act(|passing| {
+            // Past permissions only what is new is opened: nobody has checked those of a file that came meanwhile.
+            let new = if passing { OFlags::EXCL } else { OFlags::empty() };
+            match beneath(parent.place.as_fd(), name, flags | OFlags::CREATE | new, mode) {
+                Err(Errno::EXIST) if passing && !flags.contains(OFlags::EXCL) => Err(Errno::ACCESS),
+                outcome => outcome,
+            }
+        })?;
         if !status_of(file.as_fd())?.kind.is_file() {
             return Err(Errno::EXIST);
         }
@@ -123,16 +128,12 @@ impl Tree {
     ) -> Result<Entry, Errno> {
         let directory = self.inodes.get(parent)?;
         component(name)?;
-        let caller = creation.assume()?;
         let mode = Mode::from_raw_mode(creation.mode & 0o7777);
-        match device {
-            None => rustix::fs::mkdirat(&directory.place, name, mode)?,
-            Some(device) => {
-                let kind = FileType::from_raw_mode(creation.mode);
-                rustix::fs::mknodat(&directory.place, name, kind, mode, device)?;
-            }
-        }
-        drop(caller);
+        let kind = FileType::from_raw_mode(creation.mode);
+        creation.act(|_| match device {
+            None => rustix::fs::mkdirat(&directory.place, name, mode),
+            Some(device) => rustix::fs::mknodat(&directory.place, name, kind, mode, device),
+        })?;
         self.lookup(parent, name)
     }
 
@@ -140,9 +141,7 @@ impl Tree {
     pub(crate) fn symlink(&self, parent: u64, name: &OsStr, target: &Path, creation: Creation) -> Result<Entry, Errno> {
         let directory = self.inodes.get(parent)?;
         component(name)?;
-        let caller = creation.assume()?;
-        rustix::fs::symlinkat(target, &directory.place, name)?;
-        drop(caller);
+        creation.act(|_| rustix::fs::symlinkat(target, &directory.place, name))?;
         self.lookup(parent, name)
     }
 
@@ -185,8 +184,17 @@ impl Tree {
 }
 
 impl Creation {
-    fn assume(self) -> Result<Caller, Errno> {
-        Caller::assume(self.user, self.group, self.mask)
+    /// Has something made as the caller: where that is refused, once more past permissions. The kernel has checked them
+    /// with all groups of the caller, and tells only the first.
+    fn act<T>(self, mut make: impl FnMut(bool) -> Result<T, Errno>) -> Result<T, Errno> {
+        let caller = Caller::assume(self.user, self.group, self.mask)?;
+        match make(false) {
+            Err(Errno::ACCESS) => {
+                caller.pass_permissions()?;
+                make(true)
+            }
+            outcome => outcome,
+        }
     }
 }
 
