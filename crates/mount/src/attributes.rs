@@ -146,12 +146,12 @@ fn timespec(wanted: Option<TimeOrNow>) -> Timespec {
             tv_sec: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(since.subsec_nanos()),
         },
+        // The seconds and nanoseconds of a request, as fuser 0.18 puts them together: it counts both backwards.
         Err(before) => {
             let before = before.duration();
-            let round = i64::from(before.subsec_nanos() > 0);
             Timespec {
-                tv_sec: -i64::try_from(before.as_secs()).unwrap_or(i64::MAX) - round,
-                tv_nsec: i64::from((1_000_000_000 - before.subsec_nanos()) % 1_000_000_000),
+                tv_sec: -i64::try_from(before.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: i64::from(before.subsec_nanos()),
             }
         }
     }
