@@ -218,6 +218,62 @@ fn others_create_their_own_files_and_only_where_they_may() {
     assert_eq!(fs::symlink_metadata(source.join("link")).unwrap().gid(), 1234);
 }
 
+/// A folder that only a group may write to, which is not the first group of the caller.
+#[test]
+fn whoever_may_by_another_group_creates_and_nobody_else() {
+    if !may_mount() {
+        return;
+    }
+    let mounted = Mounted::new("groups", "4MiB", &["--allow-other"]);
+    for folder in [&mounted.source, mounted.source.parent().unwrap()] {
+        fs::set_permissions(folder, PermissionsExt::from_mode(0o777)).unwrap();
+    }
+    let shared = mounted.source.join("shared");
+    fs::create_dir(&shared).unwrap();
+    std::os::unix::fs::chown(&shared, Some(0), Some(7777)).unwrap();
+    fs::set_permissions(&shared, PermissionsExt::from_mode(0o2770)).unwrap();
+    let run = |groups: &str, script: &str, at: &Path| {
+        let words = [
+            "--reuid", "4321", "--regid", "1234", "--groups", groups, "sh", "-c", script,
+        ];
+        Command::new("setpriv").args(words).current_dir(at).output()
+    };
+    let Ok(reaches) = run("7777", "true", &mounted.at) else {
+        eprintln!("not run: there is no setpriv");
+        return;
+    };
+    if !reaches.status.success() {
+        eprintln!("not run: others cannot reach the folder of the test");
+        return;
+    }
+    let script = "cd shared && echo one > file && mkdir folder && ln -s x link && mkfifo pipe && echo two >> file";
+    for (number, at) in [&mounted.source, &mounted.at].into_iter().enumerate() {
+        let theirs = run(
+            "7777",
+            &script.replace("shared &&", "shared && mkdir $$ && cd $$ &&"),
+            at,
+        )
+        .unwrap();
+        assert!(
+            theirs.status.success(),
+            "{number}: {}",
+            String::from_utf8_lossy(&theirs.stderr)
+        );
+        assert!(!run("1234", script, at).unwrap().status.success(), "{number}");
+        let other = run("7777", "cd shared && umask 077 && echo > mine", at).unwrap();
+        assert!(other.status.success() && shared.join("mine").exists());
+        fs::remove_file(shared.join("mine")).unwrap();
+    }
+    for folder in fs::read_dir(&shared).unwrap() {
+        let folder = folder.unwrap().path();
+        let status = |name: &str| fs::symlink_metadata(folder.join(name)).unwrap();
+        for name in ["file", "folder", "link", "pipe"] {
+            assert_eq!((status(name).uid(), status(name).gid()), (4321, 7777), "{name}");
+        }
+        assert_eq!(fs::read(folder.join("file")).unwrap(), b"one\ntwo\n");
+    }
+}
+
 #[test]
 fn a_read_only_mount_changes_nothing_and_says_so() {
     if !may_mount() {

@@ -6,6 +6,7 @@
 
 use crate::attributes::{self, Changes};
 use crate::files::{Files, count};
+use crate::opening::Written;
 use crate::recall::Fill;
 use crate::replies::{NEVER, refusal, tell, tell_entry, tell_extended, tell_open};
 use crate::tree::Creation;
@@ -14,7 +15,7 @@ use fuser::{
     LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
     ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use rustix::fs::FileType;
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -313,12 +314,19 @@ impl Filesystem for Mounted {
         handle: FileHandle,
         offset: u64,
         data: &[u8],
-        _write_flags: WriteFlags,
-        _flags: OpenFlags,
+        write_flags: WriteFlags,
+        flags: OpenFlags,
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.0.write(handle.0, offset, data) {
+        // What a mapping has changed goes where it is mapped, by whichever descriptor the kernel takes.
+        let mapped = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let written = Written {
+            offset,
+            bytes: data,
+            appended: !mapped && OFlags::from_bits_retain(flags.0.cast_unsigned()).contains(OFlags::APPEND),
+        };
+        match self.0.write(handle.0, written) {
             Ok(written) => reply.written(written),
             Err(error) => reply.error(refusal(error)),
         }

@@ -10,14 +10,25 @@ use crate::tree::{Creation, Entry};
 use fuser::FopenFlags;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FallocateFlags, OFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 use std::ffi::OsStr;
+use std::io::IoSlice;
 use std::sync::Arc;
 
 /// What open(2) sets for execve(2).
 const FOR_EXEC: i32 = 0x20;
-/// Flags of a program's open(2) that its writes must obey.
-const KEPT: OFlags = OFlags::APPEND.union(OFlags::SYNC).union(OFlags::DSYNC);
+/// Flags of a program's open(2) that its writes must obey. `O_APPEND` is not among them: each write says whether it
+/// appends, and pages of a mapping are written where they belong whatever the descriptor says.
+const KEPT: OFlags = OFlags::SYNC.union(OFlags::DSYNC);
+
+/// Bytes that a program has written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written<'a> {
+    pub(crate) offset: u64,
+    pub(crate) bytes: &'a [u8],
+    /// They go to the end of the file, wherever that is.
+    pub(crate) appended: bool,
+}
 
 impl Files {
     /// Opens a file for reading only.
@@ -40,8 +51,14 @@ impl Files {
     /// Opens a file for writing. [`begin_writing`](Self::begin_writing) came before.
     pub(crate) fn open_to_write(&self, inode: &Arc<Inode>, flags: i32) -> Result<(u64, FopenFlags), Errno> {
         self.let_go(inode);
-        let flags = OFlags::from_bits_retain(flags.cast_unsigned()) & (KEPT | OFlags::RWMODE);
-        match self.tree.open(inode, flags) {
+        let asked = OFlags::from_bits_retain(flags.cast_unsigned());
+        let kept = asked & (KEPT | OFlags::RWMODE);
+        let opened = match self.tree.open(inode, kept) {
+            // A file that can only be appended to.
+            Err(Errno::PERM) if asked.contains(OFlags::APPEND) => self.tree.open(inode, kept | OFlags::APPEND),
+            outcome => outcome,
+        };
+        match opened {
             Ok(writer) => Ok((self.add_open(inode, Some(writer)), FopenFlags::FOPEN_DIRECT_IO)),
             Err(error) => {
                 self.end_writing(inode);
@@ -96,13 +113,23 @@ impl Files {
     }
 
     /// Writes; how many bytes were taken.
-    pub(crate) fn write(&self, handle: u64, offset: u64, bytes: &[u8]) -> Result<u32, Errno> {
+    pub(crate) fn write(&self, handle: u64, written: Written<'_>) -> Result<u32, Errno> {
+        let Written {
+            offset,
+            bytes,
+            appended,
+        } = written;
         let file = self.handles.file(handle)?;
         let writer = file.writer.as_ref().ok_or(Errno::BADF)?;
         count(&self.counters.writes, 1);
+        let flags = if appended {
+            ReadWriteFlags::APPEND
+        } else {
+            ReadWriteFlags::empty()
+        };
         let mut done = 0;
         while done < bytes.len() {
-            match rustix::io::pwrite(writer, &bytes[done..], offset + done as u64) {
+            match rustix::io::pwritev2(writer, &[IoSlice::new(&bytes[done..])], offset + done as u64, flags) {
                 Ok(0) => break,
                 Ok(written) => done += written,
                 Err(Errno::INTR) => {}
@@ -143,10 +170,16 @@ impl Files {
     /// Has everything written reach the device.
     pub(crate) fn synchronize(&self, handle: u64, data_only: bool) -> Result<(), Errno> {
         let file = self.handles.file(handle)?;
-        let state = file.inode.content.read();
-        let reader = state.reader.as_ref().map(rustix::fd::AsFd::as_fd);
-        let writer = file.writer.as_ref().map(rustix::fd::AsFd::as_fd);
-        let open = writer.or(reader).ok_or(Errno::BADF)?;
+        // Of its own, where it is open for reading: nobody who wants the file's state waits for the device.
+        let copy = match &file.writer {
+            Some(_) => None,
+            None => {
+                let state = file.inode.content.read();
+                let reader = state.reader.as_ref().ok_or(Errno::BADF)?;
+                Some(rustix::io::fcntl_dupfd_cloexec(reader, 0)?)
+            }
+        };
+        let open = file.writer.as_ref().or(copy.as_ref()).ok_or(Errno::BADF)?;
         if data_only {
             rustix::fs::fdatasync(open)
         } else {
