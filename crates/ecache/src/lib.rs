@@ -32,6 +32,7 @@ mod device;
 mod error;
 mod hand_over;
 pub mod prepare;
+mod puts;
 pub mod record;
 mod region;
 mod returns;
@@ -46,6 +47,7 @@ pub use freehold_core::units::PageIndex;
 pub use freehold_core::victim_cache::FileId;
 pub use freehold_core::victim_cache::error::PutError;
 pub use hand_over::{Grant, Opened, Took};
+pub use puts::Puts;
 pub use status::{DeviceRow, DeviceState, RegionUses, Times, VictimCacheRow};
 
 /// Bytes of a page.

@@ -3,7 +3,7 @@
 
 use crate::files::Files;
 use crate::inode::Inode;
-use crate::own::{Evicted, PageKey};
+use crate::own::PageKey;
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::mpsc::Receiver;
@@ -65,9 +65,8 @@ impl Files {
         // An error is told to whoever reads the page for use.
         if let Ok(Some(fetched)) = self.fetch(reader, lease, &absent) {
             let mut room = true;
-            self.take_in(fetched, |cache, page| {
-                let mut evicted = |gone: Evicted| self.put_victim(&gone);
-                room = room && cache.insert_ahead(page.key, page.bytes, &mut evicted);
+            self.take_in(fetched, |cache, page, gone| {
+                room = room && cache.insert_ahead(page.key, page.bytes, &mut |page| gone.push(page));
             });
         }
     }

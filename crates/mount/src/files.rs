@@ -123,9 +123,17 @@ impl Files {
         self.slab.cool(room + UNDER_WAY);
     }
 
-    /// A page that made room goes to the device memory. Where that takes none it is read again some day.
-    pub(crate) fn put_victim(&self, gone: &Evicted) {
-        let _ = self.victims.put(victim_key(gone.key), &gone.bytes);
+    /// Pages that made room go to the device memory; where that takes none they are read again some day. Their frames
+    /// are taken in the hold that evicted them, so that who brings one in again meets it. They are copied without it.
+    pub(crate) fn put_victims(&self, cache: MutexGuard<'_, PageCache>, mut gone: Vec<Evicted>) {
+        // One may have come in again in the same hold.
+        gone.retain(|page| !cache.has(page.key));
+        if gone.is_empty() {
+            return;
+        }
+        let puts = self.victims.begin_puts(gone.iter().map(|page| victim_key(page.key)));
+        drop(cache);
+        puts.copy(gone.iter().map(|page| &*page.bytes));
     }
 
     /// Wakes the thread that takes pages back, if there is something for it.

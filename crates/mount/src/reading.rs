@@ -191,21 +191,28 @@ impl Files {
 
     /// Takes pages into the page cache that were used.
     fn keep(&self, pages: Vec<Fetched>) {
-        self.take_in(pages, |cache, page| {
-            cache.insert(page.key, page.bytes, &mut |gone: Evicted| self.put_victim(&gone));
+        self.take_in(pages, |cache, page, gone| {
+            cache.insert(page.key, page.bytes, &mut |page| gone.push(page));
         });
     }
 
-    /// Takes pages into the page cache, some at a time: others are let in between, since what is evicted is copied.
-    pub(crate) fn take_in(&self, pages: Vec<Fetched>, mut take: impl FnMut(&mut PageCache, Fetched)) {
-        let mut pages = pages.into_iter().peekable();
-        while pages.peek().is_some() {
+    /// Takes pages into the page cache, some at a time: others are let in between. `take` tells what it evicts.
+    pub(crate) fn take_in(
+        &self,
+        mut pages: Vec<Fetched>,
+        mut take: impl FnMut(&mut PageCache, Fetched, &mut Vec<Evicted>),
+    ) {
+        while !pages.is_empty() {
+            let rest = pages.split_off(pages.len().min(AT_ONCE));
+            let mut gone = Vec::with_capacity(pages.len());
             let mut cache = self.cache();
-            for page in pages.by_ref().take(AT_ONCE) {
-                // Another reader of the same page may have brought it in, and seen it evicted, meanwhile.
-                self.victims.flush_page(victim_key(page.key));
-                take(&mut cache, page);
+            // Another reader of the same page may have brought it in, and seen it evicted, meanwhile.
+            self.victims.flush_pages(pages.iter().map(|page| victim_key(page.key)));
+            for page in pages {
+                take(&mut cache, page, &mut gone);
             }
+            self.put_victims(cache, gone);
+            pages = rest;
         }
     }
 

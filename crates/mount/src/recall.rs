@@ -8,7 +8,7 @@ use crate::content::State;
 use crate::files::Files;
 use crate::inode::Inode;
 use crate::kernel_pages::Run;
-use crate::own::{Evicted, PAGE};
+use crate::own::PAGE;
 use crate::page_cache::Room;
 use crate::reading::Served;
 use fuser::{Errno as Refusal, ReplyData};
@@ -53,14 +53,15 @@ impl Files {
         let urgent = state.still().is_none();
         {
             let mut cache = self.cache();
-            let mut evicted = |gone: Evicted| self.put_victim(&gone);
-            if cache.give_to_kernel(inode.number, &fill.pages(), urgent, &mut evicted) == Room::Wait {
+            let mut gone = Vec::new();
+            if cache.give_to_kernel(inode.number, &fill.pages(), urgent, &mut |page| gone.push(page)) == Room::Wait {
                 // Under the lock: what is taken back next must know of it.
                 self.waiting().push(fill);
                 drop(cache);
                 self.wanted.notify_one();
                 return;
             }
+            self.put_victims(cache, gone);
         }
         self.cool();
         self.answer(fill, &state);
