@@ -138,3 +138,44 @@ fn a_scenarios_devices_are_opened_live_and_hold_nobody_elses_pages() {
 fn count(row: &serde_json::Value, key: &str) -> u64 {
     row[key].as_u64().unwrap()
 }
+
+/// Huge pages of the machine, whoever has them.
+fn huge_pages() -> u64 {
+    let text = std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
+    text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn prepared_memory_lies_in_one_piece_and_goes_back() {
+    if !rustix::process::geteuid().is_root() || std::path::Path::new("/run/freehold/region").exists() {
+        eprintln!("not run: preparing takes root, and nothing prepared before");
+        return;
+    }
+    let before = huge_pages();
+    let prepared = common::run(&["region", "prepare", "8MiB", "--json"]);
+    if status(&prepared) != 0 {
+        eprintln!("not run: {}", stderr(&prepared));
+        assert_eq!(huge_pages(), before, "who is refused changes nothing");
+        return;
+    }
+    assert!(document(&prepared)["free"].as_u64().unwrap() >= 4);
+    let text = "[region]\nbacking = \"huge\"\n[[device]]\nname = \"mfc0\"\nsize = \"8MiB\"\n";
+    let file = device_file("prepared", text);
+    let server = Server::start(&["--pool", "16MiB", "--devices", file.to_str().unwrap()]);
+    // Also when other memory has taken its place.
+    let rows: Vec<_> = (0..2)
+        .map(|_| document(&server.run(&["device", "open", "mfc0", "--hold", "1ms", "--json"])))
+        .collect();
+    drop(server);
+    let released = common::run(&["region", "release"]);
+    assert_eq!(status(&released), 0, "{}", stderr(&released));
+    assert_eq!(huge_pages(), before);
+    for row in rows {
+        assert_eq!(
+            (&row["contiguity"], &row["pieces"]),
+            (&"physical".into(), &1.into()),
+            "{row}"
+        );
+    }
+    std::fs::remove_file(file).unwrap();
+}

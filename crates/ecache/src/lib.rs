@@ -24,6 +24,7 @@
 //! - No descriptor of a chunk is ever used for two openings of an untrusted device.
 #![forbid(unsafe_code)]
 
+mod adjacent;
 mod at_once;
 mod cache;
 mod contiguity;

@@ -1,7 +1,9 @@
 //! Physically contiguous memory for a region: pages of 1 GiB, cut into huge pages of 2 MiB that lie behind one another.
+//! Where there is none, a run of huge pages that happen to be neighbours ([`adjacent`](crate::adjacent)).
 //!
 //! The kernel's pool of huge pages is the machine's, not a process's: what is prepared stays until it is released.
 
+use crate::adjacent::Held;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,6 +11,10 @@ use std::path::{Path, PathBuf};
 /// Huge pages of 2 MiB in a page of 1 GiB.
 const IN_ONE: u64 = 512;
 const SYSTEM: &str = "/sys/kernel/mm/hugepages";
+/// How many times the wanted pages are looked through for neighbours, first and then.
+const LOOKED_THROUGH: [u64; 2] = [4, 16];
+/// Fewer are not worth a look.
+const LEAST_LOOKED_THROUGH: u64 = 128;
 /// Where it is noted how many huge pages are to be given back.
 const NOTE: &str = "/run/freehold/region";
 
@@ -28,6 +34,18 @@ pub enum PrepareError {
         wanted: u64,
         /// How many there were.
         had: u64,
+    },
+    /// Nor do enough huge pages lie behind one another.
+    #[error("{why}; and of {looked} huge pages at most {longest} lie behind one another, where {wanted} are wanted")]
+    Scattered {
+        /// Why there is no page of 1 GiB.
+        why: Box<PrepareError>,
+        /// Huge pages of 2 MiB that were looked at.
+        looked: u64,
+        /// Those that should lie behind one another.
+        wanted: u64,
+        /// Those that did.
+        longest: u64,
     },
     /// Nothing was prepared.
     #[error("nothing was prepared that could be released")]
@@ -61,12 +79,19 @@ struct Pools {
     note: PathBuf,
 }
 
-/// Takes `bytes` of memory, rounded up to whole GiB, and cuts it into huge pages.
+/// Takes `bytes` of memory, rounded up to whole GiB, and cuts it into huge pages. Where there is none, takes so many
+/// bytes in huge pages that lie behind one another.
 ///
 /// # Errors
 /// See [`PrepareError`].
 pub fn prepare(bytes: u64) -> Result<Done, PrepareError> {
-    Pools::here().prepare(bytes.div_ceil(1 << 30).max(1))
+    let pools = Pools::here();
+    match pools.prepare(bytes.div_ceil(1 << 30).max(1)) {
+        Err(why @ (PrepareError::NoLargePages(_) | PrepareError::NoDemote(_) | PrepareError::Fragmented { .. })) => {
+            pools.gather(bytes.div_ceil(2 << 20).max(1), why)
+        }
+        outcome => outcome,
+    }
 }
 
 /// Gives back what was prepared. Huge pages in use go when nobody uses them any more.
@@ -125,6 +150,51 @@ impl Pools {
         self.done(self.commands(before, wanted))
     }
 
+    /// Takes huge pages that lie behind one another.
+    fn gather(&self, wanted: u64, why: PrepareError) -> Result<Done, PrepareError> {
+        let count = self.huge.join("nr_hugepages");
+        let before = read(&count)?;
+        let (mut looked, mut longest) = (0, 0);
+        for times in LOOKED_THROUGH {
+            let some = (wanted * times).clamp(LEAST_LOOKED_THROUGH, self.spare().max(LEAST_LOOKED_THROUGH));
+            if some < wanted || some <= looked {
+                break;
+            }
+            // The kernel stops where it has no more.
+            write(&count, before + some)?;
+            looked = read(&count)?.saturating_sub(before);
+            match keep_run(looked, wanted) {
+                Ok((held, run)) => {
+                    let kept = write(&count, before + wanted).and_then(|()| self.note(wanted));
+                    held.give_back_run(&run);
+                    if let Err(error) = kept {
+                        let _ = write(&count, before);
+                        return Err(error);
+                    }
+                    return self.done(vec![
+                        format!("echo {} > {}", before + some, count.display()),
+                        "# hold them, and give back all but a run of neighbours; then".to_owned(),
+                        format!("echo {} > {}", before + wanted, count.display()),
+                    ]);
+                }
+                Err(run) => longest = run.max(longest),
+            }
+            write(&count, before)?;
+        }
+        Err(PrepareError::Scattered {
+            why: Box::new(why),
+            looked,
+            wanted,
+            longest,
+        })
+    }
+
+    /// Huge pages that half of the available memory is.
+    fn spare(&self) -> u64 {
+        let available = freehold_linux::available::memory_available().map_or(0, |(bytes, _)| bytes);
+        available / 2 / (2 << 20)
+    }
+
     fn release(&self) -> Result<Done, PrepareError> {
         let noted = read(&self.note).map_err(|_| PrepareError::Nothing)?;
         let count = self.huge.join("nr_hugepages");
@@ -149,6 +219,14 @@ impl Pools {
             commands,
         })
     }
+}
+
+/// Holds `looked` huge pages, and of them a run of so many; else how long the longest run is.
+fn keep_run(looked: u64, wanted: u64) -> Result<(Held, Vec<usize>), u64> {
+    let small = |number: u64| usize::try_from(number).map_err(|_| 0_u64);
+    let held = Held::take(small(looked)?).map_err(|_| 0_u64)?;
+    let run = held.keep_run(small(wanted)?).map_err(|longest| longest as u64)?;
+    Ok((held, run))
 }
 
 fn read(path: &Path) -> Result<u64, PrepareError> {

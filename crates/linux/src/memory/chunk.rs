@@ -1,7 +1,7 @@
 //! A part of device memory: a memory object of its own, so that whoever gets it gets nothing beside it.
 
 use super::MemfdError;
-use crate::{Errno, PAGE_SIZE, sys};
+use crate::{Errno, PAGE_SIZE, PageRange, sys};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use std::ffi::CStr;
@@ -116,9 +116,18 @@ impl Chunk {
     /// # Errors
     /// The kernel's refusal.
     pub fn punch(&self) -> Result<(), Errno> {
+        self.punch_part(PageRange::new(0, self.pages))
+    }
+
+    /// As [`punch`](Self::punch), of a part.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn punch_part(&self, range: PageRange) -> Result<(), Errno> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let length = (self.pages * PAGE_SIZE) as u64;
-        rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.fd, flags, 0, length))
+        let bytes = |pages: usize| (pages * PAGE_SIZE) as u64;
+        let (start, length) = (bytes(range.first()), bytes(range.count()));
+        rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.fd, flags, start, length))
     }
 
     /// Pages that have frames, as the kernel counts them.
