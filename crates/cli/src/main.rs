@@ -13,6 +13,7 @@ mod exec;
 mod explain;
 mod latency;
 mod mount;
+mod mount_status;
 mod pages;
 mod pictures;
 mod region;

@@ -1,6 +1,6 @@
 //! `freehold status`: everything that a server knows of its reservations, clients and shared objects.
 
-use freehold_client::Question;
+use freehold_client::{Question, default_socket};
 use freehold_report::pinning::PinnedPoolStatus;
 use freehold_report::status::{
     ClientStatus, MemberStatus, ObjectStatus, ReservationStatus, StatusDocument, TaskStatus, UnmanagedStatus,
@@ -8,6 +8,7 @@ use freehold_report::status::{
 use freehold_scenario::results::{Align, TextTable};
 
 use crate::connect::{self, Where};
+use crate::mount_status;
 use freehold_command::output;
 use freehold_command::status::{Failure, Status};
 
@@ -26,7 +27,14 @@ pub(crate) struct Arguments {
 
 /// Runs the subcommand.
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
-    let observer = arguments.server.observe("freehold status")?;
+    let observer = match arguments.server.observe("freehold status") {
+        Ok(observer) => observer,
+        Err(failure) => {
+            // A mount answers at such a socket too, to questions about devices only.
+            let socket = arguments.server.socket.clone().unwrap_or_else(default_socket);
+            return mount_status::show(&socket, arguments.json).unwrap_or(Err(failure));
+        }
+    };
     let text = connect::ask(&observer, Question::Status, "")?;
     if arguments.json {
         connect::print_document(&text)?;

@@ -386,3 +386,36 @@ fn run_programs(source: &Path, at: &Path, programs: &[&str], round: u32) {
         );
     }
 }
+
+#[test]
+fn the_command_shows_what_a_mount_tells() {
+    if !may_mount() {
+        return;
+    }
+    let (mounted, socket) = with_socket("shown", "4MiB");
+    fs::write(mounted.at.join("file"), vec![1; 5 * PAGE]).unwrap();
+    assert_eq!(fs::read(mounted.at.join("file")).unwrap().len(), 5 * PAGE);
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_freehold"));
+        let output = command
+            .arg("status")
+            .args(words)
+            .arg("--socket")
+            .arg(&socket)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let shown: serde_json::Value = serde_json::from_str(&run(&["--json"])).unwrap();
+    assert_eq!(shown["mount"]["page_cache"]["frames"], 1024);
+    assert_eq!(shown["mount"]["mountpoint"], mounted.at.to_str().unwrap());
+    let text = run(&[]);
+    for words in ["page_cache.frames  1024", "victim_cache", "mfc", "jpeg"] {
+        let found = text.lines().any(|line| {
+            let line: Vec<&str> = line.split_whitespace().collect();
+            words.split_whitespace().all(|word| line.contains(&word))
+        });
+        assert!(found, "no {words} in:\n{text}");
+    }
+}
