@@ -274,6 +274,43 @@ fn whoever_may_by_another_group_creates_and_nobody_else() {
     }
 }
 
+/// Else who may write a program of somebody else would have that one's rights.
+#[test]
+fn what_others_write_loses_the_rights_of_its_owner() {
+    if !may_mount() {
+        return;
+    }
+    let mounted = Mounted::new("rights", "4MiB", &["--allow-other"]);
+    for folder in [&mounted.source, mounted.source.parent().unwrap()] {
+        fs::set_permissions(folder, PermissionsExt::from_mode(0o777)).unwrap();
+    }
+    let mode_after = |at: &Path, mode: u32, user: &str, script: &str| {
+        let path = at.join("program");
+        fs::write(&path, b"content").unwrap();
+        std::os::unix::fs::chown(&path, Some(4321), Some(1234)).unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        let words = ["--reuid", user, "--regid", user, "--clear-groups", "sh", "-c", script];
+        let output = Command::new("setpriv").args(words).current_dir(at).output();
+        let mode = fs::metadata(&path).unwrap().mode() & 0o7777;
+        fs::remove_file(path).unwrap();
+        output.ok().filter(|output| output.status.success()).map(|_| mode)
+    };
+    for script in [
+        "echo x >> program",
+        ": > program",
+        "printf x | dd of=program conv=notrunc status=none",
+    ] {
+        for user in ["4321", "5555", "0"] {
+            for mode in [0o4777, 0o2777, 0o6777, 0o777] {
+                let native = mode_after(&mounted.source, mode, user, script);
+                let ours = mode_after(&mounted.at, mode, user, script);
+                assert_eq!(ours, native, "{script} by {user} in {mode:o}");
+                assert!(user == "0" || native.is_none_or(|native| native == 0o777), "{mode:o}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_read_only_mount_changes_nothing_and_says_so() {
     if !may_mount() {

@@ -324,6 +324,7 @@ impl Filesystem for Mounted {
         let written = Written {
             offset,
             bytes: data,
+            strips: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
             appended: !mapped && OFlags::from_bits_retain(flags.0.cast_unsigned()).contains(OFlags::APPEND),
         };
         match self.0.write(handle.0, written) {

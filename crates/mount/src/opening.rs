@@ -9,7 +9,7 @@ use crate::inode::Inode;
 use crate::tree::{Creation, Entry};
 use fuser::FopenFlags;
 use rustix::fd::OwnedFd;
-use rustix::fs::{FallocateFlags, OFlags};
+use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::ffi::OsStr;
 use std::io::IoSlice;
@@ -28,6 +28,22 @@ pub(crate) struct Written<'a> {
     pub(crate) bytes: &'a [u8],
     /// They go to the end of the file, wherever that is.
     pub(crate) appended: bool,
+    /// The writer is one whose writes take the set-user-ID and set-group-ID bits away.
+    pub(crate) strips: bool,
+}
+
+/// Takes the bits away by which others run a file with the rights of its owner or group.
+fn strip_rights(file: &OwnedFd) -> Result<(), Errno> {
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(file)?.st_mode);
+    let mut less = mode.difference(Mode::SUID);
+    if mode.contains(Mode::SGID | Mode::XGRP) {
+        less = less.difference(Mode::SGID);
+    }
+    if less == mode {
+        Ok(())
+    } else {
+        rustix::fs::fchmod(file, less)
+    }
 }
 
 impl Files {
@@ -118,9 +134,13 @@ impl Files {
             offset,
             bytes,
             appended,
+            strips,
         } = written;
         let file = self.handles.file(handle)?;
         let writer = file.writer.as_ref().ok_or(Errno::BADF)?;
+        if strips {
+            strip_rights(writer)?;
+        }
         count(&self.counters.writes, 1);
         let flags = if appended {
             ReadWriteFlags::APPEND
