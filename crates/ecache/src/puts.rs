@@ -143,7 +143,7 @@ mod tests {
         drop(other);
         let expected: Vec<u32> = (0..20).filter(|page| ![3, 5, 18].contains(page)).collect();
         assert_eq!(hits(&cache, 0..24), expected);
-        assert_eq!(cache.region_row().free, 32);
+        assert_eq!(cache.region_row().uses.free, 32);
         // Fewer pages than keys.
         cache.begin_puts((0..24).map(key)).copy(pages(3).iter());
         assert_eq!(hits(&cache, 0..24), [0, 1, 2]);
