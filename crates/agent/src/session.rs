@@ -303,10 +303,8 @@ impl Session {
         let mut wanted = u64::from(self.socket.cast_unsigned());
         let place = core::ptr::from_mut(&mut wanted) as usize;
         // SAFETY: the one structure of this call.
-        matches!(
-            unsafe { sys::call5(sys::POLL, place, 1, 0, 0, 0) },
-            Ok(0) | Err(Errno::INTR)
-        )
+        let told = unsafe { sys::call5(sys::POLL, place, 1, 0, 0, 0) };
+        matches!(told, Ok(0) | Err(Errno::INTR))
     }
 
     /// The next answer, to a request for something that is made.
