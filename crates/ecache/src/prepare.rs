@@ -1,5 +1,5 @@
 //! Physically contiguous memory for a region: pages of 1 GiB, cut into huge pages of 2 MiB that lie behind one another.
-//! Where there is none, a run of huge pages that happen to be neighbours ([`adjacent`](crate::adjacent)).
+//! Where there is none, a run of huge pages that happen to be neighbours (`adjacent`).
 //!
 //! The kernel's pool of huge pages is the machine's, not a process's: what is prepared stays until it is released.
 
