@@ -49,12 +49,7 @@ impl Cache {
     }
 
     fn end_at_once(&self, state: &mut State, frame: FrameIndex, done: bool) {
-        let ended = if done {
-            state.core.copied(frame)
-        } else {
-            state.core.copy_failed(frame)
-        };
-        debug_assert!(ended.is_ok(), "every copy is reported once: {ended:?}");
+        state.end_copy(frame, done);
         if state.drain() {
             self.shared.changed.notify_all();
         }

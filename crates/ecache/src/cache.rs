@@ -206,12 +206,7 @@ impl Shared {
 
     fn end_copy(&self, frame: FrameIndex, done: bool) {
         let mut state = self.state();
-        let ended = if done {
-            state.core.copied(frame)
-        } else {
-            state.core.copy_failed(frame)
-        };
-        debug_assert!(ended.is_ok(), "every copy is reported once: {ended:?}");
+        state.end_copy(frame, done);
         if state.drain() {
             self.changed.notify_all();
         }
@@ -219,6 +214,16 @@ impl Shared {
 }
 
 impl State {
+    /// Tells the core how a copy has ended.
+    pub(crate) fn end_copy(&mut self, frame: FrameIndex, done: bool) {
+        let ended = if done {
+            self.core.copied(frame)
+        } else {
+            self.core.copy_failed(frame)
+        };
+        debug_assert!(ended.is_ok(), "every copy is reported once: {ended:?}");
+    }
+
     /// Takes what the core wants done to whom it concerns; whether there was anything.
     pub(crate) fn drain(&mut self) -> bool {
         let mut any = false;

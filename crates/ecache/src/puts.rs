@@ -64,12 +64,7 @@ impl Puts<'_> {
         for (done, (_, frame)) in copied.into_iter().zip(&self.frames[self.told..]) {
             self.told += 1;
             let Some(frame) = *frame else { continue };
-            let ended = if done {
-                state.core.copied(frame)
-            } else {
-                state.core.copy_failed(frame)
-            };
-            debug_assert!(ended.is_ok(), "every copy is reported once: {ended:?}");
+            state.end_copy(frame, done);
         }
         if state.drain() {
             self.shared.changed.notify_all();
