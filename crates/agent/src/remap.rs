@@ -32,13 +32,13 @@ pub(crate) extern "C" fn mremap(
     let moved = if flags & MAY_MOVE != 0 && flags & FIXED == 0 && before != 0 && (grows || flags & DONT_UNMAP != 0) {
         somewhere([from as usize, before], [to, length], flags)
     } else if flags & MAY_MOVE == 0 {
-        if length > before { told(call()) } else { call() }
+        if grows { told(call()) } else { call() }
     } else {
         with_pages_staying(call)
     };
     drop(way);
     let kept = moved.and_then(|at| {
-        let may = length <= before || locks::lock_new(at, length, sys::PROT_READ | sys::PROT_WRITE, true);
+        let may = !grows || locks::lock_new(at, length, sys::PROT_READ | sys::PROT_WRITE, true);
         if may {
             return Ok(at);
         }

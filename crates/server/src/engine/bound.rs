@@ -60,16 +60,17 @@ impl Engine {
             let due = oldest.saturating_add(patience);
             let is_late = due <= self.step.now.get();
             let soon = self.step.now.get().saturating_add(patience / 4 + 1);
-            match is_late.then(|| self.who_waits_for(client)) {
-                None => next = Some(next.map_or(due, |next: u64| next.min(due))),
-                Some(Waiters::Others) => late.push(client.id),
-                Some(Waiters::Family)
-                    if oldest.saturating_add(patience.saturating_mul(FAMILY)) <= self.step.now.get() =>
-                {
+            let is_too_late = oldest.saturating_add(patience.saturating_mul(FAMILY)) <= self.step.now.get();
+            let look_again = match is_late.then(|| self.who_waits_for(client)) {
+                Some(Waiters::Family) if !is_too_late => soon,
+                Some(Waiters::Nobody) => soon,
+                Some(_) => {
                     late.push(client.id);
+                    continue;
                 }
-                Some(_) => next = Some(next.map_or(soon, |next: u64| next.min(soon))),
-            }
+                None => due,
+            };
+            next = Some(next.map_or(look_again, |next: u64| next.min(look_again)));
         }
         self.clients.watch_at = next;
         for id in late {
