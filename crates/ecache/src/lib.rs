@@ -36,6 +36,7 @@ pub mod prepare;
 mod puts;
 pub mod record;
 mod region;
+mod retire;
 mod returns;
 pub mod serve;
 mod status;

@@ -3,13 +3,13 @@
 use crate::contiguity::{Layout, Stretch};
 use crate::cuts::Cuts;
 use crate::error::CacheError;
+use crate::retire::Frames;
 use freehold_core::victim_cache::FrameRange;
 use freehold_linux::memory::{Chunk, HUGE_PAGES, MemfdError, Window};
-use freehold_linux::physical::{self, Pins};
+use freehold_linux::physical;
 use freehold_linux::{Errno, PAGE_SIZE, PageRange};
 use freehold_scenario::{Backing, DeviceFile};
 use rustix::fd::OwnedFd;
-use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,6 +32,8 @@ pub(crate) struct Region {
     /// How each lies, on small pages, as the page map showed when its memory came here or came back.
     stretches: Vec<Mutex<Option<Stretch>>>,
     huge: bool,
+    /// What tells of frames that were given back.
+    pub(crate) machine: Frames,
     /// Why it is not as it was to be.
     shortfalls: Vec<String>,
 }
@@ -67,6 +69,7 @@ impl Region {
             used: chunks.iter().map(|_| AtomicBool::new(false)).collect(),
             stretches: chunks.iter().map(|_| Mutex::new(None)).collect(),
             huge,
+            machine: Frames::default(),
             shortfalls: Vec::new(),
         };
         let whole = 0..region.cuts.count();
@@ -82,7 +85,7 @@ impl Region {
         region.chunks = order.iter().map(|from| Mutex::new(chunks[*from].take())).collect();
         region.place_again(whole.clone())?;
         region.lock();
-        whole.for_each(|place| drop(region.look(place)));
+        whole.for_each(|place| region.look(place));
         Ok(region)
     }
 
@@ -223,7 +226,7 @@ impl Region {
     /// Makes a chunk that nobody else has fit for pages again: frames where somebody punched them.
     pub(crate) fn restore(&self, place: usize) -> bool {
         let is_whole = self.window.populate(page_range(&self.cuts, place)).is_ok();
-        drop(self.look(place));
+        self.look(place);
         is_whole
     }
 
@@ -258,69 +261,25 @@ impl Region {
         (pages * PAGE_SIZE) as u64
     }
 
-    /// Gives the memory of chunks that nobody else has back to the kernel, and takes other memory for them. Returns
-    /// those that have it. What something in the kernel still keeps, a ring's buffer, is no part of it; as long as one
-    /// does, its chunk waits.
-    pub(crate) fn retire(&self, places: &[usize], pinned: &mut BTreeSet<u64>) -> Vec<usize> {
-        let mut old = self.give_up(places);
-        old.append(pinned);
-        let mut fresh = Vec::new();
-        for place in places {
-            if self.take_anew(*place).is_ok() {
-                fresh.push(*place);
-            }
-        }
+    /// Takes other memory for places where none is. Returns those that have it.
+    pub(crate) fn renew(&self, places: &[usize]) -> Vec<usize> {
+        let mut fresh: Vec<usize> = places.to_vec();
+        fresh.retain(|place| self.take_anew(*place).is_ok());
         self.sort(&fresh);
-        let new: BTreeSet<u64> = fresh.iter().flat_map(|place| self.look(*place)).flatten().collect();
-        let gone: BTreeSet<u64> = old.difference(&new).copied().collect();
-        *pinned = self.still_kept(gone);
-        // As many pages as are kept elsewhere are not taken from the machine twice.
-        let size = fresh.first().map_or(1, |place| page_range(&self.cuts, *place).count());
-        let unit = if self.huge { HUGE_PAGES } else { 1 };
-        let waiting = (pinned.len() * unit).div_ceil(size.max(1)).min(fresh.len());
-        for place in fresh.split_off(fresh.len() - waiting) {
-            self.give_up(&[place]);
-        }
+        fresh.iter().for_each(|place| self.look(*place));
         fresh
     }
 
-    /// Of frames that did not come back, those that somebody keeps.
-    fn still_kept(&self, gone: BTreeSet<u64>) -> BTreeSet<u64> {
-        let Ok(pins) = Pins::open() else {
-            return BTreeSet::new();
-        };
-        // The pool of huge pages is last in, first out: what was given back and neither comes again nor has gone to
-        // another process is not free.
-        let kept = |frame: &u64| {
-            if self.huge {
-                !pins.is_mapped(*frame).unwrap_or(false)
-            } else {
-                pins.has(*frame).unwrap_or(false)
-            }
-        };
-        let mut suspects: BTreeSet<u64> = gone.into_iter().filter(kept).collect();
-        if !self.huge && !suspects.is_empty() {
-            Pins::settle();
-            suspects.retain(kept);
-        }
-        suspects
+    /// Takes a chunk's memory out of its place, if any is there.
+    pub(crate) fn leave(&self, place: usize) -> Option<Chunk> {
+        // Where the kernel refuses, its pages go as the chunk is punched.
+        let _ = self.window.vacate(page_range(&self.cuts, place));
+        self.chunk(place).take()
     }
 
-    /// Returns the frames that chunks had, as far as they are known.
-    fn give_up(&self, places: &[usize]) -> BTreeSet<u64> {
-        let mut rows: Vec<(Vec<u64>, usize)> = places.iter().map(|place| (self.frames(*place), *place)).collect();
-        // The pool of huge pages is last in, first out: in descending order, what comes next ascends.
-        rows.sort_by(|one, other| other.0.cmp(&one.0));
-        for (_, place) in &rows {
-            let range = page_range(&self.cuts, *place);
-            let vacated = self.window.vacate(range);
-            if let Some(chunk) = self.chunk(*place).take()
-                && vacated.is_ok()
-            {
-                let _ = chunk.punch();
-            }
-        }
-        rows.into_iter().flat_map(|(frames, _)| frames).collect()
+    /// Pages of a chunk.
+    pub(crate) fn pages_at(&self, place: usize) -> usize {
+        page_range(&self.cuts, place).count()
     }
 
     fn take_anew(&self, place: usize) -> Result<(), CacheError> {
@@ -358,25 +317,20 @@ impl Region {
         }
     }
 
-    /// The frames of a chunk; of huge ones the first of each.
-    fn frames(&self, place: usize) -> Vec<u64> {
-        self.told_frames(place).into_iter().flatten().collect()
-    }
-
-    fn told_frames(&self, place: usize) -> Vec<Option<u64>> {
+    /// The frames of a chunk's pages, of huge ones the first of each; none where they are not told.
+    pub(crate) fn frames(&self, place: usize) -> Vec<Option<u64>> {
         let step = if self.huge { HUGE_PAGES } else { 1 };
         let addresses = self.window.addresses(page_range(&self.cuts, place));
         let frames = addresses.and_then(|addresses| physical::frames(addresses, step).ok());
         frames.unwrap_or_default()
     }
 
-    /// The frames of a chunk that has come, or come back; notes how it lies.
-    fn look(&self, place: usize) -> Vec<Option<u64>> {
-        let frames = self.told_frames(place);
+    /// Notes how a chunk lies that has come, or come back.
+    fn look(&self, place: usize) {
         if !self.huge {
-            *self.stretches[place].lock().unwrap_or_else(PoisonError::into_inner) = Stretch::of(&frames);
+            let stretch = Stretch::of(&self.frames(place));
+            *self.stretches[place].lock().unwrap_or_else(PoisonError::into_inner) = stretch;
         }
-        frames
     }
 
     fn chunk(&self, place: usize) -> MutexGuard<'_, Option<Chunk>> {

@@ -7,6 +7,7 @@
 use crate::cache::{Shared, State};
 use crate::device::{Return, record};
 use crate::region::{Region, runs};
+use crate::retire::Kept;
 use freehold_core::units::FrameCount;
 use freehold_core::victim_cache::{DeviceId, FrameIndex, FrameRange};
 use std::collections::BTreeSet;
@@ -35,8 +36,8 @@ struct Job {
     held: Vec<usize>,
     /// Chunks that nobody has, and that wait for memory in place of what is kept elsewhere.
     waiting: Vec<usize>,
-    /// Frames that something in the kernel keeps.
-    pinned: BTreeSet<u64>,
+    /// What something in the kernel keeps.
+    kept: Kept,
     /// Waiting chunks of which the core knows.
     retired: BTreeSet<usize>,
     began: Instant,
@@ -52,7 +53,7 @@ impl Returns {
             range,
             held: Vec::new(),
             waiting: Vec::new(),
-            pinned: BTreeSet::new(),
+            kept: Kept::default(),
             retired: BTreeSet::new(),
             began: now,
             next: now,
@@ -139,7 +140,7 @@ impl Job {
         let mut back = if trusted {
             asked.iter().copied().filter(|place| region.restore(*place)).collect()
         } else {
-            region.retire(&asked, &mut self.pinned)
+            region.retire(&asked, &mut self.kept)
         };
         back.sort_unstable();
         self.waiting = asked

@@ -28,6 +28,7 @@ pub mod faults;
 pub mod file_lease;
 pub mod flood;
 pub mod folder;
+pub mod freed_frames;
 pub mod futex;
 pub mod hangup;
 pub mod memory;

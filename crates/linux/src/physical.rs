@@ -11,7 +11,9 @@ const NUMBER: u64 = (1 << 55) - 1;
 const ENTRY: u64 = 8;
 /// Entries read at a time.
 const BATCH: usize = 4096;
-// Bits of an entry in kpageflags: of the page cache or of a memory object (LRU, SWAPBACKED), mapped, anonymous, dirty.
+// Bits of an entry in kpageflags: filled (UPTODATE), of the page cache or of a memory object (LRU, SWAPBACKED), mapped,
+// anonymous, dirty.
+const FILLED: u64 = 1 << 3;
 const DIRTY: u64 = 1 << 4;
 const LRU: u64 = 1 << 5;
 const MAPPED: u64 = 1 << 11;
@@ -48,8 +50,13 @@ pub fn frames(range: AddressRange, step: usize) -> Result<Vec<Option<u64>>, Errn
     Ok(found)
 }
 
-/// Pages of small frames that belong to no file or process any more, and that something in the kernel still keeps: a
-/// ring's buffer, a transfer of a device. What such a transfer has written to meanwhile does not show.
+/// Whether frames that were cut off from their memory objects look as if something in the kernel still kept (pinned)
+/// them: a ring's buffer, a transfer of a device.
+///
+/// The kernel tells neither who has a frame nor how often it is kept. A small frame that is kept looks as it did when
+/// it was cut off, and a free one looks like nothing. But one that another object has got since may look as if it were
+/// kept: [`FreedFrames`](crate::freed_frames::FreedFrames) tell that it was free between. What a transfer has written
+/// to meanwhile does not show.
 #[derive(Debug)]
 pub struct Pins {
     flags: File,
@@ -64,14 +71,22 @@ impl Pins {
         open("/proc/kpageflags").map(|flags| Self { flags })
     }
 
-    /// Whether somebody has this frame.
+    /// Whether a small frame that has just been cut off looks kept. A CPU may be about to let go of it
+    /// ([`settle`](Self::settle)).
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn is_cut_off(&self, frame: u64) -> Result<bool, Errno> {
+        // A page of an object that is still there is dirty from its first write on; one that was cut off is clean.
+        Ok(entry(&self.flags, frame)? & (SWAPBACKED | MAPPED | ANONYMOUS | DIRTY) == SWAPBACKED)
+    }
+
+    /// Whether a small frame that was cut off looks kept still.
     ///
     /// # Errors
     /// The kernel's refusal.
     pub fn has(&self, frame: u64) -> Result<bool, Errno> {
-        let flags = entry(&self.flags, frame)?;
-        // A page of an object that is still there is dirty from its first write on; one that was cut off is clean.
-        Ok(flags & LRU != 0 && flags & SWAPBACKED != 0 && flags & (MAPPED | ANONYMOUS | DIRTY) == 0)
+        Ok(entry(&self.flags, frame)? & LRU != 0 && self.is_cut_off(frame)?)
     }
 
     /// Has all CPUs let go of frames that they keep for a moment to sort them, which look as if somebody had them. Does
@@ -95,12 +110,12 @@ impl Pins {
         };
     }
 
-    /// Whether a process maps this frame: then it has been given to somebody since.
+    /// Whether an object has got this huge frame since it was cut off, or a process maps it.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn is_mapped(&self, frame: u64) -> Result<bool, Errno> {
-        Ok(entry(&self.flags, frame)? & MAPPED != 0)
+    pub fn is_used_again(&self, frame: u64) -> Result<bool, Errno> {
+        Ok(entry(&self.flags, frame)? & (MAPPED | FILLED) != 0)
     }
 }
 

@@ -6,10 +6,9 @@
 use crate::clock::{MonotonicTime, now};
 use crate::perf::ring::{Entry, Ring, join, start};
 use crate::perf::{self, Attributes};
-use crate::{Errno, ThreadId, sched, sys, tracefs};
+use crate::{Errno, ThreadId, sched, tracefs};
 use freehold_protocol::WAIT_MARK;
-use rustix::fd::{AsRawFd, OwnedFd};
-use std::ffi::CString;
+use rustix::fd::OwnedFd;
 use std::os::linux::fs::MetadataExt;
 use std::time::Duration;
 
@@ -305,16 +304,8 @@ fn open_event((thread, cpu): (i32, i32), kind: u32, config: u64, arguments: bool
 fn open_tracepoint(place: (i32, i32), number: Option<u64>, filter: &str, arguments: bool) -> Option<OwnedFd> {
     const TRACEPOINT: u32 = 2;
     let event = open_event(place, TRACEPOINT, number?, arguments).ok()?;
-    narrow(&event, filter).ok()?;
+    perf::narrow(&event, filter).ok()?;
     Some(event)
-}
-
-/// Has a tracepoint tell of some of what happens only.
-fn narrow(event: &OwnedFd, filter: &str) -> Result<(), Errno> {
-    const FILTER: libc::c_ulong = 0x4008_2406;
-    let filter = CString::new(filter).map_err(|_| Errno::INVAL)?;
-    // SAFETY: the kernel reads the text up to its end.
-    sys::check_int(unsafe { libc::ioctl(event.as_raw_fd(), FILTER, filter.as_ptr()) }).map(|_| ())
 }
 
 /// Numbers of tracepoints, as far as they are known.

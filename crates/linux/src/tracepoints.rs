@@ -75,17 +75,22 @@ impl Trace {
     /// # Errors
     /// See [`TraceError`].
     pub fn open(cpus: &[usize], tracepoints: &[Tracepoint], pages: usize) -> Result<Self, TraceError> {
-        let number = |tracepoint: &Tracepoint| {
-            tracefs::number(tracepoint.system, tracepoint.name).ok_or(TraceError::Unknown(*tracepoint))
-        };
+        let number = |tracepoint: &Tracepoint| number(*tracepoint).ok_or(TraceError::Unknown(*tracepoint));
         let numbers = tracepoints.iter().map(number).collect::<Result<Vec<_>, _>>()?;
         let refused = |errno| match errno {
             Errno::PERM | Errno::ACCESS => TraceError::NotPermitted,
             other => TraceError::System(other),
         };
-        let cpus = cpus
-            .iter()
-            .map(|&cpu| PerCpu::open(cpu, &numbers, pages).map_err(refused));
+        Self::on(cpus, &numbers, None, pages).map_err(refused)
+    }
+
+    /// As [`open`](Self::open), of one tracepoint by its number, and only what a filter on its fields lets through.
+    pub(crate) fn open_some(cpus: &[usize], number: u64, filter: &str, pages: usize) -> Result<Self, Errno> {
+        Self::on(cpus, &[number], Some(filter), pages)
+    }
+
+    fn on(cpus: &[usize], numbers: &[u64], filter: Option<&str>, pages: usize) -> Result<Self, Errno> {
+        let cpus = cpus.iter().map(|&cpu| PerCpu::open(cpu, numbers, filter, pages));
         Ok(Self {
             cpus: cpus.collect::<Result<_, _>>()?,
             lost: 0,
@@ -108,11 +113,15 @@ impl Trace {
 }
 
 impl PerCpu {
-    fn open(cpu: usize, numbers: &[u64], pages: usize) -> Result<Self, Errno> {
+    fn open(cpu: usize, numbers: &[u64], filter: Option<&str>, pages: usize) -> Result<Self, Errno> {
         let cpu = i32::try_from(cpu).map_err(|_| Errno::INVAL)?;
         let mut events = Vec::new();
         for &number in numbers {
-            events.push(open_event(cpu, number)?);
+            let event = open_event(cpu, number)?;
+            if let Some(filter) = filter {
+                perf::narrow(&event, filter)?;
+            }
+            events.push(event);
         }
         let leader = events.first().ok_or(Errno::INVAL)?;
         let ring = Ring::map(leader, pages)?;
@@ -176,6 +185,11 @@ fn open_event(cpu: i32, number: u64) -> Result<OwnedFd, Errno> {
         ..Attributes::default()
     };
     perf::open(&attributes, EVERYBODY, cpu)
+}
+
+/// The number of a tracepoint; none where the calling thread may not read it, or the kernel has none such.
+pub(crate) fn number(tracepoint: Tracepoint) -> Option<u64> {
+    tracefs::number(tracepoint.system, tracepoint.name)
 }
 
 /// Where a field lies in a sample, and how many bytes it has, as the tracepoint's `format` says.

@@ -3,7 +3,8 @@
 pub(crate) mod ring;
 
 use crate::{Errno, sys};
-use rustix::fd::{FromRawFd, OwnedFd};
+use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ffi::CString;
 
 /// `struct perf_event_attr`, its fifth version (4.1). Its size is put in when it is opened.
 #[repr(C)]
@@ -51,4 +52,12 @@ pub(crate) fn open(attributes: &Attributes, thread: i32, cpu: i32) -> Result<Own
     let number = i32::try_from(sys::check(result)?).map_err(|_| Errno::BADF)?;
     // SAFETY: the kernel has just made this descriptor, and nothing else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Has a tracepoint tell of some of what happens only.
+pub(crate) fn narrow(event: &OwnedFd, filter: &str) -> Result<(), Errno> {
+    const FILTER: libc::c_ulong = 0x4008_2406;
+    let filter = CString::new(filter).map_err(|_| Errno::INVAL)?;
+    // SAFETY: the kernel reads the text up to its end.
+    sys::check_int(unsafe { libc::ioctl(event.as_raw_fd(), FILTER, filter.as_ptr()) }).map(|_| ())
 }

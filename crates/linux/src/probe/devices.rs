@@ -3,6 +3,7 @@
 use super::trial::{ensure, say};
 use super::{Finding, Item, Need};
 use crate::file_lease::{self, BreakWaiter};
+use crate::freed_frames::FreedFrames;
 use crate::memory::{Chunk, HUGE_PAGES, Window};
 use crate::physical::{self, Pins};
 use crate::tracepoints::{Trace, Tracepoint};
@@ -92,9 +93,15 @@ fn pins() -> Finding {
         name: "device-pins",
         need: Need::Optional,
         why: "tells what the kernel keeps of a device's memory after its client is gone (buffers of io_uring)",
-        fix: "run the server as root (CAP_SYS_ADMIN), on a kernel with CONFIG_PROC_PAGE_MONITOR",
+        fix: "run the server as root (CAP_SYS_ADMIN), on a kernel with CONFIG_PROC_PAGE_MONITOR and CONFIG_FTRACE",
     };
-    item.tried(say("/proc/kpageflags", Pins::open()).map(|_| "flags of frames are told".to_owned()))
+    item.tried(say("/proc/kpageflags", Pins::open()).and_then(|_| {
+        ensure(
+            FreedFrames::open().is_some(),
+            "the tracepoint kmem:mm_page_free cannot be read",
+        )?;
+        Ok("flags of frames are told, and when frames become free".to_owned())
+    }))
 }
 
 fn leases() -> Finding {
