@@ -59,9 +59,9 @@ fn client() -> Option<&'static Process> {
 pub(crate) extern "C" fn before() {
     let Some(process) = client() else { return };
     let mask = mailbox::block_signals();
-    mailbox::acquire(&process.forking);
-    process.forker.store(sys::thread_pointer(), Ordering::Relaxed);
-    process.mask.store(mask, Ordering::Relaxed);
+    mailbox::acquire(&process.fork.lock);
+    process.fork.thread.store(sys::thread_pointer(), Ordering::Relaxed);
+    process.fork.mask.store(mask, Ordering::Relaxed);
     MASK.store(mask, Ordering::Relaxed);
     IS_MASKED.store(1, Ordering::Relaxed);
     if !is_within_reach() && mailbox::ask(process, mailbox::LEND, [0; 2], || ()) {
@@ -76,7 +76,7 @@ fn take(process: &Process) -> Option<i32> {
     const PIDFD_GETFD: usize = 438;
     const THREAD: usize = 0o200;
     let thread = start::client_of(process)?.thread as usize;
-    let lent = process.lent.load(Ordering::Relaxed) as usize;
+    let lent = process.fork.lent.load(Ordering::Relaxed) as usize;
     // SAFETY: touches no memory.
     let agent = sys::descriptor(unsafe { sys::call5(PIDFD_OPEN, thread, THREAD, 0, 0, 0) }.ok()?);
     // SAFETY: touches no memory.
@@ -88,15 +88,15 @@ fn take(process: &Process) -> Option<i32> {
 /// After a fork, in the parent, or where there was none.
 pub(crate) extern "C" fn after() {
     // Another thread may have set up a filter meanwhile: what was begun is ended all the same.
-    let own = |process: &&Process| process.forker.load(Ordering::Relaxed) == sys::thread_pointer();
+    let own = |process: &&Process| process.fork.thread.load(Ordering::Relaxed) == sys::thread_pointer();
     let Some(process) = process::process().filter(own) else {
         return;
     };
-    process.forker.store(0, Ordering::Relaxed);
+    process.fork.thread.store(0, Ordering::Relaxed);
     sys::close(INHERITED.swap(-1, Ordering::Relaxed));
-    let mask = process.mask.load(Ordering::Relaxed);
+    let mask = process.fork.mask.load(Ordering::Relaxed);
     IS_MASKED.store(0, Ordering::Relaxed);
-    mailbox::release(&process.forking);
+    mailbox::release(&process.fork.lock);
     mailbox::restore_signals(mask);
 }
 
@@ -104,13 +104,13 @@ pub(crate) extern "C" fn after() {
 pub(crate) fn inherit(process: &Process) {
     let inherited = INHERITED.swap(-1, Ordering::Relaxed);
     if let Ok(inherited) = u32::try_from(inherited) {
-        process.lent.store(inherited + 1, Ordering::Relaxed);
+        process.fork.lent.store(inherited + 1, Ordering::Relaxed);
     }
 }
 
 /// In the child that connects: the connection that it has inherited, if it has.
 pub(crate) fn inherited() -> Option<i32> {
-    let lent = process::process()?.lent.swap(0, Ordering::Relaxed);
+    let lent = process::process()?.fork.lent.swap(0, Ordering::Relaxed);
     lent.checked_sub(1).and_then(|lent| i32::try_from(lent).ok())
 }
 

@@ -71,21 +71,21 @@ pub(crate) fn ask(process: &Process, request: u32, arguments: [usize; 2], prepar
 /// Asks and waits, with the lock held.
 fn exchange(process: &Process, request: u32, arguments: [usize; 2], prepare: impl FnOnce()) -> bool {
     prepare();
-    for (place, argument) in process.arguments.iter().zip(arguments) {
+    for (place, argument) in process.mailbox.arguments.iter().zip(arguments) {
         place.store(argument, Ordering::Relaxed);
     }
     let client = start::client_of(process).filter(|_| !hooks::is_filtered());
     let home = client.and_then(|client| Some((client, bring_near(client)?)));
-    let before = process.met.load(Ordering::Acquire);
-    process.request.store(request, Ordering::Release);
+    let before = process.mailbox.met.load(Ordering::Acquire);
+    process.mailbox.request.store(request, Ordering::Release);
     orders::ring(process);
-    while process.met.load(Ordering::Acquire) == before {
-        sys::futex_wait_for_agent(&process.met, before);
+    while process.mailbox.met.load(Ordering::Acquire) == before {
+        sys::futex_wait_for_agent(&process.mailbox.met, before);
     }
     if let Some((client, home)) = home {
         sys::set_affinity(client.thread as usize, &home);
     }
-    let [answer, _] = &process.arguments;
+    let [answer, _] = &process.mailbox.arguments;
     answer.load(Ordering::Relaxed) == 1
 }
 
@@ -108,11 +108,11 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
     let Some(process) = process::process() else {
         return false;
     };
-    let request = process.request.load(Ordering::Acquire);
+    let request = process.mailbox.request.load(Ordering::Acquire);
     if request == 0 {
         return false;
     }
-    let [first, second] = &process.arguments;
+    let [first, second] = &process.mailbox.arguments;
     let range = [first.load(Ordering::Relaxed), second.load(Ordering::Relaxed)];
     let [start, length] = range;
     let done = match request {
@@ -145,7 +145,7 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
         }
         LEND => lend(process, session),
         LENT => {
-            sys::close(i32::try_from(process.lent.swap(0, Ordering::Relaxed)).unwrap_or(-1));
+            sys::close(i32::try_from(process.fork.lent.swap(0, Ordering::Relaxed)).unwrap_or(-1));
             true
         }
         other => match of_the_server(other, start, length) {
@@ -154,9 +154,9 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
         },
     };
     first.store(usize::from(done), Ordering::Relaxed);
-    process.request.store(0, Ordering::Relaxed);
-    process.met.fetch_add(1, Ordering::Release);
-    sys::futex_wake(&process.met);
+    process.mailbox.request.store(0, Ordering::Relaxed);
+    process.mailbox.met.fetch_add(1, Ordering::Release);
+    sys::futex_wake(&process.mailbox.met);
     true
 }
 
@@ -184,7 +184,7 @@ fn lend(process: &Process, session: &mut Session) -> bool {
     let answer = asked.and_then(|()| session.receive().map(|(_, [end, ..])| end));
     match answer.map(u32::try_from) {
         Ok(Ok(end)) => {
-            process.lent.store(end, Ordering::Relaxed);
+            process.fork.lent.store(end, Ordering::Relaxed);
             true
         }
         _ => false,
@@ -206,11 +206,11 @@ fn tell(session: &mut Session, note: &Note<'_>) -> bool {
 }
 
 fn lock(process: &Process) {
-    acquire(&process.lock);
+    acquire(&process.mailbox.lock);
 }
 
 fn unlock(process: &Process) {
-    release(&process.lock);
+    release(&process.mailbox.lock);
 }
 
 /// Takes a lock, a word that is 0 while nobody has it. All signals are blocked from before until after that.

@@ -25,14 +25,8 @@ pub(crate) const UNMANAGED: u32 = 3;
 pub(crate) struct Process {
     /// One of the four phases above.
     pub(crate) phase: AtomicU32,
-    /// Held by the thread that asks the agent thread for something.
-    pub(crate) lock: AtomicU32,
-    /// What is asked: 0 nothing, else one of the numbers in `mailbox`.
-    pub(crate) request: AtomicU32,
-    /// Incremented when the request has been met.
-    pub(crate) met: AtomicU32,
-    /// The request's arguments, and the answer.
-    pub(crate) arguments: [AtomicUsize; 2],
+    /// What the agent thread is asked for.
+    pub(crate) mailbox: Mailbox,
     /// Where the [`crate::client::Client`] is.
     pub(crate) client: AtomicUsize,
     /// 1 once the program has set up a filter of system calls.
@@ -49,18 +43,40 @@ pub(crate) struct Process {
     pub(crate) future: AtomicU32,
     /// This process in its own numbering, once it has connected.
     pub(crate) pid: AtomicU32,
-    /// Held from before a fork until after it, by the thread that forks.
-    pub(crate) forking: AtomicU32,
-    /// Which thread that is, by its thread pointer, and the signal mask that it had.
-    pub(crate) forker: AtomicUsize,
-    pub(crate) mask: AtomicU64,
-    /// A connection for the child that is about to be forked: its number in the agent's table of descriptors, from the
-    /// one request to the other; in the child that it was for, its number in the program's table and 1, or 0.
-    pub(crate) lent: AtomicU32,
+    /// The fork that is under way.
+    pub(crate) fork: Fork,
     /// 1 for each slot that a program is being begun with: see [`crate::programs`].
     pub(crate) slots: [AtomicU32; SLOTS],
     /// Bytes of mappings left unmanaged after the start, by reason.
     pub(crate) unmanaged: [AtomicU64; 3],
+}
+
+/// A request to the agent thread: see [`crate::mailbox`].
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Mailbox {
+    /// Held by the thread that asks.
+    pub(crate) lock: AtomicU32,
+    /// What is asked: 0 nothing, else one of the numbers in `mailbox`.
+    pub(crate) request: AtomicU32,
+    /// Incremented when the request has been met.
+    pub(crate) met: AtomicU32,
+    /// The request's arguments, and the answer.
+    pub(crate) arguments: [AtomicUsize; 2],
+}
+
+/// A fork of this process: see [`crate::forks`].
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Fork {
+    /// Held from before the fork until after it, by the thread that forks.
+    pub(crate) lock: AtomicU32,
+    /// Which thread that is, by its thread pointer, and the signal mask that it had.
+    pub(crate) thread: AtomicUsize,
+    pub(crate) mask: AtomicU64,
+    /// A connection for the child that is about to be forked: its number in the agent's table of descriptors, from the
+    /// one request to the other; in the child that it was for, its number in the program's table and 1, or 0.
+    pub(crate) lent: AtomicU32,
 }
 
 impl Process {
