@@ -21,7 +21,7 @@ pub(crate) fn page(outcomes: &[Outcome]) -> String {
     for outcome in outcomes {
         for task in &outcome.result.tasks {
             table.row([
-                outcome.result.scenario.clone(),
+                outcome.result.head.scenario.clone(),
                 outcome.result.policy(),
                 task.name.clone(),
                 task.jobs.to_string(),

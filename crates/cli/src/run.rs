@@ -88,7 +88,7 @@ fn conclude(outcomes: &[Outcome], wanted: usize) -> Status {
         for law in outcome.broken_laws() {
             output::note(&format!(
                 "freehold: {}: a law was broken: {law}",
-                outcome.result.scenario
+                outcome.result.head.scenario
             ));
             status = Status::LawBroken;
         }

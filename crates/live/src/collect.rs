@@ -8,7 +8,7 @@ use freehold_pager::Report;
 use freehold_rt::job::Job;
 use freehold_scenario::results::{
     Delays, DeviceResult, Engine, LateJob, LateJobs, Laws, LockResult, MemoryResult, Placement, ReservationResult,
-    ResponseRecorder, RunResult, StoreResult, TaskResult, VictimCacheResult, Violation,
+    ResponseRecorder, RunHead, RunResult, StoreResult, TaskResult, VictimCacheResult, Violation,
 };
 use freehold_scenario::{Class, Scenario, plan};
 
@@ -141,11 +141,7 @@ pub(crate) fn document(
     }
     let region = |region: usize| region_result(scenario, &usages, region, counts.resident[region]);
     RunResult {
-        scenario: scenario.name.clone(),
-        engine: Engine::Live,
-        placement: Some(remainder.placement),
-        seed: scenario.seed,
-        duration_ns: scenario.duration.get(),
+        head: RunHead::of(scenario, Engine::Live, Some(remainder.placement)),
         tasks,
         regions: (0..scenario.regions.len()).map(region).collect(),
         reservations: counts.reservations,

@@ -8,8 +8,8 @@ pub(crate) fn of(runs: &[Run<'_>], position: usize) -> String {
     let Some(run) = runs.get(position) else {
         return String::new();
     };
-    let short = |run: &Run<'_>| run.result.scenario.clone();
-    let long = |run: &Run<'_>| format!("{} ({})", run.result.scenario, run.result.policy());
+    let short = |run: &Run<'_>| run.result.head.scenario.clone();
+    let long = |run: &Run<'_>| format!("{} ({})", run.result.head.scenario, run.result.policy());
     let alike = |name: &dyn Fn(&Run<'_>) -> String| runs.iter().filter(|other| name(other) == name(run)).count();
     if alike(&short) == 1 {
         short(run)

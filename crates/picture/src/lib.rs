@@ -58,7 +58,7 @@ impl<'a> Run<'a> {
     }
 
     fn engine_name(&self) -> &'static str {
-        match self.result.engine {
+        match self.result.head.engine {
             Engine::Sim => "simulated",
             Engine::Live => "live",
         }

@@ -220,7 +220,7 @@ fn names_are_only_names() {
     let mut recorded = Recorded::load(NONE);
     let name = "<script>alert('x')</script>\"&\u{1}\u{202e}";
     let result = &mut recorded.result;
-    result.scenario = name.to_owned();
+    result.head.scenario = name.to_owned();
     result.tasks.iter_mut().for_each(|task| task.name = name.to_owned());
     result.reservations.iter_mut().for_each(|of| of.name = name.to_owned());
     result

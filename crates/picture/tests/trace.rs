@@ -165,7 +165,7 @@ fn tracks(trace: &[u8]) -> BTreeMap<String, Track> {
 
 fn check(recorded: &Recorded) -> BTreeMap<String, Track> {
     let tracks = tracks(&trace(&[recorded.run()]));
-    let process = format!("{}: simulated", recorded.result.scenario);
+    let process = format!("{}: simulated", recorded.result.head.scenario);
     assert_eq!(tracks[&process].instants("run"), 1);
     for (task, of) in recorded.result.tasks.iter().zip(&recorded.recording.tasks) {
         let track = &tracks[&format!("{process}/{}", task.name)];

@@ -7,8 +7,8 @@ use freehold_report::reservation::ReservationLists;
 use freehold_scenario::Scenario;
 use freehold_scenario::results::{
     BenchResult, BenchRow, Delays, Engine, Judged, LateJob, LateJobs, Laws, MemoryResult, Quantiles, Ratio,
-    RegionResult, ReproduceResult, ReproduceRow, ReservationResult, RunResult, StoreResult, TaskResult, Verdict,
-    to_json,
+    RegionResult, ReproduceResult, ReproduceRow, ReservationResult, RunHead, RunResult, StoreResult, TaskResult,
+    Verdict, to_json,
 };
 
 fn run() -> RunResult {
@@ -37,11 +37,7 @@ fn run() -> RunResult {
     }
     task.set_late_jobs(late);
     RunResult {
-        scenario: scenario.name.clone(),
-        engine: Engine::Sim,
-        placement: None,
-        seed: scenario.seed,
-        duration_ns: scenario.duration.get(),
+        head: RunHead::of(&scenario, Engine::Sim, None),
         tasks: vec![task],
         reservations: vec![ReservationResult {
             name: "r1".into(),

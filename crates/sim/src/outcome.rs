@@ -2,7 +2,7 @@
 
 use freehold_core::units::Instant;
 use freehold_scenario::recording::Recording;
-use freehold_scenario::results::{Engine as EngineKind, RunResult, TaskResult};
+use freehold_scenario::results::{Engine as EngineKind, RunHead, RunResult, TaskResult};
 use freehold_scenario::{Scenario, plan};
 
 use crate::advice::run_decided;
@@ -148,11 +148,7 @@ fn report(scenario: &Scenario, options: &Options, engine: Engine<'_>, mut record
         .map(|report| (report.result, report.history))
         .unzip();
     let result = RunResult {
-        scenario: scenario.name.clone(),
-        engine: EngineKind::Sim,
-        placement: None,
-        seed: scenario.seed,
-        duration_ns: scenario.duration.get(),
+        head: RunHead::of(scenario, EngineKind::Sim, None),
         tasks,
         reservations: counts.reservations,
         regions,

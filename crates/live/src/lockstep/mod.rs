@@ -111,8 +111,8 @@ fn simulate(scenario: &Scenario, placement: Placement) -> Result<Simulated, Live
     };
     let simulated = freehold_sim::simulate(scenario, &options)?;
     let mut result = simulated.result;
-    result.engine = Engine::Live;
-    result.placement = Some(placement);
+    result.head.engine = Engine::Live;
+    result.head.placement = Some(placement);
     result
         .warnings
         .push("in lockstep: jobs, misses and times are the simulator's, counts are real".to_owned());
@@ -131,8 +131,8 @@ fn follow_components(scenario: &Scenario, transient: &Transient) -> Result<Outco
     let simulated = simulated.map_err(|reason| SimError::Components { reason })?;
     let mut result = component::result_of(scenario, transient, &simulated);
     let followed = components::follow(&model, &simulated).map_err(|(step, what)| LiveError::Diverged { step, what })?;
-    result.engine = Engine::Live;
-    result.placement = Some(Placement::Embedded);
+    result.head.engine = Engine::Live;
+    result.head.placement = Some(Placement::Embedded);
     result.memory.resident_measured = followed.iter().map(|cache| cache.resident).sum();
     let differences = compare::components(&model, &followed, &mut result);
     result

@@ -56,7 +56,7 @@ fn times_of(task: &TaskResult) -> String {
 
 /// The first hyperperiods, or the first periods, unless that is most of the run.
 fn beginning(run: &Run<'_>) -> Option<(Window, String)> {
-    let short = |length: &u64| *length > 0 && *length <= run.result.duration_ns / 5 * 3;
+    let short = |length: &u64| *length > 0 && *length <= run.result.head.duration_ns / 5 * 3;
     let hyperperiod = run.scenario.hyperperiod().map(|time| time.get());
     for (count, what) in [(2, "the first two hyperperiods"), (1, "the first hyperperiod")] {
         let length = hyperperiod.and_then(|time| time.checked_mul(count));
@@ -75,7 +75,7 @@ pub(super) fn around_worst(task: &TaskResult, run: &Run<'_>) -> Option<(Window, 
     let margin = worst.response_ns / 4;
     let end = worst.release_ns.saturating_add(worst.response_ns);
     let from = worst.release_ns.saturating_sub(margin);
-    let window = Window::new(from, end.saturating_add(margin).min(run.result.duration_ns));
+    let window = Window::new(from, end.saturating_add(margin).min(run.result.head.duration_ns));
     let late = number::time(worst.tardiness_ns);
     Some((
         window,

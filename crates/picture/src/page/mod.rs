@@ -80,7 +80,7 @@ fn write_head(page: &mut String, runs: &[Run<'_>]) {
 
 /// The time that all these runs cover, so that they can be compared.
 fn whole(runs: &[Run<'_>]) -> Window {
-    let longest = runs.iter().map(|run| run.result.duration_ns).max();
+    let longest = runs.iter().map(|run| run.result.head.duration_ns).max();
     Window::new(0, longest.unwrap_or(0))
 }
 

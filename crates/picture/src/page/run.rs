@@ -47,13 +47,13 @@ fn facts(run: &Run<'_>) -> String {
     let result = run.result;
     let late = number::total(result.tasks.iter().map(|task| task.misses));
     let jobs = number::total(result.tasks.iter().map(|task| task.jobs));
-    let engine = match result.placement {
+    let engine = match result.head.placement {
         None => run.engine_name().to_owned(),
         Some(Placement::Embedded) => format!("{}, embedded", run.engine_name()),
         Some(Placement::Server) => format!("{}, server", run.engine_name()),
         Some(Placement::Kernel) => format!("{}, kernel", run.engine_name()),
     };
-    let (duration, seed) = (number::time(result.duration_ns), result.seed);
+    let (duration, seed) = (number::time(result.head.duration_ns), result.head.seed);
     let mut html = format!("<p class=\"facts\">{engine}, seed {seed}, {duration}. ");
     let _ = match late {
         0 => write!(

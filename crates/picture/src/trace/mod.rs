@@ -34,8 +34,8 @@ pub fn trace(runs: &[Run<'_>]) -> Vec<u8> {
 fn write_run(packets: &mut Packets, number: u64, run: &Run<'_>, label: &str) {
     let process = packets.process(number, &format!("{label}: {}", run.engine_name()));
     let notes = [
-        Note::Number("seed", run.result.seed),
-        Note::Number("duration_ns", run.result.duration_ns),
+        Note::Number("seed", run.result.head.seed),
+        Note::Number("duration_ns", run.result.head.duration_ns),
         Note::Number("events_lost", run.recording.lost),
     ];
     packets.instant(0, process, "run", &notes);

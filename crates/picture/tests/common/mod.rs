@@ -75,7 +75,7 @@ impl Recorded {
             (reservation.lists.capacity, reservation.lists.active) = (most, most);
             reservation.frames.held = most;
         }
-        (result.duration_ns, result.memory.pool, result.store.reads) = (most, most, most);
+        (result.head.duration_ns, result.memory.pool, result.store.reads) = (most, most, most);
         result.lock = Some(LockResult {
             holds: most,
             longest_hold_ns: most,

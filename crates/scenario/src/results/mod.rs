@@ -21,8 +21,8 @@ pub use late::{Delays, LateJob, LateJobs, MAX_LATE_JOBS, Reason};
 pub use reproduce::{ReproduceResult, ReproduceRow};
 pub use response::{Response, ResponseRecorder};
 pub use run::{
-    Engine, Laws, LockResult, MemoryResult, Placement, RegionResult, ReservationResult, RunResult, StoreResult,
-    TaskResult, Violation,
+    Engine, Laws, LockResult, MemoryResult, Placement, RegionResult, ReservationResult, RunHead, RunResult,
+    StoreResult, TaskResult, Violation,
 };
 pub use table::{Align, TextTable};
 pub use transient::{TransientResult, UnitsResult};

@@ -32,7 +32,7 @@ impl RunResult {
     /// The result for a reader: tables, then for every task with misses how many and why.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let engine = match self.engine {
+        let engine = match self.head.engine {
             super::Engine::Sim => "sim",
             super::Engine::Live => "live",
         };
@@ -41,9 +41,9 @@ impl RunResult {
         let _ = writeln!(
             out,
             "{}: {engine}, seed {}, {}",
-            self.scenario,
-            self.seed,
-            span(self.duration_ns)
+            self.head.scenario,
+            self.head.seed,
+            span(self.head.duration_ns)
         );
         let _ = write!(
             out,

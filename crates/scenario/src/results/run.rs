@@ -34,9 +34,9 @@ pub enum Placement {
     Kernel,
 }
 
-/// A whole run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RunResult {
+/// What was run, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunHead {
     /// The scenario's name.
     pub scenario: String,
     /// Which engine ran it.
@@ -47,6 +47,28 @@ pub struct RunResult {
     pub seed: u64,
     /// How long it ran.
     pub duration_ns: u64,
+}
+
+impl RunHead {
+    /// Of a scenario that ran for as long as it says.
+    #[must_use]
+    pub fn of(scenario: &Scenario, engine: Engine, placement: Option<Placement>) -> Self {
+        Self {
+            scenario: scenario.name.clone(),
+            engine,
+            placement,
+            seed: scenario.seed,
+            duration_ns: scenario.duration.get(),
+        }
+    }
+}
+
+/// A whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// What was run, and how.
+    #[serde(flatten)]
+    pub head: RunHead,
     /// In the scenario's order.
     pub tasks: Vec<TaskResult>,
     /// In the scenario's order.

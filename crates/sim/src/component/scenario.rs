@@ -9,7 +9,7 @@ use crate::outcome::{Outcome, TaskExtras};
 use freehold_core::units::Duration;
 use freehold_report::transient::{UnitState, Wait};
 use freehold_scenario::results::{
-    Engine, Laws, MemoryResult, RunResult, StoreResult, TaskResult, TransientResult, UnitsResult, Violation,
+    Engine, Laws, MemoryResult, RunHead, RunResult, StoreResult, TaskResult, TransientResult, UnitsResult, Violation,
 };
 use freehold_scenario::{Class, KINDS, POLICIES, Scenario, Task, Transient};
 
@@ -86,11 +86,7 @@ pub(crate) fn simulate(scenario: &Scenario, transient: &Transient, _: &Options) 
 pub fn result_of(scenario: &Scenario, transient: &Transient, outcome: &TransientOutcome) -> RunResult {
     let (used, peak) = (u64::from(outcome.frames), u64::from(outcome.peak));
     RunResult {
-        scenario: scenario.name.clone(),
-        engine: Engine::Sim,
-        placement: None,
-        seed: scenario.seed,
-        duration_ns: scenario.duration.get(),
+        head: RunHead::of(scenario, Engine::Sim, None),
         tasks: (0..scenario.tasks.len())
             .map(|task| task_result(scenario, outcome, task))
             .collect(),
