@@ -2,12 +2,10 @@
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 FREEHOLD := $(TARGET)/release/freehold
-# With these, dependencies have the features that tests ask for, as under `clippy` and `test`: nothing is built twice.
-SAME := --lib --bins --examples
 DEMO := scenarios/two-tasks-none.toml scenarios/two-tasks-spc.toml scenarios/two-tasks-spel.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint verify soak fuzz bench app-programs
+.PHONY: help setup build demo test tidy lint verify soak fuzz bench app-programs
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed 's/^\([a-z-]*\):.*## /  make \1\t/' | expand -t 20
@@ -35,20 +33,20 @@ demo: build ## two tasks share a region, live, under none, spc and spel: who mis
 	  echo; echo "== the demo ended with status $$status; what this machine can do:"; \
 	  $(FREEHOLD) doctor; exit $$status; }
 
-lint: setup ## tidy, format, clippy and rustdoc, warnings refused
+tidy: setup
 	@echo '== tidy: sizes, banned words, unsafe, dependency arrows'
 	$(CARGO) run --locked -q -p xtask -- tidy
 	@echo '== rustfmt'
 	$(CARGO) fmt --all --check
-	@echo '== clippy'
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	@echo '== rustdoc'
-	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --workspace $(SAME) --no-deps --document-private-items -q
 
-test: lint ## lint, then every test and doc test
+lint: tidy ## tidy, format, clippy and rustdoc, warnings refused
+	@echo '== clippy and rustdoc'
+	sh xtask/lints.sh $(CARGO)
+
+test: tidy ## lint, then every test and doc test
 	@echo '== what tests start and load: the command, the agent, the process for modules'
-	$(CARGO) build --locked --workspace $(SAME) --tests
-	@echo '== tests, in two lanes side by side: what computes, and what has real memory, processes and times'
+	$(CARGO) build --locked --workspace --lib --bins --examples --tests
+	@echo '== tests, in two lanes side by side: what has real memory, processes and times; what computes, then lints'
 	@sh xtask/tests.sh $(CARGO) $(TARGET)
 
 verify: setup ## arithmetic of quotas, limits, ages, rings and parsers, over whole domains (minutes)

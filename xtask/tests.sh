@@ -1,8 +1,8 @@
 #!/bin/sh
 # The tests of the workspace, all built before, in two lanes side by side: `tests.sh CARGO LOGS`.
 #
-# The lane `live` prints as it goes, and the lane `pure` runs with what CPU the other leaves and prints at the end. The
-# times of the slowest binaries come last.
+# The lane `live` prints as it goes, and the lane `pure` runs with what CPU the other leaves, lints when its tests have
+# ended, and prints at the end. The times of the slowest binaries come last.
 cargo=$1
 logs=$2
 itself=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -13,9 +13,11 @@ lane() {
 }
 
 pure() {
-    lane pure
-    binaries=$?
-    "$cargo" test --locked --workspace --no-fail-fast --doc && return "$binaries"
+    failed=0
+    lane pure || failed=1
+    "$cargo" test --locked --workspace --no-fail-fast --doc || failed=1
+    sh "$itself/lints.sh" "$cargo" || failed=1
+    return "$failed"
 }
 
 mkdir -p "$logs"
