@@ -30,8 +30,8 @@ const PAGE: u64 = freehold_linux::PAGE_SIZE as u64;
 
 pub use control::Limits;
 pub use engine::{
-    ClientId, ClientRole, Engine, Handover, MapKey, MapRequest, Membership, NewClient, ObjectKey, Opened, Picture,
-    RegionRequest, SourceFile, Standing, TaskKey,
+    ClientId, ClientRole, Engine, Handover, MapKey, MapRequest, Membership, NewClient, Notice, ObjectKey, Opened,
+    Picture, RegionRequest, SourceFile, Standing, TaskKey,
 };
 pub use error::EngineError;
 pub use quota::{Quotas, Rights};

@@ -120,7 +120,7 @@ fn a_userfaultfd_that_is_made_to_wait_ends_its_client_and_stops_nobody() {
         server.until("it is gone", |engine| !engine.has_client(hostile.id));
         let notices = server.shared.engine().take_notices();
         assert!(
-            notices.iter().any(|text| text.contains("by its own doing")),
+            notices.iter().any(|notice| notice.text.contains("by its own doing")),
             "{notices:?}"
         );
         assert_eq!(honest.wrong(number, 0, PAGES.into(), 5), 0);

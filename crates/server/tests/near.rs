@@ -59,6 +59,6 @@ fn a_client_that_moves_is_handed_over_with_transfers_under_way() {
             .engine()
             .take_notices()
             .iter()
-            .all(|text| !text.contains("waited for"))
+            .all(|notice| !notice.text.contains("waited for"))
     );
 }

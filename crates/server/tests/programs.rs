@@ -127,7 +127,10 @@ fn what_a_parent_lost_is_an_error_for_its_child_and_never_zeros() {
     assert_eq!(wrong, 0, "{errors} errors");
     assert!((1..60).contains(&errors), "{errors} errors");
     let notices = server.shared.engine().take_notices();
-    assert!(notices.iter().any(|text| text.contains("is lost")), "{notices:?}");
+    assert!(
+        notices.iter().any(|notice| notice.text.contains("is lost")),
+        "{notices:?}"
+    );
     server.until("the child has ended", |engine| {
         engine.view().unwrap().clients.is_empty()
     });

@@ -52,7 +52,7 @@ fn private_memory_of_one_user_leaves_room_for_another() {
     let notices = server.shared.engine().take_notices();
     let named = notices
         .iter()
-        .any(|text| text.contains("this user's programs have their part"));
+        .any(|notice| notice.text.contains("this user's programs have their part"));
     assert!(named, "{notices:?}");
     assert_eq!(other.wrong(0, 0, 900, 1), 0);
     other.fill(0, 0, 900, 2);

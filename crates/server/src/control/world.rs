@@ -7,7 +7,7 @@ use super::strangers::Strangers;
 use super::tickets::{Held, Ticket};
 use crate::devices::Devices;
 use crate::document::Snapshots;
-use crate::engine::Membership;
+use crate::engine::{Membership, Notice};
 use crate::log::RateLimitedLog;
 use crate::quota::{Quotas, Rights};
 use crate::share::Share;
@@ -146,13 +146,10 @@ impl World {
 
     /// Logs what the engine has noted. Looked at whenever a client was heard or went, never on a tick of its own.
     pub(crate) fn log_notices(&self) {
-        let (notices, endings) = {
-            let mut engine = self.shared.engine();
-            (engine.take_notices(), engine.take_endings())
-        };
-        for notice in notices {
+        let notices = self.shared.engine().take_notices();
+        for Notice { text: notice, ending } in notices {
             match self.rate_limited_log.allows() {
-                Some(unsaid) if endings.contains(&notice) => tracing::error!(?notice, unsaid, "engine"),
+                Some(unsaid) if ending => tracing::error!(?notice, unsaid, "engine"),
                 Some(unsaid) => tracing::warn!(?notice, unsaid, "engine"),
                 None => {}
             }

@@ -17,13 +17,20 @@ pub(super) struct Tally {
     pub(super) shortages: [u64; Shortage::ALL.len()],
 }
 
+/// Something for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// What to say.
+    pub text: String,
+    /// It tells why a program was ended, which nobody else says.
+    pub ending: bool,
+}
+
 /// All of it.
 #[derive(Debug)]
 pub(super) struct Journal {
     pub(super) recorder: Option<Box<Recorder>>,
-    notices: Vec<String>,
-    /// Those of them that tell why a program was ended, which nobody else says.
-    endings: Vec<String>,
+    notices: Vec<Notice>,
     pub(super) tally: Tally,
     /// How long steps took.
     pub(super) steps: Times,
@@ -35,7 +42,6 @@ impl Journal {
         Self {
             recorder: Recorder::new(settings),
             notices: Vec::new(),
-            endings: Vec::new(),
             tally: Tally::default(),
             steps: Times::new(),
         }
@@ -45,27 +51,23 @@ impl Journal {
 impl Engine {
     /// Notes something for the log.
     pub(crate) fn notice(&mut self, text: impl Into<String>) {
-        // Whoever should read them may not: a client must not fill memory by misbehaving.
-        if self.journal.notices.len() < 1_000 {
-            self.journal.notices.push(text.into());
-        }
+        self.note(text.into(), false);
     }
 
     /// Notes why a program is ended, of which its user hears from nobody else.
     pub(super) fn notice_ending(&mut self, text: String) {
-        if self.journal.endings.len() < 1_000 {
-            self.journal.endings.push(text.clone());
-        }
-        self.notice(text);
+        self.note(text, true);
     }
 
-    /// Which of what is to be logged tells why a program was ended.
-    pub(crate) fn take_endings(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.journal.endings)
+    fn note(&mut self, text: String, ending: bool) {
+        // Whoever should read them may not: a client must not fill memory by misbehaving.
+        if self.journal.notices.len() < 1_000 {
+            self.journal.notices.push(Notice { text, ending });
+        }
     }
 
     /// What is to be logged since this was last asked.
-    pub fn take_notices(&mut self) -> Vec<String> {
+    pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.journal.notices)
     }
 }

@@ -76,6 +76,7 @@ mod zaps;
 
 pub(crate) use client_pool::ClientChannels;
 pub(crate) use clients::is_trusted;
+pub use journal::Notice;
 pub use keys::{
     ClientId, ClientRole, Handover, MapKey, MapRequest, Membership, NewClient, ObjectKey, Opened, RegionRequest,
     TaskKey,
