@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use freehold_client::{ConnectError, Observer, Options};
 use freehold_core::units::FrameCount;
-use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
+use freehold_linux::folder::{self, PrivateFolder};
 use freehold_report::status::{StatusDocument, TaskStatus};
 
 use crate::ask;
@@ -69,9 +69,7 @@ impl PrivateServer {
         let frames = u32::try_from(pool.div_ceil(4096)).unwrap_or(u32::MAX);
         options::refuse_what_is_not_there(option, FrameCount::new(frames))?;
         let parent = folder::runtime_directory();
-        let stale = folder::left_behind(&parent, PREFIX);
-        stale.into_iter().for_each(StaleFolder::remove);
-        let folder = PrivateFolder::new(&parent, PREFIX).map_err(|error| failed("the server's folder", &error))?;
+        let folder = PrivateFolder::afresh(&parent, PREFIX).map_err(|error| failed("the server's folder", &error))?;
         let executable = process::own_executable()?;
         let mut options = Options::named("freehold experiment");
         let socket = folder.path().join("socket");

@@ -104,6 +104,15 @@ impl PrivateFolder {
         }
     }
 
+    /// The same, and removes this user's folders of that prefix whose owner is gone.
+    ///
+    /// # Errors
+    /// As [`PrivateFolder::new`].
+    pub fn afresh(parent: &Path, prefix: &str) -> io::Result<Self> {
+        left_behind(parent, prefix).into_iter().for_each(StaleFolder::remove);
+        Self::new(parent, prefix)
+    }
+
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {

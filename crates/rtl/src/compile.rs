@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
+use freehold_linux::folder::{self, PrivateFolder};
 
 use crate::headers::HEADERS;
 
@@ -133,10 +133,7 @@ fn option(prefix: &str, path: &Path) -> OsString {
 /// too.
 fn headers() -> io::Result<PrivateFolder> {
     let parent = folder::runtime_directory();
-    folder::left_behind(&parent, PREFIX)
-        .into_iter()
-        .for_each(StaleFolder::remove);
-    let own = PrivateFolder::new(&parent, PREFIX)?;
+    let own = PrivateFolder::afresh(&parent, PREFIX)?;
     write_headers(own.path())?;
     Ok(own)
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
+use freehold_linux::folder::{self, PrivateFolder};
 
 use crate::status::Failure;
 
@@ -58,9 +58,7 @@ pub fn loadable(agent: PathBuf) -> Result<(PathBuf, Option<PrivateFolder>), Fail
         ))
     };
     let parent = folder::runtime_directory();
-    let stale = folder::left_behind(&parent, PREFIX);
-    stale.into_iter().for_each(StaleFolder::remove);
-    let folder = PrivateFolder::new(&parent, PREFIX).map_err(failed)?;
+    let folder = PrivateFolder::afresh(&parent, PREFIX).map_err(failed)?;
     let link = folder.path().join(NAME);
     if separates(&link) {
         return Err(failed(std::io::ErrorKind::InvalidFilename.into()));

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use freehold_core::units::FrameCount;
-use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
+use freehold_linux::folder::{self, PrivateFolder};
 use signal_hook::consts::SIGTERM;
 
 use crate::status::Failure;
@@ -51,9 +51,7 @@ impl OwnServer {
     pub fn start(reserve: Option<FrameCount>) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| Failure::Run(format!("cannot start a memory server: {error}"));
         let parent = folder::runtime_directory();
-        let stale = folder::left_behind(&parent, PREFIX);
-        stale.into_iter().for_each(StaleFolder::remove);
-        let folder = PrivateFolder::new(&parent, PREFIX).map_err(failed)?;
+        let folder = PrivateFolder::afresh(&parent, PREFIX).map_err(failed)?;
         // It says that it is ready as it would to systemd.
         let said = folder.path().join("ready");
         let ready = UnixDatagram::bind(&said).map_err(failed)?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use freehold_client::{ConnectError, Connection, Options};
 use freehold_linux::clock;
-use freehold_linux::folder::{self, PrivateFolder, StaleFolder};
+use freehold_linux::folder::PrivateFolder;
 
 use super::ServerError;
 
@@ -107,9 +107,7 @@ pub(crate) fn options(socket: &Path) -> Options {
 /// A new directory that only this user can enter.
 pub(crate) fn directory() -> Result<PrivateFolder, std::io::Error> {
     let parent = std::env::temp_dir();
-    let stale = folder::left_behind(&parent, PREFIX);
-    stale.into_iter().for_each(StaleFolder::remove);
-    PrivateFolder::new(&parent, PREFIX)
+    PrivateFolder::afresh(&parent, PREFIX)
 }
 
 impl Drop for OwnServer {
