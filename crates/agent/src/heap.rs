@@ -147,6 +147,10 @@ fn word() -> &'static AtomicUsize {
 
 /// Asks the kernel for a break: where it is afterwards. An address that cannot be one, such as 0, changes nothing.
 fn set_kernel_break(to: usize) -> usize {
-    // SAFETY: memory past the program's break is nobody's; what is below it goes only where the program itself asks.
-    unsafe { sys::call5(sys::BRK, to, 0, 0, 0, 0) }.unwrap_or(0)
+    let call = || {
+        // SAFETY: memory past the program's break is nobody's; what is below it goes only where the program itself
+        // asks.
+        unsafe { sys::call5(sys::BRK, to, 0, 0, 0, 0) }
+    };
+    hooks::giving_away(call).unwrap_or(0)
 }

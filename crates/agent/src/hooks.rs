@@ -2,7 +2,8 @@
 //!
 //! The entries of `mmap` and `brk` are overwritten in the C library itself, so that its own callers (the allocator and
 //! its arenas, buffered files) are seen as well as the program's. New anonymous private memory is registered before its
-//! address is known to anybody. What takes memory away needs no hook: the kernel tells the server.
+//! address is known to anybody. Of what takes memory away the kernel tells the server; the calls are counted here
+//! ([`crate::frees`]).
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +11,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use freehold_protocol::message::Stranger;
 
 use crate::process::{self, PAGE, Process};
-use crate::sys::{self, Errno};
+use crate::sys::{self, Answer, Errno};
 use crate::{advice, core_file, forks, heap, linker, locks, mailbox, needed, programs, shared_segments, small, start};
 
 const MAP_TYPE: usize = 0x0F;
@@ -61,8 +62,17 @@ pub(crate) extern "C" fn mmap(
         return core::ptr::with_exposed_provenance_mut(made);
     }
     let arguments = [address as usize, length, protection, raw_flags, sys::arg(fd), offset];
-    // SAFETY: the program's own call.
-    let made = match unsafe { sys::call(sys::MMAP, arguments) } {
+    let call = || {
+        // SAFETY: the program's own call.
+        unsafe { sys::call(sys::MMAP, arguments) }
+    };
+    // At a fixed place something else may go.
+    let answer = if flags & MAP_FIXED == 0 {
+        call()
+    } else {
+        giving_away(call)
+    };
+    let made = match answer {
         Ok(made) => made,
         Err(errno) => return fail(errno, failed),
     };
@@ -72,8 +82,8 @@ pub(crate) extern "C" fn mmap(
     if !locks::lock_new(made, length.next_multiple_of(PAGE), protection, managed)
         || asked && !locks::lock_asked(made, length)
     {
-        // SAFETY: it was made just now, and nobody knows of it.
-        let _ = unsafe { sys::call5(sys::MUNMAP, made, length, 0, 0, 0) };
+        // It was made just now, and nobody knows of it.
+        let _ = unmap(made, length);
         return fail(Errno::AGAIN, failed);
     }
     if wanted {
@@ -84,6 +94,30 @@ pub(crate) extern "C" fn mmap(
         wait_for_moves();
     }
     core::ptr::with_exposed_provenance_mut(made)
+}
+
+/// In place of `munmap`.
+pub(crate) extern "C" fn munmap(address: *mut c_void, length: usize) -> c_int {
+    match unmap(address as usize, length) {
+        Ok(_) => 0,
+        Err(errno) => fail(errno, -1),
+    }
+}
+
+/// Unmaps what the program has unmapped, or nobody has been given.
+pub(crate) fn unmap(start: usize, length: usize) -> Answer {
+    giving_away(|| {
+        // SAFETY: the caller's word.
+        unsafe { sys::call5(sys::MUNMAP, start, length, 0, 0, 0) }
+    })
+}
+
+/// Makes a call that may give addresses away.
+pub(crate) fn giving_away<T>(call: impl FnOnce() -> T) -> T {
+    match process::process() {
+        Some(process) => process.frees.during(call),
+        None => call(),
+    }
 }
 
 /// A mapping is about to be made at a fixed place, where memory may have been made ahead. None is made for the heap
@@ -274,6 +308,10 @@ pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d:
         sys::FUTEX => unsafe { needed::futex([a, b, c, d, e, f]) },
         // SAFETY: the caller's word.
         sys::SHMAT => unsafe { shared_segments::attach(a, b, c) },
+        sys::MMAP | sys::MUNMAP | sys::MREMAP | sys::BRK => giving_away(|| {
+            // SAFETY: the caller's word.
+            unsafe { sys::call(number, [a, b, c, d, e, f]) }
+        }),
         _ => {
             if number == sys::PTRACE {
                 needed::before_tracing(a, b);

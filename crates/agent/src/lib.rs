@@ -30,6 +30,7 @@ mod client;
 mod core_file;
 mod environment;
 mod forks;
+mod frees;
 mod heap;
 pub mod hooks;
 mod inheritance;

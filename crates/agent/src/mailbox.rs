@@ -117,12 +117,12 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
     let [start, length] = range;
     let done = match request {
         REGISTER => {
-            told::await_all(client, session, meanwhile);
+            told::await_all(client, process, session, meanwhile);
             let modes = userfault::MISSING | userfault::WRITE_PROTECT;
             userfault::register(client.descriptors.private, start, length, modes).is_ok()
         }
         AWAIT_TOLD => {
-            told::await_all(client, session, meanwhile);
+            told::await_all(client, process, session, meanwhile);
             true
         }
         TEXT => {

@@ -14,7 +14,7 @@ use crate::{core_file, heap, hooks, linker, locks, programs, remap, sys};
 const JUMP: usize = 14;
 
 /// Functions that are replaced.
-pub(crate) const PATCHED: usize = 14;
+pub(crate) const PATCHED: usize = 15;
 
 /// Why a function cannot be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,7 @@ pub(crate) fn install() -> Result<[usize; PATCHED], PatchError> {
     // Everything is looked at before anything is changed.
     for (entry, place) in of_memory()
         .into_iter()
+        .chain(of_locks())
         .chain(of_programs())
         .zip(places.iter_mut().skip(1))
     {
@@ -87,13 +88,19 @@ const fn spared(name: &'static CStr, within: &'static [u8], replacement: *const 
     }
 }
 
-fn of_memory() -> [Entry; 9] {
+fn of_memory() -> [Entry; 5] {
     [
         required(
             c"mmap64",
             &[0xB8, 9, 0, 0, 0, 0x0F, 5],
             hooks::mmap as *const (),
             b"mmap64 of the C library is not as expected",
+        ),
+        required(
+            c"munmap",
+            &[0xB8, 11, 0, 0, 0, 0x0F, 5],
+            hooks::munmap as *const (),
+            b"munmap of the C library is not as expected",
         ),
         required(
             c"brk",
@@ -113,6 +120,11 @@ fn of_memory() -> [Entry; 9] {
             locks::mprotect as *const (),
             b"mprotect of the C library is not as expected",
         ),
+    ]
+}
+
+fn of_locks() -> [Entry; 5] {
+    [
         required(
             c"mlock",
             &[0xB8, 149, 0, 0, 0, 0x0F, 5],
@@ -146,7 +158,7 @@ fn of_memory() -> [Entry; 9] {
     ]
 }
 
-fn of_programs() -> [Entry; PATCHED - 10] {
+fn of_programs() -> [Entry; PATCHED - 11] {
     [
         required(
             c"execve",

@@ -3,6 +3,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use crate::frees::Frees;
 use crate::moves::Moves;
 use crate::stack;
 use crate::sys::{self, Errno};
@@ -35,6 +36,8 @@ pub(crate) struct Process {
     pub(crate) breaking: AtomicUsize,
     /// Moves of pages, by the agent thread and by the program.
     pub(crate) moves: Moves,
+    /// Calls of the program that give addresses away.
+    pub(crate) frees: Frees,
     /// Where pages are for small mappings to come, and how many: see [`crate::small`].
     pub(crate) small_ahead: AtomicU64,
     /// Pages of small mappings that the program has asked for.

@@ -93,7 +93,7 @@ pub(crate) fn make_way(process: &Process, start: usize, length: usize) {
 
 fn give_up(ahead: Ahead) {
     if ahead.pages() > 0 {
-        // SAFETY: nobody was given these pages, and nobody will be: whoever took the word away has them alone.
-        let _ = unsafe { sys::call5(sys::MUNMAP, ahead.start(), ahead.pages() * PAGE, 0, 0, 0) };
+        // Nobody was given these pages, and nobody will be: whoever took the word away has them alone.
+        let _ = hooks::unmap(ahead.start(), ahead.pages() * PAGE);
     }
 }
