@@ -38,6 +38,12 @@ const BROUGHT_IN: u32 = 1;
 /// It is locked when it is touched.
 const TOUCHED: u32 = 2;
 
+/// Of `mlock2`.
+const KERNEL_ON_FAULT: usize = 1;
+
+/// Whether the program has ever asked that memory be locked when it is touched: the kernel tells that of no mapping.
+static LOCKS_ON_FAULT: AtomicU32 = AtomicU32::new(0);
+
 /// Calls of the program's threads that lock at the same time, of which each can be taken back.
 const CALLS: usize = 16;
 
@@ -81,7 +87,33 @@ pub(crate) extern "C" fn mlock(address: *const c_void, length: usize) -> c_int {
 
 /// In place of `mlock2`.
 pub(crate) extern "C" fn mlock2(address: *const c_void, length: usize, flags: c_uint) -> c_int {
-    lock_range(address as usize, length, MLOCK2, flags as usize)
+    let flags = flags as usize;
+    LOCKS_ON_FAULT.fetch_or(u32::from(flags & KERNEL_ON_FAULT != 0), Ordering::Relaxed);
+    lock_range(address as usize, length, MLOCK2, flags)
+}
+
+/// Whether the kernel has locked the mapping at an address: only of such does it refuse this advice.
+pub(crate) fn is_locked(start: usize) -> bool {
+    const COLD: usize = 20;
+    // SAFETY: changes no content.
+    start.is_multiple_of(PAGE) && unsafe { sys::madvise(start, PAGE, COLD) } == Err(Errno::INVAL)
+}
+
+/// Locks memory that has grown or moved while it was not locked ([`unlock`]): whether it may stay.
+pub(crate) fn lock_grown(start: usize, length: usize) -> bool {
+    if lock(start, length, MLOCK2, KERNEL_ON_FAULT).is_err() {
+        return false;
+    }
+    if LOCKS_ON_FAULT.load(Ordering::Relaxed) == 0 {
+        hooks::populate(start, length, sys::PROT_READ);
+    }
+    true
+}
+
+/// Has the kernel lock memory again that the server has locked all the time ([`unlock`]).
+pub(crate) fn lock_again(start: usize, length: usize) {
+    // SAFETY: changes no content.
+    let _ = unsafe { sys::call5(MLOCK2, start, length, KERNEL_ON_FAULT, 0, 0) };
 }
 
 /// Locks memory that was made with `MAP_LOCKED`: whether it may stay.

@@ -1,5 +1,7 @@
 //! The mappings of this process: `/proc/self/maps`.
 
+use core::ops::Range;
+
 use crate::sys::{self, FileId};
 
 mod query;
@@ -38,6 +40,43 @@ pub(crate) fn for_each(named: impl Fn(&Line<'_>) -> bool, mut each: impl FnMut(&
     };
     sys::close(fd);
     whole
+}
+
+/// The parts of a range that are mapped, in order of address. None where the kernel cannot be asked for one mapping
+/// after another (before Linux 6.11), or `/proc` is not there.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    fd: i32,
+    rest: Range<usize>,
+}
+
+impl Pieces {
+    pub(crate) fn of(range: Range<usize>) -> Self {
+        let fd = sys::open(b"/proc/self/maps\0", false).unwrap_or(-1);
+        Self { fd, rest: range }
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Range<usize>;
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let found = query::next(self.fd, self.rest.start)?;
+        let piece = found.start.max(self.rest.start)..found.end.min(self.rest.end);
+        self.rest.start = piece.end.max(self.rest.start);
+        (!piece.is_empty()).then_some(piece)
+    }
+}
+
+impl Drop for Pieces {
+    fn drop(&mut self) {
+        if self.fd >= 0 {
+            sys::close(self.fd);
+        }
+    }
 }
 
 fn read_all(fd: i32, mut each: impl FnMut(&Line<'_>)) -> bool {

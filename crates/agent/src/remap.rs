@@ -1,8 +1,10 @@
 //! The C library's `mremap`, with which a program moves memory to where other memory may have been.
 
 use core::ffi::{c_int, c_void};
+use core::ops::Range;
 
 use crate::inheritance::{self, Alike};
+use crate::maps::Pieces;
 use crate::process::PAGE;
 use crate::sys::{self, Answer, Errno};
 use crate::{hooks, locks, mailbox, process, start};
@@ -13,6 +15,46 @@ const DONT_UNMAP: usize = 4;
 /// `MREMAP_FIXED` and `MREMAP_DONTUNMAP`, with which there is a fifth argument.
 const WITH_ADDRESS: usize = 6;
 
+/// What the program asks for.
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    from: usize,
+    before: usize,
+    length: usize,
+    flags: usize,
+    /// The fifth argument, where there is one.
+    to: usize,
+}
+
+impl Move {
+    const fn grows(&self) -> bool {
+        self.length > self.before
+    }
+
+    const fn has(&self, flag: usize) -> bool {
+        self.flags & flag != 0
+    }
+
+    fn range(&self) -> Range<usize> {
+        self.from..self.from.saturating_add(self.before.next_multiple_of(PAGE))
+    }
+
+    /// Whether there is more than one mapping, from the first page on.
+    fn is_several(&self) -> bool {
+        let range = self.range();
+        let first = Pieces::of(range.clone()).next();
+        first.is_some_and(|first| first.start == range.start && first != range)
+    }
+
+    fn call(&self) -> Answer {
+        let arguments = [self.from, self.before, self.length, self.flags, self.to, 0];
+        hooks::giving_away(|| {
+            // SAFETY: the program's own call; what may be at `to` was made for it.
+            unsafe { sys::call(sys::MREMAP, arguments) }
+        })
+    }
+}
+
 /// In place of `mremap`.
 pub(crate) extern "C" fn mremap(
     from: *mut c_void,
@@ -22,40 +64,87 @@ pub(crate) extern "C" fn mremap(
     to: *mut c_void,
 ) -> *mut c_void {
     let flags = sys::arg(flags);
-    let to = if flags & WITH_ADDRESS == 0 { 0 } else { to as usize };
-    let way = (flags & FIXED != 0).then(|| hooks::make_way(to, length));
-    let call = || {
-        // SAFETY: the program's own call.
-        unsafe { sys::call(sys::MREMAP, [from as usize, before, length, flags, to, 0]) }
+    let asked = Move {
+        from: from as usize,
+        before,
+        length,
+        flags,
+        to: if flags & WITH_ADDRESS == 0 { 0 } else { to as usize },
     };
-    let grows = length > before;
-    let moved = if flags & MAY_MOVE != 0 && flags & FIXED == 0 && before != 0 && (grows || flags & DONT_UNMAP != 0) {
-        somewhere([from as usize, before], [to, length], flags)
-    } else if flags & MAY_MOVE == 0 {
-        if grows { told(call()) } else { call() }
-    } else {
-        with_pages_staying(call)
-    };
-    drop(way);
-    let kept = moved.and_then(|at| {
-        let may = !grows || locks::lock_new(at, length, sys::PROT_READ | sys::PROT_WRITE, true);
-        if may {
+    match whole(&asked) {
+        Ok(at) => {
+            spread([asked.from, before], [at, length], flags);
+            core::ptr::with_exposed_provenance_mut(at)
+        }
+        Err(errno) => hooks::fail(errno, core::ptr::without_provenance_mut(usize::MAX)),
+    }
+}
+
+/// The call, and the locks of what it adds.
+///
+/// Locked memory that has moved and grown the kernel fills before it tells the server of the move, and until it has
+/// told nobody can fill anything. So it is not locked meanwhile.
+fn whole(asked: &Move) -> Answer {
+    let locked = asked.grows() && hooks::is_managed() && locks::is_locked(asked.from);
+    if locked {
+        locks::unlock(asked.from, asked.before);
+    }
+    let kept = made(asked).and_then(|at| {
+        let new = || locks::lock_new(at, asked.length, sys::PROT_READ | sys::PROT_WRITE, true);
+        if !asked.grows() || (new() && (!locked || locks::lock_grown(at, asked.length))) {
             return Ok(at);
         }
         // Where it is, and as long as it was.
-        let flags = if at == from as usize { 0 } else { MAY_MOVE | FIXED };
-        // SAFETY: memory of the program's own call, which is told that nothing has changed.
-        let back = || unsafe { sys::call(sys::MREMAP, [at, length, before, flags, from as usize, 0]) };
-        let _ = with_pages_staying(back);
+        let back = Move {
+            from: at,
+            before: asked.length,
+            length: asked.before,
+            flags: if at == asked.from { 0 } else { MAY_MOVE | FIXED },
+            to: asked.from,
+        };
+        let _ = with_pages_staying(|| back.call());
         Err(Errno::NOMEM)
     });
-    if let Ok(at) = kept {
-        spread([from as usize, before], [at, length], flags);
+    if locked && kept.is_err() {
+        locks::lock_again(asked.from, asked.before);
     }
-    match kept {
-        Ok(at) => core::ptr::with_exposed_provenance_mut(at),
-        Err(errno) => hooks::fail(errno, core::ptr::without_provenance_mut(usize::MAX)),
+    kept
+}
+
+fn made(asked: &Move) -> Answer {
+    let _way = asked.has(FIXED).then(|| hooks::make_way(asked.to, asked.length));
+    if !asked.has(MAY_MOVE) {
+        let answer = asked.call();
+        return if asked.grows() { told(answer) } else { answer };
     }
+    if !asked.has(FIXED) && asked.before != 0 && (asked.grows() || asked.has(DONT_UNMAP)) {
+        return somewhere(asked);
+    }
+    with_pages_staying(|| in_pieces(asked))
+}
+
+/// Moves what may be several mappings, of which the last may grow. Of those, where one is the server's, the kernel
+/// moves the first and refuses the next, although it moves any of them alone.
+fn in_pieces(asked: &Move) -> Answer {
+    let (from, to) = (asked.from, asked.to);
+    let range = asked.range();
+    let added = asked.length.saturating_sub(asked.before);
+    let apart = to.abs_diff(from) >= range.len().saturating_add(added);
+    if !asked.has(FIXED) || asked.length < asked.before || !apart || !hooks::is_managed() || !asked.is_several() {
+        return asked.call();
+    }
+    for piece in Pieces::of(range.clone()) {
+        let before = piece.len();
+        let part = Move {
+            from: piece.start,
+            before,
+            length: if piece.end == range.end { before + added } else { before },
+            flags: asked.flags,
+            to: to.wrapping_add(piece.start - from),
+        };
+        part.call()?;
+    }
+    Ok(to)
 }
 
 /// What children are not to have they have of nothing that has become of it: all is one mapping's, as it was.
@@ -81,31 +170,30 @@ fn spread([from, before]: [usize; 2], [at, length]: [usize; 2], flags: usize) {
 ///
 /// Where the kernel chose the place, another thread's memory may just have been there, of which it has not told the
 /// server yet: it would tell of the move first. So the room is made before, and all is told before the move.
-fn somewhere([from, before]: [usize; 2], [hint, length]: [usize; 2], flags: usize) -> Answer {
+fn somewhere(asked: &Move) -> Answer {
     const PRIVATE: usize = 2;
     const NO_RESERVE: usize = 0x4000;
-    let move_with = |flags: usize, to: usize| {
-        // SAFETY: the program's own call; what may be at `to` was made for it.
-        unsafe { sys::call(sys::MREMAP, [from, before, length, flags, to, 0]) }
-    };
-    let anywhere = || with_pages_staying(|| move_with(flags, hint));
+    let anywhere = || with_pages_staying(|| asked.call());
     if !hooks::is_managed() {
         return anywhere();
     }
-    if flags & DONT_UNMAP == 0 {
-        match move_with(0, 0) {
+    if !asked.has(DONT_UNMAP) {
+        let flags = 0;
+        match (Move { flags, to: 0, ..*asked }).call() {
             Err(Errno::NOMEM) => {}
+            Err(Errno::FAULT) if asked.is_several() => {}
             answer => return told(answer),
         }
     }
     let new = PRIVATE | sys::MAP_ANONYMOUS | NO_RESERVE;
     // SAFETY: new memory, which nobody can use.
-    let Ok(room) = (unsafe { sys::call(sys::MMAP, [hint, length, 0, new, usize::MAX, 0]) }) else {
+    let Ok(room) = (unsafe { sys::call(sys::MMAP, [asked.to, asked.length, 0, new, usize::MAX, 0]) }) else {
         // The program's limits count it beside what is moved.
         return anywhere();
     };
+    let flags = asked.flags | FIXED;
     // Where that is refused, the room may be gone already and be another thread's: it stays.
-    told(Ok(room)).and_then(|room| with_pages_staying(|| move_with(flags | FIXED, room)))
+    told(Ok(room)).and_then(|to| with_pages_staying(|| in_pieces(&Move { flags, to, ..*asked })))
 }
 
 /// What a call has made, once the server has been told of all that was there before.
@@ -119,10 +207,14 @@ fn told(answer: Answer) -> Answer {
 /// Moves memory that is not managed to where other memory may be, which goes.
 pub(crate) fn replace(from: usize, length: usize, to: usize) -> Answer {
     let way = hooks::make_way(to, length);
-    let moved = with_pages_staying(|| {
-        // SAFETY: the caller's memory, in the place that the program has named.
-        unsafe { sys::call(sys::MREMAP, [from, length, length, MAY_MOVE | FIXED, to, 0]) }
-    });
+    let moved = Move {
+        from,
+        before: length,
+        length,
+        flags: MAY_MOVE | FIXED,
+        to,
+    };
+    let moved = with_pages_staying(|| moved.call());
     drop(way);
     moved
 }

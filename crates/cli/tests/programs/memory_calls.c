@@ -348,12 +348,7 @@ static int protect(void) {
     return wrong + differ(region, 8);
 }
 
-static int remap(void) {
-    char *region = filled();
-    char *moved = mremap(region, SIZE, 2 * SIZE, MREMAP_MAYMOVE);
-    press();
-    return moved == MAP_FAILED ? -1 : differ(moved, 7);
-}
+#include "memory_moves.h"
 
 static int remap_file(void) {
     char *region = map(SIZE, MAP_SHARED);
@@ -463,7 +458,7 @@ static const struct {
     {"wipeonfork", wipeonfork}, {"keeponfork", keeponfork}, {"dontfork", dontfork}, {"dofork", dofork},
     {"each-advice", each_advice}, {"unmapped-advice", unmapped_advice}, {"unmapped-shared", unmapped_shared},
     {"prctl-name", prctl_name}, {"prctl-thp", prctl_thp}, {"prctl-mm", prctl_mm}, {"prctl-merge", prctl_merge}, {"mseal", mseal_}, {"pkey", pkey}, {"protect", protect},
-    {"remap", remap}, {"remap-file-pages", remap_file}, {"fixed", fixed}, {"fixed-noreplace", noreplace},
+    {"remap", remap}, {"remap-locked", remap_locked}, {"remap-pieces", remap_pieces}, {"remap-file-pages", remap_file}, {"fixed", fixed}, {"fixed-noreplace", noreplace},
     {"droppable", droppable}, {"memfd-secret", secret}, {"fork-beside", beside_inherited}, {"attach", attach},
     {"attach-by-number", attach_by_number},
 };
