@@ -89,8 +89,8 @@ fn a_program_waits_for_a_server_that_is_stopped_and_says_so_once() {
     let Some(program) = common::compiled("hog") else { return };
     let server = Server::start(&["--log-level", "error", "--pool", "32MiB"]);
     let mut command = common::freehold(&["exec", "--reserve", "4MiB", "--socket"]);
-    command.arg(&server.socket).args(["--", "timeout", "-s", "KILL", "60"]);
-    command.arg(program).args(["8", "7"]);
+    // One program, because each says it once. It ends with its server.
+    command.arg(&server.socket).arg("--").arg(program).args(["8", "7"]);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -118,6 +118,55 @@ fn a_program_waits_for_a_server_that_is_stopped_and_says_so_once() {
     child.wait().unwrap();
     drop(server);
     assert_eq!(lines.filter(|line| line.contains("does not answer")).count(), 0);
+}
+
+/// CPU time of a process so far, in the kernel's ticks.
+fn ticks(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields = text.rsplit(')').next().unwrap().split_whitespace();
+    // `utime` and `stime`.
+    fields.skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
+}
+
+/// Whether a process is in `mremap`.
+fn moves(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/syscall")).is_ok_and(|text| text.starts_with("25 "))
+}
+
+#[test]
+fn a_call_that_never_ends_is_looked_at_less_and_less_often() {
+    let Some(program) = common::compiled("endless_move") else {
+        return;
+    };
+    let server = Server::start(&["--log-level", "error", "--pool", "32MiB"]);
+    let agent = Path::new(env!("CARGO_BIN_EXE_freehold")).with_file_name("libfreehold_agent.so");
+    let mut command = Command::new(program);
+    command.env("LD_PRELOAD", agent).env("FREEHOLD_SOCKET", &server.socket);
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    while !moves(child.id()) {
+        assert!(child.try_wait().unwrap().is_none(), "it ends");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let begun = (Instant::now(), ticks(server.child.id()));
+    std::thread::sleep(Duration::from_secs(1));
+    let (elapsed, used) = (begun.0.elapsed(), ticks(server.child.id()) - begun.1);
+    let in_it = moves(child.id());
+    // Others are served.
+    let echo = common::freehold(&["exec", "--reserve", "1MiB", "--socket"])
+        .arg(&server.socket)
+        .args(["--", "echo", "here"])
+        .output()
+        .unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(in_it, "this kernel ends such a call: nothing is tested");
+    assert_eq!(common::stdout(&echo), "here\n", "{}", common::stderr(&echo));
+    // Ticks of 10 ms: of a CPU a quarter at most, where it had been two.
+    assert!(
+        u128::from(used) * 40 < elapsed.as_millis(),
+        "{used} ticks in {elapsed:?}"
+    );
 }
 
 fn greeted(mut peer: Peer) -> bool {

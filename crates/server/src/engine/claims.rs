@@ -153,27 +153,6 @@ impl Engine {
         }
     }
 
-    /// The fault is to be looked at again when the client's events have been read.
-    pub(super) fn defer(&mut self, claim: Claim) {
-        let Some(client) = self.client_mut(claim.client) else {
-            return;
-        };
-        client.waiting.deferred.push(claim);
-        if !self.clients.deferred.contains(&claim.client) {
-            self.clients.deferred.push(claim.client);
-        }
-    }
-
-    /// Looks again at all faults that were put off.
-    pub(super) fn look_again(&mut self) {
-        for id in std::mem::take(&mut self.clients.deferred) {
-            if let Some(client) = self.clients.get_mut(id.index(), id.generation()) {
-                self.step.again.extend(client.waiting.deferred.drain(..));
-            }
-        }
-        self.protect_again();
-    }
-
     /// What the lane waited for is over; its fault is handed in afresh.
     pub(super) fn retry(&mut self, task: TaskId) {
         let Some((name, pending)) = self.pending(task) else {

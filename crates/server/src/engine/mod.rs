@@ -13,6 +13,7 @@ mod bound;
 mod claims;
 mod client_pool;
 mod clients;
+mod deferred;
 mod deferred_free;
 mod departures;
 mod effects;

@@ -4,6 +4,7 @@ use crate::closing::{Lent, LentFile};
 use crate::engine::ahead::{Borders, Brought, Present, Streams, Used};
 use crate::engine::booked::Booked;
 use crate::engine::booking::Bookings;
+use crate::engine::deferred::Looks;
 use crate::engine::fault_queue::FaultQueue;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, Membership, TaskKey};
@@ -182,6 +183,8 @@ pub(crate) struct Waiting {
     pub(crate) parked: Vec<Claim>,
     /// To look at again when the client's events have been read.
     pub(crate) deferred: Vec<Claim>,
+    /// When that is done without an event.
+    pub(crate) looks: Looks,
 }
 
 /// What is counted of a client's faults.

@@ -11,7 +11,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
-/// Nanoseconds after which faults that were put off are looked at again, if no event comes.
+/// Nanoseconds after which forks and pages that were put off are looked at again, if no event comes.
 const LOOK_AGAIN: u64 = 200_000;
 
 /// What has become ready.
@@ -217,11 +217,11 @@ impl Engine {
 
     /// When a round is due, of whatever pager thread, for what steps have put off.
     fn common_due(&self) -> Option<u64> {
-        let put_off =
-            self.fork_children.stopped || !self.clients.deferred.is_empty() || self.backing.leaving.has_put_off();
+        let put_off = self.fork_children.stopped || self.backing.leaving.has_put_off();
         let again = put_off.then(|| self.step.now.get() + LOOK_AGAIN);
         let all = [
             again,
+            self.deferred_due(),
             self.clients.watch_at,
             self.unconnected_due(),
             self.immovable_due(),
@@ -256,8 +256,12 @@ impl Engine {
         match (read, message) {
             (_, Some(message)) => {
                 let event = !matches!(message, Message::Fault { .. });
+                if !event {
+                    self.look_first(id);
+                }
                 self.message(id, which, message);
                 if event {
+                    self.make_due(id);
                     self.look_again();
                 }
             }

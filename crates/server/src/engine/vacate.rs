@@ -262,7 +262,7 @@ impl Engine {
             };
             self.take_piece(waiter, piece);
             if last {
-                self.look_again();
+                self.look_at_all();
             }
         }
     }
