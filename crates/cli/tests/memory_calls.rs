@@ -95,13 +95,13 @@ fn memory_that_two_threads_grow_and_move_is_whole() {
 /// puts what they make: every seed is another order of calls.
 #[test]
 fn random_calls_of_threads_and_their_children_change_nothing_else() {
-    const SEEDS: [u32; 4] = [7, 29, 41, 225];
+    const SEEDS: [u32; 4] = [3, 5, 7, 23];
     let Some(program) = compiled("random_calls") else {
         return;
     };
     let run = |seed: u32| {
-        let words = [seed.to_string(), "4".to_owned(), "400".to_owned()];
-        for size in ["8MiB", "1MiB", "512KiB", "256KiB"] {
+        let words = [seed.to_string(), "4".to_owned(), "160".to_owned()];
+        for size in ["4MiB", "1MiB", "256KiB"] {
             let mut command = freehold(&["exec", "--reserve", size, "--"]);
             assert_eq!(
                 output(command.arg(&program).args(&words)),
