@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use freehold_linux::probe::{self, Need, Status};
-use freehold_linux::sched::{self, Policy};
+use freehold_linux::sched;
 use freehold_linux::{ThreadId, sched::allowed_cpus};
 use std::collections::BTreeSet;
 
