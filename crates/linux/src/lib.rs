@@ -39,6 +39,7 @@ pub mod pi_mutex;
 pub mod pi_word;
 pub mod probe;
 pub mod process;
+pub mod program;
 mod range;
 pub mod resident;
 pub mod ring;

@@ -14,6 +14,24 @@ pub fn lock_current() -> Result<(), Errno> {
     unsafe { rustix::mm::mlock(bottom, length) }
 }
 
+/// As [`lock_current`]; where the limit on locked memory is too low, the stack is brought in only. The main thread's is
+/// a piece of the program ([`crate::program`]).
+///
+/// # Errors
+/// The stack's place cannot be told.
+pub fn bring_in_current() -> Result<(), Errno> {
+    if rustix::thread::gettid() == rustix::process::getpid() {
+        return Ok(());
+    }
+    match lock_current() {
+        Err(Errno::NOMEM | Errno::PERM | Errno::AGAIN) => {}
+        outcome => return outcome,
+    }
+    let (bottom, length) = bounds()?;
+    // SAFETY: the range is the calling thread's own stack, whose content stays.
+    unsafe { rustix::mm::madvise(bottom, length, rustix::mm::Advice::LinuxPopulateWrite) }
+}
+
 /// The lowest address and the length of the calling thread's stack, without its guard.
 fn bounds() -> Result<(*mut libc::c_void, usize), Errno> {
     if rustix::thread::gettid() == rustix::process::getpid() {

@@ -154,6 +154,9 @@ pub enum LiveError {
     /// The kernel has no frames for the reserve.
     #[error("the reserve cannot be kept: the kernel has no frames: {0}")]
     Reserve(#[from] Errno),
+    /// The kernel has no memory for the program itself.
+    #[error("the program and its stacks cannot be kept in memory: {0}")]
+    Program(Errno),
     /// The simulator, whose order lockstep follows, refuses the scenario.
     #[error("the simulator, whose order lockstep follows: {0}")]
     Simulator(#[from] SimError),

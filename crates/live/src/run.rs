@@ -7,6 +7,8 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use freehold_linux::clock::{self, MonotonicTime};
+use freehold_linux::program::{self, Kept};
+use freehold_linux::stack;
 use freehold_pager::{EnterError, Pace, TaskTimes};
 use freehold_rt::class::Class;
 use freehold_rt::record::Record;
@@ -148,6 +150,7 @@ fn run_decided(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Res
     result.laws.checked += watched.checked;
     result.laws.violations.extend(watched.violations);
     result.warnings.extend(lead::warning(scenario));
+    result.warnings.extend(started.unlocked);
     result.warnings.extend(collect::stolen_warning(&result.tasks, stolen));
     Ok(Outcome {
         result,
@@ -184,11 +187,14 @@ pub(crate) struct Started {
     pub(crate) finished: Vec<Finished>,
     pub(crate) origin: MonotonicTime,
     pub(crate) sampled: Option<Sampled>,
+    /// What is to be said where the program itself is not locked.
+    pub(crate) unlocked: Option<String>,
 }
 
 /// Starts a thread for each task, lets all begin at once, and waits for them.
 pub(crate) fn threads(watch: Watch<'_>, cpus: &[usize], capacity: Option<Capacity>) -> Result<Started, LiveError> {
     let scenario = watch.scenario;
+    let unlocked = lock_program()?;
     let restorers = watch.paging.restorers(scenario);
     let gates: Vec<(usize, Gate)> = restorers.iter().map(|(owner, _)| (*owner, Gate::default())).collect();
     thread::scope(|scope| {
@@ -241,7 +247,20 @@ pub(crate) fn threads(watch: Watch<'_>, cpus: &[usize], capacity: Option<Capacit
             finished,
             origin,
             sampled: sampler.map(Sampler::finish),
+            unlocked,
         })
+    })
+}
+
+/// Keeps the program itself in memory, after everything else has had its share of the limit on locked memory.
+fn lock_program() -> Result<Option<String>, LiveError> {
+    Ok(match program::lock().map_err(LiveError::Program)? {
+        Kept::Locked => None,
+        Kept::BroughtIn => Some(
+            "the program's own code is not locked: a job waits for a page of it where the kernel has taken that away \
+             (raise RLIMIT_MEMLOCK)"
+                .to_owned(),
+        ),
     })
 }
 
@@ -323,9 +342,14 @@ impl TaskThread<'_> {
         // Everything is allocated before the class is taken: from here on nothing waits for an allocator.
         let timing = self.timing(spec, MonotonicTime::from_nanos(0));
         let mut record = Record::for_timing(&timing);
-        let outcome = class(spec).apply(&self.cpus_of(spec));
+        let present = stack::bring_in_current().map_err(LiveError::Program);
+        let apply = |()| {
+            let outcome = class(spec).apply(&self.cpus_of(spec));
+            outcome.map_err(|reason| LiveError::Class { name: name(), reason })
+        };
+        let outcome = present.and_then(apply);
         let failed = outcome.is_err();
-        let _ = ready.send(outcome.map_err(|reason| LiveError::Class { name: name(), reason }));
+        let _ = ready.send(outcome);
         let origin = begin.recv().ok().filter(|_| !failed)?;
         let timing = self.timing(spec, origin);
         worker.begin(origin, &timing);

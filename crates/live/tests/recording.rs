@@ -186,3 +186,22 @@ fn nothing_is_recorded_unless_asked_for() {
     let outcome = run_in_lockstep(&scenario, &AtomicBool::new(false)).unwrap();
     assert_eq!(outcome.recording, None);
 }
+
+/// Whether the kernel has this program's code locked.
+fn is_code_locked() -> bool {
+    let program = std::env::current_exe().unwrap();
+    let text = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let is_code = |line: &&str| line.contains(" r-xp ") && line.ends_with(&*program.to_string_lossy());
+    let mut lines = text.lines().skip_while(|line| !is_code(line));
+    let flags = lines.find(|line| line.starts_with("VmFlags:")).unwrap();
+    flags.split_whitespace().any(|flag| flag == "lo")
+}
+
+#[test]
+fn the_program_is_locked_while_its_tasks_run() {
+    let mut scenario = parsed(THRASHING);
+    scenario.duration = freehold_core::units::Duration::from_millis(20);
+    let outcome = freehold_live::run(&scenario, &AtomicBool::new(false)).unwrap();
+    let says_so = |warning: &String| warning.contains("is not locked");
+    assert_ne!(is_code_locked(), outcome.result.warnings.iter().any(says_so));
+}

@@ -207,6 +207,7 @@ fn run_decided(
     let mut result: RunResult = collect::document(scenario, counts, started.finished, started.origin, remainder);
     (result.victim_cache, result.devices) = (victim_cache, devices);
     result.warnings.extend(lead::warning(scenario));
+    result.warnings.extend(started.unlocked);
     result.warnings.extend(collect::stolen_warning(&result.tasks, stolen));
     Ok(Outcome {
         result,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use freehold_core::limits::{ObjectKind, Regime};
-use freehold_linux::{PAGE_SIZE, clock, memory, sched};
+use freehold_linux::{PAGE_SIZE, clock, memory, program, sched, stack};
 use freehold_pager::Pager;
 use freehold_rt::class::Class;
 use freehold_rt::job::Job;
@@ -275,6 +275,9 @@ fn plain(jobs: u32, locked: bool, sibling: bool) -> Result<Report, Failure> {
 
 /// Does the jobs in a thread of its own class.
 pub(super) fn periodic<M: Memory>(jobs: u32, work: &mut Touching<M>, faults: &AtomicU64) -> Result<Report, Failure> {
+    // What comes between two jobs and after the last is code too, which runs for the first time there.
+    stack::bring_in_current().map_err(refused)?;
+    let _ = program::lock().map_err(refused)?;
     Class::Fifo { priority: PRIORITY }
         .apply(&[places()?.0])
         .map_err(refused)?;
