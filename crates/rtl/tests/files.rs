@@ -98,3 +98,35 @@ fn a_fifo_is_opened_once_read_polled_and_written() {
     load::remove(&world.directory, "fifo_echo", false).expect("it ends");
     assert!(cat.wait().expect("cat ends").success());
 }
+
+#[test]
+fn a_fifo_that_a_process_has_open_is_not_destroyed() {
+    let Some(mut world) = World::new("destroys") else {
+        return;
+    };
+    world.start_host();
+    let Some(files) = world.mount() else { return };
+    let object = world.compile("destroys.c", "destroys");
+    world.insert(&object, Space::Separate, &[]).expect("it loads");
+    let (destroyed, asked) = (files.join("rtf44"), files.join("rtf45"));
+    let mut ask = open(&asked, 0).expect("it is created");
+    let mut answers = 0;
+    let mut destroy = || {
+        ask.write_all(b"x").expect("there is room");
+        answers += 1;
+        eventually("it says what came of it", || {
+            world.printed("destroys").lines().count() == answers
+        });
+        let said = world.printed("destroys");
+        said.lines().last().map(str::to_owned)
+    };
+    let refused = Some(format!("destroy: {}", -libc::EINVAL));
+    let reader = open(&destroyed, libc::O_NONBLOCK).expect("it is created");
+    assert_eq!(destroy(), refused);
+    drop(reader);
+    // Its end is told a moment later.
+    let answer = (0..1000).find_map(|_| destroy().filter(|answer| Some(answer) != refused.as_ref()));
+    assert_eq!(answer.as_deref(), Some("destroy: 0"));
+    assert_eq!(destroy(), refused, "it is not there");
+    assert_eq!(errno(open(&destroyed, 0).expect_err("it is gone")), libc::ENODEV);
+}
