@@ -273,8 +273,7 @@ impl ServerPlacement {
         Ok(Some(opened.map_err(asked(&format!("task {}", task.name)))?))
     }
 
-    /// Waits until the server has nothing under way, and for a while until the kernel has what its books say: the
-    /// reserve is filled and emptied behind the faults.
+    /// Waits until the server has nothing under way and the kernel has what its books say.
     pub(crate) fn settle(&self) -> Result<(), LiveError> {
         let until = clock::now().saturating_add(SETTLE);
         while !status(&self.connection)?.is_settled() {
@@ -283,14 +282,21 @@ impl ServerPlacement {
             }
             std::thread::sleep(LOOK);
         }
+        self.agreed_status().map(drop)
+    }
+
+    /// What the server says as soon as the kernel has what its books say, or after a while: the reserve is filled and
+    /// emptied behind the faults, and the kernel counts after the books were read.
+    fn agreed_status(&self) -> Result<Status, LiveError> {
         for _ in 0..SETTLE_LOOKS {
+            let now = status(&self.connection)?;
             // Others use a server that this run did not start.
-            if !self.host.is_own() || status(&self.connection)?.agrees_with_the_kernel() {
-                break;
+            if !self.host.is_own() || now.agrees_with_the_kernel() {
+                return Ok(now);
             }
             std::thread::sleep(SETTLE_PAUSE);
         }
-        Ok(())
+        Ok(status(&self.connection)?)
     }
 
     /// What the server recorded of the run, once nothing is under way.
@@ -321,7 +327,7 @@ impl ServerPlacement {
         counts: &Counts,
         outputs: &[&TaskOutput],
     ) -> Result<Laws, LiveError> {
-        let now = status(&self.connection)?;
+        let now = self.agreed_status()?;
         let mut checks = collect::Checks::new(scenario);
         if self.host.is_own() {
             let (used, measured) = (now.memory().used, now.memory().resident_measured);
