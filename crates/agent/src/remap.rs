@@ -46,6 +46,13 @@ impl Move {
         first.is_some_and(|first| first.start == range.start && first != range)
     }
 
+    /// The last mapping, or all where that cannot be told; nothing where there is nothing.
+    fn last(&self) -> Option<Range<usize>> {
+        let range = self.range();
+        let last = Pieces::of(range.clone()).last().filter(|last| last.end == range.end);
+        (!range.is_empty()).then(|| last.unwrap_or(range))
+    }
+
     fn call(&self) -> Answer {
         let arguments = [self.from, self.before, self.length, self.flags, self.to, 0];
         hooks::giving_away(|| {
@@ -83,15 +90,23 @@ pub(crate) extern "C" fn mremap(
 /// The call, and the locks of what it adds.
 ///
 /// Locked memory that has moved and grown the kernel fills before it tells the server of the move, and until it has
-/// told nobody can fill anything. So it is not locked meanwhile.
+/// told nobody can fill anything. So what grows, the last mapping, is not locked meanwhile.
 fn whole(asked: &Move) -> Answer {
-    let locked = asked.grows() && hooks::is_managed() && locks::is_locked(asked.from);
-    if locked {
-        locks::unlock(asked.from, asked.before);
+    let locked = asked.grows().then(|| asked.last()).flatten();
+    let locked = locked.filter(|last| hooks::is_managed() && locks::is_locked(last.end - PAGE));
+    if let Some(last) = &locked {
+        locks::unlock(last.start, last.len());
     }
+    let grown = |at: usize| match &locked {
+        Some(last) => {
+            let before = last.start - asked.from;
+            locks::lock_grown(at + before, asked.length - before)
+        }
+        None => true,
+    };
     let kept = made(asked).and_then(|at| {
         let new = || locks::lock_new(at, asked.length, sys::PROT_READ | sys::PROT_WRITE, true);
-        if !asked.grows() || (new() && (!locked || locks::lock_grown(at, asked.length))) {
+        if !asked.grows() || (new() && grown(at)) {
             return Ok(at);
         }
         // Where it is, and as long as it was.
@@ -105,8 +120,8 @@ fn whole(asked: &Move) -> Answer {
         let _ = with_pages_staying(|| back.call());
         Err(Errno::NOMEM)
     });
-    if locked && kept.is_err() {
-        locks::lock_again(asked.from, asked.before);
+    if let Some(last) = locked.filter(|_| kept.is_err()) {
+        locks::lock_again(last.start, last.len());
     }
     kept
 }

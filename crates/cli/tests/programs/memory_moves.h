@@ -49,6 +49,16 @@ static int remap_pieces(void) {
     if (to == MAP_FAILED || to == from) return -2;
     press();
     wrong += differ(to, 7) + differ(to + SIZE, 8) + dirty(to + 2 * SIZE);
+    /* The locked part grows; where the lock makes two mappings of it, it may be refused and must stay. */
+    from = parts();
+    if (!mlock(from + SIZE, SIZE)) {
+        to = mremap(from, 2 * SIZE, 3 * SIZE, MREMAP_MAYMOVE);
+        if (to == MAP_FAILED && errno != EFAULT) return -4;
+        press();
+        if (to != MAP_FAILED) wrong += dirty(to + 2 * SIZE);
+        to = to == MAP_FAILED ? from : to;
+        wrong += differ(to, 7) + differ(to + SIZE, 8) + munlock(to + SIZE, SIZE);
+    }
     from = parts();
     to = mremap(from, 2 * SIZE, 2 * SIZE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP);
     if (to == MAP_FAILED) return errno == EINVAL ? wrong : -3;
