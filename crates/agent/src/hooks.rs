@@ -3,7 +3,7 @@
 //! The entries of `mmap` and `brk` are overwritten in the C library itself, so that its own callers (the allocator and
 //! its arenas, buffered files) are seen as well as the program's. New anonymous private memory is registered before its
 //! address is known to anybody. Of what takes memory away the kernel tells the server; the calls are counted here
-//! ([`crate::frees`]).
+//! (`frees`).
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
