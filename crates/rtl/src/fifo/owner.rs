@@ -106,8 +106,11 @@ impl Owner {
             End::Reads(consumer) => consumer.get(to),
         };
         let count = self.believe(taken);
-        if count > 0 {
-            ring_if_armed(&self.mapping.header().peer);
+        let peer = &self.mapping.header().peer;
+        // The ring says by a `SeqCst` exchange what was taken. The process arms, makes a fence and looks at the ring:
+        // either it sees that exchange, or this look, which comes after it in the one order, sees that it is armed.
+        if count > 0 && peer.armed.load(Ordering::SeqCst) != 0 {
+            ring(peer);
         }
         count
     }

@@ -21,7 +21,7 @@ impl<'a> Consumer<'a> {
     }
 
     /// Gets as much as is there and fits; returns how many bytes. 0 where nothing is there, or others have been faster
-    /// again and again. O(length).
+    /// again and again. What was got is said in the one order of all `SeqCst` operations. O(length).
     ///
     /// # Errors
     /// [`Corrupt`]; nothing was taken.

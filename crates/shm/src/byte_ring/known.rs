@@ -47,6 +47,7 @@ impl Known<'_> {
         Ok(())
     }
 
+    #[inline]
     fn take_over(&mut self, written: u64, read: u64) -> Result<(), Corrupt> {
         let goes_on = self.read <= read && self.written <= written;
         let fits = read <= written && written - read <= u64::from(self.ring.capacity);
@@ -72,8 +73,9 @@ impl Known<'_> {
     #[inline]
     pub(super) fn move_read(&mut self, next: u64) -> bool {
         let index = &self.ring.indices.read.0;
-        // The release keeps the copying before it, the acquire what is written over it later behind it.
-        let moved = index.compare_exchange(self.read, next, Ordering::AcqRel, Ordering::Relaxed);
+        // The release keeps the copying before it, the acquire what is written over it later behind it. Who looks after
+        // it whether the other side sleeps needs no fence, if that look is in the one order too.
+        let moved = index.compare_exchange(self.read, next, Ordering::SeqCst, Ordering::Relaxed);
         if moved.is_ok() {
             self.read = next;
         }
