@@ -3,13 +3,20 @@
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use freehold_linux::clock;
 use freehold_linux::folder::{self, StaleFolder};
 use freehold_server::log::{self, Format};
 use freehold_server::serve;
 
 use freehold_command::run_server::RunServer;
 use freehold_command::status::{Failure, Status};
+
+/// How long a process that is being killed may take to let go of its files.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Between two looks at whether it has.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Options of `freehold serve-run`, made by [`RunServer::launch`].
 #[derive(Debug, clap::Args)]
@@ -31,20 +38,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     let options = arguments.server.options(arguments.socket.clone())?;
     let input = std::io::stdin().as_fd().try_clone_to_owned();
     let stop = input.map_err(|error| Failure::Run(format!("no standard input: {error}")))?;
-    let served = serve::serve(&options, &stop);
-    remove_what_a_killed_run_left(&arguments.socket);
-    match served {
-        Ok(()) => Ok(Status::Done),
+    match serve::serve(&options, &stop) {
+        Ok(()) => {
+            remove_what_a_killed_run_left(&arguments.socket);
+            Ok(Status::Done)
+        }
         Err(error) => Err(Failure::Run(error.to_string())),
     }
 }
 
-/// The directory is the run's, which removes it; but it may have been killed.
+/// The directory is the run's, which removes it before it ends this server's input: where it is still there the run was
+/// killed. Its lock may go a little later than its end of the pipe.
 fn remove_what_a_killed_run_left(socket: &Path) {
     let Some(directory) = socket.parent() else { return };
-    let names = directory.parent().zip(directory.file_name());
-    if let Some((parent, name)) = names {
+    let Some((parent, name)) = directory.parent().zip(directory.file_name()) else {
+        return;
+    };
+    let until = clock::now().saturating_add(PATIENCE);
+    while directory.exists() && clock::now() < until {
         let left = folder::left_behind(parent, &name.to_string_lossy());
         left.into_iter().for_each(StaleFolder::remove);
+        std::thread::sleep(LOOK);
     }
 }

@@ -10,6 +10,8 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Scratch, freehold};
+use freehold_command::run_server::RunServer;
+use freehold_linux::folder::PrivateFolder;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// How long what is left may take to go: long, since nothing here measures time.
@@ -220,6 +222,36 @@ fn a_served_run_that_is_interrupted_says_what_ran_and_one_that_is_killed_leaves_
         eventually("the server has ended", || servers.iter().all(|pid| !is_alive(*pid)));
         eventually("the folder is gone", || !folder.exists());
     }
+}
+
+/// The files of a killed run are closed one after the other, and its lock may be the last: the server waits for it.
+#[test]
+fn a_server_of_a_run_removes_its_folder_also_where_the_lock_goes_late() {
+    let parent = std::env::temp_dir();
+    let folder = PrivateFolder::new(&parent, "freehold-run-late").expect("a folder");
+    let path = folder.path().to_owned();
+    let server = RunServer::plain(256, 256);
+    let mut child = freehold(&["serve-run", &serde_json::to_string(&server).expect("JSON")])
+        .arg(path.join("socket"))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    eventually("it listens, or cannot", || {
+        path.join("socket").exists() || child.try_wait().expect("a child").is_some()
+    });
+    if child.try_wait().expect("a child").is_some() {
+        let output = child.wait_with_output().expect("a child");
+        println!("not tested: no server can be had here: {}", common::stderr(&output));
+        return;
+    }
+    drop(child.stdin.take());
+    // The server is at the end of its work when its socket goes.
+    eventually("it listens no more", || !path.join("socket").exists());
+    std::thread::sleep(10 * LOOK);
+    folder.leave();
+    assert!(child.wait().expect("a child").success());
+    assert!(!path.exists(), "{} is left", path.display());
 }
 
 /// The kernel's swap files that this command made.

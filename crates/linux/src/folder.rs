@@ -119,6 +119,11 @@ impl PrivateFolder {
         &self.path
     }
 
+    /// Removes it before its owner goes: who lives in it and sees the owner go knows by that that nothing is left.
+    pub fn remove(&self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+
     /// Leaves the folder to the processes that live in it.
     pub fn leave(mut self) {
         self.kept = true;
@@ -128,7 +133,7 @@ impl PrivateFolder {
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
         if !self.kept {
-            let _ = std::fs::remove_dir_all(&self.path);
+            self.remove();
         }
     }
 }

@@ -112,6 +112,8 @@ pub(crate) fn directory() -> Result<PrivateFolder, std::io::Error> {
 
 impl Drop for OwnServer {
     fn drop(&mut self) {
+        // First: a server whose directory is there when its input has ended removes it, as that of a killed run.
+        self.directory.remove();
         drop(self.child.stdin.take());
         let until = clock::now().saturating_add(LEAVE);
         while clock::now() < until && matches!(self.child.try_wait(), Ok(None)) {
