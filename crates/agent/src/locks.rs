@@ -7,6 +7,7 @@
 //! when it is touched (`MCL_ONFAULT`), and this library has it brought in, once the server has admitted it.
 
 use core::ffi::{c_int, c_uint, c_void};
+use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use freehold_protocol::message::Request;
@@ -53,7 +54,8 @@ static PLACE: AtomicU32 = AtomicU32::new(0);
 static MET: [AtomicU32; CALLS] = [const { AtomicU32::new(0) }; CALLS];
 
 /// A call of the program that locks.
-struct Call<'a> {
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
     process: &'a Process,
     place: usize,
 }
@@ -69,8 +71,14 @@ impl<'a> Call<'a> {
         mailbox::ask(self.process, mailbox::LOCK, [start | self.place, length], || ())
     }
 
+    /// Has the server lock what is about to be made; whether it has.
+    pub(crate) fn ahead(start: usize, length: usize) -> Option<Self> {
+        let call = Self::new(asked()?);
+        mailbox::ask(call.process, mailbox::LOCK_AHEAD, [start | call.place, length], || ()).then_some(call)
+    }
+
     /// The kernel has refused.
-    fn take_back(&self) {
+    pub(crate) fn take_back(&self) {
         mailbox::ask(self.process, mailbox::LOCK_NOT, [self.place, 0], || ());
     }
 }
@@ -307,13 +315,7 @@ fn answer(done: Answer) -> c_int {
 
 /// The agent thread's side: has the server admit and lock what is managed of a range; whether it has.
 pub(crate) fn admit(client: &Client, session: &mut Session, range: [usize; 2], meanwhile: &mut dyn FnMut()) -> bool {
-    let [with_place, length] = range;
-    let (start, place) = (with_place / PAGE * PAGE, with_place % PAGE);
-    let end = start.saturating_add(length);
-    let call = COUNT.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
-    if let Some(met) = MET.get(place) {
-        met.store(call, Ordering::Relaxed);
-    }
+    let (call, Range { start, end }, place) = meet(range);
     if (start..end).contains(&start::markers()) {
         start::fill_markers(client);
     }
@@ -330,7 +332,23 @@ pub(crate) fn admit(client: &Client, session: &mut Session, range: [usize; 2], m
     whole && admitted
 }
 
-fn admit_part(session: &mut Session, call: u32, part: core::ops::Range<usize>, meanwhile: &mut dyn FnMut()) -> bool {
+/// The same of memory that is about to be there.
+pub(crate) fn admit_ahead(session: &mut Session, range: [usize; 2], meanwhile: &mut dyn FnMut()) -> bool {
+    let (call, part, _) = meet(range);
+    admit_part(session, call, part, meanwhile)
+}
+
+/// The number of a call that is being met, what it locks, and the place of its thread.
+fn meet([with_place, length]: [usize; 2]) -> (u32, Range<usize>, usize) {
+    let (start, place) = (with_place / PAGE * PAGE, with_place % PAGE);
+    let call = COUNT.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
+    if let Some(met) = MET.get(place) {
+        met.store(call, Ordering::Relaxed);
+    }
+    (call, start..start.saturating_add(length), place)
+}
+
+fn admit_part(session: &mut Session, call: u32, part: Range<usize>, meanwhile: &mut dyn FnMut()) -> bool {
     let mut at = part.start;
     while at < part.end {
         let count = ((part.end - at) / PAGE).min(TOGETHER);

@@ -33,6 +33,8 @@ pub(crate) const RELINQUISH: u32 = 6;
 pub(crate) const RELINQUISH_OTHER: u32 = 7;
 /// Have the server lock what is managed of the range at the two arguments.
 pub(crate) const LOCK: u32 = 8;
+/// Have the server lock the range at the two arguments, where managed memory is about to be.
+pub(crate) const LOCK_AHEAD: u32 = 14;
 /// Take back what the last such request with this place has locked.
 pub(crate) const LOCK_NOT: u32 = 9;
 /// Have the server unlock the range at the two arguments.
@@ -136,6 +138,7 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
         DO_FORK => inheritance::admit(client, session, range, Inheritance::Mapping, meanwhile),
         INHERIT_ALIKE => inheritance::admit_alike(session, start, meanwhile),
         LOCK => locks::admit(client, session, range, meanwhile),
+        LOCK_AHEAD => locks::admit_ahead(session, range, meanwhile),
         LOCK_NOT => locks::take_back(session, start, meanwhile),
         UNLOCK => locks::give_back(session, range, meanwhile),
         STRANGER => {

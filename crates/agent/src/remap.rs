@@ -4,10 +4,11 @@ use core::ffi::{c_int, c_void};
 use core::ops::Range;
 
 use crate::inheritance::{self, Alike};
+use crate::locks::Call;
 use crate::maps::Pieces;
 use crate::process::PAGE;
 use crate::sys::{self, Answer, Errno};
-use crate::{hooks, locks, mailbox, process, start};
+use crate::{hooks, locks, mailbox, process, report, start};
 
 const MAY_MOVE: usize = 1;
 const FIXED: usize = 2;
@@ -104,21 +105,16 @@ fn whole(asked: &Move) -> Answer {
         }
         None => true,
     };
-    let kept = made(asked).and_then(|at| {
+    let kept = made(asked, locked.is_some() || locks::locks_future()).and_then(|at| {
         let new = || locks::lock_new(at, asked.length, sys::PROT_READ | sys::PROT_WRITE, true);
         if !asked.grows() || (new() && grown(at)) {
             return Ok(at);
         }
-        // Where it is, and as long as it was.
-        let back = Move {
-            from: at,
-            before: asked.length,
-            length: asked.before,
-            flags: if at == asked.from { 0 } else { MAY_MOVE | FIXED },
-            to: asked.from,
-        };
-        let _ = with_pages_staying(|| back.call());
-        Err(Errno::NOMEM)
+        if moved_back(asked, at) {
+            return Err(Errno::NOMEM);
+        }
+        report::say(&[b"memory that grew is not all locked: the reservation is too small"]);
+        Ok(at)
     });
     if let Some(last) = locked.filter(|_| kept.is_err()) {
         locks::lock_again(last.start, last.len());
@@ -126,14 +122,57 @@ fn whole(asked: &Move) -> Answer {
     kept
 }
 
-fn made(asked: &Move) -> Answer {
+/// Has memory that has grown be where it was, and as long as it was; whether it is. The kernel may have given its place
+/// to another thread's memory meanwhile, which is not moved over.
+fn moved_back(asked: &Move, at: usize) -> bool {
+    let range = asked.range();
+    let length = asked.length.next_multiple_of(PAGE);
+    let back = Move {
+        from: at,
+        before: range.len(),
+        length: range.len(),
+        flags: MAY_MOVE | FIXED,
+        to: range.start,
+    };
+    let moved = || told(Ok(at)).and_then(|_| with_pages_staying(|| in_pieces(&back)));
+    let is_there = at == range.start || (claimed(&range) && moved().is_ok());
+    if is_there {
+        let _ = hooks::unmap(at + range.len(), length - range.len());
+    }
+    is_there
+}
+
+/// Makes room where nothing is; whether it has.
+fn claimed(range: &Range<usize>) -> bool {
+    const FIXED_NO_REPLACE: usize = 0x10_0000;
+    match room(range.start, range.len(), FIXED_NO_REPLACE) {
+        Ok(at) if at != range.start => {
+            // A kernel before 4.17, which takes the address for a wish.
+            let _ = hooks::unmap(at, range.len());
+            false
+        }
+        room => room.is_ok(),
+    }
+}
+
+/// New memory, which nobody can use.
+fn room(wish: usize, length: usize, flags: usize) -> Answer {
+    const PRIVATE: usize = 2;
+    const NO_RESERVE: usize = 0x4000;
+    let flags = PRIVATE | sys::MAP_ANONYMOUS | NO_RESERVE | flags;
+    // SAFETY: takes the place of nothing.
+    unsafe { sys::call(sys::MMAP, [wish, length, 0, flags, usize::MAX, 0]) }
+}
+
+/// The call without locks; `locks` says whether what it adds will be locked.
+fn made(asked: &Move, locks: bool) -> Answer {
     let _way = asked.has(FIXED).then(|| hooks::make_way(asked.to, asked.length));
     if !asked.has(MAY_MOVE) {
         let answer = asked.call();
         return if asked.grows() { told(answer) } else { answer };
     }
     if !asked.has(FIXED) && asked.before != 0 && (asked.grows() || asked.has(DONT_UNMAP)) {
-        return somewhere(asked);
+        return somewhere(asked, locks);
     }
     with_pages_staying(|| in_pieces(asked))
 }
@@ -184,10 +223,9 @@ fn spread([from, before]: [usize; 2], [at, length]: [usize; 2], flags: usize) {
 /// Makes memory longer where it is or, as for `MREMAP_DONTUNMAP`, has it move to where there is room.
 ///
 /// Where the kernel chose the place, another thread's memory may just have been there, of which it has not told the
-/// server yet: it would tell of the move first. So the room is made before, and all is told before the move.
-fn somewhere(asked: &Move) -> Answer {
-    const PRIVATE: usize = 2;
-    const NO_RESERVE: usize = 0x4000;
+/// server yet: it would tell of the move first. So the room is made before, and all is told before the move. What is to
+/// be locked is admitted before, too: after the move another thread's memory may be where this was.
+fn somewhere(asked: &Move, locks: bool) -> Answer {
     let anywhere = || with_pages_staying(|| asked.call());
     if !hooks::is_managed() {
         return anywhere();
@@ -200,15 +238,23 @@ fn somewhere(asked: &Move) -> Answer {
             answer => return told(answer),
         }
     }
-    let new = PRIVATE | sys::MAP_ANONYMOUS | NO_RESERVE;
-    // SAFETY: new memory, which nobody can use.
-    let Ok(room) = (unsafe { sys::call(sys::MMAP, [asked.to, asked.length, 0, new, usize::MAX, 0]) }) else {
+    let Ok(room) = room(asked.to, asked.length, 0) else {
         // The program's limits count it beside what is moved.
         return anywhere();
     };
+    let added = asked.range().len()..asked.length.next_multiple_of(PAGE);
+    let ahead = (locks && asked.grows()).then(|| Call::ahead(room + added.start, added.len()));
+    if let Some(None) = ahead {
+        let _ = hooks::unmap(room, asked.length);
+        return Err(Errno::NOMEM);
+    }
     let flags = asked.flags | FIXED;
     // Where that is refused, the room may be gone already and be another thread's: it stays.
-    told(Ok(room)).and_then(|to| with_pages_staying(|| in_pieces(&Move { flags, to, ..*asked })))
+    let moved = told(Ok(room)).and_then(|to| with_pages_staying(|| in_pieces(&Move { flags, to, ..*asked })));
+    if let (Err(_), Some(Some(call))) = (moved, ahead) {
+        call.take_back();
+    }
+    moved
 }
 
 /// What a call has made, once the server has been told of all that was there before.
