@@ -19,6 +19,8 @@ use freehold_protocol::message::{Question, Request, Role};
 use rustix::process::{Pid, Signal, kill_process};
 use server::Server;
 use std::cell::Cell;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -104,7 +106,7 @@ impl Bench {
     }
 
     /// Does all that clients do. Refusals are answers, and so is the end of a client; wrong bytes are none.
-    fn work(&self, round: u64) {
+    fn work(&mut self, round: u64) {
         if let Ok(mut peer) = server::Peer::connect(&self.server.socket) {
             let hello = Request::Hello {
                 role: Role::Observer,
@@ -130,8 +132,9 @@ impl Bench {
         } else if output.status.signal() == Some(Signal::KILL.as_raw()) {
             // By the server, whose log says why.
             self.killed.set(true);
-        } else {
-            assert!(!said.is_empty(), "a program that failed says why: {:?}", output.status);
+        } else if said.is_empty() {
+            let (_, log) = self.server.end();
+            panic!("a program that failed says why: {:?}\n{log}", output.status);
         }
     }
 
@@ -259,4 +262,63 @@ fn whatever_system_call_fails_the_server_serves_and_the_laws_hold() {
     let (code, log) = bench.server.end();
     assert_eq!(code, Some(0), "{log}");
     assert!(!bench.killed.get() || log.contains("is killed"), "{log}");
+}
+
+/// Overwrites the beginning of the nameless files of a process in a folder.
+fn spoil(process: u32, folder: &Path) {
+    let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    let paths = descriptors.map(|entry| entry.unwrap().path());
+    let its: Vec<PathBuf> = paths
+        .filter(|path| std::fs::read_link(path).is_ok_and(|link| link.starts_with(folder)))
+        .collect();
+    assert!(!its.is_empty(), "the store has a file in {}", folder.display());
+    for path in its {
+        let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        file.write_all_at(&vec![0xA5; 4096 * 1500], 0).unwrap();
+    }
+}
+
+/// A server that others use too has its own log: the program's user is told on the program's standard error.
+#[test]
+fn a_program_whose_page_is_lost_says_why_before_it_ends() {
+    let Some(program) = common::compiled("reads_back") else {
+        return;
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("spoiled-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let store = ["--store", "file", "--store-directory", folder.to_str().unwrap()];
+    let mut server = Server::start(&[&["--pool", "16MiB", "--log-level", "warn"], &store[..]].concat());
+    let mut child = freehold(&["exec", "--reserve", "1MiB", "--socket"])
+        .arg(&server.socket)
+        .arg("--")
+        .arg(&program)
+        .arg("1500")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    if line == "full\n" {
+        spoil(server.child.id(), &folder);
+        child.stdin.take().unwrap().write_all(b"\n").unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = common::stderr(&output);
+        assert_eq!(output.status.signal(), Some(Signal::BUS.as_raw()), "{said}");
+        assert!(said.contains("a page of the program cannot be read back"), "{said}");
+        server.observe().must_be_served();
+        let (code, log) = server.end();
+        assert_eq!(code, Some(0), "{log}");
+        assert!(log.contains("gets SIGBUS for its page"), "{log}");
+    } else {
+        let output = child.wait_with_output().unwrap();
+        println!(
+            "not tested: programs cannot be managed here: {}",
+            common::stderr(&output)
+        );
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -31,7 +31,7 @@ pub enum Action {
     Surrender,
     /// Move the private page at `address` out and forget it: the server has its content.
     Drop,
-    /// Say on the program's standard error what there is no room for: `slot` is the number of a [`Shortage`]. An error
+    /// Say on the program's standard error what it cannot be given: `slot` is the number of a [`Shortage`]. An error
     /// for the thread at `address`, or the end of the program, follows the answer.
     Tell,
 }
@@ -44,7 +44,7 @@ impl Action {
     }
 }
 
-/// What there is no room for in the server's tables.
+/// What the server cannot give a program: no room in its tables, or a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shortage {
     /// More pages or objects, for anybody.
@@ -57,11 +57,26 @@ pub enum Shortage {
     Waiting,
     /// A forked child.
     Children,
+    /// What a page holds, which cannot be read back.
+    Content,
+    /// A frame, because a page that was to leave cannot be written to the store.
+    Writing,
+    /// A frame, because no page of the reservation can leave.
+    Frames,
 }
 
 impl Shortage {
     /// All of them, each in the place of its number.
-    pub const ALL: [Self; 5] = [Self::Tables, Self::User, Self::Segments, Self::Waiting, Self::Children];
+    pub const ALL: [Self; 8] = [
+        Self::Tables,
+        Self::User,
+        Self::Segments,
+        Self::Waiting,
+        Self::Children,
+        Self::Content,
+        Self::Writing,
+        Self::Frames,
+    ];
 
     /// The number in an order.
     #[must_use]
@@ -72,6 +87,9 @@ impl Shortage {
             Self::Segments => 2,
             Self::Waiting => 3,
             Self::Children => 4,
+            Self::Content => 5,
+            Self::Writing => 6,
+            Self::Frames => 7,
         }
     }
 
@@ -97,6 +115,15 @@ impl Shortage {
             }
             Self::Children => {
                 "the memory server has no room for one more child: processes of this user have to end first"
+            }
+            Self::Content => "a page of the program cannot be read back: the memory server's log says why",
+            Self::Writing => {
+                "no frame is to be had for a page of the program, because another cannot be written to the store: the \
+                 memory server's log says why"
+            }
+            Self::Frames => {
+                "no frame is to be had for a page of the program, because none of its reservation can leave: it has to \
+                 lock less, or needs a larger one (--reserve)"
             }
         }
     }

@@ -70,7 +70,7 @@ impl Engine {
                 Err(error) => match half_around(wanted, address) {
                     Some(less) => wanted = less,
                     None => {
-                        self.no_room_for(claim, shortage_of(&error));
+                        self.cannot_give(claim, shortage_of(&error));
                         return None;
                     }
                 },

@@ -7,6 +7,7 @@ use freehold_core::fact::PageRef;
 use freehold_core::id::TaskId;
 use freehold_linux::userfault::{Stopped, Userfault};
 use freehold_linux::{AddressRange, Errno, PAGE_SIZE, clock};
+use freehold_protocol::channel::Shortage;
 
 /// What became of the attempt to map a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,14 +180,17 @@ impl Engine {
         if failure == FaultFailure::NoFrame && self.lend_for(name, &pending) {
             return;
         }
-        let claim = pending.claim;
-        let text = match failure {
-            FaultFailure::Read => "it could not be read back".to_owned(),
-            FaultFailure::WriteBack => "no frame is to be had, for a page could not be written to the store".to_owned(),
-            FaultFailure::NoFrame => self.why_no_frame(name),
+        let shortage = match failure {
+            FaultFailure::Read => Shortage::Content,
+            FaultFailure::WriteBack => Shortage::Writing,
+            FaultFailure::NoFrame => {
+                let why = self.why_no_frame(name);
+                self.notice(why);
+                Shortage::Frames
+            }
         };
-        self.give_error(&claim, &text);
-        self.end_claim(name, claim, Installed::Gone);
+        self.cannot_give(&pending.claim, shortage);
+        self.end_claim(name, pending.claim, Installed::Gone);
     }
 
     /// Why no page can leave for a task's fault, and what size would do.

@@ -71,7 +71,7 @@ impl Engine {
                 .client_mut(claim.client)
                 .map(|client| client.family.held.push(claim));
             if held == Some(false) {
-                self.no_room_for(&claim, Shortage::Waiting);
+                self.cannot_give(&claim, Shortage::Waiting);
             }
             return;
         }
@@ -188,7 +188,7 @@ impl Engine {
             return;
         };
         if !task.queued.push(claim) {
-            self.no_room_for(&claim, Shortage::Waiting);
+            self.cannot_give(&claim, Shortage::Waiting);
         } else if !self.tasks.crowded.contains(&key) {
             self.tasks.crowded.push(key);
         }

@@ -142,6 +142,7 @@ impl Engine {
         let result = userfault.poison(range);
         if result.is_ok() {
             self.notice("a page that a child inherits is lost: whoever touches it gets an error");
+            self.say_lost(fork_child, fork_copy.address);
         }
         self.is_given(fork_child, result)
     }

@@ -55,6 +55,8 @@ pub(crate) enum About {
     Error(Claim, Shortage),
     /// The client ends when its user has been told of this.
     Death(Shortage),
+    /// A page is lost, for whoever touches it later.
+    Loss(Shortage),
 }
 
 /// An order that is not answered yet.
@@ -149,7 +151,7 @@ impl Outbox {
         let address = outstanding.address;
         let slot = match outstanding.about {
             About::Private { slot: Some(slot), .. } => slot,
-            About::Error(_, shortage) | About::Death(shortage) => shortage.number(),
+            About::Error(_, shortage) | About::Death(shortage) | About::Loss(shortage) => shortage.number(),
             _ => 0,
         };
         if let About::Private { .. } = outstanding.about {

@@ -1,4 +1,4 @@
-//! What there is no room for in the tables is said where the program's user sees it, before the program gets an error.
+//! What a program cannot be given is said where its user sees it, before it gets an error.
 
 use crate::engine::Engine;
 use crate::engine::keys::{ClientId, ClientRole};
@@ -19,8 +19,8 @@ pub(super) fn shortage_of(error: &EngineError) -> Shortage {
 }
 
 impl Engine {
-    /// There is no room for what a thread waits for: it gets an error, when the client's agent has said why.
-    pub(super) fn no_room_for(&mut self, claim: &Claim, shortage: Shortage) {
+    /// What a thread waits for is not to be had: it gets an error, when the client's agent has said why.
+    pub(super) fn cannot_give(&mut self, claim: &Claim, shortage: Shortage) {
         if !self.say(claim.client, claim.address, About::Error(*claim, shortage), shortage) {
             self.give_error(claim, shortage.text());
         }
@@ -40,6 +40,13 @@ impl Engine {
         }
     }
 
+    /// Whoever touches a page will get an error: the client's agent says why.
+    pub(super) fn say_lost(&mut self, id: ClientId, address: u64) {
+        let shortage = Shortage::Content;
+        // Who has no agent finds it in the log.
+        let _ = self.say(id, address, About::Loss(shortage), shortage);
+    }
+
     fn say(&mut self, id: ClientId, address: u64, about: About, shortage: Shortage) -> bool {
         if let Some(times) = self.journal.tally.shortages.get_mut(shortage.number() as usize) {
             *times += 1;
@@ -56,7 +63,7 @@ impl Engine {
         true
     }
 
-    /// What there was no room for so far, and how often.
+    /// What was not to be had so far, and how often.
     pub(super) fn shortages(&self) -> Vec<String> {
         let all = Shortage::ALL.iter().zip(&self.journal.tally.shortages);
         let all = all.filter(|(_, times)| **times > 0);
