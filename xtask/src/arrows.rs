@@ -66,6 +66,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "freehold-live",
         &[
             "freehold-client",
+            "freehold-component",
             "freehold-core",
             "freehold-ecache",
             "freehold-linux",

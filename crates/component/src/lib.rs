@@ -9,4 +9,5 @@ pub mod manager;
 mod registry;
 
 pub use composition::{Composition, CompositionError, PolicyName};
+pub use manager::{CacheSpec, Kind, RunError, UnitManager, Window};
 pub use registry::{Registered, Running, UnitState, Wait, find, running};

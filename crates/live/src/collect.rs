@@ -6,6 +6,7 @@ use freehold_core::view::TaskCounts;
 use freehold_linux::clock::MonotonicTime;
 use freehold_pager::Report;
 use freehold_rt::job::Job;
+use freehold_rt::record::Record;
 use freehold_scenario::results::{
     Delays, DeviceResult, Engine, LateJob, LateJobs, Laws, LockResult, MemoryResult, Placement, ReservationResult,
     ResponseRecorder, RunHead, RunResult, StoreResult, TaskResult, VictimCacheResult, Violation,
@@ -163,9 +164,22 @@ fn task_result(
     counted: &TaskCounts,
     origin: MonotonicTime,
 ) -> TaskResult {
+    let mut result = timed_result(scenario, position, &finished.record, origin);
+    result.times.store_wait_ns = (finished.times.store_slept.saturating_add(finished.times.store_spun)).get();
+    result.times.fault_service_ns = finished.times.fault_service.get();
+    result.waits.lock_wait_ns = finished.times.lock_wait.get();
+    result.failed_accesses = finished.output.errors;
+    plan::set_task_counts(&mut result, counted);
+    if let Some(told) = &finished.output.told {
+        told.judgements.set_result(&mut result);
+    }
+    result
+}
+
+/// What a task's jobs say by themselves.
+pub(crate) fn timed_result(scenario: &Scenario, position: usize, record: &Record, origin: MonotonicTime) -> TaskResult {
     let mut result = TaskResult::of(scenario, position);
     let (mut responses, mut late) = (ResponseRecorder::new(), LateJobs::new());
-    let record = &finished.record;
     for job in record.jobs() {
         if job.finished {
             responses.record(duration(job.response()));
@@ -182,15 +196,7 @@ fn task_result(
     result.misses = late.total + record.unkept_late;
     result.response_ns = responses.response();
     result.response_ns.max = result.response_ns.max.max(nanos(record.unkept_worst));
-    result.times.store_wait_ns = (finished.times.store_slept.saturating_add(finished.times.store_spun)).get();
-    result.times.fault_service_ns = finished.times.fault_service.get();
-    result.waits.lock_wait_ns = finished.times.lock_wait.get();
-    result.failed_accesses = finished.output.errors;
-    plan::set_task_counts(&mut result, counted);
     result.set_late_jobs(late);
-    if let Some(told) = &finished.output.told {
-        told.judgements.set_result(&mut result);
-    }
     result
 }
 

@@ -1,5 +1,6 @@
 //! Why a scenario cannot run live.
 
+use freehold_component::RunError;
 use freehold_core::error::{CreateError, PinningError};
 use freehold_linux::Errno;
 use freehold_pager::store::SetupError;
@@ -178,12 +179,15 @@ pub enum LiveError {
          that is rounded up, which the simulator does not follow"
     )]
     Parts(String),
-    /// Components, which scenarios have in the simulator and in lockstep with it.
+    /// Components, of which a server knows nothing.
     #[error(
-        "[[component]] of a scenario runs live in lockstep only: add --lockstep, without a server; \
+        "[[component]] of a scenario runs live without a server only: take --placement embedded; \
          `freehold component run` runs components that are programs"
     )]
     Components,
+    /// The units of components.
+    #[error(transparent)]
+    Units(#[from] RunError),
     /// Failures of a store, in lockstep with a server.
     #[error(
         "[faults] cannot be followed by a server, whose store fails only if it really does: take --placement embedded"
@@ -211,7 +215,7 @@ impl LiveError {
     pub fn is_of_the_scenario(&self) -> bool {
         match self {
             Self::Restore(_) | Self::Wait(_) | Self::Faults | Self::Devices | Self::Errors(_) => true,
-            Self::Parts(_) | Self::Components => true,
+            Self::Parts(_) | Self::Components | Self::Units(RunError::Policy(_)) => true,
             Self::Pool { .. } | Self::Budget { .. } => true,
             Self::CopyOnWrite(_) | Self::Cpus { .. } | Self::Memory { .. } | Self::Decision(_) => true,
             Self::Task { .. } | Self::Lock { .. } => true,

@@ -16,6 +16,7 @@
 #![deny(unsafe_code)]
 
 mod collect;
+mod component_run;
 mod compute;
 mod device_memory;
 mod error;

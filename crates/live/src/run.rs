@@ -21,6 +21,7 @@ use freehold_scenario::{Class as ScenarioClass, Scenario, Task};
 use freehold_sim::Profile;
 
 use crate::collect::{self, Counts};
+use crate::component_run;
 use crate::device_memory::DeviceMemory;
 use crate::error::LiveError;
 use crate::lead;
@@ -79,7 +80,9 @@ pub fn run(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError>
 /// # Errors
 /// As [`run`].
 pub fn run_with(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Result<Outcome, LiveError> {
-    refuse_components(scenario)?;
+    if let Some(transient) = &scenario.transient {
+        return component_run::run(scenario, transient, stop);
+    }
     decided(scenario, |scenario| run_decided(scenario, options, stop))
 }
 
@@ -92,7 +95,7 @@ pub(crate) fn refuse_devices(scenario: &Scenario) -> Result<(), LiveError> {
     }
 }
 
-/// Components run live in lockstep only, and there without a server.
+/// Components have units of their own, which no server brings.
 pub(crate) fn refuse_components(scenario: &Scenario) -> Result<(), LiveError> {
     if scenario.transient.is_none() {
         Ok(())
@@ -253,7 +256,7 @@ pub(crate) fn threads(watch: Watch<'_>, cpus: &[usize], capacity: Option<Capacit
 }
 
 /// Keeps the program itself in memory, after everything else has had its share of the limit on locked memory.
-fn lock_program() -> Result<Option<String>, LiveError> {
+pub(crate) fn lock_program() -> Result<Option<String>, LiveError> {
     Ok(match program::lock().map_err(LiveError::Program)? {
         Kept::Locked => None,
         Kept::BroughtIn => Some(
@@ -274,7 +277,7 @@ fn end_restorer((name, handle): (&String, ScopedJoinHandle<'_, Result<(), EnterE
 }
 
 /// Starts a thread for a task. Where that fails, those that are there go home, because nobody tells them when to begin.
-fn spawn<'scope, T: Send + 'scope>(
+pub(crate) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     name: &str,
     main: impl FnOnce() -> T + Send + 'scope,
@@ -288,7 +291,7 @@ fn spawn<'scope, T: Send + 'scope>(
 }
 
 /// Once all threads are ready, tells them when time 0 is.
-fn start_all(
+pub(crate) fn start_all(
     readiness: &Receiver<Result<(), LiveError>>,
     starts: &[Sender<MonotonicTime>],
     lead: Duration,
@@ -340,18 +343,13 @@ impl TaskThread<'_> {
         worker.tell_devices(self.seat.signals());
         worker.take_on(reporter.map(|reporter| Duties::new(reporter, opener)));
         // Everything is allocated before the class is taken: from here on nothing waits for an allocator.
-        let timing = self.timing(spec, MonotonicTime::from_nanos(0));
-        let mut record = Record::for_timing(&timing);
+        let mut record = Record::for_timing(&timing(self.scenario, spec, MonotonicTime::from_nanos(0)));
         let present = stack::bring_in_current().map_err(LiveError::Program);
-        let apply = |()| {
-            let outcome = class(spec).apply(&self.cpus_of(spec));
-            outcome.map_err(|reason| LiveError::Class { name: name(), reason })
-        };
-        let outcome = present.and_then(apply);
+        let outcome = present.and_then(|()| take_class(spec, self.cpus, true));
         let failed = outcome.is_err();
         let _ = ready.send(outcome);
         let origin = begin.recv().ok().filter(|_| !failed)?;
-        let timing = self.timing(spec, origin);
+        let timing = timing(self.scenario, spec, origin);
         worker.begin(origin, &timing);
         if !spec.is_idle() {
             runner::run(&timing, self.flag, &mut worker, &mut record);
@@ -363,28 +361,38 @@ impl TaskThread<'_> {
             times,
         })
     }
+}
 
-    fn timing(&self, spec: &Task, origin: MonotonicTime) -> Timing {
-        let at = |nanos: u64| origin.saturating_add(Duration::from_nanos(nanos));
-        let end = spec.stop.get().min(self.scenario.duration.get());
-        Timing {
-            first: at(spec.first_release().get()),
-            period: spec.period.map(|period| Duration::from_nanos(period.get())),
-            deadline: spec.deadline.map(|deadline| Duration::from_nanos(deadline.get())),
-            end: at(end),
-        }
+/// When a task's jobs are released and end, from time 0 on.
+pub(crate) fn timing(scenario: &Scenario, spec: &Task, origin: MonotonicTime) -> Timing {
+    let at = |nanos: u64| origin.saturating_add(Duration::from_nanos(nanos));
+    let end = spec.stop.get().min(scenario.duration.get());
+    Timing {
+        first: at(spec.first_release().get()),
+        period: spec.period.map(|period| Duration::from_nanos(period.get())),
+        deadline: spec.deadline.map(|deadline| Duration::from_nanos(deadline.get())),
+        end: at(end),
     }
+}
 
-    /// The CPUs that the task is kept on. Linux keeps no deadline thread on some CPUs; the result says so.
-    fn cpus_of(&self, spec: &Task) -> Vec<usize> {
-        if matches!(spec.class, ScenarioClass::Deadline) && spec.cpus.len() == self.cpus.len() {
-            return Vec::new();
-        }
-        spec.cpus
-            .iter()
-            .filter_map(|&cpu| self.cpus.get(usize::try_from(cpu).ok()?).copied())
-            .collect()
+/// Gives the calling thread the task's CPUs, and its class; without `has_class` it stays an ordinary one.
+pub(crate) fn take_class(spec: &Task, cpus: &[usize], has_class: bool) -> Result<(), LiveError> {
+    let class = if has_class { class(spec) } else { Class::BestEffort };
+    class.apply(&cpus_of(spec, cpus)).map_err(|reason| LiveError::Class {
+        name: spec.name.clone(),
+        reason,
+    })
+}
+
+/// The CPUs that a task is kept on. Linux keeps no deadline thread on some CPUs; the result says so.
+fn cpus_of(spec: &Task, cpus: &[usize]) -> Vec<usize> {
+    if matches!(spec.class, ScenarioClass::Deadline) && spec.cpus.len() == cpus.len() {
+        return Vec::new();
     }
+    spec.cpus
+        .iter()
+        .filter_map(|&cpu| cpus.get(usize::try_from(cpu).ok()?).copied())
+        .collect()
 }
 
 fn class(spec: &Task) -> Class {

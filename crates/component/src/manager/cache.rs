@@ -1,7 +1,7 @@
 //! Units of one kind of one component: what the policy takes for a component.
 
 use super::RunError;
-use crate::composition::{Composition, Units};
+use super::specs::CacheSpec;
 use freehold_core::transient::{ComponentSpec, Usage};
 use freehold_core::units::FrameCount;
 use freehold_linux::PAGE_SIZE;
@@ -13,8 +13,10 @@ use std::time::Duration;
 
 /// Stacks or buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// On which calls run.
     Stack,
+    /// Which components pass to each other.
     Buffer,
 }
 
@@ -57,27 +59,26 @@ pub(super) struct Waits {
 }
 
 impl Cache {
-    /// Makes the pool, with its minimum in memory.
-    pub(super) fn new(composition: &Composition, component: usize, kind: Kind, units: Units) -> Result<Self, RunError> {
-        let named = &composition.components[component];
-        let guard_pages = if kind == Kind::Stack { GUARD_PAGES } else { 0 };
+    /// Makes the pool, with its minimum in memory; waits of so many jobs are told apart.
+    pub(super) fn new(spec: &CacheSpec, jobs: usize) -> Result<Self, RunError> {
+        let guard_pages = if spec.kind == Kind::Stack { GUARD_PAGES } else { 0 };
         let pool = Pool::create(PoolSettings {
             // At most 32 components.
-            component: u16::try_from(component + 1).unwrap_or(u16::MAX),
-            units: units.most,
-            unit_bytes: (units.pages() + guard_pages) * PAGE_SIZE,
-            minimum: units.minimum,
+            component: u16::try_from(spec.component + 1).unwrap_or(u16::MAX),
+            units: spec.most,
+            unit_bytes: (spec.pages + guard_pages) * PAGE_SIZE,
+            minimum: spec.minimum,
             guard_pages,
-            bound: named.bound.0,
+            bound: spec.bound,
             scope: Scope::Shared,
         });
-        let pool = pool.map_err(|error| RunError::Pool(named.name.clone(), error))?;
-        for unit in 0..units.most {
+        let pool = pool.map_err(|error| RunError::Pool(spec.name.clone(), error))?;
+        for unit in 0..spec.most {
             // Nobody uses the pool yet.
             let _ = pool.withdraw(unit);
         }
-        if !(0..units.minimum).all(|unit| pool.give(unit)) {
-            return Err(RunError::Minimum(named.name.clone()));
+        if !(0..spec.minimum).all(|unit| pool.give(unit)) {
+            return Err(RunError::Minimum(spec.name.clone()));
         }
         let no_waits = JobWaits {
             count: 0,
@@ -85,16 +86,16 @@ impl Cache {
             waits_for: None,
         };
         Ok(Self {
-            component,
-            kind,
+            component: spec.component,
+            kind: spec.kind,
             pool,
-            unit_pages: units.pages(),
-            minimum: u32::try_from(units.minimum).unwrap_or(u32::MAX),
-            most: u32::try_from(units.most).unwrap_or(u32::MAX),
+            unit_pages: spec.pages,
+            minimum: u32::try_from(spec.minimum).unwrap_or(u32::MAX),
+            most: u32::try_from(spec.most).unwrap_or(u32::MAX),
             expected: 0,
             asked: 0,
             before: PoolUsage::default(),
-            waits_before: vec![no_waits; composition.jobs().count()],
+            waits_before: vec![no_waits; jobs],
         })
     }
 
@@ -224,17 +225,24 @@ impl Cache {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cache, Kind};
-    use crate::composition::Composition;
+    use super::{Cache, CacheSpec, Kind};
     use freehold_tmem::Pool;
     use std::os::fd::AsFd;
+    use std::time::Duration;
 
     /// A cache of stacks, four at most, of which two are there; and what its component can do to it.
     fn cache() -> (Cache, Pool) {
-        let text = "name = \"a\"\n[transient]\nlimit = \"1MiB\"\n[[component]]\nname = \"a\"\nobject = \"a.so\"\n\
-                    stack = { size = \"16KiB\", minimum = 2, most = 4 }\n";
-        let composition = Composition::parse(text).unwrap();
-        let cache = Cache::new(&composition, 0, Kind::Stack, composition.components[0].stack).unwrap();
+        let spec = CacheSpec {
+            component: 0,
+            name: "a".to_owned(),
+            kind: Kind::Stack,
+            pages: 4,
+            minimum: 2,
+            most: 4,
+            bound: Duration::from_millis(100),
+            restarts: false,
+        };
+        let cache = Cache::new(&spec, 0).unwrap();
         let component = Pool::open(cache.pool.as_fd().try_clone_to_owned().unwrap()).unwrap();
         (cache, component)
     }

@@ -15,11 +15,11 @@ use std::time::Duration;
 
 /// What threads did since the policy's last run.
 #[derive(Debug, Default)]
-pub(super) struct Window {
+pub struct Window {
     /// How late each job of each thread was, in nanoseconds.
-    pub(super) tardiness: Vec<Vec<i64>>,
+    pub tardiness: Vec<Vec<i64>>,
     /// How late a thread's job is that has not ended and is past its deadline.
-    pub(super) unfinished: Vec<Option<i64>>,
+    pub unfinished: Vec<Option<i64>>,
 }
 
 /// What a thread did in all.

@@ -4,24 +4,27 @@ use super::RunError;
 use super::cache::{Cache, Kind};
 use super::driver::Window;
 use super::frames::FramePool;
-use crate::composition::{Composition, PolicyName};
+use super::specs::CacheSpec;
+use crate::composition::Composition;
 use crate::registry::{UnitState, Wait};
 use freehold_core::id::ReservationId;
-use freehold_core::transient::{ComponentSpec, ComponentView, Scheduler, Settings, TransientEffect, Usage};
+use freehold_core::transient::{ComponentSpec, ComponentView, Policy, Scheduler, Settings, TransientEffect, Usage};
 use freehold_core::units::FrameCount;
-use freehold_linux::PAGE_SIZE;
+use freehold_linux::memory::ResidencyError;
 use freehold_tmem::Pool;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// Runs of the policy after which unused units go back.
 const IDLE_RUNS: u32 = 4;
 
-/// All units.
+/// All units. A few milliseconds apart it is to [`tick`](Self::tick), and each period to
+/// [`run_policy`](Self::run_policy).
 #[derive(Debug)]
-pub(super) struct Memory {
+pub struct UnitManager {
     pub(super) caches: Vec<Cache>,
     pub(super) limit_pages: usize,
-    pub(super) peak_pages: usize,
+    peak_pages: usize,
     pub(super) cpu: Duration,
     pub(super) recalled: FrameCount,
     scheduler: Scheduler,
@@ -30,34 +33,30 @@ pub(super) struct Memory {
     restarts: Vec<usize>,
 }
 
-impl Memory {
-    /// Makes the pools, with their minima in memory.
-    pub(super) fn new(composition: &Composition, policy: PolicyName) -> Result<Self, RunError> {
-        let mut caches = Vec::new();
-        for (place, component) in composition.components.iter().enumerate() {
-            let kinds = [(Kind::Stack, Some(component.stack)), (Kind::Buffer, component.cbuf)];
-            for (kind, units) in kinds {
-                if let Some(units) = units {
-                    caches.push(Cache::new(composition, place, kind, units)?);
-                }
-            }
-        }
-        let restarts = |cache: &Cache| composition.components[cache.component].restart_hung;
+impl UnitManager {
+    /// Makes the pools, with their minima in memory. So many jobs are told apart, and are those that the policy knows.
+    ///
+    /// # Errors
+    /// The minima are above the limit, or there is no memory for them.
+    pub fn new(kinds: &[CacheSpec], limit: FrameCount, policy: Policy, jobs: usize) -> Result<Self, RunError> {
+        let caches: Result<Vec<Cache>, RunError> = kinds.iter().map(|kind| Cache::new(kind, jobs)).collect();
+        let caches = caches?;
         let companion = |of: &Cache| {
             let mut all = caches.iter();
             all.position(|other| other.component == of.component && other.kind != of.kind)
         };
-        let spec = |cache: &Cache| cache.spec(restarts(cache), companion(cache));
-        let specs: Vec<ComponentSpec> = caches.iter().map(spec).collect();
-        let limit = usize::try_from(composition.transient.limit.0).unwrap_or(usize::MAX) / PAGE_SIZE;
+        let specs = caches.iter().zip(kinds);
+        let specs: Vec<ComponentSpec> = specs
+            .map(|(cache, kind)| cache.spec(kind.restarts, companion(cache)))
+            .collect();
         let settings = Settings {
-            limit: FrameCount::new(u32::try_from(limit).unwrap_or(u32::MAX)),
-            policy: policy.policy(),
+            limit,
+            policy,
             idle_runs: IDLE_RUNS,
         };
-        let scheduler = Scheduler::new(settings, &specs, composition.jobs().count())?;
+        let scheduler = Scheduler::new(settings, &specs, jobs)?;
         let mut memory = Self {
-            limit_pages: limit,
+            limit_pages: limit.get() as usize,
             peak_pages: 0,
             cpu: Duration::ZERO,
             recalled: FrameCount::ZERO,
@@ -66,7 +65,7 @@ impl Memory {
             caches,
             restarts: Vec::new(),
         };
-        if matches!(policy, PolicyName::Max | PolicyName::Static) {
+        if matches!(policy, Policy::Maximum | Policy::Static) {
             memory.run_policy(&Window::default())?;
         }
         memory.peak_pages = memory.pages();
@@ -81,8 +80,73 @@ impl Memory {
             .map(|cache| &cache.pool)
     }
 
+    /// How many caches there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.caches.len()
+    }
+
+    /// The pools, as a process of a component has them.
+    ///
+    /// # Errors
+    /// They cannot be mapped once more.
+    pub fn open(&self) -> Result<Vec<Pool>, RunError> {
+        let who = || "a thread".to_owned();
+        let open = |cache: &Cache| {
+            let memory = cache.pool.as_fd().try_clone_to_owned();
+            let memory = memory.map_err(|error| RunError::Start(who(), error))?;
+            Pool::open(memory).map_err(|error| RunError::Pool(who(), error))
+        };
+        self.caches.iter().map(open).collect()
+    }
+
+    /// How long requests for one job have waited, in nanoseconds.
+    #[must_use]
+    pub fn blocked(&self, job: u32) -> u64 {
+        let waits = self.caches.iter().filter_map(|cache| cache.pool.waits(job));
+        waits.map(|waits| nanos(waits.blocked)).sum()
+    }
+
+    /// Pages of units that are in memory, as the kernel counts them.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub fn resident_pages(&self) -> Result<usize, ResidencyError> {
+        self.caches.iter().map(|cache| cache.pool.resident()).sum()
+    }
+
+    /// Once nobody has a unit any more: what the books say, and the pools or the kernel do not.
+    pub fn settle(&mut self) -> Vec<String> {
+        self.look(&Window::default());
+        self.tick();
+        let mut broken = Vec::new();
+        for (at, cache) in self.caches.iter().enumerate() {
+            let (booked, found) = (self.view(at).allocated, cache.pool.allocated());
+            if booked != found {
+                broken.push(format!(
+                    "cache {at} has {found} units, and {booked} by the policy's books"
+                ));
+            }
+            if cache.pool.usage().held > 0 || cache.pool.waiting().0 > 0 {
+                broken.push(format!("cache {at} has units in use, and nobody runs"));
+            }
+        }
+        match self.resident_pages() {
+            Ok(pages) if pages > self.pages() => {
+                broken.push(format!(
+                    "{pages} pages are in memory, and {} were granted",
+                    self.pages()
+                ));
+            }
+            Ok(_) => {}
+            Err(error) => broken.push(error.to_string()),
+        }
+        broken
+    }
+
     /// Pages of units that components have.
-    pub(super) fn pages(&self) -> usize {
+    #[must_use]
+    pub fn pages(&self) -> usize {
         self.frames.of_units().0.get() as usize
     }
 
@@ -91,13 +155,21 @@ impl Memory {
         self.frames.of_units().1.get() as usize
     }
 
+    /// The most of them that there were.
+    #[must_use]
+    pub fn peak_pages(&self) -> usize {
+        self.peak_pages
+    }
+
     /// What the policy knows of a cache.
-    pub(super) fn view(&self, cache: usize) -> ComponentView {
+    #[must_use]
+    pub fn view(&self, cache: usize) -> ComponentView {
         self.scheduler.view(cache).unwrap_or_default()
     }
 
     /// Runs of the policy, and units that it moved.
-    pub(super) fn runs(&self) -> (u64, u64) {
+    #[must_use]
+    pub fn runs(&self) -> (u64, u64) {
         self.scheduler.runs()
     }
 
@@ -127,7 +199,10 @@ impl Memory {
     }
 
     /// Decides what each component ought to have, and moves units.
-    pub(super) fn run_policy(&mut self, window: &Window) -> Result<(), RunError> {
+    ///
+    /// # Errors
+    /// [`RunError::Policy`].
+    pub fn run_policy(&mut self, window: &Window) -> Result<(), RunError> {
         let began = Instant::now();
         let usages = self.look(window);
         self.collect();
@@ -139,7 +214,7 @@ impl Memory {
 
     /// Between runs of the policy: what was released by its users has come, what is asked back goes, and spare memory
     /// goes to who asked.
-    pub(super) fn tick(&mut self) {
+    pub fn tick(&mut self) {
         self.collect();
         for (at, cache) in self.caches.iter_mut().enumerate() {
             (0..cache.take_asked()).for_each(|_| self.scheduler.handle_wanted(at));

@@ -9,10 +9,15 @@ mod memory;
 mod others;
 mod processes;
 mod report;
+mod specs;
 mod trace;
 
+pub use cache::Kind;
+pub use driver::Window;
 pub(crate) use frames::MOST_OTHERS;
+pub use memory::UnitManager;
 pub use report::{BlockedRow, ClassRow, Document, MemoryRow, PolicyRow, ReservationRow, ThreadRow, UnitRow};
+pub use specs::CacheSpec;
 
 use crate::composition::{Composition, PolicyName};
 use crate::registry::Entry;
@@ -21,7 +26,6 @@ use driver::Drivers;
 use freehold_core::transient::ScheduleError;
 use freehold_tmem::PoolError;
 use freehold_tmem::channel::ChannelError;
-use memory::Memory;
 use others::Others;
 use processes::Processes;
 use std::io;
@@ -90,10 +94,15 @@ pub enum RunError {
 /// See [`RunError`]. Its processes have ended then too.
 pub fn run(composition: &Composition, settings: &Settings, stop: &AtomicBool) -> Result<Document, RunError> {
     let policy = settings.policy.unwrap_or(composition.transient.policy);
-    let mut memory = Memory::new(composition, policy)?;
+    let mut memory = UnitManager::new(
+        &composition.caches(),
+        composition.transient.frames(),
+        policy.policy(),
+        composition.jobs().count(),
+    )?;
     let entry = Entry::new().map_err(RunError::Registry)?;
     let mut processes = Processes::start(composition, settings, &memory)?;
-    let announce = |processes: &Processes, memory: &Memory| {
+    let announce = |processes: &Processes, memory: &UnitManager| {
         let running = processes.running(composition, memory);
         entry.write(&running).map_err(RunError::Registry)
     };
@@ -129,7 +138,7 @@ pub fn run(composition: &Composition, settings: &Settings, stop: &AtomicBool) ->
     }
     // The last jobs end before what they waited is counted.
     let threads = drivers.stop();
-    memory.look(&driver::Window::default());
+    memory.look(&Window::default());
     let outcome = report::Outcome {
         policy,
         duration: began.elapsed(),

@@ -2,7 +2,7 @@
 //! units have borrowed of it is recalled first.
 
 use super::RunError;
-use super::memory::Memory;
+use super::memory::UnitManager;
 use crate::composition::{Composition, Reservation};
 use freehold_core::id::ReservationId;
 use freehold_linux::memory::LockedFrames;
@@ -40,7 +40,7 @@ impl Others {
     }
 
     /// What is due so long after the beginning.
-    pub(super) fn tick(&mut self, elapsed: Duration, memory: &mut Memory) -> Result<(), RunError> {
+    pub(super) fn tick(&mut self, elapsed: Duration, memory: &mut UnitManager) -> Result<(), RunError> {
         for (reservation, state, fared) in &mut self.all {
             let lasted = |admitted: Duration| reservation.lasts.is_some_and(|lasts| elapsed >= admitted + lasts.0);
             match state {

@@ -1,7 +1,7 @@
 //! The processes of a composition, and the channels between them.
 
 use super::cache::Kind;
-use super::memory::Memory;
+use super::memory::UnitManager;
 use super::{RunError, Settings, absolute};
 use crate::composition::{Composition, Time};
 use crate::host::{Call, Line, Plan, Planned};
@@ -51,7 +51,11 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    pub(super) fn start(composition: &Composition, settings: &Settings, memory: &Memory) -> Result<Self, RunError> {
+    pub(super) fn start(
+        composition: &Composition,
+        settings: &Settings,
+        memory: &UnitManager,
+    ) -> Result<Self, RunError> {
         let mut host = Command::new(&settings.host.0);
         host.args(&settings.host.1).stdin(Stdio::piped());
         let mut processes = Self {
@@ -109,7 +113,7 @@ impl Processes {
     }
 
     /// Starts again what has died; whether anything has.
-    pub(super) fn look_after(&mut self, composition: &Composition, memory: &Memory) -> Result<bool, RunError> {
+    pub(super) fn look_after(&mut self, composition: &Composition, memory: &UnitManager) -> Result<bool, RunError> {
         let mut changed = false;
         for process in &mut self.all {
             let first = &composition.components[process.components[0]];
@@ -170,7 +174,7 @@ impl Processes {
         self.edges.iter().map(|edge| edge.channel.contexts()).sum()
     }
 
-    pub(super) fn running(&self, composition: &Composition, memory: &Memory) -> Running {
+    pub(super) fn running(&self, composition: &Composition, memory: &UnitManager) -> Running {
         let rows = self.all.iter().flat_map(|process| {
             let name = |at: &usize| composition.components[*at].name.clone();
             process
@@ -204,7 +208,7 @@ impl Processes {
         drop(self);
     }
 
-    fn plan(&self, composition: &Composition, settings: &Settings, memory: &Memory, components: &[usize]) -> Plan {
+    fn plan(&self, composition: &Composition, settings: &Settings, memory: &UnitManager, components: &[usize]) -> Plan {
         let elsewhere = (0..composition.components.len()).filter(|at| !components.contains(at));
         let planned = components.iter().map(|at| {
             let component = &composition.components[*at];

@@ -2,7 +2,7 @@
 
 use super::Settings;
 use super::driver::Done;
-use super::memory::Memory;
+use super::memory::UnitManager;
 use super::others::Fared;
 use super::processes::Processes;
 use crate::composition::{Composition, PolicyName};
@@ -139,7 +139,7 @@ pub struct PolicyRow {
 pub(super) struct Outcome<'a> {
     pub(super) policy: PolicyName,
     pub(super) duration: Duration,
-    pub(super) memory: &'a Memory,
+    pub(super) memory: &'a UnitManager,
     pub(super) processes: &'a Processes,
     pub(super) threads: Vec<Done>,
     pub(super) reservations: Vec<(String, Fared)>,
@@ -197,7 +197,7 @@ pub(super) fn document(composition: &Composition, settings: &Settings, outcome: 
     }
 }
 
-fn unit_row(composition: &Composition, processes: &Processes, memory: &Memory, at: usize) -> UnitRow {
+fn unit_row(composition: &Composition, processes: &Processes, memory: &UnitManager, at: usize) -> UnitRow {
     let (cache, view) = (&memory.caches[at], memory.view(at));
     UnitRow {
         name: composition.components[cache.component].name.clone(),
@@ -218,7 +218,7 @@ fn unit_row(composition: &Composition, processes: &Processes, memory: &Memory, a
     }
 }
 
-fn blocked(composition: &Composition, memory: &Memory, job: u32) -> Vec<BlockedRow> {
+fn blocked(composition: &Composition, memory: &UnitManager, job: u32) -> Vec<BlockedRow> {
     let waits = memory
         .caches
         .iter()
@@ -249,7 +249,7 @@ fn thread_row(name: String, done: Done, blocked: Vec<BlockedRow>) -> ThreadRow {
     }
 }
 
-fn memory_row(memory: &Memory, processes: &Processes) -> MemoryRow {
+fn memory_row(memory: &UnitManager, processes: &Processes) -> MemoryRow {
     let resident: Result<usize, _> = memory.caches.iter().map(|cache| cache.pool.resident()).sum();
     let tables: usize = memory.caches.iter().map(|cache| cache.pool.table_bytes()).sum();
     MemoryRow {
@@ -257,7 +257,7 @@ fn memory_row(memory: &Memory, processes: &Processes) -> MemoryRow {
         granted: bytes(memory.pages()),
         borrowed: bytes(memory.borrowed_pages()),
         recalled: bytes(memory.recalled.get() as usize),
-        peak: bytes(memory.peak_pages),
+        peak: bytes(memory.peak_pages()),
         free: bytes(memory.limit_pages.saturating_sub(memory.pages())),
         resident_measured: resident.ok().map(bytes),
         overhead_bytes: (tables + processes.contexts() * (THREAD_BYTES + PAGE_SIZE)) as u64,

@@ -2,7 +2,7 @@
 
 use super::RunError;
 use super::driver::Window;
-use super::memory::Memory;
+use super::memory::UnitManager;
 use crate::composition::Composition;
 use crate::registry::{UnitState, Wait};
 use serde::Serialize;
@@ -39,7 +39,7 @@ impl Trace {
         Ok(Self(BufWriter::new(file)))
     }
 
-    pub(super) fn note(&mut self, elapsed: Duration, composition: &Composition, memory: &Memory, window: &Window) {
+    pub(super) fn note(&mut self, elapsed: Duration, composition: &Composition, memory: &UnitManager, window: &Window) {
         let (run, moves) = memory.runs();
         let named = composition.jobs().zip(&window.tardiness);
         let line = Line {

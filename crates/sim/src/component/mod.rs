@@ -15,6 +15,7 @@ mod scenario;
 mod task_set;
 mod threads;
 mod units;
+mod walk;
 
 pub use model::{ComponentModel, KindModel, Model, ThreadModel};
 pub use report::{ComponentReport, Second, Step, ThreadReport, TransientOutcome, WaitReport};
@@ -22,3 +23,4 @@ pub use run::{TransientOptions, simulate_components};
 pub(crate) use scenario::simulate;
 pub use scenario::{model_of, options_of, result_of};
 pub use task_set::{best_effort, figure_8, task_set};
+pub use walk::{Walk, part};

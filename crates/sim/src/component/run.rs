@@ -4,7 +4,7 @@ use super::model::Model;
 use super::report::{ComponentReport, Second, Step, ThreadReport, TransientOutcome, WaitReport};
 use super::threads::{Held, Next, Thread, signed};
 use super::units::{Cache, Leaves, Request};
-use crate::rng::Rng;
+use super::walk::{Walk, part};
 use freehold_core::transient::{ComponentSpec, Policy, ScheduleError, Scheduler, Settings, TransientEffect, Usage};
 use freehold_core::units::{Duration, FrameCount};
 use freehold_scenario::results::ResponseRecorder;
@@ -12,8 +12,6 @@ use freehold_scenario::results::ResponseRecorder;
 const SECOND: u64 = 1_000_000_000;
 /// Runs of the policy after which unused units go back, as in a composition that runs.
 const IDLE_RUNS: u32 = 4;
-/// Of a job's work, what it does in each component that it enters.
-const PARTS: u64 = 10;
 
 /// How a model is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +39,7 @@ struct Simulation<'a> {
     threads: Vec<Thread>,
     /// Threads of which the policy knows.
     judged: Vec<Option<usize>>,
-    walks: Vec<Rng>,
+    walks: Vec<Walk>,
     responses: Vec<ResponseRecorder>,
     scheduler: Scheduler,
     now: u64,
@@ -97,9 +95,8 @@ impl<'a> Simulation<'a> {
             ..TransientOutcome::default()
         };
         Ok(Self {
-            walks: (1..)
-                .zip(&model.threads)
-                .map(|(stream, _)| Rng::stream(options.seed, stream))
+            walks: (0..model.threads.len())
+                .map(|thread| Walk::new(options.seed, thread))
                 .collect(),
             responses: vec![ResponseRecorder::new(); model.threads.len()],
             threads: model.threads.iter().cloned().map(Thread::new).collect(),
@@ -163,8 +160,7 @@ impl<'a> Simulation<'a> {
     fn begin_jobs(&mut self) {
         for at in 0..self.threads.len() {
             if self.threads[at].is_due(self.now) {
-                let entries = &self.threads[at].model.entries;
-                let component = self.walks[at].pick(entries);
+                let component = self.walks[at].enter(&self.threads[at].model);
                 let order = self.next_order();
                 let thread = &mut self.threads[at];
                 thread.next = Some(Next::Take { component, kind: 0 });
@@ -225,36 +221,16 @@ impl<'a> Simulation<'a> {
             thread.next = Some(Next::Take { component, kind: 1 });
             return;
         }
-        let last = self.model.components[component].calls.is_empty();
-        // The lowest components do what is left.
-        let part = if last {
-            thread.left
-        } else {
-            (thread.model.work / PARTS).min(thread.left)
-        };
+        let part = part(&thread.model, &self.model.components[component], thread.left);
         thread.next = Some(Next::Work { component });
         (thread.step, thread.left) = (part, thread.left - part);
     }
 
     fn call(&mut self, at: usize, component: usize) {
-        let calls = &self.model.components[component].calls;
-        if self.threads[at].left == 0 || calls.is_empty() {
-            self.threads[at].next = Some(Next::Release);
-            return;
-        }
-        // Drawn one after the other, so that the walk of a thread does not depend on anybody else.
-        let mut left = 1.0;
-        let mut chosen = calls[calls.len() - 1].0;
-        for (callee, chance) in calls {
-            if self.walks[at].chance(chance / left) {
-                chosen = *callee;
-                break;
-            }
-            left -= chance;
-        }
-        self.threads[at].next = Some(Next::Take {
-            component: chosen,
-            kind: 0,
+        let callee = self.walks[at].call(&self.model.components[component], self.threads[at].left);
+        self.threads[at].next = Some(match callee {
+            Some(component) => Next::Take { component, kind: 0 },
+            None => Next::Release,
         });
     }
 
