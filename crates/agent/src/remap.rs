@@ -182,21 +182,30 @@ fn made(asked: &Move, locks: bool) -> Answer {
 fn in_pieces(asked: &Move) -> Answer {
     let (from, to) = (asked.from, asked.to);
     let range = asked.range();
-    let added = asked.length.saturating_sub(asked.before);
+    let added = asked.length.next_multiple_of(PAGE).saturating_sub(range.len());
     let apart = to.abs_diff(from) >= range.len().saturating_add(added);
     if !asked.has(FIXED) || asked.length < asked.before || !apart || !hooks::is_managed() || !asked.is_several() {
         return asked.call();
     }
-    for piece in Pieces::of(range.clone()) {
+    let part = |piece: &Range<usize>, added: usize| {
         let before = piece.len();
         let part = Move {
             from: piece.start,
             before,
-            length: if piece.end == range.end { before + added } else { before },
+            length: before + added,
             flags: asked.flags,
             to: to.wrapping_add(piece.start - from),
         };
-        part.call()?;
+        part.call()
+    };
+    let mut rest = range;
+    // First what grows: where that is refused, nothing has moved.
+    if let Some(last) = asked.last().filter(|_| added > 0) {
+        part(&last, added)?;
+        rest.end = last.start;
+    }
+    for piece in Pieces::of(rest) {
+        part(&piece, 0)?;
     }
     Ok(to)
 }
