@@ -46,7 +46,11 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: this value owns the mapping, and what refers to its memory owns this value.
         let result = unsafe { rustix::mm::munmap(self.base.as_ptr(), self.length) };
-        debug_assert!(result.is_ok(), "munmap of an own mapping failed: {result:?}");
+        // At the limit of mappings one stays that the kernel has joined with its neighbours.
+        debug_assert!(
+            result != Err(Errno::INVAL),
+            "munmap of an own mapping failed: {result:?}"
+        );
     }
 }
 

@@ -75,6 +75,10 @@ impl Drop for Anonymous {
     fn drop(&mut self) {
         // SAFETY: this value owns the mapping; references to its memory borrow from what owns this value.
         let result = unsafe { rustix::mm::munmap(self.start(0), self.pages * PAGE_SIZE) };
-        debug_assert!(result.is_ok(), "munmap of an own mapping failed: {result:?}");
+        // At the limit of mappings one stays that the kernel has joined with its neighbours.
+        debug_assert!(
+            result != Err(Errno::INVAL),
+            "munmap of an own mapping failed: {result:?}"
+        );
     }
 }

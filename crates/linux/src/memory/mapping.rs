@@ -231,6 +231,10 @@ impl Drop for SharedMapping {
     fn drop(&mut self) {
         // SAFETY: this value owns the mapping and nothing can use it through this value any more.
         let result = unsafe { rustix::mm::munmap(self.base().cast::<c_void>(), self.length()) };
-        debug_assert!(result.is_ok(), "munmap of an own mapping failed: {result:?}");
+        // At the limit of mappings one stays that the kernel has joined with its neighbours.
+        debug_assert!(
+            result != Err(Errno::INVAL),
+            "munmap of an own mapping failed: {result:?}"
+        );
     }
 }

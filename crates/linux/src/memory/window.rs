@@ -171,7 +171,11 @@ impl Drop for Window {
         }
         // SAFETY: this value owns the addresses, and nothing can use them through it any more.
         let result = unsafe { rustix::mm::munmap(self.whole.as_ptr().cast(), self.length) };
-        debug_assert!(result.is_ok(), "munmap of own addresses failed: {result:?}");
+        // At the limit of mappings one stays that the kernel has joined with its neighbours.
+        debug_assert!(
+            result != Err(Errno::INVAL),
+            "munmap of own addresses failed: {result:?}"
+        );
     }
 }
 
