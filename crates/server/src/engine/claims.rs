@@ -215,10 +215,14 @@ impl Engine {
         };
         let (pid, address) = (client.process.pid, claim.address);
         let poisoned = match (client.userfault(claim.which), page_range(address)) {
-            (Some(userfault), Some(range)) => userfault.poison(range).is_ok(),
-            _ => false,
+            (Some(userfault), Some(range)) => userfault.poison(range).map_err(|stopped| stopped.errno),
+            _ => Err(Errno::INVAL),
         };
-        if !poisoned {
+        if poisoned == Err(Errno::NOENT) {
+            // Unmapped while it was said why: nobody waits there any more.
+            return;
+        }
+        if poisoned.is_err() {
             // Older than 6.6, or the page is there: the whole process is told.
             client.process.signal(rustix::process::Signal::BUS);
         }

@@ -50,6 +50,8 @@ pub(crate) struct Family {
     pub(crate) filled: u64,
     /// Threads that faulted before it connected.
     pub(crate) threads: Vec<u32>,
+    /// Its user has been told that a page of it is lost.
+    pub(crate) knows_of_loss: bool,
     /// What its own children do not inherit.
     pub(crate) withheld: Withheld,
     /// What it has given back, or is giving back, to the kernel.

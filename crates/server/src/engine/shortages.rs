@@ -40,11 +40,17 @@ impl Engine {
         }
     }
 
-    /// Whoever touches a page will get an error: the client's agent says why.
+    /// Whoever touches a page will get an error: the client's agent says why, of the first such page.
     pub(super) fn say_lost(&mut self, id: ClientId, address: u64) {
         let shortage = Shortage::Content;
+        let knows = |client: &Client| client.family.knows_of_loss;
         // Who has no agent finds it in the log.
-        let _ = self.say(id, address, About::Loss(shortage), shortage);
+        if !self.client(id).is_some_and(knows)
+            && self.say(id, address, About::Loss(shortage), shortage)
+            && let Some(client) = self.client_mut(id)
+        {
+            client.family.knows_of_loss = true;
+        }
     }
 
     fn say(&mut self, id: ClientId, address: u64, about: About, shortage: Shortage) -> bool {
