@@ -7,7 +7,7 @@ mod common;
 use common::{Random, cache, content, key, until};
 use freehold_client::device::Device;
 use freehold_ecache::serve::DeviceServer;
-use freehold_ecache::{Cache, Client, DeviceState, PAGE_SIZE};
+use freehold_ecache::{Cache, Client, DeviceState, OpenError, PAGE_SIZE};
 use std::os::unix::process::parent_id;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -79,10 +79,14 @@ impl Front {
         let (mut random, mut opens) = (Random(seed), 0);
         while !self.stop.load(Ordering::Relaxed) {
             let used = u32::try_from(random.below(512)).expect("it is below");
-            let opened = self
-                .cache
-                .open(name, used, Client::default())
-                .expect("a closed device is never refused");
+            let begun = Instant::now();
+            let opened = loop {
+                match self.cache.open(name, used, Client::default()) {
+                    // A process that the other test starts has all descriptors until its program begins.
+                    Err(OpenError::Held { .. }) if begun.elapsed() < Duration::from_secs(60) => {}
+                    opened => break opened.expect("a closed device is never refused"),
+                }
+            };
             for fd in &opened.grant.descriptors {
                 let mut first = [1; PAGE_SIZE];
                 rustix::io::pread(fd, &mut first, 0).expect("it can be read");
