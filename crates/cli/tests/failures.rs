@@ -58,7 +58,7 @@ const CALLS: [(&str, &[&str]); 38] = [
     ("mmap", &["ENOMEM", "EPERM"]),
     ("mprotect", &["ENOMEM"]),
     ("munmap", &["ENOMEM"]),
-    ("openat", &["EMFILE", "ENOMEM", "EINTR", "EPERM"]),
+    ("open,openat", &["EMFILE", "ENOMEM", "EINTR", "EPERM"]),
     ("ppoll", &["EINTR", "ENOMEM"]),
     ("preadv2", &["ENOMEM", "EINTR", "EPERM"]),
     ("pwrite64", &["ENOSPC", "EINTR", "ENOMEM"]),
