@@ -25,7 +25,7 @@ static pthread_mutex_t mutexes[MANY];
 static pthread_spinlock_t spin;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static sem_t taken, semaphore, done;
-static volatile int how, what, inside[MANY], most, got, cleaned, held_in_cleanup, wrong;
+static volatile int how, what, inside[MANY], most, got, cleaned, held_in_cleanup, wrong, waiting;
 static volatile hrtime_t start;
 enum { A_MUTEX, A_SPINLOCK, MANY_MUTEXES, EXCLUSION, WHATS };
 static const char *whats[WHATS] = { "a mutex", "a spinlock", "many mutexes", "disabled interrupts" };
@@ -155,11 +155,22 @@ static void *condition_waiter(void *argument)
     if (how == AT_ONCE) pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
     pthread_mutex_lock(&mutexes[0]);
     until(start + (hrtime_t)(long)argument);
+    waiting++;
     pthread_cond_wait(&condition, &mutexes[0]);
     got++;
     pthread_mutex_unlock(&mutexes[0]);
     pthread_cleanup_pop(0);
     return 0;
+}
+
+/* A signal is nobody's who does not wait yet: whether so many do, however slow the machine is. */
+static int wait_for_condition(int count)
+{
+    int are;
+    pthread_mutex_lock(&mutexes[0]);
+    are = waiting == count;
+    pthread_mutex_unlock(&mutexes[0]);
+    return are;
 }
 
 static void *mutex_waiter(void *argument)
@@ -200,11 +211,12 @@ static void waited_for_by_one_that_ends(int woken)
         say(text, "a semaphore", wrong == 0);
         for (wrong = 0, round = 0; round < ROUNDS && wrong == 0; round++) {
             pthread_t first, second;
-            got = cleaned = held_in_cleanup = 0; start = 0;
+            got = cleaned = held_in_cleanup = waiting = 0; start = 0;
             first = begin(condition_waiter, 21, -1, 0);
             usleep(200);
             second = begin(condition_waiter, 20, -1, 0);
             usleep(200);
+            if (!EVENTUALLY(wait_for_condition(2))) wrong = __LINE__;
             if (woken) pthread_cond_signal(&condition);
             end(first);
             if (how != DELETED && cleaned && !held_in_cleanup) wrong = __LINE__;
