@@ -62,7 +62,9 @@ soak: setup ## the random suites a hundred times longer, optimised (hours)
 	  $(CARGO) test --locked --release --workspace --no-fail-fast
 	@if $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
 	  echo '== soak: what makes no system calls, under Miri'; \
-	  $(CARGO) +nightly miri test --locked -p freehold-shm -p freehold-protocol --lib -- --skip verify && \
+	  $(CARGO) +nightly miri test --locked -p freehold-protocol --lib -- --skip verify && \
+	  MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4 \
+	    $(CARGO) +nightly miri test --locked -p freehold-shm --test byte_ring && \
 	  $(CARGO) +nightly miri test --locked -p freehold-linux --lib memory::racing; \
 	else echo '== soak: no Miri: rustup toolchain install nightly --component miri,rust-src'; fi
 
