@@ -7,12 +7,12 @@ mod common;
 use common::{Random, cache, content, key, until};
 use freehold_client::device::Device;
 use freehold_ecache::serve::DeviceServer;
-use freehold_ecache::{Cache, Client, DeviceState, OpenError, PAGE_SIZE};
+use freehold_ecache::{Cache, Client, DeviceState, PAGE_SIZE};
 use std::os::unix::process::parent_id;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const DEVICES: [(&str, &str, bool); 4] = [
@@ -24,6 +24,9 @@ const DEVICES: [(&str, &str, bool); 4] = [
 /// Pages of files; the region has 3584 frames.
 const PAGES: u32 = 5000;
 const HOLDER: &str = "FREEHOLD_TEST_DEVICE";
+
+/// One test at a time: a process that one starts has the descriptors of the other until its program begins.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Three, or what `FREEHOLD_SOAK_SECONDS` says.
 fn seconds() -> Duration {
@@ -79,14 +82,10 @@ impl Front {
         let (mut random, mut opens) = (Random(seed), 0);
         while !self.stop.load(Ordering::Relaxed) {
             let used = u32::try_from(random.below(512)).expect("it is below");
-            let begun = Instant::now();
-            let opened = loop {
-                match self.cache.open(name, used, Client::default()) {
-                    // A process that the other test starts has all descriptors until its program begins.
-                    Err(OpenError::Held { .. }) if begun.elapsed() < Duration::from_secs(60) => {}
-                    opened => break opened.expect("a closed device is never refused"),
-                }
-            };
+            let opened = self
+                .cache
+                .open(name, used, Client::default())
+                .expect("a closed device is never refused");
             for fd in &opened.grant.descriptors {
                 let mut first = [1; PAGE_SIZE];
                 rustix::io::pread(fd, &mut first, 0).expect("it can be read");
@@ -107,6 +106,7 @@ impl Front {
 
 #[test]
 fn pages_survive_devices_and_each_other() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let front = Front::new(Arc::new(cache(&DEVICES)));
     let (hits, opens) = std::thread::scope(|scope| {
         let front = &front;
@@ -154,6 +154,7 @@ fn clients_die_at_any_time() {
         let socket = std::env::var_os("FREEHOLD_SOCKET").expect("the parent says it");
         hold(Path::new(&socket), &name);
     }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let cache = Arc::new(cache(&DEVICES));
     let socket = std::env::temp_dir().join(format!("freehold-die-{}", std::process::id()));
     let _server = DeviceServer::listen(&socket, Arc::clone(&cache), Box::new(serde_json::Map::new)).unwrap();
