@@ -14,6 +14,7 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("freehold-linux supports Linux on x86-64 only: the SIGBUS handler reads that machine's registers");
 
+pub mod address_space;
 pub mod available;
 pub mod bare;
 pub mod bare_word;

@@ -8,6 +8,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use freehold_linux::address_space;
+
 use crate::control::Insert;
 use crate::directory::{Directory, Kind};
 use crate::runtime::{cpus, fifos, life, lines, modules, nudge, timers};
@@ -312,18 +314,25 @@ impl Loaded {
 }
 
 /// Prepares this process for modules, and leaves its memory to the kernel. Before the first is loaded.
-pub(crate) fn prepare_pageable() {
+///
+/// # Errors
+/// No process can be started: what would have to be allowed.
+pub(crate) fn prepare_pageable() -> Result<(), String> {
     // While the calling thread may still use all of them.
     let _ = cpus::all();
     nudge::install();
+    // However this process ends, its memory is not freed at the priority of a module's thread.
+    address_space::leave_to_helper()
+        .map(|_| ())
+        .map_err(|error| format!("no process can be started ({error}): see ulimit -u"))
 }
 
 /// Prepares this process for modules: its memory is there, and stays. Before the first is loaded.
 ///
 /// # Errors
-/// Memory cannot be locked: what would have to be allowed.
+/// As [`prepare_pageable`], or memory cannot be locked: what would have to be allowed.
 pub(crate) fn prepare() -> Result<(), String> {
-    prepare_pageable();
+    prepare_pageable()?;
     // SAFETY: options of the C library's allocator: what it gives back stays, so that no page of it comes anew.
     unsafe {
         libc::mallopt(libc::M_TRIM_THRESHOLD, -1);

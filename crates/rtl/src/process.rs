@@ -101,7 +101,7 @@ fn host() -> Result<(), String> {
     let directory = Directory::open().map_err(|error| format!("no directory for FIFOs: {error}"))?;
     let listener = listen(&directory, HOST)?;
     if let Err(why) = module::prepare() {
-        eprintln!("freehold rtl: host: {why}; modules of shared space may be paged out");
+        eprintln!("freehold rtl: host: {why}; modules of shared space may be late");
     }
     let held = Arc::new(Mutex::new(Held {
         mounts: Mounts::take_up(&directory),
@@ -243,7 +243,7 @@ fn begin(insert: &Insert) -> Result<(Directory, UnixListener, Loaded), Answer> {
     let listener = listen(&directory, &insert.name)
         .map_err(|_| Answer::failed(format!("a module called {} is loaded already", insert.name)))?;
     if insert.pageable {
-        module::prepare_pageable();
+        module::prepare_pageable().map_err(Answer::failed)?;
     } else {
         module::prepare().map_err(Answer::failed)?;
     }

@@ -1,0 +1,76 @@
+//! Who takes the address space of this process down when the process ends.
+//!
+//! The last thread of a process to end frees its memory, at that thread's own priority: for 16 MiB a millisecond, in
+//! which real-time threads of no greater priority wait. A helper that shares the address space, and ends after every
+//! thread of the process, frees it on the time-sharing side instead, however the process ends (clone(2), `CLONE_VM`).
+
+use std::ptr;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
+
+use crate::{Errno, sys};
+
+/// What the helper needs of it is a few hundred bytes.
+const STACK: usize = 16 << 10;
+
+#[repr(C, align(16))]
+struct Stack([u8; STACK]);
+
+/// Starts the helper: a process in a session of its own, with no descriptor but one of this process and with every
+/// signal blocked, that waits until this process has ended. It is no child that `wait` finds, and no SIGCHLD tells of
+/// it. Once in a process. Returns its number.
+///
+/// # Errors
+/// The kernel's refusal: no room for another process, or for a descriptor.
+pub fn leave_to_helper() -> Result<u32, Errno> {
+    let process = pidfd_open(getpid(), PidfdFlags::empty())?;
+    // It stays as long as the address space does.
+    let stack: &'static mut Stack = Box::leak(Box::new(Stack([0; STACK])));
+    let top = ptr::from_mut(stack).wrapping_add(1).cast();
+    let argument = ptr::without_provenance_mut(usize::try_from(process.as_raw_fd()).map_err(|_| Errno::BADF)?);
+    let started = with_signals_blocked(|| {
+        // SAFETY: `wait_for_end` runs on a stack of its own, which is never freed, and does nothing that a thread of
+        // the C library would have to be set up for: see there. Its descriptors are a copy of this process's.
+        let helper = unsafe { libc::clone(wait_for_end, top, libc::CLONE_VM, argument) };
+        sys::check_int(helper)
+    })?;
+    u32::try_from(started).map_err(|_| Errno::SRCH)
+}
+
+/// What the caller has blocked afterwards is what it had before.
+fn with_signals_blocked<R>(work: impl FnOnce() -> R) -> R {
+    // SAFETY: both sets are written before they are read, and belong to this frame.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let result = work();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
+        result
+    }
+}
+
+/// The helper. It has the thread-local memory of the thread that started it, so it calls nothing that uses any: no
+/// allocation, no `errno` but where a call is refused that nothing is known to refuse.
+extern "C" fn wait_for_end(process: *mut libc::c_void) -> libc::c_int {
+    let descriptor = i32::try_from(process.addr()).unwrap_or(-1);
+    let number = libc::c_uint::try_from(descriptor).unwrap_or(0);
+    // SAFETY: the descriptors are this process's own copies, and nobody in it uses one of these. The scheduling
+    // parameters are read in the call.
+    unsafe {
+        let ordinary: libc::sched_param = std::mem::zeroed();
+        libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const ordinary);
+        libc::setsid();
+        libc::prctl(libc::PR_SET_NAME, c"freehold-memory".as_ptr());
+        if number > 0 {
+            libc::syscall(libc::SYS_close_range, 0, number - 1, 0);
+        }
+        libc::syscall(libc::SYS_close_range, number + 1, libc::c_uint::MAX, 0);
+        let process = BorrowedFd::borrow_raw(descriptor);
+        while rustix::event::poll(&mut [PollFd::new(&process, PollFlags::IN)], None) == Err(Errno::INTR) {}
+        libc::_exit(0)
+    }
+}
