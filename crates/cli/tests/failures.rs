@@ -24,15 +24,20 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use worker::Worker;
 
 /// Pages of each region, more than the frames of its reservation: pages go to the store and come back.
 const PAGES: u32 = 60;
 
+/// The exit status of a program that panics.
+const PANIC: i32 = 101;
+
 /// What the server asks of the kernel while it serves, and how that can fail. Those that cannot fail where their
-/// arguments are right, and waiting for events and locks, fail by interruption alone.
-const CALLS: [(&str, &[&str]); 38] = [
+/// arguments are right, and waiting for events, fail by interruption alone. Waits for locks are interrupted by signals,
+/// below: a wake-up is the same system call, and never fails.
+const CALLS: [(&str, &[&str]); 37] = [
     ("accept4", &["EMFILE", "ENOMEM", "EINTR", "EPERM"]),
     ("clock_nanosleep", &["EINTR"]),
     ("clone3", &["EAGAIN", "ENOMEM", "EPERM"]),
@@ -45,7 +50,6 @@ const CALLS: [(&str, &[&str]); 38] = [
     ("fcntl", &["EMFILE", "ENOMEM", "EINTR"]),
     ("fstat", &["ENOMEM", "EINTR"]),
     ("ftruncate", &["ENOSPC", "EINTR", "ENOMEM", "EPERM"]),
-    ("futex", &["EINTR"]),
     ("getrandom", &["EINTR", "ENOMEM"]),
     ("getsockopt", &["EMFILE", "ENOMEM"]),
     ("io_uring_enter", &["EINTR", "EAGAIN", "ENOMEM"]),
@@ -72,6 +76,22 @@ const CALLS: [(&str, &[&str]); 38] = [
     ("timerfd_settime", &["EINTR"]),
     // To bells and the log; a bell has no other way to fail.
     ("write", &["EINTR"]),
+];
+
+/// What it asks when it starts or ends alone, or seldom, and how that can fail.
+const OTHERS: [(&str, &[&str]); 12] = [
+    ("bind", &["ENOMEM", "EPERM", "ENOSPC"]),
+    ("chmod,fchmodat", &["EPERM", "ENOMEM"]),
+    ("fstatfs", &["ENOMEM", "EINTR"]),
+    ("getdents64", &["ENOMEM"]),
+    ("io_uring_setup", &["EPERM", "ENOMEM", "EMFILE"]),
+    ("listen", &["EPERM"]),
+    ("munlock", &["ENOMEM"]),
+    ("pidfd_open", &["EMFILE", "ENOMEM"]),
+    ("pread64", &["EINTR", "ENOMEM"]),
+    ("rename,renameat,renameat2", &["ENOMEM", "ENOSPC", "EPERM"]),
+    ("socket,socketpair", &["EMFILE", "ENOMEM", "EPERM"]),
+    ("unlink,unlinkat", &["EPERM", "ENOMEM"]),
 ];
 
 /// A server, and what beside it is looked at after each failure.
@@ -145,7 +165,12 @@ impl Bench {
     fn run_program(&self) -> Output {
         let mut child = freehold(&["exec", "--reserve", "1MiB", "--socket"])
             .arg(&self.server.socket)
-            .args(["--", "sh", "-c", "seq 5000 | sort -rn | tail -n 1"])
+            .args([
+                "--",
+                "sh",
+                "-c",
+                "strace -qq -o /dev/null true; seq 5000 | sort -rn | tail -n 1",
+            ])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -179,18 +204,23 @@ impl Bench {
     }
 }
 
-/// Makes every third call of this kind fail in all threads of a process, of the first 200 of each.
+/// Every third call of the first 200 of each thread.
+const EVERY_THIRD: &str = "2..200+3";
+/// Every second one: what is repeated where it was interrupted must come to an end.
+const EVERY_SECOND: &str = "1+2";
+
+/// Makes calls of one kind fail in all threads of a process.
 struct Injection(Child);
 
 impl Injection {
     /// Nothing where that is not allowed here.
-    fn new(server: u32, call: &str, error: &str) -> Option<Self> {
+    fn new(server: u32, call: &str, error: &str, which: &str) -> Option<Self> {
         let mut command = Command::new("strace");
         command
             .args(["-f", "-qq", "-o", "/dev/null", "-e"])
             .arg(format!("trace={call}"))
             .arg("-e")
-            .arg(format!("inject={call}:error={error}:when=2..200+3"))
+            .arg(format!("inject={call}:error={error}:when={which}"))
             .arg("-p")
             .arg(server.to_string());
         let mut child = command.stderr(Stdio::null()).spawn().ok()?;
@@ -232,21 +262,26 @@ fn player_main() {
     player::main();
 }
 
-/// The failures of this run.
-fn failures() -> Vec<(String, String)> {
+/// Another number in each run.
+fn turn() -> usize {
+    let seed = std::env::var("FREEHOLD_SEED").ok();
+    seed.map_or(std::process::id() as usize, |seed| seed.parse().expect("a number"))
+}
+
+/// The failures of this run, a part of these.
+fn failures(calls: &[(&str, &[&str])]) -> Vec<(String, String)> {
     if let Ok(named) = std::env::var("FREEHOLD_FAILURE") {
         let (call, error) = named.split_once(':').expect("CALL:ERROR");
         return vec![(call.to_owned(), error.to_owned())];
     }
     let all = std::env::var_os("FREEHOLD_SOAK").is_some();
-    let seed = std::env::var("FREEHOLD_SEED").ok();
-    let turn = seed.map_or(std::process::id() as usize, |seed| seed.parse().expect("a number"));
+    let turn = turn();
     println!("FREEHOLD_SEED={turn}");
     let mut failures = Vec::new();
-    for (_, (call, errors)) in (turn..).zip(CALLS).filter(|(at, _)| all || at % 2 == 0) {
+    for (_, (call, errors)) in (turn..).zip(calls).filter(|(at, _)| all || at % 2 == 0) {
         for (at, error) in errors.iter().enumerate() {
             if all || at == turn / 2 % errors.len() {
-                failures.push((call.to_owned(), (*error).to_owned()));
+                failures.push(((*call).to_owned(), (*error).to_owned()));
             }
         }
     }
@@ -259,9 +294,9 @@ fn whatever_system_call_fails_the_server_serves_and_the_laws_hold() {
         return println!("NOT CHECKED: strace is not installed");
     }
     let mut bench = Bench::new();
-    for (round, (call, error)) in (2..).zip(failures()) {
+    for (round, (call, error)) in (2..).zip(failures(&CALLS)) {
         println!("FREEHOLD_FAILURE={call}:{error}");
-        let Some(injection) = Injection::new(bench.server.child.id(), &call, &error) else {
+        let Some(injection) = Injection::new(bench.server.child.id(), &call, &error, EVERY_THIRD) else {
             return println!("NOT CHECKED: strace may not trace the server here");
         };
         bench.work(round);
@@ -271,6 +306,138 @@ fn whatever_system_call_fails_the_server_serves_and_the_laws_hold() {
     let (code, log) = bench.server.end();
     assert_eq!(code, Some(0), "{log}");
     assert!(!bench.killed.get() || log.contains("is killed"), "{log}");
+}
+
+/// Sends SIGHUP, for which a server has a handler that does nothing, to each of its threads; how many there are.
+fn interrupt(server: u32) -> usize {
+    let process = i32::try_from(server).unwrap();
+    let threads = std::fs::read_dir(format!("/proc/{server}/task")).unwrap().flatten();
+    let numbers = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+    let send = |thread: i32| {
+        // SAFETY: touches no memory; a thread that has ended is refused.
+        unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGHUP) }
+    };
+    numbers.filter(|thread| send(*thread) == 0).count()
+}
+
+/// Whatever any of its threads waits for, a signal comes in between.
+#[test]
+fn a_server_that_is_interrupted_all_the_time_serves_and_the_laws_hold() {
+    let mut bench = Bench::new();
+    let server = bench.server.child.id();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let storm = scope.spawn(|| {
+            let mut sent = 0;
+            while !over.load(Ordering::Relaxed) {
+                sent += interrupt(server);
+                std::thread::sleep(Duration::from_micros(300));
+            }
+            sent
+        });
+        for round in 2..6 {
+            bench.work(round);
+        }
+        over.store(true, Ordering::Relaxed);
+        assert!(storm.join().unwrap() > 100, "it was interrupted");
+    });
+    bench.must_be_well(6);
+    assert_eq!(bench.server.end().0, Some(0));
+}
+
+/// All that a server asks of the kernel, in its whole life.
+fn calls_of_a_life() -> Vec<(&'static str, &'static [&'static str])> {
+    CALLS.into_iter().chain(OTHERS).collect()
+}
+
+/// A server that starts and ends in a folder of its own, with a store that is a file.
+fn short_lived(under: &[&str]) -> Server {
+    let folder = std::env::temp_dir();
+    let store = ["--store", "file", "--store-directory", folder.to_str().unwrap()];
+    Server::begin(
+        under,
+        &[&["--pool", "4MiB", "--log-level", "error"], &store[..]].concat(),
+    )
+}
+
+/// How many calls of this kind the dynamic linker and the runtime make before the command itself is run.
+fn calls_before_work(call: &str) -> usize {
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-e", &format!("trace={call}"), "-e", "signal=none"]);
+    let output = strace
+        .arg(env!("CARGO_BIN_EXE_freehold"))
+        .arg("--version")
+        .output()
+        .unwrap();
+    common::stderr(&output).lines().count()
+}
+
+/// A start that cannot be is refused with a reason; any other serves, and the laws hold.
+#[test]
+fn a_server_that_cannot_start_says_why() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        return println!("NOT CHECKED: strace is not installed");
+    }
+    for (call, error) in failures(&calls_of_a_life()) {
+        let which = calls_before_work(&call) + 1 + turn() % 5;
+        println!("FREEHOLD_FAILURE={call}:{error}, from call {which} on each fifth");
+        let inject = format!("inject={call}:error={error}:when={which}+5");
+        let trace = format!("trace={call}");
+        // The server is the first process: strace is a grandchild.
+        let strace = [
+            "strace",
+            "-D",
+            "-f",
+            "-qq",
+            "-o",
+            "/dev/null",
+            "-e",
+            &trace,
+            "-e",
+            &inject,
+        ];
+        let mut server = short_lived(&strace);
+        match server.is_there() {
+            Ok(()) => {
+                let (code, log) = server.end();
+                assert!(code == Some(0) || !log.is_empty(), "{call}: {code:?}");
+                assert!(code.is_some_and(|code| code != PANIC), "{call}: {code:?}\n{log}");
+            }
+            Err((_, said)) if said.starts_with("strace:") => {
+                return println!("NOT CHECKED: strace may not trace the server here: {said}");
+            }
+            Err((status, said)) => {
+                assert!(!said.is_empty(), "{call}: {status} and no word of it");
+                assert!(
+                    status.code().is_some_and(|code| code != PANIC),
+                    "{call}: {status}\n{said}"
+                );
+            }
+        }
+    }
+}
+
+/// A server that cannot end in order ends all the same, and leaves nothing that keeps the next one from its place.
+#[test]
+fn a_server_ends_whatever_fails_and_another_takes_its_place() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        return println!("NOT CHECKED: strace is not installed");
+    }
+    for (call, error) in failures(&calls_of_a_life()) {
+        println!("FREEHOLD_FAILURE={call}:{error}, every second");
+        let mut server = short_lived(&[]);
+        server.wait_until_there();
+        let Some(injection) = Injection::new(server.child.id(), &call, &error, EVERY_SECOND) else {
+            return println!("NOT CHECKED: strace may not trace the server here");
+        };
+        let (code, log) = server.end();
+        drop(injection);
+        assert!(code.is_some_and(|code| code != PANIC), "{call}: {code:?}\n{log}");
+        assert!(code == Some(0) || !log.is_empty(), "{call}: {code:?}");
+        server.start_again(&["--pool", "4MiB"]);
+        server.observe().laws_must_hold();
+        assert_eq!(server.end().0, Some(0));
+    }
 }
 
 /// Overwrites the beginning of the nameless files of a process in a folder.

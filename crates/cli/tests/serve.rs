@@ -269,6 +269,28 @@ fn metrics_are_served_over_http() {
             .is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     };
     assert!(silent.iter().all(waits), "who says nothing has been waited for first");
+    // Nor are those who say it a byte at a time, to whom nobody listens for ever.
+    let mut slow: Vec<_> = (0..20)
+        .map(|_| std::net::TcpStream::connect(&address).unwrap())
+        .collect();
+    for byte in b"GET" {
+        for stream in &mut slow {
+            stream.write_all(&[*byte]).unwrap();
+        }
+        assert!(get("GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    }
+    assert!(slow.iter().all(waits), "who asks slowly has been waited for first");
+    for stream in &mut slow {
+        stream.set_nonblocking(false).unwrap();
+        stream
+            .set_read_timeout(Some(std::time::Duration::from_secs(60)))
+            .unwrap();
+        let ended = match stream.read(&mut [0]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+        };
+        assert!(ended, "a slow asker is listened to for ever");
+    }
     // Nor do they keep anybody out, however many they are.
     let crowd: Vec<_> = (0..200)
         .map(|_| std::net::TcpStream::connect(&address).unwrap())

@@ -13,6 +13,17 @@ pub(crate) fn freehold(arguments: &[&str]) -> Command {
     command
 }
 
+/// The command as the last argument of another one, if there is any.
+pub(crate) fn freehold_under(under: &[&str], arguments: &[&str]) -> Command {
+    let Some((first, rest)) = under.split_first() else {
+        return freehold(arguments);
+    };
+    let mut command = Command::new(first);
+    command.args(rest).arg(env!("CARGO_BIN_EXE_freehold"));
+    command.args(arguments).current_dir(root());
+    command
+}
+
 /// Runs the command to its end.
 pub(crate) fn run(arguments: &[&str]) -> Output {
     freehold(arguments).output().expect("the command starts")

@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -27,36 +27,50 @@ pub(crate) struct Server {
 impl Server {
     /// Starts `freehold serve` with these options, and waits until its socket is there.
     pub(crate) fn start(options: &[&str]) -> Self {
+        let mut server = Self::begin(&[], options);
+        server.wait_until_there();
+        server
+    }
+
+    /// Starts it as the last argument of another command, in which its process is the first, or alone. It is not waited
+    /// for.
+    pub(crate) fn begin(under: &[&str], options: &[&str]) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("freehold-serve-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory");
         let socket = directory.join("socket");
-        let child = command(&socket, options).spawn().expect("the server starts");
-        let mut server = Self {
+        let child = command(under, &socket, options).spawn().expect("the server starts");
+        Self {
             child,
             directory,
             socket,
-        };
-        server.wait_until_there();
-        server
+        }
     }
 
     /// Waits until the socket can be connected to.
     pub(crate) fn wait_until_there(&mut self) {
+        if let Err((status, errors)) = self.is_there() {
+            panic!("the server ended: {status}\n{errors}");
+        }
+    }
+
+    /// Waits until the socket can be connected to or the server has ended: how, and what it wrote.
+    pub(crate) fn is_there(&mut self) -> Result<(), (ExitStatus, String)> {
         let deadline = Instant::now() + PATIENCE;
         while PacketSocket::connect(&self.socket).is_err() {
             if let Some(status) = self.child.try_wait().expect("a child") {
-                panic!("the server ended: {status}\n{}", self.errors());
+                return Err((status, self.errors()));
             }
             assert!(Instant::now() < deadline, "the server is not there");
             std::thread::sleep(Duration::from_millis(5));
         }
+        Ok(())
     }
 
     /// Starts another one at the same place.
     pub(crate) fn start_again(&mut self, options: &[&str]) {
-        self.child = command(&self.socket, options).spawn().expect("the server starts");
+        self.child = command(&[], &self.socket, options).spawn().expect("the server starts");
         self.wait_until_there();
     }
 
@@ -103,8 +117,8 @@ impl Server {
     }
 }
 
-fn command(socket: &Path, options: &[&str]) -> Command {
-    let mut command = super::common::freehold(&["serve", "--socket"]);
+fn command(under: &[&str], socket: &Path, options: &[&str]) -> Command {
+    let mut command = super::common::freehold_under(under, &["serve", "--socket"]);
     command.arg(socket).args(options);
     // A pipe that nobody reads while the server runs: that must not stop it.
     command
