@@ -1,5 +1,6 @@
 //! What changes behind the back of a mount is never served stale, and the page cache never passes its size.
 
+mod common;
 mod mounts;
 
 use freehold_client::device::{Device, status};
@@ -190,6 +191,20 @@ fn mappings_follow_a_writer_behind_the_back() {
         &["-c", script, real.to_str().unwrap(), path.to_str().unwrap()],
         &mounted.at,
     );
+}
+
+/// The kernel passes over a size that it is told while pages are taken back.
+#[test]
+fn a_file_that_grows_behind_the_back_is_mapped_as_far_as_fstat_has_told() {
+    let Some(program) = common::compiled("grows").filter(|_| may_mount()) else {
+        return;
+    };
+    let (mounted, _socket) = with_socket("grows", "4MiB");
+    let (real, path) = (mounted.source.join("file"), mounted.at.join("file"));
+    fs::write(&real, []).unwrap();
+    let mut grow = Command::new(program);
+    let output = grow.arg(&path).arg(&real).arg("4000").output().unwrap();
+    assert_eq!(output.stdout, b"ok\n", "{output:?}");
 }
 
 /// Pages of these files that the kernel holds, by cachestat(2).

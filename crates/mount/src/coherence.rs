@@ -158,7 +158,11 @@ impl Files {
             return false;
         };
         count(&self.counters.invalidations, 1);
-        match notifier.inval_inode(INodeNo(inode), offset, length) {
+        let outcome = notifier.inval_inode(INodeNo(inode), offset, length);
+        if let Ok(inode) = self.tree.inodes.get(inode) {
+            inode.content.end.note_dropped();
+        }
+        match outcome {
             Ok(()) => true,
             Err(error) => {
                 // At the end of the mount there is nobody to be told.
@@ -174,7 +178,7 @@ impl Files {
     pub(crate) fn begin_writing(&self, inode: &Inode) -> bool {
         let mut state = inode.content.write();
         state.writers += 1;
-        state.lease.is_none() && !state.letting_go
+        state.lease.is_none() && !state.letting_go && !inode.content.end.is_busy()
     }
 
     /// A writer has closed the file, or could not open it.

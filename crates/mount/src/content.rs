@@ -1,5 +1,6 @@
 //! What is known of a regular file's content: the lease that keeps it still, who writes it, what is read ahead.
 
+use crate::growth::End;
 use crate::reader::Reader;
 use rustix::fd::OwnedFd;
 use std::ops::Range;
@@ -34,6 +35,7 @@ pub(crate) struct Content {
     /// Pages that are being read ahead, or are about to be.
     ahead: Mutex<Vec<Range<u32>>>,
     landed: Condvar,
+    pub(crate) end: End,
 }
 
 /// What the lock keeps.

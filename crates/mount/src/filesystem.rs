@@ -43,10 +43,14 @@ impl Mounted {
         let found = self.0.tree.inodes.get(number).and_then(|inode| {
             let status = attributes::status_of(rustix::fd::AsFd::as_fd(&inode.place))?;
             self.0.note_size(&inode, status.size());
-            status.attributes(number)
+            Ok((inode, status.attributes(number)?))
         });
         match found {
-            Ok(attributes) => reply.attr(&NEVER, &attributes),
+            Ok((inode, attributes)) if self.0.may_pass_over(&inode) => self.elsewhere(move |mounted| {
+                mounted.0.store_end(&inode, attributes.size);
+                reply.attr(&NEVER, &attributes);
+            }),
+            Ok((_, attributes)) => reply.attr(&NEVER, &attributes),
             Err(error) => reply.error(refusal(error)),
         }
     }

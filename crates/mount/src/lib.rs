@@ -10,7 +10,8 @@
 //!
 //! # Locks, outermost first
 //! `Content::state` of one inode → `Files::cache` → `Files::waiting`; the victim cache's own lock and the slab's inside
-//! all of them. No lock is held while the kernel is told to drop pages.
+//! all of them. No lock is held while the kernel is told to drop pages; that of a file's [`growth::End`] alone, outside
+//! all others, while a byte is stored in its pages.
 #![forbid(unsafe_code)]
 #![allow(rustdoc::private_intra_doc_links, reason = "the page is read with the sources")]
 
@@ -23,6 +24,7 @@ mod content;
 mod directory;
 mod files;
 mod filesystem;
+mod growth;
 mod inode;
 mod kernel_pages;
 mod mount;

@@ -66,6 +66,7 @@ impl Files {
 
     /// Opens a file for writing. [`begin_writing`](Self::begin_writing) came before.
     pub(crate) fn open_to_write(&self, inode: &Arc<Inode>, flags: i32) -> Result<(u64, FopenFlags), Errno> {
+        inode.content.end.settle();
         self.let_go(inode);
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
         let kept = asked & (KEPT | OFlags::RWMODE);
@@ -162,6 +163,7 @@ impl Files {
 
     /// Sets the size of a file. [`begin_writing`](Self::begin_writing) came before, and has ended after.
     pub(crate) fn set_size(&self, inode: &Arc<Inode>, handle: Option<u64>, size: u64) -> Result<(), Errno> {
+        inode.content.end.settle();
         self.let_go(inode);
         let open = handle.and_then(|handle| self.handles.file(handle).ok());
         let outcome = match open.as_ref().and_then(|open| open.writer.as_ref()) {

@@ -1,0 +1,102 @@
+//! The size of a file that others make longer, where the kernel passes over the one in an answer.
+//!
+//! The kernel takes no attributes from an answer if it has dropped pages of the file since it asked. The program that
+//! asked has the new size then, and the kernel keeps its own: what a mapping has behind that is SIGBUS. So where pages
+//! are taken back, the last byte of the file is stored in the kernel's pages before such an answer, which sets the size.
+
+use crate::content::State;
+use crate::files::Files;
+use crate::inode::Inode;
+use crate::own::PAGE;
+use crate::page_cache::Room;
+use fuser::INodeNo;
+use rustix::fs::FileType;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+/// How long a question may have waited for its answer when pages were dropped.
+const RECENT: Duration = Duration::from_millis(100);
+
+/// What the kernel knows of a file's end.
+#[derive(Debug, Default)]
+pub(crate) struct End {
+    /// Bytes of the file, the last time that one was stored. Locked while one is: nobody may wait for it who answers
+    /// requests or takes pages back, since the page may be one that is on its way.
+    stored: Mutex<u64>,
+    /// When the kernel was last asked to drop pages of the file.
+    dropped: Mutex<Option<Instant>>,
+}
+
+impl End {
+    fn stored(&self) -> MutexGuard<'_, u64> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn dropped(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.dropped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kernel was asked to drop pages.
+    pub(crate) fn note_dropped(&self) {
+        *self.dropped() = Some(Instant::now());
+    }
+
+    /// Whether a byte is being stored now: no program may write it meanwhile.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self.stored.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
+    /// Waits while one is.
+    pub(crate) fn settle(&self) {
+        drop(self.stored());
+    }
+}
+
+impl Files {
+    /// Whether the kernel may pass over an answer about this file, which others can make longer. Not for a file that
+    /// programs of the mount write: what they wrote to a mapping may be in the kernel's pages alone.
+    pub(crate) fn may_pass_over(&self, inode: &Inode) -> bool {
+        let others_write = |state: &State| state.lease.is_none() && state.writers == 0;
+        inode.kind == FileType::RegularFile
+            && inode.content.try_read().is_none_or(|state| others_write(&state))
+            && (inode
+                .content
+                .end
+                .dropped()
+                .is_some_and(|dropped| dropped.elapsed() < RECENT)
+                || self.cache().kernel_has(inode.number))
+    }
+
+    /// Has the kernel know that a file is at least so long. May wait until the kernel has a page that is on its way.
+    pub(crate) fn store_end(&self, inode: &Inode, size: u64) {
+        let mut stored = inode.content.end.stored();
+        if size == 0 || size == *stored {
+            return;
+        }
+        let mut byte = [0];
+        {
+            let state = inode.content.read();
+            let read = state.reader.as_ref().map(|reader| reader.read(&mut byte, size - 1));
+            if state.writers > 0 || !read.is_some_and(|read| read.is_ok_and(|found| found.bytes == 1)) {
+                return;
+            }
+        }
+        let page = (size - 1) / PAGE as u64;
+        {
+            let mut cache = self.cache();
+            let mut gone = Vec::new();
+            let room = cache.give_to_kernel(inode.number, &(page..page + 1), true, &mut |page| gone.push(page));
+            self.put_victims(cache, gone);
+            if room == Room::Wait {
+                return;
+            }
+        }
+        if let Some(notifier) = self.notifier.get()
+            && notifier.store(INodeNo(inode.number), size - 1, &byte).is_ok()
+        {
+            *stored = size;
+        }
+        drop(stored);
+        self.wake_recall();
+    }
+}
