@@ -108,6 +108,7 @@ impl Files {
 
     /// The size of a file was asked for: a lease that did not keep it is let go.
     pub(crate) fn note_size(self: &Arc<Self>, inode: &Arc<Inode>, size: u64) {
+        inode.content.end.note_size(size);
         let changed = {
             let state = inode.content.read();
             state.lease.is_some_and(|lease| lease.size != size) && state.is_wanted_back()

@@ -46,10 +46,12 @@ impl Mounted {
             Ok((inode, status.attributes(number)?))
         });
         match found {
-            Ok((inode, attributes)) if self.0.may_pass_over(&inode) => self.elsewhere(move |mounted| {
-                mounted.0.store_end(&inode, attributes.size);
-                reply.attr(&NEVER, &attributes);
-            }),
+            Ok((inode, attributes)) if self.0.may_pass_over(&inode, attributes.size) => {
+                self.elsewhere(move |mounted| {
+                    mounted.0.store_end(&inode, attributes.size);
+                    reply.attr(&NEVER, &attributes);
+                })
+            }
             Ok((_, attributes)) => reply.attr(&NEVER, &attributes),
             Err(error) => reply.error(refusal(error)),
         }

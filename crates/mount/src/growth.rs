@@ -46,18 +46,33 @@ impl End {
         matches!(self.stored.try_lock(), Err(TryLockError::WouldBlock))
     }
 
-    /// Waits while one is.
+    /// Whether this size was the last that was stored.
+    fn is_known(&self, size: u64) -> bool {
+        self.stored.try_lock().is_ok_and(|stored| *stored == size)
+    }
+
+    /// The file has this size now: what was stored of another one says nothing any more.
+    pub(crate) fn note_size(&self, size: u64) {
+        if let Ok(mut stored) = self.stored.try_lock()
+            && *stored != size
+        {
+            *stored = 0;
+        }
+    }
+
+    /// Waits while a byte is being stored. Programs of the mount are about to change the size.
     pub(crate) fn settle(&self) {
-        drop(self.stored());
+        *self.stored() = 0;
     }
 }
 
 impl Files {
     /// Whether the kernel may pass over an answer about this file, which others can make longer. Not for a file that
     /// programs of the mount write: what they wrote to a mapping may be in the kernel's pages alone.
-    pub(crate) fn may_pass_over(&self, inode: &Inode) -> bool {
+    pub(crate) fn may_pass_over(&self, inode: &Inode, size: u64) -> bool {
         let others_write = |state: &State| state.lease.is_none() && state.writers == 0;
         inode.kind == FileType::RegularFile
+            && !inode.content.end.is_known(size)
             && inode.content.try_read().is_none_or(|state| others_write(&state))
             && (inode
                 .content
@@ -82,21 +97,28 @@ impl Files {
             }
         }
         let page = (size - 1) / PAGE as u64;
-        {
-            let mut cache = self.cache();
-            let mut gone = Vec::new();
-            let room = cache.give_to_kernel(inode.number, &(page..page + 1), true, &mut |page| gone.push(page));
-            self.put_victims(cache, gone);
-            if room == Room::Wait {
-                return;
-            }
+        let Some(notifier) = self.notifier.get().filter(|_| self.count_end(inode, page)) else {
+            return;
+        };
+        if notifier.store(INodeNo(inode.number), size - 1, &byte).is_err() {
+            return;
         }
-        if let Some(notifier) = self.notifier.get()
-            && notifier.store(INodeNo(inode.number), size - 1, &byte).is_ok()
-        {
-            *stored = size;
+        *stored = size;
+        // The page may have come after it was taken back: no lock of the kernel's kept the two apart.
+        if !self.count_end(inode, page) {
+            let bytes = |pages: u64| i64::try_from(pages.saturating_mul(PAGE as u64)).unwrap_or(i64::MAX);
+            self.invalidate(inode.number, bytes(page), bytes(1));
         }
         drop(stored);
         self.wake_recall();
+    }
+
+    /// Counts a page that the kernel is given, to be taken back at once; not where there is no room for it.
+    fn count_end(&self, inode: &Inode, page: u64) -> bool {
+        let mut cache = self.cache();
+        let mut gone = Vec::new();
+        let room = cache.give_to_kernel(inode.number, &(page..page + 1), true, &mut |page| gone.push(page));
+        self.put_victims(cache, gone);
+        room == Room::Counted
     }
 }
