@@ -15,12 +15,11 @@ mod server;
 mod worker;
 
 use common::freehold;
+use freehold_linux::process::send_to_thread;
 use freehold_protocol::message::{Question, Request, Role};
 use rustix::process::{Pid, Signal, kill_process};
 use server::Server;
 use std::cell::Cell;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -37,7 +36,7 @@ const PANIC: i32 = 101;
 /// What the server asks of the kernel while it serves, and how that can fail. Those that cannot fail where their
 /// arguments are right, and waiting for events, fail by interruption alone. Waits for locks are interrupted by signals,
 /// below: a wake-up is the same system call, and never fails.
-const CALLS: [(&str, &[&str]); 37] = [
+const CALLS: [(&str, &[&str]); 38] = [
     ("accept4", &["EMFILE", "ENOMEM", "EINTR", "EPERM"]),
     ("clock_nanosleep", &["EINTR"]),
     ("clone3", &["EAGAIN", "ENOMEM", "EPERM"]),
@@ -64,6 +63,7 @@ const CALLS: [(&str, &[&str]); 37] = [
     ("munmap", &["ENOMEM"]),
     ("open,openat", &["EMFILE", "ENOMEM", "EINTR", "EPERM"]),
     ("ppoll", &["EINTR", "ENOMEM"]),
+    ("pread64", &["EINTR", "ENOMEM"]),
     ("preadv2", &["ENOMEM", "EINTR", "EPERM"]),
     ("pwrite64", &["ENOSPC", "EINTR", "ENOMEM"]),
     ("read", &["EINTR", "ENOMEM"]),
@@ -79,19 +79,22 @@ const CALLS: [(&str, &[&str]); 37] = [
 ];
 
 /// What it asks when it starts or ends alone, or seldom, and how that can fail.
-const OTHERS: [(&str, &[&str]); 12] = [
+const OTHERS: [(&str, &[&str]); 15] = [
     ("bind", &["ENOMEM", "EPERM", "ENOSPC"]),
     ("chmod,fchmodat", &["EPERM", "ENOMEM"]),
+    ("flock", &["EINTR", "ENOMEM"]),
     ("fstatfs", &["ENOMEM", "EINTR"]),
-    ("getdents64", &["ENOMEM"]),
     ("io_uring_setup", &["EPERM", "ENOMEM", "EMFILE"]),
     ("listen", &["EPERM"]),
-    ("munlock", &["ENOMEM"]),
-    ("pidfd_open", &["EMFILE", "ENOMEM"]),
-    ("pread64", &["EINTR", "ENOMEM"]),
+    ("mlockall", &["ENOMEM", "EPERM"]),
+    ("newfstatat", &["ENOMEM"]),
+    ("prlimit64", &["EPERM"]),
     ("rename,renameat,renameat2", &["ENOMEM", "ENOSPC", "EPERM"]),
+    ("sched_setattr", &["EPERM"]),
     ("socket,socketpair", &["EMFILE", "ENOMEM", "EPERM"]),
+    ("timerfd_create", &["EMFILE", "ENOMEM"]),
     ("unlink,unlinkat", &["EPERM", "ENOMEM"]),
+    ("userfaultfd", &["EPERM", "EMFILE", "ENOMEM"]),
 ];
 
 /// A server, and what beside it is looked at after each failure.
@@ -310,14 +313,11 @@ fn whatever_system_call_fails_the_server_serves_and_the_laws_hold() {
 
 /// Sends SIGHUP, for which a server has a handler that does nothing, to each of its threads; how many there are.
 fn interrupt(server: u32) -> usize {
-    let process = i32::try_from(server).unwrap();
     let threads = std::fs::read_dir(format!("/proc/{server}/task")).unwrap().flatten();
     let numbers = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
-    let send = |thread: i32| {
-        // SAFETY: touches no memory; a thread that has ended is refused.
-        unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGHUP) }
-    };
-    numbers.filter(|thread| send(*thread) == 0).count()
+    // One that has ended is refused.
+    let numbers = numbers.map(|thread| send_to_thread(server, thread, Signal::HUP.as_raw()));
+    numbers.filter(Result::is_ok).count()
 }
 
 /// Whatever any of its threads waits for, a signal comes in between.
@@ -438,63 +438,4 @@ fn a_server_ends_whatever_fails_and_another_takes_its_place() {
         server.observe().laws_must_hold();
         assert_eq!(server.end().0, Some(0));
     }
-}
-
-/// Overwrites the beginning of the nameless files of a process in a folder.
-fn spoil(process: u32, folder: &Path) {
-    let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
-    let paths = descriptors.map(|entry| entry.unwrap().path());
-    let its: Vec<PathBuf> = paths
-        .filter(|path| std::fs::read_link(path).is_ok_and(|link| link.starts_with(folder)))
-        .collect();
-    assert!(!its.is_empty(), "the store has a file in {}", folder.display());
-    for path in its {
-        let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-        file.write_all_at(&vec![0xA5; 4096 * 1500], 0).unwrap();
-    }
-}
-
-/// A server that others use too has its own log: the program's user is told on the program's standard error.
-#[test]
-fn a_program_whose_page_is_lost_says_why_before_it_ends() {
-    let Some(program) = common::compiled("reads_back") else {
-        return;
-    };
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("spoiled-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let store = ["--store", "file", "--store-directory", folder.to_str().unwrap()];
-    let mut server = Server::start(&[&["--pool", "16MiB", "--log-level", "warn"], &store[..]].concat());
-    let mut child = freehold(&["exec", "--reserve", "1MiB", "--socket"])
-        .arg(&server.socket)
-        .arg("--")
-        .arg(&program)
-        .arg("1500")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    if line == "full\n" {
-        spoil(server.child.id(), &folder);
-        child.stdin.take().unwrap().write_all(b"\n").unwrap();
-        let output = child.wait_with_output().unwrap();
-        let said = common::stderr(&output);
-        assert_eq!(output.status.signal(), Some(Signal::BUS.as_raw()), "{said}");
-        assert!(said.contains("a page of the program cannot be read back"), "{said}");
-        server.observe().must_be_served();
-        let (code, log) = server.end();
-        assert_eq!(code, Some(0), "{log}");
-        assert!(log.contains("gets SIGBUS for its page"), "{log}");
-    } else {
-        let output = child.wait_with_output().unwrap();
-        println!(
-            "not tested: programs cannot be managed here: {}",
-            common::stderr(&output)
-        );
-    }
-    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -6,7 +6,6 @@ mod common;
 #[path = "common/server.rs"]
 mod server;
 
-use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -225,88 +224,6 @@ fn tickets_let_others_join_and_the_last_holder_ends_the_reservation() {
     assert!(matches!(other.ask(&join, &[]), Ok(Said::Refused(Refusal::Unknown, _))));
     let released = other.ask(&Request::Release { reservation: handle }, &[]);
     assert!(matches!(released, Ok(Said::Refused(Refusal::Unknown, _))));
-}
-
-#[test]
-fn metrics_are_served_over_http() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let address = format!("127.0.0.1:{port}");
-    let server = Server::start(&[&SMALL[..], &["--metrics-listen", &address]].concat());
-    let get = |request: &str| {
-        let mut stream = std::net::TcpStream::connect(&address).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    };
-    let page = get("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
-    assert!(page.contains("\nfreehold_pool_frames 4096\n"), "{page}");
-    // The terminal that it was started from is gone.
-    let pid = rustix::process::Pid::from_child(&server.child);
-    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
-    // Every line is a comment or a name, labels and a number.
-    let (_, body) = page.split_once("\r\n\r\n").unwrap();
-    for line in body.lines().filter(|line| !line.starts_with('#')) {
-        let (name, value) = line.rsplit_once(' ').unwrap();
-        assert!(name.starts_with("freehold_") && value.parse::<f64>().is_ok(), "{line}");
-    }
-    assert!(get("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
-    assert!(get("NONSENSE\r\n\r\n").starts_with("HTTP/1.1 400"));
-    // Those who say nothing are still waited for when the one who asks is answered.
-    let silent: Vec<_> = (0..20)
-        .map(|_| std::net::TcpStream::connect(&address).unwrap())
-        .collect();
-    assert!(get("GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
-    let waits = |stream: &std::net::TcpStream| {
-        stream.set_nonblocking(true).unwrap();
-        stream
-            .peek(&mut [0])
-            .is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
-    };
-    assert!(silent.iter().all(waits), "who says nothing has been waited for first");
-    // Nor are those who say it a byte at a time, to whom nobody listens for ever.
-    let mut slow: Vec<_> = (0..20)
-        .map(|_| std::net::TcpStream::connect(&address).unwrap())
-        .collect();
-    for byte in b"GET" {
-        for stream in &mut slow {
-            stream.write_all(&[*byte]).unwrap();
-        }
-        assert!(get("GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
-    }
-    assert!(slow.iter().all(waits), "who asks slowly has been waited for first");
-    for stream in &mut slow {
-        stream.set_nonblocking(false).unwrap();
-        stream
-            .set_read_timeout(Some(std::time::Duration::from_secs(60)))
-            .unwrap();
-        let ended = match stream.read(&mut [0]) {
-            Ok(count) => count == 0,
-            Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
-        };
-        assert!(ended, "a slow asker is listened to for ever");
-    }
-    // Nor do they keep anybody out, however many they are.
-    let crowd: Vec<_> = (0..200)
-        .map(|_| std::net::TcpStream::connect(&address).unwrap())
-        .collect();
-    assert!(get("GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
-    drop(crowd);
-    let public = common::run(&["serve", "--pool", "1MiB", "--metrics-listen", "0.0.0.0:0"]);
-    assert_eq!(status(&public), 2);
-    assert!(stderr(&public).contains("--metrics-public"));
-    // Over the socket it is the same page.
-    let mut peer = server.observe();
-    let ask = Request::Ask {
-        question: Question::Metrics,
-        target: "",
-    };
-    assert!(matches!(peer.ask(&ask, &[]), Ok(Said::Document(text)) if text.contains("freehold_pool_frames 4096")));
 }
 
 /// Run as another user by the tests below; nothing where nobody asks for it.

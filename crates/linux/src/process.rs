@@ -1,6 +1,6 @@
 //! Other processes, and rights of this one.
 
-use crate::Errno;
+use crate::{Errno, sys};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, pidfd_open};
 use std::path::Path;
@@ -45,6 +45,15 @@ pub fn send_signal(process: u32, signal: i32) -> Result<(), Errno> {
         .ok_or(Errno::INVAL)?;
     let signal = Signal::from_named_raw(signal).ok_or(Errno::INVAL)?;
     rustix::process::kill_process(process, signal)
+}
+
+/// Sends `signal` (the kernel's number) to one thread of a process.
+///
+/// # Errors
+/// `INVAL` for a number that is no signal, thread or process; `SRCH` where there is none; `PERM` without the right.
+pub fn send_to_thread(process: u32, thread: u32, signal: i32) -> Result<(), Errno> {
+    // SAFETY: touches no memory.
+    sys::check(unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) }).map(|_| ())
 }
 
 /// Waits until a child of this process has ended, `patience` at most; whether it has. It is still to be reaped.

@@ -2,7 +2,7 @@
 //!
 //! The kernel takes no attributes from an answer if it has dropped pages of the file since it asked. The program that
 //! asked has the new size then, and the kernel keeps its own: what a mapping has behind that is SIGBUS. So where pages
-//! are taken back, the last byte of the file is stored in the kernel's pages before such an answer, which sets the size.
+//! are taken back, the last byte of the file is stored in the kernel's pages before such an answer: that sets the size.
 
 use crate::content::State;
 use crate::files::Files;
