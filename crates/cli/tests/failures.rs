@@ -1,5 +1,6 @@
 //! System calls of a server fail while it serves, one after the other, in every way that the kernel has: whoever asked
-//! is refused or served, nobody reads a wrong byte, the laws hold, and afterwards everybody is served again.
+//! is refused or served, nobody reads a wrong byte, the laws hold, and afterwards everybody is served again. And while it
+//! starts and ends: it says why it cannot, and leaves room for the next.
 //!
 //! `strace` makes them fail from outside. The short run takes every second system call, with one error each, others in
 //! each run: `FREEHOLD_SEED` repeats one. `FREEHOLD_SOAK` takes all, `FREEHOLD_FAILURE=fallocate:ENOSPC` one failure.
@@ -320,6 +321,15 @@ fn interrupt(server: u32) -> usize {
     numbers.filter(Result::is_ok).count()
 }
 
+/// Set when this goes.
+struct Raise<'a>(&'a AtomicBool);
+
+impl Drop for Raise<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Whatever any of its threads waits for, a signal comes in between.
 #[test]
 fn a_server_that_is_interrupted_all_the_time_serves_and_the_laws_hold() {
@@ -335,10 +345,11 @@ fn a_server_that_is_interrupted_all_the_time_serves_and_the_laws_hold() {
             }
             sent
         });
-        for round in 2..6 {
-            bench.work(round);
+        {
+            // Also where the work fails.
+            let _end = Raise(&over);
+            (2..6).for_each(|round| bench.work(round));
         }
-        over.store(true, Ordering::Relaxed);
         assert!(storm.join().unwrap() > 100, "it was interrupted");
     });
     bench.must_be_well(6);
@@ -372,7 +383,7 @@ fn calls_before_work(call: &str) -> usize {
     common::stderr(&output).lines().count()
 }
 
-/// A start that cannot be is refused with a reason; any other serves, and the laws hold.
+/// A start that cannot be is refused with a reason; any other can be connected to, and ends when it is told to.
 #[test]
 fn a_server_that_cannot_start_says_why() {
     if Command::new("strace").arg("-V").output().is_err() {

@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
+use crate::service::with_signals_blocked;
 use crate::{Errno, sys};
 
 /// What the helper needs of it is a few hundred bytes.
@@ -20,11 +21,11 @@ struct Stack([u8; STACK]);
 
 /// Starts the helper: a process in a session of its own, with no descriptor but one of this process and with every
 /// signal blocked, that waits until this process has ended. It is no child that `wait` finds, and no SIGCHLD tells of
-/// it. Once in a process. Returns its number.
+/// it. Once in a process.
 ///
 /// # Errors
 /// The kernel's refusal: no room for another process, or for a descriptor.
-pub fn leave_to_helper() -> Result<u32, Errno> {
+pub fn leave_to_helper() -> Result<(), Errno> {
     let process = pidfd_open(getpid(), PidfdFlags::empty())?;
     // It stays as long as the address space does.
     let stack: &'static mut Stack = Box::leak(Box::new(Stack([0; STACK])));
@@ -33,24 +34,9 @@ pub fn leave_to_helper() -> Result<u32, Errno> {
     let started = with_signals_blocked(|| {
         // SAFETY: `wait_for_end` runs on a stack of its own, which is never freed, and does nothing that a thread of
         // the C library would have to be set up for: see there. Its descriptors are a copy of this process's.
-        let helper = unsafe { libc::clone(wait_for_end, top, libc::CLONE_VM, argument) };
-        sys::check_int(helper)
+        sys::check_int(unsafe { libc::clone(wait_for_end, top, libc::CLONE_VM, argument) })
     })?;
-    u32::try_from(started).map_err(|_| Errno::SRCH)
-}
-
-/// What the caller has blocked afterwards is what it had before.
-fn with_signals_blocked<R>(work: impl FnOnce() -> R) -> R {
-    // SAFETY: both sets are written before they are read, and belong to this frame.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let result = work();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
-        result
-    }
+    started.map(|_| ())
 }
 
 /// The helper. It has the thread-local memory of the thread that started it, so it calls nothing that uses any: no

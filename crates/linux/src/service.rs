@@ -11,11 +11,19 @@ use std::thread::{self, JoinHandle};
 pub fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
     // Linux keeps 15 bytes of a name.
     let name = name.chars().take(15).collect();
-    let before = block_all_signals().map_err(|errno| io::Error::from_raw_os_error(errno.raw_os_error()))?;
     // The new thread inherits the mask.
-    let spawned = thread::Builder::new().name(name).spawn(work);
+    with_signals_blocked(|| thread::Builder::new().name(name).spawn(work))?
+}
+
+/// Does `work` with every signal blocked in the calling thread. What it has blocked afterwards is what it had before.
+///
+/// # Errors
+/// The kernel's refusal of a mask, which nothing is known to cause.
+pub(crate) fn with_signals_blocked<R>(work: impl FnOnce() -> R) -> Result<R, Errno> {
+    let before = block_all_signals()?;
+    let result = work();
     restore_signals(&before);
-    spawned
+    Ok(result)
 }
 
 /// Blocks every signal in the calling thread; returns the mask before.

@@ -7,12 +7,14 @@
 use crate::content::State;
 use crate::files::{Files, count};
 use crate::inode::Inode;
+use crate::own::PAGE;
 use freehold_ecache::FileId;
 use freehold_linux::file_lease::{self, Break, BreakWaiter};
 use fuser::INodeNo;
 use rustix::fd::{AsFd, AsRawFd};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
@@ -153,8 +155,14 @@ impl Files {
         }
     }
 
+    /// Has the kernel drop these pages of an inode.
+    pub(crate) fn drop_pages(&self, inode: u64, pages: &Range<u64>) -> bool {
+        let bytes = |pages: u64| i64::try_from(pages.saturating_mul(PAGE as u64)).unwrap_or(i64::MAX);
+        self.invalidate(inode, bytes(pages.start), bytes(pages.end - pages.start))
+    }
+
     /// Has the kernel drop so many bytes of an inode's pages, 0 for all behind `offset`.
-    pub(crate) fn invalidate(&self, inode: u64, offset: i64, length: i64) -> bool {
+    fn invalidate(&self, inode: u64, offset: i64, length: i64) -> bool {
         let Some(notifier) = self.notifier.get() else {
             return false;
         };

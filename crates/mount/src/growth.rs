@@ -106,8 +106,7 @@ impl Files {
         *stored = size;
         // The page may have come after it was taken back: no lock of the kernel's kept the two apart.
         if !self.count_end(inode, page) {
-            let bytes = |pages: u64| i64::try_from(pages.saturating_mul(PAGE as u64)).unwrap_or(i64::MAX);
-            self.invalidate(inode.number, bytes(page), bytes(1));
+            self.drop_pages(inode.number, &(page..page + 1));
         }
         drop(stored);
         self.wake_recall();

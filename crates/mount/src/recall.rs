@@ -135,10 +135,8 @@ impl Files {
         for fill in met {
             self.fill(fill);
         }
-        let bytes = |pages: u64| i64::try_from(pages.saturating_mul(PAGE as u64)).unwrap_or(i64::MAX);
-        let length = bytes(run.pages.end - run.pages.start);
         // Where the kernel refuses, the mount is at its end, and so are its pages.
-        self.invalidate(run.inode, bytes(run.pages.start), length);
+        self.drop_pages(run.inode, &run.pages);
         self.cache().end_taking_back(stamp);
     }
 }
