@@ -1,6 +1,6 @@
 //! System calls of a server fail while it serves, one after the other, in every way that the kernel has: whoever asked
-//! is refused or served, nobody reads a wrong byte, the laws hold, and afterwards everybody is served again. And while it
-//! starts and ends: it says why it cannot, and leaves room for the next.
+//! is refused or served, nobody reads a wrong byte, the laws hold, and afterwards everybody is served again. And while
+//! it starts and ends: it says why it cannot, and leaves room for the next.
 //!
 //! `strace` makes them fail from outside. The short run takes every second system call, with one error each, others in
 //! each run: `FREEHOLD_SEED` repeats one. `FREEHOLD_SOAK` takes all, `FREEHOLD_FAILURE=fallocate:ENOSPC` one failure.

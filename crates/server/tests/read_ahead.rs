@@ -27,8 +27,8 @@ fn server_of_one() -> Server {
     })
 }
 
-/// What a program faults on that reads three times as much as there is memory for, and how many faults it sent. It reads
-/// one page at a time, each when it is asked to.
+/// What a program faults on that reads three times as much as there is memory for, and how many faults it sent. It
+/// reads one page at a time, each when it is asked to.
 fn read_all(server: &Server, reservation: Option<ReservationId>) -> (TaskCounts, u64) {
     read_in_steps(server, reservation, 1)
 }
