@@ -85,8 +85,9 @@ pub fn serve(options: &Options, stop: &OwnedFd) -> Result<(), ServeError> {
 /// See [`ServeError`]; nothing has begun then.
 pub fn serve_while(options: &Options, ends: Ends<'_>) -> Result<(), ServeError> {
     abort_on_panic();
-    let claim = socket::Claim::new(&options.socket)?;
+    // Before there is a descriptor that the helper could hold for a moment longer than the server.
     let shortfalls = process::prepare();
+    let claim = socket::Claim::new(&options.socket)?;
     let owner = ends.owner.map(|owner| owner.process);
     let (world, pagers) = begin(options, shortfalls, owner)?;
     if let Some(address) = options.metrics {

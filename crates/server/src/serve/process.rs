@@ -1,5 +1,7 @@
-//! What the server's own process needs: memory that stays, descriptors, and to be the last that is killed for memory.
+//! What the server's own process needs: memory that stays and that no real-time thread frees, descriptors, and to be
+//! the last that is killed for memory.
 
+use freehold_linux::address_space::leave_to_helper;
 use freehold_linux::memory::lock_all_on_fault;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -21,6 +23,12 @@ pub(super) fn prepare() -> Vec<String> {
         shortfalls.push(format!(
             "the server's own memory is not locked and may be paged out ({error}): raise RLIMIT_MEMLOCK \
              (LimitMEMLOCK=infinity), or grant CAP_IPC_LOCK"
+        ));
+    }
+    if let Err(error) = leave_to_helper() {
+        shortfalls.push(format!(
+            "a killed server's memory is freed at the priority of its pager threads ({error}): no helper process can \
+             be started, see ulimit -u"
         ));
     }
     shortfalls.extend(raise_descriptors());

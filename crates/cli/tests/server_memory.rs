@@ -1,0 +1,54 @@
+//! The memory of a killed server, locked frames of its reservations among it, is not freed by a pager thread.
+
+mod common;
+#[path = "../../linux/tests/common/memory_helper.rs"]
+mod memory_helper;
+#[path = "common/server.rs"]
+mod server;
+
+use memory_helper::Helper;
+use rustix::process::Signal;
+use server::Server;
+
+/// Of the server's own tables.
+const AT_LEAST: u64 = 4 * 1024;
+
+#[test]
+fn what_a_killed_server_held_is_freed_when_its_threads_are_gone_and_delays_no_new_server() {
+    let mut server = Server::start(&["--pool", "64MiB"]);
+    let helper = Helper::of(server.child.id());
+    assert_eq!(
+        helper.descriptors(),
+        1,
+        "it holds nothing of the server's but the server"
+    );
+    assert_eq!(helper.policy(), 0);
+    // A terminal's signals are for the server.
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1] {
+        helper.send(signal);
+    }
+    helper.stop();
+    let before = helper.resident();
+    assert!(before > AT_LEAST, "{before} KiB");
+
+    server.child.kill().expect("it is there");
+    server.child.wait().expect("a child");
+    assert_eq!(
+        helper.resident(),
+        before,
+        "the server has ended, and its memory is there"
+    );
+    server.start_again(&["--pool", "64MiB"]);
+    assert_eq!(helper.resident(), before);
+
+    helper.let_end();
+    assert!(!Helper::of(server.child.id()).has_ended());
+}
+
+#[test]
+fn a_server_that_ends_in_order_leaves_no_helper_behind() {
+    let mut server = Server::start(&["--pool", "64MiB"]);
+    let helper = Helper::of(server.child.id());
+    server.end();
+    helper.wait_for_end();
+}
