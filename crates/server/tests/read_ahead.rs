@@ -27,22 +27,24 @@ fn server_of_one() -> Server {
     })
 }
 
-/// What a program faults on that reads three times as much as there is memory for, and how many faults it sent. It
-/// reads one page at a time, each when it is asked to.
+/// What a program faults on whose one thread reads three times as much as there is memory for, in one go, and how many
+/// faults it sent.
 fn read_all(server: &Server, reservation: Option<ReservationId>) -> (TaskCounts, u64) {
-    read_in_steps(server, reservation, 1)
+    read_by(server, reservation, Client::wrong_alone)
 }
 
-fn read_in_steps(server: &Server, reservation: Option<ReservationId>, step: u64) -> (TaskCounts, u64) {
+fn read_by(
+    server: &Server,
+    reservation: Option<ReservationId>,
+    read: impl Fn(&Client, u64, u64, u64, u64) -> u64,
+) -> (TaskCounts, u64) {
     let program = Client::program(server);
     let task = program.task(reservation);
     let memory = program.anonymous(PAGES);
     program.fill(memory, 0, PAGES, 3);
     let faults = || server.shared.engine().view().unwrap().clients[0].faults;
     let (before, sent) = (program.counts(task), faults());
-    for page in (0..PAGES).step_by(usize::try_from(step).unwrap()) {
-        assert_eq!(program.wrong(memory, page, step, 3), 0);
-    }
+    assert_eq!(read(&program, memory, 0, PAGES, 3), 0);
     server.check();
     let after = program.counts(task);
     let counts = TaskCounts {
@@ -81,12 +83,13 @@ fn a_reservation_of_the_only_program_reads_on_and_sends_fewer_faults() {
     assert!(8 * faults < faults_without, "{faults} and {faults_without}");
 }
 
-/// It overtakes what comes along, more or less as the machine has it.
+/// Three threads read every third page each. What comes along with one thread's page leaves before a thread that is a
+/// reservation behind comes to it: how many faults that is the scheduler decides.
 #[test]
-fn a_program_that_reads_all_at_once_sends_fewer_faults_where_its_reservation_reads_on() {
+fn threads_that_share_out_the_pages_send_fewer_faults_where_their_reservation_reads_on() {
     let (alone, together) = (server(1), server_of_one());
-    let (_, faults_without) = read_in_steps(&alone, Some(alone.reserve(600)), PAGES);
-    let (with, faults) = read_in_steps(&together, Some(together.reserve(600)), PAGES);
+    let (_, faults_without) = read_by(&alone, Some(alone.reserve(600)), Client::wrong);
+    let (with, faults) = read_by(&together, Some(together.reserve(600)), Client::wrong);
     assert!(with.read_ahead > 0 && faults < faults_without, "{with:?}");
 }
 

@@ -19,7 +19,7 @@ pub(crate) const WRITE: u64 = 3;
 pub(crate) const READ: u64 = 4;
 /// Mapping, first page, count, seed: writes a value of its own to each page, several threads at once.
 pub(crate) const FILL: u64 = 5;
-/// Mapping, first page, count, seed: how many pages do not hold what `FILL` wrote.
+/// Mapping, first page, count, seed: how many pages do not hold what `FILL` wrote; several threads at once.
 pub(crate) const CHECK: u64 = 6;
 /// From now on orders are taken and not answered.
 pub(crate) const DEAF: u64 = 7;
@@ -64,6 +64,8 @@ pub(crate) const CLUMSY: u64 = 18;
 pub(crate) const LOSING: u64 = 19;
 /// Mapping, first page, count, seed: forks, and goes on as after [`LOSE`].
 pub(crate) const TELL: u64 = 20;
+/// As [`CHECK`], one thread.
+pub(crate) const CHECK_ALONE: u64 = 21;
 /// Reading raised SIGBUS.
 pub(crate) const ERROR: u64 = u64::MAX;
 

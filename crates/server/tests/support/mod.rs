@@ -235,6 +235,11 @@ impl Client {
         self.ask(&[client::CHECK, number, first, count, seed])
     }
 
+    /// As [`wrong`](Self::wrong), by one thread.
+    pub(crate) fn wrong_alone(&self, number: u64, first: u64, count: u64, seed: u64) -> u64 {
+        self.ask(&[client::CHECK_ALONE, number, first, count, seed])
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
