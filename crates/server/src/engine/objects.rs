@@ -1,7 +1,7 @@
 //! Objects: regions, files, and the private memory of clients.
 
 use crate::engine::Engine;
-use crate::engine::ahead::{Borders, Used};
+use crate::engine::ahead::Used;
 use crate::engine::extents::Extents;
 use crate::engine::idle_files::IdleFiles;
 use crate::engine::keys::{ObjectKey, Opened, RegionRequest};
@@ -167,7 +167,6 @@ impl Engine {
             changed: false,
             cached: source.cached(),
             used: Used::default(),
-            borders: Borders::default(),
         };
         let object = self.make_object(ObjectKind::File, pages, regime, content, user)?;
         self.note_changed(&identity);

@@ -1,7 +1,7 @@
 //! What the engine knows of each client, task, object and reservation.
 
 use crate::closing::{Lent, LentFile};
-use crate::engine::ahead::{Borders, Brought, Present, Streams, Used};
+use crate::engine::ahead::{Brought, Streams, Used};
 use crate::engine::booked::Booked;
 use crate::engine::booking::Bookings;
 use crate::engine::deferred::Looks;
@@ -230,8 +230,6 @@ pub(crate) struct Prefetch {
     pub(crate) brought: Brought,
     /// The address from which its files have not been looked through for such pieces.
     pub(crate) beyond: u64,
-    /// Pages of files that are in its page table.
-    pub(crate) present: Present,
     /// What it faults on in order of private memory.
     pub(crate) streams: Streams,
     /// The same of files.
@@ -327,8 +325,6 @@ pub(crate) enum Content {
         cached: Option<CachedFile>,
         /// What programs have used of it.
         used: Used,
-        /// Where one mapping of it ends and another begins.
-        borders: Borders,
     },
     /// Private memory of one client.
     Private {

@@ -4,8 +4,6 @@
 
 mod around;
 mod bits;
-mod borders;
-mod present;
 mod rest;
 mod streams;
 mod used;
@@ -24,9 +22,6 @@ use freehold_linux::userfault::{Stopped, Userfault};
 use freehold_linux::{AddressRange, Errno, PAGE_SIZE};
 use std::ops::Range;
 
-pub(super) use borders::Borders;
-use borders::Search;
-pub(super) use present::Present;
 use rest::Rest;
 use streams::Taken;
 pub(super) use streams::{Streams, Stretch};
@@ -171,8 +166,8 @@ impl Engine {
                 self.put_off(near, way, later);
             }
         } else {
-            self.note_fault(near);
-            let _ = parts.into_iter().try_for_each(|part| self.take_up_absent(near, part));
+            let mut parts = parts.into_iter().filter(|part| !part.is_empty());
+            let _ = parts.try_for_each(|part| self.take_up(near, part, false));
             self.map_run(near, false);
             self.map_used(near, &pages);
         }
@@ -183,15 +178,6 @@ impl Engine {
     fn are_mapped(&self, near: &Neighbours, pages: &Range<u32>) -> bool {
         let mut pages = pages.clone();
         pages.all(|page| self.place_at(near.object, page) == Some(Where::Client))
-    }
-
-    /// The same of a file, of which some pages may be mapped already.
-    fn take_up_absent(&mut self, near: &Neighbours, mut pages: Range<u32>) -> Option<()> {
-        while let Some(run) = self.next_absent(near, &pages) {
-            pages.start = run.end;
-            self.take_up(near, run, false)?;
-        }
-        Some(())
     }
 
     /// Has the core take up pages and grant those that may be mapped; `None` where it has no more.
@@ -262,10 +248,9 @@ impl Engine {
         let address = near.address_of(first);
         let page = |past: usize| first + u32::try_from(past).unwrap_or(0);
         let (mut done, mut found, mut most) = (0, 0, count);
-        let mut search = Search::default();
         while done < count && found < FOUND {
             let start = address + done as u64 * crate::PAGE;
-            let wanted = most.min(self.in_one_mapping(near, page(done), count - done));
+            let wanted = most.min(count - done);
             let Some((wanted, result)) = self.map_some(near, start, wanted, protection, private) else {
                 return;
             };
@@ -276,16 +261,12 @@ impl Engine {
             // A page that is there already counts as mapped.
             let there = mapped + usize::from(errno == Some(Errno::EXIST));
             self.note_mapped(near, page(done)..page(done + there), private);
-            if let Some(border) = search.taken(done, there) {
-                self.note_border(near, page(border));
-            }
             done += there;
             match errno {
                 None => most = most.saturating_mul(2),
                 Some(Errno::EXIST) => found += 1,
                 // The kernel takes nothing of a range that reaches past an end of a mapping.
                 Some(Errno::NOENT) if wanted > 1 && (!private || first > near.page) => {
-                    search.refused(done, wanted);
                     most = wanted / 2;
                 }
                 Some(Errno::NOENT) if wanted > 1 => {
@@ -305,30 +286,15 @@ impl Engine {
         }
     }
 
-    /// Of so many pages, those up to where another mapping of their file begins, as far as that is known.
-    fn in_one_mapping(&self, near: &Neighbours, first: u32, count: usize) -> usize {
-        match self.object(near.object).map(|row| &row.content) {
-            Some(Content::File { borders, .. }) => borders.before(first, count),
-            _ => count,
-        }
-    }
-
-    fn note_border(&mut self, near: &Neighbours, page: u32) {
-        if let Some(Content::File { borders, .. }) = self.object_mut(near.object).map(|row| &mut row.content) {
-            borders.note(page);
-        }
-    }
-
     fn note_mapped(&mut self, near: &Neighbours, pages: Range<u32>, private: bool) {
         if private {
             for page in pages {
                 self.set_place(near.object, page, Where::Client);
             }
         } else {
-            for page in pages.clone() {
+            for page in pages {
                 self.lock_mapped(near.client, near.address_of(page));
             }
-            self.note_present(near, pages);
         }
     }
 

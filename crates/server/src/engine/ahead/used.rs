@@ -203,20 +203,16 @@ impl Engine {
         found
     }
 
-    /// Has those of the pages granted that are in frames, and not mapped as far as is known; `None` where the core has
-    /// no more.
-    fn take_up_resident(&mut self, near: &Neighbours, mut pages: Range<u32>) -> Option<()> {
-        while let Some(absent) = self.next_absent(near, &pages) {
+    /// Has those of the pages granted that are in frames; `None` where the core has no more.
+    fn take_up_resident(&mut self, near: &Neighbours, pages: Range<u32>) -> Option<()> {
+        let mut rest = pages;
+        while !rest.is_empty() {
             let resident = |page: &u32| self.core.is_resident(near.object, PageIndex::new(*page));
-            let end = absent
-                .clone()
-                .take_while(resident)
-                .last()
-                .map_or(absent.start, |last| last + 1);
-            if end > absent.start {
-                self.take_up(near, absent.start..end, false)?;
+            let end = rest.clone().find(|page| !resident(page)).unwrap_or(rest.end);
+            if end > rest.start {
+                self.take_up(near, rest.start..end, false)?;
             }
-            pages.start = end + 1;
+            rest.start = end + 1;
         }
         Some(())
     }
