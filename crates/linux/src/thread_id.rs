@@ -1,7 +1,9 @@
 //! Kernel thread identifiers, cached per thread.
 
+use crate::Errno;
 use std::cell::Cell;
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local! {
     /// Constant-initialised and without a destructor: reading it runs no registration code. 0 is "not asked yet".
@@ -20,7 +22,7 @@ impl ThreadId {
     /// Async-signal-safe when linked into the executable. In a library loaded with `dlopen` the first access to its
     /// thread-local data may allocate: there, call this once in every thread before it can fault.
     ///
-    /// In the child of a fork the cached value is the parent's: call [`ThreadId::refresh`] there first.
+    /// In the child of a fork the cached value is the parent's, unless [`ThreadId::follow_forks`] was called.
     #[must_use]
     #[inline]
     pub fn current() -> Self {
@@ -35,6 +37,25 @@ impl ThreadId {
         let id = rustix::thread::gettid().as_raw_nonzero().unsigned_abs();
         CACHED.set(id.get());
         Self(id)
+    }
+
+    /// From now on the child of a `fork` of the C library asks the kernel anew (`pthread_atfork(3)`); so does the
+    /// calling thread, once. For processes whose children write their identifiers where others read them.
+    ///
+    /// # Errors
+    /// [`Errno::NOMEM`].
+    pub fn follow_forks() -> Result<(), Errno> {
+        static FOLLOWED: AtomicBool = AtomicBool::new(false);
+        if !FOLLOWED.swap(true, Ordering::Relaxed) {
+            // SAFETY: the handler writes a word of the calling thread's own.
+            let error = unsafe { libc::pthread_atfork(None, None, Some(forget)) };
+            if error != 0 {
+                FOLLOWED.store(false, Ordering::Relaxed);
+                return Err(Errno::from_raw_os_error(error));
+            }
+        }
+        Self::refresh();
+        Ok(())
     }
 
     /// The identifier `raw`; `None` if it is not positive.
@@ -53,4 +74,9 @@ impl ThreadId {
     pub(crate) const fn as_pid(self) -> libc::pid_t {
         self.0.get().cast_signed()
     }
+}
+
+/// In the child of a fork, whose only thread is the calling one.
+extern "C" fn forget() {
+    CACHED.set(0);
 }

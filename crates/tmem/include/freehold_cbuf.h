@@ -2,7 +2,8 @@
  *
  * A process makes a pool, or joins one that another process has made. Threads take and release buffers; other
  * processes that have the pool's descriptor read them by their name. A buffer's content is as good as its user's word:
- * copy what you read of another's, and check it.
+ * copy what you read of another's, and check it. The child of a fork() is one more process with its parent's pools. It
+ * has none of the buffers that its parent has taken. (Children made by clone() or _Fork() are not.)
  *
  * | call         | real-time safe | system calls                                            |
  * |--------------|----------------|---------------------------------------------------------|

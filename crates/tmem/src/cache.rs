@@ -40,17 +40,22 @@ pub(crate) struct Taken {
     pub(crate) waited: bool,
 }
 
+/// Until which eighth of its time limit a request waits for the first unit, the second and the third.
+const WAITS: [u32; 3] = [1, 3, 8];
+
 /// Takes a unit for `thread`: the first that is free, so that as many units are used as were in use at the same time;
-/// else waits for that which waiters have seen in the same use for longest. A thread that has `minimum` units does not
-/// wait. O(units).
+/// else waits for that which waiters have seen in the same use for longest. Where that does not come in a part of the
+/// time its user may keep it for good: it is waited for last, by others too, as long as it stays in that use. A thread
+/// that has `minimum` units does not wait. `wait` is told until how many eighths of the time limit. O(units).
 pub(crate) fn take(
     units: &[Unit],
     thread: u32,
     minimum: usize,
     now: impl Fn() -> u64,
-    mut wait: impl FnMut(&PiWord) -> Result<(), WaitEnd>,
+    mut wait: impl FnMut(&PiWord, u32) -> Result<(), WaitEnd>,
 ) -> Result<Taken, TakeError> {
-    let mut waited = false;
+    let (mut waited, mut limits) = (false, WAITS.into_iter());
+    let mut limit = limits.next().unwrap_or(8);
     loop {
         if let Some(unit) = units.iter().position(|unit| unit.take(thread)) {
             return Ok(Taken { unit, waited });
@@ -59,7 +64,7 @@ pub(crate) fn take(
             continue;
         };
         waited = true;
-        match wait(&units[unit].word) {
+        match wait(&units[unit].word, limit) {
             Ok(()) => {
                 units[unit].arrived();
                 return Ok(Taken { unit, waited });
@@ -69,7 +74,10 @@ pub(crate) fn take(
                     return Ok(Taken { unit, waited });
                 }
             }
-            Err(WaitEnd::TimedOut) => return Err(TakeError::TimedOut),
+            Err(WaitEnd::TimedOut) => {
+                limit = limits.next().ok_or(TakeError::TimedOut)?;
+                units[unit].mark_kept(seen);
+            }
             Err(WaitEnd::Refused) => return Err(TakeError::Refused),
         }
     }

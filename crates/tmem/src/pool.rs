@@ -153,7 +153,11 @@ impl Pool {
             first_unit: first_unit_page(settings.units) * PAGE_SIZE,
         };
         if settings.guard_pages > 0 {
+            // Not for forked children: parent and child would run on the same stack.
             (0..settings.units).try_for_each(|unit| pool.protect_guard(unit))?;
+        } else if settings.scope == Scope::Shared {
+            let followed = ThreadId::follow_forks().and_then(|()| pool.mapping.let_children_have());
+            followed.map_err(MapError::System)?;
         }
         Ok(pool)
     }
@@ -202,7 +206,7 @@ impl Pool {
     fn take_elsewhere(&self, thread: u32) -> Result<usize, TakeError> {
         let (counts, job) = (&self.header().counts, job::current());
         let mut began: Option<MonotonicTime> = None;
-        let wait = |word: &PiWord| {
+        let wait = |word: &PiWord, eighths: u32| {
             let began = *began.get_or_insert_with(|| {
                 let waiting = counts.waiting.fetch_add(1, Ordering::Relaxed) + 1;
                 counts.waiting_peak.fetch_max(waiting, Ordering::Relaxed);
@@ -214,12 +218,17 @@ impl Pool {
             lock(
                 word.raw(),
                 self.settings.scope,
-                Some(began.saturating_add(self.settings.bound)),
+                Some(began.saturating_add(self.settings.bound.saturating_mul(eighths) / 8)),
             )
             .map_err(wait_end)
         };
-        let now = || clock::now().as_nanos();
-        let taken = cache::take(self.units(), thread, self.settings.minimum, now, wait);
+        let taken = cache::take(
+            self.units(),
+            thread,
+            self.settings.minimum,
+            || clock::now().as_nanos(),
+            wait,
+        );
         if let Some(began) = began {
             let nanos = note_wait(counts, began, taken.is_err());
             if let Some(counts) = self.job_counts(job) {

@@ -26,7 +26,8 @@ pub(crate) struct Unit {
     /// Bytes asked for.
     length: AtomicU32,
     marks: AtomicU32,
-    /// When a waiter first saw this use of it, and the sequence number of that use plus one.
+    /// When a waiter first saw this use of it, the end of time where it is kept; and the sequence number of that use
+    /// plus one.
     seen_since: AtomicU64,
     seen: AtomicU32,
     /// The job that its user works for.
@@ -167,7 +168,8 @@ impl Unit {
         self.sequence.load(Ordering::Acquire) & SEQUENCE == sequence && length <= self.length.load(Ordering::Relaxed)
     }
 
-    /// Since when waiters have seen it in this use; notes `now` at the first time.
+    /// Since when waiters have seen it in this use; notes `now` at the first time. The later, the later is it waited
+    /// for.
     pub(crate) fn seen_since(&self, now: u64) -> u64 {
         let mark = self.sequence.load(Ordering::Relaxed).wrapping_add(1);
         if self.seen.swap(mark, Ordering::Relaxed) == mark {
@@ -175,6 +177,15 @@ impl Unit {
         }
         self.seen_since.store(now, Ordering::Relaxed);
         now
+    }
+
+    /// A waiter has waited long for this use to end: from now on others are waited for before it.
+    pub(crate) fn mark_kept(&self, seen: Use) {
+        let mark = seen.sequence.wrapping_add(1);
+        // A mark of a use that has just ended is a wait for another unit, no more.
+        if self.sequence.load(Ordering::Relaxed) == seen.sequence && self.seen.load(Ordering::Relaxed) == mark {
+            self.seen_since.store(u64::MAX, Ordering::Relaxed);
+        }
     }
 
     /// Whether it was in use since the last call.

@@ -138,7 +138,7 @@ impl World {
                 .position(|unit| std::ptr::eq(&unit.word, word))
                 .unwrap()
         };
-        let wait = |word: &PiWord| self.kernel.lock(place(word), word, thread, dead);
+        let wait = |word: &PiWord, _| self.kernel.lock(place(word), word, thread, dead);
         cache::take(&self.units, thread, 1, || 0, wait).map(|taken| taken.unit)
     }
 

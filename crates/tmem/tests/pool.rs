@@ -84,6 +84,30 @@ fn a_wait_ends_at_the_bound() {
     assert!(usage.blocked >= Duration::from_millis(5));
 }
 
+/// Two threads take turns with one buffer while a third keeps the other, in use for longer than either.
+#[test]
+fn a_buffer_that_is_kept_for_good_keeps_nobody_from_the_others() {
+    const TURNS: usize = 200;
+    let pool = pool(2, 1, Duration::from_secs(8));
+    let kept = pool.take(1).unwrap();
+    let take_turns = || {
+        for _ in 0..TURNS {
+            let buffer = pool.take(1).unwrap();
+            std::thread::sleep(Duration::from_micros(100));
+            pool.release(buffer.start).unwrap();
+        }
+    };
+    std::thread::scope(|threads| {
+        threads.spawn(take_turns);
+        threads.spawn(take_turns);
+    });
+    let usage = pool.usage();
+    assert_eq!((usage.timed_out, usage.held), (0, 1));
+    assert!(usage.contended > 0, "{usage:?}");
+    pool.release(kept.start).unwrap();
+    assert!(pool.take(1).is_ok());
+}
+
 #[test]
 fn a_thread_that_ends_with_a_buffer_leaves_it_to_who_waits() {
     let pool = pool(1, 1, LONG);

@@ -46,8 +46,9 @@ pub enum LockError {
 /// A mapping of pages of a [`Memfd`] that shares its frames, unmapped on drop. Pages are counted from the start of
 /// the mapping.
 ///
-/// Children of a fork do not have it (they would map it unregistered and read holes as zeros), and it never uses huge
-/// pages. The memory is reached through raw pointers only: its pages come and go.
+/// Children of a fork do not have it (they would map it unregistered and read holes as zeros) unless that is
+/// [allowed](Self::let_children_have), and it never uses huge pages. The memory is reached through raw pointers only:
+/// its pages come and go.
 #[derive(Debug)]
 pub struct SharedMapping {
     base: NonNull<u8>,
@@ -102,6 +103,15 @@ impl SharedMapping {
     /// See [`MapError`].
     pub fn of_whole(object: &Memfd, access: Access) -> Result<Self, MapError> {
         Self::new(object, PageRange::new(0, object.pages()), access)
+    }
+
+    /// From now on children of a fork have it as well, at the same address. Not for an object of which a userfaultfd
+    /// serves pages.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn let_children_have(&self) -> Result<(), Errno> {
+        self.advise(self.whole(), Advice::LinuxDoFork)
     }
 
     /// The first byte.

@@ -41,7 +41,7 @@ int main(void)
 	CHECK(cbuf_alloc(1, NULL) == NULL && errno == ENXIO);
 	CHECK(freehold_cbuf_create(0, 1, 1, 1, 1) == -EINVAL);
 	CHECK(pipe(names) == 0);
-	/* The pool's memory is not inherited by a fork; its descriptor is. */
+	/* Forked before there is a pool. */
 	int go[2];
 	CHECK(pipe(go) == 0);
 	pid_t child = fork();
