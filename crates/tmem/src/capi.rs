@@ -2,8 +2,9 @@
 
 use crate::cache::TakeError;
 use crate::id::BufferId;
-use crate::pool::{Pool, PoolError, PoolSettings};
+use crate::pool::Pool;
 use crate::registry::{self, Known, RegisterError};
+use crate::settings::{PoolError, PoolSettings};
 use freehold_linux::pi_word::Scope;
 use libc::{c_int, c_void};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

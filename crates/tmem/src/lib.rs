@@ -18,6 +18,7 @@ pub mod object;
 pub mod pool;
 mod pool_jobs;
 pub mod registry;
+mod settings;
 pub mod stack;
 mod switch;
 mod sync;
@@ -25,7 +26,8 @@ mod unit;
 
 pub use cache::TakeError;
 pub use id::BufferId;
-pub use pool::{Buffer, Pool, PoolError, PoolSettings};
+pub use pool::{Buffer, Pool};
 pub use pool_jobs::JobWaits;
+pub use settings::{PoolError, PoolSettings};
 
 use freehold_shm::pi_word;
