@@ -159,6 +159,7 @@ fn begin(task: Option<Arc<Task>>, options: &freehold_periodic_options) -> Result
         span(options.deadline_ns)
     };
     let cpus: Vec<usize> = (0..64).filter(|cpu| options.cpus >> cpu & 1 == 1).collect();
+    ThreadId::follow_forks().map_err(Problem::system)?;
     let thread = ThreadId::current();
     let before = sched::policy(thread).map_err(Problem::system)?;
     let class = match options.scheduling {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_linux::socket::{Packet, PacketSocket};
-use freehold_linux::{Errno, hangup};
+use freehold_linux::{Errno, ThreadId, hangup};
 use freehold_protocol::message::{Answer, LIMIT, Request};
 
 use crate::error::{ConnectError, RequestError};
@@ -55,6 +55,8 @@ impl Link {
             }
         })?;
         socket.set_blocking(false)?;
+        // A forked child connects anew: its locks and its tasks are to have its own number.
+        ThreadId::follow_forks()?;
         Ok(Self::over(socket))
     }
 

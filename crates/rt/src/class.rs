@@ -53,7 +53,8 @@ impl Class {
     /// # Errors
     /// See [`ClassError`]: a missing right is named, and nothing else is tried in its place.
     pub fn apply(self, cpus: &[usize]) -> Result<(), ClassError> {
-        let thread = ThreadId::current();
+        // In a forked child the number that was asked for before is the parent's.
+        let thread = ThreadId::refresh();
         if matches!(self, Self::Deadline { .. }) && !cpus.is_empty() {
             return Err(ClassError::DeadlinePinned);
         }

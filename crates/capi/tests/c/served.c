@@ -1,8 +1,10 @@
 /* A program that cooperates with a real server: FREEHOLD_SOCKET says where it is. */
+#define _GNU_SOURCE
 #include "check.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -70,9 +72,42 @@ static void periods(freehold_task *task, freehold_mapping *mapping)
     OK(freehold_periodic_end(periodic));
 }
 
+static int policy_of(pid_t process)
+{
+    int policy = sched_getscheduler(process);
+    CHECK(policy >= 0);
+    return policy & ~SCHED_RESET_ON_FORK;
+}
+
+/* What a child asks for is for its own thread, and its parent's periods are not its. */
+static void periods_of_a_child(freehold_periodic *parents)
+{
+    CHECK(freehold_periodic_wait(parents) == FREEHOLD_INVALID);
+    freehold_periodic *periodic = NULL;
+    freehold_periodic_options options = {.size = sizeof options,
+                                         .period_ns = 2000000,
+                                         .duration_ns = 4000000,
+                                         .scheduling = FREEHOLD_FIFO,
+                                         .priority = 1};
+    enum freehold_status status = freehold_periodic_begin(NULL, &options, &periodic);
+    if (status == FREEHOLD_SYSTEM) {
+        puts("left out: no right to real-time priorities");
+        return;
+    }
+    OK(status);
+    CHECK(policy_of(0) == SCHED_FIFO && policy_of(getppid()) == SCHED_OTHER);
+    while (freehold_periodic_wait(periodic) == FREEHOLD_OK) {
+    }
+    OK(freehold_periodic_end(periodic));
+    CHECK(policy_of(0) == SCHED_OTHER);
+}
+
 /* A child of a fork cannot use the parent's connection; one of its own can join the reservation. */
 static void children(freehold_connection *connection, const char *ticket)
 {
+    freehold_periodic *parents = NULL;
+    freehold_periodic_options options = {.size = sizeof options, .period_ns = 2000000};
+    OK(freehold_periodic_begin(NULL, &options, &parents));
     fflush(NULL);
     pid_t child = fork();
     CHECK(child >= 0);
@@ -86,11 +121,14 @@ static void children(freehold_connection *connection, const char *ticket)
         OK(freehold_frames(joined, &frames));
         CHECK(frames == FRAMES);
         CHECK(freehold_join(own, "not a ticket", &joined) == FREEHOLD_INVALID && joined == NULL);
+        periods_of_a_child(parents);
         OK(freehold_disconnect(own));
         exit(0);
     }
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
+    OK(freehold_periodic_wait(parents));
+    OK(freehold_periodic_end(parents));
 }
 
 static void files(freehold_connection *connection, freehold_reservation *reservation, const char *path)

@@ -47,6 +47,8 @@ pub fn install(hook: Hook) -> Result<Installed, InstallError> {
     if TAKEN.swap(true, Ordering::AcqRel) {
         return Err(InstallError::Taken);
     }
+    // In a forked child the number that was asked for before is the parent's, and hooks name the thread that waits.
+    ThreadId::refresh();
     HOOK.store(hook as *mut (), Ordering::Release);
     exchange().map_err(|errno| {
         TAKEN.store(false, Ordering::Release);
