@@ -419,3 +419,63 @@ fn a_component_that_hangs_with_a_unit_is_started_again_where_its_file_says_so() 
         |thread: &serde_json::Value| thread["jobs"].as_u64() > thread["failed"].as_u64().map(|failed| failed + 5);
     assert!(threads.iter().all(went_on), "{threads:?}");
 }
+
+/// `front` waits for `hangs` in each call; `stops` and `stays` are called directly.
+const STALLED: &str = r#"
+name = "stalled"
+[transient]
+limit = "512KiB"
+[[component]]
+name = "front"
+object = "hold.so"
+bound = "300ms"
+stack = { size = "16KiB" }
+calls = ["hangs"]
+restart_hung = true
+[[component]]
+name = "hangs"
+object = "hold.so"
+bound = "300ms"
+stack = { size = "16KiB" }
+restart_hung = true
+[[component]]
+name = "stops"
+object = "hold.so"
+bound = "300ms"
+stack = { size = "16KiB" }
+restart_hung = true
+[[component]]
+name = "stays"
+object = "hold.so"
+bound = "300ms"
+stack = { size = "16KiB" }
+[[thread]]
+name = "through"
+component = "front"
+function = 3
+period = "20ms"
+[[thread]]
+name = "stopping"
+component = "stops"
+function = 2
+arguments = [1]
+period = "20ms"
+[[thread]]
+name = "staying"
+component = "stays"
+function = 2
+period = "20ms"
+"#;
+
+#[test]
+fn a_component_that_hangs_in_a_call_is_started_again_and_not_who_waits_for_it() {
+    let document = run_held("stalled", STALLED, &["--duration", "4s"]);
+    let restarts = |name: &str| rows(&document, name)[0]["restarts"].as_u64().unwrap();
+    assert_eq!((restarts("front"), restarts("stays")), (0, 0), "{document}");
+    assert!(restarts("hangs") > 0 && restarts("stops") > 0, "{document}");
+    let threads = document["threads"].as_array().unwrap();
+    for (thread, goes_on) in threads.iter().zip([true, true, false]) {
+        let (jobs, failed) = (thread["jobs"].as_u64().unwrap(), thread["failed"].as_u64().unwrap());
+        assert!(failed > 0 && (jobs > failed + 5) == goes_on, "{thread}");
+    }
+}

@@ -196,7 +196,8 @@ pub struct Component {
     /// Classes of its own jobs, in the order of its numbers.
     #[serde(default)]
     pub classes: Vec<String>,
-    /// Whether it is killed, as a fault of it would, when it holds a unit past the bound of who waits for it.
+    /// Whether it is killed, as a fault of it would, when it holds a unit, or a call, past the bound of who waits
+    /// for it.
     #[serde(default)]
     pub restart_hung: bool,
 }

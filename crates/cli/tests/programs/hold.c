@@ -1,6 +1,8 @@
-/* A component that holds a buffer: for so many microseconds of work (function 0), or for ever (function 1). */
+/* A component that holds a buffer: for so many microseconds of work (function 0), or for ever (function 1). Function 2
+ * never ends from its fourth call in a process on, without a buffer, and function 3 calls that of another. */
 #include "freehold_component.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,10 +48,30 @@ static int64_t hang(const struct freehold_self *self, const uint64_t argument[6]
 		pause();
 }
 
-static const freehold_function functions[] = {hold, hang};
+static int64_t stall(const struct freehold_self *self, const uint64_t argument[6])
+{
+	static int calls;
+
+	(void)self;
+	if (++calls < 4)
+		return 0;
+	for (;;) {
+		if (argument[0])
+			raise(SIGSTOP);
+		else
+			pause();
+	}
+}
+
+static int64_t forward(const struct freehold_self *self, const uint64_t argument[6])
+{
+	return self->call(self, 0, 2, argument);
+}
+
+static const freehold_function functions[] = {hold, hang, stall, forward};
 
 const struct freehold_component freehold_component = {
 	.version = FREEHOLD_COMPONENT_VERSION,
-	.count = 2,
+	.count = 4,
 	.functions = functions,
 };

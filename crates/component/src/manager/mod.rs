@@ -128,10 +128,7 @@ pub fn run(composition: &Composition, settings: &Settings, stop: &AtomicBool) ->
             due += composition.transient.period.0;
             changed = true;
         }
-        memory
-            .take_restarts()
-            .into_iter()
-            .for_each(|component| processes.kill(component));
+        processes.kill_hung(composition, memory.take_restarts());
         if changed {
             announce(&processes, &memory)?;
         }

@@ -19,6 +19,16 @@ struct Edge {
     from: Option<usize>,
     to: usize,
     channel: Channel,
+    /// Late calls that were seen so far.
+    late: u32,
+}
+
+impl Edge {
+    /// Whether calls have been late since the last time.
+    fn take_late(&mut self) -> bool {
+        let late = self.channel.late();
+        std::mem::replace(&mut self.late, late) != late
+    }
 }
 
 #[derive(Debug)]
@@ -191,6 +201,21 @@ impl Processes {
         }
     }
 
+    /// Kills what hangs with a unit, and what hangs in a call past its caller's bound where the composition says so:
+    /// what waits in a call of its own, or has just waited in vain, does not hang, whom it calls does. O(channels²).
+    pub(super) fn kill_hung(&mut self, composition: &Composition, with_units: Vec<usize>) {
+        let late: Vec<bool> = self.edges.iter_mut().map(Edge::take_late).collect();
+        let waits = |component: usize| {
+            let mut edges = self.edges.iter().zip(&late);
+            edges.any(|(edge, late)| edge.from == Some(component) && (*late || edge.channel.is_waited_for()))
+        };
+        let called = self.edges.iter().zip(&late).filter(|(_, late)| **late);
+        let mut hung: Vec<usize> = called.map(|(edge, _)| edge.to).collect();
+        hung.retain(|at| composition.components[*at].restart_hung && !waits(*at));
+        hung.extend(with_units);
+        hung.into_iter().for_each(|component| self.kill(component));
+    }
+
     /// Kills the process of a component, which is started again as after any end of it.
     pub(super) fn kill(&mut self, component: usize) {
         let process = self
@@ -289,7 +314,12 @@ fn edges(composition: &Composition, shared: bool) -> Result<Vec<Edge>, RunError>
         }
         for from in froms {
             let channel = Channel::create(component.contexts)?;
-            edges.push(Edge { from, to, channel });
+            edges.push(Edge {
+                from,
+                to,
+                channel,
+                late: 0,
+            });
         }
     }
     Ok(edges)

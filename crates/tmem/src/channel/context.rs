@@ -37,6 +37,8 @@ pub(super) struct Context {
     job: AtomicU32,
     arguments: [AtomicU64; ARGUMENTS],
     result: AtomicU64,
+    /// Counts calls that the callee had not ended at their callers' bounds.
+    late: AtomicU32,
 }
 
 /// One claim of a context.
@@ -148,6 +150,21 @@ impl Context {
         {
             self.state.store(IDLE, Ordering::Release);
         }
+    }
+
+    /// A call has not ended at its caller's bound.
+    pub(super) fn note_late(&self) {
+        self.late.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many have not, around the wrap.
+    pub(super) fn late(&self) -> u32 {
+        self.late.load(Ordering::Relaxed)
+    }
+
+    /// Whether a caller waits for the callee now.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.claimed().is_some() && self.state.load(Ordering::Relaxed) == CALLED
     }
 
     pub(super) fn result(&self) -> i64 {

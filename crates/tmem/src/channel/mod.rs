@@ -91,6 +91,20 @@ impl Channel {
         contexts.all(|context| context.callee.load(std::sync::atomic::Ordering::Acquire) != 0)
     }
 
+    /// Calls that the callee had not ended at their callers' bounds, around the wrap, if the other sides are to be
+    /// believed. Callers that found no context free are not among them.
+    #[must_use]
+    pub fn late(&self) -> u32 {
+        let late = self.all().iter().map(Context::late);
+        late.fold(0, u32::wrapping_add)
+    }
+
+    /// Whether a caller waits for the callee now, if the other sides are to be believed.
+    #[must_use]
+    pub fn is_waited_for(&self) -> bool {
+        self.all().iter().any(Context::is_waited_for)
+    }
+
     fn all(&self) -> &[Context] {
         // SAFETY: the page has room for as many, as was checked, and lives as long as `self`; they are atomics.
         unsafe { std::slice::from_raw_parts(self.mapping.base().cast::<Context>(), self.contexts) }

@@ -58,8 +58,10 @@ pub(crate) fn call(
     let context = claim(contexts, place, thread, kernel)?;
     let callee = context.callee.load(Ordering::Acquire);
     let result = call_in(context, callee, thread, (request, job), kernel);
-    if result == Err(CallError::CalleeDied) {
-        context.bury(callee);
+    match result {
+        Err(CallError::CalleeDied) => context.bury(callee),
+        Err(CallError::TimedOut) => context.note_late(),
+        _ => {}
     }
     context.end_claim();
     if !context.claim.release(thread) {
