@@ -1,7 +1,9 @@
-/* A component that holds a buffer: for so many microseconds of work (function 0), or for ever (function 1). Function 2
- * never ends from its fourth call in a process on, without a buffer, and function 3 calls that of another. */
+/* A component that holds a buffer: for so many microseconds of work (function 0), or for ever, past the call's end
+ * (function 1). Function 2 never ends from its fourth call in a process on, and function 3 calls that of another.
+ * Function 4 has a thread of the component's own take and release a buffer from then on. */
 #include "freehold_component.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
@@ -30,7 +32,7 @@ static int64_t hold(const struct freehold_self *self, const uint64_t argument[6]
 }
 
 /* Where its process finds the file that an earlier one has left, it takes and releases a buffer only. */
-static int64_t hang(const struct freehold_self *self, const uint64_t argument[6])
+static int64_t keep(const struct freehold_self *self, const uint64_t argument[6])
 {
 	const uint64_t no_work[6] = {0};
 	cbuf_t id;
@@ -44,8 +46,7 @@ static int64_t hang(const struct freehold_self *self, const uint64_t argument[6]
 	mark = fopen("hung", "w");
 	if (mark != NULL)
 		fclose(mark);
-	for (;;)
-		pause();
+	return 0;
 }
 
 static int64_t stall(const struct freehold_self *self, const uint64_t argument[6])
@@ -68,10 +69,29 @@ static int64_t forward(const struct freehold_self *self, const uint64_t argument
 	return self->call(self, 0, 2, argument);
 }
 
-static const freehold_function functions[] = {hold, hang, stall, forward};
+static void *take_turns(void *self)
+{
+	const uint64_t no_work[6] = {0};
+
+	for (;;) {
+		hold(self, no_work);
+		usleep(1000);
+	}
+	return NULL;
+}
+
+static int64_t begin(const struct freehold_self *self, const uint64_t argument[6])
+{
+	pthread_t thread;
+
+	(void)argument;
+	return -pthread_create(&thread, NULL, take_turns, (void *)self);
+}
+
+static const freehold_function functions[] = {hold, keep, stall, forward, begin};
 
 const struct freehold_component freehold_component = {
 	.version = FREEHOLD_COMPONENT_VERSION,
-	.count = 4,
+	.count = 5,
 	.functions = functions,
 };

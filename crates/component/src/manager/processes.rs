@@ -42,6 +42,8 @@ struct Process {
     began: Instant,
     /// Times in a row that it ended soon after its start.
     quick_ends: u32,
+    /// It was killed because it hung: that says nothing of whether it can run.
+    killed: bool,
 }
 
 /// How long a process may take until it serves.
@@ -96,6 +98,7 @@ impl Processes {
                 restarts: 0,
                 began: Instant::now(),
                 quick_ends: 0,
+                killed: false,
             });
         }
         processes.wait_until_served(composition)?;
@@ -132,7 +135,8 @@ impl Processes {
                 .try_wait()
                 .map_err(|error| RunError::Start(first.name.clone(), error))?;
             let Some(status) = ended else { continue };
-            process.quick_ends = if process.began.elapsed() < LIVES {
+            let by_itself = !std::mem::take(&mut process.killed);
+            process.quick_ends = if by_itself && process.began.elapsed() < LIVES {
                 process.quick_ends + 1
             } else {
                 0
@@ -224,7 +228,7 @@ impl Processes {
             .find(|process| process.components.contains(&component));
         if let Some(process) = process {
             // It may have ended already.
-            let _ = process.child.kill();
+            process.killed = process.child.kill().is_ok();
         }
     }
 
