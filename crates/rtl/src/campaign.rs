@@ -59,6 +59,8 @@ pub struct Report {
     pub looks: u64,
     /// Those before which the reference thread had been late.
     pub late_looks: u64,
+    /// Looks whose misses are the task's own fault: the reference had been late before neither this nor the last one.
+    pub judged_looks: u64,
     /// Page faults of its thread, of any kind.
     pub page_faults: u64,
     /// Messages of the separate program that were read.
@@ -233,6 +235,7 @@ impl<'a> Campaign<'a> {
         if late || self.was_late {
             self.report.missed_with_reference += new;
         } else {
+            self.report.judged_looks += 1;
             self.report.missed += new;
         }
         self.was_late = late;

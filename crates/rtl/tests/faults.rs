@@ -33,16 +33,23 @@ fn a_separate_task_keeps_its_periods_and_its_fifo_through_every_fault() {
     assert!(report.corruption_said);
 }
 
+/// Campaigns until enough can be judged. On a machine that holds the reference thread up all the time nothing can.
+const CAMPAIGNS: u64 = 8;
+/// A look is at more than twice as many periods as one in which the task is late.
+const ENOUGH: u64 = 4;
+
 #[test]
 fn a_task_that_is_late_by_its_own_fault_is_not_excused() {
     let Some(world) = World::new("own-fault") else { return };
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let report = campaign::run_late(&world.directory, 24, 7, 40).expect("the separate task goes on");
-    println!("{report:#?}");
-    assert_eq!(report.looks, 24);
-    assert!(
-        report.late_looks < report.looks,
-        "the machine is too slow to judge anything"
-    );
-    assert!(report.missed > 0, "nothing was found of what the task does");
+    for seed in 7..7 + CAMPAIGNS {
+        let report = campaign::run_late(&world.directory, 24, seed, 40).expect("the separate task goes on");
+        println!("{report:#?}");
+        assert_eq!(report.looks, 24);
+        if report.judged_looks >= ENOUGH {
+            assert!(report.missed > 0, "nothing was found of what the task does");
+            return;
+        }
+    }
+    panic!("the machine is too slow to judge anything");
 }

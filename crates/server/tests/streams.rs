@@ -14,9 +14,9 @@ const OBJECT: u64 = 1_024;
 const PAGES: u64 = 900;
 const STRETCHES: [u64; 3] = [0, 300, 600];
 /// The pages of a stretch that are faulted on.
-const FAULTS: [u64; 2] = [0, 33];
+const FAULTS: [u64; 3] = [0, 33, 98];
 /// What comes with them in their own steps.
-const AT_ONCE: u64 = 32 + 64;
+const AT_ONCE: u64 = 32 + 64 + 64;
 /// What follows the last of them.
 const LATER: u64 = 64;
 
@@ -96,7 +96,7 @@ fn nothing_follows_past_a_hole_that_ends_where_a_step_does() {
     let (memory, first) = uncut(&program);
     // Before anything of it is known. What is past it need not be the program's: the pages by which a forked child is
     // told from others are the agent's, and must not be there.
-    let hole = 1 + AT_ONCE;
+    let hole = FAULTS.len() as u64 - 1 + AT_ONCE;
     for stretch in STRETCHES {
         assert_eq!(program.ask(&[client::UNMAP, memory, first + stretch + hole, 1]), 0);
     }

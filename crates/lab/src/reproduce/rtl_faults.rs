@@ -49,7 +49,7 @@ fn rows(report: &Report) -> Vec<ReproduceRow> {
 /// What is counted, in which unit, how often, and what is claimed of that.
 type Count = (&'static str, &'static str, u64, Claim);
 
-fn periods(report: &Report) -> [Count; 6] {
+fn periods(report: &Report) -> [Count; 7] {
     let (missed, excused) = (report.missed, report.missed_with_reference);
     let faults = "page faults of the separate task, of any kind";
     [
@@ -72,6 +72,12 @@ fn periods(report: &Report) -> [Count; 6] {
             "times",
             report.late_looks,
             Claim::Shown,
+        ),
+        (
+            "looks that were judged",
+            "times",
+            report.judged_looks,
+            Claim::AtLeast(1),
         ),
         (faults, "faults", report.page_faults, Claim::Shown),
     ]
