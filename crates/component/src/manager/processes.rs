@@ -215,9 +215,19 @@ impl Processes {
         };
         let called = self.edges.iter().zip(&late).filter(|(_, late)| **late);
         let mut hung: Vec<usize> = called.map(|(edge, _)| edge.to).collect();
-        hung.retain(|at| composition.components[*at].restart_hung && !waits(*at));
+        // What was late before its present process began was another's doing.
+        hung.retain(|at| {
+            let component = &composition.components[*at];
+            component.restart_hung && !waits(*at) && self.age(*at) >= component.bound.0
+        });
         hung.extend(with_units);
         hung.into_iter().for_each(|component| self.kill(component));
+    }
+
+    /// How long the present process of a component has been there.
+    fn age(&self, component: usize) -> Duration {
+        let process = self.all.iter().find(|process| process.components.contains(&component));
+        process.map_or(Duration::ZERO, |process| process.began.elapsed())
     }
 
     /// Kills the process of a component, which is started again as after any end of it.
