@@ -76,7 +76,8 @@ pub struct TaskCounts {
     pub copies: u64,
     /// Write-permission faults.
     pub write_faults: u64,
-    /// Pages mapped without a fault, beside one that was faulted on.
+    /// Pages granted without a fault, beside one that was faulted on; pages of files that were mapped already count
+    /// again.
     pub ahead: u64,
     /// Pages read back beside one that was faulted on.
     pub read_ahead: u64,
