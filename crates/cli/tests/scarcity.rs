@@ -17,7 +17,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, pr
 use server::{Said, Server};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use worker::{FRAMES, Worker};
 
@@ -89,16 +89,9 @@ fn without_a_descriptor_left_pages_are_served_and_requests_refused() {
     before.fill(1).unwrap();
     let mut root = server.observe();
     let process = Pid::from_child(&server.child);
-    let open = std::fs::read_dir(format!("/proc/{}/fd", server.child.id()))
-        .unwrap()
-        .count() as u64;
     for spare in [0, 1, 2, 3, 5, 8, 12] {
-        let few = Rlimit {
-            current: Some(open + spare),
-            maximum: getrlimit(Resource::Nofile).maximum,
-        };
-        let Ok(usual) = prlimit(Some(process), Resource::Nofile, few) else {
-            return println!("NOT CHECKED: the limit of another process may not be set");
+        let Some(usual) = limit_descriptors(&server, spare) else {
+            return;
         };
         let ask = Request::Ask {
             question: Question::Status,
@@ -165,6 +158,38 @@ fn a_server_that_was_stopped_blames_nobody() {
     println!("stopped {stops} times");
 }
 
+/// Leaves the server about so many descriptors beyond what it has open, or none at all; how many it might have before.
+fn limit_descriptors(server: &Server, spare: u64) -> Option<Rlimit> {
+    let process = Pid::from_child(&server.child);
+    let folder = std::fs::read_dir(format!("/proc/{}/fd", server.child.id())).unwrap();
+    let open: Vec<u64> = folder
+        .map(|file| file.unwrap().file_name().into_string().unwrap().parse().unwrap())
+        .collect();
+    let free = (0..).find(|number| !open.contains(number)).unwrap();
+    let few = Rlimit {
+        current: Some(free + spare),
+        maximum: getrlimit(Resource::Nofile).maximum,
+    };
+    let usual = prlimit(Some(process), Resource::Nofile, few);
+    if usual.is_err() {
+        println!("NOT CHECKED: the limit of another process may not be set");
+    }
+    usual.ok()
+}
+
+fn exec(server: &Server, words: &[&str]) -> Command {
+    let mut command = freehold(&["exec", "--socket"]);
+    command.arg(&server.socket).arg("--").args(words).stdin(Stdio::null());
+    command
+}
+
+fn echo_runs_with(server: &Server, usual: Rlimit) {
+    prlimit(Some(Pid::from_child(&server.child)), Resource::Nofile, usual).unwrap();
+    let output = exec(server, &["/bin/echo", "here"]).output().unwrap();
+    assert_eq!((stdout(&output), stderr(&output)), ("here\n".to_owned(), String::new()));
+    server.observe().laws_must_hold();
+}
+
 /// A fork for which no descriptor is left ends the program, which first says why. The server and whoever comes go on.
 #[test]
 fn a_fork_without_a_descriptor_left_ends_its_program_with_a_word() {
@@ -172,31 +197,110 @@ fn a_fork_without_a_descriptor_left_ends_its_program_with_a_word() {
         return;
     };
     let server = Server::start(&["--pool", "64MiB", "--log-level", "error"]);
-    let process = Pid::from_child(&server.child);
-    let open = std::fs::read_dir(format!("/proc/{}/fd", server.child.id()))
-        .unwrap()
-        .count() as u64;
-    let few = Rlimit {
-        current: Some(open + 60),
-        maximum: getrlimit(Resource::Nofile).maximum,
+    let Some(usual) = limit_descriptors(&server, 60) else {
+        return;
     };
-    let Ok(usual) = prlimit(Some(process), Resource::Nofile, few) else {
-        return println!("NOT CHECKED: the limit of another process may not be set");
-    };
-    let run = |words: &[&str]| {
-        let mut command = freehold(&["exec", "--socket"]);
-        command.arg(&server.socket).arg("--").args(words).stdin(Stdio::null());
-        command.output().unwrap()
-    };
-    let output = run(&[program.to_str().unwrap(), "400", "together"]);
+    let output = exec(&server, &[program.to_str().unwrap(), "400", "together"])
+        .output()
+        .unwrap();
     let said = (stdout(&output), stderr(&output));
     assert!(!output.status.success(), "{said:?}");
     assert!(
         said.1.contains("the memory server has no room for one more child"),
         "{said:?}"
     );
+    echo_runs_with(&server, usual);
+}
+
+/// Starts a program that forks, and stops the server while the program waits for it in a fork; the program's process.
+fn stopped_in_a_fork(server: &Server, program: &mut Child) -> Pid {
+    let process = Pid::from_child(&server.child);
+    loop {
+        std::thread::sleep(Duration::from_millis(20));
+        let forks = children(program.id());
+        kill_process(process, Signal::STOP).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        if let [forks] = *forks
+            && children(forks).len() > 2
+            && state(&format!("/proc/{forks}/stat")) == 'D'
+        {
+            return Pid::from_raw(forks.cast_signed()).unwrap();
+        }
+        assert!(program.try_wait().unwrap().is_none(), "it never waits");
+        kill_process(process, Signal::CONT).unwrap();
+    }
+}
+
+fn children(process: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
+    let text = text.unwrap_or_default();
+    text.split_whitespace().map(|word| word.parse().unwrap()).collect()
+}
+
+/// The state of a process or thread, of its file `stat`.
+fn state(file: &str) -> char {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let rest = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    rest.chars().next().unwrap_or('?')
+}
+
+/// Stops a process whose first thread waits such that it takes no signal, by way of another thread.
+fn stop_all_but_first(process: Pid) {
+    let threads = || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero())).unwrap();
+        let numbers = tasks.map(|task| task.unwrap().file_name().into_string().unwrap());
+        let numbers = numbers.map(|number| Pid::from_raw(number.parse().unwrap()).unwrap());
+        numbers.filter(|thread| *thread != process)
+    };
+    kill_process(threads().next().unwrap(), Signal::STOP).unwrap();
+    while !threads().all(|thread| state(&format!("/proc/{}/stat", thread.as_raw_nonzero())) == 'T') {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// How a program ends that is stopped when the server has no descriptor for the child that it forks. Nothing where the
+/// server, which was stopped in the midst of something, had one after all.
+fn end_of_a_stopped_program(server: &Server, forking: &str) -> Option<ExitStatus> {
+    let mut program = exec(server, &[forking, "400", "together"]).spawn().unwrap();
+    let forks = stopped_in_a_fork(server, &mut program);
+    let usual = limit_descriptors(server, 0)?;
+    stop_all_but_first(forks);
+    let process = Pid::from_child(&server.child);
+    kill_process(process, Signal::CONT).unwrap();
+    let begun = Instant::now();
+    let status = loop {
+        let status = program.try_wait().unwrap();
+        if status.is_some() || state(&format!("/proc/{}/stat", forks.as_raw_nonzero())) == 'T' {
+            break status;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "never over");
+        std::thread::sleep(Duration::from_millis(20));
+    };
     prlimit(Some(process), Resource::Nofile, usual).unwrap();
-    let output = run(&["/bin/echo", "here"]);
-    assert_eq!((stdout(&output), stderr(&output)), ("here\n".to_owned(), String::new()));
-    server.observe().laws_must_hold();
+    if status.is_none() {
+        kill_process(forks, Signal::KILL).unwrap();
+        program.wait().unwrap();
+    }
+    status
+}
+
+/// A fork that cannot be read is not read again and again at the priority of a pager thread, and whoever does not say
+/// within the bound why it ends does so without a word.
+#[test]
+fn a_fork_without_a_descriptor_left_ends_a_program_that_is_stopped() {
+    let Some(forking) = common::compiled("brief") else {
+        return;
+    };
+    let server = Server::start(&["--pool", "64MiB"]);
+    let Some(usual) = limit_descriptors(&server, 60) else {
+        return;
+    };
+    prlimit(Some(Pid::from_child(&server.child)), Resource::Nofile, usual.clone()).unwrap();
+    let status = (0..20).find_map(|_| end_of_a_stopped_program(&server, forking.to_str().unwrap()));
+    assert_eq!(status.and_then(|status| status.signal()), Some(Signal::KILL.as_raw()));
+    echo_runs_with(&server, usual);
+    let status = server.observe().must_be_served();
+    let pagers = status["pagers"].as_array().unwrap().iter();
+    let rounds: u64 = pagers.map(|pager| pager["messages"].as_u64().unwrap()).sum();
+    assert!(rounds < 20_000, "{rounds} rounds");
 }

@@ -37,13 +37,14 @@ impl Engine {
         }
     }
 
-    /// Stops clients that leave an order unanswered for longer than the bound while somebody else waits.
+    /// Stops clients that leave an order unanswered for longer than the bound while somebody else waits, and ends those
+    /// that have not said in that time why they end.
     pub(super) fn watch(&mut self) {
         if self.clients.watch_at.is_none_or(|at| at > self.step.now.get()) {
             return;
         }
         let mut next = None;
-        let mut late = Vec::new();
+        let (mut late, mut dying) = (Vec::new(), Vec::new());
         for (_, client) in self.clients.iter() {
             if self.keeps_what_it_borrowed(client) {
                 late.push(client.id);
@@ -59,6 +60,10 @@ impl Engine {
             let patience = self.bound();
             let due = oldest.saturating_add(patience);
             let is_late = due <= self.step.now.get();
+            if let Some(shortage) = is_late.then(|| client.outbox.death()).flatten() {
+                dying.push((client.id, shortage));
+                continue;
+            }
             let soon = self.step.now.get().saturating_add(patience / 4 + 1);
             let is_too_late = oldest.saturating_add(patience.saturating_mul(FAMILY)) <= self.step.now.get();
             let look_again = match is_late.then(|| self.who_waits_for(client)) {
@@ -75,6 +80,9 @@ impl Engine {
         self.clients.watch_at = next;
         for id in late {
             self.stop(id);
+        }
+        for (id, shortage) in dying {
+            self.expel(id, shortage.text());
         }
         self.settle();
     }

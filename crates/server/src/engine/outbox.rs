@@ -307,6 +307,14 @@ impl Outbox {
         rows.chain(self.backlog.iter().map(|(_, order)| order))
     }
 
+    /// Why the client is to end once its agent has said so.
+    pub(crate) fn death(&self) -> Option<Shortage> {
+        self.outstanding().find_map(|order| match order.about {
+            About::Death(shortage) => Some(shortage),
+            _ => None,
+        })
+    }
+
     /// How many they are.
     pub(crate) fn count(&self) -> u32 {
         self.open

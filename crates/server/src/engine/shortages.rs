@@ -28,11 +28,8 @@ impl Engine {
 
     /// A client ends, because there is no room for something that cannot be refused, when its agent has said why.
     pub(super) fn no_room_to_live(&mut self, id: ClientId, shortage: Shortage) {
-        let ends = |order: &Outstanding| matches!(order.about, About::Death(_));
-        if self
-            .client(id)
-            .is_some_and(|client| client.outbox.outstanding().any(ends))
-        {
+        let ends = |client: &Client| client.outbox.death().is_some();
+        if self.client(id).is_some_and(ends) {
             return;
         }
         if !self.say(id, 0, About::Death(shortage), shortage) {

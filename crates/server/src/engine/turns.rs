@@ -269,8 +269,12 @@ impl Engine {
             (Ok(_), None) if userfault.waits() => self.expel(id, "reads of its userfaultfd wait, by its own doing"),
             // It has read the message itself.
             (Ok(_), None) => {}
-            // No descriptor is left for the child of a fork, of which the kernel tells again until it is taken.
-            (Err(Errno::MFILE | Errno::NFILE), None) => self.no_room_to_live(id, Shortage::Children),
+            // No descriptor is left for the child of a fork, of which the kernel tells again until it is taken: this
+            // thread would do nothing else until the client has ended.
+            (Err(Errno::MFILE | Errno::NFILE), None) => {
+                self.listen_to_userfault(id, which, false);
+                self.no_room_to_live(id, Shortage::Children);
+            }
             (Err(errno), None) => self.expel(id, &format!("its userfaultfd cannot be read: {errno}")),
         }
     }
