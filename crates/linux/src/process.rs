@@ -68,14 +68,35 @@ pub fn ends_within(child: u32, patience: Duration) -> bool {
     rustix::io::retry_on_intr(poll).is_ok_and(|count| count > 0)
 }
 
+/// What this process may have of a resource, and what it may at most allow itself. (rustix panics where a filter of
+/// system calls refuses this.)
+///
+/// # Errors
+/// The kernel's refusal, which only a filter of system calls causes.
+pub fn resource_limit(resource: Resource) -> Result<Rlimit, Errno> {
+    let mut limit = libc::rlimit64 {
+        rlim_cur: libc::RLIM64_INFINITY,
+        rlim_max: libc::RLIM64_INFINITY,
+    };
+    let none: *const libc::rlimit64 = std::ptr::null();
+    let place = std::ptr::from_mut(&mut limit);
+    // SAFETY: sets nothing, and writes one structure to a place that lives through the call.
+    sys::check(unsafe { libc::syscall(libc::SYS_prlimit64, 0, resource as u32, none, place) })?;
+    let bounded = |value: u64| (value != libc::RLIM64_INFINITY).then_some(value);
+    Ok(Rlimit {
+        current: bounded(limit.rlim_cur),
+        maximum: bounded(limit.rlim_max),
+    })
+}
+
 /// Has this process leave no core file.
 ///
 /// # Errors
-/// The kernel's refusal, which nothing is known to cause.
+/// The kernel's refusal, which only a filter of system calls causes.
 pub fn forbid_core_file() -> Result<(), Errno> {
     let none = Rlimit {
         current: Some(0),
-        maximum: rustix::process::getrlimit(Resource::Core).maximum,
+        maximum: resource_limit(Resource::Core)?.maximum,
     };
     rustix::process::setrlimit(Resource::Core, none)
 }

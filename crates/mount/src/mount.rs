@@ -10,6 +10,7 @@ use crate::{ahead, coherence, recall, removed};
 use freehold_ecache::Cache;
 use freehold_linux::memory::LockedFramesError;
 use freehold_linux::mounts::{self, Unmount};
+use freehold_linux::process::resource_limit;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
@@ -239,7 +240,9 @@ fn configuration(options: &Options, source: &Path) -> Config {
 
 /// Each inode that the kernel knows costs a descriptor. Where more are not to be had, the limit stays as it is.
 fn allow_descriptors() {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let Ok(limit) = resource_limit(Resource::Nofile) else {
+        return;
+    };
     for most in [Some(DESCRIPTORS), limit.maximum] {
         let wanted = Rlimit {
             current: most,

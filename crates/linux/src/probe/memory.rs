@@ -3,10 +3,11 @@
 use super::trial::{Anonymous, Arena, ensure, say};
 use super::{Finding, Item, Need, Status};
 use crate::memory::{Access, Memfd, SharedMapping};
+use crate::process::resource_limit;
 use crate::userfault::{Features, Modes, Scope, Userfault};
 use crate::{Errno, PageRange};
 use rustix::mm::{MapFlags, MlockFlags, ProtFlags};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::Resource;
 
 const PAGE: PageRange = PageRange::single(0);
 
@@ -219,9 +220,10 @@ pub(super) fn lock_limit(wanted: usize) -> Finding {
         why: "frames of a reservation are locked, so that the kernel does not take them for swap",
         fix: "raise RLIMIT_MEMLOCK (ulimit -l, LimitMEMLOCK= in systemd) or grant CAP_IPC_LOCK",
     };
-    let limit = match getrlimit(Resource::Memlock).current {
-        Some(bytes) => format!("RLIMIT_MEMLOCK {bytes} bytes"),
-        None => "RLIMIT_MEMLOCK unlimited".to_owned(),
+    let limit = match resource_limit(Resource::Memlock).map(|limit| limit.current) {
+        Ok(Some(bytes)) => format!("RLIMIT_MEMLOCK {bytes} bytes"),
+        Ok(None) => "RLIMIT_MEMLOCK unlimited".to_owned(),
+        Err(errno) => format!("RLIMIT_MEMLOCK cannot be read: {errno}"),
     };
     match lock(wanted) {
         Ok(()) => item.found(Status::Present, format!("{wanted} bytes can be locked ({limit})")),

@@ -5,10 +5,11 @@ use super::{Finding, Item, Need, Status};
 use crate::Errno;
 use crate::memory::{is_sealed, seal_document};
 use crate::perf::{self, Attributes};
+use crate::process::resource_limit;
 use crate::socket::PacketSocket;
 use crate::userfault::{Features, Scope, Userfault};
 use rustix::fd::OwnedFd;
-use rustix::process::{Resource, getrlimit};
+use rustix::process::Resource;
 
 const DEVICE: &str = "/dev/userfaultfd";
 /// Descriptors that a server of some size has open: a client takes about ten.
@@ -112,7 +113,10 @@ fn descriptors() -> Finding {
         why: "the server has about ten descriptors open for each client and one for each object",
         fix: "ulimit -n 65536, LimitNOFILE=65536 in systemd, or nofile in /etc/security/limits.conf",
     };
-    let limit = getrlimit(Resource::Nofile);
+    let limit = match resource_limit(Resource::Nofile) {
+        Ok(limit) => limit,
+        Err(errno) => return item.found(Status::Absent, format!("RLIMIT_NOFILE cannot be read: {errno}")),
+    };
     let show = |limit: Option<u64>| limit.map_or_else(|| "no limit".to_owned(), |limit| limit.to_string());
     let (now, most) = (show(limit.current), show(limit.maximum));
     let detail = format!("RLIMIT_NOFILE {now}, may be raised to {most}");

@@ -3,7 +3,8 @@
 
 use freehold_linux::address_space::leave_to_helper;
 use freehold_linux::memory::lock_all_on_fault;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use freehold_linux::process::resource_limit;
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// Descriptors wanted: some for each client, and two for each object.
 const DESCRIPTORS: u64 = 16_384;
@@ -36,7 +37,10 @@ pub(super) fn prepare() -> Vec<String> {
 }
 
 fn raise_descriptors() -> Option<String> {
-    let limit = getrlimit(Resource::Nofile);
+    let limit = match resource_limit(Resource::Nofile) {
+        Ok(limit) => limit,
+        Err(error) => return Some(format!("how many descriptors may be open is not known: {error}")),
+    };
     if limit.current.is_none_or(|current| current >= DESCRIPTORS) {
         return None;
     }
