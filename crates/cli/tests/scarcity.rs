@@ -295,7 +295,7 @@ fn a_fork_without_a_descriptor_left_ends_a_program_that_is_stopped() {
     let Some(usual) = limit_descriptors(&server, 60) else {
         return;
     };
-    prlimit(Some(Pid::from_child(&server.child)), Resource::Nofile, usual.clone()).unwrap();
+    prlimit(Some(Pid::from_child(&server.child)), Resource::Nofile, usual).unwrap();
     let status = (0..20).find_map(|_| end_of_a_stopped_program(&server, forking.to_str().unwrap()));
     assert_eq!(status.and_then(|status| status.signal()), Some(Signal::KILL.as_raw()));
     echo_runs_with(&server, usual);
