@@ -93,6 +93,41 @@ fn frames(region: &OwnedFd) -> u64 {
     rustix::fs::fstat(region).unwrap().st_blocks.unsigned_abs() / 8
 }
 
+/// Frames that have left a region, and are in the reserve only once there are holes where they were, are taken for it
+/// then, though nothing else happens.
+#[test]
+fn frames_of_pages_whose_holes_come_late_are_backed_again() {
+    let server = Server::start(256);
+    let client = Client::start(&server, "client_main");
+    let task = client.task(Some(server.reserve(16)));
+    let (held, descriptor) = server.region_of(1_000, "held", 12, true);
+    let mapped = client.map(task, held, &descriptor, 12);
+    let (other, other_descriptor) = server.region("other", 8, true);
+    let others = client.map(task, other, &other_descriptor, 8);
+    client.fill(mapped.number, 0, 12, 1);
+    let writer = Writer::start(&descriptor);
+    client.fill(others.number, 0, 8, 2);
+    assert_eq!(frames(&descriptor), 12, "four pages have left, and are in frames");
+    server.shared.engine().unmap(client.id, others.key).unwrap();
+    server.shared.engine().close_object(other);
+    let reserve = || {
+        let view = server.shared.view().unwrap().reserve;
+        (view.due, view.resident)
+    };
+    // Until its thread sleeps.
+    while reserve() != (4, 4) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    drop(writer);
+    let begun = Instant::now();
+    while reserve() != (8, 8) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", reserve());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    server.check();
+}
+
 /// What is gone while holes are being made is not brought before, and is what it was.
 #[test]
 fn pages_that_come_back_at_once_are_what_they_were() {

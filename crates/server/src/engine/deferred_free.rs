@@ -132,6 +132,8 @@ impl Engine {
 
     /// This has been given back.
     pub(crate) fn forget_deferred(&mut self, given_back: &Arc<DeferredFree>) {
+        // Its frames are to be in the reserve now.
+        self.step.moved += given_back.frames;
         self.teardown
             .deferred_free
             .0

@@ -205,6 +205,8 @@ impl Engine {
 
     /// Free slots of a client have been emptied.
     pub(super) fn slots_cooled(&mut self, (id, slots): (ClientId, Vec<u32>)) {
+        // Frames that counted as theirs are to be in the reserve.
+        self.step.moved += slots.len();
         if let Some(client) = self.client_mut(id) {
             client.slots.end_cooling(slots);
         }
@@ -214,6 +216,8 @@ impl Engine {
     pub(super) fn holes_made(&mut self, end: HoleEnd) {
         let all = end.early.len() + end.late.len();
         self.backing.holes.end(end.user, end.object, all, &end.early);
+        // Those that went before their frames were there: the reserve was not to have them then, and is now.
+        self.step.moved += end.early.len();
         if end.failed {
             self.notice("a frame could not be given back");
         }
