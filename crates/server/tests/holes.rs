@@ -6,6 +6,7 @@ mod support;
 use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use support::{Client, Server, client};
 
@@ -21,7 +22,9 @@ struct Writer(Child);
 impl Writer {
     fn start(region: &OwnedFd) -> Self {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/stuck_writer.c");
-        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("writer-{}", std::process::id()));
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("writer-{}-{number}", std::process::id()));
         let compiled = Command::new("cc")
             .arg("-o")
             .args([file.as_os_str(), source.as_ref()])
