@@ -113,21 +113,22 @@ fn frames_of_pages_whose_holes_come_late_are_backed_again() {
     assert_eq!(frames(&descriptor), 12, "four pages have left, and are in frames");
     server.shared.engine().unmap(client.id, others.key).unwrap();
     server.shared.engine().close_object(other);
-    let reserve = || {
-        let view = server.shared.view().unwrap().reserve;
-        (view.due, view.resident)
+    let until = |frames: u64| {
+        let begun = Instant::now();
+        loop {
+            let view = server.shared.view().unwrap().reserve;
+            if (view.due, view.resident) == (frames, frames) {
+                return;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "{frames}: {view:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     };
-    // Until its thread sleeps.
-    while reserve() != (4, 4) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until(4);
+    // Its thread sleeps then.
     std::thread::sleep(Duration::from_millis(300));
     drop(writer);
-    let begun = Instant::now();
-    while reserve() != (8, 8) {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", reserve());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until(8);
     server.check();
 }
 
