@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Scratch, freehold};
+use common::{Scratch, children, freehold};
 use freehold_command::run_server::RunServer;
 use freehold_linux::folder::PrivateFolder;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -36,12 +36,6 @@ fn processes(word: &str) -> Vec<u32> {
         String::from_utf8_lossy(&line).contains(word)
     };
     numbers.filter(of_it).collect()
-}
-
-/// The processes that `parent` has started.
-fn children(parent: u32) -> Vec<u32> {
-    let list = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
-    list.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
 fn is_alive(pid: u32) -> bool {

@@ -135,20 +135,13 @@ fn what_cannot_be_measured_is_named_with_the_option() {
     }
 }
 
-/// Processes that run a load now and are children of `parent`'s.
-fn loads_of(parent: u32) -> Vec<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
-    let numbers = children.split_ascii_whitespace().filter_map(|word| word.parse().ok());
-    numbers.collect()
-}
-
 #[test]
 fn a_killed_measurement_leaves_no_load_running() {
     let mut command = common::freehold(&["latency", "-D", "60", "--space", "separate", "--load", "spin"]);
     let mut measurement = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let mut loads = Vec::new();
     for _ in 0..1000 {
-        loads = loads_of(measurement.id());
+        loads = common::children(measurement.id());
         if !loads.is_empty() {
             break;
         }

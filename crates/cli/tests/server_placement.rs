@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Scratch, document, freehold, run, scenarios, status, stderr};
+use common::{Scratch, children, document, freehold, run, scenarios, status, stderr};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -48,10 +48,9 @@ fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 
 /// The server that a run has started: its only child.
 fn server_of(run: &Child) -> Pid {
-    let path = format!("/proc/{0}/task/{0}/children", run.id());
     wait("the run's server", || {
-        let children = std::fs::read_to_string(&path).ok()?;
-        Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
+        let server = *children(run.id()).first()?;
+        Pid::from_raw(server.cast_signed())
     })
 }
 

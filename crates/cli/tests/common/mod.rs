@@ -29,6 +29,12 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
     freehold(arguments).output().expect("the command starts")
 }
 
+/// Processes that are children of this one's first thread.
+pub(crate) fn children(parent: u32) -> Vec<u32> {
+    let list = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+    list.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
 /// The exit status.
 pub(crate) fn status(output: &Output) -> i32 {
     output.status.code().expect("ended by itself")
