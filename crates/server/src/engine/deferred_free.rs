@@ -31,7 +31,7 @@ pub(crate) struct DeferredFree {
     /// The first page that nobody has begun to give back.
     next: AtomicUsize,
     /// Its frames, when it was left, at most.
-    frames: usize,
+    pub(super) frames: usize,
     /// What its pages are, where they may be cached before they go.
     pub(super) file: Option<(Identity, CachedFile)>,
 }
@@ -132,8 +132,6 @@ impl Engine {
 
     /// This has been given back.
     pub(crate) fn forget_deferred(&mut self, given_back: &Arc<DeferredFree>) {
-        // Its frames are to be in the reserve now.
-        self.step.moved += given_back.frames;
         self.teardown
             .deferred_free
             .0

@@ -236,6 +236,8 @@ impl Engine {
             self.slots_cooled(cooled);
         }
         while let Some(deferred) = self.io.ends.take_deferred(self.step.pager) {
+            // Its frames are to be in the reserve now, whose thread has not given them back itself.
+            self.step.moved += deferred.frames;
             self.forget_deferred(&deferred);
         }
         let now = self.step.now;
