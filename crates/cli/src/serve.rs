@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use freehold_core::ReadAhead;
 use freehold_core::units::FrameCount;
-use freehold_linux::available::memory_available;
+use freehold_linux::available::{memory_available, memory_available_at_rest};
 use freehold_scenario::DeviceFile;
 use freehold_scenario::parse_size;
 use freehold_server::log::{self, Format};
@@ -222,7 +222,7 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
     };
     let pool = match arguments.pool {
         Some(pool) => pool,
-        None => half_of_available()?,
+        None => half_of_available(&socket)?,
     };
     refuse_what_is_not_there("--pool", pool)?;
     if pool.get() < LEAST {
@@ -320,8 +320,14 @@ fn backing(store: &StoreArguments, pool: FrameCount) -> Backing {
     }
 }
 
-fn half_of_available() -> Result<FrameCount, Failure> {
-    let frames = memory_available().and_then(|(bytes, _)| u32::try_from(bytes / PAGE / 2).ok());
+/// Where an earlier server has left its socket it was killed, and so were its programs: their memory is waited for.
+fn half_of_available(socket: &Path) -> Result<FrameCount, Failure> {
+    let available = if socket.exists() {
+        memory_available_at_rest()
+    } else {
+        memory_available()
+    };
+    let frames = available.and_then(|(bytes, _)| u32::try_from(bytes / PAGE / 2).ok());
     let unknown = || Failure::Run("how much memory is available is not known: give --pool".to_owned());
     frames.map(FrameCount::new).ok_or_else(unknown)
 }

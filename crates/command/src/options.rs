@@ -2,7 +2,7 @@
 
 use freehold_core::ReadAhead;
 use freehold_core::units::FrameCount;
-use freehold_linux::available::memory_available;
+use freehold_linux::available::{memory_available, memory_available_at_rest};
 
 use crate::status::Failure;
 
@@ -19,13 +19,16 @@ pub fn read_ahead(text: &str) -> Result<ReadAhead, String> {
 }
 
 /// A pool that the machine, or the cgroup, does not have would end others sooner than be refused. `option` is what its
-/// size was said by.
+/// size was said by. Memory that programs which have just ended give back is waited for.
 ///
 /// # Errors
 /// There is not so much.
 pub fn refuse_what_is_not_there(option: &str, pool: FrameCount) -> Result<(), Failure> {
     let bytes = u64::from(pool.get()) * PAGE;
-    match memory_available() {
+    if memory_available().is_none_or(|(available, _)| bytes <= available) {
+        return Ok(());
+    }
+    match memory_available_at_rest() {
         Some((available, limit)) if bytes > available => Err(Failure::Input(format!(
             "{option}: a pool of {} MiB is needed, {} MiB are available {limit}: ask for less",
             bytes >> 20,

@@ -32,6 +32,7 @@ mod cuts;
 mod device;
 mod error;
 mod hand_over;
+mod huge_pages;
 pub mod prepare;
 mod puts;
 pub mod record;

@@ -4,6 +4,7 @@
 //! The kernel's pool of huge pages is the machine's, not a process's: what is prepared stays until it is released.
 
 use crate::adjacent::Held;
+use crate::huge_pages::{self, soon};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -94,7 +95,8 @@ pub fn prepare(bytes: u64) -> Result<Done, PrepareError> {
     }
 }
 
-/// Gives back what was prepared. Huge pages in use go when nobody uses them any more.
+/// Gives back what was prepared. Huge pages in use go when nobody uses them any more; for those of a server that was
+/// killed a moment ago this waits.
 ///
 /// # Errors
 /// See [`PrepareError`].
@@ -106,7 +108,7 @@ pub fn release() -> Result<Done, PrepareError> {
 #[must_use]
 pub fn commands(bytes: u64) -> Vec<String> {
     let pools = Pools::here();
-    let before = read(&pools.large.join("nr_hugepages")).unwrap_or(0);
+    let before = kept(&pools.large).unwrap_or(0);
     pools.commands(before, bytes.div_ceil(1 << 30).max(1))
 }
 
@@ -115,7 +117,7 @@ impl Pools {
         let system = Path::new(SYSTEM);
         Self {
             large: system.join("hugepages-1048576kB"),
-            huge: system.join("hugepages-2048kB"),
+            huge: PathBuf::from(huge_pages::POOL),
             note: PathBuf::from(NOTE),
         }
     }
@@ -136,9 +138,9 @@ impl Pools {
         if !demote.exists() {
             return Err(PrepareError::NoDemote(demote));
         }
-        let before = read(&count)?;
+        let before = kept(&self.large)?;
         write(&count, before + wanted)?;
-        let had = read(&count)?.saturating_sub(before);
+        let had = kept(&self.large)?.saturating_sub(before);
         if had < wanted {
             write(&count, before)?;
             return Err(PrepareError::Fragmented { wanted, had });
@@ -153,7 +155,7 @@ impl Pools {
     /// Takes huge pages that lie behind one another.
     fn gather(&self, wanted: u64, why: PrepareError) -> Result<Done, PrepareError> {
         let count = self.huge.join("nr_hugepages");
-        let before = read(&count)?;
+        let before = kept(&self.huge)?;
         let (mut looked, mut longest) = (0, 0);
         for times in LOOKED_THROUGH {
             let some = (wanted * times).clamp(LEAST_LOOKED_THROUGH, self.spare().max(LEAST_LOOKED_THROUGH));
@@ -162,7 +164,7 @@ impl Pools {
             }
             // The kernel stops where it has no more.
             write(&count, before + some)?;
-            looked = read(&count)?.saturating_sub(before);
+            looked = kept(&self.huge)?.saturating_sub(before);
             match keep_run(looked, wanted) {
                 Ok((held, run)) => {
                     let kept = write(&count, before + wanted).and_then(|()| self.note(wanted));
@@ -198,8 +200,11 @@ impl Pools {
     fn release(&self) -> Result<Done, PrepareError> {
         let noted = read(&self.note).map_err(|_| PrepareError::Nothing)?;
         let count = self.huge.join("nr_hugepages");
-        let left = read(&count)?.saturating_sub(noted);
+        let others = surplus(&self.huge)?;
+        let left = kept(&self.huge)?.saturating_sub(noted);
         write(&count, left)?;
+        // A page in use is one of the surplus now.
+        soon(|| surplus(&self.huge).is_ok_and(|pages| pages <= others));
         fs::remove_file(&self.note).map_err(|error| failed(&self.note, error))?;
         self.done(vec![format!("echo {left} > {}", count.display())])
     }
@@ -227,6 +232,16 @@ fn keep_run(looked: u64, wanted: u64) -> Result<(Held, Vec<usize>), u64> {
     let held = Held::take(small(looked)?).map_err(|_| 0_u64)?;
     let run = held.keep_run(small(wanted)?).map_err(|longest| longest as u64)?;
     Ok((held, run))
+}
+
+/// Pages that a pool keeps whether they are used or not.
+fn kept(pool: &Path) -> Result<u64, PrepareError> {
+    Ok(read(&pool.join("nr_hugepages"))?.saturating_sub(surplus(pool)?))
+}
+
+/// Pages that a pool gives back as soon as nobody uses them.
+fn surplus(pool: &Path) -> Result<u64, PrepareError> {
+    read(&pool.join("surplus_hugepages"))
 }
 
 fn read(path: &Path) -> Result<u64, PrepareError> {
@@ -260,8 +275,11 @@ mod tests {
             note: root.join("run/note"),
         };
         fs::create_dir_all(&pools.huge).unwrap();
-        fs::write(pools.huge.join("nr_hugepages"), "600\n").unwrap();
-        fs::write(pools.huge.join("free_hugepages"), "600\n").unwrap();
+        for name in ["nr_hugepages", "free_hugepages"] {
+            fs::write(pools.huge.join(name), "600\n").unwrap();
+        }
+        // Others have them beyond what the pool keeps.
+        fs::write(pools.huge.join("surplus_hugepages"), "8\n").unwrap();
         pools
     }
 
@@ -280,11 +298,12 @@ mod tests {
         let pools = pools("some");
         fs::create_dir_all(&pools.large).unwrap();
         fs::write(pools.large.join("nr_hugepages"), "1\n").unwrap();
+        fs::write(pools.large.join("surplus_hugepages"), "0\n").unwrap();
         fs::write(pools.large.join("demote"), "").unwrap();
         let done = pools.prepare(1).unwrap();
         assert!(done.commands[0].starts_with("echo 2 > ") && done.commands[1].starts_with("echo 1 > "));
         let done = pools.release().unwrap();
-        assert_eq!(done.pages, 88);
+        assert_eq!(done.pages, 80);
         assert!(matches!(pools.release(), Err(PrepareError::Nothing)));
     }
 }

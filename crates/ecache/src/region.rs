@@ -3,6 +3,7 @@
 use crate::contiguity::{Layout, Stretch};
 use crate::cuts::Cuts;
 use crate::error::CacheError;
+use crate::huge_pages;
 use crate::retire::Frames;
 use freehold_core::victim_cache::FrameRange;
 use freehold_linux::memory::{Chunk, HUGE_PAGES, MemfdError, Window};
@@ -57,6 +58,9 @@ impl Region {
     fn on(file: &DeviceFile, huge: bool) -> Result<Self, CacheError> {
         let sizes: Vec<u32> = file.devices.iter().map(|device| device.size.get()).collect();
         let cuts = Cuts::new(&sizes, if huge { HUGE } else { 1 }).ok_or(CacheError::Sizes)?;
+        if huge {
+            huge_pages::wait_for(u64::from(cuts.frames() / HUGE));
+        }
         let mut chunks = Vec::with_capacity(cuts.count());
         for place in 0..cuts.count() {
             chunks.push(Chunk::create(NAME, page_range(&cuts, place).count(), huge)?);
@@ -76,7 +80,7 @@ impl Region {
         region.place_all(&chunks).map_err(|errno| match errno {
             Errno::NOMEM if huge => CacheError::HugePages {
                 wanted: region.cuts.frames() / HUGE,
-                free: free_huge_pages(),
+                free: huge_pages::free(),
             },
             errno => CacheError::System(errno),
         })?;
@@ -357,9 +361,4 @@ fn pages_of(range: FrameRange) -> PageRange {
 
 fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
-}
-
-fn free_huge_pages() -> u64 {
-    let text = std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
-    text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }

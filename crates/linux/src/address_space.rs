@@ -8,10 +8,11 @@ use std::ptr;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsRawFd, BorrowedFd};
-use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open};
 
+use crate::sched::{Policy, set_policy};
 use crate::service::with_signals_blocked;
-use crate::{Errno, sys};
+use crate::{Errno, ThreadId, sys};
 
 /// What the helper needs of it is a few hundred bytes.
 const STACK: usize = 16 << 10;
@@ -19,13 +20,41 @@ const STACK: usize = 16 << 10;
 #[repr(C, align(16))]
 struct Stack([u8; STACK]);
 
+/// The helper of this process.
+#[derive(Debug)]
+pub struct Helper(Pid);
+
+impl Helper {
+    /// Ends the helper of a process that is about to end in order: whoever waits for the process then finds its memory
+    /// given back. From here on every thread of the process has the ordinary priority, since one of them frees it.
+    pub fn dismiss(self) {
+        for thread in own_threads() {
+            // A thread may have ended meanwhile. To lower a priority takes no right.
+            let _ = set_policy(thread, Policy::Other { nice: 0 });
+        }
+        // Not waited for yet, so the number is still its own.
+        let _ = kill_process(self.0, Signal::KILL);
+        let reap = || {
+            // SAFETY: the call waits for a child of this process and writes nothing.
+            sys::check_int(unsafe { libc::waitpid(self.0.as_raw_nonzero().get(), ptr::null_mut(), libc::__WALL) })
+        };
+        // A child that is not there has been waited for with others.
+        let _ = rustix::io::retry_on_intr(reap);
+    }
+}
+
+fn own_threads() -> impl Iterator<Item = ThreadId> {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    threads.filter_map(|thread| ThreadId::from_raw(thread.file_name().to_str()?.parse().ok()?))
+}
+
 /// Starts the helper: a process in a session of its own, with no descriptor but one of this process and with every
 /// signal blocked, that waits until this process has ended. It is no child that `wait` finds, and no SIGCHLD tells of
 /// it. Once in a process.
 ///
 /// # Errors
 /// The kernel's refusal: no room for another process, or for a descriptor.
-pub fn leave_to_helper() -> Result<(), Errno> {
+pub fn leave_to_helper() -> Result<Helper, Errno> {
     let process = pidfd_open(getpid(), PidfdFlags::empty())?;
     // It stays as long as the address space does.
     let stack: &'static mut Stack = Box::leak(Box::new(Stack([0; STACK])));
@@ -36,7 +65,8 @@ pub fn leave_to_helper() -> Result<(), Errno> {
         // the C library would have to be set up for: see there. Its descriptors are a copy of this process's.
         sys::check_int(unsafe { libc::clone(wait_for_end, top, libc::CLONE_VM, argument) })
     })?;
-    started.map(|_| ())
+    let number = i32::try_from(started?).ok().and_then(Pid::from_raw);
+    number.map(Helper).ok_or(Errno::SRCH)
 }
 
 /// The helper. It has the thread-local memory of the thread that started it, so it calls nothing that uses any: no

@@ -8,9 +8,20 @@ use std::fmt;
 use std::fs;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 /// Bytes for which there is room at first: more than most of the files have.
 const READ: usize = 8192;
+
+/// From one look whether memory comes back to the next.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Looks in which as good as nothing came back, until nothing more is waited for: longer than the thread that frees
+/// memory waits for a CPU.
+const QUIET: u32 = 5;
+/// Less may come and go by itself.
+const NOTHING: u64 = 8 << 20;
+/// As many looks as there are at most: 10 s.
+const LOOKS: u32 = 200;
 
 /// What limits the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +64,32 @@ const VERSION_2: Files = Files {
 #[must_use]
 pub fn memory_available() -> Option<(u64, MemoryLimit)> {
     available(Path::new("/"))
+}
+
+/// As [`memory_available`], when it grows no more, in 10 s at most: programs that were killed a moment ago still give
+/// theirs back. That takes 250 ms where it does not grow.
+#[must_use]
+pub fn memory_available_at_rest() -> Option<(u64, MemoryLimit)> {
+    at_rest(memory_available, || std::thread::sleep(PAUSE))
+}
+
+fn at_rest<L>(mut look: impl FnMut() -> Option<(u64, L)>, mut pause: impl FnMut()) -> Option<(u64, L)> {
+    let mut now = look()?;
+    let mut counted = now.0;
+    let mut quiet = 0;
+    for _ in 0..LOOKS {
+        if quiet == QUIET {
+            break;
+        }
+        pause();
+        now = look()?;
+        quiet += 1;
+        if now.0 > counted.saturating_add(NOTHING) {
+            counted = now.0;
+            quiet = 0;
+        }
+    }
+    Some(now)
 }
 
 /// The bytes that are available and what limits them; `root` is the directory `/`. None where nothing is said.
@@ -157,7 +194,7 @@ impl<'a> Mount<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MemoryLimit, available};
+    use super::{LOOKS, MemoryLimit, at_rest, available};
     use std::fs;
     use std::path::{Path, PathBuf};
 
@@ -250,6 +287,24 @@ mod tests {
         ] {
             assert_eq!(Root::new(name, &files(group)).available(), MACHINE);
         }
+    }
+
+    #[test]
+    fn memory_that_comes_back_is_waited_for_and_no_longer() {
+        let after = |megabytes: &dyn Fn(u32) -> u64| {
+            let mut looks = 0;
+            let look = || {
+                looks += 1;
+                Some((megabytes(looks) << 20, ()))
+            };
+            let mut pauses = 0;
+            (at_rest(look, || pauses += 1).unwrap().0 >> 20, pauses)
+        };
+        assert_eq!(after(&|_| 100), (100, 5));
+        // With a stop on the way, and a little that comes and goes.
+        assert_eq!(after(&|look| u64::from(100 * (look / 4).min(7) + look % 2)), (701, 32));
+        let (_, pauses) = after(&|look| 100 * u64::from(look));
+        assert_eq!(pauses, LOOKS);
     }
 
     #[test]

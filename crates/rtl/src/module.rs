@@ -322,7 +322,10 @@ pub(crate) fn prepare_pageable() -> Result<(), String> {
     let _ = cpus::all();
     nudge::install();
     // However this process ends, its memory is not freed at the priority of a module's thread.
-    address_space::leave_to_helper().map_err(|error| format!("no process can be started ({error}): see ulimit -u"))
+    let helper = address_space::leave_to_helper();
+    helper
+        .map(|_| ())
+        .map_err(|error| format!("no process can be started ({error}): see ulimit -u"))
 }
 
 /// Prepares this process for modules: its memory is there, and stays. Before the first is loaded.

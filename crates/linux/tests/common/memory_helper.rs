@@ -1,6 +1,7 @@
 //! The helper `freehold-memory` of a process, which holds that process's memory until it has ended.
 //!
 //! The tests of every crate whose processes have one include this file.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -61,6 +62,11 @@ impl Helper {
         matches!(self.status("State:").chars().next(), None | Some('Z' | 'X'))
     }
 
+    /// Whether nothing at all is left of it.
+    pub(crate) fn has_been_waited_for(&self) -> bool {
+        !fs::exists(format!("/proc/{}", self.0)).expect("processes")
+    }
+
     /// Stops it, and waits until it is.
     pub(crate) fn stop(&self) {
         self.send(Signal::STOP);
@@ -82,7 +88,7 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-fn eventually(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !condition() {
         assert!(Instant::now() < until, "{what}: not within {PATIENCE:?}");

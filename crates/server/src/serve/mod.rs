@@ -86,7 +86,7 @@ pub fn serve(options: &Options, stop: &OwnedFd) -> Result<(), ServeError> {
 pub fn serve_while(options: &Options, ends: Ends<'_>) -> Result<(), ServeError> {
     abort_on_panic();
     // Before there is a descriptor that the helper could hold for a moment longer than the server.
-    let shortfalls = process::prepare();
+    let (_process, shortfalls) = process::prepare();
     let claim = socket::Claim::new(&options.socket)?;
     let owner = ends.owner.map(|owner| owner.process);
     let (world, pagers) = begin(options, shortfalls, owner)?;

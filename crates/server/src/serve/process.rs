@@ -1,7 +1,7 @@
 //! What the server's own process needs: memory that stays and that no real-time thread frees, descriptors, and to be
 //! the last that is killed for memory.
 
-use freehold_linux::address_space::leave_to_helper;
+use freehold_linux::address_space::{Helper, leave_to_helper};
 use freehold_linux::memory::lock_all_on_fault;
 use freehold_linux::process::resource_limit;
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -11,8 +11,22 @@ const DESCRIPTORS: u64 = 16_384;
 /// The kernel's mark for processes that are not killed for memory.
 const SPARED: &str = "-1000";
 
+/// What the process has taken. When this is dropped the server ends in order.
+#[derive(Debug)]
+pub(super) struct Process {
+    helper: Option<Helper>,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(helper) = self.helper.take() {
+            helper.dismiss();
+        }
+    }
+}
+
 /// Takes what can be had; says in words what cannot.
-pub(super) fn prepare() -> Vec<String> {
+pub(super) fn prepare() -> (Process, Vec<String>) {
     let mut shortfalls = Vec::new();
     if let Err(error) = std::fs::write("/proc/self/oom_score_adj", SPARED) {
         shortfalls.push(format!(
@@ -26,14 +40,15 @@ pub(super) fn prepare() -> Vec<String> {
              (LimitMEMLOCK=infinity), or grant CAP_IPC_LOCK"
         ));
     }
-    if let Err(error) = leave_to_helper() {
+    let helper = leave_to_helper().inspect_err(|error| {
         shortfalls.push(format!(
             "a killed server's memory is freed at the priority of its pager threads ({error}): no helper process can \
              be started, see ulimit -u"
         ));
-    }
+    });
+    let process = Process { helper: helper.ok() };
     shortfalls.extend(raise_descriptors());
-    shortfalls
+    (process, shortfalls)
 }
 
 fn raise_descriptors() -> Option<String> {
