@@ -110,6 +110,13 @@ pub(crate) fn end() {
     }
 }
 
+/// Gives a signal its default meaning, for the end of a program that has no thread left.
+pub(crate) fn end_by(signal: usize) {
+    if let Ok(signal) = c_int::try_from(signal) {
+        let _ = set(signal, Some(&PLAIN), None);
+    }
+}
+
 /// In place of `sigaction`.
 ///
 /// # Safety

@@ -6,11 +6,13 @@
 //! the path leads to the socket no more, the agent thread has the server make a connection, and the thread that forks
 //! takes it from the agent's table (`pidfd_getfd`, Linux 6.9) into the program's, for the time of the fork.
 
+use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
+use crate::needed::behind;
 use crate::process::{self, Process};
 use crate::settings::SETTINGS;
-use crate::sys::{self, AT_FDCWD};
+use crate::sys::{self, AT_FDCWD, Errno};
 use crate::{hooks, mailbox, start};
 
 /// The connection that a child inherits, in the program's table; -1 without. A child has it as it was at the fork.
@@ -53,6 +55,25 @@ fn is_within_reach() -> bool {
 fn client() -> Option<&'static Process> {
     let ready = |process: &&Process| process.phase.load(Ordering::Acquire) == process::READY;
     process::process().filter(|process| !hooks::is_filtered() && ready(process))
+}
+
+/// Whether the server has no place for one more child of this program: it would be the program's end.
+pub(crate) fn has_no_place() -> bool {
+    let client = client().and_then(start::client_of);
+    client.is_some_and(|client| client.channel().full.load(Ordering::Relaxed) != 0)
+}
+
+/// The C library's `fork`. A child that the server has no place for is refused as one past the user's number of
+/// processes is (`RLIMIT_NPROC`).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fork() -> c_int {
+    if has_no_place() {
+        return hooks::fail(Errno::AGAIN, -1);
+    }
+    behind!(c"fork" as unsafe extern "C" fn() -> c_int,)
 }
 
 /// Before a fork. Signals are blocked from here on: a handler that forks too would wait for itself.

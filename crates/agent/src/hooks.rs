@@ -243,10 +243,10 @@ pub(crate) fn populate(start: usize, length: usize, protection: usize) {
 
 /// Notes that a filter of system calls is being set up: from then on this library makes no calls of its own on the
 /// program's threads, and new memory stays the kernel's. The server is told before.
-fn note_filter(level: u32) {
+fn note_filter() {
     core_file::end();
     let Some(process) = process::process() else {
-        process::FILTERED.fetch_max(level, Ordering::Relaxed);
+        process::FILTERED.store(1, Ordering::Relaxed);
         return;
     };
     if !is_filtered() && process.phase.load(Ordering::Acquire) == process::READY {
@@ -254,7 +254,7 @@ fn note_filter(level: u32) {
         start::thread_name(&mut name);
         programs::tell(process, Stranger::Filter, &name);
     }
-    process::FILTERED.fetch_max(level, Ordering::Relaxed);
+    process::FILTERED.store(1, Ordering::Relaxed);
     process.filtered.store(1, Ordering::Relaxed);
 }
 
@@ -266,7 +266,7 @@ fn note_filter(level: u32) {
 pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
     const SET_SECCOMP: c_int = 22;
     if option == SET_SECCOMP {
-        note_filter(if a == 1 { process::STRICT } else { 1 });
+        note_filter();
     }
     // SAFETY: the program's own call.
     match unsafe { sys::call5(sys::PRCTL, sys::arg(option), a, b, c, d) } {
@@ -291,10 +291,17 @@ pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d:
     const SECCOMP: usize = 317;
     /// `SECCOMP_SET_MODE_FILTER`; the operations behind it only ask.
     const SET_FILTER: usize = 1;
+    const SYNCHRONISE: usize = 1;
     if number == SECCOMP && a <= SET_FILTER {
-        note_filter(if a == SET_FILTER { 1 } else { process::STRICT });
+        if a == SET_FILTER && b & SYNCHRONISE != 0 {
+            process::SYNCHRONISED.store(1, Ordering::Relaxed);
+        }
+        note_filter();
     }
     let forks = is_fork(number, a);
+    if forks && forks::has_no_place() {
+        return fail(Errno::AGAIN, -1);
+    }
     if forks {
         forks::before();
     }

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use crate::client::Client;
 use crate::silence::Stopped;
 use crate::sys;
-use crate::{process, report};
+use crate::{left_alone, process, report};
 
 const CLONE_VM: usize = 0x100;
 const CLONE_FILES: usize = 0x400;
@@ -44,35 +44,10 @@ extern "C" fn watch(address: usize) -> ! {
         if process::FILTERED.load(Ordering::Relaxed) == 0 {
             stopped.turn(client.descriptors.socket);
         }
-        if process::FILTERED.load(Ordering::Relaxed) == process::STRICT
-            && let Some(code) = ended_alone()
-        {
-            const EXIT_GROUP: usize = 231;
-            // SAFETY: ends the process as its last thread would have.
-            let _ = unsafe { sys::call5(EXIT_GROUP, code, 0, 0, 0, 0) };
+        if process::SYNCHRONISED.load(Ordering::Relaxed) == 0 {
+            left_alone::end();
         }
     }
-}
-
-/// The exit code, where the program has no thread but the first, which has ended. In the strict mode of `seccomp` a
-/// program can end in no other way, and no descriptor tells of it.
-fn ended_alone() -> Option<usize> {
-    // The directory itself has two names; the first thread counts until all have ended, and two are the agent's.
-    let few = sys::links(b"/proc/self/task\0").is_ok_and(|links| links <= 2 + 3);
-    let mut text = [0_u8; 1024];
-    let Ok(fd) = sys::open(b"/proc/self/stat\0", false) else {
-        return None;
-    };
-    let length = sys::read(fd, &mut text).unwrap_or(0);
-    sys::close(fd);
-    let text = text.get(..length).unwrap_or_default();
-    if !few || !text.windows(4).any(|part| part == b") Z ") {
-        return None;
-    }
-    // The last field: what `wait` would say.
-    let number = text.trim_ascii_end().rsplit(|byte| *byte == b' ').next()?;
-    let status: usize = core::str::from_utf8(number).ok()?.parse().ok()?;
-    Some(status >> 8 & 0xFF)
 }
 
 /// Ends the program, whose absent pages nobody can bring any more.

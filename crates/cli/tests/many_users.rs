@@ -171,20 +171,30 @@ fn users_who_take_all_they_can_leave_room_for_root_and_for_others() {
     drop(floods);
 }
 
-/// A fork past a user's part ends the parent, which first says why.
+/// A fork past a user's part is refused. One that the agent does not see ends the parent, which first says why.
 #[test]
-fn a_program_that_ends_for_want_of_room_says_so() {
+fn a_fork_past_a_users_part_is_refused_and_one_unseen_ends_the_program() {
     let program = is_root().then(|| common::compiled("brief")).flatten();
     let Some(program) = program else { return };
     let copies = Copies::new("forks");
     let server = Server::start(&["--pool", "64MiB", "--quota", "8MiB", "--log-level", "error"]);
     let brief = copies.copy(&program, "brief");
     let brief = brief.to_str().unwrap();
+    let refused = copies
+        .exec(20_001, &server, None, &[brief, "600", "together"])
+        .output()
+        .unwrap();
+    assert!(refused.status.success(), "{refused:?}");
+    let said = String::from_utf8_lossy(&refused.stdout).into_owned();
+    let made: Option<u32> = said.strip_suffix(" 7\n").and_then(|made| made.parse().ok());
+    assert!(made.is_some_and(|made| (16..600).contains(&made)), "{said}");
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(error.contains("Resource temporarily unavailable"), "{error}");
     // The agent opens standard error anew, which it may not where that is another user's pipe.
     let errors = copies.0.join("errors");
     let file = std::fs::File::create(&errors).unwrap();
     std::fs::set_permissions(&errors, Permissions::from_mode(0o666)).unwrap();
-    let mut command = copies.exec(20_001, &server, None, &[brief, "600", "together"]);
+    let mut command = copies.exec(20_001, &server, None, &[brief, "600", "unseen"]);
     let output = command.stderr(file.try_clone().unwrap()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(!output.status.success(), "{said}");

@@ -208,6 +208,16 @@ fn nothing_that_the_agent_does_ends_a_program_under_a_filter() {
 }
 
 #[test]
+fn a_program_ends_as_natively_also_where_its_threads_end_one_by_one() {
+    if !is_allowed() {
+        return;
+    }
+    if let Some(program) = compiled("endings") {
+        compare(&[program.to_str().expect("a path")]);
+    }
+}
+
+#[test]
 fn status_explain_and_exec_tell_of_them() {
     if !is_allowed() {
         return;

@@ -248,7 +248,9 @@ pub struct Channel {
     pub bell: AtomicU32,
     /// 1 while the agent sleeps or is about to.
     pub asleep: AtomicU32,
-    _apart: [AtomicU32; 14],
+    /// 1 while the server has no place for one more child of the program.
+    pub full: AtomicU32,
+    _apart: [AtomicU32; 13],
     /// From the server to the agent.
     pub orders: Ring,
     /// From the agent to the server.

@@ -97,6 +97,10 @@ impl File {
 
 /// Judges what is about to be begun; its name is the last part of its path.
 pub(super) fn judge(target: Target, name: &mut [u8; NAME]) -> Verdict {
+    // The kernel reads the path first, and says so where it cannot be read.
+    if !may_run(target) {
+        return Verdict::Unknown;
+    }
     if !target.path.is_null() {
         let path = environment::bytes(target.path);
         let last = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
@@ -104,7 +108,7 @@ pub(super) fn judge(target: Target, name: &mut [u8; NAME]) -> Verdict {
             *to = *from;
         }
     }
-    let Some(file) = File::open(target).filter(|_| may_run(target)) else {
+    let Some(file) = File::open(target) else {
         return Verdict::Unknown;
     };
     let why = match look(target, file) {

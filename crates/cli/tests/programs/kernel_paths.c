@@ -146,6 +146,16 @@ static int own_faults(void) {
         for (size_t page = 0; page < sizes[at]; page += PAGE) wrong += fresh[at][page] != 'f';
     }
     if (watched != 64 + 8) wrong++;
+    /* Beside memory that is managed, whose neighbours come along with it. */
+    char *both = map(16 * PAGE, MAP_PRIVATE);
+    unsigned char there[8] = {0};
+    if (watch(both + 8 * PAGE, 8 * PAGE)) return -3;
+    both[0] = 1;
+    for (int times = 0; times < 200 && !(there[7] & 1); times++) {
+        usleep(1000);
+        mincore(both, 8 * PAGE, there);
+    }
+    for (size_t page = 8 * PAGE; page < 16 * PAGE; page += PAGE) wrong += both[page] != 'f';
     /* With content, which is out. */
     char *used = map(SIZE, MAP_PRIVATE);
     memset(used, 'u', SIZE);

@@ -75,6 +75,8 @@ pub(super) struct Clients {
     pub(super) announce: Vec<ClientId>,
     /// Those that have ended, to be dropped by another thread.
     remains: Vec<Client>,
+    /// How many there were when they were last told whether there is a place for a child.
+    pub(super) told: usize,
     pub(super) unresponsive: Unresponsive,
     /// When to look for those that do not answer.
     pub(super) watch_at: Option<u64>,
@@ -93,6 +95,7 @@ impl Clients {
             deferred: Vec::new(),
             announce: Vec::new(),
             remains: Vec::with_capacity(REMAINS),
+            told: 0,
             unresponsive: settings.unresponsive,
             watch_at: None,
         }

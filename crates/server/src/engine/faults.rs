@@ -79,9 +79,13 @@ impl Engine {
         if inherits && self.serve_inherited(&claim) {
             return;
         }
-        let Some(client) = self.client(claim.client) else {
+        let Some(client) = self.client_mut(claim.client) else {
             return;
         };
+        if claim.which == Which::Private {
+            client.family.relinquished.asked_for(claim.address);
+        }
+        let client = &*client;
         let found = match client.segment(claim.address) {
             // Without a task there is nobody to charge it to yet.
             None if claim.which == Which::Private && !client.tasks.is_empty() => {

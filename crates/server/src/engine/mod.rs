@@ -7,6 +7,7 @@
 //! back through [`outbox`]. A step waits for neither.
 
 mod ahead;
+mod apart;
 mod booked;
 mod booking;
 mod bound;

@@ -273,6 +273,11 @@ impl Outbox {
         }
     }
 
+    /// Tells the agent whether there is a place for one more child.
+    pub(crate) fn tell_of_room(&self, has_room: bool) {
+        self.channel.full.store(u32::from(!has_room), Ordering::Relaxed);
+    }
+
     /// Changes what follows on the order of a private page; whether there is one.
     pub(crate) fn change(&mut self, object: ObjectId, page: u32, change: impl FnOnce(&mut Follow)) -> bool {
         let rows = self.rows.iter_mut().filter_map(|row| row.order.as_mut());

@@ -8,6 +8,8 @@
 
 use crate::closing::LentFile;
 use crate::engine::Engine;
+use crate::engine::ahead::Stretch;
+use crate::engine::apart::Apart;
 use crate::engine::keys::ClientId;
 use crate::engine::legacy::Part;
 use crate::engine::rows::{Content, Segment, SegmentKind};
@@ -37,6 +39,7 @@ pub(crate) struct Relinquished {
     wanted: VecDeque<Addresses>,
     /// Ranges given back so far.
     finished: u64,
+    apart: Apart,
 }
 
 /// A mapping of a file that is served: where, how many bytes, and which.
@@ -80,6 +83,16 @@ impl Relinquished {
     pub(crate) fn takes(&self, address: u64) -> bool {
         let inside = |(start, end): Addresses| (start..end).contains(&address);
         self.all || self.under_way.is_some_and(inside)
+    }
+
+    /// The client's userfaultfd has asked for the page at an address, so that is the server's.
+    pub(crate) fn asked_for(&mut self, address: u64) {
+        self.apart.take_back(address);
+    }
+
+    /// What of a stretch around an address may be brought along with its page.
+    pub(super) fn clip(&self, address: u64, stretch: Stretch) -> Stretch {
+        self.apart.clip(address, stretch)
     }
 }
 
@@ -241,12 +254,14 @@ impl Engine {
         self.carve_private(id, range.0, range.1);
         let Some(client) = self.client_mut(id) else { return };
         client.family.relinquished.finished += 1;
-        if all {
-            let pid = client.process.pid;
-            self.notice(format!(
-                "process {pid} has its private memory from the kernel from now on, outside of its reservation"
-            ));
+        if !all {
+            client.family.relinquished.apart.add(range);
+            return;
         }
+        let pid = client.process.pid;
+        self.notice(format!(
+            "process {pid} has its private memory from the kernel from now on, outside of its reservation"
+        ));
     }
 
     fn unregister(&self, id: ClientId, (start, end): Addresses) -> bool {

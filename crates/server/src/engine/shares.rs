@@ -8,7 +8,12 @@ use crate::engine::Engine;
 use crate::engine::keys::{ClientId, TaskKey};
 use crate::share::Share;
 use freehold_core::units::FrameCount;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A fork finds a place while so many are left: others may fork at the same time.
+const SPARE: usize = 4;
+/// While no more than one in so many places are taken everybody finds one.
+const FEW: usize = 8;
 
 /// What users have of one table.
 type Uses = BTreeMap<u32, u64>;
@@ -32,6 +37,36 @@ impl Engine {
         }
         let clients = self.clients.iter().map(|(_, client)| (client.process.uid, 1));
         self.allows(uid, 1, self.clients.shares.clients, sum(clients))
+    }
+
+    /// Tells every client whether there is a place for one more child of it: its agent refuses forks where there is
+    /// none. O(clients), times users where many places are taken.
+    pub(super) fn tell_of_room(&mut self) {
+        let count = self.clients.count();
+        let before = std::mem::replace(&mut self.clients.told, count);
+        if before.max(count) * FEW <= count + self.clients.left() {
+            return;
+        }
+        if self.clients.left() < SPARE {
+            self.bury_now();
+        }
+        let uids: BTreeSet<u32> = self.clients.iter().map(|(_, client)| client.process.uid).collect();
+        let room: BTreeMap<u32, bool> = uids
+            .into_iter()
+            .map(|uid| (uid, self.has_place_for_child(uid)))
+            .collect();
+        for (_, client) in self.clients.iter() {
+            let has_room = room.get(&client.process.uid).is_none_or(|room| *room);
+            client.outbox.tell_of_room(has_room);
+        }
+    }
+
+    fn has_place_for_child(&self, uid: u32) -> bool {
+        if self.clients.left() < SPARE {
+            return false;
+        }
+        let uses = || sum(self.clients.iter().map(|(_, client)| (client.process.uid, 1)));
+        self.is_exempt(uid) || self.allows(uid, SPARE as u64, self.clients.shares.clients, uses())
     }
 
     /// Whether a user may have one object of so many pages more. O(objects).

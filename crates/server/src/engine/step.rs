@@ -95,6 +95,9 @@ impl Engine {
         self.record_sample();
         self.wake_those_that_go();
         self.tell_reserve();
+        if self.clients.told != self.clients.count() {
+            self.tell_of_room();
+        }
         if !self.teardown.vacating.is_empty() || self.core.wants_locking() {
             self.backing.reserve.ring();
         }

@@ -60,6 +60,16 @@ impl<T> Table<T> {
         row.value.as_mut().filter(|_| row.generation == generation)
     }
 
+    /// Rows that there are.
+    pub(crate) fn count(&self) -> usize {
+        self.rows.len() - self.vacant.len()
+    }
+
+    /// Rows that may yet be added.
+    pub(crate) fn left(&self) -> usize {
+        self.limit.saturating_sub(self.count())
+    }
+
     /// Positions that were ever used.
     pub(crate) fn length(&self) -> usize {
         self.rows.len()

@@ -218,10 +218,11 @@ impl Engine {
             low: start,
             high: segment.end,
         };
-        let streams = if private {
-            &mut client.prefetch.streams
+        let (streams, bounds) = if private {
+            let bounds = client.family.relinquished.clip(near.address, bounds);
+            (&mut client.prefetch.streams, bounds)
         } else {
-            &mut client.prefetch.text
+            (&mut client.prefetch.text, bounds)
         };
         Some((streams.follow(near.address, bounds, !private), private))
     }
