@@ -14,7 +14,7 @@ use crate::view::PageState;
 /// A law that does not hold: a bug in the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The law's number in the architecture.
+    /// The law's number (docs/book/src/model.md).
     pub law: u8,
     /// What should have been.
     pub what: &'static str,

@@ -4,8 +4,8 @@
 //! ([`Memory::poll_effect`](memory::Memory::poll_effect)), and the same facts always give the same effects. No I/O, no
 //! clock, no randomness, no hash order, no `unsafe`, and no allocation after [`Limits::seal`](limits::Limits::seal).
 //!
-//! Two engines drive it: the simulator in virtual time, the live pager over real pages. See ARCHITECTURE.md for the
-//! laws that [`Memory::check_laws`](memory::Memory::check_laws) checks.
+//! Three engines drive it: the simulator in virtual time, the embedded pager and the memory server over real pages. See
+//! docs/book/src/model.md for the laws that [`Memory::check_laws`](memory::Memory::check_laws) checks.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;

@@ -289,7 +289,14 @@ impl Backend for Hands<'_> {
             Effect::LockFailed { reservation } => {
                 shared.locks[reservation.index()].store(LOCK_FAILED, Ordering::Release);
             }
-            _ => {}
+            // Carried out with the batch, or the core's own book-keeping.
+            Effect::Unmap { .. }
+            | Effect::Fill { .. }
+            | Effect::WriteBack { .. }
+            | Effect::Discard { .. }
+            | Effect::Take { .. }
+            | Effect::Transfer { .. }
+            | Effect::Recall { .. } => {}
         }
     }
 

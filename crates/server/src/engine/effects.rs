@@ -134,9 +134,14 @@ impl Engine {
             Effect::Fail { task, failure } => self.fail(task, failure),
             Effect::Locked { reservation } => self.lock_ended(reservation, Locking::Idle),
             Effect::LockFailed { reservation } => self.lock_ended(reservation, Locking::Failed),
-            // Carried out with the batch, or nothing to do: ownership is the core's book-keeping, a program's budget is
-            // set by who asked for its pinned page pool, and no reservation of this engine has frames outside.
-            _ => {}
+            // Carried out with the batch.
+            Effect::Unmap { .. }
+            | Effect::Fill { .. }
+            | Effect::WriteBack { .. }
+            | Effect::Discard { .. }
+            | Effect::Take { .. } => {}
+            // Ownership is the core's book-keeping, and no reservation of this engine has frames outside.
+            Effect::Transfer { .. } | Effect::Recall { .. } => {}
         }
     }
 

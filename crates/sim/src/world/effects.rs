@@ -104,7 +104,13 @@ impl World<'_> {
                 reason: UnmapReason::Eviction,
             } => self.note_evicted(holder, page),
             Effect::WriteBack { page, holder } | Effect::Discard { page, holder } => self.note_evicted(holder, page),
-            _ => {}
+            // Carried out with the batch, or the core's own book-keeping.
+            Effect::Unmap { .. }
+            | Effect::Fill { .. }
+            | Effect::Take { .. }
+            | Effect::Transfer { .. }
+            | Effect::Recall { .. }
+            | Effect::Locked { .. } => {}
         }
     }
 
