@@ -43,7 +43,7 @@ pub(crate) unsafe fn attach(segment: usize, address: usize, flags: usize) -> Ans
     } else {
         address / PAGE * PAGE
     };
-    if !place.is_multiple_of(PAGE) {
+    if !place.is_multiple_of(PAGE) || place == 0 {
         return Err(Errno::INVAL);
     }
     let elsewhere = call(0, flags & !(REPLACE | ROUND))?;

@@ -435,6 +435,7 @@ static int attached(int by_number) {
                            : shmat(segment, region, SHM_REMAP);
     int refused = shmat(segment, region, 0) != (void *)-1 || errno != EINVAL;
     int nowhere = shmat(segment, region + 8, SHM_REMAP) != (void *)-1 || errno != EINVAL;
+    nowhere |= shmat(segment, (void *)8, SHM_REMAP | SHM_RND) != (void *)-1 || errno != EINVAL;
     shmctl(segment, IPC_RMID, 0);
     int wrong = (made != region) + differ(region, 9) + refused + nowhere;
     region[5]++;
