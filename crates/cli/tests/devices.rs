@@ -158,8 +158,8 @@ fn kept_huge_pages() -> u64 {
     huge_pages().saturating_sub(pool_of_huge_pages("surplus_hugepages"))
 }
 
-/// Has a server killed, and what was prepared released while the server's memory is not given back yet. `before`: what the
-/// pool kept before.
+/// Has a server killed, and what was prepared released while the server's memory is not given back yet. `before`: what
+/// the pool kept before.
 fn released_behind_a_killed(server: Server, before: u64) -> serde_json::Value {
     let helper = Helper::of(server.child.id());
     helper.stop();
