@@ -215,8 +215,8 @@ impl Files {
         match &file.writer {
             // Some file systems report them when a descriptor is closed, to nobody but its closer.
             Some(writer) => match rustix::io::dup(writer) {
-                // Nothing was closed, so nothing was reported: it is when the last descriptor goes.
-                Err(Errno::MFILE) => Ok(()),
+                // Without one more descriptor errors are told to who waits for the writes.
+                Err(Errno::MFILE) => rustix::fs::fdatasync(writer),
                 duplicate => duplicate.map(drop),
             },
             None => Ok(()),
