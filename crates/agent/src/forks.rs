@@ -13,7 +13,7 @@ use crate::needed::behind;
 use crate::process::{self, Process};
 use crate::settings::SETTINGS;
 use crate::sys::{self, AT_FDCWD, Errno};
-use crate::{hooks, mailbox, start};
+use crate::{filters, hooks, mailbox, start};
 
 /// The connection that a child inherits, in the program's table; -1 without. A child has it as it was at the fork.
 static INHERITED: AtomicI32 = AtomicI32::new(-1);
@@ -54,7 +54,7 @@ fn is_within_reach() -> bool {
 /// The process that is about to fork, if it is a client.
 fn client() -> Option<&'static Process> {
     let ready = |process: &&Process| process.phase.load(Ordering::Acquire) == process::READY;
-    process::process().filter(|process| !hooks::is_filtered() && ready(process))
+    process::process().filter(|process| !filters::is_there() && ready(process))
 }
 
 /// Whether the server has no place for one more child of this program: it would be the program's end.

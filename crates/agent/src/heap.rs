@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::process::{self, PAGE, Process};
 use crate::sys::{self, Errno};
-use crate::{hooks, locks};
+use crate::{filters, hooks, locks};
 
 /// Bytes that are made ahead, at most; and never more than the heap has grown by.
 const MOST: usize = 1 << 20;
@@ -123,7 +123,7 @@ pub(crate) fn make_way(start: usize, length: usize) -> Option<Change> {
 /// by system calls of its own.
 fn ahead() -> usize {
     let ahead = AHEAD.load(Ordering::Relaxed);
-    if ahead != 0 && !hooks::is_filtered() && set_kernel_break(0) != ahead {
+    if ahead != 0 && !filters::is_there() && set_kernel_break(0) != ahead {
         AHEAD.store(0, Ordering::Relaxed);
         return 0;
     }

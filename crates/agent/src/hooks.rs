@@ -8,11 +8,9 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use freehold_protocol::message::Stranger;
-
 use crate::process::{self, PAGE, Process};
 use crate::sys::{self, Answer, Errno};
-use crate::{advice, core_file, forks, heap, linker, locks, mailbox, needed, programs, shared_segments, small, start};
+use crate::{advice, filters, forks, heap, linker, locks, mailbox, needed, shared_segments, small, start};
 
 const MAP_TYPE: usize = 0x0F;
 /// `MAP_FIXED` and `MAP_FIXED_NOREPLACE`.
@@ -165,11 +163,6 @@ fn is_client(process: &Process) -> bool {
     }
 }
 
-/// Whether the program has set up a filter of system calls: this library makes none of its own then.
-pub(crate) fn is_filtered() -> bool {
-    process::FILTERED.load(Ordering::Relaxed) != 0
-}
-
 /// Whether new memory of this process is managed.
 pub(crate) fn is_managed() -> bool {
     client_process().is_some()
@@ -178,7 +171,7 @@ pub(crate) fn is_managed() -> bool {
 /// This process, if new memory of it is managed.
 pub(crate) fn client_process() -> Option<&'static Process> {
     let ready = |process: &&Process| process.phase.load(Ordering::Acquire) == process::READY;
-    process::process().filter(|process| !is_filtered() && ready(process))
+    process::process().filter(|process| !filters::is_there() && ready(process))
 }
 
 /// Has the server manage new memory, of whole pages: whether it does. Where it cannot, the memory stays the kernel's,
@@ -188,7 +181,7 @@ pub(crate) fn manage(start: usize, length: usize) -> bool {
     let Some(process) = process::process() else {
         return false;
     };
-    if is_filtered() || !is_client(process) {
+    if filters::is_there() || !is_client(process) {
         wait_for_moves();
         return false;
     }
@@ -218,7 +211,7 @@ pub(crate) fn wait_for_moves() {
 pub(crate) fn pause(spins: &mut u32) {
     const SPINS: u32 = 1_000;
     *spins = spins.saturating_add(1);
-    if *spins < SPINS || is_filtered() {
+    if *spins < SPINS || filters::is_there() {
         core::hint::spin_loop();
     } else {
         // A millisecond: the other thread may need this CPU.
@@ -241,23 +234,6 @@ pub(crate) fn populate(start: usize, length: usize, protection: usize) {
     let _ = unsafe { sys::madvise(start, length, advice) };
 }
 
-/// Notes that a filter of system calls is being set up: from then on this library makes no calls of its own on the
-/// program's threads, and new memory stays the kernel's. The server is told before.
-fn note_filter() {
-    core_file::end();
-    let Some(process) = process::process() else {
-        process::FILTERED.store(1, Ordering::Relaxed);
-        return;
-    };
-    if !is_filtered() && process.phase.load(Ordering::Acquire) == process::READY {
-        let mut name = [0_u8; 16];
-        start::thread_name(&mut name);
-        programs::tell(process, Stranger::Filter, &name);
-    }
-    process::FILTERED.store(1, Ordering::Relaxed);
-    process.filtered.store(1, Ordering::Relaxed);
-}
-
 /// The C library's `prctl`, which may set up a filter.
 ///
 /// # Safety
@@ -266,7 +242,7 @@ fn note_filter() {
 pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
     const SET_SECCOMP: c_int = 22;
     if option == SET_SECCOMP {
-        note_filter();
+        filters::note();
     }
     // SAFETY: the program's own call.
     match unsafe { sys::call5(sys::PRCTL, sys::arg(option), a, b, c, d) } {
@@ -289,15 +265,7 @@ const fn is_fork(number: usize, flags: usize) -> bool {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
     const SECCOMP: usize = 317;
-    /// `SECCOMP_SET_MODE_FILTER`; the operations behind it only ask.
-    const SET_FILTER: usize = 1;
-    const SYNCHRONISE: usize = 1;
-    if number == SECCOMP && a <= SET_FILTER {
-        if a == SET_FILTER && b & SYNCHRONISE != 0 {
-            process::SYNCHRONISED.store(1, Ordering::Relaxed);
-        }
-        note_filter();
-    }
+    let b = if number == SECCOMP { filters::before(a, b) } else { b };
     let forks = is_fork(number, a);
     if forks && forks::has_no_place() {
         return fail(Errno::AGAIN, -1);

@@ -29,6 +29,7 @@ pub mod advice;
 mod client;
 mod core_file;
 mod environment;
+mod filters;
 pub mod forks;
 mod frees;
 mod heap;

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::process::{self, Process};
 use crate::session::Session;
 use crate::sys::CpuSet;
-use crate::{hooks, inheritance, locks, orders, stack, start, sys, text, told, userfault};
+use crate::{filters, inheritance, locks, orders, stack, start, sys, text, told, userfault};
 
 /// Register the private memory at the two arguments, address and length.
 pub(crate) const REGISTER: u32 = 1;
@@ -76,7 +76,7 @@ fn exchange(process: &Process, request: u32, arguments: [usize; 2], prepare: imp
     for (place, argument) in process.mailbox.arguments.iter().zip(arguments) {
         place.store(argument, Ordering::Relaxed);
     }
-    let client = start::client_of(process).filter(|_| !hooks::is_filtered());
+    let client = start::client_of(process).filter(|_| !filters::is_there());
     let home = client.and_then(|client| Some((client, bring_near(client)?)));
     let before = process.mailbox.met.load(Ordering::Acquire);
     process.mailbox.request.store(request, Ordering::Release);

@@ -19,10 +19,11 @@ use crate::mailbox::{self, Note};
 use crate::process::{self, Process, SLOT, SLOTS};
 use crate::settings::{PREFIX, SOCKET};
 use crate::sys::{self, AT_FDCWD, Answer};
-use crate::{hooks, linker, stack};
+use crate::{filters, hooks, linker, stack};
 
 mod judge;
 mod list;
+mod readable;
 
 use judge::{Target, Verdict};
 use list::List;
@@ -165,7 +166,7 @@ impl Slot {
             number,
             cleared_before: None,
         };
-        if !hooks::is_filtered() && slot.is_borrowed() {
+        if !filters::is_there() && slot.is_borrowed() {
             slot.have_it_cleared();
         }
         Some(slot)
@@ -202,9 +203,9 @@ impl Slot {
     fn prepare(&self, target: Target, environment: Texts) -> Option<Texts> {
         let room = self.process.slot(self.number);
         let mut list = List::at(room + SLOT / 2, SLOT / 2);
-        // SAFETY: the program gives it to the kernel next, which takes it for one too.
-        let environment = unsafe { Environment::at(environment) };
-        if hooks::is_filtered() {
+        if filters::is_there() {
+            // SAFETY: the program gives it to the kernel next, which takes it for one too.
+            let environment = unsafe { Environment::at(environment) };
             // The filter binds the new program as well, and no call may be made to find out more.
             return without_agent(&mut list, environment);
         }
@@ -215,9 +216,16 @@ impl Slot {
         prepared
     }
 
-    fn decide(&self, target: Target, list: &mut List, environment: Environment) -> Option<Texts> {
+    fn decide(&self, target: Target, list: &mut List, environment: Texts) -> Option<Texts> {
         let mut name = [0_u8; judge::NAME];
-        match judge::judge(target, &mut name) {
+        // The kernel looks at the file first.
+        let verdict = judge::judge(target, &mut name);
+        if matches!(verdict, Verdict::Unknown) || !readable::is_readable(environment) {
+            return None;
+        }
+        // SAFETY: it has just been read to its end, as the kernel does next.
+        let environment = unsafe { Environment::at(environment) };
+        match verdict {
             Verdict::Unknown => None,
             Verdict::Managed => with_agent(list, environment),
             Verdict::Stranger(why) => {

@@ -8,7 +8,7 @@ use crate::locks::Call;
 use crate::maps::Pieces;
 use crate::process::PAGE;
 use crate::sys::{self, Answer, Errno};
-use crate::{hooks, locks, mailbox, process, report, start};
+use crate::{filters, hooks, locks, mailbox, process, report, start};
 
 const MAY_MOVE: usize = 1;
 const FIXED: usize = 2;
@@ -295,7 +295,7 @@ fn with_pages_staying<T>(call: impl FnOnce() -> T) -> T {
         return call();
     };
     // A handler that does not return here would leave the agent waiting for the end of the call.
-    let mask = (!hooks::is_filtered()).then(mailbox::block_signals);
+    let mask = (!filters::is_there()).then(mailbox::block_signals);
     process.moves.begin();
     hooks::wait_for_moves();
     let answer = call();

@@ -8,7 +8,7 @@ use core::ffi::{c_int, c_void};
 
 use crate::process::PAGE;
 use crate::sys::{self, Answer, Errno};
-use crate::{hooks, remap};
+use crate::{filters, hooks, remap};
 
 const CONTROL: usize = 31;
 const DETACH: usize = 67;
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn shmat(segment: c_int, address: *const c_void, flags: c_
 pub(crate) unsafe fn attach(segment: usize, address: usize, flags: usize) -> Answer {
     // SAFETY: the program's own call, or one that replaces nothing.
     let call = |address, flags| unsafe { sys::call5(sys::SHMAT, segment, address, flags, 0, 0) };
-    if flags & REPLACE == 0 || address == 0 || hooks::is_filtered() {
+    if flags & REPLACE == 0 || address == 0 || filters::is_there() {
         return call(address, flags);
     }
     let place = if flags & ROUND == 0 {
