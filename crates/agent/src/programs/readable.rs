@@ -1,4 +1,4 @@
-//! Whether an environment can be read. Where it cannot, the kernel says so of the call, and this library leaves it alone.
+//! Whether an environment can be read. Where it cannot, the kernel says so of the call, and the call is left alone.
 
 use super::{Text, Texts};
 use crate::sys;
