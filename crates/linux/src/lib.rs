@@ -30,6 +30,7 @@ pub mod file_lease;
 pub mod flood;
 pub mod folder;
 pub mod freed_frames;
+pub mod fuse_device;
 pub mod futex;
 pub mod hangup;
 pub mod memory;

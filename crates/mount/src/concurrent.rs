@@ -32,7 +32,7 @@ impl World {
         std::fs::create_dir_all(&folder).unwrap();
         let devices = DeviceFile::parse(DEVICES, "devices").unwrap();
         let (sender, wanted) = mpsc::sync_channel(16);
-        let tree = Tree::new(&folder).unwrap();
+        let tree = Tree::new(&folder, 1_024).unwrap();
         let victims = Arc::new(Cache::new(&devices).unwrap());
         let files = Arc::new(Files::new(tree, LEAST_FRAMES, victims, sender).unwrap());
         let threads = vec![coherence::start(&files).unwrap()];

@@ -186,6 +186,18 @@ impl Handles {
         files.remove(&number)
     }
 
+    /// Open files and directories.
+    pub(crate) fn len(&self) -> usize {
+        let files = self.files.read().unwrap_or_else(PoisonError::into_inner).len();
+        files + self.directories.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Whether a file is open. Costs a look at each that is.
+    pub(crate) fn has(&self, inode: u64) -> bool {
+        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        files.values().any(|file| file.inode.number == inode)
+    }
+
     pub(crate) fn add_directory(&self, directory: OwnedFd) -> u64 {
         let number = self.number();
         let mut all = self.directories.write().unwrap_or_else(PoisonError::into_inner);

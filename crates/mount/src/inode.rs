@@ -9,6 +9,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The number of the root of a FUSE file system.
@@ -36,6 +37,8 @@ pub(crate) struct Inode {
     pub(crate) content: Content,
     /// Names that the kernel was told of, the latest last.
     names: Mutex<Vec<Name>>,
+    /// Somebody asked for it since it was last looked at.
+    used: AtomicBool,
 }
 
 /// A folder's number, and a name in it.
@@ -53,11 +56,17 @@ impl Inode {
             place,
             content: Content::default(),
             names: Mutex::default(),
+            used: AtomicBool::new(true),
         }
     }
 
     fn names(&self) -> MutexGuard<'_, Vec<Name>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether somebody asked for it since this was last called.
+    pub(crate) fn was_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
     }
 
     /// The kernel is told of it by this name.
@@ -118,11 +127,9 @@ impl Inodes {
     /// The inode with this number.
     pub(crate) fn get(&self, number: u64) -> Result<Arc<Inode>, Errno> {
         let table = self.table();
-        table
-            .rows
-            .get(&number)
-            .map(|row| Arc::clone(&row.inode))
-            .ok_or(Errno::STALE)
+        let row = table.rows.get(&number).ok_or(Errno::STALE)?;
+        row.inode.used.store(true, Ordering::Relaxed);
+        Ok(Arc::clone(&row.inode))
     }
 
     /// The inode with this identity, if it is known; the kernel is about to be told of it once more.
@@ -131,6 +138,7 @@ impl Inodes {
         let number = *table.numbers.get(&identity)?;
         let row = table.rows.get_mut(&number)?;
         row.lookups += 1;
+        row.inode.used.store(true, Ordering::Relaxed);
         Some(Arc::clone(&row.inode))
     }
 

@@ -21,6 +21,7 @@ mod coherence;
 #[cfg(test)]
 mod concurrent;
 mod content;
+mod crowd;
 mod directory;
 mod files;
 mod filesystem;

@@ -6,8 +6,9 @@ use crate::page_cache::LEAST_FRAMES;
 use crate::source::{self, SourceError};
 use crate::status::{self, MountRow};
 use crate::tree::Tree;
-use crate::{ahead, coherence, recall, removed};
+use crate::{ahead, coherence, crowd, recall, removed};
 use freehold_ecache::Cache;
+use freehold_linux::fuse_device::FuseDevice;
 use freehold_linux::memory::LockedFramesError;
 use freehold_linux::mounts::{self, Unmount};
 use freehold_linux::process::resource_limit;
@@ -21,11 +22,13 @@ use std::thread::JoinHandle;
 use tracing::warn;
 
 /// Threads that answer requests: two, so that one may wait for the device, and as many more for writers.
-const THREADS: usize = 4;
+pub(crate) const THREADS: usize = 4;
 /// Requests to read ahead that may wait.
 const MOST_AHEAD: usize = 16;
 /// Descriptors that the process may have: one or two for each inode that the kernel knows.
 const DESCRIPTORS: u64 = 1 << 20;
+/// Descriptors that a process has mostly, where the limit cannot be asked for.
+const FEW: u64 = 1_024;
 
 /// What to mount, and how.
 #[derive(Clone, Debug)]
@@ -124,17 +127,15 @@ impl Mount {
             path: mountpoint.clone(),
             error,
         };
-        allow_descriptors();
-        let tree = Tree::new(&source).map_err(serve)?;
+        let descriptors = allow_descriptors();
+        let tree = Tree::new(&source, descriptors).map_err(serve)?;
         let (sender, wanted) = mpsc::sync_channel(MOST_AHEAD);
         let files = Arc::new(Files::new(tree, options.frames, victims, sender)?);
         let mut threads = vec![coherence::start(&files).map_err(serve)?];
-        let session = Session::new(
-            Mounted(Arc::clone(&files)),
-            &mountpoint,
-            &configuration(options, &source),
-        );
-        let session = match session {
+        let mounted = Mounted(Arc::clone(&files));
+        let configuration = configuration(options, &source);
+        let session = FuseDevice::opened_by(|| Session::new(mounted, &mountpoint, &configuration));
+        let (session, device) = match session {
             Ok(session) => session,
             Err(error) => {
                 files.end();
@@ -143,8 +144,10 @@ impl Mount {
         };
         // It is set once.
         let _ = files.notifier.set(session.notifier());
+        files.tree.crowd.set_device(device);
         threads.push(recall::start(&files).map_err(serve)?);
         threads.push(removed::start(&files).map_err(serve)?);
+        threads.push(crowd::start(&files).map_err(serve)?);
         ahead::start(&files, wanted).map_err(serve)?;
         let session = session.spawn().map_err(mounting)?;
         Ok(Self {
@@ -212,6 +215,7 @@ impl Files {
     fn end(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.wanted.notify_all();
+        self.tree.crowd.set_device(None);
     }
 }
 
@@ -238,10 +242,11 @@ fn configuration(options: &Options, source: &Path) -> Config {
     configuration
 }
 
-/// Each inode that the kernel knows costs a descriptor. Where more are not to be had, the limit stays as it is.
-fn allow_descriptors() {
+/// Each inode that the kernel knows costs a descriptor. Where more are not to be had, the limit stays as it is. The
+/// answer is how many the process may have.
+fn allow_descriptors() -> u64 {
     let Ok(limit) = resource_limit(Resource::Nofile) else {
-        return;
+        return FEW;
     };
     for most in [Some(DESCRIPTORS), limit.maximum] {
         let wanted = Rlimit {
@@ -249,7 +254,8 @@ fn allow_descriptors() {
             maximum: most.max(limit.maximum),
         };
         if rustix::process::setrlimit(Resource::Nofile, wanted).is_ok() {
-            return;
+            return most.unwrap_or(DESCRIPTORS);
         }
     }
+    limit.current.unwrap_or(DESCRIPTORS)
 }

@@ -35,7 +35,7 @@ impl Files {
     }
 
     /// Has the kernel forget the names of an inode. Where a program has it open, its inode stays until that closes it.
-    fn forget_names(&self, inode: &Inode) {
+    pub(crate) fn forget_names(&self, inode: &Inode) {
         let Some(notifier) = self.notifier.get() else { return };
         for (folder, name) in inode.take_names() {
             // A name that the kernel does not know is forgotten.

@@ -4,6 +4,7 @@
 //! here. The kernel has checked permissions (`default_permissions`) before it asks.
 
 use crate::attributes::{Status, status_at, status_of};
+use crate::crowd::Crowd;
 use crate::inode::{Inode, Inodes};
 use freehold_linux::caller::Caller;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,6 +28,7 @@ pub(crate) struct Creation {
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) inodes: Inodes,
+    pub(crate) crowd: Crowd,
     device: (u32, u32),
     /// `/proc/self/fd`, by which an inode's descriptor is opened anew.
     descriptors: OwnedFd,
@@ -36,16 +38,17 @@ pub(crate) struct Tree {
 pub(crate) type Entry = (Arc<Inode>, Status);
 
 impl Tree {
-    /// The tree beneath `source`.
-    pub(crate) fn new(source: &Path) -> Result<Self, Errno> {
+    /// The tree beneath `source`, of a process that may have so many descriptors.
+    pub(crate) fn new(source: &Path, descriptors: u64) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(CWD, source, flags, Mode::empty())?;
         let status = status_of(root.as_fd())?;
-        let descriptors = rustix::fs::openat(CWD, "/proc/self/fd", flags, Mode::empty())?;
+        let opened = rustix::fs::openat(CWD, "/proc/self/fd", flags, Mode::empty())?;
         Ok(Self {
             device: status.identity.device,
             inodes: Inodes::new(status.identity, root),
-            descriptors,
+            crowd: Crowd::new(descriptors),
+            descriptors: opened,
         })
     }
 
@@ -62,7 +65,9 @@ impl Tree {
             inode.note_name(parent.number, name);
             return Ok((inode, status));
         }
-        let place = beneath(parent.place.as_fd(), name, OFlags::PATH, Mode::empty())?;
+        let place = self
+            .crowd
+            .with_room(|| beneath(parent.place.as_fd(), name, OFlags::PATH, Mode::empty()))?;
         self.enter(parent.number, name, place)
     }
 
@@ -84,7 +89,9 @@ impl Tree {
 
     fn reopen(&self, file: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
-        rustix::fs::openat(&self.descriptors, descriptor_name(file), flags, Mode::empty())
+        let name = descriptor_name(file);
+        self.crowd
+            .with_room(|| rustix::fs::openat(&self.descriptors, &name, flags, Mode::empty()))
     }
 
     /// The path of an inode for calls that take no descriptor: it leads to the inode and no further.
@@ -106,7 +113,8 @@ impl Tree {
         let file = creation.act(|passing| {
             // Past permissions only what is new is opened: nobody has checked those of a file that came meanwhile.
             let new = if passing { OFlags::EXCL } else { OFlags::empty() };
-            match beneath(parent.place.as_fd(), name, flags | OFlags::CREATE | new, mode) {
+            let make = || beneath(parent.place.as_fd(), name, flags | OFlags::CREATE | new, mode);
+            match self.crowd.with_room(make) {
                 Err(Errno::EXIST) if passing && !flags.contains(OFlags::EXCL) => Err(Errno::ACCESS),
                 outcome => outcome,
             }

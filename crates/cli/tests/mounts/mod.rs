@@ -29,6 +29,8 @@ pub(crate) struct Mounted {
     server: Child,
     pub(crate) source: PathBuf,
     pub(crate) at: PathBuf,
+    /// The command that begins the server's, and its options.
+    before: Vec<String>,
     options: Vec<String>,
 }
 
@@ -52,12 +54,25 @@ impl Mounted {
 
     /// Mounts these.
     pub(crate) fn of(source: &Path, at: &Path, cache: &str, options: &[&str]) -> Self {
+        Self::begun_by(&[], (source, at), cache, options)
+    }
+
+    /// Mounts a folder of its own, in a process that may have so many descriptors and no right to more.
+    pub(crate) fn with_descriptors(most: u32, name: &str, cache: &str, options: &[&str]) -> Self {
+        let (source, at) = folders(name);
+        let limited = format!("ulimit -n {most} && exec setpriv --bounding-set=-sys_resource \"$0\" \"$@\"");
+        Self::begun_by(&["sh", "-c", &limited], (&source, &at), cache, options)
+    }
+
+    fn begun_by(before: &[&str], (source, at): (&Path, &Path), cache: &str, options: &[&str]) -> Self {
         let devices = at.with_file_name("devices.toml");
         let mut words = vec!["--cache".to_owned(), cache.to_owned(), "--devices".to_owned()];
         words.push(devices.display().to_string());
         words.extend(options.iter().map(|word| (*word).to_owned()));
+        let before: Vec<String> = before.iter().map(|word| (*word).to_owned()).collect();
         Self {
-            server: serve(source, at, &words),
+            server: serve(&before, source, at, &words),
+            before,
             source: source.to_path_buf(),
             at: at.to_path_buf(),
             options: words,
@@ -77,7 +92,7 @@ impl Mounted {
 
     /// Mounts again where it was.
     pub(crate) fn again(&mut self) {
-        self.server = serve(&self.source, &self.at, &self.options);
+        self.server = serve(&self.before, &self.source, &self.at, &self.options);
     }
 
     /// Sends a signal and waits for the end.
@@ -112,9 +127,12 @@ impl Drop for Mounted {
     }
 }
 
-fn serve(source: &Path, at: &Path, options: &[String]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_freehold"));
+fn serve(before: &[String], source: &Path, at: &Path, options: &[String]) -> Child {
+    let freehold = [env!("CARGO_BIN_EXE_freehold").to_owned()];
+    let mut words = before.iter().chain(&freehold);
+    let mut command = Command::new(words.next().expect("the command itself at least"));
     command
+        .args(words)
         .arg("mount")
         .args([source, at])
         .args(options)
