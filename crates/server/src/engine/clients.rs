@@ -71,6 +71,8 @@ pub(super) struct Clients {
     pub(super) samples: Samples,
     /// Those with faults to look at again soon.
     pub(super) deferred: Vec<ClientId>,
+    /// Those of them whose faults are being looked at again.
+    pub(super) looking: Vec<ClientId>,
     /// Those whose agents may have to be woken.
     pub(super) announce: Vec<ClientId>,
     /// Those that have ended, to be dropped by another thread.
@@ -93,6 +95,7 @@ impl Clients {
             client_pool: ClientPool::new(settings.frames.get().saturating_add(256)),
             samples: Samples::default(),
             deferred: Vec::new(),
+            looking: Vec::new(),
             announce: Vec::new(),
             remains: Vec::with_capacity(REMAINS),
             told: 0,

@@ -6,6 +6,7 @@
 use crate::engine::Engine;
 use crate::engine::keys::ClientId;
 use crate::engine::rows::Claim;
+use std::collections::VecDeque;
 
 /// Nanoseconds until the next look, at first.
 const FIRST: u64 = 200_000;
@@ -41,6 +42,64 @@ impl Looks {
     }
 }
 
+/// Faults of a client that are put off, the longest put off first.
+#[derive(Debug)]
+pub(crate) struct Deferred<T> {
+    faults: VecDeque<T>,
+    /// How many of them are yet to be looked at, while that is being done.
+    left: Option<usize>,
+    looks: Looks,
+}
+
+impl<T> Default for Deferred<T> {
+    fn default() -> Self {
+        Self {
+            faults: VecDeque::new(),
+            left: None,
+            looks: Looks::default(),
+        }
+    }
+}
+
+impl<T> Deferred<T> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.faults.clear();
+    }
+
+    pub(super) fn take_all(self) -> impl Iterator<Item = T> {
+        self.faults.into_iter()
+    }
+
+    /// Puts a fault off. Where faults were just being looked at again, those behind it wait too. The kernel refuses all
+    /// of them while the address space is changing, and whoever changes it needs the CPU that the refusals take.
+    fn put_off(&mut self, fault: T, now: u64) {
+        if self.left.take().is_some() || self.is_empty() {
+            self.looks.put_off(now);
+        }
+        self.faults.push_back(fault);
+    }
+
+    /// Begins to look at them again, where there are any and their time has come.
+    fn begin(&mut self, now: u64) -> bool {
+        let begins = self.looks.due <= now && !self.is_empty();
+        if begins {
+            self.looks.last = now;
+            self.left = Some(self.faults.len());
+        }
+        begins
+    }
+
+    /// The next one that is to be looked at.
+    fn next(&mut self) -> Option<T> {
+        self.left = self.left.take()?.checked_sub(1);
+        self.left.and_then(|_| self.faults.pop_front())
+    }
+}
+
 impl Engine {
     /// The fault is to be looked at again when the client's events have been read.
     pub(super) fn defer(&mut self, claim: Claim) {
@@ -48,30 +107,45 @@ impl Engine {
         let Some(client) = self.client_mut(claim.client) else {
             return;
         };
-        if client.waiting.deferred.is_empty() {
-            client.waiting.looks.put_off(now);
-        }
-        client.waiting.deferred.push(claim);
+        client.waiting.deferred.put_off(claim, now);
         if !self.clients.deferred.contains(&claim.client) {
             self.clients.deferred.push(claim.client);
         }
     }
 
-    /// Looks again at the faults whose time has come.
+    /// Has the faults whose time has come looked at again before the step ends.
     pub(super) fn look_again(&mut self) {
         let now = self.step.now.get();
-        for id in std::mem::take(&mut self.clients.deferred) {
-            let Some(client) = self.clients.get_mut(id.index(), id.generation()) else {
-                continue;
+        let mut ids = std::mem::take(&mut self.clients.deferred);
+        ids.retain(|id| {
+            let Some(client) = self.client_mut(*id) else {
+                return false;
             };
-            if client.waiting.looks.due > now {
-                self.clients.deferred.push(id);
-            } else {
-                client.waiting.looks.last = now;
-                self.step.again.extend(client.waiting.deferred.drain(..));
+            let any = !client.waiting.deferred.is_empty();
+            if client.waiting.deferred.begin(now) {
+                self.clients.looking.push(*id);
             }
-        }
+            any
+        });
+        self.clients.deferred = ids;
         self.protect_again();
+    }
+
+    /// The next fault that is to be looked at again.
+    pub(super) fn next_deferred_fault(&mut self) -> Option<Claim> {
+        while let Some(id) = self.clients.looking.last().copied() {
+            if let Some(client) = self.client_mut(id) {
+                let next = client.waiting.deferred.next();
+                if client.waiting.deferred.is_empty() {
+                    self.clients.deferred.retain(|other| *other != id);
+                }
+                if next.is_some() {
+                    return next;
+                }
+            }
+            self.clients.looking.pop();
+        }
+        None
     }
 
     /// Looks again at all faults that were put off.
@@ -100,20 +174,20 @@ impl Engine {
     /// The faults of a client are due to be looked at again.
     pub(super) fn make_due(&mut self, id: ClientId) {
         if let Some(client) = self.client_mut(id) {
-            client.waiting.looks.make_due();
+            client.waiting.deferred.looks.make_due();
         }
     }
 
     /// When the next are due.
     pub(super) fn deferred_due(&self) -> Option<u64> {
-        let due = |id: &ClientId| self.client(*id).map(|client| client.waiting.looks.due);
+        let due = |id: &ClientId| self.client(*id).map(|client| client.waiting.deferred.looks.due);
         self.clients.deferred.iter().filter_map(due).min()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{AT_A_PACE, FIRST, HALVED, Looks};
+    use super::{AT_A_PACE, Deferred, FIRST, HALVED, Looks};
 
     #[test]
     fn what_does_not_end_is_looked_at_less_and_less_often() {
@@ -133,5 +207,36 @@ mod tests {
         // One that is put off later has not been waited for.
         looks.put_off(now + 1);
         assert_eq!(looks.due - now - 1, FIRST);
+    }
+
+    #[test]
+    fn one_refusal_ends_a_look_and_every_fault_has_its_turn() {
+        let mut deferred = Deferred::default();
+        let mut now = 1;
+        (0..1_000).for_each(|fault| deferred.put_off(fault, now));
+        assert!(!deferred.begin(now), "not before its time");
+        // The address space changes all the time: one is tried each time.
+        let mut tried = Vec::new();
+        for _ in 0..1_000 {
+            now = deferred.looks.due;
+            assert!(deferred.begin(now));
+            let fault = deferred.next().unwrap();
+            tried.push(fault);
+            deferred.put_off(fault, now);
+            assert_eq!(deferred.next(), None);
+        }
+        assert!((0..1_000).eq(tried));
+        // It has changed, but for one page.
+        now = deferred.looks.due;
+        assert!(deferred.begin(now));
+        let served: Vec<u32> = (0..500).map_while(|_| deferred.next()).collect();
+        assert!((0..500).eq(served));
+        let refused = deferred.next().unwrap();
+        deferred.put_off(refused, now);
+        assert_eq!(deferred.next(), None);
+        now = deferred.looks.due;
+        assert!(deferred.begin(now));
+        assert!((501..1_000).chain([500]).eq(std::iter::from_fn(|| deferred.next())));
+        assert!(deferred.is_empty() && !deferred.begin(u64::MAX));
     }
 }

@@ -105,9 +105,13 @@ impl Engine {
             }
         }
         let renamed = |claim: Claim| Claim { client: id, ..claim };
-        self.step
-            .again
-            .extend(old.waiting.parked.into_iter().chain(old.waiting.deferred).map(renamed));
+        self.step.again.extend(
+            old.waiting
+                .parked
+                .into_iter()
+                .chain(old.waiting.deferred.take_all())
+                .map(renamed),
+        );
         let Some(client) = self.client_mut(id) else { return };
         client.userfaults.shared = old.userfaults.shared;
         client.userfaults.private = old.userfaults.private;

@@ -4,7 +4,7 @@ use crate::closing::{Lent, LentFile};
 use crate::engine::ahead::{Brought, Streams, Used};
 use crate::engine::booked::Booked;
 use crate::engine::booking::Bookings;
-use crate::engine::deferred::Looks;
+use crate::engine::deferred::Deferred;
 use crate::engine::fault_queue::FaultQueue;
 use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, MapKey, Membership, TaskKey};
@@ -182,9 +182,7 @@ pub(crate) struct Waiting {
     /// At addresses that nothing is known about yet: a mapping may be announced later.
     pub(crate) parked: Vec<Claim>,
     /// To look at again when the client's events have been read.
-    pub(crate) deferred: Vec<Claim>,
-    /// When that is done without an event.
-    pub(crate) looks: Looks,
+    pub(crate) deferred: Deferred<Claim>,
 }
 
 /// What is counted of a client's faults.

@@ -77,6 +77,8 @@ impl Engine {
                 self.drop_left();
             } else if let Some(claim) = self.step.again.pop_front() {
                 self.fault(claim);
+            } else if let Some(claim) = self.next_deferred_fault() {
+                self.fault(claim);
             } else if let Some(claim) = self.next_queued() {
                 self.fault(claim);
             } else if let Some(near) = self.along.neighbours.pop() {
