@@ -205,6 +205,27 @@ fn a_fork_past_a_users_part_is_refused_and_one_unseen_ends_the_program() {
     );
 }
 
+/// A server that may have few descriptors has places for fewer clients: past that a fork is refused as well.
+#[test]
+fn a_fork_that_the_server_has_no_descriptors_for_is_refused() {
+    let Some(program) = common::compiled("brief") else {
+        return;
+    };
+    let freehold = env!("CARGO_BIN_EXE_freehold");
+    let limited = "ulimit -n 1000 && exec setpriv --bounding-set=-sys_resource \"$0\" \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", limited, freehold, "exec", "--reserve", "64MiB", "--"])
+        .arg(&program)
+        .args(["300", "together"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let made: Option<u32> = said.strip_suffix(" 7\n").and_then(|made| made.parse().ok());
+    assert!(made.is_some_and(|made| (16..300).contains(&made)), "{said}");
+}
+
 /// A process of user 20,001's in a user name space that it owns, where it has other users too, until it is dropped.
 struct Space(Child);
 

@@ -124,7 +124,9 @@ fn begin(
     mut shortfalls: Vec<String>,
     owner: Option<u32>,
 ) -> Result<(Arc<World>, Pagers), ServeError> {
-    let shared = Shared::new(Engine::new(&options.settings)?);
+    let mut settings = options.settings.clone();
+    settings.tables.clients = settings.tables.clients.min(process::most_clients());
+    let shared = Shared::new(Engine::new(&settings)?);
     let pagers = shared.spawn_pagers()?;
     shortfalls.extend(refused_priorities(&shared));
     for shortfall in &shortfalls {

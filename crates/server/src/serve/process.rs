@@ -8,6 +8,9 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// Descriptors wanted: some for each client, and two for each object.
 const DESCRIPTORS: u64 = 16_384;
+/// Of these, so many for a client with what it maps, and so many for the server itself.
+const OF_A_CLIENT: u64 = 15;
+const ITS_OWN: u64 = 64;
 /// The kernel's mark for processes that are not killed for memory.
 const SPARED: &str = "-1000";
 
@@ -49,6 +52,14 @@ pub(super) fn prepare() -> (Process, Vec<String>) {
     let process = Process { helper: helper.ok() };
     shortfalls.extend(raise_descriptors());
     (process, shortfalls)
+}
+
+/// How many clients there are descriptors for. A fork past that is refused, while one for which a descriptor lacks ends
+/// its program.
+pub(super) fn most_clients() -> u16 {
+    let limit = resource_limit(Resource::Nofile).ok().and_then(|limit| limit.current);
+    let most = limit.map(|descriptors| descriptors.saturating_sub(ITS_OWN) / OF_A_CLIENT);
+    most.map_or(u16::MAX, |most| u16::try_from(most.max(1)).unwrap_or(u16::MAX))
 }
 
 fn raise_descriptors() -> Option<String> {
