@@ -242,7 +242,7 @@ pub(crate) fn populate(start: usize, length: usize, protection: usize) {
 pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
     const SET_SECCOMP: c_int = 22;
     if option == SET_SECCOMP {
-        filters::note();
+        filters::before_prctl(a, b);
     }
     // SAFETY: the program's own call.
     match unsafe { sys::call5(sys::PRCTL, sys::arg(option), a, b, c, d) } {
@@ -265,7 +265,11 @@ const fn is_fork(number: usize, flags: usize) -> bool {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
     const SECCOMP: usize = 317;
-    let b = if number == SECCOMP { filters::before(a, b) } else { b };
+    let b = if number == SECCOMP {
+        filters::before_seccomp(a, b, c)
+    } else {
+        b
+    };
     let forks = is_fork(number, a);
     if forks && forks::has_no_place() {
         return fail(Errno::AGAIN, -1);

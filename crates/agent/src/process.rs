@@ -101,10 +101,6 @@ pub(crate) const SLOT: usize = 64 << 10;
 
 /// Where the table is; the same in a forked child.
 static TABLE: AtomicUsize = AtomicUsize::new(0);
-/// What the parent's `filtered` says of a forked child too: filters are inherited, and this word is not wiped.
-pub(crate) static FILTERED: AtomicU32 = AtomicU32::new(0);
-/// 1 once a filter may bind the agent's own threads (`SECCOMP_FILTER_FLAG_TSYNC`).
-pub(crate) static SYNCHRONISED: AtomicU32 = AtomicU32::new(0);
 
 /// The table, once there is one.
 pub(crate) fn process() -> Option<&'static Process> {

@@ -12,7 +12,9 @@ use crate::session::{Session, SessionError};
 use crate::settings::{SETTINGS, SettingsError};
 use crate::silence::{self, Patience};
 use crate::sys::{self, Errno};
-use crate::{core_file, forks, linker, locks, mailbox, orders, patch, programs, report, stack, userfault, watch};
+use crate::{
+    core_file, filters, forks, linker, locks, mailbox, orders, patch, programs, report, stack, userfault, watch,
+};
 
 /// Why a process is not a client; for people.
 enum Failure {
@@ -159,7 +161,7 @@ fn filters() -> Option<u32> {
 /// In a forked child, before anything of the program runs there. It connects at once: until it does, only the server
 /// holds what makes the memory that it inherited fault, and without that absent pages would be zeros.
 pub(crate) extern "C" fn forked() {
-    if process::FILTERED.load(Ordering::Relaxed) == 0
+    if !filters::is_there()
         && ANCESTOR.load(Ordering::Relaxed) != 0
         && let Some(process) = process::process()
     {

@@ -2,12 +2,10 @@
 //!
 //! Without a server missing pages stay missing, so whoever needs one would wait for ever; nobody reads a wrong byte.
 
-use core::sync::atomic::Ordering;
-
 use crate::client::Client;
 use crate::silence::Stopped;
 use crate::sys;
-use crate::{left_alone, process, report};
+use crate::{filters, left_alone, report};
 
 const CLONE_VM: usize = 0x100;
 const CLONE_FILES: usize = 0x400;
@@ -41,10 +39,10 @@ extern "C" fn watch(address: usize) -> ! {
         if ready == Ok(1) && wanted >> 48 & HANG_UP != 0 {
             end();
         }
-        if process::FILTERED.load(Ordering::Relaxed) == 0 {
+        if !filters::is_there() {
             stopped.turn(client.descriptors.socket);
         }
-        if process::SYNCHRONISED.load(Ordering::Relaxed) == 0 {
+        if !filters::binds_agent() {
             left_alone::end();
         }
     }

@@ -211,10 +211,9 @@ fn a_fork_that_the_server_has_no_descriptors_for_is_refused() {
     let Some(program) = common::compiled("brief") else {
         return;
     };
-    let freehold = env!("CARGO_BIN_EXE_freehold");
-    let limited = "ulimit -n 1000 && exec setpriv --bounding-set=-sys_resource \"$0\" \"$@\"";
-    let output = Command::new("sh")
-        .args(["-c", limited, freehold, "exec", "--reserve", "64MiB", "--"])
+    let limited = common::with_descriptors(1_000);
+    let under = limited.each_ref().map(String::as_str);
+    let output = common::freehold_under(&under, &["exec", "--reserve", "64MiB", "--"])
         .arg(&program)
         .args(["300", "together"])
         .stdin(Stdio::null())

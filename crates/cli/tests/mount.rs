@@ -1,5 +1,6 @@
 //! `freehold mount` as programs use it: every operation, on a real mount, beside what the source itself says.
 
+mod common;
 mod mounts;
 
 use mounts::{Mounted, folders, may_mount, succeed, until};

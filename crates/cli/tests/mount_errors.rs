@@ -1,5 +1,6 @@
 //! A device that cannot read some of a file's blocks: what programs of a mount are told is what the device says.
 
+mod common;
 mod mounts;
 
 use mounts::{Mounted, folders, may_mount, until};

@@ -1,5 +1,6 @@
 //! Names, links and descriptors of a mount lead to the content that they lead to in SOURCE, whoever changes it.
 
+mod common;
 mod mounts;
 
 use freehold_client::device::status;

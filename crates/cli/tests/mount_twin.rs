@@ -1,5 +1,6 @@
 //! Random operations on files of a mount, each made beside it too: bytes, counts and errors are equal.
 
+mod common;
 mod mounts;
 
 use freehold_client::device::Device;

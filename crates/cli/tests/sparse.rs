@@ -9,14 +9,7 @@ fn sparse(reserve: Option<&str>) {
     let Some(program) = common::compiled("sparse") else {
         return;
     };
-    let mut command = match reserve {
-        None => std::process::Command::new(&program),
-        Some(size) => {
-            let mut command = common::freehold(&["exec", "--reserve", size, "--"]);
-            command.arg(&program);
-            command
-        }
-    };
+    let mut command = common::in_reserve(reserve, &program);
     let output = command.stdin(Stdio::null()).output().expect("it starts");
     // The command says how much came back, which is no fault.
     let errors = common::stderr(&output);

@@ -11,14 +11,7 @@ fn storm(reserve: Option<&str>) {
     let Some(program) = common::compiled("storm") else {
         return;
     };
-    let mut command = match reserve {
-        None => std::process::Command::new(&program),
-        Some(size) => {
-            let mut command = common::freehold(&["exec", "--reserve", size, "--"]);
-            command.arg(&program);
-            command
-        }
-    };
+    let mut command = common::in_reserve(reserve, &program);
     let output = command.arg(THREADS).stdin(Stdio::null()).output().expect("it starts");
     let said = (output.status.code(), common::stdout(&output));
     let right = (Some(0), format!("{THREADS} threads, 0 wrong\n"));

@@ -105,7 +105,7 @@ impl Crowd {
 }
 
 impl Files {
-    /// An inode was looked up: where there are too many, the thread goes about it, and is waited for a moment where
+    /// A name was looked up: where there are too many, the thread goes about it, and is waited for a moment where
     /// descriptors are about to run out.
     pub(crate) fn note_lookup(&self) {
         let (taken, most) = (self.descriptors(), self.tree.crowd.most);

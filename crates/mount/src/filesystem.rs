@@ -125,8 +125,9 @@ impl Filesystem for Mounted {
         let entry = self.0.tree.lookup(parent.0, name);
         if let Ok((inode, status)) = &entry {
             self.0.note_size(inode, status.size());
-            self.0.note_lookup();
         }
+        // One that finds nothing is followed by what makes an inode.
+        self.0.note_lookup();
         tell_entry(reply, entry);
     }
 

@@ -24,6 +24,24 @@ pub(crate) fn freehold_under(under: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
+/// What a command runs under that may have so many descriptors, and no right to more.
+pub(crate) fn with_descriptors(most: u32) -> [String; 4] {
+    let limited = format!("ulimit -n {most} && exec setpriv --bounding-set=-sys_resource \"$@\"");
+    ["sh".to_owned(), "-c".to_owned(), limited, "sh".to_owned()]
+}
+
+/// A program natively, or in a reservation under a server of its own.
+pub(crate) fn in_reserve(reserve: Option<&str>, program: &Path) -> Command {
+    match reserve {
+        None => Command::new(program),
+        Some(size) => {
+            let mut command = freehold(&["exec", "--reserve", size, "--"]);
+            command.arg(program);
+            command
+        }
+    }
+}
+
 /// Runs the command to its end.
 pub(crate) fn run(arguments: &[&str]) -> Output {
     freehold(arguments).output().expect("the command starts")

@@ -1,6 +1,7 @@
 //! A mount of the command, in folders of its own.
 #![allow(dead_code, reason = "not every test file uses everything")]
 
+use crate::common;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -60,19 +61,18 @@ impl Mounted {
     /// Mounts a folder of its own, in a process that may have so many descriptors and no right to more.
     pub(crate) fn with_descriptors(most: u32, name: &str, cache: &str, options: &[&str]) -> Self {
         let (source, at) = folders(name);
-        let limited = format!("ulimit -n {most} && exec setpriv --bounding-set=-sys_resource \"$0\" \"$@\"");
-        Self::begun_by(&["sh", "-c", &limited], (&source, &at), cache, options)
+        let limited = common::with_descriptors(most);
+        Self::begun_by(&limited, (&source, &at), cache, options)
     }
 
-    fn begun_by(before: &[&str], (source, at): (&Path, &Path), cache: &str, options: &[&str]) -> Self {
+    fn begun_by(before: &[String], (source, at): (&Path, &Path), cache: &str, options: &[&str]) -> Self {
         let devices = at.with_file_name("devices.toml");
         let mut words = vec!["--cache".to_owned(), cache.to_owned(), "--devices".to_owned()];
         words.push(devices.display().to_string());
         words.extend(options.iter().map(|word| (*word).to_owned()));
-        let before: Vec<String> = before.iter().map(|word| (*word).to_owned()).collect();
         Self {
-            server: serve(&before, source, at, &words),
-            before,
+            server: serve(before, source, at, &words),
+            before: before.to_vec(),
             source: source.to_path_buf(),
             at: at.to_path_buf(),
             options: words,
@@ -128,15 +128,9 @@ impl Drop for Mounted {
 }
 
 fn serve(before: &[String], source: &Path, at: &Path, options: &[String]) -> Child {
-    let freehold = [env!("CARGO_BIN_EXE_freehold").to_owned()];
-    let mut words = before.iter().chain(&freehold);
-    let mut command = Command::new(words.next().expect("the command itself at least"));
-    command
-        .args(words)
-        .arg("mount")
-        .args([source, at])
-        .args(options)
-        .stdout(Stdio::piped());
+    let before: Vec<&str> = before.iter().map(String::as_str).collect();
+    let mut command = common::freehold_under(&before, &["mount"]);
+    command.args([source, at]).args(options).stdout(Stdio::piped());
     let mut server = command.spawn().expect("the command starts");
     let mut line = String::new();
     let output = server.stdout.take().expect("standard output");

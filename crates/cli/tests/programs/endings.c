@@ -101,6 +101,9 @@ static void synchronises(unsigned action) {
     static const int calls[] = {SYS_ioctl, SYS_madvise, SYS_futex, SYS_pwrite64, SYS_pread64, SYS_getppid};
     char *memory = mmap(0, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(memory, 1, BYTES);
+    /* As libraries find out what the kernel knows. */
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, 0) != -1 || errno != EFAULT) _exit(91);
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, 0) != -1 || errno != EFAULT) _exit(92);
     end_calls_by(action, calls, sizeof calls / sizeof *calls, SECCOMP_FILTER_FLAG_TSYNC);
     for (int round = 1; round < 4; round++)
         for (int at = 0; at < BYTES; at += 4096)
