@@ -5,16 +5,18 @@ mod mounts;
 
 use freehold_client::device::status;
 use mounts::{Mounted, may_mount, succeed, until};
+use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 const DESCRIPTORS: u32 = 300;
 const FOLDERS: usize = 40;
 const FILES: usize = 50;
-const READERS: usize = 4;
+/// More than the mount has threads that answer.
+const READERS: usize = 8;
 
 fn path(root: &Path, folder: usize, file: usize) -> PathBuf {
     root.join(format!("folder{folder}")).join(format!("file{file}"))
@@ -83,6 +85,45 @@ fn forgets_by_number() -> bool {
         );
     }
     version >= (6, 18)
+}
+
+/// Opens files until there is no descriptor for another.
+fn open_all_that_can_be(root: &Path) -> Vec<File> {
+    let mut open = Vec::new();
+    for folder in 10..FOLDERS {
+        for file in 0..FILES {
+            match File::open(path(root, folder, file)) {
+                Ok(opened) => open.push(opened),
+                Err(error) => {
+                    assert_eq!(error.raw_os_error(), Some(Errno::MFILE.raw_os_error()), "{error}");
+                    return open;
+                }
+            }
+        }
+    }
+    panic!("all {} files are open at once", open.len());
+}
+
+#[test]
+fn files_in_use_are_known_where_no_other_can_be_opened() {
+    if !may_mount() {
+        return;
+    }
+    let mounted = Mounted::with_descriptors(DESCRIPTORS, "full", "4MiB", &[]);
+    fill(&mounted.source);
+    let open = open_all_that_can_be(&mounted.at);
+    assert!(open.len() > 40, "{}", open.len());
+    for (number, file) in open.iter().enumerate() {
+        let (folder, number) = (10 + number / FILES, number % FILES);
+        let named = fs::metadata(path(&mounted.at, folder, number)).unwrap();
+        assert_eq!(named.ino(), file.metadata().unwrap().ino());
+        let mut bytes = vec![0; content(folder, number).len()];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert!(bytes == content(folder, number), "{folder}/{number}");
+    }
+    drop(open);
+    assert!(fs::read(path(&mounted.at, 2, 2)).unwrap() == content(2, 2));
+    assert!(open_all_that_can_be(&mounted.at).len() > 40);
 }
 
 #[test]

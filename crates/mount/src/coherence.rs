@@ -8,6 +8,7 @@ use crate::content::State;
 use crate::files::{Files, count};
 use crate::inode::Inode;
 use crate::own::PAGE;
+use crate::reader::Reader;
 use freehold_ecache::FileId;
 use freehold_linux::file_lease::{self, Break, BreakWaiter};
 use fuser::INodeNo;
@@ -34,13 +35,20 @@ impl Files {
             }
         }
         let mut state = inode.content.write();
+        self.add_reader(inode, &mut state)?;
+        if state.may_lease(opening) {
+            self.take_lease(inode, &mut state);
+        }
+        Ok(())
+    }
+
+    /// Has a reader of a regular file.
+    pub(crate) fn add_reader(&self, inode: &Inode, state: &mut State) -> Result<(), Errno> {
         if state.reader.is_none() {
             let file = self.tree.open(inode, OFlags::RDONLY)?;
             let again = |flags| self.tree.open(inode, OFlags::RDONLY | flags);
-            state.reader = Some(crate::reader::Reader::new(file, again));
-        }
-        if state.may_lease(opening) {
-            self.take_lease(inode, &mut state);
+            state.reader = Some(Reader::new(file, again));
+            self.counters.readers.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -203,6 +211,7 @@ impl Files {
         let Some(inode) = self.tree.inodes.forget(number, times) else {
             return;
         };
+        self.tree.crowd.note_vain(false);
         self.cache().kernel_dropped(number, before);
         let mut state = inode.content.write();
         self.note_refused(&mut state, false);
@@ -213,7 +222,9 @@ impl Files {
             self.cache().drop_file(lease.file);
             self.victims.flush_inode(FileId::new(lease.file));
         }
-        state.reader = None;
+        if state.reader.take().is_some() {
+            self.counters.readers.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 

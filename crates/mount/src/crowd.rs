@@ -3,14 +3,14 @@
 //! An inode costs a descriptor, one that is read two more. The kernel forgets an inode only when it lacks memory. So
 //! where most of the descriptors are taken, a thread goes round all inodes with a hand (second chance): who was asked
 //! for since the last round stays, the others are forgotten. What somebody has open, or is in, the kernel keeps.
+//! Requests that take a descriptor wait meanwhile where few are left ([`aside`](crate::aside)).
 
 use crate::files::Files;
 use crate::inode::Inode;
-use crate::mount::THREADS;
 use freehold_linux::fuse_device::FuseDevice;
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -21,12 +21,12 @@ const LOOK: Duration = Duration::from_millis(50);
 const PAUSE: Duration = Duration::from_millis(1);
 /// Inodes that are gone through together.
 const AT_ONCE: usize = 512;
-/// Threads that may wait for a descriptor at a time: the others hear what the kernel has forgotten.
-const WAITERS: usize = THREADS - 1;
-/// How often one of them tries again.
-const TRIES: u32 = 50;
 /// Rounds in which nothing need go because all was used, before the thread waits.
 const FRUITLESS: u32 = 3;
+/// Rounds after which inodes that were used are forgotten too, where requests wait for room.
+const PATIENT: u32 = 2;
+/// Looks after which there is no room, at least: about a fifth of a second's.
+const VAIN: u64 = 200;
 
 /// What the thread goes by.
 #[derive(Debug)]
@@ -39,7 +39,10 @@ pub(crate) struct Crowd {
     by_name: AtomicBool,
     wanted: Condvar,
     waits: Mutex<()>,
-    waiters: AtomicUsize,
+    /// How often the thread has gone through some inodes.
+    looks: AtomicU64,
+    /// A request has waited in vain, and nobody has closed or forgotten anything since.
+    in_vain: AtomicBool,
 }
 
 impl Crowd {
@@ -52,7 +55,8 @@ impl Crowd {
             by_name: AtomicBool::new(false),
             wanted: Condvar::new(),
             waits: Mutex::default(),
-            waiters: AtomicUsize::new(0),
+            looks: AtomicU64::new(0),
+            in_vain: AtomicBool::new(false),
         }
     }
 
@@ -62,24 +66,24 @@ impl Crowd {
         self.wanted.notify_all();
     }
 
-    /// Opens something; where there is no descriptor left, again once some have been given back.
-    pub(crate) fn with_room<T>(&self, open: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
-        match open() {
-            Err(Errno::MFILE) => {}
-            outcome => return outcome,
-        }
-        let may_wait = self.waiters.fetch_add(1, Ordering::Relaxed) < WAITERS;
-        let tries = if may_wait { TRIES } else { 0 };
-        let again = (0..tries).find_map(|_| {
-            self.wanted.notify_one();
-            std::thread::sleep(PAUSE);
-            match open() {
-                Err(Errno::MFILE) => None,
-                outcome => Some(outcome),
-            }
-        });
-        self.waiters.fetch_sub(1, Ordering::Relaxed);
-        again.unwrap_or(Err(Errno::MFILE))
+    /// A request has waited in vain: programs have all inodes in use. Or one was closed or forgotten since.
+    pub(crate) fn note_vain(&self, vain: bool) {
+        self.in_vain.store(vain, Ordering::Relaxed);
+    }
+
+    /// Has the thread look.
+    pub(crate) fn wake(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// How often the thread has gone through some inodes.
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
+    }
+
+    /// Whether the kernel knows no better than by name.
+    pub(crate) fn forgets_by_name(&self) -> bool {
+        self.by_name.load(Ordering::Relaxed)
     }
 
     fn wait(&self) {
@@ -88,15 +92,12 @@ impl Crowd {
     }
 
     /// Has the kernel forget inodes by number; false where it cannot.
-    fn prune(&self, inodes: &[Arc<Inode>]) -> bool {
+    fn prune(&self, inodes: &[u64]) -> bool {
         if self.by_name.load(Ordering::Relaxed) {
             return false;
         }
-        let numbers: Vec<u64> = inodes.iter().map(|inode| inode.number).collect();
         let device = self.device.lock().unwrap_or_else(PoisonError::into_inner);
-        let pruned = device
-            .as_ref()
-            .map_or(Err(Errno::INVAL), |device| device.prune(&numbers));
+        let pruned = device.as_ref().map_or(Err(Errno::INVAL), |device| device.prune(inodes));
         if pruned == Err(Errno::INVAL) {
             self.by_name.store(true, Ordering::Relaxed);
         }
@@ -105,16 +106,20 @@ impl Crowd {
 }
 
 impl Files {
-    /// A name was looked up: where there are too many, the thread goes about it, and is waited for a moment where
-    /// descriptors are about to run out.
-    pub(crate) fn note_lookup(&self) {
-        let (taken, most) = (self.descriptors(), self.tree.crowd.most);
-        if taken >= most {
-            self.tree.crowd.wanted.notify_one();
+    /// Whether something may be opened: there is room, or it is known that there will be none. Where there are too many
+    /// inodes the thread goes about it.
+    pub(crate) fn may_open(&self) -> bool {
+        let (taken, crowd) = (self.descriptors(), &self.tree.crowd);
+        if taken >= crowd.most {
+            crowd.wake();
         }
-        if taken >= most + most / 6 {
-            std::thread::sleep(PAUSE);
-        }
+        taken < crowd.most + crowd.most / 6 || crowd.in_vain.load(Ordering::Relaxed)
+    }
+
+    /// How many more looks tell that all inodes are in use: some rounds, and some time.
+    pub(crate) fn looks_in_vain(&self) -> u64 {
+        let round = self.tree.inodes.len() / AT_ONCE + 1;
+        VAIN.max(round as u64 * u64::from(FRUITLESS))
     }
 
     fn is_crowded(&self) -> bool {
@@ -123,24 +128,32 @@ impl Files {
 
     /// Descriptors that inodes and open files have.
     fn descriptors(&self) -> usize {
-        let uncached = self.counters.uncached_inodes.load(Ordering::Relaxed);
-        let read = self.leases.files().len() + usize::try_from(uncached).unwrap_or(usize::MAX);
-        self.tree.inodes.len() + 2 * read + self.handles.len()
+        let read = self.counters.readers.load(Ordering::Relaxed);
+        self.tree.inodes.len() + 2 * read + self.handles.descriptors()
     }
 
-    /// Goes through the next inodes; where the look after goes on, 0 for the beginning.
-    fn forget_unused(&self, after: u64) -> u64 {
-        let found = self.tree.inodes.after(after, AT_ONCE);
-        let next = found.last().map_or(0, |inode| inode.number);
-        let unused: Vec<Arc<Inode>> = found.into_iter().filter(|inode| !inode.was_used()).collect();
+    /// Goes through the next inodes, with `used` those too that were used; where the look after goes on, 0 for the
+    /// beginning.
+    fn forget_unused(&self, after: u64, used: bool) -> u64 {
+        let inodes = &self.tree.inodes;
+        let found = inodes.numbers_after(after, AT_ONCE);
+        let may_go = |number: &u64| inodes.peek(*number).is_some_and(|inode| !inode.was_used() || used);
+        let unused: Vec<u64> = found.iter().copied().filter(may_go).collect();
         if !unused.is_empty() && !self.tree.crowd.prune(&unused) {
             // Where the kernel knows one by name only, it would forget too what somebody has open, or is in.
-            let unused = unused.iter().filter(|inode| inode.kind != FileType::Directory);
+            let unused = unused.iter().filter_map(|number| inodes.peek(*number));
             unused
-                .filter(|inode| !self.handles.has(inode.number))
-                .for_each(|inode| self.forget_names(inode));
+                .filter(|inode| inode.kind != FileType::Directory)
+                .filter(|inode| !self.handles.has(inode.number) && !self.is_held(inode))
+                .for_each(|inode| self.forget_names(&inode));
         }
-        next
+        self.tree.crowd.looks.fetch_add(1, Ordering::Relaxed);
+        found.last().copied().unwrap_or(0)
+    }
+
+    /// Whether the kernel holds a folder in which it is until a request is answered that waits for room.
+    fn is_held(&self, inode: &Inode) -> bool {
+        inode.is_named_in(|folder| self.aside.holds(folder))
     }
 
     fn make_room(&self) {
@@ -151,7 +164,8 @@ impl Files {
                 self.tree.crowd.wait();
                 continue;
             }
-            after = self.forget_unused(after);
+            let used = rounds >= PATIENT && !self.aside.is_empty();
+            after = self.forget_unused(after, used);
             rounds += u32::from(after == 0);
             std::thread::sleep(PAUSE);
         }

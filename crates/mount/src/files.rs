@@ -1,6 +1,7 @@
 //! What all threads of a mount share.
 
 use crate::ahead::Ahead;
+use crate::aside::Aside;
 use crate::content::OpenFile;
 use crate::inode::Inode;
 use crate::own::{Evicted, PageKey};
@@ -14,7 +15,7 @@ use fuser::Notifier;
 use rustix::fd::{OwnedFd, RawFd};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 
@@ -37,6 +38,8 @@ pub(crate) struct Counters {
     pub(crate) lease_breaks: AtomicU64,
     /// Inodes without a lease that were read.
     pub(crate) uncached_inodes: AtomicU64,
+    /// Inodes that have a reader.
+    pub(crate) readers: AtomicUsize,
 }
 
 /// Counts one more.
@@ -57,6 +60,8 @@ pub(crate) struct Leases {
 pub(crate) struct Handles {
     files: RwLock<BTreeMap<u64, Arc<OpenFile>>>,
     directories: RwLock<BTreeMap<u64, Arc<Mutex<OwnedFd>>>>,
+    /// Files that are open for writing: those have a descriptor of their own.
+    writers: AtomicUsize,
     next: AtomicU64,
 }
 
@@ -77,6 +82,8 @@ pub(crate) struct Files {
     cache: Mutex<PageCache>,
     /// Fills that wait for frames. Taken after the lock of the cache.
     waiting: Mutex<Vec<Fill>>,
+    /// Requests that wait for descriptors.
+    pub(crate) aside: Aside,
     /// There is something to take back, or the end has come.
     pub(crate) wanted: Condvar,
     pub(crate) stop: AtomicBool,
@@ -104,6 +111,7 @@ impl Files {
             frames,
             cache: Mutex::new(PageCache::new(frames)),
             waiting: Mutex::new(Vec::new()),
+            aside: Aside::default(),
             wanted: Condvar::new(),
             stop: AtomicBool::new(false),
         })
@@ -171,6 +179,8 @@ impl Handles {
 
     pub(crate) fn add_file(&self, file: OpenFile) -> u64 {
         let number = self.number();
+        self.writers
+            .fetch_add(usize::from(file.writer.is_some()), Ordering::Relaxed);
         let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
         files.insert(number, Arc::new(file));
         number
@@ -183,13 +193,15 @@ impl Handles {
 
     pub(crate) fn remove_file(&self, number: u64) -> Option<Arc<OpenFile>> {
         let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
-        files.remove(&number)
+        let file = files.remove(&number)?;
+        self.writers
+            .fetch_sub(usize::from(file.writer.is_some()), Ordering::Relaxed);
+        Some(file)
     }
 
-    /// Open files and directories.
-    pub(crate) fn len(&self) -> usize {
-        let files = self.files.read().unwrap_or_else(PoisonError::into_inner).len();
-        files + self.directories.read().unwrap_or_else(PoisonError::into_inner).len()
+    /// Descriptors that open files and directories have.
+    pub(crate) fn descriptors(&self) -> usize {
+        self.writers.load(Ordering::Relaxed) + self.directories.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Whether a file is open. Costs a look at each that is.

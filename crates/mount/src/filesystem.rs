@@ -4,19 +4,19 @@
 //! readdirplus is left alone, since what it tells would be asked for again at once. Locks are the kernel's own: they
 //! hold among all programs that use the mount.
 
+use crate::answering::Mounted;
 use crate::attributes::{self, Changes};
-use crate::files::{Files, count};
+use crate::files::count;
 use crate::opening::Written;
 use crate::recall::Fill;
-use crate::replies::{NEVER, refusal, tell, tell_entry, tell_extended, tell_open};
+use crate::replies::{refusal, tell, tell_created, tell_entry, tell_extended, tell_open};
 use crate::tree::Creation;
 use fuser::{
-    BsdFileFlags, Errno as Refusal, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
-    LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, Errno as Refusal, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, KernelConfig, LockOwner,
+    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{FileType, OFlags};
-use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,85 +25,12 @@ use std::time::SystemTime;
 /// Bytes of a request's data at most.
 const MOST_WRITTEN: u32 = 1 << 20;
 
-/// The file system.
-#[derive(Debug)]
-pub(crate) struct Mounted(pub(crate) Arc<Files>);
-
 fn creation(request: &Request, mode: u32, mask: u32) -> Creation {
     Creation {
         user: request.uid(),
         group: request.gid(),
         mode,
         mask,
-    }
-}
-
-impl Mounted {
-    fn tell_attributes(&self, number: u64, reply: ReplyAttr) {
-        let found = self.0.tree.inodes.get(number).and_then(|inode| {
-            let status = attributes::status_of(rustix::fd::AsFd::as_fd(&inode.place))?;
-            self.0.note_size(&inode, status.size());
-            Ok((inode, status.attributes(number)?))
-        });
-        match found {
-            Ok((inode, attributes)) if self.0.may_pass_over(&inode, attributes.size) => {
-                self.elsewhere(move |mounted| {
-                    mounted.0.store_end(&inode, attributes.size);
-                    reply.attr(&NEVER, &attributes);
-                })
-            }
-            Ok((_, attributes)) => reply.attr(&NEVER, &attributes),
-            Err(error) => reply.error(refusal(error)),
-        }
-    }
-
-    /// Answers in a thread of its own; in this one where none can be had.
-    fn elsewhere(&self, work: impl FnOnce(&Mounted) + Send + 'static) {
-        let shared = Mounted(Arc::clone(&self.0));
-        let work = std::sync::Mutex::new(Some(work));
-        let work = Arc::new(work);
-        let take = |work: &std::sync::Mutex<Option<_>>| work.lock().ok().and_then(|mut work| work.take());
-        let theirs = Arc::clone(&work);
-        let thread = std::thread::Builder::new().name("write-open".to_owned());
-        let started = thread.spawn(move || {
-            if let Some(work) = take(&theirs) {
-                work(&shared);
-            }
-        });
-        if started.is_err()
-            && let Some(work) = take(&work)
-        {
-            work(self);
-        }
-    }
-
-    fn set_size(
-        &self,
-        number: u64,
-        handle: Option<u64>,
-        size: u64,
-        then: impl FnOnce(&Self, Result<(), Errno>) + Send + 'static,
-    ) {
-        let inode = match self.0.tree.inodes.get(number) {
-            Ok(inode) => inode,
-            Err(error) => return then(self, Err(error)),
-        };
-        if self.0.begin_writing(&inode) {
-            let outcome = self.0.set_size(&inode, handle, size);
-            return then(self, outcome);
-        }
-        self.elsewhere(move |mounted| {
-            let outcome = mounted.0.set_size(&inode, handle, size);
-            then(mounted, outcome);
-        });
-    }
-
-    fn change(&self, number: u64, changes: &Changes, reply: ReplyAttr) {
-        let inode = self.0.tree.inodes.get(number);
-        match inode.and_then(|inode| changes.apply(&inode)) {
-            Ok(()) => self.tell_attributes(number, reply),
-            Err(error) => reply.error(refusal(error)),
-        }
     }
 }
 
@@ -122,13 +49,15 @@ impl Filesystem for Mounted {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let entry = self.0.tree.lookup(parent.0, name);
-        if let Ok((inode, status)) = &entry {
-            self.0.note_size(inode, status.size());
+        match self.0.tree.lookup_known(parent.0, name).transpose() {
+            Some(known) => self.tell_found(known, reply),
+            None => {
+                let name = name.to_owned();
+                self.with_room(Some(parent), move |mounted| {
+                    mounted.tell_found(mounted.0.tree.lookup(parent.0, &name), reply);
+                });
+            }
         }
-        // One that finds nothing is followed by what makes an inode.
-        self.0.note_lookup();
-        tell_entry(reply, entry);
     }
 
     fn forget(&self, _request: &Request, number: INodeNo, times: u64) {
@@ -193,19 +122,18 @@ impl Filesystem for Mounted {
         device: u32,
         reply: ReplyEntry,
     ) {
-        let device = attributes::device_of(device);
-        let made = self
-            .0
-            .tree
-            .make(parent.0, name, creation(request, mode, mask), Some(device));
-        tell_entry(reply, made);
+        let (creation, device) = (creation(request, mode, mask), attributes::device_of(device));
+        let name = name.to_owned();
+        self.with_room(Some(parent), move |mounted| {
+            tell_entry(reply, mounted.0.tree.make(parent.0, &name, creation, Some(device)));
+        });
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, mask: u32, reply: ReplyEntry) {
-        tell_entry(
-            reply,
-            self.0.tree.make(parent.0, name, creation(request, mode, mask), None),
-        );
+        let (creation, name) = (creation(request, mode, mask), name.to_owned());
+        self.with_room(Some(parent), move |mounted| {
+            tell_entry(reply, mounted.0.tree.make(parent.0, &name, creation, None));
+        });
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -217,8 +145,10 @@ impl Filesystem for Mounted {
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let made = self.0.tree.symlink(parent.0, name, target, creation(request, 0, 0));
-        tell_entry(reply, made);
+        let (creation, name, target) = (creation(request, 0, 0), name.to_owned(), target.to_owned());
+        self.with_room(Some(parent), move |mounted| {
+            tell_entry(reply, mounted.0.tree.symlink(parent.0, &name, &target, creation));
+        });
     }
 
     fn rename(
@@ -249,13 +179,7 @@ impl Filesystem for Mounted {
             Ok(_) => return reply.error(Refusal::EINVAL),
             Err(error) => return reply.error(refusal(error)),
         };
-        if flags.acc_mode() == OpenAccMode::O_RDONLY {
-            return tell_open(reply, self.0.open_to_read(&inode, flags.0));
-        }
-        if self.0.begin_writing(&inode) {
-            return tell_open(reply, self.0.open_to_write(&inode, flags.0));
-        }
-        self.elsewhere(move |mounted| tell_open(reply, mounted.0.open_to_write(&inode, flags.0)));
+        self.with_room(None, move |mounted| mounted.open_file(&inode, flags, reply));
     }
 
     fn create(
@@ -268,15 +192,10 @@ impl Filesystem for Mounted {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let created = self.0.create(parent.0, name, creation(request, mode, mask), flags);
-        let told = created
-            .and_then(|((inode, status), handle, answer)| Ok((status.attributes(inode.number)?, handle, answer)));
-        match told {
-            Ok((attributes, handle, answer)) => {
-                reply.created(&NEVER, &attributes, Generation(0), FileHandle(handle), answer);
-            }
-            Err(error) => reply.error(refusal(error)),
-        }
+        let (creation, name) = (creation(request, mode, mask), name.to_owned());
+        self.with_room(Some(parent), move |mounted| {
+            tell_created(reply, mounted.0.create(parent.0, &name, creation, flags));
+        });
     }
 
     fn read(
@@ -364,8 +283,10 @@ impl Filesystem for Mounted {
     }
 
     fn opendir(&self, _request: &Request, number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        let opened = self.0.open_directory(number.0);
-        tell_open(reply, opened.map(|handle| (handle, FopenFlags::empty())));
+        self.with_room(None, move |mounted| {
+            let opened = mounted.0.open_directory(number.0);
+            tell_open(reply, opened.map(|handle| (handle, FopenFlags::empty())));
+        });
     }
 
     fn readdir(
@@ -391,6 +312,7 @@ impl Filesystem for Mounted {
         reply: ReplyEmpty,
     ) {
         self.0.handles.remove_directory(handle.0);
+        self.0.tree.crowd.note_vain(false);
         reply.ok();
     }
 

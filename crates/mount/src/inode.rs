@@ -81,6 +81,11 @@ impl Inode {
         names.push((folder, name.to_owned()));
     }
 
+    /// Whether the kernel may know it by a name in such a folder.
+    pub(crate) fn is_named_in(&self, such: impl Fn(u64) -> bool) -> bool {
+        self.names().iter().any(|(folder, _)| such(*folder))
+    }
+
     /// The names that the kernel may know it by.
     pub(crate) fn take_names(&self) -> Vec<Name> {
         std::mem::take(&mut *self.names())
@@ -179,11 +184,17 @@ impl Inodes {
         Some(row.inode)
     }
 
-    /// Some inodes with higher numbers, in order of number; the root is not among them.
-    pub(crate) fn after(&self, number: u64, most: usize) -> Vec<Arc<Inode>> {
+    /// The next higher numbers, in order; the root's is not among them. Whoever goes through many inodes has one at a
+    /// time ([`peek`](Self::peek)): the descriptors of those that are forgotten meanwhile are free at once.
+    pub(crate) fn numbers_after(&self, number: u64, most: usize) -> Vec<u64> {
         let table = self.table();
         let rows = table.rows.range(number.max(ROOT) + 1..).take(most);
-        rows.map(|(_, row)| Arc::clone(&row.inode)).collect()
+        rows.map(|(number, _)| *number).collect()
+    }
+
+    /// The inode with this number, where that does not count as a use.
+    pub(crate) fn peek(&self, number: u64) -> Option<Arc<Inode>> {
+        self.table().rows.get(&number).map(|row| Arc::clone(&row.inode))
     }
 
     /// How many are known.

@@ -16,6 +16,8 @@
 #![allow(rustdoc::private_intra_doc_links, reason = "the page is read with the sources")]
 
 mod ahead;
+mod answering;
+mod aside;
 mod attributes;
 mod coherence;
 #[cfg(test)]

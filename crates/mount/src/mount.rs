@@ -1,28 +1,31 @@
 //! A mount from its beginning to its end.
 
+use crate::ahead::Ahead;
+use crate::answering::Mounted;
 use crate::files::Files;
-use crate::filesystem::Mounted;
 use crate::page_cache::LEAST_FRAMES;
 use crate::source::{self, SourceError};
 use crate::status::{self, MountRow};
 use crate::tree::Tree;
-use crate::{ahead, coherence, crowd, recall, removed};
+use crate::{ahead, aside, coherence, crowd, recall, removed};
 use freehold_ecache::Cache;
 use freehold_linux::fuse_device::FuseDevice;
 use freehold_linux::memory::LockedFramesError;
 use freehold_linux::mounts::{self, Unmount};
 use freehold_linux::process::resource_limit;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use tracing::warn;
 
 /// Threads that answer requests: two, so that one may wait for the device, and as many more for writers.
-pub(crate) const THREADS: usize = 4;
+const THREADS: usize = 4;
 /// Requests to read ahead that may wait.
 const MOST_AHEAD: usize = 16;
 /// Descriptors that the process may have: one or two for each inode that the kernel knows.
@@ -127,28 +130,22 @@ impl Mount {
             path: mountpoint.clone(),
             error,
         };
-        let descriptors = allow_descriptors();
+        let descriptors = allow_descriptors().saturating_sub(open_descriptors());
         let tree = Tree::new(&source, descriptors).map_err(serve)?;
         let (sender, wanted) = mpsc::sync_channel(MOST_AHEAD);
         let files = Arc::new(Files::new(tree, options.frames, victims, sender)?);
-        let mut threads = vec![coherence::start(&files).map_err(serve)?];
+        let leases = coherence::start(&files).map_err(serve)?;
         let mounted = Mounted(Arc::clone(&files));
         let configuration = configuration(options, &source);
-        let session = FuseDevice::opened_by(|| Session::new(mounted, &mountpoint, &configuration));
-        let (session, device) = match session {
+        let session = match Session::new(mounted, &mountpoint, &configuration) {
             Ok(session) => session,
             Err(error) => {
                 files.end();
                 return Err(mounting(error));
             }
         };
-        // It is set once.
-        let _ = files.notifier.set(session.notifier());
-        files.tree.crowd.set_device(device);
-        threads.push(recall::start(&files).map_err(serve)?);
-        threads.push(removed::start(&files).map_err(serve)?);
-        threads.push(crowd::start(&files).map_err(serve)?);
-        ahead::start(&files, wanted).map_err(serve)?;
+        let mut threads = attend(&files, &session, wanted).map_err(serve)?;
+        threads.push(leases);
         let session = session.spawn().map_err(mounting)?;
         Ok(Self {
             files,
@@ -210,6 +207,24 @@ impl Mount {
     }
 }
 
+/// Starts the threads that serve beside those that answer.
+fn attend(
+    files: &Arc<Files>,
+    session: &Session<Mounted>,
+    wanted: Receiver<Ahead>,
+) -> Result<Vec<JoinHandle<()>>, Errno> {
+    // It is set once.
+    let _ = files.notifier.set(session.notifier());
+    files.tree.crowd.set_device(Some(FuseDevice::of(session.as_fd())?));
+    ahead::start(files, wanted)?;
+    Ok(vec![
+        recall::start(files)?,
+        removed::start(files)?,
+        crowd::start(files)?,
+        aside::start(files)?,
+    ])
+}
+
 impl Files {
     /// Has the threads end.
     fn end(&self) {
@@ -240,6 +255,11 @@ fn configuration(options: &Options, source: &Path) -> Config {
     };
     configuration.n_threads = Some(THREADS);
     configuration
+}
+
+/// Descriptors that this process has already, those of device memory among them.
+fn open_descriptors() -> u64 {
+    std::fs::read_dir("/proc/self/fd").map_or(0, |all| all.count() as u64)
 }
 
 /// Each inode that the kernel knows costs a descriptor. Where more are not to be had, the limit stays as it is. The

@@ -75,6 +75,13 @@ impl Files {
             Err(Errno::PERM) if asked.contains(OFlags::APPEND) => self.tree.open(inode, kept | OFlags::APPEND),
             outcome => outcome,
         };
+        let opened = opened.and_then(|writer| {
+            // Whoever cannot read for want of descriptors is told now.
+            if asked & OFlags::RWMODE == OFlags::RDWR {
+                self.add_reader(inode, &mut inode.content.write())?;
+            }
+            Ok(writer)
+        });
         match opened {
             Ok(writer) => Ok((self.add_open(inode, Some(writer)), FopenFlags::FOPEN_DIRECT_IO)),
             Err(error) => {
@@ -124,6 +131,7 @@ impl Files {
         let writes = file.writer.is_some();
         // The descriptor goes first: the kernel refuses a lease as long as it is there.
         drop(file);
+        self.tree.crowd.note_vain(false);
         if writes {
             self.end_writing(&inode);
         }

@@ -23,15 +23,14 @@ const AT_ONCE: usize = 128;
 impl Files {
     /// Looks at inodes behind this number; where the next look begins.
     fn look_for_removed(&self, after: u64) -> u64 {
-        let found = self.tree.inodes.after(after, AT_ONCE);
-        let next = found.last().map_or(0, |inode| inode.number);
-        for inode in found {
+        let found = self.tree.inodes.numbers_after(after, AT_ONCE);
+        for inode in found.iter().filter_map(|number| self.tree.inodes.peek(*number)) {
             let gone = attributes::status_of(inode.place.as_fd()).is_ok_and(|status| status.links() == 0);
             if gone {
                 self.forget_names(&inode);
             }
         }
-        next
+        found.last().copied().unwrap_or(0)
     }
 
     /// Has the kernel forget the names of an inode. Where a program has it open, its inode stays until that closes it.

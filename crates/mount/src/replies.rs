@@ -2,7 +2,9 @@
 
 use crate::attributes::Extended;
 use crate::tree::Entry;
-use fuser::{Errno as Refusal, FileHandle, FopenFlags, Generation, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyXattr};
+use fuser::{
+    Errno as Refusal, FileHandle, FopenFlags, Generation, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyXattr,
+};
 use rustix::io::Errno;
 use std::time::Duration;
 
@@ -23,6 +25,17 @@ pub(crate) fn tell(reply: ReplyEmpty, outcome: Result<(), Errno>) {
 pub(crate) fn tell_open(reply: ReplyOpen, outcome: Result<(u64, FopenFlags), Errno>) {
     match outcome {
         Ok((handle, flags)) => reply.opened(FileHandle(handle), flags),
+        Err(error) => reply.error(refusal(error)),
+    }
+}
+
+pub(crate) fn tell_created(reply: ReplyCreate, outcome: Result<(Entry, u64, FopenFlags), Errno>) {
+    let told =
+        outcome.and_then(|((inode, status), handle, answer)| Ok((status.attributes(inode.number)?, handle, answer)));
+    match told {
+        Ok((attributes, handle, answer)) => {
+            reply.created(&NEVER, &attributes, Generation(0), FileHandle(handle), answer);
+        }
         Err(error) => reply.error(refusal(error)),
     }
 }

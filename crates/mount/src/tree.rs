@@ -52,8 +52,8 @@ impl Tree {
         })
     }
 
-    /// The entry `name` of a directory; the kernel is told of it once more.
-    pub(crate) fn lookup(&self, parent: u64, name: &OsStr) -> Result<Entry, Errno> {
+    /// The entry `name` of a directory, if its inode is known; the kernel is told of it once more.
+    pub(crate) fn lookup_known(&self, parent: u64, name: &OsStr) -> Result<Option<Entry>, Errno> {
         let parent = self.inodes.get(parent)?;
         component(name)?;
         let status = status_at(parent.place.as_fd(), name)?;
@@ -61,13 +61,20 @@ impl Tree {
             // What is mounted inside SOURCE is not part of it.
             return Err(Errno::XDEV);
         }
-        if let Some(inode) = self.inodes.find(status.identity) {
+        let inode = self.inodes.find(status.identity);
+        Ok(inode.map(|inode| {
             inode.note_name(parent.number, name);
-            return Ok((inode, status));
+            (inode, status)
+        }))
+    }
+
+    /// The entry `name` of a directory; the kernel is told of it once more. It takes a descriptor where it is new.
+    pub(crate) fn lookup(&self, parent: u64, name: &OsStr) -> Result<Entry, Errno> {
+        if let Some(known) = self.lookup_known(parent, name)? {
+            return Ok(known);
         }
-        let place = self
-            .crowd
-            .with_room(|| beneath(parent.place.as_fd(), name, OFlags::PATH, Mode::empty()))?;
+        let parent = self.inodes.get(parent)?;
+        let place = beneath(parent.place.as_fd(), name, OFlags::PATH, Mode::empty())?;
         self.enter(parent.number, name, place)
     }
 
@@ -90,8 +97,7 @@ impl Tree {
     fn reopen(&self, file: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         let name = descriptor_name(file);
-        self.crowd
-            .with_room(|| rustix::fs::openat(&self.descriptors, &name, flags, Mode::empty()))
+        rustix::fs::openat(&self.descriptors, &name, flags, Mode::empty())
     }
 
     /// The path of an inode for calls that take no descriptor: it leads to the inode and no further.
@@ -113,8 +119,7 @@ impl Tree {
         let file = creation.act(|passing| {
             // Past permissions only what is new is opened: nobody has checked those of a file that came meanwhile.
             let new = if passing { OFlags::EXCL } else { OFlags::empty() };
-            let make = || beneath(parent.place.as_fd(), name, flags | OFlags::CREATE | new, mode);
-            match self.crowd.with_room(make) {
+            match beneath(parent.place.as_fd(), name, flags | OFlags::CREATE | new, mode) {
                 Err(Errno::EXIST) if passing && !flags.contains(OFlags::EXCL) => Err(Errno::ACCESS),
                 outcome => outcome,
             }
