@@ -160,6 +160,11 @@ impl Report {
     pub(super) fn samples_without_stalls(&self) -> Result<Samples, Failure> {
         distribution(&self.without_stalls)
     }
+
+    /// Whether any job ran without a stall.
+    pub(super) fn has_figure(&self) -> bool {
+        !self.without_stalls.is_empty()
+    }
 }
 
 fn distribution(responses: &[u64]) -> Result<Samples, Failure> {

@@ -12,7 +12,7 @@ use freehold_report::status::StatusDocument;
 
 use super::child::{HOG_FRAMES, HOG_PAGES, PERIOD, Report, Setting, WORKING_SET};
 use super::tails::compare_tails;
-use super::{AT_WORK, JOBS, LOOK, LOOKS, RUNS, Running, Side, stalls, this_command};
+use super::{AT_WORK, JOBS, LOOK, LOOKS, RUNS, Running, Side, stalls, this_command, unstalled};
 use crate::bench::Bench;
 use crate::bench::rounds::{Effort, Found, refused};
 use freehold_command::run_server::RunServer;
@@ -39,13 +39,14 @@ fn run(effort: Effort) -> Result<Found, Failure> {
     let (mut alone, mut computing) = (Side::new()?, Side::new()?);
     let (mut beside, mut locked) = (Side::new()?, Side::new()?);
     for _ in 0..effort.scaled(RUNS) * effort.rounds {
-        alone.add(&bench.measure(Setting::Served)?)?;
+        let measure = |setting| unstalled(|| bench.measure(setting));
+        alone.add(&measure(Setting::Served)?)?;
         let busy = bench.start(Setting::Busy)?;
-        computing.add(&bench.measure(Setting::Served)?)?;
+        computing.add(&measure(Setting::Served)?)?;
         drop(busy);
         let _hog = bench.hog()?;
-        beside.add(&bench.measure(Setting::Served)?)?;
-        locked.add(&bench.measure(Setting::Locked)?)?;
+        beside.add(&measure(Setting::Served)?)?;
+        locked.add(&measure(Setting::Locked)?)?;
     }
     Ok(report(Found::new()?, &alone, &beside, [&computing, &locked]))
 }
