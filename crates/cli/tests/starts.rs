@@ -105,20 +105,25 @@ fn faults_of_a_start(server: &Server) -> Option<u64> {
 
 #[test]
 fn a_program_that_ran_before_finds_what_it_used_mapped() {
-    let server = Server::start(&["--log-level", "error", "--pool", "64MiB"]);
-    let Some(first) = faults_of_a_start(&server) else {
-        return;
-    };
-    let mut all = Vec::new();
-    for _ in 0..5 {
-        when_all_have_gone(&server);
-        all.push(faults_of_a_start(&server).expect("it ran before"));
+    let (mut firsts, mut all) = (Vec::new(), Vec::new());
+    for _ in 0..4 {
+        let server = Server::start(&["--log-level", "error", "--pool", "64MiB"]);
+        let Some(first) = faults_of_a_start(&server) else {
+            return;
+        };
+        for _ in 0..4 {
+            when_all_have_gone(&server);
+            let again = faults_of_a_start(&server).expect("it ran before");
+            assert!(again < first, "{first} faults, and {again} when it ran again");
+            all.push(again);
+        }
+        firsts.push(first);
     }
-    // Pages beside a fault come in steps while nobody asks: on a busy machine a fault may be sooner than they are.
+    // Pages beside a fault come in steps while nobody asks: on a busy machine a fault may be sooner than they are. So
+    // the means of several are compared.
+    let sum = |faults: &[u64]| faults.iter().sum::<u64>();
     assert!(
-        all.iter().all(|again| again < &first),
-        "{first} faults, and {all:?} when it ran again"
+        3 * sum(&all) < 2 * 4 * sum(&firsts),
+        "{firsts:?} faults, and {all:?} when it ran again"
     );
-    all.sort_unstable();
-    assert!(3 * all[2] < 2 * first, "{first} faults, and {all:?} when it ran again");
 }
