@@ -265,8 +265,18 @@ fn failed(path: &Path, error: io::Error) -> PrepareError {
 mod tests {
     use super::{Pools, PrepareError};
     use std::fs;
+    use std::path::PathBuf;
 
-    fn pools(name: &str) -> Pools {
+    /// A folder in place of the kernel's files, gone when this is dropped.
+    struct Folder(PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn pools(name: &str) -> (Folder, Pools) {
         let root = std::env::temp_dir().join(format!("freehold-pools-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         let pools = Pools {
@@ -280,12 +290,12 @@ mod tests {
         }
         // Others have them beyond what the pool keeps.
         fs::write(pools.huge.join("surplus_hugepages"), "8\n").unwrap();
-        pools
+        (Folder(root), pools)
     }
 
     #[test]
     fn a_machine_without_large_pages_is_refused_by_name() {
-        let pools = pools("none");
+        let (_folder, pools) = pools("none");
         assert!(matches!(pools.prepare(1), Err(PrepareError::NoLargePages(_))));
         fs::create_dir_all(&pools.large).unwrap();
         fs::write(pools.large.join("nr_hugepages"), "0\n").unwrap();
@@ -295,7 +305,7 @@ mod tests {
 
     #[test]
     fn what_was_prepared_is_given_back_and_no_more() {
-        let pools = pools("some");
+        let (_folder, pools) = pools("some");
         fs::create_dir_all(&pools.large).unwrap();
         fs::write(pools.large.join("nr_hugepages"), "1\n").unwrap();
         fs::write(pools.large.join("surplus_hugepages"), "0\n").unwrap();

@@ -35,7 +35,8 @@ impl Mounted {
     /// Answers a request that takes a descriptor, once there is room for one. `folder`: what the kernel holds until
     /// then.
     pub(crate) fn with_room(&self, folder: Option<INodeNo>, work: impl FnOnce(&Self) + Send + 'static) {
-        if self.0.may_open() {
+        // Nobody is overtaken: who waits would wait for ever where others take each descriptor that comes back.
+        if self.0.aside.is_empty() && self.0.may_open() {
             return work(self);
         }
         let folder = folder.map(|folder| folder.0);
