@@ -80,11 +80,12 @@ extern "C" fn wait_for_end(process: *mut libc::c_void) -> libc::c_int {
         let ordinary: libc::sched_param = std::mem::zeroed();
         libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const ordinary);
         libc::setsid();
-        libc::prctl(libc::PR_SET_NAME, c"freehold-memory".as_ptr());
         if number > 0 {
             libc::syscall(libc::SYS_close_range, 0, number - 1, 0);
         }
         libc::syscall(libc::SYS_close_range, number + 1, libc::c_uint::MAX, 0);
+        // Whoever finds it by its name finds it ready.
+        libc::prctl(libc::PR_SET_NAME, c"freehold-memory".as_ptr());
         let process = BorrowedFd::borrow_raw(descriptor);
         while rustix::event::poll(&mut [PollFd::new(&process, PollFlags::IN)], None) == Err(Errno::INTR) {}
         libc::_exit(0)

@@ -15,8 +15,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Helper(u32);
 
 impl Helper {
-    /// The one whose parent is this process.
+    /// The one whose parent is this process. It gives itself its name: that may be a moment after it began.
     pub(crate) fn of(process: u32) -> Self {
+        eventually("the process has a helper", || Self::find(process).is_some());
+        Self::find(process).expect("it stays")
+    }
+
+    fn find(process: u32) -> Option<Self> {
         let processes = fs::read_dir("/proc").expect("processes").flatten();
         let mut numbers = processes.filter_map(|entry| entry.file_name().to_string_lossy().parse().ok());
         let own = numbers.find(|number| {
@@ -24,7 +29,7 @@ impl Helper {
             field(&status, "Name:") == Some("freehold-memory")
                 && field(&status, "PPid:") == Some(process.to_string().as_str())
         });
-        Self(own.unwrap_or_else(|| panic!("process {process} has no helper")))
+        own.map(Self)
     }
 
     fn status(&self, name: &str) -> String {
