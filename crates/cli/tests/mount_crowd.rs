@@ -117,6 +117,7 @@ fn files_in_use_are_known_where_no_other_can_be_opened() {
         let (folder, number) = (10 + number / FILES, number % FILES);
         let named = fs::metadata(path(&mounted.at, folder, number)).unwrap();
         assert_eq!(named.ino(), file.metadata().unwrap().ino());
+        drop(File::open(path(&mounted.at, folder, number)).unwrap());
         let mut bytes = vec![0; content(folder, number).len()];
         file.read_exact_at(&mut bytes, 0).unwrap();
         assert!(bytes == content(folder, number), "{folder}/{number}");

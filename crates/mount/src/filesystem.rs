@@ -13,8 +13,8 @@ use crate::replies::{refusal, tell, tell_created, tell_entry, tell_extended, tel
 use crate::tree::Creation;
 use fuser::{
     BsdFileFlags, Errno as Refusal, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, KernelConfig, LockOwner,
-    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek,
-    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{FileType, OFlags};
 use std::ffi::OsStr;
@@ -179,6 +179,10 @@ impl Filesystem for Mounted {
             Ok(_) => return reply.error(Refusal::EINVAL),
             Err(error) => return reply.error(refusal(error)),
         };
+        if flags.acc_mode() == OpenAccMode::O_RDONLY && inode.content.read().reader.is_some() {
+            // That takes no descriptor.
+            return self.open_file(&inode, flags, reply);
+        }
         self.with_room(None, move |mounted| mounted.open_file(&inode, flags, reply));
     }
 
