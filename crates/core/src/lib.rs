@@ -45,5 +45,5 @@ pub mod units;
 pub mod victim_cache;
 pub mod view;
 
-pub use memory::{Memory, ReadAhead};
+pub use memory::{Foresight, Memory, ReadAhead};
 pub use sharing::UNLOCKED_FRAMES;

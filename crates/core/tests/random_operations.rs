@@ -7,10 +7,10 @@
 mod common;
 
 use common::{Random, Shape, World};
-use freehold_core::ReadAhead;
 use freehold_core::error::RemoveError;
 use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
 use freehold_core::units::PageIndex;
+use freehold_core::{Foresight, ReadAhead};
 
 fn operations() -> u64 {
     common::setting("FREEHOLD_OPERATIONS", 1_000_000)
@@ -134,7 +134,14 @@ fn foreign(world: &mut World, random: &mut Random) {
         0 => world.forget(object, range),
         1 => world.keep(random.below(64)),
         4 => world.write_unseen(object, PageIndex::new(first as u32)),
-        2 => world.ahead(task, mapping, range, random.chance(2)),
+        2 => {
+            let which = if random.chance(2) {
+                Foresight::Guess
+            } else {
+                Foresight::Stream
+            };
+            world.ahead(task, mapping, range, (which, random.chance(2)));
+        }
         _ => {
             let waiter = random.below(world.tasks.len());
             world.touch_for(task, mapping, PageIndex::new(first as u32), waiter);

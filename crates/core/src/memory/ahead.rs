@@ -1,7 +1,8 @@
 //! Taking up neighbours of a page that was faulted on, so that they need no fault of their own.
 //!
-//! Only frames that the holder has free are used, and never its last quarter: what is evicted, and when, is not changed
-//! by who else is there (law 0), and a holder that is short of frames takes up nothing.
+//! Only frames that the holder has free are used: what is evicted, and when, is not changed by who else is there (law
+//! 0). Guesses never use its last quarter. What a stream goes on to may use a part of that, but none of the frames that
+//! the end of a write-back may still have to bring.
 
 use crate::effect::{Effect, Protection, Resolution};
 use crate::entry::{Marks, Place};
@@ -9,7 +10,7 @@ use crate::error::FaultError;
 use crate::id::MappingId;
 use crate::index::{EntryIndex, HolderIndex, PageNumber};
 use crate::limits::{ObjectKind, PageRange, Regime};
-use crate::memory::Memory;
+use crate::memory::{EVICTION_BATCH, Memory};
 use crate::object::Object;
 use crate::page::PageMarks;
 use crate::task::Mapping;
@@ -18,17 +19,37 @@ use crate::view::PageState;
 
 /// Holders keep one in so many of their frames for faults.
 const KEPT_SHARE: u32 = 4;
+/// Of these, one in so many is for what a stream goes on to.
+const STREAM_SHARE: u32 = 4;
+/// Frames that may be about to come free count as free, so many are left alone.
+const MAY_BE_LEAVING: u32 = 2 * EVICTION_BATCH;
+
+/// Why pages are expected to be touched next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foresight {
+    /// They are near.
+    Guess,
+    /// A stream goes on to them: what is before them was touched in order.
+    Stream,
+}
 
 impl Memory {
     /// Takes up pages of `range`, in order, as if the mapping's task had faulted on them, but from frames that its
-    /// holder has free: until only a quarter of its capacity is. Pages that it has already, that are on their way, or
-    /// that would have to be read back from the store are passed over. For each page that is absent a `Fill` comes out,
-    /// for which nobody waits; one that is resident is the holder's at once. Returns how many were taken up; to have
-    /// one mapped, [`map_ahead`](Self::map_ahead) it when it is there. O(pages of the range × sharers).
+    /// holder has free: until only a quarter of its capacity is. Of a reservation's last quarter a stream gets a part.
+    /// Pages that it has already, that are on their way, or that would have to be read back from the store are passed
+    /// over. For each page that is absent a `Fill` comes out, for which nobody waits; one that is resident is the
+    /// holder's at once. Returns how many were taken up; to have one mapped, [`map_ahead`](Self::map_ahead) it when it
+    /// is there. O(pages of the range × sharers).
     ///
     /// # Errors
     /// [`FaultError::Stale`], [`FaultError::OutOfRange`], [`FaultError::Undrained`].
-    pub fn fill_ahead(&mut self, now: Instant, mapping: MappingId, range: PageRange) -> Result<PageCount, FaultError> {
+    pub fn fill_ahead(
+        &mut self,
+        now: Instant,
+        mapping: MappingId,
+        range: PageRange,
+        which: Foresight,
+    ) -> Result<PageCount, FaultError> {
         let (found, object) = self.look_up(mapping)?;
         let pages = Self::numbers(&object, range).ok_or(FaultError::OutOfRange)?;
         if !self.room_for_fact() {
@@ -39,12 +60,21 @@ impl Memory {
             return Ok(PageCount::ZERO);
         }
         self.begin(Some(now));
+        let few = match which {
+            Foresight::Guess => 0,
+            Foresight::Stream => self.left_for_streams(holder),
+        };
         let mut taken = 0;
         for page in pages.map(PageNumber) {
-            if !self.has_to_spare(holder) || !self.room_for_fact() {
+            let spared = self.has_to_spare(holder) || taken < few && self.has_idle_frame(holder);
+            if !spared || !self.room_for_fact() {
                 break;
             }
             taken += u32::from(self.take_up(holder, &object, page));
+        }
+        if few > 0 {
+            self.step.acting = found.task;
+            self.make_room_to_go_on(holder);
         }
         self.end();
         Ok(PageCount::new(taken))
@@ -62,6 +92,30 @@ impl Memory {
             && !wanted_elsewhere
             && !account.has_ended()
             && account.held.free.len() > whole / KEPT_SHARE
+    }
+
+    /// How many of a reservation's last frames are for what a stream goes on to. By frames that are free or coming
+    /// free, so that it is the same whenever write-backs end.
+    fn left_for_streams(&self, holder: HolderIndex) -> u32 {
+        let account = self.account_of(holder);
+        if !account.policy.is_promised() || !account.claims.is_empty() {
+            return 0;
+        }
+        if self.reads_on() {
+            return Self::most_read_on();
+        }
+        let supply = u32::try_from(account.uncommitted_supply()).unwrap_or(0);
+        supply.saturating_sub(MAY_BE_LEAVING) / STREAM_SHARE
+    }
+
+    /// Whether the task of a mapping is in a reservation that has no frame to spare for guesses.
+    #[must_use]
+    pub fn is_short(&self, mapping: MappingId) -> bool {
+        let Ok((found, _)) = self.look_up(mapping) else {
+            return false;
+        };
+        let holder = self.task_holder(found.task);
+        self.policy(holder).is_promised() && !self.has_to_spare(holder)
     }
 
     fn take_up(&mut self, holder: HolderIndex, object: &Object, page: PageNumber) -> bool {

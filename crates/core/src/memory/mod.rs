@@ -20,6 +20,7 @@ mod tasks;
 mod views;
 mod written;
 
+pub use ahead::Foresight;
 pub use read_ahead::ReadAhead;
 use read_ahead::Reading;
 

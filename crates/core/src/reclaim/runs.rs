@@ -83,8 +83,7 @@ impl Memory {
         while next < end && self.has_idle_frame(holder) && self.read_along(holder, PageNumber(next)) {
             (next, taken) = (next + 1, taken + 1);
         }
-        // For the next time: frames that only begin to leave when they are wanted come one by one.
-        self.make_room(holder, i64::from(MOST));
+        self.make_room_to_go_on(holder);
         if let Some(object) = self.objects.at_mut(slot) {
             object.run.next = next;
         }
@@ -93,8 +92,15 @@ impl Memory {
         }
     }
 
+    /// Frames for what comes along the next time: those that only begin to leave when they are wanted come one by one.
+    pub(crate) fn make_room_to_go_on(&mut self, holder: HolderIndex) {
+        if self.reclaim.reading.on {
+            self.make_room(holder, i64::from(MOST));
+        }
+    }
+
     /// Whether the holder has a frame free that nobody waits for.
-    fn has_idle_frame(&self, holder: HolderIndex) -> bool {
+    pub(crate) fn has_idle_frame(&self, holder: HolderIndex) -> bool {
         let account = self.account_of(holder);
         !account.has_ended() && account.held.free.len() > account.claims.count()
     }

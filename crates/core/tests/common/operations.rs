@@ -2,7 +2,6 @@
 //! range, effects drained or not. Whatever they are, nothing panics and no law breaks; and once every request is
 //! answered, nobody waits. Shared by a random test and the fuzz target of the same name.
 
-use freehold_core::Memory;
 use freehold_core::effect::Effect;
 use freehold_core::error::FaultError;
 use freehold_core::fact::{Access, Fault, PageRef, Request};
@@ -10,6 +9,7 @@ use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, PageRange, Regime, ReservationKind, ReservationSpec};
 use freehold_core::pinning::{JobReport, PinningPolicy, PinningSettings, UnpinnedGoTo};
 use freehold_core::units::{Duration, FrameCount, Instant, PageCount, PageIndex};
+use freehold_core::{Foresight, Memory};
 
 /// Bytes to be read as numbers; zeros when they are used up.
 struct Bytes<'a>(&'a [u8]);
@@ -231,7 +231,12 @@ fn fault(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>, now: Insta
             }
         }
         1 => {
-            let _refused_or_not = memory.fill_ahead(now, mapping, bytes.range());
+            let which = if bytes.below(2) == 0 {
+                Foresight::Guess
+            } else {
+                Foresight::Stream
+            };
+            let _refused_or_not = memory.fill_ahead(now, mapping, bytes.range(), which);
         }
         2 => {
             let _refused_or_not = memory.map_ahead(now, mapping, page, access != Access::Read);

@@ -3,7 +3,7 @@
 
 use crate::engine::Engine;
 use crate::engine::holes::Wanted;
-use crate::engine::rows::{Content, Locking};
+use crate::engine::rows::Locking;
 use freehold_core::effect::{Effect, Holder, Resolution, Scope, Source};
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::{ReservationId, TaskId};
@@ -180,8 +180,7 @@ impl Engine {
     }
 
     pub(super) fn is_private(&self, page: PageRef) -> bool {
-        let object = self.object(page.object());
-        object.is_some_and(|object| matches!(object.content, Content::Private { .. }))
+        self.has_private(page.object())
     }
 
     /// Brings a page; not before there is a hole where it was.

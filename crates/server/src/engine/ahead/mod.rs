@@ -13,6 +13,7 @@ use crate::engine::claims::page_range;
 use crate::engine::file_reads::Gathered;
 use crate::engine::keys::{ClientId, ClientRole};
 use crate::engine::rows::{Content, Segment, Where, Which};
+use freehold_core::Foresight;
 use freehold_core::effect::{Protection, Resolution};
 use freehold_core::fact::PageRef;
 use freehold_core::id::{MappingId, ObjectId};
@@ -147,6 +148,10 @@ impl Engine {
     }
 
     fn take_new(&mut self, near: &Neighbours) {
+        if self.has_private(near.object) && self.core.is_short(near.mapping) {
+            self.take_next(near);
+            return;
+        }
         let Some((taken, private)) = self.window(near) else {
             return;
         };
@@ -157,7 +162,7 @@ impl Engine {
         let parts = [pages.start..near.page, near.page + 1..pages.end];
         if private {
             let mut parts = parts.into_iter().filter(|part| !part.is_empty());
-            let all = parts.try_for_each(|part| self.take_up(near, part, true));
+            let all = parts.try_for_each(|part| self.take_up(near, part, Foresight::Guess));
             self.map_run(near, true);
             if let Some((way, later)) = taken.later
                 && all.is_some()
@@ -167,9 +172,34 @@ impl Engine {
             }
         } else {
             let mut parts = parts.into_iter().filter(|part| !part.is_empty());
-            let _ = parts.try_for_each(|part| self.take_up(near, part, false));
+            let _ = parts.try_for_each(|part| self.take_up(near, part, Foresight::Guess));
             self.map_run(near, false);
             self.map_used(near, &pages);
+        }
+    }
+
+    /// Takes up new memory where the reservation has no frames for guesses: the next of a stream.
+    fn take_next(&mut self, near: &Neighbours) {
+        let Some((streams, bounds)) = self.streams(near) else {
+            return;
+        };
+        let Some(stretch) = streams.follow_closely(near.address, bounds) else {
+            return;
+        };
+        let Some(pages) = self.pages_of_object(near, stretch) else {
+            return;
+        };
+        self.along.run.clear();
+        let _ = self.take_up(near, near.page + 1..pages.end, Foresight::Stream);
+        self.map_run(near, true);
+        let is_there = |page: &u32| self.place_at(near.object, *page) == Some(Where::Client);
+        let come = pages.start + u32::try_from(pages.take_while(is_there).count()).unwrap_or(0);
+        let part = Stretch {
+            low: near.address,
+            high: near.address_of(come),
+        };
+        if let Some((streams, _)) = self.streams(near) {
+            streams.goes_on(near.address, part);
         }
     }
 
@@ -181,12 +211,13 @@ impl Engine {
     }
 
     /// Has the core take up pages and grant those that may be mapped; `None` where it has no more.
-    fn take_up(&mut self, near: &Neighbours, pages: Range<u32>, private: bool) -> Option<()> {
+    fn take_up(&mut self, near: &Neighbours, pages: Range<u32>, why: Foresight) -> Option<()> {
+        let private = self.has_private(near.object);
         let range = CoreRange {
             first: PageIndex::new(pages.start),
             count: PageCount::new(pages.end - pages.start),
         };
-        self.core.fill_ahead(self.step.now, near.mapping, range).ok()?;
+        self.core.fill_ahead(self.step.now, near.mapping, range, why).ok()?;
         self.gather_reads();
         self.drain();
         self.read_gathered();
@@ -208,7 +239,20 @@ impl Engine {
 
     /// What is looked at, the page of the fault included, and whether it is private.
     fn window(&mut self, near: &Neighbours) -> Option<(Taken, bool)> {
-        let private = matches!(self.object(near.object)?.content, Content::Private { .. });
+        let private = self.has_private(near.object);
+        let (streams, bounds) = self.streams(near)?;
+        Some((streams.follow(near.address, bounds, !private), private))
+    }
+
+    /// Whether an object is private memory of a client.
+    pub(super) fn has_private(&self, object: ObjectId) -> bool {
+        let content = self.object(object).map(|object| &object.content);
+        matches!(content, Some(Content::Private { .. }))
+    }
+
+    /// The streams that a fault may belong to, and where the memory around it ends.
+    fn streams(&mut self, near: &Neighbours) -> Option<(&mut Streams, Stretch)> {
+        let private = self.has_private(near.object);
         let client = self.client_mut(near.client)?;
         let (start, segment) = client.segment(near.address)?;
         if segment.object != near.object {
@@ -218,13 +262,12 @@ impl Engine {
             low: start,
             high: segment.end,
         };
-        let (streams, bounds) = if private {
+        Some(if private {
             let bounds = client.family.relinquished.clip(near.address, bounds);
             (&mut client.prefetch.streams, bounds)
         } else {
             (&mut client.prefetch.text, bounds)
-        };
-        Some((streams.follow(near.address, bounds, !private), private))
+        })
     }
 
     fn pages_of_object(&self, near: &Neighbours, stretch: Stretch) -> Option<Range<u32>> {

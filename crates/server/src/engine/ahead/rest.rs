@@ -7,6 +7,7 @@ use super::streams::{MOST, Stretch, Way};
 use crate::engine::Engine;
 use crate::engine::keys::ClientId;
 use crate::engine::rows::{Client, Segment};
+use freehold_core::Foresight;
 use std::ops::Range;
 
 /// No more of what a holder has free comes ahead of a stream than one in so many of its frames.
@@ -66,7 +67,7 @@ impl Engine {
             return;
         }
         self.along.run.clear();
-        if self.take_up(&near, part.clone(), true).is_none() {
+        if self.take_up(&near, part.clone(), Foresight::Guess).is_none() {
             return;
         }
         self.map_run(&near, true);

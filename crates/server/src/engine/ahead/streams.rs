@@ -184,6 +184,31 @@ impl Streams {
         Taken { now, later }
     }
 
+    /// Where frames are short: a thread has faulted at `address`, inside `bounds`. What is to be taken up with it, if it
+    /// is the very next page of a stream that goes upwards. [`goes_on`](Self::goes_on) is then to be told what has come.
+    pub(super) fn follow_closely(&mut self, address: u64, bounds: Stretch) -> Option<Stretch> {
+        let next = self.0.iter().position(|stream| stream.high == address);
+        self.0[..=next.unwrap_or(STREAMS - 1)].rotate_right(1);
+        let stream = &mut self.0[0];
+        let past = address + PAGE;
+        if next.is_none() {
+            *stream = Stream {
+                low: address,
+                high: past,
+                window: 0,
+                hole: 0,
+            };
+            return None;
+        }
+        stream.window = stream.next_window(MOST);
+        let high = stream.onwards(address, Way::Up, stream.window, true).high;
+        stream.high = past;
+        Some(Stretch {
+            low: address,
+            high: high.min(bounds.high),
+        })
+    }
+
     /// What [`follow`](Self::follow) would want in all of new memory for a fault at `address`, that page included.
     pub(in crate::engine) fn demand(&self, address: u64) -> Stretch {
         let found = self
@@ -401,6 +426,27 @@ mod tests {
         assert_eq!(pages(streams.follow(10_033 * PAGE, ALL, false)), 10_033..10_066);
         let next = last * 10_000 + 33;
         assert_eq!(pages(streams.follow(next * PAGE, ALL, false)), next..next + 65);
+    }
+
+    #[test]
+    fn where_frames_are_short_only_the_very_next_page_goes_on_and_only_with_what_came() {
+        let mut heap = Streams::default();
+        let closely = |heap: &mut Streams, page: u64| {
+            let wanted = heap.follow_closely(page * PAGE, ALL)?;
+            Some(wanted.low / PAGE..wanted.high / PAGE)
+        };
+        assert_eq!(closely(&mut heap, 100), None, "the first");
+        assert_eq!(closely(&mut heap, 102), None, "one is skipped");
+        assert_eq!(closely(&mut heap, 101), Some(101..102 + FEWEST), "the first goes on");
+        // Three of them came.
+        let part = Stretch {
+            low: 101 * PAGE,
+            high: 105 * PAGE,
+        };
+        heap.goes_on(101 * PAGE, part);
+        assert_eq!(closely(&mut heap, 105), Some(105..106 + 2 * FEWEST));
+        assert_eq!(closely(&mut heap, 106), Some(106..107 + MOST), "nothing came");
+        assert_eq!(closely(&mut heap, 103), Some(103..104 + FEWEST), "another goes on");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::bits::Bits;
 use crate::engine::Engine;
 use crate::engine::keys::{ClientId, ClientRole};
 use crate::engine::rows::{Client, Content, Segment, SegmentKind};
+use freehold_core::Foresight;
 use freehold_core::id::{MappingId, ObjectId};
 use freehold_core::units::PageIndex;
 use std::collections::BTreeMap;
@@ -210,7 +211,7 @@ impl Engine {
             let resident = |page: &u32| self.core.is_resident(near.object, PageIndex::new(*page));
             let end = rest.clone().find(|page| !resident(page)).unwrap_or(rest.end);
             if end > rest.start {
-                self.take_up(near, rest.start..end, false)?;
+                self.take_up(near, rest.start..end, Foresight::Guess)?;
             }
             rest.start = end + 1;
         }
