@@ -184,8 +184,8 @@ impl Streams {
         Taken { now, later }
     }
 
-    /// Where frames are short: a thread has faulted at `address`, inside `bounds`. What is to be taken up with it, if it
-    /// is the very next page of a stream that goes upwards. [`goes_on`](Self::goes_on) is then to be told what has come.
+    /// Where frames are short: a thread has faulted at `address`, inside `bounds`. What comes with it, if it is the
+    /// next page of a stream that goes upwards. [`goes_on`](Self::goes_on) is then to be told what has come.
     pub(super) fn follow_closely(&mut self, address: u64, bounds: Stretch) -> Option<Stretch> {
         let next = self.0.iter().position(|stream| stream.high == address);
         self.0[..=next.unwrap_or(STREAMS - 1)].rotate_right(1);
