@@ -3,7 +3,7 @@
 //! The C library ends the whole process with its last thread. A thread that ends by a system call of its own, or that a
 //! filter of system calls ends (`SECCOMP_RET_KILL_THREAD`, the strict mode), does not, and no descriptor tells of it.
 
-use crate::{core_file, mailbox, sys};
+use crate::{core_file, mailbox, sys, watch};
 
 const EXIT_GROUP: usize = 231;
 
@@ -28,8 +28,8 @@ pub(crate) fn end() {
 
 /// What `wait` would say of the first thread, where it has ended and all others of the program with it.
 fn status() -> Option<usize> {
-    // The directory itself has two names; the first thread counts until all have ended, and two are the agent's.
-    const FEW: u64 = 2 + 3;
+    // The directory itself has two names; the first thread counts until all have ended.
+    const FEW: u64 = 2 + 1 + watch::THREADS;
     let mut text = [0_u8; 1024];
     if sys::links(b"/proc/self/task\0").is_ok_and(|links| links > FEW) {
         return None;

@@ -45,6 +45,7 @@ pub mod memory_files;
 mod moves;
 pub mod needed;
 mod orders;
+mod own_stat;
 mod patch;
 mod process;
 mod programs;

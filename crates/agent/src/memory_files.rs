@@ -6,7 +6,7 @@
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
 use crate::needed::{behind, look_into};
-use crate::{hooks, mailbox, report, sys};
+use crate::{hooks, mailbox, own_stat, report, sys};
 
 /// The end of the path of each such file.
 const NAME: &[u8] = b"mem";
@@ -130,6 +130,7 @@ pub unsafe extern "C" fn openat64(folder: c_int, path: *const c_char, flags: c_i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut c_void {
     let stream = behind!(c"fopen" as OpenStream => core::ptr::null_mut(), path, mode);
+    own_stat::opened(path, mode, stream);
     opened_stream(path, stream);
     stream
 }
@@ -141,6 +142,7 @@ pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut c_void {
     let stream = behind!(c"fopen64" as OpenStream => core::ptr::null_mut(), path, mode);
+    own_stat::opened(path, mode, stream);
     opened_stream(path, stream);
     stream
 }

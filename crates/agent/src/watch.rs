@@ -15,6 +15,9 @@ const CLONE_THREAD: usize = 0x1_0000;
 /// What every thread of this library shares with the program.
 pub(crate) const SHARED: usize = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD;
 
+/// The threads of this library: the agent thread and the watcher.
+pub(crate) const THREADS: u64 = 2;
+
 /// Starts the watcher; called by the agent thread, whose table of descriptors it shares.
 pub(crate) fn start(address: usize) {
     // SAFETY: the stack is the client's and nobody else's, and `watch` keeps to this library.

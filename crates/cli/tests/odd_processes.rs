@@ -407,3 +407,22 @@ fn hundreds_of_children_leave_nothing() {
     });
     root.laws_must_hold();
 }
+
+#[test]
+fn a_program_is_told_of_its_own_threads_only() {
+    let Some(program) = compiled("own_threads") else { return };
+    let server = server_for_all();
+    for exec in [None, Some("8MiB"), Some("256KiB")] {
+        let output = match exec {
+            None => Command::new(&program).output().unwrap(),
+            Some(size) => freehold(&["exec", "--reserve", size, "--socket"])
+                .arg(&server.socket)
+                .arg("--")
+                .arg(&program)
+                .output()
+                .unwrap(),
+        };
+        assert_eq!(stdout(&output), "1\n2\n1\n1\n", "{exec:?}: {}", stderr(&output));
+        assert!(output.status.success(), "{output:?}");
+    }
+}
