@@ -1,7 +1,7 @@
 //! `/proc/self/stat` as a stream of the C library: it tells a program of its own threads, not of the agent's.
 //!
-//! Python from 3.12 on reads it so when it forks, and warns where it finds several threads. The number is changed in the
-//! stream's buffer, which the first character fills; what is read anew after that is as the kernel has it.
+//! Python from 3.12 on reads it so when it forks, and warns where it finds several threads. The number is changed in
+//! the stream's buffer, which the first character fills; what is read anew after that is as the kernel has it.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::Ordering;
@@ -33,7 +33,7 @@ pub(crate) fn opened(path: *const c_char, mode: *const c_char, stream: *mut c_vo
         return;
     }
     let stream = stream.cast::<Stream>();
-    // SAFETY: an open stream of the C library, which the caller alone has; what it is to read is between the two places.
+    // SAFETY: an open stream of the C library, which nobody else has yet; what it has read is between the two places.
     unsafe {
         let Ok(length) = usize::try_from((*stream).end.offset_from((*stream).next)) else {
             return;

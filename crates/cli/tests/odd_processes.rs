@@ -426,3 +426,18 @@ fn a_program_is_told_of_its_own_threads_only() {
         assert!(output.status.success(), "{output:?}");
     }
 }
+
+#[test]
+fn the_map_of_a_program_names_the_libraries_whose_pages_are_managed() {
+    let server = server_for_all();
+    let output = freehold(&["exec", "--reserve", "4MiB", "--socket"])
+        .arg(&server.socket)
+        .args(["--", "grep", "/memfd:freehold-file:", "/proc/self/maps"])
+        .output()
+        .unwrap();
+    let map = stdout(&output);
+    for name in ["grep", "libc.so.6"] {
+        let expected = format!("/memfd:freehold-file:{name} ");
+        assert!(map.contains(&expected), "{name}: {map}{}", stderr(&output));
+    }
+}

@@ -15,7 +15,7 @@ use freehold_core::limits::{ObjectKind, ObjectSpec, Regime};
 use freehold_core::units::{ByteLen, PageCount};
 use freehold_linux::memory::{Backed, BackedError};
 use std::collections::BTreeMap;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
 /// What there are no more of, in a refusal.
@@ -159,7 +159,7 @@ impl Engine {
             what: "the file",
             why: "it is too long",
         })?;
-        let memory = self.back(c"freehold-file", pages.get(), true)?;
+        let memory = self.back(&name_of_memory(path), pages.get(), true)?;
         let content = Content::File {
             memory,
             file: Some(source.file()),
@@ -413,4 +413,13 @@ fn new_object(core: &mut freehold_core::Memory) -> ObjectId {
         regime: Regime::Conserve,
     };
     core.create_object(spec).expect("room for it")
+}
+
+/// What `/proc/PID/maps` shows for the pages of a file: the last part of the path that its client has told, without
+/// what would not look like a part of a path.
+fn name_of_memory(path: &str) -> CString {
+    const MOST: usize = 128;
+    let last = path.rsplit('/').next().unwrap_or_default();
+    let shown = last.chars().filter(char::is_ascii_graphic).take(MOST);
+    CString::new(format!("freehold-file:{}", shown.collect::<String>())).unwrap_or_default()
 }
