@@ -40,6 +40,8 @@ impl Filesystem for Mounted {
         for wanted in [
             InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
             InitFlags::FUSE_PARALLEL_DIROPS,
+            // Without it the kernel does not tell io_uring how far a read has come, which goes on from its beginning.
+            InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_DONT_MASK | InitFlags::FUSE_POSIX_ACL,
         ] {
             let _ = config.add_capabilities(wanted);
