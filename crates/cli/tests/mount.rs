@@ -436,8 +436,8 @@ fn after_a_kill_every_completed_write_is_there_and_a_new_mount_takes_the_place()
 
 /// One read or write by io_uring: what was read or written.
 fn by_ring(file: &File, direction: Direction, offset: u64, bytes: &[u8]) -> Vec<u8> {
-    let bell = Arc::new(Bell::new().unwrap());
-    let mut ring = Ring::new(file.try_clone().unwrap().into(), bell, 1).expect("io_uring");
+    let bell = Arc::new(Bell::new().expect("a bell"));
+    let mut ring = Ring::new(file.try_clone().expect("a descriptor").into(), bell, 1).expect("io_uring");
     let mut page = PageLease::allocated();
     page.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
     let length = if direction == Direction::Read {
@@ -454,9 +454,9 @@ fn by_ring(file: &File, direction: Direction, offset: u64, bytes: &[u8]) -> Vec<
     };
     ring.begin(transfer).expect("room for one");
     loop {
-        ring.wait().unwrap();
+        ring.wait().expect("the ring");
         if let Some(mut ended) = ring.next_ended() {
-            return ended.page.bytes_mut()[..ended.result.unwrap()].to_vec();
+            return ended.page.bytes_mut()[..ended.result.expect("bytes")].to_vec();
         }
     }
 }
