@@ -171,7 +171,6 @@ fn users_who_take_all_they_can_leave_room_for_root_and_for_others() {
     drop(floods);
 }
 
-/// A fork past a user's part is refused. One that the agent does not see ends the parent, which first says why.
 /// Some of so many forks were made, and their children ended as they should.
 fn assert_some_forks_of(most: u32, output: &Output) {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -179,6 +178,7 @@ fn assert_some_forks_of(most: u32, output: &Output) {
     assert!(made.is_some_and(|made| (16..most).contains(&made)), "{said}");
 }
 
+/// A fork past a user's part is refused. One that the agent does not see ends the parent, which first says why.
 #[test]
 fn a_fork_past_a_users_part_is_refused_and_one_unseen_ends_the_program() {
     let program = is_root().then(|| common::compiled("brief")).flatten();
