@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use freehold_protocol::channel::Channel;
 
+use crate::filters::own_calls::{INSTRUCTIONS, Instruction};
 use crate::patch::PATCHED;
 use crate::process::PAGE;
 use crate::sys::{self, Errno};
@@ -91,7 +92,10 @@ pub(crate) struct Client {
 
 const _: () = assert!(size_of::<Client>() < 4 * PAGE, "the table fits its pages");
 const TABLE: usize = 4 * PAGE;
-const WORK: usize = TABLE + WATCHER_STACK + AGENT_STACK + STAGED * PAGE + PAGE;
+/// What `window_of` and `filter` are in.
+const WINDOW: usize = PAGE;
+const FILTER: usize = INSTRUCTIONS * size_of::<Instruction>();
+const WORK: usize = TABLE + WATCHER_STACK + AGENT_STACK + STAGED * PAGE + WINDOW + FILTER;
 
 impl Client {
     /// Memory for one client: where it is.
@@ -141,6 +145,20 @@ impl Client {
     /// A page where one of the transfer memory can be mapped.
     pub(crate) const fn window_of(address: usize) -> usize {
         Self::staging_of(address) + STAGED * PAGE
+    }
+
+    /// Where a filter of system calls is written down for the kernel.
+    ///
+    /// # Safety
+    /// No other thread uses it meanwhile.
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "the room is none of the table's, and the caller's alone"
+    )]
+    pub(crate) unsafe fn filter(&self) -> &mut [Instruction; INSTRUCTIONS] {
+        let room = Self::window_of(core::ptr::from_ref(self).expose_provenance()) + WINDOW;
+        // SAFETY: a part of the client's memory, for good; any content is valid; the caller's word.
+        unsafe { &mut *core::ptr::with_exposed_provenance_mut(room) }
     }
 
     /// The channel.

@@ -136,6 +136,7 @@ pub(crate) extern "C" fn objects_changed() {
     let state = linker::state();
     if LAST.swap(state, Ordering::Relaxed) == ADDING
         && state == 0
+        && !filters::is_there()
         && let Some(process) = process::process()
         && is_client(process)
         && let Some(client) = start::client_of(process)
@@ -264,12 +265,6 @@ const fn is_fork(number: usize, flags: usize) -> bool {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
-    const SECCOMP: usize = 317;
-    let b = if number == SECCOMP {
-        filters::before_seccomp(a, b, c)
-    } else {
-        b
-    };
     let forks = is_fork(number, a);
     if forks && forks::has_no_place() {
         return fail(Errno::AGAIN, -1);
@@ -278,6 +273,7 @@ pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d:
         forks::before();
     }
     let made = match number {
+        filters::SECCOMP => filters::set_up(a, b, c, [d, e, f]),
         sys::MADVISE => advice::advise(a, b, c),
         // SAFETY: the caller's word.
         sys::PROCESS_MADVISE => unsafe { advice::advise_process(a, b, c, d, e) },

@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use freehold_protocol::channel::{Action, Channel, Order, Outcome, Position, Reply, Shortage};
 
 use crate::client::{Client, STAGED};
+use crate::filters::own_calls;
 use crate::moves::Settled;
 use crate::process::{self, PAGE, Process};
 
@@ -73,6 +74,7 @@ pub(crate) extern "C" fn begin(address: usize) -> ! {
         }
     }
     detach(client);
+    own_calls::begin(client);
     if client.forked {
         rise(client);
     }
@@ -185,7 +187,7 @@ impl Agent {
         let one = 1_u64;
         let place = core::ptr::from_ref(&one) as usize;
         // SAFETY: reads eight bytes.
-        let _ = unsafe { sys::call5(sys::WRITE, sys::arg(self.client.descriptors.event), place, 8, 0, 0) };
+        let _ = unsafe { sys::own(sys::WRITE, sys::arg(self.client.descriptors.event), place, 8, 0, 0) };
         true
     }
 

@@ -79,11 +79,53 @@ pub(crate) unsafe fn call(number: usize, a: [usize; 6]) -> Answer {
             options(nostack),
         );
     }
-    let signed = answer.cast_signed();
-    if (-4095..0).contains(&signed) {
-        return Err(Errno(i32::try_from(-signed).unwrap_or(i32::MAX)));
+    self::answer(answer.cast_signed())
+}
+
+fn answer(answer: isize) -> Answer {
+    if (-4095..0).contains(&answer) {
+        return Err(Errno(i32::try_from(-answer).unwrap_or(i32::MAX)));
     }
-    Ok(answer)
+    Ok(answer.cast_unsigned())
+}
+
+unsafe extern "C" {
+    /// One system call, made by the one instruction before [`freehold_agent_called`].
+    fn freehold_agent_call(number: usize, a: usize, b: usize, c: usize, d: usize, e: usize) -> isize;
+    /// Where that goes on.
+    fn freehold_agent_called();
+}
+
+core::arch::global_asm!(
+    ".hidden freehold_agent_call, freehold_agent_called",
+    ".globl freehold_agent_call, freehold_agent_called",
+    "freehold_agent_call:",
+    "mov rax, rdi",
+    "mov rdi, rsi",
+    "mov rsi, rdx",
+    "mov rdx, rcx",
+    "mov r10, r8",
+    "mov r8, r9",
+    "xor r9d, r9d",
+    "syscall",
+    "freehold_agent_called:",
+    "ret",
+);
+
+/// A call that the agent's threads make while they carry out orders, or wait for some: a filter of system calls that
+/// binds them lets it pass, and knows it by where it is made ([`own_calls`](crate::filters::own_calls)). Never one of
+/// the program's.
+///
+/// # Safety
+/// As the call asks for.
+pub(crate) unsafe fn own(number: usize, a: usize, b: usize, c: usize, d: usize, e: usize) -> Answer {
+    // SAFETY: the caller's word.
+    answer(unsafe { freehold_agent_call(number, a, b, c, d, e) })
+}
+
+/// Where the kernel sees such a call made.
+pub(crate) fn own_place() -> usize {
+    freehold_agent_called as *const () as usize
 }
 
 /// A number that no other thread of the process has meanwhile: where its thread-local storage is, of which nothing is
@@ -131,7 +173,7 @@ pub(crate) unsafe fn ioctl<T>(fd: i32, request: u64, argument: &mut T) -> Answer
     // usize and u64 are the same size on the one architecture supported.
     let number = usize::try_from(request).unwrap_or(0);
     // SAFETY: the caller's word.
-    unsafe { call5(IOCTL, arg(fd), number, core::ptr::from_mut(argument) as usize, 0, 0) }
+    unsafe { own(IOCTL, arg(fd), number, core::ptr::from_mut(argument) as usize, 0, 0) }
 }
 
 const FUTEX_WAIT: usize = 0;
@@ -140,7 +182,7 @@ const FUTEX_WAKE: usize = 1;
 /// Sleeps while `word` is `value`, until woken. May return early.
 pub(crate) fn futex_wait(word: &core::sync::atomic::AtomicU32, value: u32) {
     // SAFETY: reads the word only.
-    let _ = unsafe { call5(FUTEX, word.as_ptr() as usize, FUTEX_WAIT, value as usize, 0, 0) };
+    let _ = unsafe { own(FUTEX, word.as_ptr() as usize, FUTEX_WAIT, value as usize, 0, 0) };
 }
 
 /// As [`futex_wait`], for what the agent thread does: the two arguments that this kind of wait ignores say so to
@@ -163,14 +205,14 @@ pub(crate) fn sleep_for_agent(milliseconds: usize) {
 /// Wakes all sleepers on `word`.
 pub(crate) fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     // SAFETY: reads no memory.
-    let _ = unsafe { call5(FUTEX, word.as_ptr() as usize, FUTEX_WAKE, i32::MAX as usize, 0, 0) };
+    let _ = unsafe { own(FUTEX, word.as_ptr() as usize, FUTEX_WAKE, i32::MAX as usize, 0, 0) };
 }
 
 /// Sleeps for so many nanoseconds, less than a second. May return early.
 pub(crate) fn nap(nanoseconds: usize) {
     let span = [0, nanoseconds];
     // SAFETY: reads a `struct timespec`, two words, and nobody wants to know what was left of it.
-    let _ = unsafe { call5(NANOSLEEP, span.as_ptr() as usize, 0, 0, 0, 0) };
+    let _ = unsafe { own(NANOSLEEP, span.as_ptr() as usize, 0, 0, 0, 0) };
 }
 
 /// A set of CPUs: a bit for each of the first 1024.
@@ -199,6 +241,23 @@ pub(crate) fn cpu() -> Option<u32> {
     Some(cpu)
 }
 
+/// Whether the kernel could read a range for the calling thread now. It reads a mask of signals on each page, and then
+/// refuses what it was to do with it.
+pub(crate) fn may_read(start: usize, length: usize) -> bool {
+    const NOTHING: usize = usize::MAX;
+    const MASK: usize = 8;
+    let Some(last) = length.checked_sub(1).and_then(|rest| start.checked_add(rest)) else {
+        return false;
+    };
+    let read = |at: usize| {
+        // SAFETY: changes nothing.
+        let refused = unsafe { call5(SIGPROCMASK, NOTHING, at, 0, MASK, 0) };
+        refused == Err(Errno::INVAL)
+    };
+    let pages = (start / PAGE..=last / PAGE).map(|page| (page * PAGE).max(start));
+    pages.chain([last.saturating_sub(MASK - 1)]).all(read)
+}
+
 /// Ends this process at once.
 pub(crate) fn kill_self() -> ! {
     loop {
@@ -207,6 +266,9 @@ pub(crate) fn kill_self() -> ! {
             let pid = call5(GETPID, 0, 0, 0, 0, 0).unwrap_or(0);
             call5(KILL, pid, 9, 0, 0, 0)
         };
+        // Under a filter that forbids it. No signal of this kind is let through in this library's threads.
+        // SAFETY: ends the process, as is wanted.
+        unsafe { asm!("ud2", options(nomem, nostack)) };
     }
 }
 
@@ -217,6 +279,15 @@ pub(crate) fn kill_self() -> ! {
 pub(crate) unsafe fn madvise(address: usize, length: usize, advice: usize) -> Answer {
     // SAFETY: the caller's word.
     unsafe { call5(MADVISE, address, length, advice, 0, 0) }
+}
+
+/// The same, as the agent's threads give it while they carry out orders.
+///
+/// # Safety
+/// As above.
+pub(crate) unsafe fn own_madvise(address: usize, length: usize, advice: usize) -> Answer {
+    // SAFETY: the caller's word.
+    unsafe { own(MADVISE, address, length, advice, 0, 0) }
 }
 
 pub(crate) const PROT_READ: usize = 1;
@@ -249,6 +320,12 @@ pub(crate) fn guarded(length: usize, protection: usize) -> Answer {
 pub(crate) fn read(fd: i32, buffer: &mut [u8]) -> Answer {
     // SAFETY: the kernel writes inside the buffer.
     unsafe { call5(READ, arg(fd), buffer.as_mut_ptr() as usize, buffer.len(), 0, 0) }
+}
+
+/// Reads from a place.
+pub(crate) fn read_at(fd: i32, buffer: &mut [u8], from: usize) -> Answer {
+    // SAFETY: the kernel writes inside the buffer.
+    unsafe { own(PREAD, arg(fd), buffer.as_mut_ptr() as usize, buffer.len(), from, 0) }
 }
 
 pub(crate) const AT_FDCWD: usize = (-100_isize).cast_unsigned();
