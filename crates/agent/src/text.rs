@@ -17,8 +17,10 @@ use crate::session::{Outgoing, Session, SessionError};
 use crate::settings::SETTINGS;
 use crate::sys::{self, FileId};
 use crate::{report, userfault};
+use run::Run;
 
 mod elf;
+mod run;
 
 /// Files that are opened before the first answer is read.
 const FILES: usize = 24;
@@ -55,9 +57,6 @@ struct File {
     path_length: usize,
     ranges: [Range; RANGES],
     count: usize,
-    /// Where the file's first page is, and how far its mappings go.
-    start: usize,
-    end: usize,
     object: u32,
     memory: i32,
     /// The announcements that went out, and what the server calls them; 0 where it refused.
@@ -82,8 +81,6 @@ const NO_FILE: File = File {
         protection: 0,
     }; RANGES],
     count: 0,
-    start: 0,
-    end: 0,
     object: 0,
     memory: -1,
     announced: 0,
@@ -116,29 +113,34 @@ struct Round {
     files: [File; FILES],
     count: usize,
     /// The file whose mappings are being met.
-    current: Option<File>,
+    current: Option<(File, Run)>,
 }
 
 impl Round {
     fn look(&mut self, client: &Client, line: &Line<'_>) {
-        let same = |file: &File| file.id == line.file && line.file.inode != 0;
+        // A file that begins again behind what the linker has loaded of it is mapped as data there, or loaded twice.
+        let same = |(file, run): &(File, Run)| {
+            file.id == line.file && line.file.inode != 0 && !(is_whole(line) && run.link(client).is_some())
+        };
         if !self.current.as_ref().is_some_and(same) {
             self.end_file(client);
-            self.current = begin_file(line);
+            self.current = begin_file(line).map(|file| (file, Run::default()));
         }
-        if let Some(file) = &mut self.current {
-            file.end = line.end;
-            add_range(file, line);
+        if let Some((_, run)) = &mut self.current {
+            run.add(line);
         }
     }
 
     fn end_file(&mut self, client: &Client) {
-        if let Some(file) = self.current.take()
-            && is_linked(client, &file)
+        if let Some((mut file, run)) = self.current.take()
             && let Some(place) = self.files.get_mut(self.count)
+            && let Some(link) = run.link(client)
         {
-            *place = file;
-            self.count += 1;
+            run.ranges(client, link, &mut file);
+            if file.count > 0 {
+                *place = file;
+                self.count += 1;
+            }
         }
     }
 
@@ -166,7 +168,6 @@ fn is_whole(line: &Line<'_>) -> bool {
 }
 
 fn begin_file(line: &Line<'_>) -> Option<File> {
-    let own = serve as *const () as usize;
     // Served objects have no place in a directory; their names begin so.
     let served = line.path.starts_with(b"/memfd:");
     if !is_whole(line) || served || line.path.len() >= PATH || !line.path.starts_with(b"/") {
@@ -174,39 +175,11 @@ fn begin_file(line: &Line<'_>) -> Option<File> {
     }
     let mut file = NO_FILE;
     file.id = line.file;
-    file.start = line.start;
     file.path_length = line.path.len();
     for (to, from) in file.path.iter_mut().zip(line.path) {
         *to = *from;
     }
-    // This library's own text must always be there.
-    (!elf::contains(line.start, line.end - line.start, own)).then_some(file)
-}
-
-fn add_range(file: &mut File, line: &Line<'_>) {
-    if line.writable || !line.private || !(line.readable || line.executable) {
-        return;
-    }
-    let readable = if line.readable { sys::PROT_READ } else { 0 };
-    let executable = if line.executable { sys::PROT_EXEC } else { 0 };
-    elf::read_only_parts(file.start, line.start, line.end, |start, end| {
-        if let Some(place) = file.ranges.get_mut(file.count) {
-            *place = Range {
-                start,
-                end,
-                offset: line.offset + (start - line.start),
-                protection: readable | executable,
-            };
-            file.count += 1;
-        }
-    });
-}
-
-/// Whether the dynamic linker has put the file there: a program may also map one as data.
-fn is_linked(client: &Client, file: &File) -> bool {
-    let count = client.link_count.load(Ordering::Acquire);
-    let mut links = client.links.iter().take(count).map(|link| link.load(Ordering::Relaxed));
-    file.count > 0 && links.any(|link| (file.start..file.end).contains(&link))
+    Some(file)
 }
 
 /// Opens the files, asks for their objects and announces where they will be mapped, all before the first answer.

@@ -208,6 +208,26 @@ fn nothing_that_the_agent_does_ends_a_program_under_a_filter() {
 }
 
 #[test]
+fn a_filter_for_all_threads_binds_the_program_and_not_what_the_agent_does() {
+    if !is_allowed() {
+        return;
+    }
+    if let Some(program) = compiled("filters_of_threads") {
+        compare(&[program.to_str().expect("a path")]);
+    }
+}
+
+#[test]
+fn a_program_that_maps_object_files_as_data_loads_them_as_natively() {
+    if !is_allowed() {
+        return;
+    }
+    if let Some(program) = compiled("objects_as_data") {
+        compare(&[program.to_str().expect("a path")]);
+    }
+}
+
+#[test]
 fn a_program_ends_as_natively_also_where_its_threads_end_one_by_one() {
     if !is_allowed() {
         return;
