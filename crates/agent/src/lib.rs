@@ -46,6 +46,7 @@ mod moves;
 pub mod needed;
 mod orders;
 mod own_stat;
+pub mod own_tasks;
 mod patch;
 mod process;
 mod programs;

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::process::{self, Process};
 use crate::session::Session;
 use crate::sys::CpuSet;
-use crate::{filters, inheritance, locks, orders, stack, start, sys, text, told, userfault};
+use crate::{filters, inheritance, locks, orders, own_tasks, stack, start, sys, text, told, userfault};
 
 /// Register the private memory at the two arguments, address and length.
 pub(crate) const REGISTER: u32 = 1;
@@ -48,6 +48,8 @@ pub(crate) const STRANGER: u32 = 20;
 pub(crate) const LEND: u32 = 21;
 /// Close that.
 pub(crate) const LENT: u32 = 22;
+/// Whether the device and inode at the two arguments are those of the folder of this process's threads.
+pub(crate) const IS_TASKS: u32 = 23;
 
 /// A program that runs unmanaged, in memory of this library's that stays until the request is met.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +148,7 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
             let note = unsafe { &*core::ptr::with_exposed_provenance::<Note<'_>>(first.load(Ordering::Relaxed)) };
             tell(session, note)
         }
+        IS_TASKS => own_tasks::are_at(range),
         LEND => lend(process, session),
         LENT => {
             sys::close(i32::try_from(process.fork.lent.swap(0, Ordering::Relaxed)).unwrap_or(-1));
