@@ -187,7 +187,7 @@ impl Agent {
         let one = 1_u64;
         let place = core::ptr::from_ref(&one) as usize;
         // SAFETY: reads eight bytes.
-        let _ = unsafe { sys::own(sys::WRITE, sys::arg(self.client.descriptors.event), place, 8, 0, 0) };
+        let _ = unsafe { sys::own::call(sys::WRITE, sys::arg(self.client.descriptors.event), place, 8, 0, 0) };
         true
     }
 

@@ -3,6 +3,8 @@
 use crate::process::PAGE;
 use core::arch::asm;
 
+pub(crate) mod own;
+
 /// What the kernel answered: a number of its own, or why not.
 pub(crate) type Answer = Result<usize, Errno>;
 
@@ -89,45 +91,6 @@ fn answer(answer: isize) -> Answer {
     Ok(answer.cast_unsigned())
 }
 
-unsafe extern "C" {
-    /// One system call, made by the one instruction before [`freehold_agent_called`].
-    fn freehold_agent_call(number: usize, a: usize, b: usize, c: usize, d: usize, e: usize) -> isize;
-    /// Where that goes on.
-    fn freehold_agent_called();
-}
-
-core::arch::global_asm!(
-    ".hidden freehold_agent_call, freehold_agent_called",
-    ".globl freehold_agent_call, freehold_agent_called",
-    "freehold_agent_call:",
-    "mov rax, rdi",
-    "mov rdi, rsi",
-    "mov rsi, rdx",
-    "mov rdx, rcx",
-    "mov r10, r8",
-    "mov r8, r9",
-    "xor r9d, r9d",
-    "syscall",
-    "freehold_agent_called:",
-    "ret",
-);
-
-/// A call that the agent's threads make while they carry out orders, or wait for some: a filter of system calls that
-/// binds them lets it pass, and knows it by where it is made ([`own_calls`](crate::filters::own_calls)). Never one of
-/// the program's.
-///
-/// # Safety
-/// As the call asks for.
-pub(crate) unsafe fn own(number: usize, a: usize, b: usize, c: usize, d: usize, e: usize) -> Answer {
-    // SAFETY: the caller's word.
-    answer(unsafe { freehold_agent_call(number, a, b, c, d, e) })
-}
-
-/// Where the kernel sees such a call made.
-pub(crate) fn own_place() -> usize {
-    freehold_agent_called as *const () as usize
-}
-
 /// A number that no other thread of the process has meanwhile: where its thread-local storage is, of which nothing is
 /// used.
 pub(crate) fn thread_pointer() -> usize {
@@ -173,7 +136,7 @@ pub(crate) unsafe fn ioctl<T>(fd: i32, request: u64, argument: &mut T) -> Answer
     // usize and u64 are the same size on the one architecture supported.
     let number = usize::try_from(request).unwrap_or(0);
     // SAFETY: the caller's word.
-    unsafe { own(IOCTL, arg(fd), number, core::ptr::from_mut(argument) as usize, 0, 0) }
+    unsafe { own::call(IOCTL, arg(fd), number, core::ptr::from_mut(argument) as usize, 0, 0) }
 }
 
 const FUTEX_WAIT: usize = 0;
@@ -182,7 +145,7 @@ const FUTEX_WAKE: usize = 1;
 /// Sleeps while `word` is `value`, until woken. May return early.
 pub(crate) fn futex_wait(word: &core::sync::atomic::AtomicU32, value: u32) {
     // SAFETY: reads the word only.
-    let _ = unsafe { own(FUTEX, word.as_ptr() as usize, FUTEX_WAIT, value as usize, 0, 0) };
+    let _ = unsafe { own::call(FUTEX, word.as_ptr() as usize, FUTEX_WAIT, value as usize, 0, 0) };
 }
 
 /// As [`futex_wait`], for what the agent thread does: the two arguments that this kind of wait ignores say so to
@@ -205,14 +168,14 @@ pub(crate) fn sleep_for_agent(milliseconds: usize) {
 /// Wakes all sleepers on `word`.
 pub(crate) fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     // SAFETY: reads no memory.
-    let _ = unsafe { own(FUTEX, word.as_ptr() as usize, FUTEX_WAKE, i32::MAX as usize, 0, 0) };
+    let _ = unsafe { own::call(FUTEX, word.as_ptr() as usize, FUTEX_WAKE, i32::MAX as usize, 0, 0) };
 }
 
 /// Sleeps for so many nanoseconds, less than a second. May return early.
 pub(crate) fn nap(nanoseconds: usize) {
     let span = [0, nanoseconds];
     // SAFETY: reads a `struct timespec`, two words, and nobody wants to know what was left of it.
-    let _ = unsafe { own(NANOSLEEP, span.as_ptr() as usize, 0, 0, 0, 0) };
+    let _ = unsafe { own::call(NANOSLEEP, span.as_ptr() as usize, 0, 0, 0, 0) };
 }
 
 /// A set of CPUs: a bit for each of the first 1024.
@@ -281,15 +244,6 @@ pub(crate) unsafe fn madvise(address: usize, length: usize, advice: usize) -> An
     unsafe { call5(MADVISE, address, length, advice, 0, 0) }
 }
 
-/// The same, as the agent's threads give it while they carry out orders.
-///
-/// # Safety
-/// As above.
-pub(crate) unsafe fn own_madvise(address: usize, length: usize, advice: usize) -> Answer {
-    // SAFETY: the caller's word.
-    unsafe { own(MADVISE, address, length, advice, 0, 0) }
-}
-
 pub(crate) const PROT_READ: usize = 1;
 pub(crate) const PROT_WRITE: usize = 2;
 pub(crate) const PROT_EXEC: usize = 4;
@@ -325,7 +279,7 @@ pub(crate) fn read(fd: i32, buffer: &mut [u8]) -> Answer {
 /// Reads from a place.
 pub(crate) fn read_at(fd: i32, buffer: &mut [u8], from: usize) -> Answer {
     // SAFETY: the kernel writes inside the buffer.
-    unsafe { own(PREAD, arg(fd), buffer.as_mut_ptr() as usize, buffer.len(), from, 0) }
+    unsafe { own::call(PREAD, arg(fd), buffer.as_mut_ptr() as usize, buffer.len(), from, 0) }
 }
 
 pub(crate) const AT_FDCWD: usize = (-100_isize).cast_unsigned();

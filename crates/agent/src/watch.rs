@@ -38,7 +38,7 @@ extern "C" fn watch(address: usize) -> ! {
         let mut wanted = u64::from(client.descriptors.socket.cast_unsigned());
         let place = core::ptr::from_mut(&mut wanted) as usize;
         // SAFETY: the one structure of this call.
-        let ready = unsafe { sys::own(sys::POLL, place, 1, MILLISECONDS, 0, 0) };
+        let ready = unsafe { sys::own::call(sys::POLL, place, 1, MILLISECONDS, 0, 0) };
         if ready == Ok(1) && wanted >> 48 & HANG_UP != 0 {
             end();
         }

@@ -2,9 +2,9 @@
 //!
 //! A program sets up one filter for all its threads, and the kernel takes the agent's along. Those take pages out: a
 //! filter that forbids what they do would end the program, or keep its memory from leaving for good. So the filter that
-//! the kernel is given begins with instructions that let this pass, where it is done with the agent's own descriptors and
-//! by the one instruction that no call of the program's is made by ([`sys::own`]). All else goes through the program's
-//! filter as it is.
+//! the kernel is given begins with instructions that let this pass, where it is done with the agent's own descriptors
+//! and by the one instruction that no call of the program's is made by ([`sys::own`]). All else goes through the
+//! program's filter as it is.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -135,7 +135,7 @@ fn write_rest(filter: &[Instruction], room: &mut [Instruction; INSTRUCTIONS]) ->
 /// The agent thread, before anything of the program runs, which has little of a stack to spare.
 pub(crate) fn begin(client: &Client) {
     // SAFETY: no program's thread sets up a filter before this thread has begun.
-    write_head(&client.descriptors, sys::own_place(), unsafe { client.filter() });
+    write_head(&client.descriptors, sys::own::place(), unsafe { client.filter() });
 }
 
 /// `struct sock_fprog`: how many instructions, and where.

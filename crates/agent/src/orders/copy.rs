@@ -16,7 +16,7 @@ pub(super) fn copy_out(client: &Client, page: usize, slot: u32) -> bool {
     let offset = slot as usize * PAGE;
     let transfer = sys::arg(client.descriptors.transfer);
     // SAFETY: reads one page of this library's own area.
-    match unsafe { sys::own(sys::PWRITE, transfer, page, PAGE, offset, 0) } {
+    match unsafe { sys::own::call(sys::PWRITE, transfer, page, PAGE, offset, 0) } {
         Ok(written) => written == PAGE,
         // The program may write no files so long (`RLIMIT_FSIZE`), by which the kernel means this one too.
         Err(Errno::FBIG) => copy_through_window(client, page, offset),
@@ -36,7 +36,7 @@ fn copy_through_window(client: &Client, page: usize, offset: usize) -> bool {
         return false;
     }
     // SAFETY: as above. Where it is refused, a forked child has the page too, and does nothing with it.
-    let _ = unsafe { sys::own_madvise(window, PAGE, DONT_FORK) };
+    let _ = unsafe { sys::own::madvise(window, PAGE, DONT_FORK) };
     let from = core::ptr::with_exposed_provenance::<u64>(page);
     let to = core::ptr::with_exposed_provenance_mut::<u64>(window);
     for at in 0..PAGE / 8 {

@@ -41,7 +41,7 @@ pub(super) fn copy_and_drop(client: &Client, order: &Order, from: usize, staging
 fn read_page(client: &Client, from: usize, to: usize) -> bool {
     let memory = sys::arg(client.descriptors.memory);
     // SAFETY: writes one page of this library's own area.
-    let read = unsafe { sys::own(sys::PREAD, memory, to, PAGE, from, 0) };
+    let read = unsafe { sys::own::call(sys::PREAD, memory, to, PAGE, from, 0) };
     read == Ok(PAGE)
 }
 
@@ -49,7 +49,7 @@ fn read_page(client: &Client, from: usize, to: usize) -> bool {
 fn drop_page(page: usize) -> Outcome {
     const DONT_NEED: usize = 4;
     // SAFETY: whoever touches the page gets it back from the server.
-    let dropped = unsafe { sys::own_madvise(page, PAGE, DONT_NEED) };
+    let dropped = unsafe { sys::own::madvise(page, PAGE, DONT_NEED) };
     if dropped.is_ok() {
         Outcome::Dropped
     } else {

@@ -31,7 +31,7 @@ pub(super) fn read(client: &Client, start: usize, entries: &mut [Entry]) -> Resu
     let offset = start / PAGE * size_of::<Entry>();
     // SAFETY: writes at most all of `entries`, of which any content is valid.
     let read = unsafe {
-        sys::own(
+        sys::own::call(
             sys::PREAD,
             sys::arg(client.descriptors.pagemap),
             place,
@@ -62,7 +62,7 @@ pub(super) fn read_presence(client: &Client, start: usize, entries: &mut [Entry]
 fn is_in_core(page: usize) -> bool {
     let mut found = 0_u8;
     // SAFETY: writes one byte, for one page. Where nothing is mapped it writes none, and refuses.
-    let asked = unsafe { sys::own(sys::MINCORE, page, PAGE, (&raw mut found) as usize, 0, 0) };
+    let asked = unsafe { sys::own::call(sys::MINCORE, page, PAGE, (&raw mut found) as usize, 0, 0) };
     asked.is_ok() && found & 1 != 0
 }
 

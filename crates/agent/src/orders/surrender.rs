@@ -145,7 +145,7 @@ impl Round<'_> {
                 // and has it written before it goes.
                 (_, Some(Errno::BUSY)) => {
                     // SAFETY: the program's content stays as it is.
-                    let _ = unsafe { sys::own_madvise(from, PAGE, POPULATE_WRITE) };
+                    let _ = unsafe { sys::own::madvise(from, PAGE, POPULATE_WRITE) };
                     if self
                         .batch
                         .get(at)
@@ -266,7 +266,7 @@ fn executable_staging(client: &Client) -> Option<usize> {
     let protection = sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC;
     let address = sys::guarded(STAGED * PAGE, protection).ok()?;
     // SAFETY: the memory is this library's, and nothing is in it yet.
-    unsafe { sys::own_madvise(address, STAGED * PAGE, DONT_FORK) }.ok()?;
+    unsafe { sys::own::madvise(address, STAGED * PAGE, DONT_FORK) }.ok()?;
     register_staging(client.descriptors.mover, address).ok()?;
     client.staging_executable.store(address, Ordering::Relaxed);
     Some(address)

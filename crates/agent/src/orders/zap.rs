@@ -60,11 +60,11 @@ pub(super) fn drop_pages(start: usize, length: usize) -> Result<(), Errno> {
     const DONT_NEED: usize = 4;
     const DONT_NEED_LOCKED: usize = 24;
     // SAFETY: the pages are mappings of an object that keeps its content, or this library's own.
-    let dropped = unsafe { sys::own_madvise(start, length, DONT_NEED_LOCKED) };
+    let dropped = unsafe { sys::own::madvise(start, length, DONT_NEED_LOCKED) };
     match dropped {
         // Kernels before 5.18 know the plain one only.
         // SAFETY: as above.
-        Err(Errno::INVAL) => unsafe { sys::own_madvise(start, length, DONT_NEED) }.map(|_| ()),
+        Err(Errno::INVAL) => unsafe { sys::own::madvise(start, length, DONT_NEED) }.map(|_| ()),
         other => other.map(|_| ()),
     }
 }
