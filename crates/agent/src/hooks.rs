@@ -182,7 +182,7 @@ pub(crate) fn manage(start: usize, length: usize) -> bool {
     let Some(process) = process::process() else {
         return false;
     };
-    if filters::is_there() || !is_client(process) {
+    if filters::is_there() || !is_client(process) || is_outside(process) {
         wait_for_moves();
         return false;
     }
@@ -220,6 +220,12 @@ pub(crate) fn pause(spins: &mut u32) {
         sys::sleep_for_agent(1);
         mailbox::restore_signals(mask);
     }
+}
+
+/// Whether all of the program's private memory is the kernel's for good: somebody reads it where no fault is served.
+fn is_outside(process: &Process) -> bool {
+    let client = start::client_of(process);
+    client.is_some_and(|client| client.channel().outside.load(Ordering::Relaxed) != 0)
 }
 
 /// What `MAP_POPULATE` would have done, after the registration.

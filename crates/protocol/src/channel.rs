@@ -250,7 +250,9 @@ pub struct Channel {
     pub asleep: AtomicU32,
     /// 1 while the server has no place for one more child of the program.
     pub full: AtomicU32,
-    _apart: [AtomicU32; 13],
+    /// 1 once the program's private memory is the kernel's for good, also what is to come.
+    pub outside: AtomicU32,
+    _apart: [AtomicU32; 12],
     /// From the server to the agent.
     pub orders: Ring,
     /// From the agent to the server.

@@ -230,6 +230,18 @@ static int reads_itself(int way) {
     }
     press();
     for (char *at = region; at < region + SIZE; at += PAGE) wrong += at[0] != 'y' || at[1] != 'x';
+    /* What it makes later: never touched, read, and read only. */
+    for (int later = 0; later < 4; later++) {
+        int protection = later & 1 ? PROT_READ : PROT_READ | PROT_WRITE;
+        char *fresh = mmap(0, SIZE, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *block = malloc(100000);
+        for (char *at = fresh; later & 2 && at < fresh + SIZE; at += PAGE) wrong += *(volatile char *)at;
+        for (char *at = fresh; at < fresh + SIZE; at += 2 * PAGE) {
+            wrong += pread(file, page, PAGE, (off_t)(unsigned long)at) != PAGE || page[0];
+            wrong += pwrite(file, "z", 1, (off_t)(unsigned long)at) != 1 || *at != 'z';
+        }
+        wrong += !block || pwrite(file, "z", 1, (off_t)(unsigned long)block + 50000) != 1 || block[50000] != 'z';
+        free(block);
+    }
     return wrong > 200 ? 200 : wrong;
 }
 static int own_memory(void) {

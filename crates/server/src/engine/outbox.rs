@@ -278,6 +278,11 @@ impl Outbox {
         self.channel.full.store(u32::from(!has_room), Ordering::Relaxed);
     }
 
+    /// Tells the agent that private memory is the kernel's from now on.
+    pub(crate) fn tell_of_end(&self) {
+        self.channel.outside.store(1, Ordering::Relaxed);
+    }
+
     /// Changes what follows on the order of a private page; whether there is one.
     pub(crate) fn change(&mut self, object: ObjectId, page: u32, change: impl FnOnce(&mut Follow)) -> bool {
         let rows = self.rows.iter_mut().filter_map(|row| row.order.as_mut());

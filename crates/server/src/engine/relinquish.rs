@@ -215,6 +215,9 @@ impl Engine {
         };
         family.relinquished.under_way = Some(range);
         family.relinquished.all |= range == ALL;
+        if range == ALL {
+            client.outbox.tell_of_end();
+        }
         let private = client.space.iter().filter(|(start, segment)| {
             segment.kind == SegmentKind::Private && **start < range.1 && segment.end > range.0
         });
