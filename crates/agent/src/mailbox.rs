@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::process::{self, Process};
 use crate::session::Session;
 use crate::sys::CpuSet;
-use crate::{filters, inheritance, locks, orders, own_tasks, stack, start, sys, text, told, userfault};
+use crate::{filters, inheritance, locks, needed, orders, own_tasks, stack, start, sys, text, told, userfault};
 
 /// Register the private memory at the two arguments, address and length.
 pub(crate) const REGISTER: u32 = 1;
@@ -159,6 +159,9 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
             None => false,
         },
     };
+    if request == RELINQUISH && length == 0 {
+        needed::leave_untouched(client);
+    }
     first.store(usize::from(done), Ordering::Relaxed);
     process.mailbox.request.store(0, Ordering::Relaxed);
     process.mailbox.met.fetch_add(1, Ordering::Release);

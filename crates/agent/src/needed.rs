@@ -15,9 +15,10 @@
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::client::Client;
 use crate::process::PAGE;
 use crate::sys::{self, Answer, Errno};
-use crate::{hooks, mailbox, userfault};
+use crate::{hooks, mailbox, maps, start, userfault};
 
 const NEXT: usize = usize::MAX;
 
@@ -75,6 +76,26 @@ fn relinquish(start: usize, length: usize) -> bool {
     let end = start.saturating_add(length).next_multiple_of(PAGE);
     let ask = |process| mailbox::ask(process, mailbox::RELINQUISH, [first, end - first], || ());
     length > 0 && hooks::client_process().is_some_and(ask)
+}
+
+/// The agent thread's side, once the server has given all that it knew of back: what was never touched is the kernel's
+/// too, but for what marks forked children.
+pub(crate) fn leave_untouched(client: &Client) {
+    let private = client.descriptors.private;
+    maps::for_each(
+        |_| false,
+        |line| {
+            let (start, length) = (line.start, line.end - line.start);
+            let anonymous = line.private && line.file.inode == 0;
+            if anonymous
+                && !(line.start..line.end).contains(&start::markers())
+                && userfault::is_registered(private, start, length) != Err(Errno::NOENT)
+            {
+                // What is not registered there stays so.
+                let _ = userfault::unregister(private, start, length);
+            }
+        },
+    );
 }
 
 /// The C library's `pthread_mutex_init`.

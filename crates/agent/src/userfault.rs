@@ -66,6 +66,7 @@ const REGISTER: u64 = request(3, 0, 32);
     reason = "both have 64 bits on the one architecture supported"
 )]
 pub(crate) const REQUEST_REGISTER: usize = REGISTER as usize;
+const UNREGISTER: u64 = request(2, 1, 16);
 const MOVE: u64 = request(3, 5, 40);
 const CONTINUE: u64 = request(3, 7, 32);
 const PROTECT: u64 = request(3, 6, 24);
@@ -118,6 +119,13 @@ pub(crate) fn register(fd: i32, start: usize, length: usize, mode: u64) -> Answe
     };
     // SAFETY: the structure of this request; the content of the range stays as it is.
     unsafe { sys::ioctl(fd, REGISTER, &mut argument) }
+}
+
+/// Has faults in a range told to nobody any more.
+pub(crate) fn unregister(fd: i32, start: usize, length: usize) -> Answer {
+    let mut argument = [start as u64, length as u64];
+    // SAFETY: the structure of this request, two words; the content of the range stays as it is.
+    unsafe { sys::ioctl(fd, UNREGISTER, &mut argument) }
 }
 
 /// Moves pages; how many bytes were moved, and why no more.

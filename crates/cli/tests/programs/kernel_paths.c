@@ -218,7 +218,7 @@ static int open_own(int way) {
                       : -1;
 }
 static int reads_itself(int way) {
-    char page[PAGE], *region = map(SIZE, MAP_PRIVATE);
+    char page[PAGE], *region = map(SIZE, MAP_PRIVATE), *untouched = map(SIZE, MAP_PRIVATE);
     int wrong = 0;
     pressure = map(PRESSURE, MAP_PRIVATE);
     memset(region, 'x', SIZE);
@@ -230,6 +230,10 @@ static int reads_itself(int way) {
     }
     press();
     for (char *at = region; at < region + SIZE; at += PAGE) wrong += at[0] != 'y' || at[1] != 'x';
+    for (char *at = untouched; at < untouched + SIZE; at += PAGE) {
+        wrong += pread(file, page, PAGE, (off_t)(unsigned long)at) != PAGE || page[7];
+        wrong += pwrite(file, "y", 1, (off_t)(unsigned long)at) != 1 || *at != 'y';
+    }
     /* What it makes later: never touched, read, and read only. */
     for (int later = 0; later < 4; later++) {
         int protection = later & 1 ? PROT_READ : PROT_READ | PROT_WRITE;
