@@ -159,7 +159,7 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
             None => false,
         },
     };
-    if request == RELINQUISH && length == 0 {
+    if done && request == RELINQUISH && length == 0 {
         needed::leave_untouched(client);
     }
     first.store(usize::from(done), Ordering::Relaxed);

@@ -79,7 +79,7 @@ fn relinquish(start: usize, length: usize) -> bool {
 }
 
 /// The agent thread's side, once the server has given all that it knew of back: what was never touched is the kernel's
-/// too, but for what marks forked children.
+/// too, but for what marks forked children. Not before: what the server still has would be zeros.
 pub(crate) fn leave_untouched(client: &Client) {
     let private = client.descriptors.private;
     maps::for_each(

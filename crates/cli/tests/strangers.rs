@@ -149,6 +149,13 @@ fn compare(words: &[&str]) {
     }
 }
 
+/// The same of a program of the tests' own.
+fn compare_compiled(name: &str) {
+    if let Some(program) = is_allowed().then(|| compiled(name)).flatten() {
+        compare(&[program.to_str().expect("a path")]);
+    }
+}
+
 #[test]
 fn programs_that_cannot_load_the_agent_run_as_natively() {
     if !is_allowed() || compiled("depth").is_none() {
@@ -199,42 +206,22 @@ fn programs_of_other_users_and_roots_run_as_natively() {
 
 #[test]
 fn nothing_that_the_agent_does_ends_a_program_under_a_filter() {
-    if !is_allowed() {
-        return;
-    }
-    if let Some(program) = compiled("filters") {
-        compare(&[program.to_str().expect("a path")]);
-    }
+    compare_compiled("filters");
 }
 
 #[test]
 fn a_filter_for_all_threads_binds_the_program_and_not_what_the_agent_does() {
-    if !is_allowed() {
-        return;
-    }
-    if let Some(program) = compiled("filters_of_threads") {
-        compare(&[program.to_str().expect("a path")]);
-    }
+    compare_compiled("filters_of_threads");
 }
 
 #[test]
 fn a_program_that_maps_object_files_as_data_loads_them_as_natively() {
-    if !is_allowed() {
-        return;
-    }
-    if let Some(program) = compiled("objects_as_data") {
-        compare(&[program.to_str().expect("a path")]);
-    }
+    compare_compiled("objects_as_data");
 }
 
 #[test]
 fn a_program_ends_as_natively_also_where_its_threads_end_one_by_one() {
-    if !is_allowed() {
-        return;
-    }
-    if let Some(program) = compiled("endings") {
-        compare(&[program.to_str().expect("a path")]);
-    }
+    compare_compiled("endings");
 }
 
 #[test]
