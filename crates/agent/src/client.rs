@@ -1,9 +1,10 @@
 //! What the threads of one client share: the program's, the agent's and the watcher's.
 
-use core::sync::atomic::{AtomicU32, AtomicUsize};
+use core::sync::atomic::AtomicUsize;
 
 use freehold_protocol::channel::Channel;
 
+use crate::agent_thread::Life;
 use crate::filters::own_calls::{INSTRUCTIONS, Instruction};
 use crate::patch::PATCHED;
 use crate::process::PAGE;
@@ -75,14 +76,9 @@ pub(crate) struct Client {
     pub(crate) staging: usize,
     /// The same for pages that may be executed too; 0 until one was met.
     pub(crate) staging_executable: AtomicUsize,
-    /// 0 wait, 1 go, 2 end.
-    pub(crate) go: AtomicU32,
-    /// 1 when the agent has a table of descriptors of its own.
-    pub(crate) detached: AtomicU32,
+    pub(crate) life: Life,
     /// The process is a forked child.
     pub(crate) forked: bool,
-    /// 1 when the agent thread has its class, and no capabilities any more, and the watcher has been started.
-    pub(crate) risen: AtomicU32,
     /// Where the dynamic linker's objects have their dynamic sections.
     pub(crate) links: [AtomicUsize; LINKS],
     pub(crate) link_count: AtomicUsize,

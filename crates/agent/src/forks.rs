@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use crate::needed::behind;
 use crate::process::{self, Process};
 use crate::settings::SETTINGS;
+use crate::sys::table::Table;
 use crate::sys::{self, AT_FDCWD, Errno};
 use crate::{filters, hooks, mailbox, start};
 
@@ -93,17 +94,9 @@ pub(crate) extern "C" fn before() {
 
 /// A duplicate of what the agent thread was given, in the calling thread's table.
 fn take(process: &Process) -> Option<i32> {
-    const PIDFD_OPEN: usize = 434;
-    const PIDFD_GETFD: usize = 438;
-    const THREAD: usize = 0o200;
-    let thread = start::client_of(process)?.thread as usize;
-    let lent = process.fork.lent.load(Ordering::Relaxed) as usize;
-    // SAFETY: touches no memory.
-    let agent = sys::descriptor(unsafe { sys::call5(PIDFD_OPEN, thread, THREAD, 0, 0, 0) }.ok()?);
-    // SAFETY: touches no memory.
-    let taken = unsafe { sys::call5(PIDFD_GETFD, sys::arg(agent), lent, 0, 0, 0) };
-    sys::close(agent);
-    taken.map(sys::descriptor).ok()
+    let lent = process.fork.lent.load(Ordering::Relaxed);
+    let agent = Table::of(start::client_of(process)?.thread).ok()?;
+    agent.duplicate(i32::try_from(lent).ok()?).ok()
 }
 
 /// After a fork, in the parent, or where there was none.

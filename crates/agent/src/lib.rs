@@ -26,6 +26,7 @@
 compile_error!("freehold-agent supports Linux on x86-64 only: it makes system calls by hand");
 
 pub mod advice;
+mod agent_thread;
 mod client;
 mod core_file;
 mod environment;

@@ -11,7 +11,9 @@ use crate::client::Client;
 use crate::process::{self, Process};
 use crate::session::Session;
 use crate::sys::CpuSet;
-use crate::{filters, inheritance, locks, needed, orders, own_tasks, stack, start, sys, text, told, userfault};
+use crate::{
+    agent_thread, filters, inheritance, locks, needed, orders, own_tasks, stack, start, sys, text, told, userfault,
+};
 
 /// Register the private memory at the two arguments, address and length.
 pub(crate) const REGISTER: u32 = 1;
@@ -131,7 +133,7 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
         }
         TEXT => {
             text::serve(client, process, session, meanwhile);
-            orders::rise(client);
+            agent_thread::rise(client);
             true
         }
         KEEP_ON_FORK => inheritance::admit(client, session, range, Inheritance::Content, meanwhile),

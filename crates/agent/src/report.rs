@@ -5,9 +5,10 @@
 //! kept: whoever waits for the end of a pipe must not wait for the agent.
 
 use crate::mailbox;
+use crate::sys::table::Table;
 use crate::sys::{self, Answer, Errno};
 
-const STANDARD_ERROR: usize = 2;
+const STANDARD_ERROR: i32 = 2;
 const BROKEN_PIPE: i32 = 32;
 
 /// Writes one line, where there is room for it within a moment.
@@ -50,17 +51,7 @@ pub(crate) fn end(why: &[u8], errno: Errno) -> ! {
 
 /// A duplicate of the main thread's descriptor, in the calling thread's table.
 fn standard_error() -> Result<i32, Errno> {
-    const PIDFD_OPEN: usize = 434;
-    const PIDFD_GETFD: usize = 438;
-    // SAFETY: touches no memory.
-    let own = unsafe {
-        let pid = sys::call5(sys::GETPID, 0, 0, 0, 0, 0)?;
-        sys::descriptor(sys::call5(PIDFD_OPEN, pid, 0, 0, 0, 0)?)
-    };
-    // SAFETY: touches no memory.
-    let found = unsafe { sys::call5(PIDFD_GETFD, sys::arg(own), STANDARD_ERROR, 0, 0, 0) };
-    sys::close(own);
-    found.map(sys::descriptor)
+    Table::of_the_first()?.duplicate(STANDARD_ERROR)
 }
 
 /// Writes as one would to a terminal: where nobody reads, no signal tells the program.

@@ -13,7 +13,7 @@ use crate::settings::{SETTINGS, SettingsError};
 use crate::silence::{self, Patience};
 use crate::sys::{self, Errno};
 use crate::{
-    core_file, filters, forks, linker, locks, mailbox, orders, patch, programs, report, stack, userfault, watch,
+    agent_thread, core_file, filters, forks, linker, locks, mailbox, patch, programs, report, stack, userfault, watch,
 };
 
 /// Why a process is not a client; for people.
@@ -242,27 +242,13 @@ fn threads() -> u64 {
 /// has made for it.
 fn connect(process: &Process, private: Option<i32>) -> Result<&'static Client, Failure> {
     let address = Client::create().map_err(kernel(b"memory for the agent"))?;
-    let flags = watch::SHARED | CLONE_FILES;
-    // The agent's threads take the mask along: signals of the process are the program's threads' to handle.
-    let mask = mailbox::block_signals();
-    // SAFETY: the stack is the client's, and `begin` keeps to this library.
-    let thread = unsafe { sys::spawn(flags, Client::agent_stack(address), orders::begin, address) };
-    mailbox::restore_signals(mask);
-    let thread = thread.map_err(kernel(b"a thread for the agent"))?;
-    let thread = u32::try_from(thread).unwrap_or(0);
+    let thread = agent_thread::start(address).map_err(kernel(b"a thread for the agent"))?;
     // SAFETY: the agent thread looks at nothing but `go`, which is an atomic number.
     let client = unsafe { Client::at_mut(address) };
     let result = introduce(client, address, thread, private);
-    let go = &Client::at(address).go;
-    go.store(if result.is_ok() { 1 } else { 2 }, Ordering::Release);
-    sys::futex_wake(go);
-    let descriptors = Client::at(address).descriptors;
-    if result.is_ok() {
-        let detached = &Client::at(address).detached;
-        while detached.load(Ordering::Acquire) == 0 {
-            sys::futex_wait(detached, 0);
-        }
-    }
+    let client = Client::at(address);
+    agent_thread::let_go(&client.life, result.is_ok());
+    let descriptors = client.descriptors;
     for fd in descriptors.all() {
         if Some(fd) != private {
             sys::close(fd);
@@ -279,8 +265,6 @@ fn connect(process: &Process, private: Option<i32>) -> Result<&'static Client, F
     process.client.store(address, Ordering::Release);
     Ok(Client::at(address))
 }
-
-const CLONE_FILES: usize = 0x400;
 
 fn introduce(client: &mut Client, address: usize, thread: u32, private: Option<i32>) -> Result<(), Failure> {
     client.descriptors = crate::client::Descriptors::NONE;

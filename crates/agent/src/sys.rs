@@ -4,6 +4,7 @@ use crate::process::PAGE;
 use core::arch::asm;
 
 pub(crate) mod own;
+pub(crate) mod table;
 
 /// What the kernel answered: a number of its own, or why not.
 pub(crate) type Answer = Result<usize, Errno>;
