@@ -1,6 +1,8 @@
-//! The agent's threads, from their start to their end.
+//! The agent's threads, from their start to their end, which others may follow.
 
 use core::sync::atomic::{AtomicU32, Ordering};
+
+use freehold_protocol::channel::Position;
 
 use crate::client::Client;
 use crate::filters::own_calls;
@@ -12,12 +14,68 @@ const CLONE_FILES: usize = 0x400;
 /// How far the agent thread has come, as its starter and itself know it.
 #[derive(Debug)]
 pub(crate) struct Life {
-    /// 0 wait, 1 go, 2 end.
+    /// What it waits for at first: a number of [`Go`], or 0.
     go: AtomicU32,
     /// 1 when it has a table of descriptors of its own.
     detached: AtomicU32,
     /// 1 when it has its class, and no capabilities any more, and the watcher has been started.
     risen: AtomicU32,
+    /// The watcher's number.
+    watcher: AtomicU32,
+    /// What the watcher hears of its end by, in the agent's table: its number and 1, or 0.
+    rouse: AtomicU32,
+    /// 1 when both threads are to end, 2 when the agent thread has nothing left to do.
+    ending: AtomicU32,
+    /// Orders taken and replies given, by all agent threads of this client so far.
+    passed: [AtomicU32; 2],
+}
+
+/// What an agent thread is told that waits to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Go {
+    /// Begin; it is told later when to rise.
+    Begin = 1,
+    /// Begin, and rise at once.
+    Rise = 2,
+    /// End.
+    End = 3,
+}
+
+impl Life {
+    /// Forgets the thread that has ended, but for what it has passed.
+    fn begin_anew(&self) {
+        let words = [
+            &self.go,
+            &self.detached,
+            &self.risen,
+            &self.watcher,
+            &self.rouse,
+            &self.ending,
+        ];
+        for word in words {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Where an agent thread goes on: in the orders, and in the replies.
+    pub(crate) fn positions(&self) -> [Position; 2] {
+        let passed = self.passed.each_ref();
+        passed.map(|count| Position::after(count.load(Ordering::Relaxed)))
+    }
+
+    /// Whether both threads are to end.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst) != 0
+    }
+
+    /// The watcher has a descriptor that it waits for.
+    pub(crate) fn set_rouse(&self, fd: i32) {
+        self.rouse.store(u32::try_from(fd + 1).unwrap_or(0), Ordering::SeqCst);
+    }
+
+    fn rouse(&self) -> i32 {
+        i32::try_from(self.rouse.load(Ordering::SeqCst)).map_or(-1, |number| number - 1)
+    }
 }
 
 /// Starts the agent thread of the client at an address: it waits until it is told to go. Its number.
@@ -25,34 +83,38 @@ pub(crate) fn start(address: usize) -> Result<u32, Errno> {
     // The agent's threads take the mask along: signals of the process are the program's threads' to handle.
     let mask = mailbox::block_signals();
     let flags = watch::SHARED | CLONE_FILES;
-    // SAFETY: the stack is the client's, and `begin` keeps to this library.
+    // SAFETY: the stack is the client's and nobody else's, and `begin` keeps to this library.
     let thread = unsafe { sys::spawn(flags, Client::agent_stack(address), begin, address) };
     mailbox::restore_signals(mask);
     thread.map(|thread| u32::try_from(thread).unwrap_or(0))
 }
 
 /// Tells the agent thread to go, and waits until it has taken its descriptors along; or to end.
-pub(crate) fn let_go(life: &Life, goes: bool) {
-    life.go.store(if goes { 1 } else { 2 }, Ordering::Release);
+pub(crate) fn let_go(life: &Life, go: Go) {
+    life.go.store(go as u32, Ordering::Release);
     sys::futex_wake(&life.go);
-    while goes && life.detached.load(Ordering::Acquire) == 0 {
+    while go != Go::End && life.detached.load(Ordering::Acquire) == 0 {
         sys::futex_wait(&life.detached, 0);
     }
 }
 
 /// Where the agent thread begins: `address` is its client's.
 extern "C" fn begin(address: usize) -> ! {
+    const BEGIN: u32 = Go::Begin as u32;
+    const RISE: u32 = Go::Rise as u32;
     let client = Client::at(address);
-    loop {
+    let go = loop {
         match client.life.go.load(Ordering::Acquire) {
             0 => sys::futex_wait(&client.life.go, 0),
-            1 => break,
-            _ => end_thread(),
+            go => break go,
         }
+    };
+    if go != BEGIN && go != RISE {
+        end_thread();
     }
     detach(client);
     own_calls::begin(client);
-    if client.forked {
+    if go == RISE {
         rise(client);
     }
     client.life.detached.store(1, Ordering::Release);
@@ -60,12 +122,47 @@ extern "C" fn begin(address: usize) -> ! {
     orders::work(client)
 }
 
-fn end_thread() -> ! {
+pub(crate) fn end_thread() -> ! {
     const EXIT: usize = 60;
     loop {
         // SAFETY: ends this thread alone, which holds nothing.
         let _ = unsafe { sys::call5(EXIT, 0, 0, 0, 0, 0) };
     }
+}
+
+/// The agent thread has been asked to end: the watcher ends at once, this thread when it has answered.
+pub(crate) fn begin_end(client: &Client) {
+    client.life.ending.store(1, Ordering::SeqCst);
+    let one = 1_u64;
+    let place = core::ptr::from_ref(&one) as usize;
+    // SAFETY: reads eight bytes. A watcher without that descriptor ends after its next look.
+    let _ = unsafe { sys::call5(sys::WRITE, sys::arg(client.life.rouse()), place, 8, 0, 0) };
+}
+
+/// The end of the agent thread, which has come so far in the orders and in the replies.
+pub(crate) fn end(client: &Client, passed: [&Position; 2]) -> ! {
+    for (place, position) in client.life.passed.iter().zip(passed) {
+        place.store(position.count(), Ordering::Relaxed);
+    }
+    client.life.ending.store(2, Ordering::Release);
+    sys::futex_wake(&client.life.ending);
+    end_thread()
+}
+
+/// Waits until the kernel has neither of the threads any more, which were asked to end; then others can be started.
+pub(crate) fn await_end(client: &Client) {
+    const NAP: usize = 50_000;
+    let life = &client.life;
+    while life.ending.load(Ordering::Acquire) != 2 {
+        sys::futex_wait_for_agent(&life.ending, 1);
+    }
+    // Their stacks are theirs until then.
+    for thread in [client.thread, life.watcher.load(Ordering::Relaxed)] {
+        while sys::is_thread(thread) {
+            sys::nap(NAP);
+        }
+    }
+    life.begin_anew();
 }
 
 /// Before anything of the program runs: this thread comes before the program's from now on, where that is allowed,
@@ -88,14 +185,14 @@ pub(crate) fn rise(client: &Client) {
     let none = [0_u32; 6];
     // SAFETY: the two structures of this call. Where it is refused, nothing changes.
     let _ = unsafe { sys::call5(sys::CAPSET, header.as_ptr() as usize, none.as_ptr() as usize, 0, 0, 0) };
-    watch::start(core::ptr::from_ref(client) as usize);
+    let watcher = watch::start(core::ptr::from_ref(client) as usize);
+    client.life.watcher.store(watcher, Ordering::Relaxed);
 }
 
 /// Takes a table of descriptors of its own, and closes in it all that is the program's.
 fn detach(client: &Client) {
-    const UNSHARE: usize = 272;
     // SAFETY: touches no memory.
-    if let Err(errno) = unsafe { sys::call5(UNSHARE, CLONE_FILES, 0, 0, 0, 0) } {
+    if let Err(errno) = unsafe { sys::call5(sys::UNSHARE, CLONE_FILES, 0, 0, 0, 0) } {
         report::end(b"the kernel gives the agent no table of descriptors of its own", errno);
     }
     let mut own = client.descriptors.all();

@@ -45,6 +45,27 @@ impl Descriptors {
         memory: -1,
     };
 
+    /// Each of them, in the order of [`all`](Self::all).
+    pub(crate) const fn each_mut(&mut self) -> [&mut i32; 8] {
+        [
+            &mut self.socket,
+            &mut self.private,
+            &mut self.shared,
+            &mut self.mover,
+            &mut self.transfer,
+            &mut self.event,
+            &mut self.pagemap,
+            &mut self.memory,
+        ]
+    }
+
+    /// Closes what is there of them.
+    pub(crate) fn close(&self) {
+        for fd in self.all() {
+            sys::close(fd);
+        }
+    }
+
     /// All of them.
     pub(crate) const fn all(&self) -> [i32; 8] {
         [

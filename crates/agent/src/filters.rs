@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use freehold_protocol::message::Stranger;
 
 use crate::sys::{self, Answer};
-use crate::{core_file, process, programs, start};
+use crate::{alone, core_file, process, programs, start};
 
 pub(crate) mod own_calls;
 
@@ -88,7 +88,7 @@ pub(crate) fn set_up(operation: usize, flags: usize, filter: usize, rest: [usize
         note();
         return call(flags, filter);
     }
-    let alone = flags & NEW_LISTENER == 0 && is_only_thread();
+    let alone = flags & NEW_LISTENER == 0 && alone::is_only_thread();
     let flags = if alone { flags & !SYNCHRONISE } else { flags };
     // Under an earlier filter nothing is asked of the kernel: the program's word is taken for it.
     let instructions = instructions(filter, IN_FORCE.load(Ordering::Relaxed) == 0);
@@ -118,12 +118,4 @@ fn instructions(filter: usize, asks: bool) -> Option<&'static [Instruction]> {
     }
     // SAFETY: as above.
     Some(unsafe { core::slice::from_raw_parts(core::ptr::with_exposed_provenance(place), usize::from(length)) })
-}
-
-/// Whether the program has this thread only, beside the agent's two.
-fn is_only_thread() -> bool {
-    // The directory itself has two names.
-    const THREE: u64 = 2 + 3;
-    let ready = |process: &process::Process| process.phase.load(Ordering::Acquire) == process::READY;
-    !is_there() && process::process().is_some_and(ready) && sys::links(b"/proc/self/task\0") == Ok(THREE)
 }

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::process::{self, PAGE, Process};
 use crate::sys::{self, Answer, Errno};
-use crate::{advice, filters, forks, heap, linker, locks, mailbox, needed, shared_segments, small, start};
+use crate::{advice, alone, filters, forks, heap, linker, locks, mailbox, needed, shared_segments, small, start};
 
 const MAP_TYPE: usize = 0x0F;
 /// `MAP_FIXED` and `MAP_FIXED_NOREPLACE`.
@@ -281,6 +281,8 @@ pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d:
     let made = match number {
         filters::SECCOMP => filters::set_up(a, b, c, [d, e, f]),
         sys::MADVISE => advice::advise(a, b, c),
+        sys::UNSHARE => alone::unshare_all(a),
+        sys::SETNS => alone::join(sys::descriptor(a), b),
         // SAFETY: the caller's word.
         sys::PROCESS_MADVISE => unsafe { advice::advise_process(a, b, c, d, e) },
         // SAFETY: the caller's word.

@@ -27,6 +27,7 @@ compile_error!("freehold-agent supports Linux on x86-64 only: it makes system ca
 
 pub mod advice;
 mod agent_thread;
+pub mod alone;
 mod client;
 mod core_file;
 mod environment;
@@ -53,6 +54,7 @@ mod process;
 mod programs;
 mod remap;
 mod report;
+mod sched;
 mod session;
 mod settings;
 pub mod shared_segments;

@@ -52,6 +52,8 @@ pub(crate) const LEND: u32 = 21;
 pub(crate) const LENT: u32 = 22;
 /// Whether the device and inode at the two arguments are those of the folder of this process's threads.
 pub(crate) const IS_TASKS: u32 = 23;
+/// End, and the watcher too.
+pub(crate) const END: u32 = 24;
 
 /// A program that runs unmanaged, in memory of this library's that stays until the request is met.
 #[derive(Clone, Copy, Debug)]
@@ -65,23 +67,31 @@ pub(crate) struct Note<'a> {
 
 /// Asks and waits; `prepare` runs once the agent is the caller's alone. Whether it was done.
 pub(crate) fn ask(process: &Process, request: u32, arguments: [usize; 2], prepare: impl FnOnce()) -> bool {
+    hold(process, || {
+        prepare();
+        exchange(process, request, arguments)
+    })
+}
+
+/// Runs `function` while the agent is the caller's alone.
+pub(crate) fn hold<T>(process: &Process, function: impl FnOnce() -> T) -> T {
     let mask = block_signals();
     lock(process);
     // SAFETY: this thread has the lock, and blocks all signals; nothing here unwinds.
-    let done = unsafe { stack::run(process, || exchange(process, request, arguments, prepare)) };
+    let done = unsafe { stack::run(process, function) };
     unlock(process);
     restore_signals(mask);
     done
 }
 
-/// Asks and waits, with the lock held.
-fn exchange(process: &Process, request: u32, arguments: [usize; 2], prepare: impl FnOnce()) -> bool {
-    prepare();
+/// Asks and waits, with the lock held. Whether it was done.
+pub(crate) fn exchange(process: &Process, request: u32, arguments: [usize; 2]) -> bool {
     for (place, argument) in process.mailbox.arguments.iter().zip(arguments) {
         place.store(argument, Ordering::Relaxed);
     }
     let client = start::client_of(process).filter(|_| !filters::is_there());
-    let home = client.and_then(|client| Some((client, bring_near(client)?)));
+    let stays = client.filter(|_| request != END);
+    let home = stays.and_then(|client| Some((client, bring_near(client)?)));
     let before = process.mailbox.met.load(Ordering::Acquire);
     process.mailbox.request.store(request, Ordering::Release);
     orders::ring(process);
@@ -136,30 +146,23 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
             agent_thread::rise(client);
             true
         }
-        KEEP_ON_FORK => inheritance::admit(client, session, range, Inheritance::Content, meanwhile),
-        WIPE_ON_FORK => inheritance::admit(client, session, range, Inheritance::Zeros, meanwhile),
-        DONT_FORK => inheritance::admit(client, session, range, Inheritance::Nothing, meanwhile),
-        DO_FORK => inheritance::admit(client, session, range, Inheritance::Mapping, meanwhile),
         INHERIT_ALIKE => inheritance::admit_alike(session, start, meanwhile),
-        LOCK => locks::admit(client, session, range, meanwhile),
-        LOCK_AHEAD => locks::admit_ahead(session, range, meanwhile),
-        LOCK_NOT => locks::take_back(session, start, meanwhile),
-        UNLOCK => locks::give_back(session, range, meanwhile),
         STRANGER => {
             // SAFETY: the caller of `ask` waits, and has this structure on a stack of this library's.
             let note = unsafe { &*core::ptr::with_exposed_provenance::<Note<'_>>(first.load(Ordering::Relaxed)) };
             tell(session, note)
         }
         IS_TASKS => own_tasks::are_at(range),
+        END => {
+            agent_thread::begin_end(client);
+            true
+        }
         LEND => lend(process, session),
         LENT => {
             sys::close(i32::try_from(process.fork.lent.swap(0, Ordering::Relaxed)).unwrap_or(-1));
             true
         }
-        other => match of_the_server(other, start, length) {
-            Some(request) => session.order(&request, meanwhile).is_ok(),
-            None => false,
-        },
+        other => about_memory(client, session, other, range, meanwhile),
     };
     if done && request == RELINQUISH && length == 0 {
         needed::leave_untouched(client);
@@ -169,6 +172,38 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
     process.mailbox.met.fetch_add(1, Ordering::Release);
     sys::futex_wake(&process.mailbox.met);
     true
+}
+
+/// Meets a request about a range, by asking the server.
+fn about_memory(
+    client: &Client,
+    session: &mut Session,
+    request: u32,
+    range: [usize; 2],
+    meanwhile: &mut dyn FnMut(),
+) -> bool {
+    let [start, length] = range;
+    if let Some(how) = inherited(request) {
+        return inheritance::admit(client, session, range, how, meanwhile);
+    }
+    match request {
+        LOCK => locks::admit(client, session, range, meanwhile),
+        LOCK_AHEAD => locks::admit_ahead(session, range, meanwhile),
+        LOCK_NOT => locks::take_back(session, start, meanwhile),
+        UNLOCK => locks::give_back(session, range, meanwhile),
+        _ => of_the_server(request, start, length).is_some_and(|request| session.order(&request, meanwhile).is_ok()),
+    }
+}
+
+/// What children are to have, by a request about that.
+fn inherited(request: u32) -> Option<Inheritance> {
+    match request {
+        KEEP_ON_FORK => Some(Inheritance::Content),
+        WIPE_ON_FORK => Some(Inheritance::Zeros),
+        DONT_FORK => Some(Inheritance::Nothing),
+        DO_FORK => Some(Inheritance::Mapping),
+        _ => None,
+    }
 }
 
 /// What is to be asked of the server for a request that is its alone.

@@ -11,7 +11,7 @@ use crate::moves::Settled;
 use crate::process::{self, PAGE, Process};
 
 use crate::session::Session;
-use crate::{mailbox, report, sys};
+use crate::{agent_thread, mailbox, report, sys};
 
 mod copy;
 mod drop;
@@ -62,13 +62,14 @@ impl Patience {
     }
 }
 
-/// The agent thread's work, for as long as the program runs.
+/// The agent thread's work, until it is asked to end.
 pub(crate) fn work(client: &'static Client) -> ! {
+    let [orders, replies] = client.life.positions();
     let mut agent = Agent {
         client,
         channel: client.channel(),
-        orders: Position::default(),
-        replies: Position::default(),
+        orders,
+        replies,
     };
     agent.run(Session::over(client.descriptors.socket))
 }
@@ -81,6 +82,9 @@ impl Agent {
             let asked = mailbox::answer(self.client, &mut session, &mut || {
                 self.carry_out();
             });
+            if self.client.life.is_ending() {
+                agent_thread::end(self.client, [&self.orders, &self.replies]);
+            }
             if worked || asked {
                 continue;
             }

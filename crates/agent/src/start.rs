@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use freehold_protocol::message::{Answer, Request, Role};
 
+use crate::agent_thread::Go;
 use crate::client::{Client, register_staging};
 use crate::environment::Environment;
 use crate::process::{self, PAGE, Process};
@@ -247,7 +248,12 @@ fn connect(process: &Process, private: Option<i32>) -> Result<&'static Client, F
     let client = unsafe { Client::at_mut(address) };
     let result = introduce(client, address, thread, private);
     let client = Client::at(address);
-    agent_thread::let_go(&client.life, result.is_ok());
+    let go = match &result {
+        Err(_) => Go::End,
+        Ok(()) if client.forked => Go::Rise,
+        Ok(()) => Go::Begin,
+    };
+    agent_thread::let_go(&client.life, go);
     let descriptors = client.descriptors;
     for fd in descriptors.all() {
         if Some(fd) != private {

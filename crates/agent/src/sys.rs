@@ -62,6 +62,8 @@ pub(crate) const OPENAT: usize = 257;
 pub(crate) const NEWFSTATAT: usize = 262;
 pub(crate) const GETCPU: usize = 309;
 pub(crate) const USERFAULTFD: usize = 323;
+pub(crate) const UNSHARE: usize = 272;
+pub(crate) const SETNS: usize = 308;
 pub(crate) const CLOSE_RANGE: usize = 436;
 pub(crate) const PROCESS_MADVISE: usize = 440;
 
@@ -390,6 +392,15 @@ pub(crate) fn effective_group() -> u32 {
 pub(crate) fn pid() -> u32 {
     // SAFETY: touches no memory.
     unsafe { call5(GETPID, 0, 0, 0, 0, 0) }.map_or(0, |pid| u32::try_from(pid).unwrap_or(0))
+}
+
+/// Whether this process has a thread of that number.
+pub(crate) fn is_thread(thread: u32) -> bool {
+    const TGKILL: usize = 234;
+    const NO_SUCH: Errno = Errno(3);
+    // SAFETY: no signal is sent.
+    let asked = unsafe { call5(TGKILL, pid() as usize, thread as usize, 0, 0, 0) };
+    asked != Err(NO_SUCH)
 }
 
 /// Device and inode of what a path leads to.

@@ -333,6 +333,11 @@ messages! {
         },
         /// A connection for a child that is about to be forked. Answer: `Done`, with the child's end.
         41 Lend {},
+        /// Another thread answers the channel from now on.
+        42 AnswerBy {
+            /// The thread, in the client's own numbering.
+            agent_thread: u32,
+        },
     }
 }
 

@@ -46,6 +46,7 @@ fn requests_about_pools(text: &str, word: u32, long: u64, flag: bool) -> Vec<Req
     vec![
         Request::OpenPool { name: text, settings },
         Request::Lend {},
+        Request::AnswerBy { agent_thread: word },
         Request::Stranger {
             process: word,
             why: if flag { Stranger::Static } else { Stranger::Filter },

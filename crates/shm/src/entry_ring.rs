@@ -34,6 +34,18 @@ pub struct EntryRing {
 pub struct Position(pub(crate) u32);
 
 impl Position {
+    /// Where a side is that has passed so many entries, modulo 2³².
+    #[must_use]
+    pub const fn after(count: u32) -> Self {
+        Self(count)
+    }
+
+    /// How many entries were passed, modulo 2³².
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.0
+    }
+
     /// Whether it was passed before so many entries had been written, by [`EntryRing::written`] of the same ring.
     #[must_use]
     pub const fn is_before(&self, written: u32) -> bool {

@@ -74,7 +74,7 @@ fn own_calls(descriptors: &Descriptors) -> [[Condition; CONDITIONS]; CALLS] {
         advice(10),
         [call(sys::MINCORE), ANY, ANY],
         [call(sys::NANOSLEEP), ANY, ANY],
-        [call(sys::POLL), argument(1, 1), ANY],
+        [call(sys::POLL), argument(1, 2), ANY],
     ]
 }
 
@@ -259,7 +259,7 @@ mod tests {
             (28, [0, 0, 10]),
             (27, [0; 3]),
             (35, [0; 3]),
-            (7, [0, 1, 0]),
+            (7, [0, 2, 0]),
         ] {
             let own = data(call, PLACE, arguments);
             assert_eq!(answer(&filter, &own), ALLOW, "{call} {arguments:x?}");
@@ -286,7 +286,7 @@ mod tests {
             (1, [8, 0, 9]),
             (1, [2, 0, 8]),
             (28, [0, 0, 9]),
-            (7, [0, 2, 0]),
+            (7, [0, 3, 0]),
             (59, [0; 3]),
             (0, [0; 3]),
         ] {

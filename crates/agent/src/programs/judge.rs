@@ -281,7 +281,7 @@ fn whose() -> Option<Stranger> {
     (!reaches(agent(), READABLE) || !reaches(&socket, WRITABLE)).then_some(Stranger::OutOfReach)
 }
 
-/// Whether the new program has what the agent needs: CAP_SYS_PTRACE.
+/// Whether the new program has what the agent needs: CAP_SYS_PTRACE, over all users.
 fn keeps_rights() -> bool {
     const BOUNDING_READ: usize = 23;
     const AMBIENT: usize = 47;
@@ -294,5 +294,19 @@ fn keeps_rights() -> bool {
             sys::call5(sys::PRCTL, AMBIENT, IS_SET, PTRACE, 0, 0),
         )
     };
-    sys::effective_user() == 0 && bounding == Ok(1) || ambient == Ok(1)
+    let has_it = sys::effective_user() == 0 && bounding == Ok(1) || ambient == Ok(1);
+    has_it && is_among_first_users()
+}
+
+/// Whether this process is in the first name space of users: in another one it has capabilities over those only. Where
+/// that cannot be read, it is taken to be.
+fn is_among_first_users() -> bool {
+    const READLINK: usize = 89;
+    /// `PROC_USER_INIT_INO`
+    const FIRST: &[u8] = b"user:[4026531837]";
+    let (path, mut text) = (c"/proc/self/ns/user".as_ptr() as usize, [0_u8; 32]);
+    let (place, room) = (text.as_mut_ptr() as usize, text.len());
+    // SAFETY: the path ends, and the kernel writes inside the room.
+    let length = unsafe { sys::call5(READLINK, path, place, room, 0, 0) };
+    length.map_or(true, |length| text.get(..length) == Some(FIRST))
 }

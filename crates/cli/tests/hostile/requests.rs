@@ -92,6 +92,7 @@ fn requests_of_processes() -> Vec<Request<'static>> {
         },
         Request::CloseObject { object },
         Request::CountProcess { process: u32::MAX },
+        Request::AnswerBy { agent_thread: 1 },
     ]
 }
 

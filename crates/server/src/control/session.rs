@@ -157,6 +157,7 @@ impl Session {
             Request::Ask { question, target } => self.ask(world, question, target),
             Request::Sample { period, process } => self.sample(world, period, process),
             Request::Forked { .. } | Request::Lend {} | Request::Stranger { .. } => self.child(world, request),
+            Request::AnswerBy { agent_thread } => self.answer_by(world, agent_thread),
             Request::Keep { address, length } => self.keep(world, address, length),
             Request::Inherit { .. } | Request::InheritAlike { .. } | Request::Relinquish { .. } => {
                 self.private_memory(world, request)
@@ -253,6 +254,12 @@ impl Session {
     pub(super) fn process(&self) -> Result<ClientId, Refused> {
         let observer = || Refused::new(Refusal::State, "an observer has no memory: say `Hello` as what you are");
         self.client.ok_or_else(observer)
+    }
+
+    /// Another thread of the client carries out orders from now on.
+    fn answer_by(&self, world: &World, agent_thread: u32) -> Result<Reply, Refused> {
+        world.shared.engine().set_agent_thread(self.process()?, agent_thread);
+        Ok(Reply::Done(Vec::new()))
     }
 
     fn forked(&self, parent: u32) -> Result<Reply, Refused> {

@@ -164,6 +164,14 @@ impl Engine {
         }
     }
 
+    /// Another thread is a client's agent from now on; the number is the client's word.
+    pub fn set_agent_thread(&mut self, id: ClientId, thread: u32) {
+        if let Some(client) = self.client_mut(id) {
+            client.process.agent_thread = thread;
+        }
+        self.place_agent(id);
+    }
+
     /// Puts the agent thread of a client beside its pager thread, as far as that is allowed.
     pub(super) fn place_agent(&self, id: ClientId) {
         let Some(client) = self.client(id) else { return };
