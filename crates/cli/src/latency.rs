@@ -1,6 +1,8 @@
 //! `freehold latency`: how late a real-time thread wakes up, and why.
 
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use freehold_latency::load::{self, Load};
@@ -91,6 +93,9 @@ pub(crate) fn serve_load(arguments: &LoadArguments) -> Result<Status, Failure> {
 /// Runs the subcommand.
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     let settings = arguments.settings()?;
+    if let Some(path) = &arguments.histfile {
+        check_writable(path).map_err(|error| Failure::Input(format!("--histfile {}: {error}", path.display())))?;
+    }
     let itself = own_executable()?;
     let process = |load| load::command(&itself, load, settings.cpu);
     if arguments.events {
@@ -111,6 +116,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         output::print(&report.to_string())?;
     }
     Ok(Status::Done)
+}
+
+/// Whether a file can be written to, found out before all is measured. Nothing is left of one that is not there yet.
+fn check_writable(path: &Path) -> std::io::Result<()> {
+    let is_there = path.exists();
+    if is_there && !path.is_file() {
+        // A device or a pipe; whoever reads that may not be there yet.
+        return if path.is_dir() {
+            Err(ErrorKind::IsADirectory.into())
+        } else {
+            Ok(())
+        };
+    }
+    OpenOptions::new().append(true).create(true).open(path)?;
+    if is_there { Ok(()) } else { std::fs::remove_file(path) }
 }
 
 impl Arguments {

@@ -53,10 +53,7 @@ fn parse_frames(text: &str) -> Result<usize, String> {
 /// Mounts, and serves until SIGTERM or SIGINT, or until the mount is taken off.
 pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     let stop = signals::catch()?;
-    let name = arguments.devices.display().to_string();
-    let text =
-        std::fs::read_to_string(&arguments.devices).map_err(|error| Failure::Input(format!("{name}: {error}")))?;
-    let devices = DeviceFile::parse(&text, &name).map_err(|error| Failure::Input(error.to_string()))?;
+    let devices = DeviceFile::load(&arguments.devices).map_err(|error| Failure::Input(error.to_string()))?;
     let cache = Cache::new(&devices).map_err(|error| Failure::Run(error.to_string()))?;
     let options = Options {
         source: arguments.source.clone(),

@@ -1,5 +1,6 @@
 //! The file of a composition.
 
+use crate::composition::places::Misplaced;
 use crate::manager::MOST_OTHERS;
 use freehold_core::transient::Policy;
 use freehold_linux::PAGE_SIZE;
@@ -8,13 +9,15 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub(crate) mod places;
+
 /// Components of a composition, at most.
 const MOST: usize = 32;
 
 /// A composition cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum CompositionError {
-    /// The file is not of this form: where, and what is wrong.
+    /// The file is not of this form: what is wrong.
     #[error("{0}")]
     Form(String),
     /// Two components or two threads have the same name.
@@ -304,11 +307,13 @@ impl Composition {
     /// Reads and checks a composition.
     ///
     /// # Errors
-    /// See [`CompositionError`].
-    pub fn parse(text: &str) -> Result<Self, CompositionError> {
-        let composition: Self = toml::from_str(text).map_err(|error| CompositionError::Form(error.to_string()))?;
-        composition.check()?;
-        Ok(composition)
+    /// What is wrong with it, and in which line; `file` is named there.
+    pub fn parse(text: &str, file: &str) -> Result<Self, Misplaced> {
+        let composition: Self = toml::from_str(text).map_err(|error| Misplaced::in_form(&error, text, file))?;
+        match composition.check() {
+            Ok(()) => Ok(composition),
+            Err(why) => Err(Misplaced::of(why, text, file)),
+        }
     }
 
     /// The place of a component.
@@ -467,10 +472,10 @@ mod tests {
 
     #[test]
     fn circles_and_names_and_minima_are_checked() {
-        let order =
-            Composition::parse(&file("1MiB", "")).map(|composition| composition.callees_first().unwrap_or_default());
+        let order = Composition::parse(&file("1MiB", ""), "a.toml")
+            .map(|composition| composition.callees_first().unwrap_or_default());
         assert_eq!(order.ok(), Some(vec![1, 0]));
-        let error = |limit: &str, calls: &str| Composition::parse(&file(limit, calls)).err();
+        let error = |limit: &str, calls: &str| Some(Composition::parse(&file(limit, calls), "a.toml").err()?.why);
         assert!(matches!(error("1MiB", "\"a\""), Some(CompositionError::Circle(_))));
         assert!(matches!(error("1MiB", "\"b\""), Some(CompositionError::Circle(_))));
         assert!(matches!(error("1MiB", "\"c\""), Some(CompositionError::Unknown { .. })));

@@ -8,6 +8,7 @@ pub mod host;
 pub mod manager;
 mod registry;
 
+pub use composition::places::Misplaced;
 pub use composition::{Composition, CompositionError, PolicyName};
 pub use manager::{CacheSpec, Kind, RunError, UnitManager, Window};
 pub use registry::{Registered, Running, UnitState, Wait, find, running};

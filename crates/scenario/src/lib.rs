@@ -33,7 +33,7 @@ mod wait;
 pub use access::{Access, AccessGenerator, ComputeSpread, Run, SplitMix64};
 pub use components::{Component, ComponentSpec, KINDS, POLICIES, Transient, TransientSpec, Units, UnitsSpec};
 pub use devices::{Backing, Device, DeviceFile};
-pub use document::{Document, tables_of_keys};
+pub use document::{Document, read_text, tables_of_keys};
 pub use error::{Error, Place, Warning};
 pub use judgements::Judgements;
 pub use model::{

@@ -6,6 +6,7 @@ use freehold_command::signals;
 use freehold_command::status::{Failure, Status};
 use freehold_component::manager::{self, Document, Settings};
 use freehold_component::{Composition, PolicyName};
+use freehold_scenario::read_text;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -53,9 +54,9 @@ fn duration(text: &str) -> Result<std::time::Duration, String> {
 
 /// Runs the subcommand.
 pub(super) fn run(arguments: &Arguments) -> Result<Status, Failure> {
-    let named = |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", arguments.file.display()));
-    let text = std::fs::read_to_string(&arguments.file).map_err(|error| named(&error))?;
-    let composition = Composition::parse(&text).map_err(|error| named(&error))?;
+    let text = read_text(&arguments.file).map_err(|error| Failure::Input(error.to_string()))?;
+    let name = arguments.file.display().to_string();
+    let composition = Composition::parse(&text, &name).map_err(|error| Failure::Input(error.to_string()))?;
     let own = std::env::current_exe().map_err(|error| Failure::Run(error.to_string()))?;
     let settings = Settings {
         folder: arguments.file.parent().unwrap_or(Path::new(".")).to_owned(),

@@ -9,9 +9,7 @@ use std::path::PathBuf;
 use super::facts::{Facts, Remembered};
 use freehold_command::output;
 use freehold_command::status::{Failure, Status};
-
-/// The largest file, in bytes.
-const MOST_BYTES: u64 = 16 << 20;
+use freehold_scenario::read_text;
 
 /// Options of `freehold tmem plan`.
 #[derive(Debug, clap::Args)]
@@ -44,11 +42,7 @@ struct Step {
 /// Runs the subcommand.
 pub(super) fn run(arguments: &Arguments) -> Result<Status, Failure> {
     let wrong = |message: String| Failure::Input(format!("{}: {message}", arguments.file.display()));
-    let size = std::fs::metadata(&arguments.file).map(|found| found.len());
-    if size.is_ok_and(|size| size > MOST_BYTES) {
-        return Err(wrong("is larger than 16 MiB".to_owned()));
-    }
-    let text = std::fs::read_to_string(&arguments.file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let text = read_text(&arguments.file).map_err(|error| Failure::Input(error.to_string()))?;
     let facts: Facts = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     let estimates = facts.estimates().map_err(wrong)?;
     let components = facts.components();

@@ -25,6 +25,23 @@ use tree::{Lines, Origin, Table, Value, get};
 /// The largest scenario file, in bytes.
 const MAX_BYTES: u64 = 16 << 20;
 
+/// The text of a file that people write, such as a scenario.
+///
+/// # Errors
+/// The file cannot be read, is not UTF-8 or is larger than 16 MiB.
+pub fn read_text(path: &Path) -> Result<String, Error> {
+    let file = path.display().to_string();
+    let cannot = |message: String| Error::new(Place::Unread { file: file.clone() }, "file", message);
+    let opened = File::open(path).map_err(|error| cannot(format!("cannot be read: {error}")))?;
+    let mut text = String::new();
+    let read = opened.take(MAX_BYTES + 1).read_to_string(&mut text);
+    read.map_err(|error| cannot(format!("cannot be read: {error}")))?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(cannot("is larger than 16 MiB: nobody has written that".to_owned()));
+    }
+    Ok(text)
+}
+
 /// A scenario file that is TOML, to be overridden and then read.
 ///
 /// ```
@@ -51,16 +68,8 @@ impl Document {
     /// # Errors
     /// The file cannot be read, is not UTF-8, is larger than 16 MiB or is not TOML.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let file = path.display().to_string();
-        let cannot = |message: String| Error::new(Place::Unread { file: file.clone() }, "file", message);
-        let opened = File::open(path).map_err(|error| cannot(format!("cannot be read: {error}")))?;
-        let mut text = String::new();
-        let read = opened.take(MAX_BYTES + 1).read_to_string(&mut text);
-        read.map_err(|error| cannot(format!("cannot be read: {error}")))?;
-        if text.len() as u64 > MAX_BYTES {
-            return Err(cannot("is larger than 16 MiB: that is no scenario".to_owned()));
-        }
-        Self::parse(&text, &file)
+        let text = read_text(path)?;
+        Self::parse(&text, &path.display().to_string())
     }
 
     /// Reads text. `file` is named in errors, and trace files are looked for beside it.
