@@ -89,6 +89,28 @@ pub(crate) fn start(address: usize) -> Result<u32, Errno> {
     thread.map(|thread| u32::try_from(thread).unwrap_or(0))
 }
 
+/// Whether the kernel starts a thread here now: it does not where children are to have a name space of processes of
+/// their own, nor past a limit. The agent thread waits meanwhile.
+pub(crate) fn can_start(address: usize) -> bool {
+    extern "C" fn end_at_once(_: usize) -> ! {
+        end_thread()
+    }
+    let flags = watch::SHARED | CLONE_FILES;
+    // SAFETY: the stack is the client's and nobody else's, and the thread ends. All signals are blocked.
+    let thread = unsafe { sys::spawn(flags, Client::short_stack(address), end_at_once, 0) };
+    let Ok(thread) = thread else { return false };
+    await_thread(u32::try_from(thread).unwrap_or(0));
+    true
+}
+
+/// Waits until the kernel has a thread no more.
+fn await_thread(thread: u32) {
+    const NAP: usize = 50_000;
+    while sys::is_thread(thread) {
+        sys::nap(NAP);
+    }
+}
+
 /// Tells the agent thread to go, and waits until it has taken its descriptors along; or to end.
 pub(crate) fn let_go(life: &Life, go: Go) {
     life.go.store(go as u32, Ordering::Release);
@@ -151,16 +173,13 @@ pub(crate) fn end(client: &Client, passed: [&Position; 2]) -> ! {
 
 /// Waits until the kernel has neither of the threads any more, which were asked to end; then others can be started.
 pub(crate) fn await_end(client: &Client) {
-    const NAP: usize = 50_000;
     let life = &client.life;
     while life.ending.load(Ordering::Acquire) != 2 {
         sys::futex_wait_for_agent(&life.ending, 1);
     }
     // Their stacks are theirs until then.
     for thread in [client.thread, life.watcher.load(Ordering::Relaxed)] {
-        while sys::is_thread(thread) {
-            sys::nap(NAP);
-        }
+        await_thread(thread);
     }
     life.begin_anew();
 }

@@ -123,7 +123,8 @@ impl Absence {
     /// Has the agent's threads end. None where others could not begin later, or not with its descriptors.
     fn begin(process: &Process, client: &Client) -> Option<Self> {
         let raised = Raised::to(client.thread)?;
-        let Some(descriptors) = duplicates(client) else {
+        let can_start = agent_thread::can_start(process.client.load(Ordering::Acquire));
+        let Some(descriptors) = can_start.then(|| duplicates(client)).flatten() else {
             raised.undo();
             return None;
         };

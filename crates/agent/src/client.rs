@@ -149,6 +149,11 @@ impl Client {
         address + TABLE + WATCHER_STACK
     }
 
+    /// The top of a stack for a thread that only ends: the part of the agent's that it does not come to.
+    pub(crate) const fn short_stack(address: usize) -> usize {
+        address + TABLE + WATCHER_STACK + PAGE
+    }
+
     /// The top of the agent's stack.
     pub(crate) const fn agent_stack(address: usize) -> usize {
         address + TABLE + WATCHER_STACK + AGENT_STACK

@@ -62,20 +62,18 @@ pub(crate) struct Raised {
 }
 
 impl Raised {
-    /// Raises the calling thread to the class of the agent thread; where it may not, it stays. None where it could
-    /// start no thread.
+    /// Raises the calling thread to the class of the agent thread; where it may not, it stays. None where a class cannot
+    /// be known.
     pub(crate) fn to(agent: u32) -> Option<Self> {
         let (agent, own) = (Class::of(agent)?, Class::of(0)?);
-        if own.policy == DEADLINE {
-            return None;
-        }
         // What is given up here must be had back without any right: a lower priority in the same class, or none.
         let policy = if own.policy == ROUND_ROBIN { ROUND_ROBIN } else { FIFO };
         let raised = Class {
             policy,
             priority: agent.priority,
         };
-        let may = agent.is_real_time() && own.policy & RESET_ON_FORK == 0 && own.priority < agent.priority;
+        let resets = own.policy & RESET_ON_FORK != 0 || own.policy == DEADLINE;
+        let may = agent.is_real_time() && !resets && own.priority < agent.priority;
         Some(Self {
             agent,
             own: (may && raised.take()).then_some(own),
@@ -93,9 +91,7 @@ impl Raised {
     pub(crate) fn end(self, agent: u32) {
         self.undo();
         if self.agent.is_real_time() && !Class::of(agent).is_some_and(Class::is_real_time) {
-            report::say(&[
-                b"the agent of this program is an ordinary thread now: others may wait longer for its pages",
-            ]);
+            report::say(&[b"the agent of this program is an ordinary thread now: others may wait for its pages"]);
         }
     }
 }

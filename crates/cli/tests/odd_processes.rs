@@ -430,52 +430,6 @@ fn a_program_is_told_of_its_own_threads_only() {
     }
 }
 
-/// Whatever the kernel answers to the program alone, it answers to the managed one, which goes on as that does.
-#[test]
-fn a_program_of_one_thread_has_name_spaces_as_ever() {
-    let Some(program) = compiled("name_spaces") else { return };
-    let alone = Command::new(&program).output().unwrap();
-    let expected = stdout(&alone);
-    if !expected.starts_with("user 0 0") {
-        println!("NOT CHECKED: this machine gives nobody a name space of users: {expected}");
-    }
-    let server = Server::start(&["--pool", "96MiB"]);
-    for size in ["64MiB", "4MiB", "1MiB"] {
-        let output = freehold(&["exec", "--reserve", size, "--socket"])
-            .arg(&server.socket)
-            .arg("--")
-            .arg(&program)
-            .output()
-            .unwrap();
-        assert_eq!(stdout(&output), expected, "{size}: {}", stderr(&output));
-        assert!(output.status.success(), "{output:?}");
-    }
-}
-
-/// What runs there has no rights that count for the agent: it runs unmanaged, in the managed one's place too.
-#[test]
-fn a_program_in_a_name_space_of_users_runs_as_natively() {
-    let native = Command::new("unshare").args(["-Ur", "id", "-u"]).output();
-    if !native.is_ok_and(|output| stdout(&output) == "0\n") {
-        return println!("NOT CHECKED: this machine gives nobody a name space of users");
-    }
-    let server = server_for_all();
-    let begun = [
-        "unshare -Ur id -u",
-        "exec unshare -Ur id -u",
-        "unshare -Urpf sh -c 'id -u; exit 3' || test $? = 3",
-    ];
-    for script in begun {
-        let output = freehold(&["exec", "--reserve", "8MiB", "--socket"])
-            .arg(&server.socket)
-            .args(["--", "sh", "-c", script])
-            .output()
-            .unwrap();
-        assert_eq!(stdout(&output), "0\n", "{script}: {}", stderr(&output));
-        assert_eq!(output.status.code(), Some(0), "{script}: {}", stderr(&output));
-    }
-}
-
 #[test]
 fn the_map_of_a_program_names_the_libraries_whose_pages_are_managed() {
     let server = server_for_all();

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -88,6 +89,7 @@ static int twice(void) { return unshare(CLONE_NEWUSER) || unshare(CLONE_NEWUSER)
 static int much(void) { return unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_FILES | CLONE_FS); }
 static int processes(void) { return unshare(CLONE_NEWUSER | CLONE_NEWPID); }
 static int times(void) { return unshare(CLONE_NEWUSER | CLONE_NEWTIME); }
+static int times_first(void) { return unshare(CLONE_NEWTIME) ? -9 : unshare(CLONE_NEWUSER); }
 static int alone(void) { return unshare(CLONE_VM) || unshare(CLONE_THREAD) || unshare(CLONE_SIGHAND); }
 static int nonsense(void) { return unshare(CLONE_NEWUSER | CLONE_VFORK); }
 /* As deep as the kernel lets one go, with the one user of each in the next. */
@@ -156,14 +158,27 @@ static int join_several(void) { return join(1, CLONE_NEWUSER | CLONE_NEWNS | CLO
 static int join_no_kind(void) { return join(1, 0, CLONE_NEWUSER); }
 static int join_own(void) { return join(0, CLONE_NEWUSER, 0); }
 
-int main(void) {
+/* Where no thread can be started afterwards, the agent stays, and what it is in the way of is refused. */
+static int processes_first(void) { return unshare(CLONE_NEWPID) ? -9 : unshare(CLONE_NEWUSER); }
+static int past_a_limit(void) {
+    struct rlimit most = {1, 1};
+    return setrlimit(RLIMIT_NPROC, &most) || setgid(30001) || setuid(30001) ? -9 : unshare(CLONE_NEWUSER);
+}
+
+int main(int count, char **arguments) {
     memory = malloc(PAGES * PAGE);
+    if (count > 1 && strcmp(arguments[1], "refused") == 0) {
+        each("processes first", processes_first);
+        if (geteuid() == 0) each("past a limit", past_a_limit);
+        return 0;
+    }
     each("user", user);
     each("by number", user_by_number);
     each("twice", twice);
     each("much", much);
     each("processes", processes);
     each("times", times);
+    each("times first", times_first);
     each("alone", alone);
     each("nonsense", nonsense);
     each("nested", nested);
