@@ -62,8 +62,8 @@ pub(crate) struct Raised {
 }
 
 impl Raised {
-    /// Raises the calling thread to the class of the agent thread; where it may not, it stays. None where a class cannot
-    /// be known.
+    /// Raises the calling thread to the class of the agent thread; where it may not, it stays. None where that class
+    /// cannot be known.
     pub(crate) fn to(agent: u32) -> Option<Self> {
         let (agent, own) = (Class::of(agent)?, Class::of(0)?);
         // What is given up here must be had back without any right: a lower priority in the same class, or none.
