@@ -26,6 +26,8 @@ pub(crate) struct Life {
     rouse: AtomicU32,
     /// 1 when both threads are to end, 2 when the agent thread has nothing left to do.
     ending: AtomicU32,
+    /// What `wait` is to say of a program that has no thread left.
+    status: AtomicU32,
     /// Orders taken and replies given, by all agent threads of this client so far.
     passed: [AtomicU32; 2],
 }
@@ -92,12 +94,12 @@ pub(crate) fn start(address: usize) -> Result<u32, Errno> {
 /// Whether the kernel starts a thread here now: it does not where children are to have a name space of processes of
 /// their own, nor past a limit. The agent thread waits meanwhile.
 pub(crate) fn can_start(address: usize) -> bool {
-    extern "C" fn end_at_once(_: usize) -> ! {
-        end_thread()
+    extern "C" fn end_at_once(address: usize) -> ! {
+        end_thread(&Client::at(address).life)
     }
     let flags = watch::SHARED | CLONE_FILES;
     // SAFETY: the stack is the client's and nobody else's, and the thread ends. All signals are blocked.
-    let thread = unsafe { sys::spawn(flags, Client::short_stack(address), end_at_once, 0) };
+    let thread = unsafe { sys::spawn(flags, Client::short_stack(address), end_at_once, address) };
     let Ok(thread) = thread else { return false };
     await_thread(u32::try_from(thread).unwrap_or(0));
     true
@@ -132,7 +134,7 @@ extern "C" fn begin(address: usize) -> ! {
         }
     };
     if go != BEGIN && go != RISE {
-        end_thread();
+        end_thread(&client.life);
     }
     detach(client);
     own_calls::begin(client);
@@ -144,11 +146,26 @@ extern "C" fn begin(address: usize) -> ! {
     orders::work(client)
 }
 
-pub(crate) fn end_thread() -> ! {
-    const EXIT: usize = 60;
+/// Ends this thread. The last one of a process says how it has ended: as the program's threads have, where none of them
+/// is left.
+pub(crate) fn end_thread(life: &Life) -> ! {
+    const GETPPID: usize = 110;
+    const BY_SIGNAL: usize = 128;
+    let status = life.status.load(Ordering::Relaxed) as usize;
+    let signal = status & 0x7F;
+    if signal != 0 {
+        // The filter that has ended the first thread does not forget this one: it forbids nearly everything.
+        // SAFETY: touches no memory.
+        let _ = unsafe { sys::call5(GETPPID, 0, 0, 0, 0, 0) };
+    }
+    let code = if signal == 0 {
+        status >> 8 & 0xFF
+    } else {
+        BY_SIGNAL + signal
+    };
     loop {
         // SAFETY: ends this thread alone, which holds nothing.
-        let _ = unsafe { sys::call5(EXIT, 0, 0, 0, 0, 0) };
+        let _ = unsafe { sys::own::call(sys::EXIT, code, 0, 0, 0, 0) };
     }
 }
 
@@ -161,6 +178,17 @@ pub(crate) fn begin_end(client: &Client) {
     let _ = unsafe { sys::call5(sys::WRITE, sys::arg(client.life.rouse()), place, 8, 0, 0) };
 }
 
+/// The watcher ends, and the agent thread too: none of the program's is left, whose first one has ended so.
+pub(crate) fn end_both(client: &Client, status: usize) -> ! {
+    client
+        .life
+        .status
+        .store(u32::try_from(status).unwrap_or(0), Ordering::Relaxed);
+    client.life.ending.store(1, Ordering::SeqCst);
+    orders::ring(client);
+    end_thread(&client.life)
+}
+
 /// The end of the agent thread, which has come so far in the orders and in the replies.
 pub(crate) fn end(client: &Client, passed: [&Position; 2]) -> ! {
     for (place, position) in client.life.passed.iter().zip(passed) {
@@ -168,7 +196,7 @@ pub(crate) fn end(client: &Client, passed: [&Position; 2]) -> ! {
     }
     client.life.ending.store(2, Ordering::Release);
     sys::futex_wake(&client.life.ending);
-    end_thread()
+    end_thread(&client.life)
 }
 
 /// Waits until the kernel has neither of the threads any more, which were asked to end; then others can be started.

@@ -30,6 +30,8 @@ pub(crate) struct Descriptors {
     pub(crate) pagemap: i32,
     /// This process's memory, whatever its protection; -1 where it cannot be had.
     pub(crate) memory: i32,
+    /// What the kernel says of this process; -1 where it cannot be had.
+    pub(crate) stat: i32,
 }
 
 impl Descriptors {
@@ -43,10 +45,11 @@ impl Descriptors {
         event: -1,
         pagemap: -1,
         memory: -1,
+        stat: -1,
     };
 
     /// Each of them, in the order of [`all`](Self::all).
-    pub(crate) const fn each_mut(&mut self) -> [&mut i32; 8] {
+    pub(crate) const fn each_mut(&mut self) -> [&mut i32; 9] {
         [
             &mut self.socket,
             &mut self.private,
@@ -56,6 +59,7 @@ impl Descriptors {
             &mut self.event,
             &mut self.pagemap,
             &mut self.memory,
+            &mut self.stat,
         ]
     }
 
@@ -67,7 +71,7 @@ impl Descriptors {
     }
 
     /// All of them.
-    pub(crate) const fn all(&self) -> [i32; 8] {
+    pub(crate) const fn all(&self) -> [i32; 9] {
         [
             self.socket,
             self.private,
@@ -77,6 +81,7 @@ impl Descriptors {
             self.event,
             self.pagemap,
             self.memory,
+            self.stat,
         ]
     }
 }

@@ -3,6 +3,7 @@
 //! The C library ends the whole process with its last thread. A thread that ends by a system call of its own, or that a
 //! filter of system calls ends (`SECCOMP_RET_KILL_THREAD`, the strict mode), does not, and no descriptor tells of it.
 
+use crate::client::Client;
 use crate::{core_file, mailbox, sys, watch};
 
 const EXIT_GROUP: usize = 231;
@@ -26,6 +27,32 @@ pub(crate) fn end() {
     let _ = unsafe { sys::call5(EXIT_GROUP, status >> 8 & 0xFF, 0, 0, 0, 0) };
 }
 
+/// What `wait` would say of the first thread, where it has ended and all others of the program with it, under a filter
+/// that binds this thread too.
+pub(crate) fn under_a_filter(client: &Client) -> Option<usize> {
+    let mut text = [0_u8; 1024];
+    let length = sys::read_at(client.descriptors.stat, &mut text, 0).ok()?;
+    let text = text.get(..length)?;
+    is_alone(text).then(|| exit_code(text))?
+}
+
+/// Whether the first thread has ended, and no other is there beside the agent's, by what the kernel says of a process.
+/// The first one counts until all have ended.
+fn is_alone(stat: &[u8]) -> bool {
+    const FEW: u64 = 1 + watch::THREADS;
+    let rest = stat.rsplit(|byte| *byte == b')').next().unwrap_or_default();
+    let mut fields = rest.split(|byte| *byte == b' ').skip(1);
+    let has_ended = fields.next() == Some(b"Z");
+    let threads = fields.nth(16).and_then(|number| core::str::from_utf8(number).ok());
+    has_ended && threads.and_then(|number| number.parse().ok()) == Some(FEW)
+}
+
+/// The last field of what the kernel says of a process.
+fn exit_code(stat: &[u8]) -> Option<usize> {
+    let number = stat.trim_ascii_end().rsplit(|byte| *byte == b' ').next()?;
+    core::str::from_utf8(number).ok()?.parse().ok()
+}
+
 /// What `wait` would say of the first thread, where it has ended and all others of the program with it.
 fn status() -> Option<usize> {
     // The directory itself has two names; the first thread counts until all have ended.
@@ -41,7 +68,24 @@ fn status() -> Option<usize> {
     if !text.windows(4).any(|part| part == b") Z ") {
         return None;
     }
-    // The last field.
-    let number = text.trim_ascii_end().rsplit(|byte| *byte == b' ').next()?;
-    core::str::from_utf8(number).ok()?.parse().ok()
+    exit_code(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{exit_code, is_alone};
+
+    #[test]
+    fn who_is_left_is_known_by_the_line_of_the_process() {
+        let line = |name: &str, state: &str, threads: u32| {
+            format!("7 ({name}) {state} 1 7 7 0 -1 4 0 0 0 0 0 0 0 0 20 0 {threads} 0 55 8 9 10\n")
+        };
+        assert!(is_alone(line("a", "Z", 3).as_bytes()));
+        assert!(is_alone(line("a) R 3 (", "Z", 3).as_bytes()));
+        assert!(!is_alone(line("a) Z 3", "S", 3).as_bytes()));
+        assert!(!is_alone(line("a", "Z", 4).as_bytes()));
+        assert!(!is_alone(line("a", "S", 3).as_bytes()));
+        assert_eq!(exit_code(line("a", "Z", 3).as_bytes()), Some(10));
+        assert!(!is_alone(b"") && !is_alone(b"7 (a) Z"));
+    }
 }

@@ -94,7 +94,9 @@ pub(crate) fn exchange(process: &Process, request: u32, arguments: [usize; 2]) -
     let home = stays.and_then(|client| Some((client, bring_near(client)?)));
     let before = process.mailbox.met.load(Ordering::Acquire);
     process.mailbox.request.store(request, Ordering::Release);
-    orders::ring(process);
+    if let Some(client) = start::client_of(process) {
+        orders::ring(client);
+    }
     while process.mailbox.met.load(Ordering::Acquire) == before {
         sys::futex_wait_for_agent(&process.mailbox.met, before);
     }

@@ -8,7 +8,7 @@ use freehold_protocol::channel::{Action, Channel, Order, Outcome, Position, Repl
 
 use crate::client::{Client, STAGED};
 use crate::moves::Settled;
-use crate::process::{self, PAGE, Process};
+use crate::process::{self, PAGE};
 
 use crate::session::Session;
 use crate::{agent_thread, mailbox, report, sys};
@@ -195,11 +195,8 @@ pub(crate) fn page_range(order: &Order) -> Option<(usize, usize)> {
 }
 
 /// Wakes the agent thread, which looks at everything that may be asked of it.
-pub(crate) fn ring(process: &Process) {
-    let address = process.client.load(Ordering::Acquire);
-    if address != 0 {
-        let channel = Client::at(address).channel();
-        channel.bell.fetch_add(1, Ordering::SeqCst);
-        sys::futex_wake(&channel.bell);
-    }
+pub(crate) fn ring(client: &Client) {
+    let channel = client.channel();
+    channel.bell.fetch_add(1, Ordering::SeqCst);
+    sys::futex_wake(&channel.bell);
 }

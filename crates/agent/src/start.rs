@@ -297,6 +297,7 @@ fn introduce(client: &mut Client, address: usize, thread: u32, private: Option<i
     };
     // Without it pages that cannot be moved stay where they are.
     client.descriptors.memory = sys::open(b"/proc/self/mem\0", false).unwrap_or(-1);
+    client.descriptors.stat = sys::open(b"/proc/self/stat\0", false).unwrap_or(-1);
     // What a forked child has inherited is the server's already.
     let bounded = !client.forked;
     let connected = match client.descriptors.socket {

@@ -51,6 +51,7 @@ pub(crate) const CONNECT: usize = 42;
 pub(crate) const SENDMSG: usize = 46;
 pub(crate) const RECVMSG: usize = 47;
 pub(crate) const CLONE: usize = 56;
+pub(crate) const EXIT: usize = 60;
 pub(crate) const KILL: usize = 62;
 pub(crate) const CAPSET: usize = 126;
 pub(crate) const PTRACE: usize = 101;

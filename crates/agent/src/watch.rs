@@ -59,9 +59,11 @@ extern "C" fn watch(address: usize) -> ! {
         }
         if !filters::binds_agent() {
             left_alone::end();
+        } else if let Some(status) = left_alone::under_a_filter(client) {
+            agent_thread::end_both(client, status);
         }
     }
-    agent_thread::end_thread()
+    agent_thread::end_thread(&client.life)
 }
 
 /// Ends the program, whose absent pages nobody can bring any more.

@@ -42,7 +42,7 @@ const CONDITIONS: usize = 3;
 /// Instructions of one call: the conditions, and the answer.
 const CALL: usize = CONDITIONS * CONDITION + 1;
 /// Calls that are let pass.
-const CALLS: usize = 14;
+const CALLS: usize = 16;
 /// Instructions that find out whether a call is this library's own.
 const WHOSE: usize = 6;
 /// All of these.
@@ -67,6 +67,7 @@ fn own_calls(descriptors: &Descriptors) -> [[Condition; CONDITIONS]; CALLS] {
         [call(sys::WRITE), of(descriptors.event), argument(2, 8)],
         [call(sys::PREAD), of(descriptors.pagemap), ANY],
         [call(sys::PREAD), of(descriptors.memory), ANY],
+        [call(sys::PREAD), of(descriptors.stat), ANY],
         // `MADV_DONTNEED`, `MADV_DONTNEED_LOCKED`, `MADV_POPULATE_WRITE`, `MADV_DONTFORK`
         advice(4),
         advice(24),
@@ -74,6 +75,7 @@ fn own_calls(descriptors: &Descriptors) -> [[Condition; CONDITIONS]; CALLS] {
         advice(10),
         [call(sys::MINCORE), ANY, ANY],
         [call(sys::NANOSLEEP), ANY, ANY],
+        [call(sys::EXIT), ANY, ANY],
         [call(sys::POLL), argument(1, 2), ANY],
     ]
 }
@@ -181,6 +183,7 @@ mod tests {
         event: 8,
         pagemap: 9,
         memory: 10,
+        stat: 11,
         ..Descriptors::NONE
     };
     const PLACE: u64 = 0x7f12_3400_1002;
@@ -253,6 +256,8 @@ mod tests {
             (1, [8, 0, 8]),
             (17, [9, 0, 0]),
             (17, [10, 0, 0]),
+            (17, [11, 0, 0]),
+            (60, [0; 3]),
             (28, [0, 0, 4]),
             (28, [0, 0, 24]),
             (28, [0, 0, 23]),
@@ -283,6 +288,8 @@ mod tests {
             (16, [4, 0xC028_AA05, 0]),
             (18, [10, 0, 0]),
             (17, [7, 0, 0]),
+            (17, [12, 0, 0]),
+            (231, [0; 3]),
             (1, [8, 0, 9]),
             (1, [2, 0, 8]),
             (28, [0, 0, 9]),

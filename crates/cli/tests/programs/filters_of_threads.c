@@ -91,6 +91,34 @@ static void run(unsigned answer, int more) {
     _exit(0);
 }
 
+/* Forbidden calls end one thread after the other, the first one last or first; or each ends by a call of its own. */
+static void *end_one(void *argument) {
+    __atomic_add_fetch(&begun, 1, __ATOMIC_SEQ_CST);
+    while (!set_up) {}
+    syscall(argument ? SYS_exit : SYS_getppid, 5);
+    return argument;
+}
+
+static void one_by_one(unsigned answer, int by_itself, int first) {
+    for (long at = 0; at < THREADS; at++) {
+        pthread_t thread;
+        if (pthread_create(&thread, 0, end_one, (void *)(long)by_itself)) _exit(2);
+    }
+    while (begun < THREADS) {}
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        PERMIT(SYS_write), PERMIT(SYS_nanosleep), PERMIT(SYS_clock_nanosleep), PERMIT(SYS_exit),
+        BPF_STMT(BPF_RET | BPF_K, answer),
+    };
+    struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) _exit(2);
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program)) _exit(2);
+    set_up = 1;
+    if (!first) usleep(300000);
+    syscall(by_itself ? SYS_exit : SYS_getppid, 5);
+    while (1) {}
+}
+
 static void refusals(void) {
     static struct sock_filter rules[4097];
     for (unsigned at = 0; at < 4097; at++) rules[at] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -116,10 +144,11 @@ int main(void) {
     static const unsigned answers[] = {SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | ENOSYS, SECCOMP_RET_KILL_PROCESS,
                                        SECCOMP_RET_TRAP};
     setvbuf(stdout, 0, _IONBF, 0);
-    for (unsigned way = 0; way < 9; way++) {
+    for (unsigned way = 0; way < 13; way++) {
         int status = 0;
         pid_t child = fork();
         if (!child && way == 8) refusals();
+        if (!child && way > 8) one_by_one(SECCOMP_RET_KILL_THREAD, way % 2, way < 11);
         if (!child) run(answers[way % 4], way >= 4);
         waitpid(child, &status, 0);
         printf("way %u: %#x\n", way, status);
