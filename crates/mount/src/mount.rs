@@ -144,9 +144,11 @@ impl Mount {
                 return Err(mounting(error));
             }
         };
-        let mut threads = attend(&files, &session, wanted).map_err(serve)?;
+        let attended = attend(&files, &session, wanted).map_err(serve);
+        let begun = attended.and_then(|threads| Ok((threads, session.spawn().map_err(mounting)?)));
+        // Where one thread cannot be started, those that run end.
+        let (mut threads, session) = begun.inspect_err(|_| files.end())?;
         threads.push(leases);
-        let session = session.spawn().map_err(mounting)?;
         Ok(Self {
             files,
             source,
