@@ -33,6 +33,14 @@ pub(crate) struct Target {
     descriptors: Vec<OwnedFd>,
 }
 
+impl Drop for Target {
+    fn drop(&mut self) {
+        // The server ends with the process, without a word.
+        let _ = std::fs::remove_file(&self.socket);
+        let _ = std::fs::remove_file(self.socket.with_extension("lck"));
+    }
+}
+
 /// What is left of the bytes.
 struct Bytes<'a>(&'a [u8]);
 
