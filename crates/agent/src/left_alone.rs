@@ -8,9 +8,8 @@ use crate::{core_file, mailbox, sys, watch};
 
 const EXIT_GROUP: usize = 231;
 
-/// Ends the process as its first thread has ended, where no other thread of the program is left.
-pub(crate) fn end() {
-    let Some(status) = status() else { return };
+/// Ends the process as its first thread has ended.
+pub(crate) fn end(status: usize) {
     let signal = status & 0x7F;
     if signal != 0 {
         core_file::end_by(signal);
@@ -27,9 +26,9 @@ pub(crate) fn end() {
     let _ = unsafe { sys::call5(EXIT_GROUP, status >> 8 & 0xFF, 0, 0, 0, 0) };
 }
 
-/// What `wait` would say of the first thread, where it has ended and all others of the program with it, under a filter
-/// that binds this thread too.
-pub(crate) fn under_a_filter(client: &Client) -> Option<usize> {
+/// What `wait` would say of the first thread, where it has ended and all others of the program with it. Done under a
+/// filter that binds this thread, too.
+pub(crate) fn status(client: &Client) -> Option<usize> {
     let mut text = [0_u8; 1024];
     let length = sys::read_at(client.descriptors.stat, &mut text, 0).ok()?;
     let text = text.get(..length)?;
@@ -51,24 +50,6 @@ fn is_alone(stat: &[u8]) -> bool {
 fn exit_code(stat: &[u8]) -> Option<usize> {
     let number = stat.trim_ascii_end().rsplit(|byte| *byte == b' ').next()?;
     core::str::from_utf8(number).ok()?.parse().ok()
-}
-
-/// What `wait` would say of the first thread, where it has ended and all others of the program with it.
-fn status() -> Option<usize> {
-    // The directory itself has two names; the first thread counts until all have ended.
-    const FEW: u64 = 2 + 1 + watch::THREADS;
-    let mut text = [0_u8; 1024];
-    if sys::links(b"/proc/self/task\0").is_ok_and(|links| links > FEW) {
-        return None;
-    }
-    let fd = sys::open(b"/proc/self/stat\0", false).ok()?;
-    let length = sys::read(fd, &mut text).unwrap_or(0);
-    sys::close(fd);
-    let text = text.get(..length)?;
-    if !text.windows(4).any(|part| part == b") Z ") {
-        return None;
-    }
-    exit_code(text)
 }
 
 #[cfg(test)]

@@ -89,12 +89,12 @@ pub(crate) fn exchange(process: &Process, request: u32, arguments: [usize; 2]) -
     for (place, argument) in process.mailbox.arguments.iter().zip(arguments) {
         place.store(argument, Ordering::Relaxed);
     }
-    let client = start::client_of(process).filter(|_| !filters::is_there());
-    let stays = client.filter(|_| request != END);
+    let client = start::client_of(process);
+    let stays = client.filter(|_| request != END && !filters::is_there());
     let home = stays.and_then(|client| Some((client, bring_near(client)?)));
     let before = process.mailbox.met.load(Ordering::Acquire);
     process.mailbox.request.store(request, Ordering::Release);
-    if let Some(client) = start::client_of(process) {
+    if let Some(client) = client {
         orders::ring(client);
     }
     while process.mailbox.met.load(Ordering::Acquire) == before {

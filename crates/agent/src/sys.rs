@@ -61,10 +61,10 @@ pub(crate) const SETAFFINITY: usize = 203;
 pub(crate) const GETAFFINITY: usize = 204;
 pub(crate) const OPENAT: usize = 257;
 pub(crate) const NEWFSTATAT: usize = 262;
-pub(crate) const GETCPU: usize = 309;
-pub(crate) const USERFAULTFD: usize = 323;
 pub(crate) const UNSHARE: usize = 272;
 pub(crate) const SETNS: usize = 308;
+pub(crate) const GETCPU: usize = 309;
+pub(crate) const USERFAULTFD: usize = 323;
 pub(crate) const CLOSE_RANGE: usize = 436;
 pub(crate) const PROCESS_MADVISE: usize = 440;
 

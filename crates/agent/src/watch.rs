@@ -57,10 +57,11 @@ extern "C" fn watch(address: usize) -> ! {
         if !filters::is_there() {
             stopped.turn(client.descriptors.socket);
         }
-        if !filters::binds_agent() {
-            left_alone::end();
-        } else if let Some(status) = left_alone::under_a_filter(client) {
-            agent_thread::end_both(client, status);
+        if let Some(status) = left_alone::status(client) {
+            if filters::binds_agent() {
+                agent_thread::end_both(client, status);
+            }
+            left_alone::end(status);
         }
     }
     agent_thread::end_thread(&client.life)

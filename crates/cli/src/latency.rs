@@ -130,7 +130,12 @@ fn check_writable(path: &Path) -> std::io::Result<()> {
         };
     }
     OpenOptions::new().append(true).create(true).open(path)?;
-    if is_there { Ok(()) } else { std::fs::remove_file(path) }
+    // A link that led nowhere stays one.
+    if is_there {
+        Ok(())
+    } else {
+        std::fs::remove_file(path.canonicalize()?)
+    }
 }
 
 impl Arguments {

@@ -27,7 +27,14 @@ const WAYS: [&[&str]; 10] = [
     &["tmem", "plan"],
     &["component", "run"],
     &["serve", "--devices"],
-    &["mount", "--cache", "4MiB", "/proc", "/proc", "--devices"],
+    &[
+        "mount",
+        "--cache",
+        "4MiB",
+        "/missing/source",
+        "/missing/at",
+        "--devices",
+    ],
     &["rtl", "insmod", "--space", "separate"],
 ];
 
@@ -110,15 +117,15 @@ fn files_that_are_not_what_they_must_be_are_refused_in_few_words() {
 fn a_result_that_cannot_be_written_is_told_before_the_work_is_done() {
     let folder = Folder::new("results");
     let nowhere = folder.0.join("missing/result");
-    let ways: [&[&str]; 5] = [
-        &["latency", "--duration", "3000s", "--histfile"],
-        &["latency", "--duration", "3000s", "--histfile"],
-        &["run", "scenarios/two-tasks-spc.toml", "--report"],
-        &["run", "scenarios/two-tasks-spc.toml", "--trace"],
-        &["run", "--engine", "live", "scenarios/two-tasks-spc.toml", "--report"],
+    let scenario = "scenarios/two-tasks-spc.toml";
+    let ways: [(&[&str], &Path); 5] = [
+        (&["latency", "--duration", "3000s", "--histfile"], &nowhere),
+        (&["latency", "--duration", "3000s", "--histfile"], &folder.0),
+        (&["run", scenario, "--report"], &nowhere),
+        (&["run", scenario, "--trace"], &nowhere),
+        (&["run", "--engine", "live", scenario, "--report"], &nowhere),
     ];
-    let places = [&nowhere, &folder.0, &nowhere, &nowhere, &nowhere];
-    for (way, place) in ways.into_iter().zip(places) {
+    for (way, place) in ways {
         refused(way, place).unwrap();
     }
     assert_eq!(

@@ -303,6 +303,12 @@ mod tests {
     }
 
     #[test]
+    fn the_documents_say_how_long_the_first_part_is() {
+        let text = include_str!("../../../../docs/book/src/exec.md");
+        assert!(text.contains(&format!("begins with {HEAD} instructions more")));
+    }
+
+    #[test]
     fn what_the_kernel_would_find_too_long_is_not_made_longer() {
         let mut room = Box::new([0; INSTRUCTIONS]);
         let longest = INSTRUCTIONS - HEAD;

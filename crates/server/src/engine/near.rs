@@ -165,7 +165,7 @@ impl Engine {
     }
 
     /// Another thread is a client's agent from now on; the number is the client's word.
-    pub fn set_agent_thread(&mut self, id: ClientId, thread: u32) {
+    pub(crate) fn set_agent_thread(&mut self, id: ClientId, thread: u32) {
         if let Some(client) = self.client_mut(id) {
             client.process.agent_thread = thread;
         }
