@@ -15,7 +15,7 @@ use freehold_scenario::DeviceFile;
 use freehold_scenario::parse_size;
 use freehold_server::log::{self, Format};
 use freehold_server::serve::{self, Ends, Options, Owner, ServeError, SocketError};
-use freehold_server::{Backing, Limits, Quotas, Reaction, Settings, Unresponsive};
+use freehold_server::{Limits, Quotas, Reaction, Settings, StoreMedium, Unresponsive};
 use rustix::fd::OwnedFd;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -301,16 +301,16 @@ fn socket(arguments: &Arguments) -> Option<PathBuf> {
     named.or_else(serve::default_path)
 }
 
-fn backing(store: &StoreArguments, pool: FrameCount) -> Backing {
+fn backing(store: &StoreArguments, pool: FrameCount) -> StoreMedium {
     match store.store {
-        StoreKind::Memory => Backing::Memory {
+        StoreKind::Memory => StoreMedium::Memory {
             latency: store.store_latency,
             parallel: store.store_parallel,
         },
-        StoreKind::Compressed => Backing::Compressed {
+        StoreKind::Compressed => StoreMedium::Compressed {
             bytes: store.store_size.unwrap_or(pool.to_bytes().get() / 2),
         },
-        StoreKind::File => Backing::File {
+        StoreKind::File => StoreMedium::File {
             directory: store
                 .store_directory
                 .clone()

@@ -74,7 +74,7 @@ impl Machine {
             limits: plan::limits(scenario),
             pace,
             store: store::shape(scenario),
-            backing: store::backing(scenario),
+            medium: store::medium(scenario),
             read_ahead: scenario.store.read_ahead,
             watch,
             files: devices.as_ref().map(DeviceMemory::files),

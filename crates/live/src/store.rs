@@ -2,7 +2,7 @@
 
 use freehold_core::units::FrameCount;
 use freehold_pager::store::{FileConfig, SetupError, StoreStats, Urgency};
-use freehold_pager::{Backing, Pager, StartError, StoreShape};
+use freehold_pager::{Pager, StartError, StoreMedium, StoreShape};
 use freehold_scenario::results::StoreResult;
 use freehold_scenario::{Class, Scenario, StoreKind};
 
@@ -24,14 +24,14 @@ pub(crate) fn shape(scenario: &Scenario) -> StoreShape {
 }
 
 /// What the store is made of.
-pub(crate) fn backing(scenario: &Scenario) -> Backing {
+pub(crate) fn medium(scenario: &Scenario) -> StoreMedium {
     match scenario.store.kind {
-        StoreKind::Memory => Backing::Memory,
+        StoreKind::Memory => StoreMedium::Memory,
         StoreKind::Compressed => {
             let capacity = scenario.store.capacity.map(|pages| FrameCount::new(pages.get()));
-            Backing::Compressed(capacity)
+            StoreMedium::Compressed(capacity)
         }
-        StoreKind::File => Backing::File(FileConfig {
+        StoreKind::File => StoreMedium::File(FileConfig {
             priority: priority(scenario),
             // The pager knows how many.
             ..FileConfig::new(0, scenario.store.directory.clone())

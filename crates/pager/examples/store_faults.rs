@@ -8,13 +8,13 @@ use freehold_linux::clock;
 use freehold_pager::core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
 use freehold_pager::core::units::{Duration, FrameCount, PageCount};
 use freehold_pager::store::FileConfig;
-use freehold_pager::{Backing, Bound, Config, MappedRegion, Pager, StoreShape};
+use freehold_pager::{Bound, Config, MappedRegion, Pager, StoreMedium, StoreShape};
 
 const PAGES: u32 = 2048;
 const FRAMES: u32 = 512;
 const WORDS: usize = 512;
 
-fn pager(backing: Backing) -> Pager {
+fn pager(medium: StoreMedium) -> Pager {
     let limits = Limits {
         frames: FrameCount::new(2 * FRAMES),
         pages: PageCount::new(PAGES),
@@ -26,7 +26,7 @@ fn pager(backing: Backing) -> Pager {
         shared_locks: PageCount::ZERO,
     };
     let mut config = Config::new(limits);
-    config.backing = backing;
+    config.medium = medium;
     config.store = StoreShape {
         latency: Duration::ZERO,
         parallel: 8,
@@ -66,8 +66,8 @@ fn show(what: &str, mut times: Vec<(u64, u64)>) {
     println!("{line}");
 }
 
-fn measure(name: &str, backing: Backing) {
-    let pager = pager(backing);
+fn measure(name: &str, medium: StoreMedium) {
+    let pager = pager(medium);
     let kind = ReservationKind::Hard;
     let capacity = FrameCount::new(FRAMES);
     let reservation = pager.reserve(ReservationSpec { capacity, kind }).unwrap();
@@ -110,15 +110,15 @@ fn measure(name: &str, backing: Backing) {
 fn main() {
     let directory = std::env::args().nth(1).unwrap_or_else(|| "/var/tmp".to_owned());
     let file = |io_uring, direct| {
-        Backing::File(FileConfig {
+        StoreMedium::File(FileConfig {
             io_uring,
             direct,
             priority: Some(50),
             ..FileConfig::new(0, directory.clone().into())
         })
     };
-    measure("memory", Backing::Memory);
-    measure("compressed", Backing::Compressed(None));
+    measure("memory", StoreMedium::Memory);
+    measure("compressed", StoreMedium::Compressed(None));
     measure("file by io_uring, direct", file(true, true));
     measure("file by io_uring, buffered", file(true, false));
     measure("file by threads, direct", file(false, true));

@@ -22,7 +22,7 @@ pub enum Pace {
 
 /// Where evicted pages go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Backing {
+pub enum StoreMedium {
     /// Locked memory, with emulated latency.
     #[default]
     Memory,
@@ -36,7 +36,7 @@ pub enum Backing {
 /// How the store behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreShape {
-    /// How long each transfer takes; only [`Backing::Memory`] keeps to it, the others take the time they take.
+    /// How long each transfer takes; only [`StoreMedium::Memory`] keeps to it, the others take the time they take.
     pub latency: Duration,
     /// Transfers at the device at a time.
     pub parallel: u16,
@@ -63,7 +63,7 @@ pub struct Config {
     /// The store, whose own memory is not part of the pool.
     pub store: StoreShape,
     /// What the store is made of.
-    pub backing: Backing,
+    pub medium: StoreMedium,
     /// Pages that tasks without a reservation read back together.
     pub read_ahead: ReadAhead,
     /// Is told of tasks that wait, in [`Pace::Manual`].
@@ -82,7 +82,7 @@ impl Config {
             limits,
             pace: Pace::default(),
             store: StoreShape::default(),
-            backing: Backing::default(),
+            medium: StoreMedium::default(),
             read_ahead: ReadAhead::NONE,
             watch: None,
             files: None,

@@ -52,7 +52,7 @@ mod transfer_table;
 mod wait;
 mod watch;
 
-pub use config::{Backing, Config, Pace, StoreShape};
+pub use config::{Config, Pace, StoreMedium, StoreShape};
 pub use error::{
     AccessError, CreateObjectError, EndError, EnterError, Failure, LockPagesError, MapObjectError, MeasureError,
     ReserveError, StartError, UnlockPagesError,

@@ -2,7 +2,7 @@
 
 use crate::backing::frames_to_back;
 use crate::completion_queue::Ends;
-use crate::config::{Backing, Config, Pace, StoreShape};
+use crate::config::{Config, Pace, StoreMedium, StoreShape};
 use crate::context::Context;
 use crate::error::{CreateObjectError, LockPagesError, ReserveError, StartError};
 use crate::install;
@@ -111,7 +111,7 @@ impl Pager {
             limits,
             pace,
             store,
-            backing,
+            medium,
             read_ahead,
             watch,
             files,
@@ -128,7 +128,7 @@ impl Pager {
         let transfers = Arc::new(Transfers::new(most_transfers(&limits), pages, reservations + 1));
         let ends = Arc::new(Ends::new(Arc::clone(&transfers), Arc::clone(&rows)));
         let shared = Shared {
-            store: open_store(limits.pages, store, backing, &ends)?,
+            store: open_store(limits.pages, store, medium, &ends)?,
             tasks: rows,
             objects: Objects {
                 rows: (0..limits.objects).map(|_| OnceLock::new()).collect(),
@@ -469,18 +469,18 @@ impl Pager {
 fn open_store(
     pages: PageCount,
     shape: StoreShape,
-    backing: Backing,
+    medium: StoreMedium,
     ends: &Arc<Ends>,
 ) -> Result<Box<dyn Store>, SetupError> {
     let (slots, parallel) = (pages.get(), shape.parallel);
-    Ok(match backing {
-        Backing::Memory => Box::new(MemoryStore::new(StoreConfig {
+    Ok(match medium {
+        StoreMedium::Memory => Box::new(MemoryStore::new(StoreConfig {
             slots,
             latency: shape.latency,
             parallel,
         })?),
-        Backing::Compressed(capacity) => Box::new(CompressedStore::new(CompressedConfig { slots, capacity })?),
-        Backing::File(config) => {
+        StoreMedium::Compressed(capacity) => Box::new(CompressedStore::new(CompressedConfig { slots, capacity })?),
+        StoreMedium::File(config) => {
             let config = FileConfig {
                 slots,
                 parallel,

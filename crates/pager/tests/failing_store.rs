@@ -6,9 +6,9 @@
 
 mod common;
 
-use common::{Random, WORDS, audit, config, file, hard, other_backings, private, shared, stamp};
+use common::{Random, WORDS, audit, config, file, hard, other_media, private, shared, stamp};
 use freehold_pager::store::{RandomFaults, Urgency};
-use freehold_pager::{AccessError, Backing, Bound, Failure, MappedRegion, Pager, TaskHandle};
+use freehold_pager::{AccessError, Bound, Failure, MappedRegion, Pager, StoreMedium, TaskHandle};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -211,10 +211,10 @@ struct Part<'a> {
     pause: &'a Pause,
 }
 
-fn failing_pager(backing: Backing) -> Pager {
+fn failing_pager(medium: StoreMedium) -> Pager {
     let mut config = config(128, 256, 0);
     config.limits.objects = 8;
-    config.backing = backing;
+    config.medium = medium;
     Pager::new(config).unwrap()
 }
 
@@ -293,11 +293,11 @@ fn ten_thousand_failures_lose_no_acknowledged_page_and_stop_nobody_else() {
 
 #[test]
 fn other_stores_lose_nothing_either() {
-    let mut backings = other_backings();
-    backings.push(("memory", Backing::Memory));
-    for (name, backing) in backings {
+    let mut media = other_media();
+    media.push(("memory", StoreMedium::Memory));
+    for (name, medium) in media {
         println!("{name}");
-        let (_, lost) = campaign(&failing_pager(backing), FAILURES, 2_000);
+        let (_, lost) = campaign(&failing_pager(medium), FAILURES, 2_000);
         assert_eq!(lost, 0, "{name}");
     }
 }
@@ -305,12 +305,17 @@ fn other_stores_lose_nothing_either() {
 /// A device that leaves half a record and says that all is well cannot be made good; but nobody is told a lie.
 #[test]
 fn torn_writes_are_errors_and_never_content() {
-    for backing in [file(true), file(false), Backing::Compressed(None), Backing::Memory] {
+    for medium in [
+        file(true),
+        file(false),
+        StoreMedium::Compressed(None),
+        StoreMedium::Memory,
+    ] {
         let torn = RandomFaults {
             torn: 30_000,
             ..FAILURES
         };
-        let (_, lost) = campaign(&failing_pager(backing), torn, 2_000);
+        let (_, lost) = campaign(&failing_pager(medium), torn, 2_000);
         assert!(lost > 0, "no write was torn");
     }
 }

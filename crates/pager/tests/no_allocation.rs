@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Random, WORDS, audit, config, event_capacity, hard, other_backings, private, shared};
+use common::{Random, WORDS, audit, config, event_capacity, hard, other_media, private, shared};
 use freehold_pager::core::pinning::{JobReport, PinningSettings};
 use freehold_pager::core::units::{Duration, PageCount};
 use freehold_pager::{MappedRegion, Pager, TaskHandle};
@@ -89,9 +89,9 @@ fn faults_evictions_job_ends_and_reports_allocate_nothing() {
             ..config(96, 256, latency)
         }));
     }
-    for (_, backing) in other_backings() {
+    for (_, medium) in other_media() {
         configs.push(freehold_pager::Config {
-            backing,
+            medium,
             ..config(96, 256, 0)
         });
     }

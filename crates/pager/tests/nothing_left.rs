@@ -5,7 +5,7 @@
 mod common;
 
 use common::{audit, file, hard, pager, pager_over, private, shared, write_page};
-use freehold_pager::{Backing, Pager};
+use freehold_pager::{Pager, StoreMedium};
 
 /// What the process has.
 #[derive(Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ fn live_once(pager: Pager) {
 
 fn live_with_every_store() {
     live_once(pager(96, 160, 60));
-    live_once(pager_over(96, 160, Backing::Compressed(None)));
+    live_once(pager_over(96, 160, StoreMedium::Compressed(None)));
     live_once(pager_over(96, 160, file(true)));
     live_once(pager_over(96, 160, file(false)));
 }

@@ -7,7 +7,7 @@ use common::{Random, audit, check_page, config, hard, object, pager, private, wr
 use freehold_linux::PageRange;
 use freehold_pager::core::limits::{ObjectKind, Regime};
 use freehold_pager::core::units::{PageCount, PageIndex};
-use freehold_pager::{AccessError, Backing, Locking, Pager};
+use freehold_pager::{AccessError, Locking, Pager, StoreMedium};
 
 #[test]
 fn pages_that_fit_are_filled_once_and_stay() {
@@ -253,8 +253,8 @@ fn pages_zapped_by_hand_come_back_as_soft_faults() {
 #[test]
 fn fills_run_ahead_of_the_reserve_by_no_more_than_the_headroom() {
     for kind in [ObjectKind::Shared, ObjectKind::File] {
-        for backing in [Backing::Memory, common::file(true)] {
-            let pager = common::pager_over(600, 512, backing);
+        for medium in [StoreMedium::Memory, common::file(true)] {
+            let pager = common::pager_over(600, 512, medium);
             let reservation = hard(&pager, 512);
             let region = object(&pager, kind, 500, Regime::Conserve);
             let task = pager.add_task(Some(reservation)).unwrap();
@@ -274,7 +274,7 @@ fn fills_run_ahead_of_the_reserve_by_no_more_than_the_headroom() {
 /// Pages are evicted in batches, but a fault does not pay for a batch of compressions.
 #[test]
 fn a_fault_compresses_few_pages_however_many_are_evicted() {
-    let pager = common::pager_over(1024, 2048, Backing::Compressed(None));
+    let pager = common::pager_over(1024, 2048, StoreMedium::Compressed(None));
     let reservation = hard(&pager, 512);
     let task = pager.add_task(Some(reservation)).unwrap();
     let region = task.map(private(&pager, 2048)).unwrap();

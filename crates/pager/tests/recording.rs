@@ -10,12 +10,12 @@ use freehold_pager::core::id::ReservationId;
 use freehold_pager::core::units::Instant;
 use freehold_pager::core::view::TaskCounts;
 use freehold_pager::store::FileConfig;
-use freehold_pager::{Backing, Bound, Config, Events, FaultEnd, MappedRegion, Pager, TaskEvents, TaskHandle};
+use freehold_pager::{Bound, Config, Events, FaultEnd, MappedRegion, Pager, StoreMedium, TaskEvents, TaskHandle};
 
-fn recording_pager(latency_us: u64, backing: Backing, events: usize) -> Pager {
+fn recording_pager(latency_us: u64, medium: StoreMedium, events: usize) -> Pager {
     Pager::new(Config {
         events: Some(event_capacity(events)),
-        backing,
+        medium,
         ..config(96, 256, latency_us)
     })
     .unwrap()
@@ -106,22 +106,22 @@ fn check_order(events: &Events, begun: Instant) {
 }
 
 /// Every store, with its latency in microseconds where it has one.
-fn stores() -> [(u64, Backing); 5] {
-    let file = Backing::File(FileConfig::new(0, env!("CARGO_TARGET_TMPDIR").into()));
+fn stores() -> [(u64, StoreMedium); 5] {
+    let file = StoreMedium::File(FileConfig::new(0, env!("CARGO_TARGET_TMPDIR").into()));
     [
-        (0, Backing::Memory),
-        (20, Backing::Memory),
-        (80, Backing::Memory),
-        (0, Backing::Compressed(None)),
+        (0, StoreMedium::Memory),
+        (20, StoreMedium::Memory),
+        (80, StoreMedium::Memory),
+        (0, StoreMedium::Compressed(None)),
         (0, file),
     ]
 }
 
 #[test]
 fn there_is_an_event_for_everything_counted() {
-    for (latency, backing) in stores() {
+    for (latency, medium) in stores() {
         let begun = now();
-        let pager = recording_pager(latency, backing, 1 << 16);
+        let pager = recording_pager(latency, medium, 1 << 16);
         let (reservations, tasks) = busy(&pager, 3000);
         audit(&pager);
         let report = pager.report().unwrap();
@@ -175,7 +175,7 @@ fn there_is_an_event_for_everything_counted() {
 
 #[test]
 fn what_finds_no_room_is_counted_and_nothing_else_changes() {
-    let pager = recording_pager(0, Backing::Memory, 10);
+    let pager = recording_pager(0, StoreMedium::Memory, 10);
     let (_, tasks) = busy(&pager, 1000);
     audit(&pager);
     let times = tasks.each_ref().map(|task| task.times().faults);
@@ -188,7 +188,7 @@ fn what_finds_no_room_is_counted_and_nothing_else_changes() {
 
 #[test]
 fn failed_faults_and_transfers_are_recorded_as_such() {
-    let pager = recording_pager(0, Backing::Memory, 1 << 16);
+    let pager = recording_pager(0, StoreMedium::Memory, 1 << 16);
     pager.store().faults().fail_all_reads(true);
     let (_, tasks) = busy(&pager, 300);
     pager.store().faults().fail_all_reads(false);

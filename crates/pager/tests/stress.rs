@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::{Random, WORDS, audit, config, hard, object, other_backings, pager_over, private, stamp};
+use common::{Random, WORDS, audit, config, hard, object, other_media, pager_over, private, stamp};
 use freehold_pager::core::limits::{ObjectKind, Regime};
 use freehold_pager::{Bound, MappedRegion, Pager, TaskHandle};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -212,16 +212,16 @@ fn unmanaged_with_a_latency_to_sleep_for() {
 
 #[test]
 fn conserved_over_every_other_store() {
-    for (seed, (name, backing)) in (31..).zip(other_backings()) {
+    for (seed, (name, medium)) in (31..).zip(other_media()) {
         println!("{name}");
-        must_be_right_over(pager_over(128, 512, backing), seed, Regime::Conserve, 2000);
+        must_be_right_over(pager_over(128, 512, medium), seed, Regime::Conserve, 2000);
     }
 }
 
 #[test]
 fn unmanaged_over_every_other_store() {
-    for (seed, (name, backing)) in (41..).zip(other_backings()) {
+    for (seed, (name, medium)) in (41..).zip(other_media()) {
         println!("{name}");
-        must_be_right_over(pager_over(128, 512, backing), seed, Regime::Unmanaged, 2000);
+        must_be_right_over(pager_over(128, 512, medium), seed, Regime::Unmanaged, 2000);
     }
 }

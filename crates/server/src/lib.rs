@@ -5,7 +5,7 @@
 //! a client, not for a socket. *Pager threads* bring it faults and answers, the control thread brings it requests.
 #![forbid(unsafe_code)]
 
-mod alarm;
+mod backing;
 mod closing;
 mod control;
 mod devices;
@@ -14,12 +14,12 @@ mod engine;
 mod error;
 pub mod log;
 mod quota;
-mod reserve;
 pub mod serve;
 mod settings;
 mod share;
 mod shared;
 mod stalls;
+mod timeout;
 mod times;
 mod user_threads;
 mod victims;
@@ -28,15 +28,15 @@ mod view;
 /// Bytes of a page.
 const PAGE: u64 = freehold_linux::PAGE_SIZE as u64;
 
+pub use backing::BackingView;
 pub use control::Limits;
 pub use engine::{
     ClientId, ClientRole, Engine, Handover, MapKey, MapRequest, Membership, NewClient, Notice, ObjectKey, Opened,
-    Picture, RegionRequest, SourceFile, Standing, TaskKey,
+    RegionRequest, Snapshot, SourceFile, Standing, TaskKey,
 };
 pub use error::EngineError;
 pub use quota::{Quotas, Rights};
-pub use reserve::ReserveView;
-pub use settings::{Backing, Reaction, RecordingRoom, Settings, Tables, Unresponsive};
+pub use settings::{Reaction, RecordingRoom, Settings, StoreMedium, Tables, Unresponsive};
 pub use shared::{EngineGuard, Pagers, Shared};
 pub use view::{
     ClientView, EngineView, JudgedJob, MapperView, MemberView, ObjectView, OrdersView, PinnedPoolRow, ReservationRow,

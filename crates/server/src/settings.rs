@@ -15,7 +15,7 @@ pub struct Settings {
     /// How much of everything else there can be.
     pub tables: Tables,
     /// Where evicted pages go.
-    pub store: Backing,
+    pub store: StoreMedium,
     /// Pages that tasks without a reservation read back together.
     pub read_ahead: ReadAhead,
     /// Reservations read back in runs what follows: for a server of one program, since law 0 does not hold with it.
@@ -77,7 +77,7 @@ impl Settings {
     #[must_use]
     pub fn declared_latency(&self) -> Duration {
         match self.store {
-            Backing::Memory { latency, .. } => latency,
+            StoreMedium::Memory { latency, .. } => latency,
             _ => Duration::ZERO,
         }
     }
@@ -100,7 +100,7 @@ impl Settings {
                 compared_pages: PageCount::new(pages.min(COMPARED)),
                 shared_locks: PageCount::new(65_536),
             },
-            store: Backing::Memory {
+            store: StoreMedium::Memory {
                 latency: Duration::ZERO,
                 parallel: 8,
             },
@@ -119,7 +119,7 @@ impl Settings {
 
 /// Which store is made.
 #[derive(Clone, Debug)]
-pub enum Backing {
+pub enum StoreMedium {
     /// Locked memory of the server, with emulated latency.
     Memory {
         /// How long a transfer takes.

@@ -1,10 +1,10 @@
 //! The engine behind its lock, and the pager threads.
 
-use crate::alarm::Alarm;
 use crate::closing::Closing;
-use crate::engine::{ClientChannels, Engine, SourceFile, Turn};
+use crate::engine::{ClientChannels, Engine, ReadyEvent, SourceFile};
 use crate::error::EngineError;
 use crate::stalls::{Stalls, Watch};
+use crate::timeout::Timeout;
 use crate::victims::Victims;
 use crate::view::EngineView;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
@@ -19,12 +19,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 
-/// Things that are ready looked at in one round, at most.
-const ROUND: usize = 64;
+/// Things that are ready looked at in one dispatch, at most.
+const DISPATCHED: usize = 64;
 /// What epoll says when the threads are to end: no source has this number.
 const ENDING: u64 = 0xff;
 /// What it says when a thread's alarm has rung, likewise.
-const ALARM: u64 = 0xfe;
+const TIMEOUT: u64 = 0xfe;
 
 /// What all threads of the server hold.
 #[derive(Debug)]
@@ -139,23 +139,23 @@ impl Shared {
         self.closing.users()
     }
 
-    /// A picture of everything, in holds of the engine that are short however much there is: faults are served between
+    /// A snapshot of everything, in holds of the engine that are short however much there is: faults are served between
     /// them. Every row is as it was at one moment, but not all at the same.
     ///
     /// # Errors
     /// [`EngineError::System`] where the kernel does not count resident pages, or has no descriptor to count with.
     pub fn view(&self) -> Result<EngineView, EngineError> {
-        let mut picture = self.engine().begin_picture();
-        while !picture.is_complete() {
-            self.engine().advance(&mut picture)?;
-            picture.count()?;
+        let mut snapshot = self.engine().begin_snapshot();
+        while !snapshot.is_complete() {
+            self.engine().advance(&mut snapshot)?;
+            snapshot.count()?;
         }
-        Ok(picture.into_view())
+        Ok(snapshot.into_view())
     }
 
     /// Takes back what clients have given up, piece by piece.
-    pub(crate) fn vacate(&self) {
-        while self.engine().vacate_some() {}
+    pub(crate) fn tear_down(&self) {
+        while self.engine().tear_down_some() {}
     }
 
     /// Brings in what is to be locked, piece by piece.
@@ -199,9 +199,9 @@ impl Shared {
             })?;
             let stop = EventData::new_u64(ENDING);
             epoll::add(&poll, &pagers.bell, stop, EventFlags::IN).map_err(EngineError::system(what))?;
-            let alarm = Alarm::new().map_err(EngineError::system("a pager thread's alarm could not be made"))?;
-            let rings = EventData::new_u64(ALARM);
-            epoll::add(&poll, alarm.descriptor(), rings, EventFlags::IN | EventFlags::ET)
+            let timer = Timeout::new().map_err(EngineError::system("a pager thread's timer could not be made"))?;
+            let rings = EventData::new_u64(TIMEOUT);
+            epoll::add(&poll, timer.descriptor(), rings, EventFlags::IN | EventFlags::ET)
                 .map_err(EngineError::system(what))?;
             let (shared, ending) = (Arc::clone(self), Arc::clone(&pagers.ending));
             let report = report.clone();
@@ -211,7 +211,7 @@ impl Shared {
                 let _ = report.send((pager, prepare(cpu, shared.priority())));
                 drop(report);
                 let _abort = AbortOnPanic;
-                shared.page(pager, &poll, alarm, &ending);
+                shared.page(pager, &poll, timer, &ending);
             });
             pagers.threads.push(thread.map_err(|_| EngineError::System {
                 what,
@@ -227,35 +227,35 @@ impl Shared {
         Ok(pagers)
     }
 
-    /// Starts the thread that keeps the reserve: of normal class, off the fault path.
+    /// Starts the thread that keeps the backing: of normal class, off the fault path.
     fn spawn_keeper(self: &Arc<Self>, pagers: &Pagers) -> Result<JoinHandle<()>, EngineError> {
-        let what = "the reserve's thread could not be started";
+        let what = "the backing's thread could not be started";
         let bell = pagers.bell.try_clone().map_err(|_| EngineError::System {
             what,
             errno: freehold_linux::Errno::MFILE,
         })?;
         let (shared, ending) = (Arc::clone(self), Arc::clone(&pagers.ending));
-        let builder = std::thread::Builder::new().name("freehold-reserve".to_owned());
+        let builder = std::thread::Builder::new().name("freehold-backing".to_owned());
         let thread = builder.spawn(move || {
             let _abort = AbortOnPanic;
-            let reserve = shared.engine().reserve();
+            let backing = shared.engine().locked_backing();
             let due = |flow| {
-                shared.vacate();
+                shared.tear_down();
                 shared.clear_deferred();
                 shared.go_on_locking();
-                let (due, remains, missing) = {
+                let (due, zombies, missing) = {
                     let mut engine = shared.engine();
                     (
                         engine.settle_due(flow),
-                        engine.take_remains(),
+                        engine.take_zombies(),
                         engine.channels_missing(),
                     )
                 };
                 shared.make_channels(missing);
-                drop(remains);
+                drop(zombies);
                 due
             };
-            reserve.keep(due, |text| shared.engine().notice(text), &bell, &ending);
+            backing.keep(due, |text| shared.engine().notice(text), &bell, &ending);
         });
         thread.map_err(|_| EngineError::System {
             what,
@@ -296,24 +296,24 @@ impl Shared {
     }
 
     /// The work of a pager thread.
-    fn page(&self, pager: usize, poll: &OwnedFd, mut alarm: Alarm, ending: &AtomicBool) {
+    fn page(&self, pager: usize, poll: &OwnedFd, mut timer: Timeout, ending: &AtomicBool) {
         let mut events = [Event {
             flags: EventFlags::empty(),
             data: EventData::new_u64(0),
-        }; ROUND];
-        let mut turns = Vec::with_capacity(ROUND);
+        }; DISPATCHED];
+        let mut ready = Vec::with_capacity(DISPATCHED);
         let mut due = None;
         while !ending.load(Ordering::Acquire) {
-            let timeout = alarm.timeout(due);
-            // Interrupted, or nothing is there: the round looks at what is due.
+            let timeout = timer.timeout(due);
+            // Interrupted, or nothing is there: the dispatch looks at what is due.
             let count = epoll::wait(poll, &mut events, timeout.as_ref()).unwrap_or(0);
-            let ready = events.get(..count).unwrap_or_default();
-            if ready.iter().any(|event| { event.data }.u64() == ALARM) {
-                alarm.has_rung();
+            let polled = events.get(..count).unwrap_or_default();
+            if polled.iter().any(|event| { event.data }.u64() == TIMEOUT) {
+                timer.has_rung();
             }
-            turns.clear();
-            turns.extend(ready.iter().filter_map(Turn::of));
-            due = self.engine().round(pager, &turns);
+            ready.clear();
+            ready.extend(polled.iter().filter_map(ReadyEvent::of));
+            due = self.engine().dispatch(pager, &ready);
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) enum Work {
     /// To close what he has lent.
     Closing,
     /// To drop what the server had for clients of his that have ended.
-    Burial,
+    DropZombie,
     /// To give frames back for which others wait.
     Holes,
 }
@@ -143,7 +143,7 @@ impl Starts {
         let (user, work) = name;
         let called = match work {
             Work::Closing => format!("closing {user}"),
-            Work::Burial => format!("burial {user}"),
+            Work::DropZombie => format!("burial {user}"),
             Work::Holes => format!("holes {user}"),
         };
         let (queue, desk, priority) = (Arc::clone(queue), Weak::clone(desk), self.priority);

@@ -1,7 +1,7 @@
-//! Pictures of the engine for documents: plain data, taken under its lock.
+//! Snapshots of the engine for documents: plain data, taken under its lock.
 
+use crate::backing::BackingView;
 use crate::engine::{ClientId, ClientRole, ObjectKey, TaskKey};
-use crate::reserve::ReserveView;
 use freehold_core::id::{PinnedPoolId, ReservationId};
 use freehold_core::limits::{ObjectKind, Regime, ReservationKind};
 use freehold_core::pinning::{JobReport, Judgement, PinnedPoolView, PinningSettings};
@@ -18,12 +18,12 @@ use std::time::Duration;
 pub struct EngineView {
     /// The pool.
     pub pool: PoolView,
-    /// Frames the kernel says are resident: objects, clients' private pages, transfer memory, reserve.
+    /// Frames the kernel says are resident: objects, clients' private pages, transfer memory, backing.
     pub resident_measured: u64,
     /// What the tables had no room for, with what would have to give.
     pub shortages: Vec<String>,
     /// Frames that are free or conserved and backed by locked memory.
-    pub reserve: ReserveView,
+    pub backing: BackingView,
     /// Reservations, in order of admission slots.
     pub reservations: Vec<ReservationRow>,
     /// Pinned page pools, in order of their slots.
@@ -154,7 +154,7 @@ pub struct TaskView {
     pub pinned: Option<PinnedPoolId>,
     /// How urgent it is.
     pub urgency: u8,
-    /// Counts, of all its lanes.
+    /// Counts, of all its wait slots.
     pub counts: TaskCounts,
     /// Jobs ended.
     pub jobs: u64,

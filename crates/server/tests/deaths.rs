@@ -5,7 +5,7 @@ mod support;
 
 use freehold_core::limits::ReservationKind;
 use freehold_core::units::FrameCount;
-use freehold_server::{Backing, ClientId, Engine, Settings};
+use freehold_server::{ClientId, Engine, Settings, StoreMedium};
 use rustix::process::Signal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -105,14 +105,14 @@ fn killed_programs_return_everything() {
 }
 
 /// A store whose every transfer takes a while, one at a time, or one that is a file.
-fn stores() -> (Vec<Backing>, PathBuf) {
+fn stores() -> (Vec<StoreMedium>, PathBuf) {
     let directory = std::env::temp_dir().join(format!("freehold-deaths-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
-    let slow = Backing::Memory {
+    let slow = StoreMedium::Memory {
         latency: Duration::from_micros(300),
         parallel: 1,
     };
-    let file = Backing::File {
+    let file = StoreMedium::File {
         directory: directory.clone(),
         parallel: 4,
     };

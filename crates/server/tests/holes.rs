@@ -116,7 +116,7 @@ fn frames_of_pages_whose_holes_come_late_are_backed_again() {
     let until = |frames: u64| {
         let begun = Instant::now();
         loop {
-            let view = server.shared.view().unwrap().reserve;
+            let view = server.shared.view().unwrap().backing;
             if (view.due, view.resident) == (frames, frames) {
                 return;
             }

@@ -8,7 +8,7 @@ use freehold_core::pinning::{JobReport, PinningSettings};
 use freehold_core::units::{Duration as Span, FrameCount, Instant, PageCount, PageIndex};
 use freehold_core::view::PageState;
 use freehold_linux::clock;
-use freehold_server::{Backing, Engine, Membership, Settings, TaskKey};
+use freehold_server::{Engine, Membership, Settings, StoreMedium, TaskKey};
 use std::time::Duration;
 use support::{Client, Server, client};
 
@@ -186,7 +186,7 @@ fn no_more_than_the_quota_and_nothing_past_the_release() {
 #[test]
 fn a_job_may_touch_what_is_on_its_way() {
     let slow = Settings {
-        store: Backing::Memory {
+        store: StoreMedium::Memory {
             latency: Duration::from_millis(2),
             parallel: 64,
         },
@@ -204,7 +204,7 @@ fn a_job_may_touch_what_is_on_its_way() {
 #[test]
 fn the_pool_closes_while_a_page_is_on_its_way() {
     let slow = Settings {
-        store: Backing::Memory {
+        store: StoreMedium::Memory {
             latency: Duration::from_millis(20),
             parallel: 64,
         },

@@ -4,7 +4,7 @@
 mod support;
 
 use freehold_core::units::{FrameCount, PageCount};
-use freehold_server::{Backing, Settings};
+use freehold_server::{Settings, StoreMedium};
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
 use support::{Client, Server, client};
@@ -133,7 +133,7 @@ fn in_a_file() -> (Server, std::path::PathBuf) {
     std::fs::create_dir_all(&directory).unwrap();
     let settings = Settings {
         pages: PageCount::new(32 * 1_024),
-        store: Backing::File {
+        store: StoreMedium::File {
             directory: directory.clone(),
             parallel: 4,
         },
@@ -173,7 +173,7 @@ fn short_transfers_are_begun_again() {
 #[test]
 fn a_full_store_is_an_error_of_who_needs_it_and_of_nobody_else() {
     let settings = Settings {
-        store: Backing::Compressed { bytes: 4_096 },
+        store: StoreMedium::Compressed { bytes: 4_096 },
         ..Settings::new(FrameCount::new(512))
     };
     let server = Server::with(&settings);

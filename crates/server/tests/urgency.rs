@@ -5,7 +5,7 @@ mod support;
 
 use freehold_core::units::{FrameCount, PageIndex};
 use freehold_core::view::PageState;
-use freehold_server::{Backing, ClientId, Engine, ObjectKey, Settings};
+use freehold_server::{ClientId, Engine, ObjectKey, Settings, StoreMedium};
 use rustix::fd::OwnedFd;
 use std::time::Duration;
 use support::{Client, Mapped, Server, client};
@@ -21,7 +21,7 @@ fn client_main() {
 /// A server whose store does one transfer at a time, slowly.
 fn slow() -> Server {
     Server::with(&Settings {
-        store: Backing::Memory {
+        store: StoreMedium::Memory {
             latency: Duration::from_millis(100),
             parallel: 1,
         },

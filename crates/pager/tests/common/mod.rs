@@ -7,7 +7,7 @@ use freehold_pager::core::id::{ObjectId, ReservationId};
 use freehold_pager::core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
 use freehold_pager::core::units::{Duration, FrameCount, PageCount};
 use freehold_pager::store::FileConfig;
-use freehold_pager::{Backing, Bound, Config, EventCapacity, MappedRegion, Pager, StoreShape};
+use freehold_pager::{Bound, Config, EventCapacity, MappedRegion, Pager, StoreMedium, StoreShape};
 
 /// Words in a page.
 pub(crate) const WORDS: usize = 512;
@@ -52,33 +52,33 @@ pub(crate) fn pager(frames: u32, pages: u32, latency_us: u64) -> Pager {
 }
 
 /// A file on the file system that the build uses, with io_uring or threads.
-pub(crate) fn file(io_uring: bool) -> Backing {
-    Backing::File(FileConfig {
+pub(crate) fn file(io_uring: bool) -> StoreMedium {
+    StoreMedium::File(FileConfig {
         io_uring,
         ..FileConfig::new(0, env!("CARGO_TARGET_TMPDIR").into())
     })
 }
 
 /// Every kind of store but the one in memory.
-pub(crate) fn other_backings() -> Vec<(&'static str, Backing)> {
+pub(crate) fn other_media() -> Vec<(&'static str, StoreMedium)> {
     vec![
-        ("compressed", Backing::Compressed(None)),
+        ("compressed", StoreMedium::Compressed(None)),
         ("file by io_uring", file(true)),
         ("file by threads", file(false)),
     ]
 }
 
-pub(crate) fn pager_over(frames: u32, pages: u32, backing: Backing) -> Pager {
+pub(crate) fn pager_over(frames: u32, pages: u32, medium: StoreMedium) -> Pager {
     let mut config = config(frames, pages, 0);
-    config.backing = backing;
+    config.medium = medium;
     Pager::new(config).unwrap()
 }
 
 /// Over a store in memory without latency, with one to spin and one to sleep for, and over every other store.
 pub(crate) fn every_pager(frames: u32, pages: u32) -> Vec<Pager> {
-    let others = other_backings()
+    let others = other_media()
         .into_iter()
-        .map(|(_, backing)| pager_over(frames, pages, backing));
+        .map(|(_, medium)| pager_over(frames, pages, medium));
     [0, 20, 80]
         .map(|latency| pager(frames, pages, latency))
         .into_iter()

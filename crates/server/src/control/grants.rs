@@ -1,9 +1,9 @@
 //! What one connection holds: each thing has a handle, and returns what its user is charged for it when it goes.
 
-use super::accounts::Charge;
-use super::handles::Handles;
-use super::refused::Refused;
-use super::world::World;
+use crate::control::accounts::Charge;
+use crate::control::handles::Handles;
+use crate::control::refused::Refused;
+use crate::control::registry::Registry;
 use crate::engine::{MapKey, Membership, ObjectKey, TaskKey};
 use freehold_core::id::ReservationId;
 use freehold_core::limits::PageRange;
@@ -114,8 +114,8 @@ impl Grants {
     }
 
     /// Unlocks everything. What cannot be unlocked now ends with the reservation.
-    pub(super) fn unlock(&mut self, world: &World) {
-        let mut engine = world.shared.engine();
+    pub(super) fn unlock(&mut self, registry: &Registry) {
+        let mut engine = registry.shared.engine();
         for locked in self.locks.drain(..) {
             let _ = engine.unlock(locked.reservation, locked.object, locked.range);
         }
@@ -123,15 +123,15 @@ impl Grants {
 
     /// Gives everything up, and the client is gone: with it went its tasks and mappings. `keeps`: what it reserved
     /// stays.
-    pub(super) fn end(&mut self, world: &World, keeps: bool) {
+    pub(super) fn end(&mut self, registry: &Registry, keeps: bool) {
         for object in self.objects.drain() {
-            world.shared.engine().close_object(object.what.key);
+            registry.shared.engine().close_object(object.what.key);
         }
         self.mappings.drain().for_each(drop);
         self.tasks.drain().for_each(drop);
         let memberships = self.memberships.drain();
         memberships
             .filter(|_| !keeps)
-            .for_each(|membership| world.let_go(membership));
+            .for_each(|membership| registry.let_go(membership));
     }
 }

@@ -1,11 +1,11 @@
 //! What processes are called in their namespaces, and whose children they are, by the kernel's word.
 
-use super::session::Peer;
-use super::world::World;
+use crate::control::registry::Registry;
+use crate::control::session::Peer;
 use std::fs::File;
 use std::io::Read;
 
-impl World {
+impl Registry {
     /// The process, in the server's numbering, that `peer` calls `claimed` in its own: a client where there is one.
     pub(crate) fn called(&self, peer: &Peer, claimed: u32) -> u32 {
         let depth = numbers(peer.pid).len();

@@ -17,6 +17,7 @@ mod orphaned;
 mod pools;
 mod private;
 mod refused;
+mod registry;
 mod reply;
 mod reservations;
 mod session;
@@ -24,17 +25,17 @@ mod strangers;
 mod tickets;
 pub(crate) mod tracers;
 mod users;
-mod world;
+mod wait;
 
 pub(crate) use accounts::Charge;
 pub(crate) use bucket::Bucket;
 use orphaned::Orphaned;
 pub use orphaned::Owner;
 pub(crate) use refused::{Refused, clean};
+pub use registry::Limits;
+pub(crate) use registry::Registry;
 pub(crate) use session::Peer;
 pub(crate) use strangers::Unmanaged;
-pub use world::Limits;
-pub(crate) use world::World;
 
 use crate::stalls;
 use freehold_linux::socket::{Listener, PacketSocket};
@@ -70,8 +71,13 @@ pub struct Ends<'a> {
 ///
 /// # Errors
 /// The system's refusal of a thread or an epoll instance, at the beginning.
-pub(crate) fn run(world: &Arc<World>, listener: Listener, ends: Ends<'_>, ending: impl FnOnce()) -> io::Result<()> {
-    let users = Users::new(Arc::clone(world))?;
+pub(crate) fn run(
+    registry: &Arc<Registry>,
+    listener: Listener,
+    ends: Ends<'_>,
+    ending: impl FnOnce(),
+) -> io::Result<()> {
+    let users = Users::new(Arc::clone(registry))?;
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let watch = |data, fd: rustix::fd::BorrowedFd<'_>| {
         epoll::add(&epoll, fd, epoll::EventData::new_u64(data), epoll::EventFlags::IN)
@@ -82,7 +88,7 @@ pub(crate) fn run(world: &Arc<World>, listener: Listener, ends: Ends<'_>, ending
     let mut events = Vec::with_capacity(3);
     let mut stopping = false;
     let mut orphaned = Orphaned::new(ends.owner);
-    while !stopping && !orphaned.is_over(world) {
+    while !stopping && !orphaned.is_over(registry) {
         events.clear();
         let timeout = orphaned.timeout();
         let waited = epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref());
@@ -95,16 +101,16 @@ pub(crate) fn run(world: &Arc<World>, listener: Listener, ends: Ends<'_>, ending
             match event.data.u64() {
                 STOP => stopping = true,
                 OWNER => orphaned.begin(&epoll)?,
-                _ => accept(world, &users, &listener),
+                _ => accept(registry, &users, &listener),
             }
         }
     }
     ending();
-    world.end();
+    registry.end();
     drop(listener);
     users.wake();
     let mut late = users.wait_until_gone(FAREWELL);
-    late.append(&mut world.shared.users_with_unclosed());
+    late.append(&mut registry.shared.users_with_unclosed());
     release(&late);
     Ok(())
 }
@@ -117,11 +123,11 @@ fn release(users: &BTreeSet<u32>) {
 }
 
 /// Accepts whoever waits, some at a time.
-fn accept(world: &Arc<World>, users: &Arc<Users>, listener: &Listener) {
+fn accept(registry: &Arc<Registry>, users: &Arc<Users>, listener: &Listener) {
     for _ in 0..64 {
         match listener.accept() {
             Ok(Some(socket)) => {
-                match look_at(world, &socket) {
+                match look_at(registry, &socket) {
                     Ok(peer) => users.give(socket, peer),
                     // A peer that has ended already is nobody; closing its socket may take time all the same.
                     Err(_) => users.refuse(socket, Refused::new(Refusal::State, "the process has ended")),
@@ -129,7 +135,7 @@ fn accept(world: &Arc<World>, users: &Arc<Users>, listener: &Listener) {
             }
             Ok(None) => return,
             Err(errno) => {
-                if let Some(unsaid) = world.rate_limited_log.allows() {
+                if let Some(unsaid) = registry.rate_limited_log.allows() {
                     warn!(%errno, unsaid, "connections cannot be accepted");
                 }
                 std::thread::sleep(BREATH);
@@ -139,14 +145,14 @@ fn accept(world: &Arc<World>, users: &Arc<Users>, listener: &Listener) {
     }
 }
 
-fn look_at(world: &World, socket: &PacketSocket) -> Result<Peer, Errno> {
+fn look_at(registry: &Registry, socket: &PacketSocket) -> Result<Peer, Errno> {
     let (peer, pidfd) = (socket.peer()?, socket.peer_pidfd()?);
     let owner = user_namespace::owner_of(pidfd.as_fd(), peer.pid)?;
-    let user = world.counted_as(peer.uid, owner);
+    let user = registry.counted_as(peer.uid, owner);
     Ok(Peer {
         pid: peer.pid,
         user,
         pidfd,
-        rights: world.rights(user),
+        rights: registry.rights(user),
     })
 }

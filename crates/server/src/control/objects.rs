@@ -1,12 +1,12 @@
 //! Requests about objects, mappings and locks.
 
-use super::accounts::{Charge, Kind};
-use super::descriptors;
-use super::grants::{Grant, Locked, OpenObject};
-use super::refused::{Refused, clean};
-use super::reply::{Reply, Waiting};
-use super::session::{self, Session};
-use super::world::World;
+use crate::control::accounts::{Charge, Kind};
+use crate::control::descriptors;
+use crate::control::grants::{Grant, Locked, OpenObject};
+use crate::control::refused::{Refused, clean};
+use crate::control::registry::Registry;
+use crate::control::reply::{Reply, Waiting};
+use crate::control::session::{self, Session};
 use crate::engine::{Engine, MapRequest, Opened, RegionRequest};
 use crate::error::EngineError;
 use freehold_core::limits::{PageRange, Regime};
@@ -28,7 +28,7 @@ fn range(first: u32, pages: u32) -> PageRange {
 impl Session {
     pub(super) fn open_file(
         &mut self,
-        world: &World,
+        registry: &Registry,
         regime: Regime,
         descriptors: Vec<OwnedFd>,
     ) -> Result<Reply, Refused> {
@@ -42,15 +42,15 @@ impl Session {
         checked.map_err(|what| Refused::new(Refusal::Descriptor, format!("the file cannot be opened: {what}")))?;
         // The server's own finding: what a client says it is would be shown to everybody who uses the file.
         let path = clean(&descriptors::path(&file), PATH);
-        let file = world.shared.identify(file, self.peer.user)?;
-        let charge = world.take(self.peer.user, Kind::Objects, 1)?;
-        let opened = world.shared.engine().open_file(&file, regime, &path, self.peer.user);
-        self.keep_object(world, opened?, charge, false)
+        let file = registry.shared.identify(file, self.peer.user)?;
+        let charge = registry.take(self.peer.user, Kind::Objects, 1)?;
+        let opened = registry.shared.engine().open_file(&file, regime, &path, self.peer.user);
+        self.keep_object(registry, opened?, charge, false)
     }
 
     pub(super) fn open_region(
         &mut self,
-        world: &World,
+        registry: &Registry,
         name: &str,
         pages: u32,
         kind: RegionKind,
@@ -64,9 +64,9 @@ impl Session {
             _ => (None, &*name),
         };
         // What a user may not open it must not make the server set up either.
-        let charge = world.take(user, Kind::Objects, 1)?;
+        let charge = registry.take(user, Kind::Objects, 1)?;
         let opened = {
-            let mut engine = world.shared.engine();
+            let mut engine = registry.shared.engine();
             self.region_user(&engine, owner, name, shared).and_then(|uid| {
                 let request = RegionRequest {
                     name,
@@ -78,7 +78,7 @@ impl Session {
                 engine.open_region(&request).map_err(Refused::from)
             })
         };
-        self.keep_object(world, opened?, charge, true)
+        self.keep_object(registry, opened?, charge, true)
     }
 
     /// Whose region is meant: the asking user's own where no owner is named, the server's where root has none of that
@@ -104,7 +104,13 @@ impl Session {
     }
 
     /// Gives an opened object a handle; one for which this connection has one already keeps it.
-    fn keep_object(&mut self, world: &World, opened: Opened, charge: Charge, writable: bool) -> Result<Reply, Refused> {
+    fn keep_object(
+        &mut self,
+        registry: &Registry,
+        opened: Opened,
+        charge: Charge,
+        writable: bool,
+    ) -> Result<Reply, Refused> {
         let Opened {
             object: key,
             pages,
@@ -112,20 +118,20 @@ impl Session {
         } = opened;
         let again = self.grants.objects.iter().find(|(_, object)| object.what.key == key);
         if let Some((handle, _)) = again {
-            world.shared.engine().close_object(key);
+            registry.shared.engine().close_object(key);
             return Ok(Reply::Opened {
                 handle,
                 pages,
                 descriptor,
             });
         }
-        let taken = world.take(self.peer.user, Kind::Pages, u64::from(pages));
+        let taken = registry.take(self.peer.user, Kind::Pages, u64::from(pages));
         let kept = taken.and_then(|of_pages| {
             let object = Grant::new(OpenObject { key, writable }, vec![charge, of_pages]);
             let full = |_| Refused::limit("opened objects of one connection", 1_024);
             self.grants.objects.insert(object).map_err(full)
         });
-        let handle = kept.inspect_err(|_| world.shared.engine().close_object(key))?;
+        let handle = kept.inspect_err(|_| registry.shared.engine().close_object(key))?;
         Ok(Reply::Opened {
             handle,
             pages,
@@ -133,14 +139,14 @@ impl Session {
         })
     }
 
-    pub(super) fn close_object(&mut self, world: &World, handle: u32) -> Result<Reply, Refused> {
+    pub(super) fn close_object(&mut self, registry: &Registry, handle: u32) -> Result<Reply, Refused> {
         let removed = self.grants.objects.remove(handle);
         let object = removed.ok_or_else(|| Refused::handle("object", handle))?;
-        world.shared.engine().close_object(object.what.key);
+        registry.shared.engine().close_object(object.what.key);
         Ok(Reply::Done(Vec::new()))
     }
 
-    pub(super) fn map(&mut self, world: &World, request: &Request<'_>) -> Result<Reply, Refused> {
+    pub(super) fn map(&mut self, registry: &Registry, request: &Request<'_>) -> Result<Reply, Refused> {
         let Request::Map {
             task,
             object,
@@ -175,7 +181,7 @@ impl Session {
         if self.grants.mappings.is_full() {
             return Err(Refused::limit("mappings of one connection", 4_096));
         }
-        let charge = world.take(self.peer.user, Kind::Mappings, 1)?;
+        let charge = registry.take(self.peer.user, Kind::Mappings, 1)?;
         let request = MapRequest {
             task,
             object: object.key,
@@ -183,7 +189,7 @@ impl Session {
             range: range(first, pages),
             writable,
         };
-        let made = world.shared.engine().map(client, &request);
+        let made = registry.shared.engine().map(client, &request);
         // There is room: it was looked at above.
         self.grants
             .mappings
@@ -192,11 +198,11 @@ impl Session {
             .map_err(|_| Refused::limit("mappings of one connection", 4_096))
     }
 
-    pub(super) fn unmap(&mut self, world: &World, handle: u32) -> Result<Reply, Refused> {
+    pub(super) fn unmap(&mut self, registry: &Registry, handle: u32) -> Result<Reply, Refused> {
         let client = self.process()?;
         let key = self.grants.mappings.get(handle).map(|mapping| mapping.what);
         let key = key.ok_or_else(|| Refused::handle("mapping", handle))?;
-        let unmapped = world.shared.engine().unmap(client, key);
+        let unmapped = registry.shared.engine().unmap(client, key);
         // One that went with its task has a handle until then.
         if matches!(unmapped, Ok(()) | Err(EngineError::NoSuchMapping)) {
             self.grants.mappings.remove(handle);
@@ -207,7 +213,7 @@ impl Session {
 
     pub(super) fn lock(
         &mut self,
-        world: &World,
+        registry: &Registry,
         reservation: u32,
         object: u32,
         (first, pages): (u32, u32),
@@ -218,7 +224,7 @@ impl Session {
             range: range(first, pages),
         };
         self.grants.may_lock()?;
-        world
+        registry
             .shared
             .engine()
             .lock(locked.reservation, locked.object, locked.range)?;
@@ -227,22 +233,22 @@ impl Session {
 
     pub(super) fn unlock(
         &mut self,
-        world: &World,
+        registry: &Registry,
         reservation: u32,
         object: u32,
         (first, pages): (u32, u32),
     ) -> Result<Reply, Refused> {
         let (reservation, object) = (self.grants.reservation(reservation)?, self.grants.object(object)?.key);
         let range = range(first, pages);
-        world.shared.engine().unlock(reservation, object, range)?;
+        registry.shared.engine().unlock(reservation, object, range)?;
         self.forget_locks(reservation, object, range);
         Ok(Reply::Done(Vec::new()))
     }
 
     /// A program locks or unlocks its own memory.
-    pub(super) fn program_lock(&self, world: &World, request: &Request<'_>) -> Result<Reply, Refused> {
+    pub(super) fn program_lock(&self, registry: &Registry, request: &Request<'_>) -> Result<Reply, Refused> {
         let client = self.process()?;
-        let mut engine = world.shared.engine();
+        let mut engine = registry.shared.engine();
         match *request {
             Request::LockMemory { call, address, pages } => engine.lock_memory(client, call, address, pages)?,
             Request::UnlockMemory { call, address, length } => engine.unlock_memory(client, call, address, length)?,

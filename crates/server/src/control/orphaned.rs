@@ -1,6 +1,6 @@
 //! A server that is for one process, its owner: it ends with its last client when the owner is gone.
 
-use super::world::World;
+use crate::control::registry::Registry;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
 use std::io;
@@ -70,14 +70,14 @@ impl<'a> Orphaned<'a> {
     }
 
     /// Looks for clients, when it is time to; whether there were none for long enough.
-    pub(super) fn is_over(&mut self, world: &World) -> bool {
+    pub(super) fn is_over(&mut self, registry: &Registry) -> bool {
         let now = Instant::now();
         let Some(begun) = self.begun.filter(|_| now >= self.look) else {
             return false;
         };
         let soon = now.saturating_duration_since(begun) < SOON;
         self.look = now + if soon { FIRST_LOOK } else { LATER_LOOK };
-        if world.has_clients() {
+        if registry.has_clients() {
             self.none_since = None;
             return false;
         }

@@ -1,11 +1,11 @@
 //! Requests about pinned page pools. Everything in them is a claim.
 
-use super::accounts::{Charge, Kind};
-use super::refused::Refused;
-use super::reply::Reply;
-use super::session::{self, Session};
-use super::tickets::Ticket;
-use super::world::World;
+use crate::control::accounts::{Charge, Kind};
+use crate::control::refused::Refused;
+use crate::control::registry::Registry;
+use crate::control::reply::Reply;
+use crate::control::session::{self, Session};
+use crate::control::tickets::Ticket;
 use crate::engine::Membership;
 use crate::error::EngineError;
 use crate::view::JudgedJob;
@@ -16,14 +16,14 @@ use tracing::{debug, info};
 
 impl Session {
     /// Opens a pinned page pool, or judges a job of its program.
-    pub(super) fn pinning(&mut self, world: &World, request: &Request<'_>) -> Result<Reply, Refused> {
+    pub(super) fn pinning(&mut self, registry: &Registry, request: &Request<'_>) -> Result<Reply, Refused> {
         match request {
-            Request::OpenPool { name, settings } => self.open_pool(world, &session::name(name), *settings),
+            Request::OpenPool { name, settings } => self.open_pool(registry, &session::name(name), *settings),
             Request::ReportJob {
                 pool,
                 job,
                 next_release,
-            } => self.report_job(world, *pool, &believed(job), Instant::new(*next_release)),
+            } => self.report_job(registry, *pool, &believed(job), Instant::new(*next_release)),
             _ => Err(Refused::new(
                 Refusal::State,
                 "this request is not about pinned page pools",
@@ -31,13 +31,13 @@ impl Session {
         }
     }
 
-    fn open_pool(&mut self, world: &World, name: &str, mut settings: PinningSettings) -> Result<Reply, Refused> {
+    fn open_pool(&mut self, registry: &Registry, name: &str, mut settings: PinningSettings) -> Result<Reply, Refused> {
         settings.check().map_err(EngineError::from)?;
         self.may_hold()?;
         let user = self.peer.user;
         let charge = match settings.highest_capacity.get() {
-            0 => world.take_rest(user),
-            frames => Some(world.take(user, Kind::Frames, u64::from(frames))?),
+            0 => registry.take_rest(user),
+            frames => Some(registry.take(user, Kind::Frames, u64::from(frames))?),
         };
         let frames = charge.as_ref().map_or(0, Charge::amount);
         let frames = u32::try_from(frames).unwrap_or(u32::MAX);
@@ -55,26 +55,26 @@ impl Session {
             return Err(Refused::new(Refusal::Exhausted, text));
         };
         // What those pinned who have just ended may be promised again.
-        world.shared.vacate();
-        let opened = world.shared.engine().open_pool(name, settings);
+        registry.shared.tear_down();
+        let opened = registry.shared.engine().open_pool(name, settings);
         let id = opened?;
         let ticket = Ticket::draw().map_err(|errno| {
-            world.shared.engine().release_pool(id);
+            registry.shared.engine().release_pool(id);
             Refused::new(Refusal::State, format!("no ticket can be drawn: {errno}"))
         })?;
         let id = Membership::Pinned(id);
-        world.note(id, ticket, charge);
+        registry.note(id, ticket, charge);
         let (pid, capacity) = (self.peer.pid, settings.initial_capacity.get());
         info!(pid, user, ?name, capacity, policy = ?settings.policy, "pinned page pool opened");
-        self.hold(world, id, 0, ticket)
+        self.hold(registry, id, 0, ticket)
     }
 
-    fn report_job(&self, world: &World, handle: u32, job: &JobReport, next: Instant) -> Result<Reply, Refused> {
+    fn report_job(&self, registry: &Registry, handle: u32, job: &JobReport, next: Instant) -> Result<Reply, Refused> {
         let Membership::Pinned(id) = self.grants.membership(handle)? else {
             let text = format!("{handle} is a reservation: jobs are reported for pinned page pools");
             return Err(Refused::new(Refusal::State, text));
         };
-        let judged = world.shared.engine().judge_job(id, job, next)?;
+        let judged = registry.shared.engine().judge_job(id, job, next)?;
         self.log(job, &judged);
         Ok(Reply::Judged(judged))
     }

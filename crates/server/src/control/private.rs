@@ -1,9 +1,9 @@
 //! Requests about private memory.
 
-use super::refused::Refused;
-use super::reply::{Reply, Waiting};
-use super::session::Session;
-use super::world::World;
+use crate::control::refused::Refused;
+use crate::control::registry::Registry;
+use crate::control::reply::{Reply, Waiting};
+use crate::control::session::Session;
 use crate::engine::ClientId;
 use freehold_linux::PAGE_SIZE;
 use freehold_linux::available::memory_available;
@@ -15,49 +15,49 @@ const LITTLE: u64 = 16 << 20;
 const SHARE_LEFT: u64 = 8;
 
 impl Session {
-    pub(super) fn keep(&self, world: &World, address: u64, length: u64) -> Result<Reply, Refused> {
+    pub(super) fn keep(&self, registry: &Registry, address: u64, length: u64) -> Result<Reply, Refused> {
         let client = self.process()?;
-        world.shared.engine().keep(client, address, length)?;
+        registry.shared.engine().keep(client, address, length)?;
         Ok(Reply::Done(Vec::new()))
     }
 
     /// Requests about what a program does with its private memory.
-    pub(super) fn private_memory(&self, world: &World, request: &Request<'_>) -> Result<Reply, Refused> {
+    pub(super) fn private_memory(&self, registry: &Registry, request: &Request<'_>) -> Result<Reply, Refused> {
         match *request {
             Request::Inherit { address, length, how } => {
                 let client = self.process()?;
-                world.shared.engine().inherit(client, address, length, how)?;
+                registry.shared.engine().inherit(client, address, length, how)?;
             }
             Request::InheritAlike { address, length, other } => {
                 let client = self.process()?;
-                world.shared.engine().inherit_alike(client, address, length, other)?;
+                registry.shared.engine().inherit_alike(client, address, length, other)?;
             }
             Request::Relinquish {
                 process,
                 address,
                 length,
-            } => return self.relinquish(world, process, address, length),
+            } => return self.relinquish(registry, process, address, length),
             _ => return Err(Refused::new(Refusal::State, "not here")),
         }
         Ok(Reply::Done(Vec::new()))
     }
 
     /// Refused where the machine would have nothing left: what is given back is in frames outside of the pool.
-    fn relinquish(&self, world: &World, process: u32, address: u64, length: u64) -> Result<Reply, Refused> {
+    fn relinquish(&self, registry: &Registry, process: u32, address: u64, length: u64) -> Result<Reply, Refused> {
         let client = match process {
             0 => self.process()?,
-            pid => self.other(world, world.called(self.peer(), pid))?,
+            pid => self.other(registry, registry.called(self.peer(), pid))?,
         };
-        afford(world, client, if length == 0 { u64::MAX } else { length })
+        afford(registry, client, if length == 0 { u64::MAX } else { length })
             .map_err(|text| Refused::new(Refusal::Exhausted, text))?;
-        let count = world.shared.engine().relinquish(client, address, length)?;
+        let count = registry.shared.engine().relinquish(client, address, length)?;
         Ok(Reply::Wait(Waiting::Relinquish { client, count }))
     }
 }
 
 /// Whether the machine has room for so many bytes of a client's private memory, at most; if not, why.
-pub(super) fn afford(world: &World, client: ClientId, most: u64) -> Result<(), String> {
-    let elsewhere = world.shared.engine().pages_elsewhere(client) * PAGE_SIZE as u64;
+pub(super) fn afford(registry: &Registry, client: ClientId, most: u64) -> Result<(), String> {
+    let elsewhere = registry.shared.engine().pages_elsewhere(client) * PAGE_SIZE as u64;
     let needed = elsewhere.min(most);
     if needed <= LITTLE {
         return Ok(());

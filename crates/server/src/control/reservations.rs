@@ -1,12 +1,12 @@
 //! Requests about reservations and tasks.
 
-use super::accounts::Kind;
-use super::grants::{Grant, MEMBERSHIPS};
-use super::refused::Refused;
-use super::reply::{Reply, Waiting};
-use super::session::{self, Session};
-use super::tickets::Ticket;
-use super::world::World;
+use crate::control::accounts::Kind;
+use crate::control::grants::{Grant, MEMBERSHIPS};
+use crate::control::refused::Refused;
+use crate::control::registry::Registry;
+use crate::control::reply::{Reply, Waiting};
+use crate::control::session::{self, Session};
+use crate::control::tickets::Ticket;
 use crate::engine::{ClientId, Membership};
 use freehold_core::limits::{ReservationKind, ReservationSpec};
 use freehold_core::units::FrameCount;
@@ -20,14 +20,14 @@ const SHORTEST_SAMPLE: Duration = Duration::from_millis(1);
 impl Session {
     pub(super) fn reserve(
         &mut self,
-        world: &World,
+        registry: &Registry,
         name: &str,
         frames: u32,
         kind: ReservationKind,
     ) -> Result<Reply, Refused> {
         self.may_hold()?;
-        let charge = world.take(self.peer.user, Kind::Frames, u64::from(frames))?;
-        let place = world.queue()?;
+        let charge = registry.take(self.peer.user, Kind::Frames, u64::from(frames))?;
+        let place = registry.queue()?;
         Ok(Reply::Wait(Waiting::Admission {
             place,
             name: session::name(name),
@@ -39,15 +39,15 @@ impl Session {
         }))
     }
 
-    pub(super) fn join(&mut self, world: &World, high: u64, low: u64) -> Result<Reply, Refused> {
+    pub(super) fn join(&mut self, registry: &Registry, high: u64, low: u64) -> Result<Reply, Refused> {
         self.may_hold()?;
         let ticket = Ticket { high, low };
-        let joined = world.join(ticket);
+        let joined = registry.join(ticket);
         let (id, frames) = joined.ok_or_else(|| {
             let text = "no reservation or pinned page pool has this ticket: it was given up, or is another server's";
             Refused::new(Refusal::Unknown, text)
         })?;
-        self.hold(world, id, frames, ticket)
+        self.hold(registry, id, frames, ticket)
     }
 
     /// Whether one reservation or pinned page pool more can be held.
@@ -61,7 +61,7 @@ impl Session {
     /// Gives a reservation or pinned page pool that this connection holds a handle. `frames` are promised.
     pub(super) fn hold(
         &mut self,
-        world: &World,
+        registry: &Registry,
         id: Membership,
         frames: u32,
         ticket: Ticket,
@@ -69,22 +69,22 @@ impl Session {
         match self.grants.memberships.insert(id) {
             Ok(handle) => Ok(Reply::Reserved { handle, frames, ticket }),
             Err(id) => {
-                world.let_go(id);
+                registry.let_go(id);
                 Err(too_many())
             }
         }
     }
 
-    pub(super) fn release(&mut self, world: &World, handle: u32) -> Result<Reply, Refused> {
+    pub(super) fn release(&mut self, registry: &Registry, handle: u32) -> Result<Reply, Refused> {
         let id = self.grants.membership(handle)?;
         self.grants.memberships.remove(handle);
-        world.let_go(id);
+        registry.let_go(id);
         Ok(Reply::Done(Vec::new()))
     }
 
     pub(super) fn add_task(
         &mut self,
-        world: &World,
+        registry: &Registry,
         reservation: u32,
         urgency: u8,
         name: &str,
@@ -107,8 +107,8 @@ impl Session {
         if self.grants.tasks.is_full() {
             return Err(Refused::limit("tasks of one connection", 64));
         }
-        let charge = world.take(self.peer.user, Kind::Tasks, 1)?;
-        let made = world
+        let charge = registry.take(self.peer.user, Kind::Tasks, 1)?;
+        let made = registry
             .shared
             .engine()
             .add_member(client, membership, urgency, &session::name(name));
@@ -120,28 +120,34 @@ impl Session {
             .map_err(|_| Refused::limit("tasks of one connection", 64))
     }
 
-    pub(super) fn remove_task(&mut self, world: &World, handle: u32) -> Result<Reply, Refused> {
+    pub(super) fn remove_task(&mut self, registry: &Registry, handle: u32) -> Result<Reply, Refused> {
         let (client, task) = (self.process()?, self.grants.task(handle)?);
-        world.shared.engine().remove_task(client, task)?;
+        registry.shared.engine().remove_task(client, task)?;
         self.grants.tasks.remove(handle);
         Ok(Reply::Done(Vec::new()))
     }
 
-    pub(super) fn job_end(&self, world: &World, task: u32, response: u64, missed: bool) -> Result<Reply, Refused> {
+    pub(super) fn job_end(
+        &self,
+        registry: &Registry,
+        task: u32,
+        response: u64,
+        missed: bool,
+    ) -> Result<Reply, Refused> {
         let (client, task) = (self.process()?, self.grants.task(task)?);
         let response = Duration::from_nanos(response);
-        world.shared.engine().job_end(client, task, response, missed)?;
+        registry.shared.engine().job_end(client, task, response, missed)?;
         Ok(Reply::Done(Vec::new()))
     }
 
-    pub(super) fn count(&self, world: &World, task: u32) -> Result<Reply, Refused> {
+    pub(super) fn count(&self, registry: &Registry, task: u32) -> Result<Reply, Refused> {
         let (client, task) = (self.process()?, self.grants.task(task)?);
-        let counts = world.shared.engine().counts(client, task)?;
+        let counts = registry.shared.engine().counts(client, task)?;
         Ok(Reply::Counts(counts))
     }
 
-    pub(super) fn count_process(&self, world: &World, process: u32) -> Result<Reply, Refused> {
-        let found = world.shared.engine().process_counts(process);
+    pub(super) fn count_process(&self, registry: &Registry, process: u32) -> Result<Reply, Refused> {
+        let found = registry.shared.engine().process_counts(process);
         // One answer to both: who may not look into a process does not learn that it is here.
         let allowed = found.filter(|(user, _)| self.peer.rights.privileged || *user == self.peer.user);
         allowed.map(|(_, counts)| Reply::Counts(counts)).ok_or_else(|| {
@@ -150,10 +156,10 @@ impl Session {
         })
     }
 
-    pub(super) fn sample(&self, world: &World, period: u64, process: u32) -> Result<Reply, Refused> {
+    pub(super) fn sample(&self, registry: &Registry, period: u64, process: u32) -> Result<Reply, Refused> {
         let client = match process {
             0 => self.process()?,
-            pid => self.other(world, pid)?,
+            pid => self.other(registry, pid)?,
         };
         let period = Duration::from_nanos(period);
         if !period.is_zero() && period < SHORTEST_SAMPLE {
@@ -162,13 +168,13 @@ impl Session {
                 "a sampling period is at least 1 ms: every referenced page costs a fault in each",
             ));
         }
-        world.shared.engine().sample(client, period)?;
+        registry.shared.engine().sample(client, period)?;
         Ok(Reply::Done(Vec::new()))
     }
 
     /// Another client, which this connection's user may look into.
-    pub(super) fn other(&self, world: &World, pid: u32) -> Result<ClientId, Refused> {
-        let view = world.shared.view()?;
+    pub(super) fn other(&self, registry: &Registry, pid: u32) -> Result<ClientId, Refused> {
+        let view = registry.shared.view()?;
         let client = view.clients.iter().find(|client| client.pid == pid);
         // One answer to both: who may not look into a process does not learn that it is here.
         let allowed = client.filter(|client| self.peer.rights.privileged || client.uid == self.peer.user);
@@ -178,8 +184,8 @@ impl Session {
         })
     }
 
-    pub(super) fn ask(&self, world: &World, question: Question, target: &str) -> Result<Reply, Refused> {
-        let text = crate::document::answer(world, &self.peer, question, target)?;
+    pub(super) fn ask(&self, registry: &Registry, question: Question, target: &str) -> Result<Reply, Refused> {
+        let text = crate::document::answer(registry, &self.peer, question, target)?;
         let sealed = seal_document(c"freehold-document", text.as_bytes());
         let descriptor = sealed.map_err(|errno| {
             let text = format!("the document cannot be handed over: {errno}");

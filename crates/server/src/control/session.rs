@@ -1,11 +1,11 @@
 //! One client's side of the server: what it is, what it has, and what it may ask.
 
-use super::grants::Grants;
-use super::kin::numbers;
-use super::refused::{Refused, clean};
-use super::reply::{Reply, Waiting};
-use super::strangers::Unmanaged;
-use super::world::World;
+use crate::control::grants::Grants;
+use crate::control::kin::numbers;
+use crate::control::refused::{Refused, clean};
+use crate::control::registry::Registry;
+use crate::control::reply::{Reply, Waiting};
+use crate::control::strangers::Unmanaged;
 use crate::engine::{ClientId, ClientRole, NewClient};
 use crate::quota::Rights;
 use freehold_protocol::message::{Refusal, Request, Role, Stranger};
@@ -74,7 +74,7 @@ impl Session {
     /// Meets a request, or begins to wait for what it needs.
     pub(crate) fn handle(
         &mut self,
-        world: &World,
+        registry: &Registry,
         request: &Request<'_>,
         descriptors: Vec<OwnedFd>,
     ) -> Result<Reply, Refused> {
@@ -84,13 +84,13 @@ impl Session {
             name,
         } = *request
         {
-            return self.hello(world, role, agent_thread, name, descriptors);
+            return self.hello(registry, role, agent_thread, name, descriptors);
         }
         if !self.is_greeted() {
             return Err(Refused::closing(Refusal::State, "the first request must be `Hello`"));
         }
         if let Request::OpenFile { regime, .. } = *request {
-            let opened = self.open_file(world, regime, descriptors);
+            let opened = self.open_file(registry, regime, descriptors);
             self.grants.opened_last = match &opened {
                 Ok(Reply::Opened { handle, .. }) => *handle,
                 _ => 0,
@@ -101,16 +101,16 @@ impl Session {
             return Err(Refused::new(Refusal::Descriptor, "this request takes no descriptors"));
         }
         if let Request::OpenPool { .. } | Request::ReportJob { .. } = request {
-            return self.pinning(world, request);
+            return self.pinning(registry, request);
         }
         if let Request::LockMemory { .. } | Request::UnlockMemory { .. } = request {
-            return self.program_lock(world, request);
+            return self.program_lock(registry, request);
         }
-        self.handle_plain(world, request)
+        self.handle_plain(registry, request)
     }
 
     /// As [`handle`](Self::handle), for requests without descriptors.
-    fn handle_plain(&mut self, world: &World, request: &Request<'_>) -> Result<Reply, Refused> {
+    fn handle_plain(&mut self, registry: &Registry, request: &Request<'_>) -> Result<Reply, Refused> {
         match *request {
             Request::Hello { .. }
             | Request::OpenFile { .. }
@@ -118,56 +118,56 @@ impl Session {
             | Request::ReportJob { .. }
             | Request::LockMemory { .. }
             | Request::UnlockMemory { .. } => Err(Refused::new(Refusal::State, "not here")),
-            Request::Reserve { name, frames, kind } => self.reserve(world, name, frames, kind),
+            Request::Reserve { name, frames, kind } => self.reserve(registry, name, frames, kind),
             Request::Join {
                 ticket_high,
                 ticket_low,
-            } => self.join(world, ticket_high, ticket_low),
-            Request::Release { reservation } => self.release(world, reservation),
+            } => self.join(registry, ticket_high, ticket_low),
+            Request::Release { reservation } => self.release(registry, reservation),
             Request::AddTask {
                 reservation,
                 urgency,
                 name,
-            } => self.add_task(world, reservation, urgency, name),
-            Request::RemoveTask { task } => self.remove_task(world, task),
+            } => self.add_task(registry, reservation, urgency, name),
+            Request::RemoveTask { task } => self.remove_task(registry, task),
             Request::OpenRegion {
                 name,
                 pages,
                 kind,
                 regime,
-            } => self.open_region(world, name, pages, kind, regime),
-            Request::CloseObject { object } => self.close_object(world, object),
-            Request::Map { .. } => self.map(world, request),
-            Request::Unmap { mapping } => self.unmap(world, mapping),
+            } => self.open_region(registry, name, pages, kind, regime),
+            Request::CloseObject { object } => self.close_object(registry, object),
+            Request::Map { .. } => self.map(registry, request),
+            Request::Unmap { mapping } => self.unmap(registry, mapping),
             Request::Lock {
                 reservation,
                 object,
                 first,
                 pages,
-            } => self.lock(world, reservation, object, (first, pages)),
+            } => self.lock(registry, reservation, object, (first, pages)),
             Request::Unlock {
                 reservation,
                 object,
                 first,
                 pages,
-            } => self.unlock(world, reservation, object, (first, pages)),
-            Request::JobEnd { task, response, missed } => self.job_end(world, task, response, missed),
-            Request::Count { task } => self.count(world, task),
-            Request::CountProcess { process } => self.count_process(world, process),
-            Request::Ask { question, target } => self.ask(world, question, target),
-            Request::Sample { period, process } => self.sample(world, period, process),
-            Request::Forked { .. } | Request::Lend {} | Request::Stranger { .. } => self.child(world, request),
-            Request::AnswerBy { agent_thread } => self.answer_by(world, agent_thread),
-            Request::Keep { address, length } => self.keep(world, address, length),
+            } => self.unlock(registry, reservation, object, (first, pages)),
+            Request::JobEnd { task, response, missed } => self.job_end(registry, task, response, missed),
+            Request::Count { task } => self.count(registry, task),
+            Request::CountProcess { process } => self.count_process(registry, process),
+            Request::Ask { question, target } => self.ask(registry, question, target),
+            Request::Sample { period, process } => self.sample(registry, period, process),
+            Request::Forked { .. } | Request::Lend {} | Request::Stranger { .. } => self.child(registry, request),
+            Request::AnswerBy { agent_thread } => self.answer_by(registry, agent_thread),
+            Request::Keep { address, length } => self.keep(registry, address, length),
             Request::Inherit { .. } | Request::InheritAlike { .. } | Request::Relinquish { .. } => {
-                self.private_memory(world, request)
+                self.private_memory(registry, request)
             }
         }
     }
 
     fn hello(
         &mut self,
-        world: &World,
+        registry: &Registry,
         role: Role,
         agent_thread: u32,
         name: &str,
@@ -185,8 +185,8 @@ impl Session {
             Role::Observer => {
                 return Err(Refused::new(Refusal::Descriptor, "an observer sends no descriptors"));
             }
-            Role::Program => self.begin(world, ClientRole::Program, agent_thread, &name, descriptors)?,
-            Role::Library => self.begin(world, ClientRole::Library, agent_thread, &name, descriptors)?,
+            Role::Program => self.begin(registry, ClientRole::Program, agent_thread, &name, descriptors)?,
+            Role::Library => self.begin(registry, ClientRole::Library, agent_thread, &name, descriptors)?,
         };
         self.role = Some(role);
         self.name = name;
@@ -196,7 +196,7 @@ impl Session {
     /// Takes the peer's process into the engine.
     fn begin(
         &mut self,
-        world: &World,
+        registry: &Registry,
         role: ClientRole,
         agent_thread: u32,
         name: &str,
@@ -208,11 +208,11 @@ impl Session {
                 "the process has no number where the server runs: start the server in its namespace, or outside all",
             ));
         }
-        if world.shared.unclosed(self.peer.user) >= UNCLOSED {
+        if registry.shared.unclosed(self.peer.user) >= UNCLOSED {
             let text = "what this user's processes have left behind cannot be closed: they keep their memory locked";
             return Err(Refused::new(Refusal::Exhausted, text));
         }
-        if !descriptors.iter().all(super::descriptors::is_userfaultfd) {
+        if !descriptors.iter().all(crate::control::descriptors::is_userfaultfd) {
             return Err(Refused::new(Refusal::Descriptor, "a descriptor is not a userfaultfd"));
         }
         let mut descriptors = descriptors.into_iter();
@@ -241,10 +241,10 @@ impl Session {
             shared,
         };
         // Rows of those who have just ended are as good as free.
-        world.shared.vacate();
-        let (client, handover) = world.shared.engine().add_client(new)?;
+        registry.shared.tear_down();
+        let (client, handover) = registry.shared.engine().add_client(new)?;
         self.client = Some(client);
-        world.enter(self.peer.pid);
+        registry.enter(self.peer.pid);
         Ok(Reply::Welcome {
             client: Some((client, handover)),
         })
@@ -257,8 +257,8 @@ impl Session {
     }
 
     /// Another thread of the client carries out orders from now on.
-    fn answer_by(&self, world: &World, agent_thread: u32) -> Result<Reply, Refused> {
-        world.shared.engine().set_agent_thread(self.process()?, agent_thread);
+    fn answer_by(&self, registry: &Registry, agent_thread: u32) -> Result<Reply, Refused> {
+        registry.shared.engine().set_agent_thread(self.process()?, agent_thread);
         Ok(Reply::Done(Vec::new()))
     }
 
@@ -268,24 +268,24 @@ impl Session {
     }
 
     /// What has to do with children.
-    fn child(&self, world: &World, request: &Request<'_>) -> Result<Reply, Refused> {
+    fn child(&self, registry: &Registry, request: &Request<'_>) -> Result<Reply, Refused> {
         match *request {
             Request::Forked { parent } => self.forked(parent),
-            Request::Stranger { process, why, name } => self.stranger(world, process, why, name),
-            _ => self.lend(world),
+            Request::Stranger { process, why, name } => self.stranger(registry, process, why, name),
+            _ => self.lend(registry),
         }
     }
 
     /// A connection for a child of the client's.
-    fn lend(&self, world: &World) -> Result<Reply, Refused> {
+    fn lend(&self, registry: &Registry) -> Result<Reply, Refused> {
         self.process()?;
-        world.lent.make().map(|end| Reply::Done(vec![end]))
+        registry.lent.make().map(|end| Reply::Done(vec![end]))
     }
 
     /// A program that the client has begun runs unmanaged.
-    fn stranger(&self, world: &World, process: u32, why: Stranger, name: &str) -> Result<Reply, Refused> {
+    fn stranger(&self, registry: &Registry, process: u32, why: Stranger, name: &str) -> Result<Reply, Refused> {
         self.process()?;
-        world.strangers.note(Unmanaged {
+        registry.strangers.note(Unmanaged {
             // A number of another namespace says nothing here.
             pid: if numbers(self.peer.pid).len() > 1 { 0 } else { process },
             name: clean(name, NAME),
@@ -297,14 +297,14 @@ impl Session {
     }
 
     /// The connection is over: everything it had returns.
-    pub(crate) fn end(&mut self, world: &World) {
-        self.grants.unlock(world);
+    pub(crate) fn end(&mut self, registry: &Registry) {
+        self.grants.unlock(registry);
         if let Some(client) = self.client.take() {
-            world.note_stray(&self.peer.pidfd);
-            world.shared.engine().remove_client(client);
-            world.leave(self.peer.pid);
+            registry.note_stray(&self.peer.pidfd);
+            registry.shared.engine().remove_client(client);
+            registry.leave(self.peer.pid);
         }
-        self.grants.end(world, world.is_owner(self.peer.pid));
+        self.grants.end(registry, registry.is_owner(self.peer.pid));
     }
 }
 

@@ -3,8 +3,8 @@
 //! Through `ptrace` and `/proc/PID/mem` the kernel reads only what is in the page table: it serves no fault there.
 //! Nothing tells of an attach, so every client's state is looked at, again and again, for a twentieth of a CPU at most.
 
-use super::private;
-use super::world::World;
+use crate::control::private;
+use crate::control::registry::Registry;
 use crate::engine::ClientId;
 use freehold_linux::{Errno, service};
 use rustix::fd::OwnedFd;
@@ -26,16 +26,16 @@ const STEP: Duration = Duration::from_millis(1);
 ///
 /// # Errors
 /// The system's refusal of a thread.
-pub(crate) fn start(world: &Arc<World>) -> io::Result<()> {
-    let world = Arc::clone(world);
+pub(crate) fn start(registry: &Arc<Registry>) -> io::Result<()> {
+    let registry = Arc::clone(registry);
     service::spawn("tracers", move || {
         let mut begun = Vec::new();
-        while !world.is_ending() {
+        while !registry.is_ending() {
             let began = Instant::now();
-            look(&world, &mut begun);
+            look(&registry, &mut begun);
             let next = began + LOOK.max(began.elapsed() * SHARE);
             // One whose agent answers no more holds up no other.
-            while go_on(&world, &mut begun) && Instant::now() < next {
+            while go_on(&registry, &mut begun) && Instant::now() < next {
                 std::thread::sleep(STEP);
             }
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
@@ -47,15 +47,15 @@ pub(crate) fn start(world: &Arc<World>) -> io::Result<()> {
 /// Clients that get everything back, and what the engine is to be asked about.
 type Begun = Vec<(ClientId, u64)>;
 
-fn look(world: &World, begun: &mut Begun) {
-    let managed = world.shared.engine().managed_processes();
+fn look(registry: &Registry, begun: &mut Begun) {
+    let managed = registry.shared.engine().managed_processes();
     begun.retain(|(client, _)| managed.iter().any(|(other, _)| other == client));
     for (client, pid) in managed {
         if begun.iter().any(|(other, _)| *other == client) || !is_traced(pid) {
             continue;
         }
-        if let Err(why) = private::afford(world, client, u64::MAX) {
-            if let Some(unsaid) = world.rate_limited_log.allows() {
+        if let Err(why) = private::afford(registry, client, u64::MAX) {
+            if let Some(unsaid) = registry.rate_limited_log.allows() {
                 error!(
                     pid,
                     unsaid, "a traced process keeps its pages out: its debugger cannot read them: {why}"
@@ -63,19 +63,19 @@ fn look(world: &World, begun: &mut Begun) {
             }
             continue;
         }
-        if let Ok(count) = world.shared.engine().relinquish(client, 0, 0) {
+        if let Ok(count) = registry.shared.engine().relinquish(client, 0, 0) {
             begun.push((client, count));
         }
     }
 }
 
 /// Goes on with those that have begun; whether any is left.
-fn go_on(world: &World, begun: &mut Begun) -> bool {
+fn go_on(registry: &Registry, begun: &mut Begun) -> bool {
     begun.retain(|(client, count)| {
-        let done = world.shared.engine().relinquished(*client, *count);
+        let done = registry.shared.engine().relinquished(*client, *count);
         if done == Ok(true) {
-            give_text(world, *client);
-            world.snapshots.spoil();
+            give_text(registry, *client);
+            registry.snapshots.spoil();
         }
         done == Ok(false)
     });
@@ -83,18 +83,18 @@ fn go_on(world: &World, begun: &mut Begun) -> bool {
 }
 
 /// Text that nobody has run is in no frame: a debugger reads it too, and sets breakpoints there.
-fn give_text(world: &World, client: ClientId) {
-    let pieces = world.shared.engine().text_to_give(client);
+fn give_text(registry: &Registry, client: ClientId) {
+    let pieces = registry.shared.engine().text_to_give(client);
     let mut bytes = vec![0; TEXT];
     for piece in pieces {
         let mut at = 0;
-        while at < piece.length && !world.is_ending() {
+        while at < piece.length && !registry.is_ending() {
             let length = usize::try_from(piece.length - at).map_or(TEXT, |left| left.min(TEXT));
             let part = bytes.get_mut(..length).unwrap_or_default();
             if read(&piece.file, piece.offset + at, part).is_err() {
                 break;
             }
-            world.shared.engine().give_text(client, piece.address + at, part);
+            registry.shared.engine().give_text(client, piece.address + at, part);
             at += length as u64;
         }
     }

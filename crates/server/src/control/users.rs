@@ -5,12 +5,12 @@
 //! the connections of a user have a thread of their own: whoever makes it wait keeps nobody waiting but himself. That
 //! also shares the CPU fairly between users.
 
-use super::accounts::{Charge, Kind};
-use super::connection::{Connection, Left};
-use super::refused::Refused;
-use super::reply;
-use super::session::Peer;
-use super::world::World;
+use crate::control::accounts::{Charge, Kind};
+use crate::control::connection::{Connection, Left};
+use crate::control::refused::Refused;
+use crate::control::registry::Registry;
+use crate::control::reply;
+use crate::control::session::Peer;
 use freehold_linux::service;
 use freehold_linux::socket::PacketSocket;
 use rustix::event::{EventfdFlags, Timespec, epoll};
@@ -44,7 +44,7 @@ struct Mailbox {
 /// The threads of users.
 #[derive(Debug)]
 pub(super) struct Users {
-    world: Arc<World>,
+    registry: Arc<Registry>,
     boxes: Mutex<BTreeMap<u32, Arc<Mailbox>>>,
     /// A thread is gone.
     gone: Condvar,
@@ -76,7 +76,7 @@ impl Users {
     ///
     /// # Errors
     /// The system's refusal of a thread.
-    pub(super) fn new(world: Arc<World>) -> io::Result<Arc<Self>> {
+    pub(super) fn new(registry: Arc<Registry>) -> io::Result<Arc<Self>> {
         let (graves, dead) = sync_channel::<(PacketSocket, Refused)>(GRAVES);
         service::spawn("refusals", move || {
             while let Ok((socket, refused)) = dead.recv() {
@@ -84,7 +84,7 @@ impl Users {
             }
         })?;
         Ok(Arc::new(Self {
-            world,
+            registry,
             boxes: Mutex::new(BTreeMap::new()),
             gone: Condvar::new(),
             graves,
@@ -98,7 +98,7 @@ impl Users {
     /// Gives a connection to its user's thread, or refuses it.
     pub(super) fn give(self: &Arc<Self>, socket: PacketSocket, peer: Peer) {
         let user = peer.user;
-        let charge = match self.world.take(user, Kind::Connections, 1) {
+        let charge = match self.registry.take(user, Kind::Connections, 1) {
             Ok(charge) => charge,
             Err(refused) => return self.refuse(socket, refused),
         };
@@ -140,7 +140,7 @@ impl Users {
 
     /// Refuses a connection, without waiting for it.
     pub(super) fn refuse(&self, socket: PacketSocket, refused: Refused) {
-        if let Some(unsaid) = self.world.rate_limited_log.allows() {
+        if let Some(unsaid) = self.registry.rate_limited_log.allows() {
             tracing::warn!(text = %refused.text, unsaid, "connection refused");
         }
         let _ = self.graves.try_send((socket, refused));
@@ -200,7 +200,7 @@ impl UserLoop {
     fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS);
         loop {
-            if self.users.world.is_ending() {
+            if self.users.registry.is_ending() {
                 self.say_goodbye();
             }
             if self.connections.is_empty() && self.lent.is_empty() && self.users.retire(self.user, &self.mailbox) {
@@ -226,7 +226,7 @@ impl UserLoop {
             }
             self.watch_lent();
             self.on_time();
-            self.users.world.log_notices();
+            self.users.registry.log_notices();
         }
     }
 
@@ -248,8 +248,8 @@ impl UserLoop {
     fn add(&mut self, letter: Letter) {
         self.last += 1;
         let number = self.last;
-        let world = Arc::clone(&self.users.world);
-        let connection = Connection::new(letter, &world, Instant::now());
+        let registry = Arc::clone(&self.users.registry);
+        let connection = Connection::new(letter, &registry, Instant::now());
         let watch = |data, fd: rustix::fd::BorrowedFd<'_>| {
             epoll::add(&self.epoll, fd, epoll::EventData::new_u64(data), epoll::EventFlags::IN)
         };
@@ -266,14 +266,14 @@ impl UserLoop {
             }
             Err(errno) => {
                 error!(user = self.user, %errno, "a connection cannot be watched");
-                connection.close(&world);
+                connection.close(&registry);
             }
         }
     }
 
     /// Watches connections that this thread has made for others.
     fn watch_lent(&mut self) {
-        for socket in self.users.world.lent.take() {
+        for socket in self.users.registry.lent.take() {
             self.last += 1;
             let data = epoll::EventData::new_u64(2 * self.last);
             match epoll::add(&self.epoll, &socket, data, epoll::EventFlags::IN) {
@@ -282,7 +282,7 @@ impl UserLoop {
                 }
                 Err(errno) => {
                     error!(user = self.user, %errno, "a connection for a child cannot be watched");
-                    self.users.world.lent.end_one();
+                    self.users.registry.lent.end_one();
                 }
             }
         }
@@ -300,11 +300,11 @@ impl UserLoop {
             return;
         };
         let _ = epoll::delete(&self.epoll, &socket);
-        self.users.world.lent.end_one();
+        self.users.registry.lent.end_one();
         if let Some((peer, pidfd)) = sender
             && socket.set_names_sender(false).is_ok()
         {
-            let rights = self.users.world.rights(peer.uid);
+            let rights = self.users.registry.rights(peer.uid);
             let peer = Peer {
                 pid: peer.pid,
                 user: peer.uid,
@@ -317,14 +317,14 @@ impl UserLoop {
 
     fn on_event(&mut self, data: u64, flags: epoll::EventFlags) {
         let number = data / 2;
-        let world = Arc::clone(&self.users.world);
+        let registry = Arc::clone(&self.users.registry);
         let Some(Watched { connection, .. }) = self.connections.get_mut(&number) else {
             return;
         };
         let left = if data % 2 == 1 {
             Left::Closed
         } else if flags.contains(epoll::EventFlags::IN) && connection.reads() {
-            connection.on_readable(&world, TURN)
+            connection.on_readable(&registry, TURN)
         } else if flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
             Left::Closed
         } else {
@@ -340,10 +340,10 @@ impl UserLoop {
             .filter(|(_, watched)| watched.connection.next().is_some_and(|next| next <= now))
             .map(|(number, _)| *number)
             .collect();
-        let world = Arc::clone(&self.users.world);
+        let registry = Arc::clone(&self.users.registry);
         for number in due {
             if let Some(Watched { connection, .. }) = self.connections.get_mut(&number) {
-                let left = connection.on_time(&world, now);
+                let left = connection.on_time(&registry, now);
                 self.settle(number, left);
             }
         }
@@ -357,7 +357,7 @@ impl UserLoop {
         if let Some(Watched { connection, .. }) = self.connections.remove(&number) {
             let _ = epoll::delete(&self.epoll, &connection.socket);
             let _ = epoll::delete(&self.epoll, &connection.peer().pidfd);
-            connection.close(&self.users.world);
+            connection.close(&self.users.registry);
         }
     }
 
@@ -382,10 +382,10 @@ impl UserLoop {
             connection.say_goodbye();
         }
         for (_, Watched { connection, .. }) in std::mem::take(&mut self.connections) {
-            connection.close(&self.users.world);
+            connection.close(&self.users.registry);
         }
         for _ in std::mem::take(&mut self.lent) {
-            self.users.world.lent.end_one();
+            self.users.registry.lent.end_one();
         }
     }
 }

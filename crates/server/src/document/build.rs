@@ -1,4 +1,4 @@
-//! From the engine's picture to the status document.
+//! From the engine's snapshot to the status document.
 
 use super::Snapshot;
 use crate::control::Unmanaged;
@@ -36,7 +36,7 @@ pub(super) const fn kind_name(kind: ReservationKind) -> &'static str {
     }
 }
 
-/// The name of a reservation of the picture.
+/// The name of a reservation of the snapshot.
 pub(super) fn reservation_name(view: &EngineView, id: ReservationId) -> String {
     let row = view.reservations.iter().find(|row| row.id == id);
     row.map_or_else(|| "a reservation that has ended".to_owned(), |row| row.name.clone())
@@ -46,7 +46,7 @@ pub(super) fn reservation_name(view: &EngineView, id: ReservationId) -> String {
 pub(super) fn status(snapshot: &Snapshot) -> StatusDocument {
     let view = &*snapshot.view;
     let mut server = snapshot.server.clone();
-    server.shortfalls.extend(view.reserve.shortfall.clone());
+    server.shortfalls.extend(view.backing.shortfall.clone());
     server.shortfalls.extend(view.shortages.iter().cloned());
     StatusDocument {
         server,
@@ -89,9 +89,9 @@ fn memory(view: &EngineView) -> MemoryStatus {
         used: frames(pool.memory_used),
         peak: frames(pool.memory_peak),
         resident_measured: view.resident_measured,
-        reserve_due: view.reserve.due,
-        reserve: view.reserve.resident,
-        headroom: view.reserve.headroom,
+        reserve_due: view.backing.due,
+        reserve: view.backing.resident,
+        headroom: view.backing.headroom,
         free: frames(pool.free),
         committed: frames(pool.committed),
         outside: frames(pool.outside),

@@ -1,6 +1,6 @@
 //! Documents: what the server says of itself, as JSON or in Prometheus' format.
 //!
-//! They are made from a picture of the engine that may be `FRESH` old, and pictures are `APART`, so that askers,
+//! They are made from a snapshot of the engine that may be `FRESH` old, and snapshots are `APART`, so that askers,
 //! however many, hold the engine's lock only so often. Whoever is neither root nor the server's own user sees what is
 //! his own, and of other reservations only the sizes.
 
@@ -14,7 +14,7 @@ mod ranges;
 mod recording;
 mod what_if;
 
-use crate::control::{Peer, Refused, World};
+use crate::control::{Peer, Refused, Registry};
 use crate::engine::Membership;
 use crate::error::EngineError;
 use crate::settings::{Reaction, Unresponsive};
@@ -29,30 +29,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How old a picture may be where nobody has made or given up anything since.
+/// How old a snapshot may be where nobody has made or given up anything since.
 const FRESH: Duration = Duration::from_millis(20);
-/// How far apart pictures are taken in any case: whoever asks sees what he has done himself, and may wait so long.
+/// How far apart snapshots are taken in any case: whoever asks sees what he has done himself, and may wait so long.
 const APART: Duration = Duration::from_millis(2);
 
-/// A picture of the engine, and what the server says of itself.
+/// A snapshot of the engine, and what the server says of itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     view: Arc<EngineView>,
     server: ServerStatus,
 }
 
-/// Takes pictures, not too often.
+/// Takes snapshots, not too often.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     begun: Instant,
     server: ServerStatus,
-    last: Mutex<Option<Picture>>,
+    last: Mutex<Option<LastView>>,
     /// Changes by requests so far.
     changes: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Picture {
+struct LastView {
     taken: Instant,
     changes: u64,
     view: Arc<EngineView>,
@@ -95,15 +95,15 @@ impl Snapshots {
     pub(crate) fn take(&self, shared: &Shared) -> Result<Snapshot, EngineError> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let changes = self.changes.load(Ordering::Relaxed);
-        let recent = last.as_ref().filter(|picture| picture.taken.elapsed() < FRESH);
+        let recent = last.as_ref().filter(|recent_view| recent_view.taken.elapsed() < FRESH);
         let view = match recent {
-            Some(picture) if picture.changes == changes => Arc::clone(&picture.view),
+            Some(recent_view) if recent_view.changes == changes => Arc::clone(&recent_view.view),
             recent => {
-                let apart = recent.map(|picture| APART.saturating_sub(picture.taken.elapsed()));
+                let apart = recent.map(|recent_view| APART.saturating_sub(recent_view.taken.elapsed()));
                 std::thread::sleep(apart.unwrap_or_default());
                 let changes = self.changes.load(Ordering::Relaxed);
                 let view = Arc::new(shared.view()?);
-                *last = Some(Picture {
+                *last = Some(LastView {
                     taken: Instant::now(),
                     changes,
                     view: Arc::clone(&view),
@@ -128,20 +128,20 @@ impl Snapshots {
 }
 
 /// Answers a question of `peer`.
-pub(crate) fn answer(world: &World, peer: &Peer, question: Question, target: &str) -> Result<String, Refused> {
-    let mut snapshot = world.snapshots.take(&world.shared)?;
+pub(crate) fn answer(registry: &Registry, peer: &Peer, question: Question, target: &str) -> Result<String, Refused> {
+    let mut snapshot = registry.snapshots.take(&registry.shared)?;
     let partial = !peer.rights.privileged;
     if partial {
-        snapshot.view = Arc::new(restrict(&snapshot.view, peer.user, |id| world.maker(id)));
+        snapshot.view = Arc::new(restrict(&snapshot.view, peer.user, |id| registry.maker(id)));
     }
-    let mut strangers = world.strangers.all();
+    let mut strangers = registry.strangers.all();
     strangers.retain(|(stranger, _)| !partial || stranger.user == peer.user);
     match question {
         Question::Status | Question::Metrics => {
             let mut status = build::status(&snapshot);
             status.unmanaged = build::unmanaged(&snapshot, strangers);
             status.partial = partial;
-            if let Some(devices) = &world.devices {
+            if let Some(devices) = &registry.devices {
                 (status.victim_cache, status.devices) = devices.rows(partial.then_some(peer.user));
             }
             match question {
@@ -151,8 +151,8 @@ pub(crate) fn answer(world: &World, peer: &Peer, question: Question, target: &st
         }
         Question::Explain => {
             let look = explain::Look {
-                core: &|look| look(world.shared.engine().core()),
-                locate: &|client, address| world.shared.engine().locate(client, address),
+                core: &|look| look(registry.shared.engine().core()),
+                locate: &|client, address| registry.shared.engine().locate(client, address),
                 strangers: &strangers,
             };
             json(&explain::explain(&snapshot, &look, target)?)
@@ -162,15 +162,15 @@ pub(crate) fn answer(world: &World, peer: &Peer, question: Question, target: &st
             Refusal::Forbidden,
             "what was recorded is for root and the server's own user",
         )),
-        Question::Recording => recording::take(world),
+        Question::Recording => recording::take(registry),
         Question::Laws if partial => Err(Refused::new(
             Refusal::Forbidden,
             "a check of the laws keeps faults waiting: it is for root and the server's own user",
         )),
-        Question::Laws => json(&laws::check(&world.shared)),
+        Question::Laws => json(&laws::check(&registry.shared)),
         Question::Advise => {
             // A hold of the engine for each: what they have in common is found out without it.
-            let touched: &advise::Touched<'_> = &|object, of| world.shared.engine().sampled_pages(object, of);
+            let touched: &advise::Touched<'_> = &|object, of| registry.shared.engine().sampled_pages(object, of);
             json(&advise::advise(&snapshot.view, touched, target)?)
         }
     }
@@ -180,7 +180,7 @@ fn json(document: &impl Serialize) -> Result<String, Refused> {
     serde_json::to_string(document).map_err(|error| Refused::new(Refusal::State, format!("no document: {error}")))
 }
 
-/// The picture with what is `user`'s own, and the sizes of other reservations.
+/// The snapshot with what is `user`'s own, and the sizes of other reservations.
 fn restrict(view: &EngineView, user: u32, maker: impl Fn(Membership) -> Option<u32>) -> EngineView {
     let mut view = view.clone();
     view.clients.retain(|client| client.uid == user);

@@ -21,7 +21,7 @@ fn policy(row: &PinnedPoolRow) -> &'static str {
     }
 }
 
-/// All pools of a picture.
+/// All pools of a snapshot.
 pub(super) fn of(view: &EngineView) -> Vec<PinnedPoolStatus> {
     view.pinned_pools.iter().map(pool).collect()
 }

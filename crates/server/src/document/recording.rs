@@ -1,7 +1,7 @@
 //! What was recorded, as a document: names once, and rows of numbers that mean them by position.
 
 use super::json;
-use crate::control::{Refused, World};
+use crate::control::{Refused, Registry};
 use crate::engine::{Engine, Events, SampleEvent};
 use freehold_core::effect::Holder;
 use freehold_core::fact::Request;
@@ -17,9 +17,9 @@ use freehold_report::reservation::ReservationCounts;
 ///
 /// # Errors
 /// Where nothing is recorded.
-pub(super) fn take(world: &World) -> Result<String, Refused> {
+pub(super) fn take(registry: &Registry) -> Result<String, Refused> {
     let taken = {
-        let mut engine = world.shared.engine();
+        let mut engine = registry.shared.engine();
         engine.take_events().map(|events| (events, names(&engine)))
     };
     let Some((events, names)) = taken else {

@@ -1,9 +1,12 @@
 //! The engine's own law, beside the core's: what it holds of private pages adds up.
 
 use crate::engine::Engine;
+use crate::engine::clients::Client;
 use crate::engine::keys::ClientId;
-use crate::engine::outbox::About;
-use crate::engine::rows::{Client, Content, Pending, Where};
+use crate::engine::objects::Content;
+use crate::engine::orders::About;
+use crate::engine::private_memory::Where;
+use crate::engine::tasks::Pending;
 use freehold_core::units::PageIndex;
 use freehold_core::view::PageState;
 
@@ -73,11 +76,16 @@ impl Engine {
         self.backing.holes.check()?;
         for (_, task) in self.tasks.iter() {
             let granted = |pending: &Pending| pending.mapped.is_some();
-            for pending in task.lanes.iter().filter_map(|lane| lane.pending).filter(granted) {
+            for pending in task
+                .wait_slots
+                .iter()
+                .filter_map(|wait_slot| wait_slot.pending)
+                .filter(granted)
+            {
                 // Whoever waited in a process that has ended waits no more.
-                let alive = self.client(pending.claim.client).filter(|client| !client.family.gone);
+                let alive = self.client(pending.fault.client).filter(|client| !client.family.gone);
                 let Some(client) = alive else { continue };
-                let address = pending.claim.address & !(crate::PAGE - 1);
+                let address = pending.fault.address & !(crate::PAGE - 1);
                 let ordered = client.outbox.takes_from(address)
                     || client.outbox.follow(pending.object, pending.page.get()).is_some();
                 if !ordered {
@@ -122,7 +130,7 @@ impl Engine {
         }
         for (_, task) in self.tasks.iter().filter(|(_, task)| task.client == id) {
             text.push_str(&format!("task {}: queued {:?}\n", task.name, task.queued));
-            for pending in task.lanes.iter().filter_map(|lane| lane.pending) {
+            for pending in task.wait_slots.iter().filter_map(|wait_slot| wait_slot.pending) {
                 let page = self.core.page(pending.object, pending.page);
                 text.push_str(&format!("  waits {pending:?}: {page:?}\n"));
             }

@@ -6,11 +6,11 @@
 //! when it has a CPU again.
 
 use crate::engine::Engine;
-use crate::engine::claims::wake;
+use crate::engine::faults::FaultMessage;
+use crate::engine::faults::fault_completion::wake;
 use crate::engine::keys::{ObjectKey, TaskKey};
-use crate::engine::rows::Claim;
-use crate::engine::under_way::Transfer;
-use crate::engine::victim_pages::FileSource;
+use crate::engine::objects::victim_pages::FileSource;
+use crate::engine::transfers::transfer_table::Transfer;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::id::ObjectId;
 use freehold_core::units::PageIndex;
@@ -32,7 +32,7 @@ pub enum Standing {
 #[derive(Clone, Copy, Debug)]
 struct Answered {
     task: TaskKey,
-    claim: Claim,
+    fault: FaultMessage,
     /// It may go on when its client has no order to carry out.
     goes: bool,
 }
@@ -125,7 +125,7 @@ impl Engine {
     pub(crate) fn standing(&self, task: TaskKey) -> (Standing, u32) {
         let answered = self.io.lockstep.answered.iter().find(|answered| answered.task == task);
         let row = self.tasks.get(task.index(), task.generation());
-        let waits = row.is_some_and(|row| row.lanes.iter().any(|lane| lane.pending.is_some()));
+        let waits = row.is_some_and(|row| row.wait_slots.iter().any(|wait_slot| wait_slot.pending.is_some()));
         let standing = match answered {
             Some(Answered { goes: true, .. }) => Standing::Runs,
             Some(_) => Standing::Answered,
@@ -215,10 +215,10 @@ impl Engine {
     }
 
     /// The fault of a task's thread is over. One that has not waited goes on by itself.
-    pub(super) fn hold_back(&mut self, task: TaskKey, claim: Claim) {
+    pub(super) fn hold_back(&mut self, task: TaskKey, fault: FaultMessage) {
         if self.io.lockstep.held {
-            let goes = claim.since == self.step.now;
-            self.io.lockstep.answered.push(Answered { task, claim, goes });
+            let goes = fault.since == self.step.now;
+            self.io.lockstep.answered.push(Answered { task, fault, goes });
         }
     }
 
@@ -229,12 +229,12 @@ impl Engine {
         }
         let mut answered = std::mem::take(&mut self.io.lockstep.answered);
         answered.retain(|answered| {
-            let Some(client) = self.client(answered.claim.client) else {
+            let Some(client) = self.client(answered.fault.client) else {
                 return false;
             };
             let goes = answered.goes && client.outbox.count() == 0;
-            if let Some(userfault) = client.userfault(answered.claim.which).filter(|_| goes) {
-                wake(userfault, answered.claim.address);
+            if let Some(userfault) = client.userfault(answered.fault.which).filter(|_| goes) {
+                wake(userfault, answered.fault.address);
             }
             !goes
         });

@@ -1,116 +1,84 @@
 //! The engine: the core, all page state, and everything that is known of clients.
 //!
 //! # A step
-//! Somebody brings a message, an answer, an end of a transfer or a request. It becomes facts for the core; its effects
-//! are carried out as every engine does it ([`effects`]); what ends at once is told to the core in the same step. Only
-//! two things take time: transfers, whose ends come back through [`ends`], and orders to clients, whose answers come
-//! back through [`outbox`]. A step waits for neither.
+//! Somebody brings a message, an answer, an end of a transfer or a request. It becomes facts for the core. The core's
+//! effects are carried out as every engine does it ([`effects`](transfers::effects)), and what ends at once is told to
+//! the core in the same step. Two things take time: transfers, whose ends come back through
+//! [`completion_queue`](transfers::completion_queue), and orders to clients, whose answers come back through
+//! [`orders`]. A step waits for neither.
+//!
+//! # Modules
+//! A fault goes through five of them. [`event_loop`] takes what is ready, the most urgent first, and [`faults`] asks
+//! the core. [`spaces`] knows which object is at an address. [`transfers`] carries the effects out, and [`orders`] has
+//! agents do their part.
+//!
+//! What there is: [`clients`], [`tasks`], [`reservations`]; [`objects`] (regions, files and their readers);
+//! [`private_memory`]; [`backing`] (frames that are there). What goes on besides: [`forks`] gives children their
+//! pages, [`prefetch`] brings neighbours along, [`pinning`] has the pinned page pools, and [`teardown`] ends things
+//! piece by piece. [`affinity`] and [`pager_threads`] choose CPUs. [`journal`], [`recorder`] and [`snapshot`] tell of
+//! it.
 
-mod ahead;
-mod apart;
-mod booked;
-mod booking;
-mod bound;
-mod claims;
-mod client_pool;
+mod affinity;
+mod backing;
 mod clients;
-mod deferred;
-mod deferred_free;
-mod departures;
-mod effects;
-mod ends;
-mod extents;
-mod fault_queue;
+mod event_loop;
 mod faults;
-mod file_reads;
-mod fork_copy;
-mod fork_unconnected;
 mod forks;
-mod forsaken;
-mod frames;
-mod holes;
-mod idle_files;
 mod journal;
-mod keep;
 mod keys;
 mod laws;
-mod leaving;
-mod legacy;
-mod lending;
 mod lockstep;
-mod near;
 mod objects;
-mod outbox;
+mod orders;
 mod pager_threads;
-mod picture;
-mod pinned;
-mod private;
-mod program_locks;
-mod readers;
+mod pinning;
+mod prefetch;
+mod private_memory;
 mod recorder;
-mod relinquish;
 mod reservations;
-mod restore;
-mod retire;
-mod rows;
-mod sampling;
-mod shares;
-mod shortages;
-mod slots;
-mod source_file;
-mod sources;
-mod space;
+mod snapshot;
+mod spaces;
 mod step;
-mod stores;
 mod table;
 mod tasks;
 mod teardown;
 mod transfers;
-mod turns;
-mod under_way;
-mod urgency;
-mod vacate;
-mod victim_pages;
-mod views;
-mod withheld;
-mod written;
-mod zaps;
 
-pub(crate) use client_pool::ClientChannels;
+pub(crate) use clients::client_pool::ClientChannels;
 pub(crate) use clients::is_trusted;
+pub(crate) use event_loop::ReadyEvent;
 pub use journal::Notice;
 pub use keys::{
     ClientId, ClientRole, Handover, MapKey, MapRequest, Membership, NewClient, ObjectKey, Opened, RegionRequest,
     TaskKey,
 };
 pub use lockstep::Standing;
-pub use picture::Picture;
+pub use objects::source_file::SourceFile;
 pub(crate) use recorder::{Events, SampleEvent};
-pub use source_file::SourceFile;
-pub(crate) use turns::Turn;
+pub use snapshot::Snapshot;
 
 use crate::error::EngineError;
 use crate::settings::Settings;
-use ahead::Along;
+use backing::Backing;
 use clients::Clients;
-use ends::Ends;
-use fork_copy::ForkChildren;
-use frames::Backing;
+use forks::fork_copy::ForkChildren;
 use freehold_core::Memory;
 use freehold_core::limits::Limits;
 use freehold_store::Store;
 use journal::Journal;
+pub(crate) use objects::Identity;
 use objects::Objects;
 use pager_threads::PagerThreads;
-use pinned::PinnedRows;
+use pinning::PinnedRows;
+use prefetch::Prefetcher;
 use reservations::Reservations;
-pub(crate) use rows::Identity;
 use std::sync::Arc;
 use step::Step;
 use tasks::Tasks;
 use teardown::Teardown;
 use transfers::Io;
-use under_way::Transfers;
+use transfers::completion_queue::CompletionQueue;
+use transfers::transfer_table::Transfers;
 
 /// Lets an owner of rows be asked as the rows themselves.
 macro_rules! rows_of {
@@ -143,7 +111,7 @@ pub struct Engine {
     pinned: PinnedRows,
     transfers: Transfers,
     io: Io,
-    along: Along,
+    prefetcher: Prefetcher,
     /// Children that are being given their pages.
     fork_children: ForkChildren,
     teardown: Teardown,
@@ -160,7 +128,8 @@ impl Engine {
     /// See [`EngineError`].
     pub fn new(settings: &Settings) -> Result<Self, EngineError> {
         let (cpus, pages) = (cpus(settings), settings.pages.get());
-        let ends = Arc::new(Ends::new(cpus.len(), pages).map_err(EngineError::system("a bell could not be made"))?);
+        let completions =
+            Arc::new(CompletionQueue::new(cpus.len(), pages).map_err(EngineError::system("a bell could not be made"))?);
         let mut engine = Self {
             core: core(settings)?,
             clients: Clients::new(settings),
@@ -169,8 +138,8 @@ impl Engine {
             reservations: Reservations::new(settings),
             pinned: PinnedRows::default(),
             transfers: Transfers::new(settings, cpus.len()),
-            io: Io::new(settings, ends)?,
-            along: Along::new(cpus.len()),
+            io: Io::new(settings, completions)?,
+            prefetcher: Prefetcher::new(cpus.len()),
             fork_children: ForkChildren::default(),
             teardown: Teardown::default(),
             backing: Backing::new(settings)?,

@@ -19,7 +19,7 @@ struct PagerThread {
     poll: OwnedFd,
     real_time: Result<u32, String>,
     rounds: u64,
-    /// When its next round is at the latest.
+    /// When its next dispatch is at the latest.
     due: Option<u64>,
 }
 
@@ -55,7 +55,7 @@ impl PagerThreads {
         self.rows.get(pager).map(|row| &row.poll)
     }
 
-    /// The CPU of each, its real-time priority or why it has none, and its rounds.
+    /// The CPU of each, its real-time priority or why it has none, and its dispatches.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Result<u32, String>, u64)> {
         let rows = self.cpus.iter().zip(&self.rows);
         rows.map(|(cpu, row)| (*cpu, &row.real_time, row.rounds))
@@ -67,7 +67,7 @@ impl PagerThreads {
         }
     }
 
-    pub(super) fn count_round(&mut self, pager: usize) {
+    pub(super) fn count_dispatch(&mut self, pager: usize) {
         if let Some(row) = self.rows.get_mut(pager) {
             row.rounds += 1;
         }

@@ -51,7 +51,7 @@ struct Begun {
 pub(crate) struct Recorder {
     events: Events,
     under_way: BTreeMap<(ObjectId, u32, bool), Begun>,
-    /// How the fault of each lane was resolved, by the core's task slots.
+    /// How the fault of each wait slot was resolved, by the core's task slots.
     resolved: Vec<Option<Resolution>>,
     sample_step: u64,
     next_sample: u64,
@@ -151,8 +151,8 @@ impl Engine {
                 source: Source::Store,
                 urgent,
             } => {
-                let lane = urgent.and_then(|task| self.tasks.lane_name(task));
-                let task = lane.map(|lane| slot(lane.task));
+                let wait_slot = urgent.and_then(|task| self.tasks.wait_slot_name(task));
+                let task = wait_slot.map(|wait_slot| slot(wait_slot.task));
                 recorder.begins(page, Request::Fill, Begun { since, task });
             }
             _ => {}
@@ -172,12 +172,18 @@ impl Engine {
         }
     }
 
-    /// The fault of a lane is over; `from` and `to` in nanoseconds.
-    pub(super) fn record_fault(&mut self, task: TaskKey, lane: TaskId, page: (ObjectId, PageIndex), span: (u64, u64)) {
+    /// The fault of a wait slot is over; `from` and `to` in nanoseconds.
+    pub(super) fn record_fault(
+        &mut self,
+        task: TaskKey,
+        wait_slot: TaskId,
+        page: (ObjectId, PageIndex),
+        span: (u64, u64),
+    ) {
         let Some(recorder) = self.journal.recorder.as_deref_mut() else {
             return;
         };
-        let resolution = recorder.resolved.get_mut(lane.index()).and_then(Option::take);
+        let resolution = recorder.resolved.get_mut(wait_slot.index()).and_then(Option::take);
         let end = resolution.map_or(FaultEnd::Failed, FaultEnd::Resolved);
         let page = (page.0.index(), page.1);
         recorder.events.happened.fault(Some(slot(task)), span, page, end);

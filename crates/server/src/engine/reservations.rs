@@ -2,15 +2,37 @@
 
 use crate::engine::Engine;
 use crate::engine::keys::{Membership, ObjectKey};
-use crate::engine::rows::{Locking, Reservation};
 use crate::engine::rows_of;
+
 use crate::error::EngineError;
 use crate::settings::Settings;
 use freehold_core::error::AdmitError;
 use freehold_core::frame::Frames;
 use freehold_core::id::ReservationId;
+use freehold_core::limits::ReservationKind;
 use freehold_core::limits::{PageRange, ReservationSpec};
 use freehold_core::units::{FrameCount, PageCount};
+
+/// How a reservation's lock ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Locking {
+    Idle,
+    UnderWay,
+    Failed,
+}
+
+/// A reservation.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    pub(crate) id: ReservationId,
+    pub(crate) name: String,
+    pub(crate) kind: ReservationKind,
+    /// Tasks in it.
+    pub(crate) tasks: u32,
+    /// Nobody holds it any more: it ends with its last task.
+    pub(crate) released: bool,
+    pub(crate) locking: Locking,
+}
 
 /// Pages that a lock brings in with one step: each may have to be copied from the page cache.
 const LOCKED: PageCount = PageCount::new(16);
@@ -142,10 +164,10 @@ impl Engine {
     pub(crate) fn lock_some(&mut self) -> bool {
         if self.core.wants_locking() {
             self.step(|engine| engine.core.allow_locking(LOCKED));
-            // What has come in has taken frames, and the reserve has as many too much.
-            if self.backing.reserve.note(LOCKED.get() as usize) {
-                let due = self.reserve_due();
-                self.backing.reserve.follow(self.due_with_spare(due));
+            // What has come in has taken frames, and the backing has as many too much.
+            if self.backing.locked.note(LOCKED.get() as usize) {
+                let due = self.backing_due();
+                self.backing.locked.follow(self.due_with_spare(due));
             }
         }
         self.core.wants_locking()

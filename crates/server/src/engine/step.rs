@@ -1,8 +1,8 @@
 //! A step of the engine: what it has begun, and what is left to do before it ends.
 
 use crate::engine::Engine;
-use crate::engine::keep::HeldThread;
-use crate::engine::rows::Claim;
+use crate::engine::affinity::affinity_hold::AffinityHold;
+use crate::engine::faults::FaultMessage;
 use freehold_core::fact::{PageRef, Request};
 use freehold_core::units::{Instant, PageCount};
 use freehold_driver::{Batch, Completions, End, Ended};
@@ -16,9 +16,9 @@ pub(super) struct Step {
     /// The pager thread whose step this is; of the control thread, the first.
     pub(super) pager: usize,
     /// A pager thread has the engine, not the control thread.
-    pub(super) in_round: bool,
+    pub(super) in_dispatch: bool,
     /// The thread whose fault is being served, held where it is.
-    pub(super) held: Option<HeldThread>,
+    pub(super) held: Option<AffinityHold>,
     /// Pages that have come or gone in this step.
     pub(super) moved: usize,
     /// What the core wants done, drained and not carried out yet.
@@ -27,7 +27,7 @@ pub(super) struct Step {
     /// Pages that cannot leave, of which the core has not been told.
     pub(super) immovable: VecDeque<PageRef>,
     /// Faults to be looked at again in this step.
-    pub(super) again: VecDeque<Claim>,
+    pub(super) again: VecDeque<FaultMessage>,
 }
 
 impl Default for Step {
@@ -35,7 +35,7 @@ impl Default for Step {
         Self {
             now: Instant::ZERO,
             pager: 0,
-            in_round: false,
+            in_dispatch: false,
             held: None,
             moved: 0,
             batch: Batch::default(),
@@ -58,13 +58,13 @@ impl Engine {
     /// Begins a step: reads the clock once.
     pub(super) fn begin(&mut self) {
         self.step.now = Instant::new(clock::now().as_nanos());
-        self.teardown.vacating.begin();
+        self.teardown.queue.begin();
         self.core.allow_locking(PageCount::ZERO);
     }
 
     /// Carries out everything that follows from what was told to the core, until nothing is left to do at once.
     pub(super) fn settle(&mut self) {
-        self.vacate_first();
+        self.tear_down_first();
         loop {
             self.drain();
             if let Some((record, what)) = self.transfers.next_ended() {
@@ -73,17 +73,17 @@ impl Engine {
                 self.finish(record);
             } else if let Some(ended) = self.step.completions.next_end() {
                 self.tell(ended);
-            } else if self.backing.leaving.has_holes() {
+            } else if self.backing.eviction_batch.has_holes() {
                 self.drop_left();
-            } else if let Some(claim) = self.step.again.pop_front() {
-                self.fault(claim);
-            } else if let Some(claim) = self.next_deferred_fault() {
-                self.fault(claim);
-            } else if let Some(claim) = self.next_queued() {
-                self.fault(claim);
-            } else if let Some(near) = self.along.neighbours.pop() {
+            } else if let Some(fault) = self.step.again.pop_front() {
+                self.fault(fault);
+            } else if let Some(fault) = self.next_deferred_fault() {
+                self.fault(fault);
+            } else if let Some(fault) = self.next_queued() {
+                self.fault(fault);
+            } else if let Some(near) = self.prefetcher.neighbours.pop() {
                 self.take_neighbours(near);
-            } else if let Some(id) = self.fork_children.departed.pop() {
+            } else if let Some(id) = self.fork_children.zombies.pop() {
                 self.end_client(id);
             } else if !self.retire() && self.step.completions.is_empty() {
                 break;
@@ -100,14 +100,14 @@ impl Engine {
         if self.clients.told != self.clients.count() {
             self.tell_of_room();
         }
-        if !self.teardown.vacating.is_empty() || self.core.wants_locking() {
-            self.backing.reserve.ring();
+        if !self.teardown.queue.is_empty() || self.core.wants_locking() {
+            self.backing.locked.ring();
         }
         if std::mem::take(&mut self.io.submitted) {
             self.io.store.flush();
         }
         debug_assert_eq!(self.backing.holes.check(), Ok(()), "who waits for a hole is woken");
-        if !self.step.in_round {
+        if !self.step.in_dispatch {
             self.ring_for_due();
             self.end_step();
         }

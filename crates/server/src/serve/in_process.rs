@@ -4,7 +4,7 @@
 //! beyond that is no business of clients: it is called here, on the engine.
 
 use super::{Options, ServeError, begin, socket};
-use crate::control::{self, Ends, World};
+use crate::control::{self, Ends, Registry};
 use crate::engine::{ObjectKey, Standing, TaskKey};
 use crate::shared::{EngineGuard, Pagers};
 use freehold_core::fact::Request;
@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 /// The server; dropping it ends it, and gives back all that it had.
 #[derive(Debug)]
 pub struct InProcess {
-    world: Arc<World>,
+    registry: Arc<Registry>,
     /// Until it ends.
     pagers: Option<Pagers>,
     control: Option<JoinHandle<io::Result<()>>>,
@@ -32,21 +32,21 @@ impl InProcess {
     /// # Errors
     /// See [`ServeError`]; nothing has begun then.
     pub fn start(options: &Options) -> Result<Self, ServeError> {
-        let claim = socket::Claim::new(&options.socket)?;
-        let (world, pagers) = begin(options, Vec::new(), None)?;
-        let listener = claim.listen(options.mode)?;
+        let place = socket::SocketPlace::new(&options.socket)?;
+        let (registry, pagers) = begin(options, Vec::new(), None)?;
+        let listener = place.listen(options.mode)?;
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(io::Error::from)?;
-        let (own, told) = (Arc::clone(&world), stop.try_clone()?);
+        let (own, told) = (Arc::clone(&registry), stop.try_clone()?);
         let control = std::thread::Builder::new().name("freehold-control".to_owned());
         let control = control.spawn(move || {
             let ends = Ends {
                 stop: &told,
                 owner: None,
             };
-            control::run(&own, listener, ends, || claim.remove())
+            control::run(&own, listener, ends, || place.remove())
         })?;
         Ok(Self {
-            world,
+            registry,
             pagers: Some(pagers),
             control: Some(control),
             stop,
@@ -55,13 +55,13 @@ impl InProcess {
 
     /// What was pictured of the engine is shown no more: documents say what there is now.
     pub fn spoil_pictures(&self) {
-        self.world.snapshots.spoil();
+        self.registry.snapshots.spoil();
     }
 
     /// The engine. Whoever drives it sees what he has done.
     fn engine(&self) -> EngineGuard<'_> {
         self.spoil_pictures();
-        self.world.shared.engine()
+        self.registry.shared.engine()
     }
 
     /// From now on transfers and threads wait for a word, or no longer.

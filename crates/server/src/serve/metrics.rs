@@ -1,7 +1,7 @@
 //! `GET /metrics` over plain HTTP, for Prometheus. One thread has all askers, each with little time, so that none
 //! waits for another; whoever reaches the address sees everything, so it should be a local one.
 
-use crate::control::World;
+use crate::control::Registry;
 use freehold_linux::{Errno, service};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, ErrorKind, Read, Write};
@@ -22,15 +22,15 @@ const ASKERS: usize = 64;
 ///
 /// # Errors
 /// The system's refusal.
-pub(super) fn start(world: &Arc<World>, address: SocketAddr) -> io::Result<SocketAddr> {
+pub(super) fn start(registry: &Arc<Registry>, address: SocketAddr) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     let bound = listener.local_addr()?;
-    let world = Arc::clone(world);
+    let registry = Arc::clone(registry);
     service::spawn("metrics", move || {
         let mut askers = Vec::new();
-        while !world.is_ending() {
-            if serve(&world, &listener, &mut askers).is_err() {
+        while !registry.is_ending() {
+            if serve(&registry, &listener, &mut askers).is_err() {
                 // Too many open files, say: the next try may be better.
                 std::thread::sleep(Duration::from_millis(100));
             }
@@ -50,7 +50,7 @@ struct Asker {
 }
 
 /// Waits until somebody can go on, and lets him.
-fn serve(world: &World, listener: &TcpListener, askers: &mut Vec<Asker>) -> io::Result<()> {
+fn serve(registry: &Registry, listener: &TcpListener, askers: &mut Vec<Asker>) -> io::Result<()> {
     let mut wanted = vec![PollFd::new(listener, PollFlags::IN)];
     wanted.extend(askers.iter().map(|asker| PollFd::new(&asker.stream, asker.wants())));
     let timeout = Timespec::try_from(LOOK).ok();
@@ -65,7 +65,7 @@ fn serve(world: &World, listener: &TcpListener, askers: &mut Vec<Asker>) -> io::
     askers.retain_mut(|asker| {
         let is_ready = ready.next() == Some(true);
         // Who goes away or is too slow is his own loss.
-        now < asker.until && (!is_ready || asker.go_on(|request| answer(world, request)).unwrap_or(false))
+        now < asker.until && (!is_ready || asker.go_on(|request| answer(registry, request)).unwrap_or(false))
     });
     if comes {
         accept(listener, askers, now)?;
@@ -135,10 +135,10 @@ fn is_early(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-fn answer(world: &World, request: &[u8]) -> Vec<u8> {
+fn answer(registry: &Registry, request: &[u8]) -> Vec<u8> {
     const PLAIN: &str = "text/plain; charset=utf-8";
     let (status, kind, body) = match asked(request) {
-        Asked::Metrics => match world.snapshots.metrics(&world.shared) {
+        Asked::Metrics => match registry.snapshots.metrics(&registry.shared) {
             Ok(text) => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", text),
             Err(error) => ("503 Service Unavailable", PLAIN, format!("{error}\n")),
         },

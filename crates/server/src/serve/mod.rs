@@ -6,7 +6,7 @@ mod notify;
 mod process;
 mod socket;
 
-use crate::control::{self, Limits, World};
+use crate::control::{self, Limits, Registry};
 use crate::devices::Devices;
 use crate::document::Snapshots;
 use crate::engine::Engine;
@@ -87,16 +87,16 @@ pub fn serve_while(options: &Options, ends: Ends<'_>) -> Result<(), ServeError> 
     abort_on_panic();
     // Before there is a descriptor that the helper could hold for a moment longer than the server.
     let (_process, shortfalls) = process::prepare();
-    let claim = socket::Claim::new(&options.socket)?;
+    let place = socket::SocketPlace::new(&options.socket)?;
     let owner = ends.owner.map(|owner| owner.process);
-    let (world, pagers) = begin(options, shortfalls, owner)?;
+    let (registry, pagers) = begin(options, shortfalls, owner)?;
     if let Some(address) = options.metrics {
-        let bound = metrics::start(&world, address);
+        let bound = metrics::start(&registry, address);
         let bound = bound.map_err(|error| ServeError::Metrics { address, error })?;
         info!(%bound, "serving metrics");
     }
-    control::tracers::start(&world)?;
-    let listener = claim.listen(options.mode)?;
+    control::tracers::start(&registry)?;
+    let listener = place.listen(options.mode)?;
     info!(
         socket = ?options.socket,
         pool_frames = options.settings.frames.get(),
@@ -104,9 +104,9 @@ pub fn serve_while(options: &Options, ends: Ends<'_>) -> Result<(), ServeError> 
         "serving"
     );
     notify::tell("READY=1\nSTATUS=serving");
-    let ran = control::run(&world, listener, ends, || {
+    let ran = control::run(&registry, listener, ends, || {
         notify::tell("STOPPING=1");
-        claim.remove();
+        place.remove();
         info!("ending: clients are told");
     });
     // Only now, when nobody talks to clients any more.
@@ -114,7 +114,7 @@ pub fn serve_while(options: &Options, ends: Ends<'_>) -> Result<(), ServeError> 
     info!("ended");
     crate::log::flush();
     // The process ends: to take the tables down piece by piece first would take as long as to set them up.
-    std::mem::forget(world);
+    std::mem::forget(registry);
     Ok(ran?)
 }
 
@@ -123,7 +123,7 @@ fn begin(
     options: &Options,
     mut shortfalls: Vec<String>,
     owner: Option<u32>,
-) -> Result<(Arc<World>, Pagers), ServeError> {
+) -> Result<(Arc<Registry>, Pagers), ServeError> {
     let mut settings = options.settings.clone();
     settings.tables.clients = settings.tables.clients.min(process::most_clients());
     let shared = Shared::new(Engine::new(&settings)?);
@@ -133,13 +133,13 @@ fn begin(
         warn!("{shortfall}");
     }
     // The status document asks for it each time.
-    if let Some(shortfall) = shared.engine().reserve().shortfall() {
+    if let Some(shortfall) = shared.engine().locked_backing().shortfall() {
         warn!("{shortfall}");
     }
     let socket_name = options.socket.display().to_string();
     let snapshots = Snapshots::new(socket_name, options.settings.unresponsive, shortfalls);
     let devices = options.devices.as_ref().map(|file| Devices::new(file, &shared));
-    let world = World::new(
+    let registry = Registry::new(
         shared,
         options.quotas.clone(),
         options.limits,
@@ -147,7 +147,7 @@ fn begin(
         owner,
         devices.transpose()?,
     );
-    Ok((world, pagers))
+    Ok((registry, pagers))
 }
 
 /// Pager threads that have no real-time priority, in words.

@@ -53,7 +53,7 @@ pub enum SocketError {
 
 /// The right to listen at a path, until dropped.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct SocketPlace {
     path: PathBuf,
     _lock: OwnedFd,
 }
@@ -69,7 +69,7 @@ pub fn default_path() -> Option<PathBuf> {
     Some(PathBuf::from(directory).join("freehold.sock"))
 }
 
-impl Claim {
+impl SocketPlace {
     /// Claims `path`.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for SocketPlace {
     fn drop(&mut self) {
         // While the lock is held: see `lock`.
         let _ = fs::remove_file(beside(&self.path, ".lck"));
@@ -190,26 +190,26 @@ mod tests {
 
     #[test]
     fn one_server_for_each_socket_and_what_is_left_behind_is_replaced() {
-        let directory = std::env::temp_dir().join(format!("freehold-claim-{}", std::process::id()));
+        let directory = std::env::temp_dir().join(format!("freehold-place-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let path = directory.join("s");
-        let claim = Claim::new(&path).unwrap();
-        assert!(matches!(Claim::new(&path), Err(SocketError::Taken(_))));
-        let listener = claim.listen(0o600).unwrap();
+        let place = SocketPlace::new(&path).unwrap();
+        assert!(matches!(SocketPlace::new(&path), Err(SocketError::Taken(_))));
+        let listener = place.listen(0o600).unwrap();
         PacketSocket::connect(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         // As after a crash: the socket stays, the lock goes.
-        drop((listener, claim));
+        drop((listener, place));
         assert!(PacketSocket::connect(&path).is_err());
-        let claim = Claim::new(&path).unwrap();
-        let _listener = claim.listen(0o666).unwrap();
+        let place = SocketPlace::new(&path).unwrap();
+        let _listener = place.listen(0o666).unwrap();
         PacketSocket::connect(&path).unwrap();
-        claim.remove();
+        place.remove();
         fs::write(&path, "a file").unwrap();
-        drop(claim);
-        assert!(matches!(Claim::new(&path), Err(SocketError::NotASocket(_))));
+        drop(place);
+        assert!(matches!(SocketPlace::new(&path), Err(SocketError::NotASocket(_))));
         let long = directory.join("x".repeat(120));
-        assert!(matches!(Claim::new(&long), Err(SocketError::TooLong(_))));
+        assert!(matches!(SocketPlace::new(&long), Err(SocketError::TooLong(_))));
         fs::remove_dir_all(&directory).unwrap();
     }
 }
