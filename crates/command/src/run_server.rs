@@ -10,7 +10,7 @@ use freehold_live::{Launch, device_name};
 use freehold_scenario::recording::Capacity;
 use freehold_scenario::{Backing as DeviceBacking, Class, Device, DeviceFile, Scenario, StoreKind, plan};
 use freehold_server::serve::Options;
-use freehold_server::{Backing, Limits, Quotas, RecordingRoom, Settings};
+use freehold_server::{Limits, Quotas, RecordingRoom, Settings, StoreMedium};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -226,12 +226,12 @@ fn settings(server: &RunServer) -> Result<Settings, Failure> {
     settings.read_ahead = ReadAhead::of(server.read_ahead)
         .ok_or_else(|| Failure::Input(format!("{} pages are not read ahead", server.read_ahead)))?;
     settings.store = match &server.store {
-        RunStore::Memory(latency, parallel) => Backing::Memory {
+        RunStore::Memory(latency, parallel) => StoreMedium::Memory {
             latency: Duration::from_nanos(*latency),
             parallel: at_a_time(*parallel)?,
         },
-        RunStore::Compressed(bytes) => Backing::Compressed { bytes: *bytes },
-        RunStore::File(directory, parallel) => Backing::File {
+        RunStore::Compressed(bytes) => StoreMedium::Compressed { bytes: *bytes },
+        RunStore::File(directory, parallel) => StoreMedium::File {
             directory: directory.clone(),
             parallel: at_a_time(*parallel)?,
         },

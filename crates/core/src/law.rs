@@ -3,11 +3,11 @@
 
 use core::fmt;
 
-use crate::account::{Account, Ending};
-use crate::entry::{Entry, Marks, Place};
+use crate::frames::account::{Account, Ending};
 use crate::index::{EntryIndex, HolderIndex, PageNumber};
 use crate::limits::Regime;
 use crate::memory::Memory;
+use crate::pages::entry::{Entry, Marks, Place};
 use crate::sharing::UNLOCKED_FRAMES;
 use crate::view::PageState;
 

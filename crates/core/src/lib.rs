@@ -6,44 +6,41 @@
 //!
 //! Three engines drive it: the simulator in virtual time, the embedded pager and the memory server over real pages. See
 //! docs/book/src/model.md for the laws that [`Memory::check_laws`](memory::Memory::check_laws) checks.
+//!
+//! Where to look: [`memory`] is the facade. A fault goes through `fault`, gets a frame by `reservation` (paper 000) or
+//! `replacement` (which page leaves), and `sharing` decides what its page costs each reservation (SPC, SPEL). `pages`
+//! and [`frames`] are what these move. [`pinning`] has the three algorithms of paper 001, [`victim_cache`] paper 003's
+//! cache, [`transient`] paper 004's scheduler.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
 
-mod account;
 #[cfg(feature = "canary")]
 mod canary;
-mod claim_queue;
 pub mod effect;
-mod entry;
+mod effect_queue;
 pub mod error;
 pub mod fact;
-pub mod frame;
-mod holder;
-mod holder_queue;
+mod fault;
+pub mod frames;
 pub mod id;
 mod index;
 pub mod law;
 pub mod limits;
-mod list;
-mod lists;
-mod loans;
-mod locks;
-mod marks;
 pub mod memory;
-mod object;
-mod page;
+mod pages;
 pub mod pinning;
-mod queue;
-mod reclaim;
+mod replacement;
+mod reservation;
 pub mod sharing;
 mod slots;
-mod swap_budget;
 mod task;
 pub mod transient;
 pub mod units;
 pub mod victim_cache;
 pub mod view;
 
-pub use memory::{Foresight, Memory, ReadAhead};
+pub use fault::neighbours::Foresight;
+pub use fault::read_ahead::ReadAhead;
+pub use memory::Memory;
 pub use sharing::UNLOCKED_FRAMES;

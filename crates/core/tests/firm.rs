@@ -38,10 +38,10 @@ fn write(world: &mut World, task: usize, page: u32) {
     world.touch(task, 0, PageIndex::new(page), true);
 }
 
-fn gather(world: &mut World, wanted: u32) -> u32 {
+fn reclaim_for_admission(world: &mut World, wanted: u32) -> u32 {
     let missing = world
         .memory
-        .gather(FrameCount::new(wanted))
+        .reclaim_for_admission(FrameCount::new(wanted))
         .expect("not over-committed");
     world.drain();
     missing.get()
@@ -74,11 +74,11 @@ fn evictions_under_way(world: &World) -> usize {
 fn gathering_begins_a_request_for_each_frame_that_is_missing() {
     let mut world = borrower(248);
     assert_eq!(borrowed(&world), POOL - 8 - 8);
-    assert_eq!(gather(&mut world, 40), 40);
+    assert_eq!(reclaim_for_admission(&mut world, 40), 40);
     assert_eq!(evictions_under_way(&world), 40, "one write for each dirty page");
     assert_eq!(world.evicted.get(&Holder::Pool).map(Vec::len), Some(40));
     world.complete_all();
-    assert_eq!(gather(&mut world, 40), 0);
+    assert_eq!(reclaim_for_admission(&mut world, 40), 0);
     assert_eq!(borrowed(&world), POOL - 8 - 8 - 40);
     admit(&mut world, 40).unwrap();
     let taken = world.memory.reservation(world.reservations[0]).unwrap().taken_back;
@@ -90,7 +90,7 @@ fn gathering_begins_a_request_for_each_frame_that_is_missing() {
 fn gathering_begins_so_many_requests_at_a_time() {
     let mut world = borrower(248);
     let wanted = POOL - 16;
-    assert_eq!(gather(&mut world, wanted), wanted);
+    assert_eq!(reclaim_for_admission(&mut world, wanted), wanted);
     let mut most = 0;
     let mut ended = 0;
     while !world.outstanding.is_empty() {
@@ -117,7 +117,7 @@ fn nobody_can_delay_what_is_gathered() {
         }
         // One frame at least stays for the task of the pool.
         let wanted = 1 + random.below((POOL - 17) as usize) as u32;
-        let mut missing = gather(&mut world, wanted);
+        let mut missing = reclaim_for_admission(&mut world, wanted);
         let (mut ended, bound) = (0, missing + BATCH);
         while missing > 0 {
             assert!(
@@ -137,7 +137,7 @@ fn nobody_can_delay_what_is_gathered() {
             } else {
                 world.complete(random.below(world.outstanding.len()), false);
             }
-            missing = gather(&mut world, wanted);
+            missing = reclaim_for_admission(&mut world, wanted);
         }
         admit(&mut world, wanted).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         world.complete_all();
@@ -156,7 +156,7 @@ fn nobody_can_delay_what_is_gathered() {
 #[test]
 fn nothing_is_lent_while_frames_are_gathered() {
     let mut world = borrower(20);
-    assert_eq!(gather(&mut world, 200), 0, "the pool has them");
+    assert_eq!(reclaim_for_admission(&mut world, 200), 0, "the pool has them");
     let before = borrowed(&world);
     for page in 20..60 {
         write(&mut world, 0, page);
@@ -165,7 +165,7 @@ fn nothing_is_lent_while_frames_are_gathered() {
     assert_eq!(borrowed(&world), before);
     world.touch(2, 0, PageIndex::new(390), false);
     assert!(world.outstanding.is_empty() && world.tasks[2].waiting.is_some());
-    world.memory.stop_gathering();
+    world.memory.stop_reclaim();
     world.drain();
     world.complete_all();
     assert!(world.tasks[2].waiting.is_none());
@@ -179,7 +179,7 @@ fn nothing_is_lent_while_frames_are_gathered() {
 fn a_failing_store_keeps_what_was_lent() {
     let mut world = borrower(248);
     let before = borrowed(&world);
-    assert_eq!(gather(&mut world, 10), 10);
+    assert_eq!(reclaim_for_admission(&mut world, 10), 10);
     let mut ended = 0;
     while !world.outstanding.is_empty() {
         world.complete(0, true);
@@ -193,11 +193,11 @@ fn a_failing_store_keeps_what_was_lent() {
         ),
         (before, 0)
     );
-    assert_eq!(gather(&mut world, 10), 10);
+    assert_eq!(reclaim_for_admission(&mut world, 10), 10);
     assert_eq!(evictions_under_way(&world), 10);
     world.complete_all();
-    assert_eq!(gather(&mut world, 10), 0);
-    world.memory.stop_gathering();
+    assert_eq!(reclaim_for_admission(&mut world, 10), 0);
+    world.memory.stop_reclaim();
     world.drain();
     for page in 0..248 {
         // Contents are compared by the world.
@@ -211,6 +211,6 @@ fn a_failing_store_keeps_what_was_lent() {
 #[test]
 fn what_is_reserved_is_not_gathered() {
     let mut world = borrower(10);
-    let refused = world.memory.gather(FrameCount::new(POOL - 15));
+    let refused = world.memory.reclaim_for_admission(FrameCount::new(POOL - 15));
     assert!(matches!(refused, Err(AdmitError::Overcommitted { available, .. }) if available.get() == POOL - 16));
 }

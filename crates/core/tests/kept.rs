@@ -105,14 +105,14 @@ fn gathering_from_pages_that_all_stay_ends() {
         for _ in 0..3 {
             let missing = world
                 .memory
-                .gather(FrameCount::new(190))
+                .reclaim_for_admission(FrameCount::new(190))
                 .expect("as many as are free or lent");
             assert!(!missing.is_zero());
             world.drain();
             let stayed = end_all(&mut world, 0, 200 + 256);
             assert!(stayed > 172, "{stayed} were tried");
         }
-        world.memory.stop_gathering();
+        world.memory.stop_reclaim();
         world.drain();
     }
 }

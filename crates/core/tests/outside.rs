@@ -106,10 +106,13 @@ fn what_is_lent_is_recalled_at_once_and_goes_to_who_wants_it() {
     ));
     world.take_outside(id, 46).unwrap();
     assert_eq!(outside(&world, 0), (46, 30, 0));
-    assert_eq!(world.memory.gather(FrameCount::new(20)).unwrap().get(), 20);
+    assert_eq!(
+        world.memory.reclaim_for_admission(FrameCount::new(20)).unwrap().get(),
+        20
+    );
     world.drain();
     assert_eq!(outside(&world, 0), (46, 30, 20), "what is wanted, and not one more");
-    world.memory.gather(FrameCount::new(20)).unwrap();
+    world.memory.reclaim_for_admission(FrameCount::new(20)).unwrap();
     world.drain();
     assert_eq!(outside(&world, 0), (46, 30, 20), "nobody is asked twice");
     // It returns some, as it likes.
@@ -153,17 +156,17 @@ fn pages_go_first_but_keep_their_part() {
         (16, 16, 0),
         "24 pages, of which 16 lie in frames that were lent"
     );
-    world.memory.gather(FrameCount::new(16)).unwrap();
+    world.memory.reclaim_for_admission(FrameCount::new(16)).unwrap();
     world.drain();
     world.complete_all();
     assert_eq!(outside(&world, 1), (16, 0, 0));
     touch_all(&mut world, 0, 0, 24);
     assert_eq!(world.tasks[0].errors, 0);
-    world.memory.stop_gathering();
+    world.memory.stop_reclaim();
     world.drain();
     world.take_outside(id, 12).unwrap();
     assert_eq!(outside(&world, 1), (28, 12, 0));
-    world.memory.gather(FrameCount::new(16)).unwrap();
+    world.memory.reclaim_for_admission(FrameCount::new(16)).unwrap();
     world.drain();
     assert_eq!(outside(&world, 1), (28, 12, 12), "nothing but what is outside can go");
 }
@@ -181,7 +184,7 @@ fn what_is_set_aside_is_admitted_like_a_reservation() {
         world.memory.set_aside(FrameCount::new(0)),
         Err(AdmitError::ZeroCapacity)
     ));
-    world.memory.gather(FrameCount::new(20)).unwrap();
+    world.memory.reclaim_for_admission(FrameCount::new(20)).unwrap();
     world.drain();
     world.complete_all();
     let region = world.memory.set_aside(FrameCount::new(20)).unwrap();

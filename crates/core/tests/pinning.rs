@@ -236,7 +236,7 @@ fn a_pool_that_tries_pages_gives_them_up_where_nothing_else_is_left() {
     for _ in 0..100 {
         let _missing = world
             .memory
-            .gather(spec.capacity)
+            .reclaim_for_admission(spec.capacity)
             .expect("nobody else was promised them");
         world.drain();
         world.check();
@@ -299,7 +299,7 @@ fn a_reservation_takes_frames_that_are_pinned_but_not_for_good() {
     for _ in 0..10_000 {
         let _missing = world
             .memory
-            .gather(spec.capacity)
+            .reclaim_for_admission(spec.capacity)
             .expect("nobody else was promised them");
         world.drain();
         if world.memory.admit(spec).is_ok() {

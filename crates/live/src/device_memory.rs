@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use freehold_core::fact::PageRef;
-use freehold_core::frame::Frames;
+use freehold_core::frames::Frames;
 use freehold_core::units::FrameCount;
 use freehold_ecache::serve::DeviceServer;
 use freehold_ecache::{Cache, DeviceState, FileId, Key, PAGE_SIZE, Times};

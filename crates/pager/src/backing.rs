@@ -5,7 +5,7 @@ use crate::error::ReserveError;
 use crate::pager::Pager;
 use crate::shared::Shared;
 use freehold_core::Memory;
-use freehold_core::frame::Frames;
+use freehold_core::frames::Frames;
 use freehold_core::units::FrameCount;
 
 /// Frames in use that are in objects or in the reserve: what is set aside lies elsewhere.

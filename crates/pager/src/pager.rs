@@ -32,7 +32,7 @@ use freehold_store::{
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Transfers of other tasks that may end first while the frames of an admission are gathered.
+/// Transfers of other tasks that may end first while the frames of an admission are reclaimed.
 const OTHERS_TRANSFERS: u32 = 10_000;
 
 /// How often an admission whose frames are in use looks again while nothing that it could end is under way.
@@ -167,7 +167,7 @@ impl Pager {
     }
 
     /// Admits a reservation and backs its frames. Where frames that nobody has a claim to are in use, lent to firm
-    /// reservations or by tasks without one, they are gathered first: at most one transfer for each frame, as many at a
+    /// reservations or by tasks without one, they are reclaimed first: at most one transfer for each frame, as many at a
     /// time as the store serves, and nobody whose frames they are has to do anything for it.
     ///
     /// # Errors
@@ -177,10 +177,10 @@ impl Pager {
         let context = &mut control.context;
         let mut admitted = self.shared.ask(context, |core, _| core.admit(spec));
         if matches!(admitted, Err(AdmitError::InUse { .. })) {
-            self.gather(context, spec.capacity);
+            self.reclaim_for_admission(context, spec.capacity);
             admitted = self.shared.ask(context, |core, _| core.admit(spec));
             if admitted.is_err() {
-                self.shared.ask(context, |core, _| core.stop_gathering());
+                self.shared.ask(context, |core, _| core.stop_reclaim());
             }
         }
         let id = admitted?;
@@ -418,12 +418,12 @@ impl Pager {
     }
 
     /// Ends transfers until `wanted` frames are free, or until that is hopeless: transfers fail, or nothing moves.
-    fn gather(&self, context: &mut Context, wanted: FrameCount) {
+    fn reclaim_for_admission(&self, context: &mut Context, wanted: FrameCount) {
         // One for each frame, as many again for what had to be repeated, and whatever others do meanwhile.
         let mut transfers = wanted.get().saturating_mul(2).saturating_add(OTHERS_TRANSFERS);
         let mut idle = 0;
         while transfers > 0 && idle < IDLE_LOOKS {
-            let missing = self.shared.ask(context, |core, _| core.gather(wanted));
+            let missing = self.shared.ask(context, |core, _| core.reclaim_for_admission(wanted));
             if missing.is_ok_and(|missing| missing.is_zero()) || missing.is_err() {
                 return;
             }

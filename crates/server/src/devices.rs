@@ -5,7 +5,7 @@ use crate::control::Charge;
 use crate::serve::ServeError;
 use crate::shared::Shared;
 use crate::victims::Victims;
-use freehold_core::frame::Frames;
+use freehold_core::frames::Frames;
 use freehold_ecache::Cache;
 use freehold_ecache::serve::DeviceServer;
 use freehold_linux::Errno;

@@ -158,7 +158,7 @@ fn admitted_within(server: &Server, frames: u32, patience: Duration) -> Option<R
             Err(error) => panic!("{error}"),
         }
     }
-    server.shared.engine().stop_gathering();
+    server.shared.engine().stop_reclaim();
     None
 }
 

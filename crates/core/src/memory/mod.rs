@@ -5,42 +5,31 @@
 //! getters are nouns. After every command and every fact the engine drains `poll_effect` until it is empty, before the
 //! next one. Time never runs backwards.
 
-mod admission;
-mod ahead;
-mod claims;
-mod completion;
-mod fault;
-mod forget;
+mod discard;
 mod objects;
-mod outside;
-mod read_ahead;
-mod removal;
-mod service;
+mod objects_remove;
 mod tasks;
 mod views;
-mod written;
 
-pub use ahead::Foresight;
-pub use read_ahead::ReadAhead;
-use read_ahead::Reading;
+use crate::fault::read_ahead::{ReadAhead, Reading};
 
 use alloc::vec::Vec;
 
-use crate::account::Account;
 use crate::effect::{Effect, Holder, Scope, UnmapReason};
-use crate::entry::{Entries, Marks, Place};
+use crate::effect_queue::EffectQueue;
 use crate::fact::PageRef;
-use crate::frame::Frames;
-use crate::holder::HolderPolicy;
-use crate::holder_queue::HolderQueue;
+use crate::frames::Frames;
+use crate::frames::account::Account;
+use crate::frames::holder::HolderPolicy;
+use crate::frames::holder_queue::HolderQueue;
 use crate::index::{EntryIndex, HolderIndex, PageNumber, TaskIndex};
 use crate::limits::{Limits, Regime};
-use crate::loans::AllLoans;
-use crate::object::Object;
-use crate::page::{Page, Pages};
+use crate::pages::entry::{Entries, Marks, Place};
+use crate::pages::object::Object;
+use crate::pages::page::{Page, Pages};
 use crate::pinning::PinnedPools;
-use crate::queue::EffectQueue;
-use crate::reclaim::Refaults;
+use crate::replacement::Refaults;
+use crate::reservation::loans::AllLoans;
 use crate::sharing::LockPace;
 use crate::slots::Slots;
 use crate::task::{Mapping, Task};
@@ -83,9 +72,9 @@ pub(crate) struct Credit {
     pub(crate) owed: u32,
 }
 
-/// What is gathered for a reservation that is about to be admitted.
+/// What is reclaimed for a reservation that is about to be admitted.
 #[derive(Debug, Default)]
-pub(crate) struct Gather {
+pub(crate) struct AdmissionReclaim {
     /// Its frames; 0 is none.
     pub(crate) frames: u32,
     /// Every page was tried for it, and stays: nothing more is tried until somebody asks again.
@@ -133,7 +122,7 @@ pub struct Memory {
     pub(crate) waiters: Vec<TaskIndex>,
     pub(crate) frames: PoolFrames,
     pub(crate) credit: Credit,
-    pub(crate) gather: Gather,
+    pub(crate) admission_reclaim: AdmissionReclaim,
     pub(crate) pinned: PinnedPools,
     pub(crate) reclaim: Reclaim,
     pub(crate) step: Step,
@@ -173,7 +162,7 @@ impl Memory {
                 debtors: HolderQueue::with_capacity(holders)?,
                 owed: 0,
             },
-            gather: Gather::default(),
+            admission_reclaim: AdmissionReclaim::default(),
             pinned: PinnedPools::with_limits(&limits)?,
             reclaim: Reclaim {
                 refaults: Refaults::NEW,

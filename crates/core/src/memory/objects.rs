@@ -3,13 +3,13 @@
 use core::ops::Range;
 
 use crate::error::CreateError;
+use crate::fault::runs::Run;
 use crate::id::ObjectId;
 use crate::index::{PageNumber, PinnedIndex};
 use crate::limits::{ObjectKind, ObjectSpec, PageRange, Regime};
 use crate::memory::Memory;
-use crate::object::{Base, Object};
-use crate::page::PageMarks;
-use crate::reclaim::Run;
+use crate::pages::object::{Base, Object};
+use crate::pages::page::PageMarks;
 use crate::units::PageCount;
 use crate::view::PageState;
 

@@ -3,12 +3,12 @@
 use core::ops::Range;
 
 use crate::effect::Effect;
-use crate::entry::Marks;
 use crate::error::{CreateError, RemoveError};
 use crate::id::{MappingId, ObjectId, ReservationId, TaskId};
 use crate::index::{EntryIndex, HolderIndex, PageNumber, PinnedIndex, TaskIndex};
 use crate::limits::Regime;
 use crate::memory::{COMPARED_SLOTS, Memory};
+use crate::pages::entry::Marks;
 use crate::task::{Mapping, Task};
 use crate::units::PageCount;
 use crate::view::TaskCounts;

@@ -1,12 +1,12 @@
 //! Getters.
 
 use crate::effect::{Holder, Resolution};
-use crate::entry::{Marks, Place};
 use crate::fact::PageRef;
 use crate::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId};
 use crate::index::{HolderIndex, PageNumber, TaskIndex};
 use crate::memory::Memory;
-use crate::page::PageMarks;
+use crate::pages::entry::{Marks, Place};
+use crate::pages::page::PageMarks;
 use crate::units::{Duration, FrameCount, PageCount, PageIndex};
 use crate::view::{PageState, PageView, PlaceView, PoolView, ReservationView, TaskCounts};
 
@@ -146,7 +146,7 @@ impl Memory {
     #[must_use]
     pub fn table_bytes(&self) -> usize {
         size_of::<Self>()
-            + self.accounts.capacity() * size_of::<crate::account::Account>()
+            + self.accounts.capacity() * size_of::<crate::frames::account::Account>()
             + self.reservations.bytes()
             + self.objects.bytes()
             + self.tasks.bytes()

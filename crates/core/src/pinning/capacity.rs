@@ -1,14 +1,13 @@
-//! How many pages to pin: Algorithm 1 of paper 001, and what we add to it.
+//! How many pages to pin: what Algorithm 1 says, as far as bounds and extensions let it.
 
+use crate::pinning::algorithm1::{self, Next};
+use crate::pinning::extensions::memory_share;
+use crate::pinning::extensions::steady::Steady;
 use crate::pinning::pool::PinnedPool;
 use crate::pinning::settings::{CapacityRule, JobReport, PinningSettings};
-use crate::pinning::steady::Steady;
 use crate::units::PageCount;
 
-/// The capacity from the next period on. `C` and `C'` of the paper are `capacity` and the result.
-///
-/// `pinned`: how many pages are in the pool. Shrinking rounds down, so that a capacity of few pages shrinks too; with
-/// β = 1 it never does.
+/// The capacity from the next period on. `pinned`: how many pages are in the pool.
 pub(crate) fn adjust(
     capacity: PageCount,
     pinned: PageCount,
@@ -16,34 +15,26 @@ pub(crate) fn adjust(
     job: &JobReport,
     steady: &mut Steady,
 ) -> (PageCount, CapacityRule) {
-    if job.missed && job.swap_ins > 0 {
-        let growth = growth(settings, job);
-        if growth.is_zero() {
-            return (capacity, CapacityRule::NotMemory);
+    match algorithm1::next(capacity, settings, job) {
+        Next::Grow(growth) => {
+            let growth = memory_share::of(growth, settings, job);
+            if growth.is_zero() {
+                (capacity, CapacityRule::NotMemory)
+            } else if settings.steady {
+                bounded(steady.grow(capacity, growth, pinned), settings)
+            } else {
+                bounded(capacity.saturating_add(growth), settings)
+            }
         }
-        let wanted = if settings.steady {
-            steady.grow(capacity, growth, pinned)
-        } else {
-            capacity.saturating_add(growth)
-        };
-        return if wanted > settings.highest_capacity {
-            (settings.highest_capacity, CapacityRule::AtLimit)
-        } else {
-            (wanted, CapacityRule::Grown)
-        };
+        Next::Shrink(shrunk) if settings.steady && !steady.step(capacity, shrunk, pinned) => {
+            (capacity, CapacityRule::Steady)
+        }
+        Next::Shrink(shrunk) => (shrunk, CapacityRule::Shrunk),
+        Next::Hold => (capacity, CapacityRule::Held),
     }
-    if job.missed || job.running.get() >= settings.alpha.of(settings.budget.get()) {
-        return (capacity, CapacityRule::Held);
-    }
-    let left = settings.beta.of(u64::from(capacity.get()));
-    let shrunk = PageCount::new(u32::try_from(left).unwrap_or(u32::MAX));
-    if settings.steady && !steady.step(capacity, shrunk, pinned) {
-        return (capacity, CapacityRule::Steady);
-    }
-    (shrunk, CapacityRule::Shrunk)
 }
 
-/// The same for a pool that tries pages before they leave.
+/// The same for a pool that tries pages before they leave: only its growth is the paper's.
 pub(crate) fn prove(pool: &mut PinnedPool, job: &JobReport) -> (PageCount, CapacityRule) {
     let (capacity, pinned, tried) = (pool.capacity, pool.len(), pool.inactive.len());
     let short = core::mem::take(&mut pool.trial.short);
@@ -51,32 +42,24 @@ pub(crate) fn prove(pool: &mut PinnedPool, job: &JobReport) -> (PageCount, Capac
         let left = pool.trial.starve(pinned, tried);
         return (capacity.min(left), CapacityRule::Shrunk);
     }
-    let settings = &pool.settings;
-    if job.missed && job.swap_ins > 0 {
-        let growth = growth(settings, job);
+    if let Next::Grow(growth) = algorithm1::next(capacity, &pool.settings, job) {
+        let growth = memory_share::of(growth, &pool.settings, job);
         if growth.is_zero() {
             return (capacity, CapacityRule::NotMemory);
         }
-        let wanted = pool.trial.take_back(capacity, growth);
-        return if wanted > settings.highest_capacity {
-            (settings.highest_capacity, CapacityRule::AtLimit)
-        } else {
-            (wanted, CapacityRule::Grown)
-        };
+        return bounded(pool.trial.take_back(capacity, growth), &pool.settings);
     }
     let (wanted, rule) = pool.trial.judge(capacity, pinned, tried);
-    (wanted.min(settings.highest_capacity), rule)
+    (wanted.min(pool.settings.highest_capacity), rule)
 }
 
-/// `N_swap`, or of it the part that memory has in the delay, rounded up.
-fn growth(settings: &PinningSettings, job: &JobReport) -> PageCount {
-    if !settings.memory_share {
-        return PageCount::new(job.swap_ins);
+/// A capacity that has grown, as far as the highest lets it.
+fn bounded(wanted: PageCount, settings: &PinningSettings) -> (PageCount, CapacityRule) {
+    if wanted > settings.highest_capacity {
+        (settings.highest_capacity, CapacityRule::AtLimit)
+    } else {
+        (wanted, CapacityRule::Grown)
     }
-    let delay = u128::from(job.delay.get());
-    let memory = u128::from(job.memory_delay.get()).min(delay);
-    let share = (u128::from(job.swap_ins) * memory).div_ceil(delay.max(1));
-    PageCount::new(u32::try_from(share).unwrap_or(job.swap_ins))
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Pinned page pools and their tasks come and go.
 
-use crate::entry::Place;
 use crate::error::{CreateError, PinningError, RemoveError};
 use crate::id::{PinnedPoolId, TaskId};
 use crate::index::{HolderIndex, PageNumber, PinnedIndex};
 use crate::memory::Memory;
+use crate::pages::entry::Place;
 use crate::pinning::pool::PinnedPool;
 use crate::pinning::settings::PinningSettings;
 

@@ -1,20 +1,20 @@
 //! One pinned page pool (PPP), and the table of them.
 
-use crate::entry::{Marks, Place};
 use crate::error::JobError;
 use crate::id::PinnedPoolId;
 use crate::index::{EntryIndex, PageNumber, PinnedIndex};
 use crate::limits::Limits;
-use crate::list::List;
 use crate::memory::Memory;
+use crate::pages::entry::{Marks, Place};
+use crate::pages::list::List;
+use crate::pinning::algorithm3;
 use crate::pinning::capacity;
-use crate::pinning::restore::Recent;
+use crate::pinning::extensions::restore::Recent;
+use crate::pinning::extensions::steady::Steady;
+use crate::pinning::extensions::successors::Successors;
+use crate::pinning::extensions::trial::Trial;
 use crate::pinning::settings::{JobReport, Judgement, PinnedPoolView, PinningPolicy, PinningSettings};
-use crate::pinning::steady::Steady;
-use crate::pinning::successors::Successors;
-use crate::pinning::trial::Trial;
 use crate::slots::Slots;
-use crate::swap_budget;
 use crate::units::{Duration, Instant, PageCount};
 
 /// Pinned page pools at a time, at most: no more than there are tasks, nor than this.
@@ -206,7 +206,7 @@ impl Memory {
             );
             pool.capacity = judgement.capacity;
         }
-        let (budget, rule) = swap_budget::adjust(pool.swap_budget, &pool.settings, job);
+        let (budget, rule) = algorithm3::adjust(pool.swap_budget, &pool.settings, job);
         pool.swap_budget = budget;
         (judgement.swap_budget, judgement.swap_budget_rule) = (budget, rule);
         judgement

@@ -4,11 +4,11 @@
 //! nobody else has turns into the copy itself.
 
 use crate::effect::{Effect, Resolution, Scope, UnmapReason};
-use crate::entry::{Marks, Place};
 use crate::fact::Access;
 use crate::index::{EntryIndex, HolderIndex, PageNumber, TaskIndex};
 use crate::memory::Memory;
-use crate::page::PageMarks;
+use crate::pages::entry::{Marks, Place};
+use crate::pages::page::PageMarks;
 use crate::task::Waiting;
 use crate::view::PageState;
 

@@ -1,10 +1,10 @@
 //! Pages that their holder leaves: the reservation ends, or none of its tasks maps the object any more.
 
-use crate::entry::{Marks, Place};
-use crate::frame::Frames;
+use crate::frames::Frames;
 use crate::index::{EntryIndex, HolderIndex};
 use crate::limits::Regime;
 use crate::memory::Memory;
+use crate::pages::entry::{Marks, Place};
 
 impl Memory {
     /// Takes an entry off its holder, whose reservation ends. Sharers keep the page; one that nobody shares belongs

@@ -2,24 +2,25 @@
 //! them (paper 000, sections III to V).
 //!
 //! - `ownership`: the ownership list of a page.
-//! - `conservation`: Shared-Page Conservation (SPC).
-//! - `eviction_lock`: Shared-Page Eviction Lock (SPEL).
-//! - `program_lock`: locks that programs make for themselves.
-//! - `unmanaged`: the paper's No-SP-Mgmt.
+//! - `spc`: Shared-Page Conservation.
+//! - `spel`: Shared-Page Eviction Lock.
+//! - `program_lock`: locks that programs make for themselves; `locks`: what one holder locks.
+//! - `none`: the paper's No-SP-Mgmt.
 //! - `settle`: the price of a page that is there.
 //! - `departure`: pages that a reservation leaves.
 //! - `copy_on_write`: views of file objects.
 //! - `choice`: SPC or SPEL for a region.
 
 pub mod choice;
-mod conservation;
 mod copy_on_write;
 mod departure;
-mod eviction_lock;
+pub(super) mod locks;
+mod none;
 mod ownership;
 mod program_lock;
 mod settle;
-mod unmanaged;
+mod spc;
+mod spel;
 
-pub(crate) use eviction_lock::LockPace;
-pub use eviction_lock::UNLOCKED_FRAMES;
+pub(crate) use spel::LockPace;
+pub use spel::UNLOCKED_FRAMES;

@@ -1,8 +1,8 @@
 //! The ownership list of a page: the owner's entry first, then the other sharers in the order in which they came.
 
-use crate::entry::{Marks, Place};
 use crate::index::{EntryIndex, HolderIndex, PageNumber};
 use crate::memory::Memory;
+use crate::pages::entry::{Marks, Place};
 
 impl Memory {
     /// The sharers of a page, first the owner.

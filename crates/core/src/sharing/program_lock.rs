@@ -6,12 +6,12 @@
 //! it pays for nobody: where a page is shared its holder goes on to own it or to conserve a frame, so that an unlock
 //! never needs anything.
 
-use crate::entry::{Marks, Place};
 use crate::error::LockError;
 use crate::id::{ObjectId, TaskId};
 use crate::index::{EntryIndex, HolderIndex, PageNumber};
 use crate::limits::Regime;
 use crate::memory::Memory;
+use crate::pages::entry::{Marks, Place};
 use crate::units::{FrameCount, PageCount, PageIndex};
 
 /// Programs without a reservation lock one page of so many of the pool, together.

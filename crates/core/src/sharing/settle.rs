@@ -1,9 +1,9 @@
 //! The price of a page that is there: the holder's frame becomes the page's, is conserved, or returns to the pool.
 
-use crate::entry::{Marks, Place};
 use crate::index::{EntryIndex, PageNumber};
 use crate::limits::Regime;
 use crate::memory::Memory;
+use crate::pages::entry::{Marks, Place};
 
 impl Memory {
     /// Settles an entry whose page is resident: the frame set aside for it becomes the page's own, is conserved, or

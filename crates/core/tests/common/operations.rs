@@ -310,11 +310,11 @@ fn remove(machine: &mut Machine, names: &Names, bytes: &mut Bytes<'_>) {
             .one_of(&names.reservations)
             .map(|reservation| memory.release(reservation)),
         4 | 5 => {
-            let _missing_or_refused = memory.gather(FrameCount::new(bytes.number()));
+            let _missing_or_refused = memory.reclaim_for_admission(FrameCount::new(bytes.number()));
             None
         }
         6 => {
-            memory.stop_gathering();
+            memory.stop_reclaim();
             None
         }
         10 => {
@@ -402,7 +402,7 @@ impl Machine {
     fn finish(&mut self, names: &mut Names, now: u64) {
         let now = Instant::new(now);
         // Who waits because frames are gathered waits for this.
-        self.memory.stop_gathering();
+        self.memory.stop_reclaim();
         for &id in &names.reservations {
             let outside = self.memory.reservation(id).map(|view| view.outside);
             let _stale = outside.map(|outside| self.memory.return_outside(id, outside));

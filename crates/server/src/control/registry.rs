@@ -400,7 +400,7 @@ impl Registry {
         self.state().admissions.front() == Some(&place)
     }
 
-    /// Leaves the queue of admissions. Where the first leaves without its frames, they are no longer gathered.
+    /// Leaves the queue of admissions. Where the first leaves without its frames, they are no longer reclaimed.
     pub(crate) fn leave_queue(&self, place: u64, admitted: bool) {
         let was_first = {
             let mut state = self.state();
@@ -409,7 +409,7 @@ impl Registry {
             was_first
         };
         if was_first && !admitted {
-            self.shared.engine().stop_gathering();
+            self.shared.engine().stop_reclaim();
         }
     }
 }

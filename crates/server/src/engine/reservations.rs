@@ -7,7 +7,7 @@ use crate::engine::rows_of;
 use crate::error::EngineError;
 use crate::settings::Settings;
 use freehold_core::error::AdmitError;
-use freehold_core::frame::Frames;
+use freehold_core::frames::Frames;
 use freehold_core::id::ReservationId;
 use freehold_core::limits::ReservationKind;
 use freehold_core::limits::{PageRange, ReservationSpec};
@@ -43,7 +43,7 @@ pub(super) struct Reservations {
     /// By the core's reservation slots.
     rows: Vec<Option<Reservation>>,
     /// Somebody waits for frames to be admitted.
-    pub(super) gathering: bool,
+    pub(super) reclaiming: bool,
 }
 
 rows_of!(Reservations { rows: [Option<Reservation>] });
@@ -53,7 +53,7 @@ impl Reservations {
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
             rows: (0..settings.tables.reservations).map(|_| None).collect(),
-            gathering: false,
+            reclaiming: false,
         }
     }
 }
@@ -81,14 +81,14 @@ impl Engine {
     /// Admits a reservation. It is kept until [`release`](Self::release) is called and its last task is gone.
     ///
     /// # Errors
-    /// [`EngineError::WouldWait`]: its frames are being gathered; ask again soon, or call
-    /// [`stop_gathering`](Self::stop_gathering). [`EngineError::Admit`].
+    /// [`EngineError::WouldWait`]: its frames are being reclaimed; ask again soon, or call
+    /// [`stop_reclaim`](Self::stop_reclaim). [`EngineError::Admit`].
     pub fn admit(&mut self, name: &str, spec: ReservationSpec) -> Result<ReservationId, EngineError> {
         let id = match self.step(|engine| engine.core.admit(spec)) {
             Ok(id) => id,
             Err(AdmitError::InUse { .. }) => {
-                self.step(|engine| engine.core.gather(spec.capacity))?;
-                if !std::mem::replace(&mut self.reservations.gathering, true) {
+                self.step(|engine| engine.core.reclaim_for_admission(spec.capacity))?;
+                if !std::mem::replace(&mut self.reservations.reclaiming, true) {
                     // What a client refused before anybody waited does not count.
                     for (_, client) in self.clients.iter_mut() {
                         client.standing.refusing = 0;
@@ -98,7 +98,7 @@ impl Engine {
             }
             Err(error) => return Err(error.into()),
         };
-        self.reservations.gathering = false;
+        self.reservations.reclaiming = false;
         if let Some(row) = self.reservations.get_mut(id.index()) {
             *row = Some(Reservation {
                 id,
@@ -125,10 +125,10 @@ impl Engine {
     }
 
     /// Whoever waited for an admission has given up.
-    pub fn stop_gathering(&mut self) {
+    pub fn stop_reclaim(&mut self) {
         self.step(|engine| {
-            engine.reservations.gathering = false;
-            engine.core.stop_gathering();
+            engine.reservations.reclaiming = false;
+            engine.core.stop_reclaim();
         });
     }
 

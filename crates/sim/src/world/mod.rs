@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use freehold_core::Memory;
 use freehold_core::effect::{FaultFailure, Resolution, Source};
 use freehold_core::fact::{Access, Fault, PageRef, Request};
-use freehold_core::frame::Frames;
+use freehold_core::frames::Frames;
 use freehold_core::id::{MappingId, ObjectId, PinnedPoolId, ReservationId, TaskId};
 use freehold_core::units::{Instant, PageIndex};
 use freehold_driver::{Batch, Completions};

@@ -50,7 +50,7 @@ impl Engine {
                 late.push(client.id);
                 continue;
             }
-            if client.standing.refusing > 0 && self.reservations.gathering {
+            if client.standing.refusing > 0 && self.reservations.reclaiming {
                 let soon = self.step.now.get().saturating_add(self.bound() / 4 + 1);
                 next = Some(next.map_or(soon, |next: u64| next.min(soon)));
             }
@@ -92,7 +92,7 @@ impl Engine {
     fn keeps_what_it_borrowed(&self, client: &Client) -> bool {
         let refuses = client.standing.refusing > 0
             && client.standing.refusing.saturating_add(self.bound()) <= self.step.now.get();
-        if !refuses || !self.reservations.gathering || client.standing.frozen {
+        if !refuses || !self.reservations.reclaiming || client.standing.frozen {
             return false;
         }
         let tasks = client.tasks.iter().filter_map(|key| self.tasks.at(key.index()));
@@ -107,7 +107,7 @@ impl Engine {
             // Mappings of shared objects: nobody needs their going.
             return Waiters::Nobody;
         }
-        if self.reservations.gathering {
+        if self.reservations.reclaiming {
             return Waiters::Others;
         }
         let tasks = client.tasks.iter().filter_map(|key| self.tasks.at(key.index()));
