@@ -48,44 +48,139 @@ const REPLACED: &[Replaced] = &[
     replaced("young", "InactiveMapped", &["crates/core/"]),
     replaced("guest", "share_unreserved", &["crates/core/src/"]),
     replaced("sort_in", "dispatch", EVERYWHERE),
+    replaced("legacy", "fork_pending", &["crates/server/"]),
+    replaced("departures", "fork_zombie", &["crates/server/"]),
+    replaced("bequeath", "give_fork_copies", &["crates/server/"]),
+    replaced("vacate", "tear_down", &["crates/server/"]),
+    replaced("vacating", "teardown", &["crates/server/"]),
+    replaced("retiring", "ending", &["crates/server/src/engine/"]),
+    replaced("extents", "store_ranges", &["crates/server/"]),
+    replaced("lane", "wait_slot", &["crates/server/"]),
+    replaced("lanes", "wait_slots", &["crates/server/"]),
+    replaced("picture", "snapshot", &["crates/server/src/"]),
+    replaced("gentle", "refill_rate", &["crates/server/"]),
+    replaced("heldthread", "AffinityHold", EVERYWHERE),
+    replaced("world", "registry", &["crates/server/src/control/"]),
+    replaced("gathering", "reclaim_for_admission", &["crates/core/src/"]),
+    replaced("telling", "job_report", &["crates/rt/", "crates/live/"]),
+    replaced("seat", "task_memory", &["crates/live/"]),
+    replaced("duties", "pinned_task", &["crates/live/"]),
+    replaced("backed", "PagedMemfd", &["crates/linux/src/memory/mod.rs"]),
+    replaced("switches", "sched_events", &["crates/linux/src/lib.rs"]),
 ];
 
-/// Files that were renamed, and what they are called now.
-const RENAMED: &[(&str, &str)] = &[
+/// A folder whose files were renamed: where it is, and each old name with the one that says what the file has.
+type Folder = (&'static str, &'static [(&'static str, &'static str)]);
+
+const RENAMED: &[Folder] = &[
     (
-        "crates/server/src/engine/orphans.rs",
-        "crates/server/src/engine/fork_unconnected.rs",
+        "crates/server/src/engine/",
+        &[
+            ("ahead", "prefetch"),
+            ("bequests", "forks/fork_copy"),
+            ("bound", "clients/client_timeout"),
+            ("claims", "faults/fault_completion"),
+            ("crowd", "faults/fault_queue"),
+            ("departures", "forks/fork_zombie"),
+            ("ends", "transfers/completion_queue"),
+            ("extents", "transfers/store_ranges"),
+            ("keep", "affinity/affinity_hold"),
+            ("kits", "clients/client_pool"),
+            ("leaving", "transfers/eviction_batch"),
+            ("legacy", "forks/fork_pending"),
+            ("near", "affinity/pager_affinity"),
+            ("orphans", "forks/fork_unconnected"),
+            ("outbox", "orders"),
+            ("picture", "snapshot"),
+            ("retire", "teardown/step"),
+            ("rows", "clients/client"),
+            ("rubble", "teardown/deferred_free"),
+            ("shares", "clients/user_limits"),
+            ("slots", "private_memory/transfer_memory"),
+            ("sources", "backing/page_sources"),
+            ("turns", "event_loop"),
+            ("under_way", "transfers/transfer_table"),
+            ("vacate", "teardown/queue"),
+            ("views", "snapshot/views"),
+            ("written", "private_memory/unseen_writes"),
+        ],
     ),
     (
-        "crates/server/src/engine/crowd.rs",
-        "crates/server/src/engine/fault_queue.rs",
+        "crates/server/src/",
+        &[
+            ("alarm", "timeout"),
+            ("control/holdings", "control/reservations"),
+            ("control/world", "control/registry"),
+            ("document/metrics", "crates/report/src/metrics"),
+            ("document/status", "crates/report/src/status"),
+            ("reserve", "backing"),
+        ],
     ),
     (
-        "crates/server/src/engine/kits.rs",
-        "crates/server/src/engine/client_pool.rs",
+        "crates/core/src/",
+        &[
+            ("memory/forget", "memory/discard"),
+            ("memory/removal", "memory/objects_remove"),
+            ("pinning/descent", "pinning/extensions/steady"),
+            ("pinning/unpin", "pinning/algorithm2"),
+            ("reclaim", "replacement"),
+            ("sharing/conservation", "sharing/spc"),
+            ("sharing/eviction_lock", "sharing/spel"),
+            ("sharing/unmanaged", "sharing/none"),
+            ("swap_budget", "pinning/algorithm3"),
+        ],
     ),
     (
-        "crates/server/src/control/holdings.rs",
-        "crates/server/src/control/reservations.rs",
+        "crates/agent/src/",
+        &[
+            ("heap", "brk_ahead"),
+            ("moves", "move_guard"),
+            ("session", "connection"),
+            ("small", "mmap_ahead"),
+            ("start", "attach"),
+        ],
     ),
     (
-        "crates/server/src/engine/bequests.rs",
-        "crates/server/src/engine/fork_copy.rs",
+        "crates/linux/src/",
+        &[
+            ("bell", "event"),
+            ("hangup", "peer_exit"),
+            ("memory/backed", "memory/paged_memfd"),
+            ("switches", "sched_events"),
+        ],
     ),
     (
-        "crates/server/src/engine/rubble.rs",
-        "crates/server/src/engine/deferred_free.rs",
+        "crates/live/src/",
+        &[
+            ("collect", "result"),
+            ("lead", "start_delay"),
+            ("lockstep/baton", "lockstep/turn"),
+            ("lockstep/player", "lockstep/task_thread"),
+            ("lockstep/stage", "lockstep/placement"),
+            ("machine", "placement/embedded"),
+            ("seat", "placement/task_memory"),
+            ("served", "placement/server"),
+            ("stolen", "steal_time"),
+        ],
     ),
     (
-        "crates/core/src/pinning/descent.rs",
-        "crates/core/src/pinning/steady.rs",
+        "crates/pager/src/",
+        &[
+            ("carry_out", "effects"),
+            ("ends", "completion_queue"),
+            ("request", "transfer_table"),
+            ("reserve", "locked_backing"),
+        ],
     ),
-    ("crates/live/src/lockstep/baton.rs", "crates/live/src/lockstep/turn.rs"),
-    ("crates/pager/src/carry_out.rs", "crates/pager/src/effects.rs"),
-    ("crates/pager/src/ends.rs", "crates/pager/src/completion_queue.rs"),
-    ("crates/pager/src/request.rs", "crates/pager/src/transfer_table.rs"),
-    ("crates/server/src/document/metrics.rs", "crates/report/src/metrics.rs"),
-    ("crates/server/src/document/status.rs", "crates/report/src/status.rs"),
+    (
+        "crates/rt/src/",
+        &[("observed", "job_detection"), ("telling", "job_report")],
+    ),
+    (
+        "crates/scenario/src/",
+        &[("emit", "to_toml"), ("judgements", "pinning_result"), ("plan", "setup")],
+    ),
+    ("crates/cli/src/", &[("show", "status")]),
 ];
 
 /// Replaced words and old files among these.
@@ -98,11 +193,23 @@ pub(crate) fn check(files: &[File]) -> Vec<Finding> {
                 .filter(|word| word.is_refused_in(&file.name) && word.is_in(line));
             findings.extend(refused.map(|word| finding(&file.name, at + 1, word.refusal())));
         }
-        if let Some((_, new)) = RENAMED.iter().find(|(old, _)| file.name == *old) {
+        if let Some(new) = renamed(&file.name) {
             findings.push(finding(&file.name, 0, format!("this is {new} now")));
         }
     }
     findings
+}
+
+/// What a file under an old name is called now: the file itself, or the folder that it was.
+fn renamed(name: &str) -> Option<&'static str> {
+    RENAMED.iter().find_map(|(folder, names)| {
+        let rest = name.strip_prefix(folder)?;
+        let is_old = |old: &str| {
+            let behind = rest.strip_prefix(old);
+            behind.is_some_and(|behind| behind == ".rs" || behind.starts_with('/'))
+        };
+        names.iter().find(|(old, _)| is_old(old)).map(|(_, new)| *new)
+    })
 }
 
 fn finding(place: &str, line: usize, what: String) -> Finding {
@@ -179,6 +286,9 @@ mod tests {
     #[test]
     fn a_file_does_not_come_back_under_its_old_name() {
         let found = whats("crates/server/src/document/status.rs", "fn plain() {}");
-        assert_eq!(found, ["this is crates/report/src/status.rs now"]);
+        assert_eq!(found, ["this is crates/report/src/status now"]);
+        let found = whats("crates/server/src/engine/ahead/mod.rs", "fn plain() {}");
+        assert_eq!(found, ["this is prefetch now"]);
+        assert!(whats("crates/server/src/engine/keeper.rs", "fn plain() {}").is_empty());
     }
 }

@@ -15,13 +15,14 @@ use core::sync::atomic::Ordering;
 use freehold_protocol::message::Request;
 
 use crate::agent_thread::{self, Go};
+use crate::attach;
 use crate::client::{Client, Descriptors};
+use crate::connection::Connection;
 use crate::process::Process;
 use crate::sched::Raised;
-use crate::session::Session;
 use crate::sys::table::Table;
 use crate::sys::{self, Answer, Errno};
-use crate::{hooks, mailbox, report, start, watch};
+use crate::{hooks, mailbox, report, watch};
 
 const NEW_USER: usize = 0x1000_0000;
 const NEW_PID: usize = 0x2000_0000;
@@ -104,7 +105,7 @@ pub(crate) fn is_only_thread() -> bool {
 fn alone(first: impl FnOnce() -> Answer, second: impl FnOnce() -> Answer) -> Option<Answer> {
     let process = hooks::client_process().filter(|_| is_only_thread())?;
     mailbox::hold(process, || {
-        let client = start::client_of(process)?;
+        let client = attach::client_of(process)?;
         let absence = Absence::begin(process, client)?;
         let done = first();
         absence.end(process.client.load(Ordering::Acquire));
@@ -143,7 +144,7 @@ impl Absence {
         let answer_by = Request::AnswerBy {
             agent_thread: client.thread,
         };
-        let mut session = Session::over(client.descriptors.socket);
+        let mut session = Connection::over(client.descriptors.socket);
         if session.order(&answer_by, &mut || ()).is_err() {
             watch::end();
         }

@@ -6,8 +6,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use freehold_protocol::message::Stranger;
 
+use crate::attach;
 use crate::sys::{self, Answer};
-use crate::{alone, core_file, process, programs, start};
+use crate::{alone, core_file, process, programs};
 
 pub(crate) mod own_calls;
 
@@ -33,7 +34,7 @@ fn note() {
     };
     if !is_there() && process.phase.load(Ordering::Acquire) == process::READY {
         let mut name = [0_u8; 16];
-        start::thread_name(&mut name);
+        attach::thread_name(&mut name);
         programs::tell(process, Stranger::Filter, &name);
     }
     FILTERED.store(1, Ordering::Relaxed);
@@ -92,7 +93,7 @@ pub(crate) fn set_up(operation: usize, flags: usize, filter: usize, rest: [usize
     let flags = if alone { flags & !SYNCHRONISE } else { flags };
     // Under an earlier filter nothing is asked of the kernel: the program's word is taken for it.
     let instructions = instructions(filter, IN_FORCE.load(Ordering::Relaxed) == 0);
-    let client = process::process().and_then(start::client_of);
+    let client = process::process().and_then(attach::client_of);
     note();
     if !alone {
         SYNCHRONISED.store(1, Ordering::Relaxed);

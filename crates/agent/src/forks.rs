@@ -9,12 +9,13 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
+use crate::attach;
 use crate::needed::behind;
 use crate::process::{self, Process};
 use crate::settings::SETTINGS;
 use crate::sys::table::Table;
 use crate::sys::{self, AT_FDCWD, Errno};
-use crate::{filters, hooks, mailbox, start};
+use crate::{filters, hooks, mailbox};
 
 /// The connection that a child inherits, in the program's table; -1 without. A child has it as it was at the fork.
 static INHERITED: AtomicI32 = AtomicI32::new(-1);
@@ -60,7 +61,7 @@ fn client() -> Option<&'static Process> {
 
 /// Whether the server has no place for one more child of this program: it would be the program's end.
 pub(crate) fn has_no_place() -> bool {
-    let client = client().and_then(start::client_of);
+    let client = client().and_then(attach::client_of);
     client.is_some_and(|client| client.channel().full.load(Ordering::Relaxed) != 0)
 }
 
@@ -95,7 +96,7 @@ pub(crate) extern "C" fn before() {
 /// A duplicate of what the agent thread was given, in the calling thread's table.
 fn take(process: &Process) -> Option<i32> {
     let lent = process.fork.lent.load(Ordering::Relaxed);
-    let agent = Table::of(start::client_of(process)?.thread).ok()?;
+    let agent = Table::of(attach::client_of(process)?.thread).ok()?;
     agent.duplicate(i32::try_from(lent).ok()?).ok()
 }
 

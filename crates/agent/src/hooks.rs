@@ -8,9 +8,12 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use crate::attach;
+use crate::brk_ahead;
+use crate::mmap_ahead;
 use crate::process::{self, PAGE, Process};
 use crate::sys::{self, Answer, Errno};
-use crate::{advice, alone, filters, forks, heap, linker, locks, mailbox, needed, shared_segments, small, start};
+use crate::{advice, alone, filters, forks, linker, locks, mailbox, needed, shared_segments};
 
 const MAP_TYPE: usize = 0x0F;
 /// `MAP_FIXED` and `MAP_FIXED_NOREPLACE`.
@@ -54,8 +57,8 @@ pub(crate) extern "C" fn mmap(
     let way = (flags & MAP_FIXED != 0).then(|| make_way(address as usize, length));
     if way.is_none()
         && !locks::locks_future()
-        && small::suits(address as usize, length, protection, flags)
-        && let Some(made) = client_process().and_then(|process| small::take(process, length))
+        && mmap_ahead::suits(address as usize, length, protection, flags)
+        && let Some(made) = client_process().and_then(|process| mmap_ahead::take(process, length))
     {
         return core::ptr::with_exposed_provenance_mut(made);
     }
@@ -121,10 +124,10 @@ pub(crate) fn giving_away<T>(call: impl FnOnce() -> T) -> T {
 /// A mapping is about to be made at a fixed place, where memory may have been made ahead. None is made for the heap
 /// until what this returns is dropped.
 #[must_use]
-pub(crate) fn make_way(start: usize, length: usize) -> Option<heap::Change> {
-    let way = heap::make_way(start, length);
+pub(crate) fn make_way(start: usize, length: usize) -> Option<brk_ahead::Change> {
+    let way = brk_ahead::make_way(start, length);
     if let Some(process) = client_process() {
-        small::make_way(process, start, length);
+        mmap_ahead::make_way(process, start, length);
     }
     way
 }
@@ -139,9 +142,9 @@ pub(crate) extern "C" fn objects_changed() {
         && !filters::is_there()
         && let Some(process) = process::process()
         && is_client(process)
-        && let Some(client) = start::client_of(process)
+        && let Some(client) = attach::client_of(process)
     {
-        mailbox::ask(process, mailbox::TEXT, [0; 2], || start::note_links(client));
+        mailbox::ask(process, mailbox::TEXT, [0; 2], || attach::note_links(client));
         locks::lock_loaded(process);
     }
 }
@@ -157,7 +160,7 @@ fn is_client(process: &Process) -> bool {
     loop {
         match process.phase.load(Ordering::Acquire) {
             process::READY => return true,
-            process::NOTHING => start::join_forked(process),
+            process::NOTHING => attach::join_forked(process),
             process::CONNECTING => sys::futex_wait(&process.phase, process::CONNECTING),
             _ => return false,
         }
@@ -224,7 +227,7 @@ pub(crate) fn pause(spins: &mut u32) {
 
 /// Whether all of the program's private memory is the kernel's for good: somebody reads it where no fault is served.
 fn is_outside(process: &Process) -> bool {
-    let client = start::client_of(process);
+    let client = attach::client_of(process);
     client.is_some_and(|client| client.channel().outside.load(Ordering::Relaxed) != 0)
 }
 
@@ -304,7 +307,7 @@ pub unsafe extern "C" fn syscall(number: usize, a: usize, b: usize, c: usize, d:
         }
     };
     if forks && made == Ok(0) {
-        start::forked();
+        attach::forked();
     } else if forks {
         forks::after();
     }

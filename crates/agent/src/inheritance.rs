@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use freehold_protocol::message::{Inheritance, Request};
 
 use crate::client::Client;
-use crate::session::Session;
+use crate::connection::Connection;
 use crate::{hooks, mailbox, maps, told};
 
 /// Whether this process, or one that it descends from, has ever withheld anything.
@@ -52,7 +52,7 @@ fn tell(arguments: [usize; 2], request: u32) -> bool {
 /// The agent thread's side of [`withhold`] and [`give`].
 pub(crate) fn admit(
     client: &Client,
-    session: &mut Session,
+    session: &mut Connection,
     [start, length]: [usize; 2],
     how: Inheritance,
     meanwhile: &mut dyn FnMut(),
@@ -78,7 +78,7 @@ pub(crate) fn admit(
 }
 
 /// The agent thread's side of [`spread`].
-pub(crate) fn admit_alike(session: &mut Session, place: usize, meanwhile: &mut dyn FnMut()) -> bool {
+pub(crate) fn admit_alike(session: &mut Connection, place: usize, meanwhile: &mut dyn FnMut()) -> bool {
     // SAFETY: the caller of `ask` waits, and has this structure on a stack of this library's.
     let alike = unsafe { *core::ptr::with_exposed_provenance::<Alike>(place) };
     let request = Request::InheritAlike {

@@ -12,12 +12,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use freehold_protocol::message::Request;
 
+use crate::attach;
 use crate::client::{Client, STAGED};
+use crate::connection::Connection;
 use crate::maps::{self, Line};
 use crate::process::{self, PAGE, Process};
-use crate::session::Session;
 use crate::sys::{self, Answer, Errno};
-use crate::{hooks, mailbox, report, start, told};
+use crate::{hooks, mailbox, report, told};
 
 const MLOCK: usize = 149;
 const MUNLOCK: usize = 150;
@@ -228,7 +229,7 @@ fn lock_all(process: &Process, flags: usize) -> Answer {
     if locked.is_ok() {
         process.future.store(future, Ordering::Relaxed);
     }
-    if let Some(client) = start::client_of(process) {
+    if let Some(client) = attach::client_of(process) {
         release_own(client);
     }
     locked
@@ -242,7 +243,7 @@ fn release_own(client: &Client) {
     if executable != 0 {
         unlock(executable, STAGED * PAGE);
     }
-    start::release_markers();
+    attach::release_markers();
 }
 
 /// Unlocks memory of the kernel's marks alone.
@@ -314,10 +315,10 @@ fn answer(done: Answer) -> c_int {
 }
 
 /// The agent thread's side: has the server admit and lock what is managed of a range; whether it has.
-pub(crate) fn admit(client: &Client, session: &mut Session, range: [usize; 2], meanwhile: &mut dyn FnMut()) -> bool {
+pub(crate) fn admit(client: &Client, session: &mut Connection, range: [usize; 2], meanwhile: &mut dyn FnMut()) -> bool {
     let (call, Range { start, end }, place) = meet(range);
-    if (start..end).contains(&start::markers()) {
-        start::fill_markers(client);
+    if (start..end).contains(&attach::markers()) {
+        attach::fill_markers(client);
     }
     let mut admitted = true;
     let whole = maps::for_each(is_text, |line| {
@@ -333,7 +334,7 @@ pub(crate) fn admit(client: &Client, session: &mut Session, range: [usize; 2], m
 }
 
 /// The same of memory that is about to be there.
-pub(crate) fn admit_ahead(session: &mut Session, range: [usize; 2], meanwhile: &mut dyn FnMut()) -> bool {
+pub(crate) fn admit_ahead(session: &mut Connection, range: [usize; 2], meanwhile: &mut dyn FnMut()) -> bool {
     let (call, part, _) = meet(range);
     admit_part(session, call, part, meanwhile)
 }
@@ -348,7 +349,7 @@ fn meet([with_place, length]: [usize; 2]) -> (u32, Range<usize>, usize) {
     (call, start..start.saturating_add(length), place)
 }
 
-fn admit_part(session: &mut Session, call: u32, part: Range<usize>, meanwhile: &mut dyn FnMut()) -> bool {
+fn admit_part(session: &mut Connection, call: u32, part: Range<usize>, meanwhile: &mut dyn FnMut()) -> bool {
     let mut at = part.start;
     while at < part.end {
         let count = ((part.end - at) / PAGE).min(TOGETHER);
@@ -366,7 +367,7 @@ fn admit_part(session: &mut Session, call: u32, part: Range<usize>, meanwhile: &
 }
 
 /// The agent thread's side: what the call of this place has locked is locked no more.
-pub(crate) fn take_back(session: &mut Session, place: usize, meanwhile: &mut dyn FnMut()) -> bool {
+pub(crate) fn take_back(session: &mut Connection, place: usize, meanwhile: &mut dyn FnMut()) -> bool {
     let request = Request::UnlockMemory {
         call: MET.get(place).map_or(0, |met| met.load(Ordering::Relaxed)),
         address: 0,
@@ -376,7 +377,7 @@ pub(crate) fn take_back(session: &mut Session, place: usize, meanwhile: &mut dyn
 }
 
 /// The agent thread's side: a range is locked no more.
-pub(crate) fn give_back(session: &mut Session, range: [usize; 2], meanwhile: &mut dyn FnMut()) -> bool {
+pub(crate) fn give_back(session: &mut Connection, range: [usize; 2], meanwhile: &mut dyn FnMut()) -> bool {
     let [start, length] = range;
     let request = Request::UnlockMemory {
         call: 0,
@@ -391,14 +392,14 @@ fn is_text(line: &Line<'_>) -> bool {
 }
 
 /// Whether a mapping is of memory that the server manages and that can be touched.
-fn is_managed(client: &Client, line: &Line<'_>, session: &Session, meanwhile: &mut dyn FnMut()) -> bool {
+fn is_managed(client: &Client, line: &Line<'_>, session: &Connection, meanwhile: &mut dyn FnMut()) -> bool {
     if !line.private || !(line.readable || line.writable || line.executable) {
         return false;
     }
     if line.file.inode != 0 {
         return is_text(line) && line.path.starts_with(b"/memfd:freehold-file");
     }
-    let markers = start::markers();
+    let markers = attach::markers();
     let own = (line.start..line.end).contains(&markers) && markers != 0;
     !own && told::is_registered(client, line.start..line.end, session, meanwhile)
 }

@@ -7,13 +7,12 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use freehold_protocol::message::{Inheritance, Request, Stranger};
 
+use crate::attach;
 use crate::client::Client;
+use crate::connection::Connection;
 use crate::process::{self, Process};
-use crate::session::Session;
 use crate::sys::CpuSet;
-use crate::{
-    agent_thread, filters, inheritance, locks, needed, orders, own_tasks, stack, start, sys, text, told, userfault,
-};
+use crate::{agent_thread, filters, inheritance, locks, needed, orders, own_tasks, stack, sys, text, told, userfault};
 
 /// Register the private memory at the two arguments, address and length.
 pub(crate) const REGISTER: u32 = 1;
@@ -89,7 +88,7 @@ pub(crate) fn exchange(process: &Process, request: u32, arguments: [usize; 2]) -
     for (place, argument) in process.mailbox.arguments.iter().zip(arguments) {
         place.store(argument, Ordering::Relaxed);
     }
-    let client = start::client_of(process);
+    let client = attach::client_of(process);
     let stays = client.filter(|_| request != END && !filters::is_there());
     let home = stays.and_then(|client| Some((client, bring_near(client)?)));
     let before = process.mailbox.met.load(Ordering::Acquire);
@@ -122,7 +121,7 @@ fn bring_near(client: &Client) -> Option<CpuSet> {
 }
 
 /// The agent thread's side: meets a request if there is one. `meanwhile` is called where it has to wait.
-pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: &mut dyn FnMut()) -> bool {
+pub(crate) fn answer(client: &'static Client, session: &mut Connection, meanwhile: &mut dyn FnMut()) -> bool {
     let Some(process) = process::process() else {
         return false;
     };
@@ -179,7 +178,7 @@ pub(crate) fn answer(client: &'static Client, session: &mut Session, meanwhile: 
 /// Meets a request about a range, by asking the server.
 fn about_memory(
     client: &Client,
-    session: &mut Session,
+    session: &mut Connection,
     request: u32,
     range: [usize; 2],
     meanwhile: &mut dyn FnMut(),
@@ -227,7 +226,7 @@ fn of_the_server(request: u32, first: usize, second: usize) -> Option<Request<'s
 }
 
 /// Asks the server for a connection that is another's.
-fn lend(process: &Process, session: &mut Session) -> bool {
+fn lend(process: &Process, session: &mut Connection) -> bool {
     let asked = session.send(&Request::Lend {}, &[]);
     let answer = asked.and_then(|()| session.receive().map(|(_, [end, ..])| end));
     match answer.map(u32::try_from) {
@@ -240,7 +239,7 @@ fn lend(process: &Process, session: &mut Session) -> bool {
 }
 
 /// Tells the server of a program that runs unmanaged.
-fn tell(session: &mut Session, note: &Note<'_>) -> bool {
+fn tell(session: &mut Connection, note: &Note<'_>) -> bool {
     let name = note.name.split(|byte| *byte == 0).next().unwrap_or_default();
     let stranger = Request::Stranger {
         process: note.process,

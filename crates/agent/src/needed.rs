@@ -15,10 +15,11 @@
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::attach;
 use crate::client::Client;
 use crate::process::PAGE;
 use crate::sys::{self, Answer, Errno};
-use crate::{hooks, mailbox, maps, start, userfault};
+use crate::{hooks, mailbox, maps, userfault};
 
 const NEXT: usize = usize::MAX;
 
@@ -88,7 +89,7 @@ pub(crate) fn leave_untouched(client: &Client) {
             let (start, length) = (line.start, line.end - line.start);
             let anonymous = line.private && line.file.inode == 0;
             if anonymous
-                && !(line.start..line.end).contains(&start::markers())
+                && !(line.start..line.end).contains(&attach::markers())
                 && userfault::is_registered(private, start, length) != Err(Errno::NOENT)
             {
                 // What is not registered there stays so.

@@ -7,10 +7,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use freehold_protocol::channel::{Action, Channel, Order, Outcome, Position, Reply, Shortage};
 
 use crate::client::{Client, STAGED};
-use crate::moves::Settled;
+use crate::move_guard::Settled;
 use crate::process::{self, PAGE};
 
-use crate::session::Session;
+use crate::connection::Connection;
 use crate::{agent_thread, mailbox, report, sys};
 
 mod copy;
@@ -71,11 +71,11 @@ pub(crate) fn work(client: &'static Client) -> ! {
         orders,
         replies,
     };
-    agent.run(Session::over(client.descriptors.socket))
+    agent.run(Connection::over(client.descriptors.socket))
 }
 
 impl Agent {
-    fn run(&mut self, mut session: Session) -> ! {
+    fn run(&mut self, mut session: Connection) -> ! {
         loop {
             let seen = self.channel.bell.load(Ordering::SeqCst);
             let worked = self.carry_out();

@@ -7,8 +7,9 @@ use core::ffi::CStr;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 
+use crate::brk_ahead;
 use crate::process::PAGE;
-use crate::{core_file, heap, hooks, linker, locks, programs, remap, sys};
+use crate::{core_file, hooks, linker, locks, programs, remap, sys};
 
 /// `jmp *0(%rip)` and the address.
 const JUMP: usize = 14;
@@ -36,7 +37,7 @@ pub(crate) fn install() -> Result<[usize; PATCHED], PatchError> {
     let library = linker::c_library().ok_or(PatchError(b"it has no C library that the agent knows"))?;
     let current = library.find(c"__curbrk");
     let current = current.ok_or(PatchError(b"the C library has no symbol __curbrk"))?;
-    heap::CURRENT_BREAK.store(core::ptr::with_exposed_provenance_mut(current.start), Ordering::Relaxed);
+    brk_ahead::CURRENT_BREAK.store(core::ptr::with_exposed_provenance_mut(current.start), Ordering::Relaxed);
     let mut places = [(0, 0); PATCHED];
     // Everything is looked at before anything is changed.
     for (entry, place) in of_memory()
@@ -105,7 +106,7 @@ fn of_memory() -> [Entry; 5] {
         required(
             c"brk",
             &[0xB8, 12, 0, 0, 0, 0x0F, 5],
-            heap::brk as *const (),
+            brk_ahead::brk as *const (),
             b"brk of the C library is not as expected",
         ),
         required(

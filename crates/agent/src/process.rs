@@ -4,7 +4,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::frees::Frees;
-use crate::moves::Moves;
+use crate::move_guard::MoveGuard;
 use crate::stack;
 use crate::sys::{self, Errno};
 
@@ -32,13 +32,13 @@ pub(crate) struct Process {
     pub(crate) client: AtomicUsize,
     /// 1 once the program has set up a filter of system calls.
     pub(crate) filtered: AtomicU32,
-    /// The thread that changes the break, see [`crate::heap`]; 0 for none.
+    /// The thread that changes the break, see [`crate::brk_ahead`]; 0 for none.
     pub(crate) breaking: AtomicUsize,
     /// Moves of pages, by the agent thread and by the program.
-    pub(crate) moves: Moves,
+    pub(crate) moves: MoveGuard,
     /// Calls of the program that give addresses away.
     pub(crate) frees: Frees,
-    /// Where pages are for small mappings to come, and how many: see [`crate::small`].
+    /// Where pages are for small mappings to come, and how many: see [`crate::mmap_ahead`].
     pub(crate) small_ahead: AtomicU64,
     /// Pages of small mappings that the program has asked for.
     pub(crate) small_asked: AtomicUsize,

@@ -3,12 +3,13 @@
 use core::ffi::{c_int, c_void};
 use core::ops::Range;
 
+use crate::attach;
 use crate::inheritance::{self, Alike};
 use crate::locks::Call;
 use crate::maps::Pieces;
 use crate::process::PAGE;
 use crate::sys::{self, Answer, Errno};
-use crate::{filters, hooks, locks, mailbox, process, report, start};
+use crate::{filters, hooks, locks, mailbox, process, report};
 
 const MAY_MOVE: usize = 1;
 const FIXED: usize = 2;
@@ -289,7 +290,7 @@ pub(crate) fn replace(from: usize, length: usize, to: usize) -> Answer {
     moved
 }
 
-/// Makes a call that moves memory, while the agent thread moves none ([`crate::moves`]).
+/// Makes a call that moves memory, while the agent thread moves none ([`crate::move_guard`]).
 fn with_pages_staying<T>(call: impl FnOnce() -> T) -> T {
     let Some(process) = process::process() else {
         return call();
@@ -299,7 +300,7 @@ fn with_pages_staying<T>(call: impl FnOnce() -> T) -> T {
     process.moves.begin();
     hooks::wait_for_moves();
     let answer = call();
-    let written = start::client_of(process).map_or(0, |client| client.channel().orders.written());
+    let written = attach::client_of(process).map_or(0, |client| client.channel().orders.written());
     process.moves.end(written);
     if let Some(mask) = mask {
         mailbox::restore_signals(mask);

@@ -10,10 +10,10 @@ use core::sync::atomic::Ordering;
 use freehold_protocol::message::{Answer, OPENED_LAST, Regime, Request};
 
 use crate::client::Client;
+use crate::connection::{Connection, ConnectionError, Outgoing};
 use crate::maps::{self, Line};
 use crate::patch::PATCHED;
 use crate::process::{PAGE, Process};
-use crate::session::{Outgoing, Session, SessionError};
 use crate::settings::SETTINGS;
 use crate::sys::{self, FileId};
 use crate::{report, userfault};
@@ -91,7 +91,7 @@ const NO_FILE: File = File {
 /// Serves what the client's table names and is not served yet. What cannot be served stays as it is, and is counted.
 /// `meanwhile` carries out the server's orders: it is called while pages to be locked are brought in, for which others
 /// may have to leave.
-pub(crate) fn serve(client: &Client, process: &Process, session: &mut Session, meanwhile: &mut dyn FnMut()) {
+pub(crate) fn serve(client: &Client, process: &Process, session: &mut Connection, meanwhile: &mut dyn FnMut()) {
     let mut round = Round {
         files: [NO_FILE; FILES],
         count: 0,
@@ -144,7 +144,7 @@ impl Round {
         }
     }
 
-    fn serve(&mut self, client: &Client, process: &Process, session: &mut Session, meanwhile: &mut dyn FnMut()) {
+    fn serve(&mut self, client: &Client, process: &Process, session: &mut Connection, meanwhile: &mut dyn FnMut()) {
         let files = self.files.get_mut(..self.count).unwrap_or_default();
         self.count = 0;
         open(client, files, session);
@@ -183,7 +183,7 @@ fn begin_file(line: &Line<'_>) -> Option<File> {
 }
 
 /// Opens the files, asks for their objects and announces where they will be mapped, all before the first answer.
-fn open(client: &Client, files: &mut [File], session: &mut Session) {
+fn open(client: &Client, files: &mut [File], session: &mut Connection) {
     let regime = if SETTINGS.unmanaged_sharing() {
         Regime::Unmanaged
     } else {
@@ -218,7 +218,7 @@ fn open(client: &Client, files: &mut [File], session: &mut Session) {
 }
 
 /// Announces where the file that is asked for will be mapped; how many announcements go out.
-fn announce(client: &Client, file: &File, session: &mut Session, packet: &mut Outgoing) -> usize {
+fn announce(client: &Client, file: &File, session: &mut Connection, packet: &mut Outgoing) -> usize {
     let mut sent = 0;
     for_each_piece(client, file, |piece, _| {
         if session.gather(packet, &announcement(client, piece), &[]).is_ok() {
@@ -229,7 +229,7 @@ fn announce(client: &Client, file: &File, session: &mut Session, packet: &mut Ou
 }
 
 /// Reads the answers about a file; the first refusal is said.
-fn receive(file: &mut File, session: &mut Session) {
+fn receive(file: &mut File, session: &mut Connection) {
     if let Ok((Answer::Opened { object, .. }, [memory, ..])) = session.receive() {
         file.object = object;
         file.memory = memory;
@@ -241,7 +241,7 @@ fn receive(file: &mut File, session: &mut Session) {
                 *place = handle;
                 continue;
             }
-            Ok(_) => SessionError::Nonsense,
+            Ok(_) => ConnectionError::Nonsense,
             Err(error) => error,
         };
         // Of what is not opened nothing can be announced.
@@ -259,7 +259,7 @@ fn receive(file: &mut File, session: &mut Session) {
 }
 
 /// Replaces what was announced, and registers it. A file of which anything was refused stays as it is as a whole.
-fn map(client: &Client, file: &mut File, session: &mut Session) {
+fn map(client: &Client, file: &mut File, session: &mut Connection) {
     let announced = file.mappings.get(..file.announced).unwrap_or_default();
     let taken = file.memory >= 0 && !announced.contains(&0);
     let mut mappings = announced.iter().copied();
@@ -276,7 +276,7 @@ fn map(client: &Client, file: &mut File, session: &mut Session) {
 }
 
 /// What was announced is not mapped after all.
-fn withdraw(mapping: u32, session: &mut Session) {
+fn withdraw(mapping: u32, session: &mut Connection) {
     if session.send(&Request::Unmap { mapping }, &[]).is_ok() {
         // The server has no reason to refuse, and there is nothing to do about it.
         let _ = session.receive();
@@ -391,7 +391,7 @@ fn finish(process: &Process, file: &File) {
 }
 
 /// Locks what the program has of the file.
-fn lock(client: &Client, file: &File, session: &mut Session, meanwhile: &mut dyn FnMut()) {
+fn lock(client: &Client, file: &File, session: &mut Connection, meanwhile: &mut dyn FnMut()) {
     for part in file.ranges.get(..file.count).unwrap_or_default() {
         let (Ok(first), Ok(pages)) = (
             u32::try_from(part.offset / PAGE),

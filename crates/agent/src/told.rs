@@ -6,9 +6,9 @@
 use core::ops::Range;
 
 use crate::client::Client;
+use crate::connection::Connection;
 use crate::frees::Ticket;
 use crate::process::{PAGE, Process};
-use crate::session::Session;
 use crate::sys::{self, Answer, Errno};
 use crate::userfault;
 
@@ -22,7 +22,7 @@ const SERIES: u32 = 4;
 
 /// Another thread's memory may have been, a moment ago, where memory has just been made: the kernel gives its addresses
 /// away before it tells the server that it is gone. Told after what was made there is used, that would be taken for it.
-pub(crate) fn await_all(client: &Client, process: &Process, session: &Session, meanwhile: &mut dyn FnMut()) {
+pub(crate) fn await_all(client: &Client, process: &Process, session: &Connection, meanwhile: &mut dyn FnMut()) {
     let mut ticket = Ticket::default();
     let mut series = 0;
     for fd in [client.descriptors.private, client.descriptors.shared] {
@@ -43,7 +43,7 @@ pub(crate) fn await_all(client: &Client, process: &Process, session: &Session, m
 pub(crate) fn is_registered(
     client: &Client,
     range: Range<usize>,
-    session: &Session,
+    session: &Connection,
     meanwhile: &mut dyn FnMut(),
 ) -> bool {
     let fd = client.descriptors.private;

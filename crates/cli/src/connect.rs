@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use freehold_client::{ConnectError, Observer, Options};
 
 pub(crate) use freehold_command::ask::{ask, read, status};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// Which server is meant.
 #[derive(Clone, Debug, clap::Args)]

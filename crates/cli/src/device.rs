@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::exec::parse_span;
 use freehold_client::default_socket;
 use freehold_client::device::{Device, DeviceError, DeviceRefusal, Lies};
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
-use freehold_command::status::{Failure, Status};
 use freehold_scenario::parse_size;
 use serde::Serialize;
 

@@ -8,8 +8,8 @@ use freehold_report::what_if::WhatIf;
 use crate::component::shown;
 use crate::connect::{self, Where};
 use crate::thrashing::{self, Holder, Thrashing};
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
-use freehold_command::status::{Failure, Status};
 
 /// Options of `freehold explain`.
 #[derive(Debug, clap::Args)]

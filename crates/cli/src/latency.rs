@@ -10,10 +10,10 @@ use freehold_latency::session;
 use freehold_latency::settings::{Interval, Settings, Spaces};
 use freehold_linux::{sched, tracefs};
 
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
 use freehold_command::process::own_executable;
 use freehold_command::progress::Progress;
-use freehold_command::status::{Failure, Status};
 
 use crate::exec::parse_span;
 

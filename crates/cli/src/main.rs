@@ -22,8 +22,8 @@ mod rtl;
 mod run;
 mod serve;
 mod serve_run;
-mod show;
 mod size;
+mod status;
 mod thrashing;
 mod tmem;
 mod top;
@@ -32,7 +32,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use freehold_command::status::{self, Failure, Status};
+use freehold_command::exit_status::{self, Failure, Status};
 use freehold_command::{leftovers, output};
 
 const AFTER_HELP: &str = "\
@@ -76,7 +76,7 @@ enum Command {
     /// Serve memory to other processes, until SIGTERM
     Serve(serve::Arguments),
     /// Show a server's reservations, clients and shared objects
-    Status(show::Arguments),
+    Status(status::Arguments),
     /// Watch a server's reservations, tasks and shared objects
     Top(top::Arguments),
     /// Say what a process, an address, a reservation or a region can count on, and why
@@ -122,7 +122,7 @@ fn main() -> ExitCode {
         Command::Exec(arguments) => exec::run(arguments).map_err(Failure::of_exec),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
-        Command::Status(arguments) => show::run(arguments),
+        Command::Status(arguments) => status::run(arguments),
         Command::Top(arguments) => top::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Cache(arguments) => cache::run(arguments),
@@ -155,7 +155,7 @@ fn parse() -> Command {
 fn explain_usage(error: &clap::Error) -> ! {
     // Where it cannot be printed nobody is there to be told.
     let _ = error.print();
-    let failed = i32::from(status::EXEC_FAILED);
+    let failed = i32::from(exit_status::EXEC_FAILED);
     std::process::exit(if error.use_stderr() { failed } else { 0 })
 }
 

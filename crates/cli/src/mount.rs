@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
 use freehold_command::signals;
-use freehold_command::status::{Failure, Status};
 
 /// How often the command looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);

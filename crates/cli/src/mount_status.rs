@@ -7,8 +7,8 @@ use freehold_scenario::results::{Align, TextTable};
 use serde_json::{Map, Value};
 
 use crate::connect;
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
-use freehold_command::status::{Failure, Status};
 
 /// Shows the status of whoever serves devices at this socket; `None` where nobody does.
 pub(crate) fn show(socket: &Path, as_json: bool) -> Option<Result<Status, Failure>> {

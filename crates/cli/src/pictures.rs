@@ -10,8 +10,8 @@ use freehold_scenario::Scenario;
 use freehold_scenario::recording::Recording;
 
 use freehold_command::engine::{EngineArguments, Outcome};
+use freehold_command::exit_status::Failure;
 use freehold_command::output;
-use freehold_command::status::Failure;
 
 /// Options that ask for pictures.
 #[derive(Debug, clap::Args)]

@@ -1,7 +1,7 @@
 //! `freehold region`: physically contiguous memory for devices, from the kernel's pool of huge pages.
 
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
-use freehold_command::status::{Failure, Status};
 use freehold_ecache::prepare::{self, Done, PrepareError};
 use freehold_scenario::parse_size;
 use serde_json::json;

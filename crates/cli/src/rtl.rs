@@ -11,9 +11,9 @@ use freehold_rtl::directory::Directory;
 use freehold_rtl::list::{self, ModuleView};
 use freehold_rtl::load::{self, Place, RtlError, Space};
 
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output::{human_time, print, print_json};
 use freehold_command::process::own_executable;
-use freehold_command::status::{Failure, Status};
 
 /// What `rtl` is to do.
 #[derive(Debug, Args)]

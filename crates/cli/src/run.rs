@@ -8,9 +8,9 @@ use serde_json::json;
 use crate::compare;
 use crate::pictures::{PictureArguments, Pictures};
 use freehold_command::engine::{EngineArguments, Outcome, Session};
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::load::{self, Overrides};
 use freehold_command::output;
-use freehold_command::status::{Failure, Status};
 
 /// Options of `freehold run`.
 #[derive(Debug, clap::Args)]

@@ -19,8 +19,8 @@ use freehold_server::{Limits, Quotas, Reaction, Settings, StoreMedium, Unrespons
 use rustix::fd::OwnedFd;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::options::{PAGE, read_ahead, refuse_what_is_not_there};
-use freehold_command::status::{Failure, Status};
 
 use crate::exec::parse_span;
 

@@ -10,8 +10,8 @@ use freehold_linux::folder::{self, StaleFolder};
 use freehold_server::log::{self, Format};
 use freehold_server::serve;
 
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::run_server::RunServer;
-use freehold_command::status::{Failure, Status};
 
 /// How long a process that is being killed may take to let go of its files.
 const PATIENCE: Duration = Duration::from_secs(20);

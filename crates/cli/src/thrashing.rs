@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::connect;
 use freehold_command::enough::Enough;
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// A reservation thrashes that reads as many pages back as it has within this time.
 const WHOLE: Duration = Duration::from_secs(10);

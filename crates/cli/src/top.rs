@@ -13,10 +13,10 @@ use ratatui::text::{Line, Text};
 use ratatui::widgets::Paragraph;
 
 use crate::connect::{self, Where};
-use crate::show;
+use crate::status;
 use crate::thrashing::{self, Thrashing};
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
-use freehold_command::status::{Failure, Status};
 
 const LEFT: Align = Align::Left;
 const RIGHT: Align = Align::Right;
@@ -174,7 +174,7 @@ fn frame(seen: &Seen, before: Option<&Seen>) -> Vec<String> {
             "reservations (# active, + inactive, L locked, . free):",
             reservations(&status.reservations),
         ),
-        ("pinned page pools (pages):", show::pools(&status.pinned_pools)),
+        ("pinned page pools (pages):", status::pools(&status.pinned_pools)),
         ("tasks (a second):", tasks(seen, before)),
         ("who shares what (owned/listed):", shared(status)),
     ];
@@ -276,7 +276,7 @@ fn tasks(seen: &Seen, before: Option<&Seen>) -> TextTable {
             table.row([
                 task.name.clone(),
                 client.pid.to_string(),
-                show::home(task),
+                status::home(task),
                 rate(0),
                 rate(1),
                 rate(2),
@@ -302,14 +302,14 @@ fn shared(status: &StatusDocument) -> TextTable {
         ("resident", RIGHT),
     ];
     let mut table = TextTable::new(&[&columns[..], &[("mapped by", LEFT), ("owned/listed", LEFT)]].concat());
-    for row in show::present(&status.objects) {
+    for row in status::present(&status.objects) {
         table.row([
             row.name.clone(),
             row.sharing.clone(),
             row.pages.to_string(),
             row.resident.to_string(),
-            show::mappers(row),
-            show::shares(row),
+            status::mappers(row),
+            status::shares(row),
         ]);
     }
     table

@@ -4,7 +4,7 @@ mod common;
 mod mounts;
 
 use freehold_linux::Errno;
-use freehold_linux::bell::Bell;
+use freehold_linux::event::Event;
 use freehold_linux::memory::PageLease;
 use freehold_linux::ring::{Direction, Ring, Transfer};
 use mounts::{Mounted, may_mount};
@@ -12,7 +12,7 @@ use std::fs::{self, File, OpenOptions};
 use std::sync::Arc;
 
 fn ring_of(file: &File) -> Result<Ring, Errno> {
-    let bell = Arc::new(Bell::new().expect("a bell"));
+    let bell = Arc::new(Event::new().expect("a bell"));
     Ring::new(file.try_clone().expect("a descriptor").into(), bell, 1)
 }
 

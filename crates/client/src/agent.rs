@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 
-use freehold_linux::bell::Bell;
+use freehold_linux::event::Event;
 use freehold_linux::memory::{ChannelMapping, ServedMapping};
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_linux::sched::{self, Policy};
@@ -85,7 +85,7 @@ impl Table {
 struct Channel {
     mapping: ChannelMapping,
     /// Rung after answers.
-    server: Bell,
+    server: Event,
 }
 
 /// The agent's thread, started but without a channel yet.
@@ -139,7 +139,7 @@ impl Recruit {
     }
 
     /// Sets the agent to work.
-    pub(crate) fn employ(self, mapping: ChannelMapping, server: Bell) -> Agent {
+    pub(crate) fn employ(self, mapping: ChannelMapping, server: Event) -> Agent {
         let channel = Arc::new(Channel { mapping, server });
         // A thread that is gone shows when it is joined.
         let _ = self.begin.send(Arc::clone(&channel));
@@ -240,7 +240,7 @@ fn work(channel: &Channel, table: &Table, read: &mut Position, written: &mut Pos
 #[cfg(test)]
 mod tests {
     use super::{Recruit, Table};
-    use freehold_linux::bell::Bell;
+    use freehold_linux::event::Event;
     use freehold_linux::memory::{Access, ChannelMapping, Memfd, ServedMapping, SharedMapping};
     use freehold_linux::userfault::{Features, Modes, Userfault};
     use freehold_linux::{AddressRange, PAGE_SIZE, futex};
@@ -253,7 +253,7 @@ mod tests {
     /// A server's side of the channel.
     struct Server {
         channel: ChannelMapping,
-        bell: Bell,
+        bell: Event,
         written: Position,
         read: Position,
     }
@@ -295,11 +295,11 @@ mod tests {
         mapping.write_word(512, 7).unwrap();
 
         let memory = Memfd::create(c"channel", ChannelMapping::pages()).unwrap();
-        let bell = Bell::new().unwrap();
+        let bell = Event::new().unwrap();
         let heard = bell.as_fd().try_clone_to_owned().unwrap();
         let recruit = Recruit::start(&table, None).unwrap();
         assert_ne!(recruit.thread(), 0);
-        let agent = recruit.employ(ChannelMapping::new(&memory).unwrap(), Bell::adopt(heard));
+        let agent = recruit.employ(ChannelMapping::new(&memory).unwrap(), Event::adopt(heard));
         let mut server = Server {
             channel: ChannelMapping::new(&memory).unwrap(),
             bell,

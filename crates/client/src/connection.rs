@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use freehold_linux::bell::Bell;
+use freehold_linux::event::Event;
 use freehold_linux::memory::{Access, ChannelMapping, Memfd, read_document};
 use freehold_linux::userfault::{Features, Scope, Userfault};
 use freehold_protocol::message::{
@@ -154,7 +154,7 @@ impl Connection {
         let watch = Watch::start(&link, &table, welcome.server).map_err(ConnectError::Thread)?;
         let inner = Inner {
             _watch: watch,
-            _agent: recruit.employ(channel, Bell::adopt(event)),
+            _agent: recruit.employ(channel, Event::adopt(event)),
             link,
             table,
             userfault,

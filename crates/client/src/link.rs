@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_linux::socket::{Packet, PacketSocket};
-use freehold_linux::{Errno, ThreadId, hangup};
+use freehold_linux::{Errno, ThreadId, peer_exit};
 use freehold_protocol::message::{Answer, LIMIT, Request};
 
 use crate::error::{ConnectError, RequestError};
@@ -178,7 +178,7 @@ impl Link {
     /// Waits until the socket can be written to, or read from.
     fn wait(&self, write: bool, until: Option<Instant>) -> Result<(), RequestError> {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        match hangup::ready(self.socket.as_fd(), write, left) {
+        match peer_exit::ready(self.socket.as_fd(), write, left) {
             Ok(true) => Ok(()),
             Ok(false) => Err(RequestError::Silent),
             Err(errno) => Err(failed(errno)),

@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use freehold_linux::bell::Bell;
-use freehold_linux::hangup::{self, Noticed};
+use freehold_linux::event::Event;
+use freehold_linux::peer_exit::{self, Noticed};
 
 use crate::agent::Table;
 use crate::link::Link;
@@ -13,7 +13,7 @@ use crate::link::Link;
 /// The watching thread; dropping this ends it.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    bell: Arc<Bell>,
+    bell: Arc<Event>,
     thread: Option<JoinHandle<()>>,
     /// The process that has the thread.
     owner: u32,
@@ -22,15 +22,15 @@ pub(crate) struct Watch {
 impl Watch {
     /// Starts the thread. When the server goes while anything is mapped, it ends the process.
     pub(crate) fn start(link: &Arc<Link>, table: &Arc<Table>, server: u32) -> Result<Self, std::io::Error> {
-        let bell = Arc::new(Bell::new()?);
+        let bell = Arc::new(Event::new()?);
         let (link, table, heard) = (Arc::clone(link), Arc::clone(table), Arc::clone(&bell));
         let thread = std::thread::Builder::new()
             .name("freehold-watch".to_owned())
             .stack_size(64 << 10)
             .spawn(move || {
-                let noticed = hangup::wait(link.as_fd(), &heard);
+                let noticed = peer_exit::wait(link.as_fd(), &heard);
                 if noticed == Ok(Noticed::Hangup) && table.close() {
-                    hangup::end_process(&format!(
+                    peer_exit::end_process(&format!(
                         "freehold: the memory server (process {server}) is gone: pages of this process cannot be \
                          brought any more, so it ends\n"
                     ));

@@ -4,7 +4,7 @@ use freehold_client::{Observer, Question, Refusal, RequestError};
 use freehold_report::status::StatusDocument;
 use serde::de::DeserializeOwned;
 
-use crate::status::Failure;
+use crate::exit_status::Failure;
 
 /// The document that answers a question, as text.
 ///

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use freehold_sim::SimError;
 
-use crate::status::Failure;
+use crate::exit_status::Failure;
 
 /// How long a stop may go unnoticed.
 const STOP_LATENCY: Duration = Duration::from_millis(20);

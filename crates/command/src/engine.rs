@@ -14,10 +14,10 @@ use freehold_scenario::results::{self, RunResult, Violation};
 use freehold_scenario::{Scenario, Sharing};
 
 use crate::background;
+use crate::exit_status::Failure;
 use crate::progress::Progress;
 use crate::run_server::RunServer;
 use crate::signals;
-use crate::status::Failure;
 
 /// After how many facts the simulator checks the core's books, the oracles beside it always watching. Debug builds
 /// check as often as the simulator itself thinks right.

@@ -18,7 +18,7 @@ use freehold_linux::folder::{self, PrivateFolder};
 use freehold_linux::process::send_signal;
 use freehold_linux::{swap, zram};
 
-use crate::status::{Failure, Status};
+use crate::exit_status::{Failure, Status};
 
 /// What the folders are called, before six random characters.
 const PREFIX: &str = "freehold-work";

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use freehold_scenario::{Document, Scenario};
 
+use crate::exit_status::Failure;
 use crate::output;
-use crate::status::Failure;
 
 /// What changes a scenario on the command line.
 #[derive(Clone, Debug, Default, clap::Args)]

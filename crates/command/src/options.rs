@@ -4,7 +4,7 @@ use freehold_core::ReadAhead;
 use freehold_core::units::FrameCount;
 use freehold_linux::available::{memory_available, memory_available_at_rest};
 
-use crate::status::Failure;
+use crate::exit_status::Failure;
 
 /// Bytes of a frame.
 pub const PAGE: u64 = 4096;

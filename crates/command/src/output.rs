@@ -6,7 +6,7 @@ use freehold_protocol::shown::{is_unseen, shown};
 use freehold_scenario::results;
 use serde::Serialize;
 
-use crate::status::Failure;
+use crate::exit_status::Failure;
 
 /// Prints `text` to standard output. A reader that has gone is not an error: it has seen enough.
 ///

@@ -12,9 +12,9 @@ use freehold_linux::folder::{self, PrivateFolder};
 use freehold_report::status::{StatusDocument, TaskStatus};
 
 use crate::ask;
+use crate::exit_status::Failure;
 use crate::options;
 use crate::process;
-use crate::status::Failure;
 
 /// How often a server that starts, or a client that is to appear, is looked for, and how many times at most.
 const LOOK: Duration = Duration::from_millis(20);

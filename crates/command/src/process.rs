@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::status::Failure;
+use crate::exit_status::Failure;
 
 /// How long a program may take to end when asked.
 const GRACE: Duration = Duration::from_secs(3);

@@ -8,14 +8,14 @@ use freehold_core::units::{FrameCount, PageCount};
 use freehold_linux::process::effective_user;
 use freehold_live::{Launch, device_name};
 use freehold_scenario::recording::Capacity;
-use freehold_scenario::{Backing as DeviceBacking, Class, Device, DeviceFile, Scenario, StoreKind, plan};
+use freehold_scenario::{Backing as DeviceBacking, Class, Device, DeviceFile, Scenario, StoreKind, setup};
 use freehold_server::serve::Options;
 use freehold_server::{Limits, Quotas, RecordingRoom, Settings, StoreMedium};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::exit_status::Failure;
 use crate::process::own_executable;
-use crate::status::Failure;
 
 /// The priority of pager threads beside tasks without a fixed priority.
 const PRIORITY: u32 = 60;
@@ -75,7 +75,7 @@ impl RunServer {
     /// With tables for the scenario.
     #[must_use]
     pub fn of(scenario: &Scenario) -> Self {
-        let (limits, store) = (plan::limits(scenario), &scenario.store);
+        let (limits, store) = (setup::limits(scenario), &scenario.store);
         Self {
             frames: limits.frames.get(),
             pages: limits.pages.get(),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use freehold_client::{Observer, Question};
 use freehold_report::advice::AdviceDocument;
 
+use crate::exit_status::Failure;
 use crate::process;
-use crate::status::Failure;
 
 /// Has the references of processes sampled for a while; the server's advice.
 ///

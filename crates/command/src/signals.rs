@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
-use crate::status::Failure;
+use crate::exit_status::Failure;
 
 /// The status of a command ended by the second signal: the run failed.
 const ENDED_AT_ONCE: i32 = 1;

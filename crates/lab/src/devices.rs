@@ -9,7 +9,7 @@ use freehold_ecache::serve::DeviceServer;
 use freehold_ecache::{Cache, DeviceState, FileId, Key, PAGE_SIZE, PageIndex};
 use freehold_scenario::DeviceFile;
 
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// How long a device may take to come back.
 const PATIENCE: Duration = Duration::from_secs(10);

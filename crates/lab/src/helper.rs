@@ -1,6 +1,6 @@
 //! Hidden subcommands: what an experiment must do in a process of its own, as another run of this command.
 
-use freehold_command::status::{Failure, Status};
+use freehold_command::exit_status::{Failure, Status};
 
 use crate::bench::{callgrind, isolation, mounted, served, tmem};
 

@@ -1,6 +1,6 @@
 //! Why a wake-up was late.
 
-use freehold_linux::switches::{Happening, Record};
+use freehold_linux::sched_events::{Happening, Record};
 use serde::Serialize;
 
 use crate::probe_thread::Wake;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use freehold_linux::switches::{Happening, Record};
+use freehold_linux::sched_events::{Happening, Record};
 
 use crate::cyclictest::{self, PeerError};
 use crate::load::Load;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use freehold_linux::clock::{self, MonotonicTime};
 use freehold_linux::memory::{self, LockError};
-use freehold_linux::switches::{Record, Switches};
+use freehold_linux::sched_events::{Record, SchedEvents};
 use freehold_linux::{ThreadId, stack};
 use freehold_rt::class::{Class, ClassError};
 
@@ -96,7 +96,7 @@ fn probe(frame: &Frame) -> Result<Measured, SliceError> {
     };
     // Without the right there are no records, which the report says.
     let wanted = || frame.events.then_some(());
-    let mut switches = wanted().and_then(|()| Switches::of(ThreadId::current()).ok());
+    let mut switches = wanted().and_then(|()| SchedEvents::of(ThreadId::current()).ok());
     let mut timers = wanted().and_then(|()| Timers::of(frame.cpu).ok());
     ready(frame.priority, frame.cpu)?;
     probe_thread::follow(&frame.plan, &mut measured.wakes);

@@ -5,7 +5,7 @@
 //! themselves, an urgent task that waits for the same page would wait for a preempted one, and system calls of the
 //! application would be interrupted by transfers it knows nothing of.
 
-use crate::bell::Bell;
+use crate::event::Event;
 use crate::memory::PageLease;
 use crate::{Errno, PAGE_SIZE};
 use io_uring::{IoUring, opcode, types};
@@ -66,7 +66,7 @@ pub struct Ring {
     // Dropped before the file and the flights.
     io: IoUring,
     file: OwnedFd,
-    bell: Arc<Bell>,
+    bell: Arc<Event>,
     /// Transfers under way, by the mark that the kernel returns.
     flights: Box<[Option<Flight>]>,
     vacant: Vec<u32>,
@@ -80,7 +80,7 @@ impl Ring {
     ///
     /// # Errors
     /// The kernel's refusal: `NOSYS` without io_uring, `PERM` where it or its use is forbidden, `NOMEM`.
-    pub fn new(file: OwnedFd, bell: Arc<Bell>, capacity: u16) -> Result<Self, Errno> {
+    pub fn new(file: OwnedFd, bell: Arc<Event>, capacity: u16) -> Result<Self, Errno> {
         let entries = (u32::from(capacity) + 1).next_power_of_two();
         let deferred = IoUring::builder()
             .dontfork()

@@ -5,7 +5,7 @@
     reason = "tests of small numbers"
 )]
 
-use freehold_linux::bell::Bell;
+use freehold_linux::event::Event;
 use freehold_linux::memory::{Memfd, PageLease};
 use freehold_linux::ring::{Direction, Ended, Ring, Transfer};
 use freehold_linux::{Errno, PAGE_SIZE};
@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 const CAPACITY: u16 = 4;
 
-fn ring(pages: usize) -> Option<(Ring, Arc<Bell>)> {
+fn ring(pages: usize) -> Option<(Ring, Arc<Event>)> {
     let file = Memfd::create(c"ring-test", pages).unwrap();
-    let bell = Arc::new(Bell::new().unwrap());
+    let bell = Arc::new(Event::new().unwrap());
     match Ring::new(file.as_fd().try_clone_to_owned().unwrap(), Arc::clone(&bell), CAPACITY) {
         Ok(ring) => Some((ring, bell)),
         Err(errno @ (Errno::NOSYS | Errno::PERM)) => {

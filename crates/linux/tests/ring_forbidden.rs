@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use freehold_linux::Errno;
-use freehold_linux::bell::Bell;
+use freehold_linux::event::Event;
 use freehold_linux::memory::Memfd;
 use freehold_linux::ring::Ring;
 
@@ -49,7 +49,7 @@ fn a_ring_that_may_be_made_but_not_used_is_refused() {
     let ring = || {
         let file = Memfd::create(c"freehold-test", 1).expect("a memfd");
         let file = file.as_fd().try_clone_to_owned().expect("a descriptor");
-        let bell = Arc::new(Bell::new().expect("a bell"));
+        let bell = Arc::new(Event::new().expect("a bell"));
         Ring::new(file, bell, 4).map(drop)
     };
     if let Err(errno) = ring() {

@@ -15,9 +15,9 @@ use freehold_pager::{FileCache, Pager};
 use freehold_scenario::results::{DeviceResult, Laws, Response, VictimCacheResult};
 use freehold_scenario::{Backing, Device, DeviceFile, Scenario, ScenarioDevice};
 
-use crate::collect::Checks;
 use crate::error::LiveError;
-use crate::served::{Openings, device_name, private_folder};
+use crate::placement::server::{Openings, device_name, private_folder};
+use crate::result::Checks;
 
 /// The memory, and who serves it.
 #[derive(Debug)]

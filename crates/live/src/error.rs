@@ -11,7 +11,7 @@ use freehold_rt::budget::TickError;
 use freehold_rt::class::ClassError;
 use freehold_sim::SimError;
 
-use crate::served::ServerError;
+use crate::placement::server::ServerError;
 use freehold_linux::available::MemoryLimit;
 
 /// Why a scenario cannot run live, or had to be given up. Nothing is left behind.

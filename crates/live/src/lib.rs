@@ -15,23 +15,21 @@
 //! [`run_in_lockstep`] replays the order in which the simulator did everything, so that every count is equal.
 #![deny(unsafe_code)]
 
-mod collect;
 mod component_run;
 mod compute;
 mod device_memory;
 mod error;
-mod lead;
 mod lockstep;
-mod machine;
+mod placement;
 mod recording;
 mod reporter;
 mod restorer;
+mod result;
 mod run;
 mod sampler;
-mod seat;
-mod served;
 mod spans;
-mod stolen;
+mod start_delay;
+mod steal_time;
 mod store;
 mod usage;
 mod watch;
@@ -39,5 +37,5 @@ mod worker;
 
 pub use error::LiveError;
 pub use lockstep::{components, run_in_lockstep, run_in_lockstep_on_server};
+pub use placement::server::{Launch, OwnServer, Server, ServerError, device_name, run_on_server};
 pub use run::{Options, Outcome, profile, run, run_with};
-pub use served::{Launch, OwnServer, Server, ServerError, device_name, run_on_server};

@@ -16,7 +16,7 @@ use freehold_scenario::recording::{
 };
 use freehold_scenario::{Scenario, Task};
 
-use crate::collect;
+use crate::result;
 use crate::run::Finished;
 use crate::spans;
 
@@ -194,7 +194,7 @@ impl TaskSources<'_> {
                 .map(|deadline| clock.at(job.release) + deadline.get()),
             missed: job.late,
             finished: job.finished,
-            delays: collect::delays(job),
+            delays: result::delays(job),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Jobs of a task with a pinned page pool, as the core is told of them: each once, when it ends, or when its period
-//! does, by the thread that runs them ([`Telling`]). Nothing of it is done in a fault.
+//! does, by the thread that runs them ([`ReportedJobs`]). Nothing of it is done in a fault.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use freehold_linux::clock::{self, MonotonicTime};
 use freehold_pager::{TaskTimes, Verdict};
 use freehold_rt::budget::{self, BudgetError};
 use freehold_rt::job::Job;
+use freehold_rt::job_report::ReportedJobs;
 use freehold_rt::pacer::Pacer;
-use freehold_rt::telling::Telling;
 use freehold_rt::timing::Timing;
 use freehold_scenario::{Class, Judgements, Scenario};
 
+use crate::placement::task_memory::TaskMemory;
 use crate::restorer::Opener;
-use crate::seat::Pages;
 use crate::worker::delays_of;
 
 /// What became of a task's reports.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct ReportLog {
     pub(crate) judgements: Judgements,
     /// Reports that were not taken.
     pub(crate) failed: u64,
@@ -42,7 +42,7 @@ struct Used {
 /// One thread's reports.
 #[derive(Debug)]
 pub(crate) struct Reporter {
-    telling: Telling,
+    reported: ReportedJobs,
     /// When the next is due even if no job ends; never, at first.
     due: Option<MonotonicTime>,
     used: Option<Used>,
@@ -56,17 +56,17 @@ pub(crate) struct Reporter {
     enforced: bool,
     origin: MonotonicTime,
     duration: u64,
-    told: Told,
+    told: ReportLog,
 }
 
 /// What a task with a pinned page pool does besides its jobs.
 #[derive(Debug)]
-pub(crate) struct Duties<'a> {
+pub(crate) struct PinnedTask<'a> {
     reporter: Reporter,
     opener: Option<Opener<'a>>,
 }
 
-impl<'a> Duties<'a> {
+impl<'a> PinnedTask<'a> {
     /// `opener`: tells who restores for the task, if anybody does.
     pub(crate) fn new(reporter: Reporter, opener: Option<Opener<'a>>) -> Self {
         Self { reporter, opener }
@@ -78,7 +78,7 @@ impl<'a> Duties<'a> {
     }
 
     /// A job begins.
-    pub(crate) fn begin_job(&mut self, pages: &Pages<'_>) {
+    pub(crate) fn begin_job(&mut self, pages: &TaskMemory<'_>) {
         if let Some(opener) = &self.opener {
             opener.job_begins();
         }
@@ -86,19 +86,19 @@ impl<'a> Duties<'a> {
     }
 
     /// While a job is under way.
-    pub(crate) fn look(&mut self, pages: &Pages<'_>, pacer: &Pacer) {
+    pub(crate) fn look(&mut self, pages: &TaskMemory<'_>, pacer: &Pacer) {
         self.reporter.look(pages, pacer);
     }
 
     /// A job has ended.
-    pub(crate) fn end_job(&mut self, pages: &Pages<'_>, job: &Job, pacer: &Pacer) {
+    pub(crate) fn end_job(&mut self, pages: &TaskMemory<'_>, job: &Job, pacer: &Pacer) {
         self.reporter.end_job(pages, job, pacer);
         if let Some(opener) = &self.opener {
             opener.job_ended(pacer.upcoming());
         }
     }
 
-    pub(crate) fn into_told(self) -> Told {
+    pub(crate) fn into_log(self) -> ReportLog {
         self.reporter.told
     }
 }
@@ -109,7 +109,7 @@ impl Reporter {
         let task = &scenario.tasks[position];
         let span = |span: Option<units::Duration>| Duration::from_nanos(span.map_or(0, units::Duration::get));
         task.pinning.pins().then(|| Self {
-            telling: Telling::default(),
+            reported: ReportedJobs::default(),
             due: None,
             used: None,
             budget: span(task.budget),
@@ -119,9 +119,9 @@ impl Reporter {
             enforced: task.class == Class::Deadline,
             origin: MonotonicTime::from_nanos(0),
             duration: scenario.duration.get(),
-            told: Told {
+            told: ReportLog {
                 judgements: Judgements::new(room),
-                ..Told::default()
+                ..ReportLog::default()
             },
         })
     }
@@ -129,11 +129,11 @@ impl Reporter {
     /// Time 0 is known.
     fn begin(&mut self, origin: MonotonicTime, timing: &Timing) {
         self.origin = origin;
-        self.due = self.telling.due(timing);
+        self.due = self.reported.due(timing);
     }
 
     /// A job begins: what is used from the first on counts.
-    fn begin_job(&mut self, pages: &Pages<'_>) {
+    fn begin_job(&mut self, pages: &TaskMemory<'_>) {
         if self.used.is_none() {
             self.used = Some(Used {
                 cpu: clock::thread_cpu_time(),
@@ -143,28 +143,28 @@ impl Reporter {
     }
 
     /// While a job is under way: reports those whose period is over. One look at the clock, where none is.
-    fn look(&mut self, pages: &Pages<'_>, pacer: &Pacer) {
+    fn look(&mut self, pages: &TaskMemory<'_>, pacer: &Pacer) {
         if self.due.is_none_or(|due| due > clock::now()) {
             return;
         }
         let delays = delays_of(&pages.times());
-        while let Some(job) = self.telling.unfinished(pacer, &delays) {
+        while let Some(job) = self.reported.unfinished(pacer, &delays) {
             self.report(pages, (&job, true), None);
         }
-        self.due = self.telling.due(pacer.timing());
+        self.due = self.reported.due(pacer.timing());
     }
 
     /// A job has ended.
-    fn end_job(&mut self, pages: &Pages<'_>, job: &Job, pacer: &Pacer) {
+    fn end_job(&mut self, pages: &TaskMemory<'_>, job: &Job, pacer: &Pacer) {
         // Its period may have ended behind its last access.
         let over = self.due.is_some_and(|due| due.as_nanos() < job.finish);
-        if self.telling.ended(job) {
+        if self.reported.ended(job) {
             self.report(pages, (job, job.late || over), pacer.upcoming());
-            self.due = self.telling.due(pacer.timing());
+            self.due = self.reported.due(pacer.timing());
         }
     }
 
-    fn report(&mut self, pages: &Pages<'_>, (job, missed): (&Job, bool), next: Option<MonotonicTime>) {
+    fn report(&mut self, pages: &TaskMemory<'_>, (job, missed): (&Job, bool), next: Option<MonotonicTime>) {
         let Some(times) = pages.swap_times() else {
             self.told.failed += 1;
             return;

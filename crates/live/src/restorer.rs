@@ -11,7 +11,7 @@ use std::time::Duration;
 use freehold_linux::clock::{self, MonotonicTime};
 use freehold_linux::futex;
 use freehold_pager::{EnterError, TaskHandle};
-use freehold_scenario::{Scenario, plan};
+use freehold_scenario::{Scenario, setup};
 
 /// The rounds are over.
 const OVER: u32 = u32::MAX;
@@ -101,7 +101,7 @@ impl<'a> Restorer<'a> {
     /// For the task at `position`.
     pub(crate) fn new(scenario: &Scenario, position: usize, handle: &'a TaskHandle, gate: &'a Gate) -> Self {
         let quota = scenario.tasks[position].app.map_or(0, |app| app.restore);
-        let (lead, pause) = plan::restore_times(scenario, quota);
+        let (lead, pause) = setup::restore_times(scenario, quota);
         Self {
             handle,
             gate,

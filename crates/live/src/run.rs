@@ -20,18 +20,18 @@ use freehold_scenario::results::RunResult;
 use freehold_scenario::{Class as ScenarioClass, Scenario, Task};
 use freehold_sim::Profile;
 
-use crate::collect::{self, Counts};
 use crate::component_run;
 use crate::device_memory::DeviceMemory;
 use crate::error::LiveError;
-use crate::lead;
-use crate::machine::{Machine, choose_cpus};
+use crate::placement::embedded::{Machine, choose_cpus};
+use crate::placement::task_memory::PlacedTask;
 use crate::recording::{self, embedded};
-use crate::reporter::{Duties, Reporter};
+use crate::reporter::{PinnedTask, Reporter};
 use crate::restorer::{Gate, Opener, Restorer};
+use crate::result::{self, Counts};
 use crate::sampler::{Sampled, Sampler};
-use crate::seat::Seat;
-use crate::stolen::stolen;
+use crate::start_delay;
+use crate::steal_time::stolen;
 use crate::usage::{self, Usage};
 use crate::watch::Watch;
 use crate::worker::{TaskOutput, Worker};
@@ -147,14 +147,14 @@ fn run_decided(scenario: &Scenario, options: &Options, stop: &AtomicBool) -> Res
         let happened = embedded::happened(&machine, events, sampled);
         recording::recording(scenario, &started.finished, happened, clock, &room)
     });
-    let mut result = collect::result(scenario, &machine, counts, started.finished, started.origin)?;
+    let mut result = result::result(scenario, &machine, counts, started.finished, started.origin)?;
     let ((victim_cache, devices), watched) = machine.device_results(scenario, &openings);
     (result.victim_cache, result.devices) = (victim_cache, devices);
     result.laws.checked += watched.checked;
     result.laws.violations.extend(watched.violations);
-    result.warnings.extend(lead::warning(scenario));
+    result.warnings.extend(start_delay::warning(scenario));
     result.warnings.extend(started.unlocked);
-    result.warnings.extend(collect::stolen_warning(&result.tasks, stolen));
+    result.warnings.extend(result::stolen_warning(&result.tasks, stolen));
     Ok(Outcome {
         result,
         stopped: flag.is_raised(),
@@ -204,7 +204,7 @@ pub(crate) fn threads(watch: Watch<'_>, cpus: &[usize], capacity: Option<Capacit
         let (ready, readiness) = mpsc::channel();
         let mut starts = Vec::new();
         let mut handles = Vec::new();
-        for (position, seat) in watch.paging.seats().into_iter().enumerate() {
+        for (position, placed) in watch.paging.seats().into_iter().enumerate() {
             let (start, begin) = mpsc::channel();
             starts.push(start);
             let ready = ready.clone();
@@ -212,7 +212,7 @@ pub(crate) fn threads(watch: Watch<'_>, cpus: &[usize], capacity: Option<Capacit
             let thread = TaskThread {
                 scenario,
                 position,
-                seat,
+                placed,
                 cpus,
                 flag: watch.flag,
                 // Whichever way the thread ends, its restorer ends with it.
@@ -229,7 +229,7 @@ pub(crate) fn threads(watch: Watch<'_>, cpus: &[usize], capacity: Option<Capacit
             let name = &scenario.tasks[*owner].name;
             restoring.push((name, spawn(scope, name, move || restorer.main())?));
         }
-        let origin = match start_all(&readiness, &starts, lead::lead(scenario)) {
+        let origin = match start_all(&readiness, &starts, start_delay::lead(scenario)) {
             Ok(origin) => origin,
             Err(error) => {
                 drop(starts);
@@ -313,7 +313,7 @@ pub(crate) fn start_all(
 struct TaskThread<'a> {
     scenario: &'a Scenario,
     position: usize,
-    seat: Seat<'a>,
+    placed: PlacedTask<'a>,
     cpus: &'a [usize],
     flag: &'a StopFlag,
     /// Where it tells who restores for it.
@@ -326,7 +326,7 @@ impl TaskThread<'_> {
     fn main(mut self, ready: &Sender<Result<(), LiveError>>, begin: &Receiver<MonotonicTime>) -> Option<Finished> {
         let name = || self.scenario.tasks[self.position].name.clone();
         let spec = &self.scenario.tasks[self.position];
-        let pages = match self.seat.take() {
+        let pages = match self.placed.take() {
             Ok(pages) => pages,
             Err(reason) => {
                 let _ = ready.send(Err(LiveError::Enter { name: name(), reason }));
@@ -340,8 +340,8 @@ impl TaskThread<'_> {
         let judgements = self.recording.map(|capacity| capacity.per_task_jobs);
         let reporter = Reporter::new(self.scenario, self.position, judgements);
         let opener = self.opener.take();
-        worker.tell_devices(self.seat.signals());
-        worker.take_on(reporter.map(|reporter| Duties::new(reporter, opener)));
+        worker.tell_devices(self.placed.signals());
+        worker.take_on(reporter.map(|reporter| PinnedTask::new(reporter, opener)));
         // Everything is allocated before the class is taken: from here on nothing waits for an allocator.
         let mut record = Record::for_timing(&timing(self.scenario, spec, MonotonicTime::from_nanos(0)));
         let present = stack::bring_in_current().map_err(LiveError::Program);

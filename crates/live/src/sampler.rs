@@ -9,7 +9,7 @@ use freehold_linux::clock::{self, MonotonicTime};
 use freehold_scenario::Scenario;
 use freehold_scenario::recording::{Capacity, LockHold, ReservationCounts, Sample};
 
-use crate::machine::Machine;
+use crate::placement::embedded::Machine;
 use crate::recording::RunClock;
 
 /// Takes samples.

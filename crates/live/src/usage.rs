@@ -27,7 +27,7 @@ impl Usage {
     /// Nothing touched yet; room for the regions that the task maps.
     pub(crate) fn new(scenario: &Scenario, task: usize) -> Self {
         let mut regions: Vec<Option<Touched>> = scenario.regions.iter().map(|_| None).collect();
-        for region in freehold_scenario::plan::mapped_regions(scenario, task) {
+        for region in freehold_scenario::setup::mapped_regions(scenario, task) {
             let pages = scenario.regions[region].pages.get() as usize;
             regions[region] = Some(Touched {
                 last_job: vec![0; pages],

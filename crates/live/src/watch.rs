@@ -7,14 +7,14 @@ use std::time::Duration;
 use freehold_linux::clock::{self, MonotonicTime};
 use freehold_pager::TaskHandle;
 use freehold_rt::stop::StopFlag;
-use freehold_scenario::{Scenario, plan};
+use freehold_scenario::{Scenario, setup};
 
-use crate::collect::Counts;
 use crate::error::LiveError;
-use crate::machine::Machine;
+use crate::placement::embedded::Machine;
+use crate::placement::task_memory::PlacedTask;
+use crate::result::Counts;
 use crate::run::Finished;
 use crate::sampler::Sampler;
-use crate::seat::Seat;
 
 /// How often the stop flag of the caller is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// What pages for the tasks of a run.
 pub(crate) trait Paging: Sync {
     /// The tasks, in the scenario's order.
-    fn seats(&self) -> Vec<Seat<'_>>;
+    fn seats(&self) -> Vec<PlacedTask<'_>>;
 
     /// Who brings pages back, and for which tasks.
     fn restorers(&self, scenario: &Scenario) -> Vec<(usize, &TaskHandle)>;
@@ -38,12 +38,12 @@ pub(crate) trait Paging: Sync {
 }
 
 impl Paging for Machine {
-    fn seats(&self) -> Vec<Seat<'_>> {
-        self.tasks.iter().map(Seat::Embedded).collect()
+    fn seats(&self) -> Vec<PlacedTask<'_>> {
+        self.tasks.iter().map(PlacedTask::Embedded).collect()
     }
 
     fn restorers(&self, scenario: &Scenario) -> Vec<(usize, &TaskHandle)> {
-        plan::restorers(scenario).zip(&self.restorers).collect()
+        setup::restorers(scenario).zip(&self.restorers).collect()
     }
 
     fn counts(&self, scenario: &Scenario, settled: bool) -> Result<Counts, LiveError> {

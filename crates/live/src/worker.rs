@@ -13,9 +13,9 @@ use freehold_rt::timing::Timing;
 use freehold_scenario::{Access, AccessGenerator, Scenario, TaskIndex};
 
 use crate::compute::{Computation, Preemption};
-use crate::reporter::{Duties, Told};
-use crate::seat::{NotServed, Pages};
-use crate::served::JobSignal;
+use crate::placement::server::JobSignal;
+use crate::placement::task_memory::{NotServed, TaskMemory};
+use crate::reporter::{PinnedTask, ReportLog};
 use crate::usage::Usage;
 
 /// Words in a page.
@@ -57,13 +57,13 @@ pub(crate) struct TaskOutput {
     /// Waits that found no room.
     pub(crate) waits_lost: u64,
     /// What became of its reports, if it has a pinned page pool.
-    pub(crate) told: Option<Told>,
+    pub(crate) told: Option<ReportLog>,
 }
 
 /// One task at work.
 #[derive(Debug)]
 pub(crate) struct Worker<'a> {
-    pages: Pages<'a>,
+    pages: TaskMemory<'a>,
     generator: AccessGenerator,
     /// For each region and page, what the task left there.
     left: Vec<Vec<u64>>,
@@ -72,14 +72,14 @@ pub(crate) struct Worker<'a> {
     made: u64,
     stop: &'a StopFlag,
     end: Option<MonotonicTime>,
-    duties: Option<Duties<'a>>,
+    pinned: Option<PinnedTask<'a>>,
     /// Devices that its jobs open.
     devices: &'a [Arc<JobSignal>],
     output: TaskOutput,
 }
 
 impl<'a> Worker<'a> {
-    pub(crate) fn new(scenario: &Scenario, position: usize, pages: Pages<'a>, stop: &'a StopFlag) -> Self {
+    pub(crate) fn new(scenario: &Scenario, position: usize, pages: TaskMemory<'a>, stop: &'a StopFlag) -> Self {
         let index = TaskIndex::new(u16::try_from(position).unwrap_or(u16::MAX));
         let left = |region: usize| vec![0; pages.words(region) / WORDS];
         Self {
@@ -91,7 +91,7 @@ impl<'a> Worker<'a> {
             made: 0,
             stop,
             end: None,
-            duties: None,
+            pinned: None,
             devices: &[],
             output: TaskOutput {
                 usage: Usage::new(scenario, position),
@@ -110,14 +110,14 @@ impl<'a> Worker<'a> {
     /// Time 0 is known, and with it all releases. Jobs are broken off at their end.
     pub(crate) fn begin(&mut self, origin: MonotonicTime, timing: &Timing) {
         self.end = Some(timing.end);
-        if let Some(duties) = &mut self.duties {
-            duties.begin(origin, timing);
+        if let Some(pinned) = &mut self.pinned {
+            pinned.begin(origin, timing);
         }
     }
 
     /// What the task does besides, where it has a pinned page pool.
-    pub(crate) fn take_on(&mut self, duties: Option<Duties<'a>>) {
-        self.duties = duties;
+    pub(crate) fn take_on(&mut self, pinned: Option<PinnedTask<'a>>) {
+        self.pinned = pinned;
     }
 
     /// Who is told of jobs: each opens a device while one is under way.
@@ -168,7 +168,7 @@ impl<'a> Worker<'a> {
             preemptions_lost,
             waits,
             waits_lost,
-            told: self.duties.map(Duties::into_told),
+            told: self.pinned.map(PinnedTask::into_log),
             ..self.output
         }
     }
@@ -222,13 +222,13 @@ impl Work for Worker<'_> {
     fn job(&mut self, _number: u64, pacer: &Pacer) -> ControlFlow<()> {
         self.begin_job();
         self.devices.iter().for_each(|device| device.turn());
-        if let Some(duties) = &mut self.duties {
+        if let Some(pinned) = &mut self.pinned {
             self.pages.job_begins();
-            duties.begin_job(&self.pages);
+            pinned.begin_job(&self.pages);
         }
         loop {
-            if let Some(duties) = &mut self.duties {
-                duties.look(&self.pages, pacer);
+            if let Some(pinned) = &mut self.pinned {
+                pinned.look(&self.pages, pacer);
             }
             if self.is_over() {
                 return ControlFlow::Break(());
@@ -257,8 +257,8 @@ impl Work for Worker<'_> {
 
     fn rest(&mut self, job: &Job, pacer: &Pacer) {
         self.pages.job_end(job);
-        if let Some(duties) = &mut self.duties {
-            duties.end_job(&self.pages, job, pacer);
+        if let Some(pinned) = &mut self.pinned {
+            pinned.end_job(&self.pages, job, pacer);
         }
     }
 }

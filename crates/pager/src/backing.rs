@@ -1,4 +1,4 @@
-//! Which frames the reserve stands for: those in use by the books that are in no object, without what is set aside.
+//! Which frames the backing stands for: those in use by the books that are in no object, without what is set aside.
 
 use crate::context::Context;
 use crate::error::ReserveError;
@@ -8,7 +8,7 @@ use freehold_core::Memory;
 use freehold_core::frames::Frames;
 use freehold_core::units::FrameCount;
 
-/// Frames in use that are in objects or in the reserve: what is set aside lies elsewhere.
+/// Frames in use that are in objects or in the backing: what is set aside lies elsewhere.
 pub(crate) fn frames_to_back(core: &Memory) -> usize {
     let view = core.pool_view();
     (view.memory_used.get() - view.outside.get()) as usize
@@ -24,7 +24,7 @@ impl Pager {
         let mut control = self.shared().control.lock();
         let taken = self
             .shared()
-            .ask(&mut control.context, |core, _| core.set_aside(frames));
+            .step(&mut control.context, |core, _| core.set_aside(frames));
         drop(control);
         let taken = taken.map_err(ReserveError::Refused)?;
         self.adjust_reserve().map_err(ReserveError::NoFrames)?;
@@ -33,12 +33,12 @@ impl Pager {
 }
 
 impl Shared {
-    /// Between two jobs: makes the reserve follow the books, if it is off by enough.
-    pub(crate) fn adjust_reserve_between_jobs(&self, context: &mut Context) {
-        if self.reserve.wants_adjustment() {
-            let used = self.ask(context, |core, _| frames_to_back(core));
-            // Without frames for the reserve the next fills find fewer; the headroom is what remains.
-            let _ = self.reserve.adjust(used);
+    /// Between two jobs: makes the backing follow the books, if it is off by enough.
+    pub(crate) fn adjust_backing_between_jobs(&self, context: &mut Context) {
+        if self.locked.wants_adjustment() {
+            let used = self.step(context, |core, _| frames_to_back(core));
+            // Without frames for the backing the next fills find fewer; the headroom is what remains.
+            let _ = self.locked.adjust(used);
         }
     }
 }

@@ -80,12 +80,12 @@ impl Shared {
         }
     }
 
-    /// Before more frames are taken from the machine: releases those that the reserve has too many of.
+    /// Before more frames are taken from the machine: releases those that the backing has too many of.
     fn trim_reserve(&self, context: &mut Context) {
-        if self.reserve.must_trim() {
-            let used = self.tell(context, |core, _| frames_to_back(core));
-            // A failure leaves frames too many in the reserve: the machine is poorer, nobody's pages are wrong.
-            let _ = self.reserve.trim(used);
+        if self.locked.must_trim() {
+            let used = self.submit(context, |core, _| frames_to_back(core));
+            // A failure leaves frames too many in the backing: the machine is poorer, nobody's pages are wrong.
+            let _ = self.locked.trim(used);
         }
     }
 
@@ -101,10 +101,10 @@ impl Shared {
         let at = Object::page_of(page);
         match object.allocate(at) {
             Ok(()) => {}
-            Err(_) if self.reserve.release_headroom() => object.allocate(at)?,
+            Err(_) if self.locked.release_headroom() => object.allocate(at)?,
             Err(errno) => return Err(errno),
         }
-        self.reserve.note_filled();
+        self.locked.note_filled();
         Ok(())
     }
 
@@ -147,7 +147,7 @@ impl Shared {
         let object = self.object_at(page.object().index());
         object.note_filled();
         if object.punch(PageRange::single(Object::page_of(page))).is_ok() {
-            self.reserve.note_dropped(1);
+            self.locked.note_dropped(1);
         }
     }
 
@@ -377,7 +377,7 @@ impl Backend for Hands<'_> {
             // The frames are still there, and the core will hand them out again.
             crate::handler::die(b"freehold: pages could not be dropped: their frames cannot be given on\n");
         }
-        shared.reserve.note_dropped(run.count);
+        shared.locked.note_dropped(run.count);
         shared.counters.punch_calls.add(1);
         shared.counters.pages_punched.add(run.count as u64);
     }

@@ -24,8 +24,8 @@ pub enum StartError {
     /// The store.
     #[error("the store: {0}")]
     Store(#[from] SetupError),
-    /// The memory of the reserve.
-    #[error("the reserve: {0}")]
+    /// The memory of the backing.
+    #[error("the backing: {0}")]
     Reserve(#[from] LockedFramesError),
     /// There are no frames for the headroom.
     #[error("the headroom of {frames}: {errno}")]

@@ -134,7 +134,7 @@ impl Shared {
             access,
         };
         row.mailbox.open();
-        if self.ask(context, |core, now| core.handle_fault(now, fault)).is_err() {
+        if self.step(context, |core, now| core.handle_fault(now, fault)).is_err() {
             row.mailbox.close();
             self.counters.note_broken(Broken::FaultRefused);
             return Served::Failed(Failure::Integrity);

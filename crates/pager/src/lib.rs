@@ -9,7 +9,7 @@
 //!   then drop; never another order (law 5).
 //! - Decisions are made under the core's lock and carried out outside it. Why a late mapping does no harm is in the
 //!   module `epoch`; who waits for what, and who drives it, in `wait`.
-//! - A reservation's unused frames are backed by locked frames of the pager's own (`reserve`).
+//! - A reservation's unused frames are backed by locked frames of the pager's own (`locked_backing`).
 //! - An access that cannot be served ends with an error if it was made through [`Bound`], else with the previous SIGBUS
 //!   handler; it never faults for ever.
 //!
@@ -18,7 +18,7 @@
 //! - Objects are not removed before their pager.
 //! - `mlockall` fills what it locks: use it with `MCL_ONFAULT`, or with `MCL_CURRENT` before the pager is made. Under
 //!   `MCL_FUTURE` without `MCL_ONFAULT` objects are neither made nor mapped but refused by name; `MCL_CURRENT` without
-//!   it, later, fills objects and reserve behind the books' back, which [`Pager::report`] shows. `munlockall` takes the
+//!   it, later, fills objects and backing behind the books' back, which [`Pager::report`] shows. `munlockall` takes the
 //!   lock from the pager's frames.
 //! - A system call that touches an absent page fails with EFAULT: touch before the call.
 
@@ -36,6 +36,7 @@ mod error;
 mod file_cache;
 mod handler;
 mod install;
+mod locked_backing;
 mod mailbox;
 mod measure;
 mod object;
@@ -43,7 +44,6 @@ mod pager;
 mod pinned;
 mod recorder;
 mod report;
-mod reserve;
 mod shared;
 mod sync;
 mod task;
@@ -64,7 +64,7 @@ pub use freehold_driver::{
 pub use pager::{Locking, Pager};
 pub use pinned::Verdict;
 pub use recorder::{Events, TaskEvents};
-pub use report::{Broken, CallsReport, LockReport, ObjectReport, Report, ReserveReport, TaskTimes};
+pub use report::{BackingReport, Broken, CallsReport, LockReport, ObjectReport, Report, TaskTimes};
 pub use task::{Bound, MappedRegion, TaskHandle};
 pub use watch::Watch;
 

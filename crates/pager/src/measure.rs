@@ -2,7 +2,7 @@
 
 use crate::error::MeasureError;
 use crate::pager::Pager;
-use crate::report::{CallsReport, LockReport, ObjectReport, Report, ReserveReport};
+use crate::report::{BackingReport, CallsReport, LockReport, ObjectReport, Report};
 use freehold_core::units::{Duration, FrameCount, PageCount};
 
 impl Pager {
@@ -22,7 +22,7 @@ impl Pager {
                 filling: PageCount::new(count(object.filling())),
             });
         }
-        let reserve = frames(shared.reserve.resident().map_err(MeasureError::System)?);
+        let backing = frames(shared.locked.resident().map_err(MeasureError::System)?);
         let in_objects = objects.iter().fold(FrameCount::ZERO, |sum, object| {
             sum.saturating_add(object.resident_measured.to_frames())
         });
@@ -31,12 +31,12 @@ impl Pager {
         let (broken, first_broken) = counters.broken();
         Ok(Report {
             memory_used: self.inspect(|core| core.pool_view().memory_used),
-            resident_measured: in_objects.saturating_add(reserve),
-            reserve: ReserveReport {
-                frames: reserve,
-                most_behind: frames(shared.reserve.most_behind()),
-                headroom: frames(shared.reserve.headroom_resident().map_err(MeasureError::System)?),
-                headroom_used: shared.reserve.headroom_used(),
+            resident_measured: in_objects.saturating_add(backing),
+            backing: BackingReport {
+                frames: backing,
+                most_behind: frames(shared.locked.most_behind()),
+                headroom: frames(shared.locked.headroom_resident().map_err(MeasureError::System)?),
+                headroom_used: shared.locked.headroom_used(),
             },
             objects,
             store: shared.store.stats(),

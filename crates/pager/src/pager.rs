@@ -6,10 +6,10 @@ use crate::config::{Config, Pace, StoreMedium, StoreShape};
 use crate::context::Context;
 use crate::error::{CreateObjectError, LockPagesError, ReserveError, StartError};
 use crate::install;
+use crate::locked_backing::LockedBacking;
 use crate::object::Object;
 use crate::pinned::Pinned;
 use crate::recorder::Events;
-use crate::reserve::Reserve;
 use crate::shared::{Control, LOCK_DONE, LOCK_FAILED, LOCK_OPEN, Objects, Pacing, Room, Shared, TaskRow};
 use crate::task::{Local, TaskHandle};
 use crate::transfer_table::Transfers;
@@ -139,7 +139,7 @@ impl Pager {
             },
             transfers,
             ends,
-            reserve: Reserve::new(limits.frames.get() as usize, tasks)?,
+            locked: LockedBacking::new(limits.frames.get() as usize, tasks)?,
             core: PiMutex::new(core),
             pacing: Pacing {
                 pace,
@@ -167,26 +167,26 @@ impl Pager {
     }
 
     /// Admits a reservation and backs its frames. Where frames that nobody has a claim to are in use, lent to firm
-    /// reservations or by tasks without one, they are reclaimed first: at most one transfer for each frame, as many at a
-    /// time as the store serves, and nobody whose frames they are has to do anything for it.
+    /// reservations or by tasks without one, they are reclaimed first: at most one transfer for each frame, as many at
+    /// a time as the store serves, and nobody whose frames they are has to do anything for it.
     ///
     /// # Errors
     /// See [`ReserveError`]; nothing is reserved then.
     pub fn reserve(&self, spec: ReservationSpec) -> Result<ReservationId, ReserveError> {
         let mut control = self.shared.control.lock();
         let context = &mut control.context;
-        let mut admitted = self.shared.ask(context, |core, _| core.admit(spec));
+        let mut admitted = self.shared.step(context, |core, _| core.admit(spec));
         if matches!(admitted, Err(AdmitError::InUse { .. })) {
             self.reclaim_for_admission(context, spec.capacity);
-            admitted = self.shared.ask(context, |core, _| core.admit(spec));
+            admitted = self.shared.step(context, |core, _| core.admit(spec));
             if admitted.is_err() {
-                self.shared.ask(context, |core, _| core.stop_reclaim());
+                self.shared.step(context, |core, _| core.stop_reclaim());
             }
         }
         let id = admitted?;
         if let Err(errno) = self.adjust(context) {
             // The tasks of a new reservation cannot be in the way.
-            let _ = self.shared.ask(context, |core, _| core.release(id));
+            let _ = self.shared.step(context, |core, _| core.release(id));
             let _ = self.adjust(context);
             return Err(ReserveError::NoFrames(errno));
         }
@@ -200,7 +200,7 @@ impl Pager {
     pub fn release(&self, reservation: ReservationId) -> Result<(), RemoveError> {
         let mut control = self.shared.control.lock();
         let context = &mut control.context;
-        self.shared.ask(context, |core, _| core.release(reservation))
+        self.shared.step(context, |core, _| core.release(reservation))
     }
 
     /// Makes a memory object, which lives as long as the pager. The pages of an object of kind file are zeros that are
@@ -216,12 +216,12 @@ impl Pager {
             return Err(CreateError::PagesFull { wanted: spec.pages }.into());
         }
         let context = &mut control.context;
-        let id = self.shared.ask(context, |core, _| core.create_object(spec))?;
+        let id = self.shared.step(context, |core, _| core.create_object(spec))?;
         let pages = spec.pages.get() as usize;
         let object = match Object::new(id, spec.kind, first, pages, self.shared.tasks.len()) {
             Ok(object) => object,
             Err(error) => {
-                let _ = self.shared.ask(context, |core, _| core.remove_object(id));
+                let _ = self.shared.step(context, |core, _| core.remove_object(id));
                 return Err(error);
             }
         };
@@ -267,7 +267,7 @@ impl Pager {
     ) -> Result<TaskHandle, CreateError> {
         let mut control = self.shared.control.lock();
         let shared = &self.shared;
-        let id = shared.ask(&mut control.context, |core, _| make(core))?;
+        let id = shared.step(&mut control.context, |core, _| make(core))?;
         let holder = HolderRow::from(holder);
         let row = &shared.tasks[id.index()];
         row.holder.store(holder.get(), Ordering::Release);
@@ -304,7 +304,7 @@ impl Pager {
         let state = &self.shared.locks[reservation.index()];
         state.store(LOCK_OPEN, Ordering::Release);
         self.shared
-            .ask(context, |core, _| core.lock(reservation, object, range))?;
+            .step(context, |core, _| core.lock(reservation, object, range))?;
         loop {
             match state.load(Ordering::Acquire) {
                 LOCK_DONE => return Ok(Locking::Complete),
@@ -333,14 +333,14 @@ impl Pager {
         let mut control = self.shared.control.lock();
         let context = &mut control.context;
         self.shared
-            .ask(context, |core, _| core.unlock(reservation, object, range))
+            .step(context, |core, _| core.unlock(reservation, object, range))
     }
 
-    /// Ends all transfers under way, waiting for each, and makes the reserve exact. Afterwards, if no task runs, the
+    /// Ends all transfers under way, waiting for each, and makes the backing exact. Afterwards, if no task runs, the
     /// frames that the kernel counts are those of the books. In [`Pace::Manual`] transfers are left to the coordinator.
     ///
     /// # Errors
-    /// The kernel's refusal of frames for the reserve.
+    /// The kernel's refusal of frames for the backing.
     pub fn settle(&self) -> Result<(), freehold_linux::Errno> {
         let mut control = self.shared.control.lock();
         let context = &mut control.context;
@@ -350,11 +350,11 @@ impl Pager {
         self.adjust(context)
     }
 
-    /// Makes the reserve follow the books now, while tasks run and transfers are under way: what they change meanwhile
+    /// Makes the backing follow the books now, while tasks run and transfers are under way: what they change meanwhile
     /// is not in it.
     ///
     /// # Errors
-    /// The kernel's refusal of frames for the reserve.
+    /// The kernel's refusal of frames for the backing.
     pub fn adjust_reserve(&self) -> Result<(), freehold_linux::Errno> {
         self.adjust(&mut self.shared.control.lock().context)
     }
@@ -423,7 +423,7 @@ impl Pager {
         let mut transfers = wanted.get().saturating_mul(2).saturating_add(OTHERS_TRANSFERS);
         let mut idle = 0;
         while transfers > 0 && idle < IDLE_LOOKS {
-            let missing = self.shared.ask(context, |core, _| core.reclaim_for_admission(wanted));
+            let missing = self.shared.step(context, |core, _| core.reclaim_for_admission(wanted));
             if missing.is_ok_and(|missing| missing.is_zero()) || missing.is_err() {
                 return;
             }
@@ -461,8 +461,8 @@ impl Pager {
     }
 
     fn adjust(&self, context: &mut Context) -> Result<(), freehold_linux::Errno> {
-        let used = self.shared.ask(context, |core, _| frames_to_back(core));
-        self.shared.reserve.adjust(used)
+        let used = self.shared.step(context, |core, _| frames_to_back(core));
+        self.shared.locked.adjust(used)
     }
 }
 

@@ -93,7 +93,7 @@ impl Pager {
     pub fn open_pinned_pool(&self, settings: PinningSettings) -> Result<PinnedPoolId, PinningError> {
         let mut control = self.shared().control.lock();
         let context = &mut control.context;
-        self.shared().ask(context, |core, _| core.open_pinned_pool(settings))
+        self.shared().step(context, |core, _| core.open_pinned_pool(settings))
     }
 
     /// Closes a pool whose tasks are gone; what it pinned is on the global lists again. O(pages of its objects).
@@ -103,7 +103,7 @@ impl Pager {
     pub fn close_pinned_pool(&self, pool: PinnedPoolId) -> Result<(), RemoveError> {
         let mut control = self.shared().control.lock();
         let context = &mut control.context;
-        self.shared().ask(context, |core, _| core.close_pinned_pool(pool))
+        self.shared().step(context, |core, _| core.close_pinned_pool(pool))
     }
 
     /// Makes a task of a pool. Its swap-ins are measured, by looks at the thread's CPU clock in each of its faults.
@@ -131,7 +131,7 @@ impl Pager {
     /// As [`Bound::report_job`].
     pub fn report_job(&self, pool: PinnedPoolId, job: &JobReport) -> Result<Verdict, JobError> {
         let context = &mut self.shared().control.lock().context;
-        let (judgement, view) = self.shared().ask(context, |core, now| judge(core, now, pool, job))?;
+        let (judgement, view) = self.shared().step(context, |core, now| judge(core, now, pool, job))?;
         Ok(Verdict { judgement, pool: view })
     }
 }
@@ -148,7 +148,7 @@ impl Bound<'_> {
         let mut local = row.local.get().ok_or(JobError::Stale)?.lock();
         let pool = local.pinned.ok_or(JobError::Stale)?.pool;
         let context = &mut local.context;
-        let judged = shared.ask(context, |core, now| judge(core, now, pool, job));
+        let judged = shared.step(context, |core, now| judge(core, now, pool, job));
         row.counters.lock_wait.add(context.take_lock_wait());
         let (judgement, view) = judged?;
         Ok(Verdict { judgement, pool: view })
@@ -164,7 +164,7 @@ impl Bound<'_> {
         let Some(pinned) = local.pinned.filter(|pinned| pinned.restores) else {
             return false;
         };
-        let next = shared.ask(&mut local.context, |core, _| core.next_to_restore(pinned.pool));
+        let next = shared.step(&mut local.context, |core, _| core.next_to_restore(pinned.pool));
         row.counters.lock_wait.add(local.context.take_lock_wait());
         let Some((object, page)) = next else { return false };
         let view = local.views.iter().find(|view| view.object == object.index()).copied();

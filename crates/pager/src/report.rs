@@ -92,8 +92,8 @@ pub struct ObjectReport {
 
 /// Frames that are there for pages to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReserveReport {
-    /// Frames of the reserve.
+pub struct BackingReport {
+    /// Frames of the backing.
     pub frames: FrameCount,
     /// The farthest that fills ran ahead of the release of its frames.
     pub most_behind: FrameCount,
@@ -133,10 +133,10 @@ pub struct CallsReport {
 pub struct Report {
     /// Frames in use by the core's books: the contract's `memory.used`.
     pub memory_used: FrameCount,
-    /// Frames of objects and reserve, as the kernel counts them: the contract's `memory.resident_measured`.
+    /// Frames of objects and backing, as the kernel counts them: the contract's `memory.resident_measured`.
     pub resident_measured: FrameCount,
-    /// Of these, frames of the reserve, and of the headroom beside it.
-    pub reserve: ReserveReport,
+    /// Of these, frames of the backing, and of the headroom beside it.
+    pub backing: BackingReport,
     /// Every object.
     pub objects: Vec<ObjectReport>,
     /// The store.

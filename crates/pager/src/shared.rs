@@ -10,9 +10,9 @@ use crate::context::Context;
 use crate::counters::{Counters, TaskCounters};
 use crate::epoch::Epochs;
 use crate::file_cache::FileCache;
+use crate::locked_backing::LockedBacking;
 use crate::mailbox::{Answer, Mailbox};
 use crate::object::Object;
-use crate::reserve::Reserve;
 use crate::task::Local;
 use crate::transfer_table::Transfers;
 use crate::watch::Watch;
@@ -61,7 +61,7 @@ pub(crate) const LOCK_FAILED: u8 = 2;
 
 /// The pager. Fields are dropped in this order: first the handler is removed (no task is bound any more, so nobody
 /// needs it), then the store ends what it has under way in pages of objects, then mappings and objects go, then the
-/// reserve, and the userfaultfd last, so that no registered mapping ever outlives it and reads zeros where pages were.
+/// backing, and the userfaultfd last, so that no registered mapping ever outlives it and reads zeros where pages were.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) _handler: Arc<Installed>,
@@ -70,7 +70,7 @@ pub(crate) struct Shared {
     pub(crate) objects: Objects,
     pub(crate) transfers: Arc<Transfers>,
     pub(crate) ends: Arc<Ends>,
-    pub(crate) reserve: Reserve,
+    pub(crate) locked: LockedBacking,
     pub(crate) core: PiMutex<Memory>,
     pub(crate) room: Room,
     pub(crate) pacing: Pacing,
@@ -140,9 +140,9 @@ impl Shared {
     }
 
     /// Hands one fact or command to the core and carries out all that follows from it.
-    pub(crate) fn ask<R>(&self, context: &mut Context, fact: impl FnOnce(&mut Memory, Instant) -> R) -> R {
+    pub(crate) fn step<R>(&self, context: &mut Context, fact: impl FnOnce(&mut Memory, Instant) -> R) -> R {
         let _busy = self.busy(context);
-        let result = self.tell(context, fact);
+        let result = self.submit(context, fact);
         self.run(context);
         result
     }
@@ -164,7 +164,7 @@ impl Shared {
     }
 
     /// Hands one fact or command to the core and drains what follows from it.
-    pub(crate) fn tell<R>(&self, context: &mut Context, fact: impl FnOnce(&mut Memory, Instant) -> R) -> R {
+    pub(crate) fn submit<R>(&self, context: &mut Context, fact: impl FnOnce(&mut Memory, Instant) -> R) -> R {
         self.hold_core(context, |shared, core, context, now| {
             let result = fact(core, now);
             shared.drain(core, context);

@@ -126,7 +126,7 @@ impl TaskHandle {
         let place = found.attach(&self.shared.userfault, holder)?;
         let mapped = self
             .shared
-            .ask(&mut control.context, |core, _| core.map(self.id, object));
+            .step(&mut control.context, |core, _| core.map(self.id, object));
         let (Ok(mapping), Some(memory)) = (mapped, found.mapping(place)) else {
             found.detach(place);
             return Err(mapped
@@ -207,7 +207,7 @@ impl Drop for TaskHandle {
         let mut control = self.shared.control.lock();
         let context = &mut control.context;
         // Stale: removed already, which nobody but this handle does.
-        let _ = self.shared.ask(context, |core, _| core.remove_task(self.id));
+        let _ = self.shared.step(context, |core, _| core.remove_task(self.id));
         for view in local.lock().views.drain(..) {
             self.shared.object_at(view.object).detach(view.row);
         }
@@ -288,7 +288,7 @@ impl Bound<'_> {
         unsafe { access::copy(address, from.as_ptr(), from.len()) }.map_err(failed)
     }
 
-    /// A job of the task has ended: transfers that are due are ended, and the reserve follows the books. To be called
+    /// A job of the task has ended: transfers that are due are ended, and the backing follows the books. To be called
     /// between two jobs.
     pub fn job_end(&self) {
         let shared = &self.task.shared;
@@ -298,7 +298,7 @@ impl Bound<'_> {
         let holder = local.holder;
         let context = &mut local.context;
         shared.finish_due(context, holder, usize::MAX, shared.now());
-        shared.adjust_reserve_between_jobs(context);
+        shared.adjust_backing_between_jobs(context);
         row.counters.lock_wait.add(context.take_lock_wait());
     }
 

@@ -144,7 +144,7 @@ fn a_task_without_a_reservation_lives_in_the_pool() {
     }
     drop(bound);
     audit(&pager);
-    assert_eq!(pager.report().unwrap().reserve.frames.get(), 0);
+    assert_eq!(pager.report().unwrap().backing.frames.get(), 0);
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn fills_run_ahead_of_the_reserve_by_no_more_than_the_headroom() {
             };
             assert_eq!(pager.lock_pages(reservation, region, all), Ok(Locking::Complete));
             let report = pager.report().unwrap();
-            assert!(report.reserve.most_behind.get() <= 16, "{kind:?}: {report:#?}");
+            assert!(report.backing.most_behind.get() <= 16, "{kind:?}: {report:#?}");
             drop(task);
         }
     }

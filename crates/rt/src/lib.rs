@@ -9,10 +9,10 @@
 pub mod budget;
 pub mod class;
 pub mod job;
-pub mod observed;
+pub mod job_detection;
+pub mod job_report;
 pub mod pacer;
 pub mod record;
 pub mod runner;
 pub mod stop;
-pub mod telling;
 pub mod timing;

@@ -15,19 +15,18 @@ mod admission;
 mod components;
 mod devices;
 mod document;
-mod emit;
 mod error;
-mod judgements;
 mod model;
 mod pinning;
-pub mod plan;
+mod pinning_result;
 mod quantity;
 pub mod recording;
 mod resolve;
 pub mod results;
 mod scenario_devices;
-mod set_up;
+pub mod setup;
 mod spec;
+mod to_toml;
 mod wait;
 
 pub use access::{Access, AccessGenerator, ComputeSpread, Run, SplitMix64};
@@ -35,15 +34,15 @@ pub use components::{Component, ComponentSpec, KINDS, POLICIES, Transient, Trans
 pub use devices::{Backing, Device, DeviceFile};
 pub use document::{Document, read_text, tables_of_keys};
 pub use error::{Error, Place, Warning};
-pub use judgements::Judgements;
 pub use model::{
     AccessStep, Class, Costs, Faults, PageRange, Pattern, Region, RegionIndex, RegionKind, RegionUse, Reservation,
     ReservationIndex, ReservationKind, Scenario, Sharing, StoreConfig, StoreKind, Task, TaskIndex, TraceEntry,
 };
 pub use pinning::{AppSettings, AppSpec, FREEHOLD_RESTORES, MILLION, Pinning, Preset, Unpinned};
+pub use pinning_result::Judgements;
 pub use quantity::{format_size, format_time, parse_size, parse_time};
 pub use resolve::{MAX_CPUS, MAX_ENTRIES, MAX_PAGES, MAX_TIME};
 pub use scenario_devices::{DeviceOpen, DeviceSpec, OpenSpec, ScenarioDevice};
-pub use set_up::{Site, set_up};
+pub use setup::order::{Site, set_up};
 pub use spec::{AccessSpec, ClassSpec, LockSpec, MemorySpec, RegionSpec, ReservationSpec, ScenarioSpec, TaskSpec};
 pub use wait::StoreWait;

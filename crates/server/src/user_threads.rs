@@ -49,14 +49,14 @@ struct Desk {
 /// What is to be done for one user.
 struct Queue {
     errands: PiMutex<VecDeque<Errand>>,
-    bell: Bell,
+    bell: Event,
 }
 
 /// Threads that are to be started.
 #[derive(Debug)]
 struct Starts {
     wanted: PiMutex<Vec<(Name, Arc<Queue>)>>,
-    bell: Bell,
+    bell: Event,
     over: AtomicBool,
     /// SCHED_FIFO priority of threads for which others wait.
     priority: u32,
@@ -64,7 +64,7 @@ struct Starts {
 
 /// Wakes one thread. Where there was no descriptor for it, that looks now and then by itself.
 #[derive(Debug)]
-struct Bell(Option<OwnedFd>);
+struct Event(Option<OwnedFd>);
 
 impl UserThreads {
     /// Starts the thread that starts the others; `priority` is the SCHED_FIFO priority of those that others wait for.
@@ -74,7 +74,7 @@ impl UserThreads {
     pub(crate) fn start(priority: u32) -> std::io::Result<Self> {
         let starts = Arc::new(Starts {
             wanted: PiMutex::new(Vec::new()),
-            bell: Bell::new(),
+            bell: Event::new(),
             over: AtomicBool::new(false),
             priority,
         });
@@ -94,7 +94,7 @@ impl UserThreads {
         let queue = queues.entry(name).or_insert_with(|| {
             let queue = Arc::new(Queue {
                 errands: PiMutex::new(VecDeque::new()),
-                bell: Bell::new(),
+                bell: Event::new(),
             });
             self.0.starts.wanted.lock().push((name, Arc::clone(&queue)));
             self.0.starts.bell.ring();
@@ -190,7 +190,7 @@ impl fmt::Debug for Queue {
     }
 }
 
-impl Bell {
+impl Event {
     fn new() -> Self {
         Self(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok())
     }

@@ -89,7 +89,7 @@ fn clients_and_tasks_of_one_user_leave_room_for_another() {
     };
     assert!(limited_to("tasks of one user")(&refused), "{refused}");
     assert_eq!(tasks, 22);
-    // It has no lane left for its threads: they wait for one another.
+    // It has no wait slot left for its threads: they wait for one another.
     assert_eq!(flood[0].anonymous(300), 0);
     flood[0].fill(0, 0, 300, 1);
     let other = Client::program_of(&server, OTHER).unwrap();

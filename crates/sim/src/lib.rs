@@ -20,7 +20,7 @@
 //! **CPUs.** Preemptive, global within `cpus`. Deadline tasks (earliest deadline first, each within a hard
 //! constant-bandwidth server that throttles it when its budget is used up and replenishes it at its next period; the
 //! rule on wake-up is that of `SCHED_DEADLINE`), above fifo tasks (fixed priority, first come first served among
-//! equals), above best-effort tasks (turns of [`QUANTUM`]). Switches and migrations cost nothing.
+//! equals), above best-effort tasks (turns of [`QUANTUM`]). SchedEvents and migrations cost nothing.
 //!
 //! **Jobs.** Releases never skip, a late job delays the next. A job makes the accesses of the scenario's generator,
 //! each at `costs.access` plus its share of the computation. An access faults if the task's own page table says so;

@@ -3,7 +3,7 @@
 use freehold_core::units::Instant;
 use freehold_scenario::recording::Recording;
 use freehold_scenario::results::{Engine as EngineKind, RunHead, RunResult, TaskResult};
-use freehold_scenario::{Scenario, plan};
+use freehold_scenario::{Scenario, setup};
 
 use crate::advice::run_decided;
 use crate::component;
@@ -212,7 +212,7 @@ impl TaskReport {
         };
         let mut result = TaskResult::of(scenario, position);
         account.report(&mut result);
-        plan::set_task_counts(&mut result, &counted);
+        setup::set_task_counts(&mut result, &counted);
         if let Some(pinned) = &pinned {
             pinned.set_result(&mut result);
             set_pool(scenario, position, counts, &mut result);
@@ -231,8 +231,8 @@ fn set_pool(scenario: &Scenario, position: usize, counts: &Counts, result: &mut 
     let Some(pool) = counts.pools.get(position).copied().flatten() else {
         return;
     };
-    plan::set_pinned_pool(result, &pool);
-    let restorer = plan::restorers(scenario).position(|owner| owner == position);
+    setup::set_pinned_pool(result, &pool);
+    let restorer = setup::restorers(scenario).position(|owner| owner == position);
     let restorer = restorer.and_then(|number| counts.tasks.get(scenario.tasks.len() + number));
     result.pinned.restored = restorer.map_or(0, |restorer| restorer.swap_ins);
 }

@@ -2,7 +2,7 @@
 //!
 //! Beside it, for the usage figures, the number of the job that last touched the page.
 
-use freehold_scenario::{AccessStep, Pattern, Scenario, plan};
+use freehold_scenario::{AccessStep, Pattern, Scenario, setup};
 
 /// The page may be read.
 const READABLE: u8 = 1;
@@ -134,7 +134,7 @@ struct Usage {
 impl PageTables {
     pub(crate) fn new(scenario: &Scenario) -> Self {
         let regions = scenario.regions.len();
-        let tasks = scenario.tasks.len() + plan::restorers(scenario).count();
+        let tasks = scenario.tasks.len() + setup::restorers(scenario).count();
         let ever = scenario
             .reservations
             .iter()

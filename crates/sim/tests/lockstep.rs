@@ -12,7 +12,7 @@ use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, PageRange, Regime, R
 use freehold_core::pinning::JobReport;
 use freehold_core::units::{Instant, PageCount};
 use freehold_scenario::recording::ReservationCounts;
-use freehold_scenario::{Access, AccessGenerator, RegionKind, ReservationIndex, Scenario, Sharing, TaskIndex, plan};
+use freehold_scenario::{Access, AccessGenerator, RegionKind, ReservationIndex, Scenario, Sharing, TaskIndex, setup};
 use freehold_sim::{Mix, Options, Outcome, Schedule, Step, random_scenario, simulate};
 
 /// How an access went.
@@ -133,7 +133,7 @@ impl<'a> Naive<'a> {
     fn add_tasks(&mut self, reservation: Option<ReservationIndex>) {
         for (position, task) in self.scenario.tasks.iter().enumerate() {
             if task.reservation == reservation {
-                let pool = plan::pinning(task).map(|settings| self.memory.open_pinned_pool(settings).unwrap());
+                let pool = setup::pinning(task).map(|settings| self.memory.open_pinned_pool(settings).unwrap());
                 self.pools.push((position, pool));
                 let id = match pool {
                     Some(pool) => self.memory.add_pinned_task(pool).unwrap(),

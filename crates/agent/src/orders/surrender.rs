@@ -5,10 +5,10 @@ use core::sync::atomic::Ordering;
 
 use freehold_protocol::channel::{Action, Order, Outcome};
 
-use super::page_map::{self, Entry};
-use super::{Batch, Patience, copy, drop, zap};
 use crate::client::{Client, STAGED, register_staging};
-use crate::moves::Settled;
+use crate::move_guard::Settled;
+use crate::orders::page_map::{self, Entry};
+use crate::orders::{Batch, Patience, copy, drop, zap};
 use crate::process::PAGE;
 use crate::sys::{self, Errno};
 use crate::{process, report, userfault};
@@ -57,7 +57,7 @@ pub(super) fn surrender(client: &Client, batch: &Batch, outcomes: &mut [Outcome;
 }
 
 fn private_address(order: &Order) -> Option<usize> {
-    let (start, length) = super::page_range(order)?;
+    let (start, length) = crate::orders::page_range(order)?;
     (order.action.takes_a_page() && length == PAGE).then_some(start)
 }
 
@@ -111,7 +111,7 @@ impl Round<'_> {
     /// and nothing is taken that may have been moved there ([`moves`]).
     ///
     /// [`hooks`]: crate::hooks
-    /// [`moves`]: crate::moves
+    /// [`moves`]: crate::move_guard
     fn take_out(&self, to: usize, from: usize, length: usize) -> (usize, Option<Errno>) {
         let Some(process) = process::process() else {
             return (0, Some(Errno::NOENT));

@@ -9,11 +9,11 @@ use freehold_report::sharing::Sharing;
 use freehold_scenario::parse_time;
 use freehold_scenario::results::{Align, TextTable};
 
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
 use freehold_command::progress::Progress;
 use freehold_command::sampling::sampled;
 use freehold_command::signals;
-use freehold_command::status::{Failure, Status};
 
 /// Options for living processes.
 #[derive(Clone, Debug, clap::Args)]

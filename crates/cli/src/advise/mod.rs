@@ -12,10 +12,10 @@ use serde_json::json;
 
 use freehold_command::background;
 use freehold_command::engine::{self, Engine, EngineArguments, Placement, Session};
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::load::{self, Overrides};
 use freehold_command::output;
 use freehold_command::progress::Progress;
-use freehold_command::status::{Failure, Status};
 
 /// Options of `freehold advise`.
 #[derive(Debug, clap::Args)]

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// What a file compressed with zstd begins with.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];

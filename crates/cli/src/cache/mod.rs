@@ -5,7 +5,7 @@ mod input;
 mod record;
 mod replay;
 
-use freehold_command::status::{Failure, Status};
+use freehold_command::exit_status::{Failure, Status};
 
 /// Options of `freehold cache`.
 #[derive(Debug, clap::Args)]

@@ -13,7 +13,7 @@ use freehold_ecache::record::{Recorded, Recorder};
 use freehold_linux::{sched, tracefs};
 use serde_json::json;
 
-use freehold_command::status::{Failure, Status};
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::{output, process, signals};
 
 /// How long samples wait in the kernel's rings.

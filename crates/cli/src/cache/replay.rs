@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use super::document::{Asked, Document};
 use super::input;
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
-use freehold_command::status::{Failure, Status};
 
 /// Options of `freehold cache replay`.
 #[derive(Debug, clap::Args)]

@@ -4,8 +4,8 @@ mod run;
 pub(crate) mod shown;
 
 use clap::Subcommand;
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
-use freehold_command::status::{Failure, Status};
 use freehold_component::{Running, find, host, running};
 use std::fmt::Write;
 

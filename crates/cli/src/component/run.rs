@@ -1,9 +1,9 @@
 //! `freehold component run`.
 
 use clap::ValueEnum;
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
 use freehold_command::signals;
-use freehold_command::status::{Failure, Status};
 use freehold_component::manager::{self, Document, Settings};
 use freehold_component::{Composition, PolicyName};
 use freehold_scenario::read_text;

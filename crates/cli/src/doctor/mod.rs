@@ -11,8 +11,8 @@ use freehold_scenario::parse_size;
 use freehold_scenario::results::{Align, TextTable};
 use serde_json::{Value, json};
 
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
-use freehold_command::status::{Failure, Status};
 
 use uses::Use;
 

@@ -16,9 +16,9 @@ use freehold_command::exec::deadline::Class;
 use freehold_command::exec::own_server::{self, OwnServer};
 use freehold_command::exec::setting::Setting;
 use freehold_command::exec::{agent, program};
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::options;
 use freehold_command::output;
-use freehold_command::status::{Failure, Status};
 
 /// What it does, for people.
 pub(crate) const ABOUT: &str = "Run a program under a memory server, which it knows nothing of";

@@ -9,7 +9,7 @@ use freehold_linux::tick;
 
 use super::{Arguments, parse_frames};
 use freehold_command::exec::deadline::Class;
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// Options of Adaptive Page Pinning.
 #[derive(Debug, clap::Args)]

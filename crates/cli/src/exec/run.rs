@@ -21,7 +21,7 @@ use freehold_command::exec::jobs::{Accounting, Report, Subject};
 use freehold_command::exec::pinned::Pinned;
 use freehold_command::exec::setting::Setting;
 use freehold_command::exec::{deadline, program};
-use freehold_command::status::{Failure, Status};
+use freehold_command::exit_status::{Failure, Status};
 
 /// Signals that reach the program through this command.
 const PASSED: [i32; 9] = [

@@ -5,8 +5,8 @@ mod document;
 use freehold_linux::resident::{self, Process, ProcessError, Resident};
 use freehold_scenario::results::{Align, TextTable};
 
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
-use freehold_command::status::{Failure, Status};
 
 pub(crate) use document::{ObjectPages, PagesDocument, ProcessPages};
 

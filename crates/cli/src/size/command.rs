@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output::{self, human_pages, human_time};
 use freehold_command::signals;
 use freehold_command::size::program::{CommandAnswer, LEAST, Trial, smallest};
-use freehold_command::status::{Failure, Status};
 use freehold_core::units::PAGE_SIZE;
 use freehold_scenario::{parse_size, parse_time};
 

@@ -8,10 +8,10 @@ use freehold_core::units::PAGE_SIZE;
 use freehold_scenario::{Scenario, parse_size};
 
 use freehold_command::engine::{EngineArguments, Session};
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::load::{self, Overrides};
 use freehold_command::output::{self, human_pages};
 use freehold_command::size::{Answer, smallest};
-use freehold_command::status::{Failure, Status};
 
 /// Options of `freehold size`.
 #[derive(Debug, clap::Args)]

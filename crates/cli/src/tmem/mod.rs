@@ -3,7 +3,7 @@
 mod facts;
 mod plan;
 
-use freehold_command::status::{Failure, Status};
+use freehold_command::exit_status::{Failure, Status};
 
 /// Options of `freehold tmem`.
 #[derive(Debug, clap::Args)]

@@ -7,8 +7,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::facts::{Facts, Remembered};
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
-use freehold_command::status::{Failure, Status};
 use freehold_scenario::read_text;
 
 /// Options of `freehold tmem plan`.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use freehold_linux::folder::{self, PrivateFolder};
 
-use crate::status::Failure;
+use crate::exit_status::Failure;
 
 const NAME: &str = "libfreehold_agent.so";
 const VARIABLE: &str = "FREEHOLD_AGENT";

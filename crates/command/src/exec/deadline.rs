@@ -6,8 +6,8 @@ use clap::ValueEnum;
 use freehold_linux::sched::{Deadline, DeadlineFlags, Policy, SetPolicyError, policy, set_policy};
 use freehold_linux::{ThreadId, tick};
 
+use crate::exit_status::Failure;
 use crate::output;
-use crate::status::Failure;
 
 /// A thread for which a page is being brought is held on its CPU meanwhile, and the kernel gives the class to none that
 /// may not run on all: so often it is asked again, so long after each refusal.

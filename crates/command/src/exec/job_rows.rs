@@ -1,7 +1,7 @@
 //! The lines of a report of jobs.
 
 use freehold_linux::clock::MonotonicTime;
-use freehold_rt::observed::ObservedJob;
+use freehold_rt::job_detection::DetectedJob;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -146,7 +146,7 @@ impl Default for Totals {
 
 impl Totals {
     /// Adds a job, what the server counted for it (swap-ins and fault service), and what followed.
-    pub(super) fn add(&mut self, job: &ObservedJob, counts: Option<(u64, u64)>, judgement: Option<pinned::Row>) -> Row {
+    pub(super) fn add(&mut self, job: &DetectedJob, counts: Option<(u64, u64)>, judgement: Option<pinned::Row>) -> Row {
         self.jobs += 1;
         self.late += u64::from(job.late);
         self.cpu += job.cpu;

@@ -12,15 +12,15 @@ use freehold_client::{Observer, TaskCounts};
 use freehold_linux::ThreadId;
 use freehold_linux::clock::now;
 use freehold_linux::sched::{self, Policy};
-use freehold_linux::switches::{Switches, SwitchesError};
-use freehold_rt::observed::{ObservedJob, Observer as JobObserver};
+use freehold_linux::sched_events::{SchedEvents, SchedEventsError};
+use freehold_rt::job_detection::{DetectedJob, JobDetector};
 use serde::Serialize;
 
-use super::job_rows::{First, Row, Totals};
-use super::pinned::{self, Pinned};
-use super::polling::Poll;
+use crate::exec::job_rows::{First, Row, Totals};
+use crate::exec::pinned::{self, Pinned};
+use crate::exec::polling::Poll;
+use crate::exit_status::Failure;
 use crate::output;
-use crate::status::Failure;
 
 /// How often the kernel's records are looked at, at most and at least.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -81,12 +81,12 @@ impl Accounting {
     pub fn start(subject: Subject, report: Option<Report>) -> Result<Self, Failure> {
         let over = Arc::new(AtomicBool::new(false));
         let heard = Arc::clone(&over);
-        let switches = Switches::of(subject.thread);
+        let switches = SchedEvents::of(subject.thread);
         let from = now();
         // A thread that has ended leaves nothing to judge.
         if let Err(reason) = &switches
             && subject.pinned.is_some()
-            && !matches!(reason, SwitchesError::NoSuchThread(_))
+            && !matches!(reason, SchedEventsError::NoSuchThread(_))
         {
             return Err(Failure::Run(format!(
                 "--adaptive must see when jobs end, and whether they waited for pages: {reason}"
@@ -160,7 +160,7 @@ impl Account {
     }
 
     /// By the kernel's records.
-    fn observe(mut self, mut switches: Switches, over: &AtomicBool) -> std::io::Result<()> {
+    fn observe(mut self, mut switches: SchedEvents, over: &AtomicBool) -> std::io::Result<()> {
         self.first.release = if switches.has_wakeups() { "wake-up" } else { "first-run" };
         if !switches.has_deep_sleeps() {
             self.first
@@ -177,7 +177,7 @@ impl Account {
         }
         self.begin()?;
         let step = (self.subject.period / 4).clamp(SHORTEST, LONGEST);
-        let mut jobs = JobObserver::new(self.subject.period);
+        let mut jobs = JobDetector::new(self.subject.period);
         let mut records = Vec::new();
         let mut counted = 0;
         let mut last = false;
@@ -223,7 +223,7 @@ impl Account {
         self.finish()
     }
 
-    fn row(&mut self, job: &ObservedJob) -> std::io::Result<()> {
+    fn row(&mut self, job: &DetectedJob) -> std::io::Result<()> {
         if self.since.is_none() {
             // It and its successor's release were seen at once.
             self.count();
@@ -234,7 +234,7 @@ impl Account {
     }
 
     /// A job has ended, and the server's counts are there: once for each. A job in which the thread ended is none.
-    fn judge(&mut self, job: &ObservedJob) {
+    fn judge(&mut self, job: &DetectedJob) {
         let (Some(pinned), Some((swap_ins, _))) = (&mut self.subject.pinned, self.since) else {
             return;
         };

@@ -11,7 +11,7 @@ use freehold_core::units::FrameCount;
 use freehold_linux::folder::{self, PrivateFolder};
 use signal_hook::consts::SIGTERM;
 
-use crate::status::Failure;
+use crate::exit_status::Failure;
 
 /// How long a server may take to begin and to end.
 const PATIENCE: Duration = Duration::from_secs(20);

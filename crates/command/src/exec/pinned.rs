@@ -7,7 +7,7 @@ use freehold_client::{JobReport, Judgement, PinnedPool, SwapBudgetRule};
 use freehold_core::units;
 use freehold_linux::ThreadId;
 use freehold_linux::sched::{self, Deadline, DeadlineFlags, Policy, set_policy};
-use freehold_rt::observed::ObservedJob;
+use freehold_rt::job_detection::DetectedJob;
 use serde::Serialize;
 
 use super::deadline::{Class, class_name};
@@ -91,7 +91,7 @@ impl Pinned {
     }
 
     /// Reports a job and carries out what follows. `swap_ins` are the process's since the job before.
-    pub(super) fn judge(&mut self, job: &ObservedJob, swap_ins: u64) -> Option<Row> {
+    pub(super) fn judge(&mut self, job: &DetectedJob, swap_ins: u64) -> Option<Row> {
         let periods = u32::try_from(job.periods).unwrap_or(u32::MAX);
         let next = Duration::from_nanos(job.release).saturating_add(self.period.saturating_mul(periods));
         let next = job.finish.map(|_| next);
@@ -123,7 +123,7 @@ impl Pinned {
 
     /// A job as Algorithms 1 and 3 see it. Of the time in page faults, swap-ins have as large a part as they are of the
     /// faults in which the thread waited: the kernel does not tell them from other faults.
-    fn report(&self, job: &ObservedJob, swap_ins: u64) -> JobReport {
+    fn report(&self, job: &DetectedJob, swap_ins: u64) -> JobReport {
         let part = |span: u64| {
             let waits = job.fault_waits.max(1);
             let share = u128::from(span) * u128::from(swap_ins.min(waits)) / u128::from(waits);

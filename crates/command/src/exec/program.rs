@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use freehold_linux::userfault::{Features, OpenError, Scope, Userfault};
 
-use crate::status::{EXEC_ABSENT, EXEC_REFUSED, Failure};
+use crate::exit_status::{EXEC_ABSENT, EXEC_REFUSED, Failure};
 
 /// The dynamic linker of the GNU C library on this machine.
 const LINKER: &str = "ld-linux-x86-64.so.2";

@@ -8,7 +8,7 @@ use freehold_scenario::{Scenario, TaskIndex};
 use serde::Serialize;
 
 use crate::engine::{Engine, Session};
-use crate::status::Failure;
+use crate::exit_status::Failure;
 
 /// The largest fine step of live runs, in pages: each takes as long as the scenario lasts.
 const LIVE_STEP: u32 = 64;

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use freehold_core::units::PAGE_SIZE;
 use serde::Serialize;
 
-use super::search::{self, Range};
+use crate::size::search::{self, Range};
 use freehold_linux::child::end_with_parent;
 use rustix::process::Signal;
 
+use crate::exit_status::Failure;
 use crate::output::human_pages;
 use crate::private_server::{PrivateServer, Served};
 use crate::process;
 use crate::progress::Progress;
-use crate::status::Failure;
 
 /// Coarse steps: each trial takes as long as it measures.
 const COARSE_STEPS: u32 = 10;

@@ -1,4 +1,4 @@
-//! Gathering: frames for a reservation that is about to be admitted, from the pool's pages and its loans.
+//! Reclaim for admission: frames for a reservation that is about to be admitted, from the pool's pages and its loans.
 //!
 //! Nobody has a claim to these frames, but somebody may be using them. During the reclaim the pool lends nothing,
 //! and tasks without a reservation wait, so the frames that come back stay. So `n` frames are there after at most `n`

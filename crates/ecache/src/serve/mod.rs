@@ -11,7 +11,7 @@ mod threads;
 
 use crate::Cache;
 use freehold_linux::Errno;
-use freehold_linux::bell::Bell;
+use freehold_linux::event::Event;
 use freehold_linux::socket::{Listener, PacketSocket};
 use rights::{Connections, Rights};
 use rustix::event::{PollFd, PollFlags};
@@ -67,7 +67,7 @@ pub(crate) struct Service {
     cache: Arc<Cache>,
     more: Box<MoreStatus>,
     connections: Connections,
-    stop: Bell,
+    stop: Event,
     threads: Arc<Threads>,
 }
 
@@ -86,7 +86,7 @@ impl DeviceServer {
     /// # Errors
     /// The system's refusal.
     pub fn new(cache: Arc<Cache>, more: Box<MoreStatus>) -> Result<Self, ServeError> {
-        let stop = Bell::new().map_err(io::Error::from)?;
+        let stop = Event::new().map_err(io::Error::from)?;
         let service = Service {
             cache,
             more,

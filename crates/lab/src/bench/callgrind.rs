@@ -9,8 +9,8 @@ use freehold_core::limits::Regime;
 
 use super::operations::{Core, GROUPS, Operation};
 use super::rounds::refused;
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::process::own_executable;
-use freehold_command::status::{Failure, Status};
 
 /// Options of the hidden subcommand that valgrind runs.
 #[derive(Debug, clap::Args)]

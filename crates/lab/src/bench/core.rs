@@ -12,7 +12,7 @@ use freehold_linux::clock;
 use super::Bench;
 use super::driven::{Driven, wrong};
 use super::rounds::{Effort, Found, Samples};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 /// Faults in one sample.

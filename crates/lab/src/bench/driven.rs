@@ -9,7 +9,7 @@ use freehold_core::fact::{Access, Fault, PageRef, Request};
 use freehold_core::id::MappingId;
 use freehold_core::units::{Instant, PageIndex};
 
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// The core, and the time of its facts: a microsecond for each fault.
 pub(super) struct Driven {

@@ -9,7 +9,7 @@ use freehold_linux::fault::{self, AlternateStack, FaultInfo, Handled, Installed}
 use freehold_linux::userfault::{Features, Userfault};
 
 use super::rounds::refused;
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// As large as the pager's.
 const SIGNAL_STACK: usize = 256 << 10;

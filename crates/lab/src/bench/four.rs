@@ -16,7 +16,7 @@ use super::Bench;
 use super::floor::{Floor, Serving};
 use super::rounds::{Effort, Found, Samples, refused};
 use super::world::{self, WORDS};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// Pages of each thread, and faults in a burst.
 const PAGES: u32 = 32;

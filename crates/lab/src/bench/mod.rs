@@ -38,10 +38,10 @@ use freehold_scenario::results::{Align, BenchResult, Judged, Ratio, TextTable, V
 use serde_json::json;
 
 use freehold_command::engine::Placement;
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
 use freehold_command::progress::Progress;
 use freehold_command::signals;
-use freehold_command::status::{Failure, Status};
 
 use rounds::{Effort, Found};
 

@@ -14,7 +14,7 @@ use freehold_core::id::{MappingId, ReservationId, TaskId};
 use freehold_core::limits::{Limits, ObjectKind, ObjectSpec, Regime, ReservationKind, ReservationSpec};
 use freehold_core::units::{FrameCount, Instant, PageCount, PageIndex};
 
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// Groups in all.
 pub(crate) const GROUPS: u16 = 12;

@@ -6,7 +6,7 @@ use freehold_linux::clock;
 use freehold_scenario::results::{BenchRow, BenchSide, Quantiles};
 use hdrhistogram::Histogram;
 
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]

@@ -16,7 +16,7 @@ use freehold_rtl::rtf;
 
 use super::Bench;
 use super::rounds::{Effort, Found, Samples, refused};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 const MESSAGE: usize = 64;

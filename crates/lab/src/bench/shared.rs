@@ -12,7 +12,7 @@ use super::Bench;
 use super::rounds::{Effort, Found, Samples, refused};
 use super::world::{self, WORDS};
 use super::{callgrind, operations::Operation};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 const PAGES: u32 = 512;

@@ -10,8 +10,8 @@ use freehold_scenario::{AccessGenerator, Scenario, TaskIndex};
 use super::Bench;
 use super::rounds::{Effort, Found, Samples};
 use freehold_command::engine::{self, Outcome};
+use freehold_command::exit_status::Failure;
 use freehold_command::load;
-use freehold_command::status::Failure;
 use freehold_scenario::results::Judged;
 
 const TEXT: &str = include_str!("../../../../scenarios/two-tasks-spc.toml");

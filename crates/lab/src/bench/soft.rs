@@ -8,7 +8,7 @@ use super::Bench;
 use super::floor::{Floor, Serving};
 use super::rounds::{Effort, Found, Samples, refused};
 use super::world::{self, WORDS};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 const PAGES: u32 = 256;

@@ -6,7 +6,7 @@ use freehold_core::units::{Duration, FrameCount, PageCount};
 use freehold_pager::{Config, Pager, StoreShape};
 
 use super::rounds::refused;
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// Words in a page.
 pub(super) const WORDS: usize = 512;

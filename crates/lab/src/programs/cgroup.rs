@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use freehold_linux::swap::SwapFile;
 use freehold_linux::zram::Zram;
 
+use freehold_command::exit_status::Failure;
 use freehold_command::leftovers::{self, MEMBERS, Workplace};
 use freehold_command::output;
-use freehold_command::status::Failure;
 
 /// The limits in force.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use freehold_linux::child::die_with_parent;
 use rustix::process::Signal;
 
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// A clip of the experiments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use freehold_linux::child::end_with_parent;
 use freehold_linux::resident::{self, Process, Resident};
 use rustix::process::Signal;
 
+use freehold_command::exit_status::Failure;
 use freehold_command::process;
-use freehold_command::status::Failure;
 
 pub(crate) use cgroup::Limited;
 pub(crate) use clips::{Clip, Clips};

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use freehold_linux::child::end_with_parent;
 use rustix::process::Signal;
 
+use freehold_command::exit_status::Failure;
 use freehold_command::process;
-use freehold_command::status::Failure;
 
 /// How often who waits for a frame looks.
 const LOOK: Duration = Duration::from_millis(10);

@@ -8,9 +8,9 @@ use freehold_scenario::results::ReproduceRow;
 use super::players::{self, MOVIES, STARTED, STARTS};
 use super::{Claim, Laboratory, row, table4};
 use super::{Experiment, Kind};
+use freehold_command::exit_status::Failure;
 use freehold_command::output;
 use freehold_command::private_server::Served;
-use freehold_command::status::Failure;
 
 /// Pages that the paper's first player lost to the others.
 const PAPER_FAULTS: u64 = 143;

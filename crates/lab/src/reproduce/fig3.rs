@@ -6,7 +6,7 @@ use super::files::file;
 use super::{Claim, Laboratory, row, task_of};
 use super::{Experiment, Kind};
 use freehold_command::engine::{Outcome, Placement};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// Under isolation a typical job may take this much longer than alone, in hundredths: the CPU is shared, the pages are
 /// isolated.

@@ -8,8 +8,8 @@ use super::files::file;
 use super::{Claim, Laboratory, row, task_of};
 use super::{Experiment, Kind};
 use freehold_command::engine::Engine;
+use freehold_command::exit_status::Failure;
 use freehold_command::size;
-use freehold_command::status::Failure;
 
 /// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {

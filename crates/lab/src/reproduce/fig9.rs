@@ -5,7 +5,7 @@ use freehold_scenario::results::{LateJob, ReproduceRow};
 use super::files::file;
 use super::{Claim, Laboratory, row, task_of};
 use super::{Experiment, Kind};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 const FILE: &str = "spc-fig9.toml";
 /// Releases of tau2 in the run, the last of which may be too late to harm tau1 within it.

@@ -14,8 +14,8 @@ use freehold_linux::{sched, tracefs};
 use freehold_scenario::results::ReproduceRow;
 
 use super::{Claim, Experiment, Kind, Laboratory, row};
+use freehold_command::exit_status::Failure;
 use freehold_command::process::own_executable;
-use freehold_command::status::Failure;
 
 /// How long each space of Figure 3 is measured.
 const WHOLE: Duration = Duration::from_secs(30);

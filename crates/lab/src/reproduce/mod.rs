@@ -26,9 +26,9 @@ use serde_json::json;
 
 use crate::programs::Clips;
 use freehold_command::engine::{Engine, EngineArguments, Outcome, Session};
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::load;
 use freehold_command::output;
-use freehold_command::status::{Failure, Status};
 
 use claim::{Claim, row};
 use files::{File, names_of};

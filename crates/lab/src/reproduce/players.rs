@@ -10,9 +10,9 @@ use freehold_scenario::parse_size;
 
 use super::Laboratory;
 use crate::programs::{self, Clip, Player, under};
+use freehold_command::exit_status::Failure;
 use freehold_command::private_server::PrivateServer;
 use freehold_command::size::program::{Trial, smallest as smallest_of_command};
-use freehold_command::status::Failure;
 
 /// The three movies in the order of their starts, each with the paper's reservation in MiB.
 pub(super) const MOVIES: [(Clip, &str, u64); 3] = [

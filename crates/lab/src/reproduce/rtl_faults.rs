@@ -7,7 +7,7 @@ use freehold_rtl::campaign::{self, Report, Toll};
 use freehold_rtl::inject::Fault;
 use freehold_scenario::results::ReproduceRow;
 
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 use super::{Claim, Experiment, Kind, Laboratory, row};
 

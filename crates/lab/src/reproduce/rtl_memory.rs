@@ -11,8 +11,8 @@ use freehold_scenario::results::ReproduceRow;
 
 use crate::bench::isolation::placements::{self, Placed};
 use crate::bench::isolation::{group_beside_hog, hog_of};
+use freehold_command::exit_status::Failure;
 use freehold_command::process::own_executable;
-use freehold_command::status::Failure;
 
 use super::{Claim, Experiment, Kind, Laboratory, row};
 

@@ -8,8 +8,8 @@ use freehold_scenario::results::ReproduceRow;
 use super::{Claim, Laboratory, row};
 use super::{Experiment, Kind};
 use crate::programs::{self, Clip, Running};
+use freehold_command::exit_status::Failure;
 use freehold_command::output;
-use freehold_command::status::Failure;
 
 /// The paper's row: private code and data, shared code and data.
 struct Paper {

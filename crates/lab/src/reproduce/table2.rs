@@ -14,8 +14,8 @@ use crate::bench::operations::Operation;
 use crate::bench::rounds::Samples;
 use crate::bench::shared::Live;
 use freehold_command::engine::{Engine, Placement};
+use freehold_command::exit_status::Failure;
 use freehold_command::output;
-use freehold_command::status::Failure;
 
 /// What is done, and the paper's cycles without and with shared-page management.
 const PAPER: [(&str, f64, f64); 4] = [

@@ -5,7 +5,7 @@ use freehold_scenario::results::ReproduceRow;
 use super::files::file;
 use super::{Claim, Laboratory, row};
 use super::{Experiment, Kind};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 const PAGES_PER_MIB: u64 = 256;
 const NONE: &str = "region.shm.sharing=none";

@@ -13,9 +13,9 @@ use super::players::{self, MOVIES};
 use super::{Claim, Laboratory, row};
 use super::{Experiment, Kind};
 use crate::programs::Player;
+use freehold_command::exit_status::Failure;
 use freehold_command::process;
 use freehold_command::sampling;
-use freehold_command::status::Failure;
 
 /// The paper's rows: what the object's file name begins with, Max and Avg in KiB, and whether the lock is better.
 const PAPER: [(&str, u64, u64, bool); 7] = [

@@ -1,7 +1,6 @@
 //! Memory objects (memfds), their shared mappings, pages lent for a transfer, and pages of zeros.
 
 mod anonymous;
-mod backed;
 mod channel;
 mod chunk;
 mod document;
@@ -13,6 +12,7 @@ mod locked_frames;
 mod locked_pages;
 mod mapping;
 mod memfd;
+mod paged_memfd;
 mod racing;
 mod served;
 mod slab;
@@ -20,7 +20,6 @@ mod window;
 mod zeroed;
 mod zeros;
 
-pub use backed::{Backed, BackedError};
 pub use channel::ChannelMapping;
 pub use chunk::{Chunk, HUGE_PAGES};
 pub use document::{DocumentError, is_sealed, read_document, seal_document};
@@ -33,6 +32,7 @@ pub use locked_pages::LockedPages;
 pub use mapping::{Access, LockError, MapError, SharedMapping};
 use memfd::reopen_read_only;
 pub use memfd::{Memfd, MemfdError, Residency, ResidencyError, ResidencySource};
+pub use paged_memfd::{PagedMemfd, PagedMemfdError};
 pub use served::{ServeError, ServedMapping};
 pub use slab::{Slab, SlabPage, pieces as slab_pieces};
 pub use window::Window;

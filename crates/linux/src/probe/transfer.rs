@@ -1,9 +1,9 @@
 //! What moves pages to and from a file.
 
-use super::{Finding, Item, Need};
 use crate::PAGE_SIZE;
-use crate::bell::Bell;
+use crate::event::Event;
 use crate::memory::{Memfd, PageLease};
+use crate::probe::{Finding, Item, Need};
 use crate::ring::{Direction, Ring, Transfer};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn write_and_read() -> Result<(), String> {
     let text = |error: &dyn ToString| error.to_string();
     let file = Memfd::create(c"freehold-probe", 1).map_err(|error| text(&error))?;
     let file = file.as_fd().try_clone_to_owned().map_err(|error| text(&error))?;
-    let bell = Arc::new(Bell::new().map_err(|error| text(&error))?);
+    let bell = Arc::new(Event::new().map_err(|error| text(&error))?);
     let mut ring = Ring::new(file, bell, 1).map_err(|error| text(&error))?;
     let mut page = PageLease::allocated();
     page.bytes_mut().fill(PATTERN);

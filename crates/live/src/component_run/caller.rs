@@ -16,7 +16,7 @@ use freehold_rt::timing::Timing;
 use freehold_sim::component::{Model, ThreadModel, Walk, part};
 use freehold_tmem::{Pool, job};
 
-use super::{Cast, Done};
+use super::{Done, Threads};
 use crate::compute::Computation;
 use crate::error::LiveError;
 use crate::run;
@@ -62,14 +62,14 @@ fn signed(time: Duration) -> i64 {
 
 /// A task's thread.
 pub(super) struct Caller<'a> {
-    cast: &'a Cast<'a>,
+    cast: &'a Threads<'a>,
     position: usize,
     pools: &'a [Pool],
     flag: &'a StopFlag,
 }
 
 impl<'a> Caller<'a> {
-    pub(super) fn new(cast: &'a Cast<'a>, position: usize, pools: &'a [Pool], flag: &'a StopFlag) -> Self {
+    pub(super) fn new(cast: &'a Threads<'a>, position: usize, pools: &'a [Pool], flag: &'a StopFlag) -> Self {
         Self {
             cast,
             position,

@@ -10,7 +10,7 @@ use freehold_linux::sched::{self, Policy};
 use freehold_scenario::{Class, KINDS, Scenario, Transient};
 use freehold_sim::component::Model;
 
-use super::Cast;
+use super::Threads;
 use crate::error::LiveError;
 
 /// How often the manager looks who asks for units.
@@ -41,13 +41,13 @@ pub(super) fn caches(transient: &Transient, model: &Model) -> Vec<CacheSpec> {
 }
 
 pub(super) struct Manager<'a> {
-    cast: &'a Cast<'a>,
+    cast: &'a Threads<'a>,
     units: &'a mut UnitManager,
     origin: MonotonicTime,
 }
 
 impl<'a> Manager<'a> {
-    pub(super) fn new(cast: &'a Cast<'a>, units: &'a mut UnitManager, origin: MonotonicTime) -> Self {
+    pub(super) fn new(cast: &'a Threads<'a>, units: &'a mut UnitManager, origin: MonotonicTime) -> Self {
         Self { cast, units, origin }
     }
 
@@ -84,7 +84,7 @@ fn be_above(scenario: &Scenario) {
     }
 }
 
-impl Cast<'_> {
+impl Threads<'_> {
     /// What the threads that the policy knows have done since the last call.
     fn window(&self) -> Window {
         let now = clock::now();

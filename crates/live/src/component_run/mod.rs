@@ -20,11 +20,11 @@ use freehold_sim::component::{self, ComponentReport, Model, ThreadReport, Transi
 
 use self::caller::{Caller, Progress};
 use self::manager::{Manager, caches};
-use crate::collect;
 use crate::error::LiveError;
-use crate::lead;
-use crate::machine::choose_cpus;
+use crate::placement::embedded::choose_cpus;
+use crate::result;
 use crate::run::{self, Outcome};
+use crate::start_delay;
 
 /// Runs a scenario of components in as much time as it says.
 pub(crate) fn run(scenario: &Scenario, transient: &Transient, stop: &AtomicBool) -> Result<Outcome, LiveError> {
@@ -33,7 +33,7 @@ pub(crate) fn run(scenario: &Scenario, transient: &Transient, stop: &AtomicBool)
     let judged = model.threads.iter().filter(|thread| thread.priority > 0).count();
     let mut units = UnitManager::new(&caches(transient, &model), transient.limit, transient.policy, judged)?;
     let unlocked = run::lock_program()?;
-    let cast = Cast {
+    let threads = Threads {
         scenario,
         transient,
         model: &model,
@@ -46,16 +46,16 @@ pub(crate) fn run(scenario: &Scenario, transient: &Transient, stop: &AtomicBool)
             .collect(),
         stop,
     };
-    let (origin, done) = cast.play(&mut units)?;
-    let outcome = cast.outcome(&mut units, &done)?;
+    let (origin, done) = threads.play(&mut units)?;
+    let outcome = threads.outcome(&mut units, &done)?;
     let mut result = component::result_of(scenario, transient, &outcome);
     (result.head.engine, result.head.placement) = (Engine::Live, Some(Placement::Embedded));
     result.memory.resident_measured = units.resident_pages()? as u64;
     for (position, (done, thread)) in done.iter().zip(&outcome.threads).enumerate() {
-        result.tasks[position] = collect::timed_result(scenario, position, &done.record, origin);
+        result.tasks[position] = result::timed_result(scenario, position, &done.record, origin);
         result.tasks[position].waits.unit_wait_ns = thread.blocked;
     }
-    result.warnings.extend(lead::warning(scenario));
+    result.warnings.extend(start_delay::warning(scenario));
     result.warnings.extend(unlocked);
     Ok(Outcome {
         result,
@@ -79,7 +79,7 @@ fn jobs(model: &Model) -> Vec<u32> {
 }
 
 /// Who takes part.
-struct Cast<'a> {
+struct Threads<'a> {
     scenario: &'a Scenario,
     transient: &'a Transient,
     model: &'a Model,
@@ -96,7 +96,7 @@ pub(crate) struct Done {
     pub(crate) failed: Option<String>,
 }
 
-impl Cast<'_> {
+impl Threads<'_> {
     /// Has all threads begin at once; when that was, and what they did.
     fn play(&self, units: &mut UnitManager) -> Result<(MonotonicTime, Vec<Done>), LiveError> {
         let flag = StopFlag::new();
@@ -112,7 +112,7 @@ impl Cast<'_> {
                 handles.push(run::spawn(scope, &task.name, move || caller.main(&ready, &begin))?);
             }
             drop(ready);
-            let managed = run::start_all(&readiness, &starts, lead::lead(self.scenario)).and_then(|origin| {
+            let managed = run::start_all(&readiness, &starts, start_delay::lead(self.scenario)).and_then(|origin| {
                 let manager = Manager::new(self, units, origin);
                 let managing = run::spawn(scope, "units", move || manager.main())?;
                 let managed = managing.join().map_err(|_| LiveError::Panicked("units".to_owned()))?;

@@ -3,11 +3,11 @@
 use freehold_core::view::TaskCounts;
 use freehold_report::reservation::Number;
 use freehold_scenario::results::{RunResult, TaskResult};
-use freehold_scenario::{Scenario, plan};
+use freehold_scenario::{Scenario, setup};
 use freehold_sim::component::Model;
 
-use super::components::Followed;
-use crate::collect::{self, Counts};
+use crate::lockstep::components::Followed;
+use crate::result::{self, Counts};
 
 /// What differs, in words; empty where all counts are equal.
 pub(crate) fn differences(scenario: &Scenario, simulated: &RunResult, live: &Counts) -> Vec<String> {
@@ -24,7 +24,7 @@ pub(crate) fn differences(scenario: &Scenario, simulated: &RunResult, live: &Cou
     }
     for (position, sim) in simulated.tasks.iter().enumerate() {
         let mut counted = sim.clone();
-        collect::set_pool(live, position, &mut counted);
+        result::set_pool(live, position, &mut counted);
         for ((count, sim_count), (_, live_count)) in pool_counts(sim).into_iter().zip(pool_counts(&counted)) {
             equal(format!("task {}: {count}", sim.name), sim_count, live_count);
         }
@@ -104,8 +104,8 @@ fn pool_counts(result: &TaskResult) -> [(&'static str, u64); 4] {
 /// Puts the real counts into the document.
 pub(crate) fn replace(result: &mut RunResult, live: Counts) {
     for (position, (task, counts)) in result.tasks.iter_mut().zip(&live.tasks).enumerate() {
-        plan::set_task_counts(task, counts);
-        collect::set_pool(&live, position, task);
+        setup::set_task_counts(task, counts);
+        result::set_pool(&live, position, task);
     }
     for (region, resident) in result.regions.iter_mut().zip(live.resident) {
         region.resident = resident;

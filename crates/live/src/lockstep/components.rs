@@ -44,7 +44,7 @@ enum Order {
 /// What it says when that is done: who it is, and the unit that it has, or had.
 type Answer = (usize, Result<usize, String>);
 
-struct Player {
+struct ComponentThread {
     orders: Sender<Order>,
     number: u32,
 }
@@ -60,7 +60,7 @@ pub fn follow(model: &Model, outcome: &TransientOutcome) -> Result<Vec<Followed>
     let (answers, answered) = channel();
     let (pools, numbers) = (&pools, channel());
     std::thread::scope(|scope| {
-        let mut players = Vec::new();
+        let mut threads = Vec::new();
         for (at, thread) in model.threads.iter().enumerate() {
             let (orders, received) = channel();
             let (answers, number, priority) = (answers.clone(), numbers.0.clone(), thread.priority);
@@ -72,26 +72,26 @@ pub fn follow(model: &Model, outcome: &TransientOutcome) -> Result<Vec<Followed>
                 }
             });
             let number = numbers.1.recv().unwrap_or_else(|_| Err("a thread ended".to_owned()));
-            players.push(Player {
+            threads.push(ComponentThread {
                 orders,
                 number: number.map_err(|what| (0, what))?,
             });
         }
-        let mut stage = Stage {
+        let mut kernel = Kernel {
             pools,
-            players,
+            threads,
             answered,
             followed: vec![Followed::default(); pools.len()],
         };
         for (at, step) in outcome.steps.iter().enumerate() {
-            stage.perform(*step).map_err(|what| (at, what))?;
+            kernel.perform(*step).map_err(|what| (at, what))?;
         }
         let end = outcome.steps.len();
-        stage.count().map_err(|what| (end, what))?;
-        stage
+        kernel.count().map_err(|what| (end, what))?;
+        kernel
             .release_all(Left::of(&outcome.steps))
             .map_err(|what| (end, what))?;
-        Ok(stage.followed)
+        Ok(kernel.followed)
     })
 }
 
@@ -175,16 +175,16 @@ fn is_blocked(number: u32) -> bool {
 }
 
 /// Real threads, told what to do one after the other.
-struct Stage<'a> {
+struct Kernel<'a> {
     pools: &'a [Pool],
-    players: Vec<Player>,
+    threads: Vec<ComponentThread>,
     answered: Receiver<Answer>,
     followed: Vec<Followed>,
 }
 
-impl Stage<'_> {
+impl Kernel<'_> {
     fn tell(&self, thread: usize, order: Order) -> Result<(), String> {
-        let told = self.players[thread].orders.send(order);
+        let told = self.threads[thread].orders.send(order);
         told.map_err(|_| format!("thread {thread} has ended"))
     }
 
@@ -243,7 +243,7 @@ impl Stage<'_> {
 
     fn until_blocked(&self, thread: usize) -> Result<(), String> {
         let began = Instant::now();
-        while !is_blocked(self.players[thread].number) {
+        while !is_blocked(self.threads[thread].number) {
             if began.elapsed() > PATIENCE {
                 return Err(format!("thread {thread} does not block in the kernel"));
             }

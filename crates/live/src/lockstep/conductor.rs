@@ -7,22 +7,22 @@ use std::time::Duration;
 use freehold_scenario::TaskIndex;
 use freehold_sim::{DeviceChange, Step};
 
-use super::devices::{Clients, await_return};
-use super::player::{Command, PlayerHandle};
-use super::stage::{EndedTransfer, Stage};
-use super::turn::{BLOCKED, IDLE, Turns};
-use crate::collect::{Counts, DeviceCounts};
 use crate::error::LiveError;
+use crate::lockstep::devices::{Clients, await_return};
+use crate::lockstep::placement::{EndedTransfer, LockstepPlacement};
+use crate::lockstep::task_thread::{Command, TaskThreadHandle};
+use crate::lockstep::turn::{BLOCKED, IDLE, Turns};
+use crate::result::{Counts, DeviceCounts};
 
 /// The counts of the run, and of its device memory.
 pub(super) type Snapshot = (Counts, DeviceCounts);
 
 /// Walks through the schedule.
 pub(super) struct Conductor<'a> {
-    pub(super) stage: &'a dyn Stage,
-    pub(super) handles: Vec<PlayerHandle<'a>>,
+    pub(super) placement: &'a dyn LockstepPlacement,
+    pub(super) handles: Vec<TaskThreadHandle<'a>>,
     /// Of those who bring pages back, and for whom.
-    pub(super) restorers: Vec<(usize, PlayerHandle<'a>)>,
+    pub(super) restorers: Vec<(usize, TaskThreadHandle<'a>)>,
     /// Who opens devices.
     pub(super) clients: Clients<'a>,
     pub(super) counts: Option<Snapshot>,
@@ -48,7 +48,7 @@ impl Conductor<'_> {
                 Step::JobEnd { task } => self
                     .end_failed_access(task)
                     .and_then(|()| self.tell(task, Command::EndJob))
-                    .and_then(|()| self.stage.await_orders()),
+                    .and_then(|()| self.placement.await_orders()),
                 Step::Complete {
                     region,
                     page,
@@ -63,17 +63,17 @@ impl Conductor<'_> {
                         failed,
                         cached,
                     };
-                    self.stage.end_transfer(transfer)
+                    self.placement.end_transfer(transfer)
                 }
                 Step::Report { task, report } => self
-                    .stage
+                    .placement
                     .report(task, &report)
-                    .and_then(|()| self.stage.await_orders()),
+                    .and_then(|()| self.placement.await_orders()),
                 Step::Restore { task } => self.restore(task),
                 Step::Device { device, change } => self.change_device(device, change),
                 Step::Snapshot => {
-                    let devices = self.stage.device_counts(self.clients.openings())?;
-                    self.counts = Some((self.stage.counts()?, devices));
+                    let devices = self.placement.device_counts(self.clients.openings())?;
+                    self.counts = Some((self.placement.counts()?, devices));
                     Ok(())
                 }
             }
@@ -87,12 +87,12 @@ impl Conductor<'_> {
         self.clients.change(device, change)?;
         match change {
             DeviceChange::Open { .. } => Ok(()),
-            DeviceChange::Close => await_return(device, || self.stage.device_counts(self.clients.openings())),
+            DeviceChange::Close => await_return(device, || self.placement.device_counts(self.clients.openings())),
         }
     }
 
     fn tell(&mut self, task: TaskIndex, command: Command) -> Result<(), String> {
-        self.handles[task.get()].carry_out(self.stage, command)
+        self.handles[task.get()].carry_out(self.placement, command)
     }
 
     /// Who restores for the task brings a page back, now or with a completion.
@@ -100,11 +100,11 @@ impl Conductor<'_> {
         let mut restorers = self.restorers.iter();
         let found = restorers.find(|(owner, _)| *owner == task.get());
         let (_, handle) = found.ok_or("nobody restores for the task")?;
-        if self.stage.wait_for(handle.slot, &[IDLE]).is_none() {
+        if self.placement.wait_for(handle.slot, &[IDLE]).is_none() {
             return Err("the restorer's fault before does not end".to_owned());
         }
         handle.command(Command::Restore);
-        let ended = self.stage.wait_for(handle.slot, &[IDLE, BLOCKED]);
+        let ended = self.placement.wait_for(handle.slot, &[IDLE, BLOCKED]);
         ended
             .map(|_| ())
             .ok_or_else(|| "the restorer's fault neither ends nor waits".to_owned())
@@ -124,12 +124,12 @@ impl Conductor<'_> {
     /// Lets an access whose fault was answered end. 1 if it was made, or refused only now; 0 if there was none, or its
     /// answer was an error.
     fn end_pending_access(&mut self, task: TaskIndex) -> Result<u32, String> {
-        let (stage, handle) = (self.stage, &mut self.handles[task.get()]);
+        let (placement, handle) = (self.placement, &mut self.handles[task.get()]);
         if !handle.pending {
             return Ok(0);
         }
-        let failed = handle.let_go(stage)?;
-        match stage.wait_for(handle.slot, &[IDLE, BLOCKED]) {
+        let failed = handle.let_go(placement)?;
+        match placement.wait_for(handle.slot, &[IDLE, BLOCKED]) {
             Some(IDLE) => {
                 handle.pending = false;
                 Ok(u32::from(!failed))
@@ -149,10 +149,10 @@ impl Conductor<'_> {
 
     /// The task's next access, or the one that was answered, faults and waits.
     fn begin(&mut self, task: TaskIndex) -> Result<(), String> {
-        let (stage, handle) = (self.stage, &mut self.handles[task.get()]);
+        let (placement, handle) = (self.placement, &mut self.handles[task.get()]);
         if handle.pending {
-            let failed = handle.let_go(stage)?;
-            match stage.wait_for(handle.slot, &[IDLE, BLOCKED]) {
+            let failed = handle.let_go(placement)?;
+            match placement.wait_for(handle.slot, &[IDLE, BLOCKED]) {
                 Some(BLOCKED) => return Ok(()),
                 Some(_) if failed => handle.pending = false,
                 Some(_) => return Err("an access is made that the simulator did not make".to_owned()),
@@ -161,7 +161,7 @@ impl Conductor<'_> {
         }
         handle.command(Command::Run(1));
         handle.pending = true;
-        match stage.wait_for(handle.slot, &[IDLE, BLOCKED]) {
+        match placement.wait_for(handle.slot, &[IDLE, BLOCKED]) {
             Some(BLOCKED) => Ok(()),
             Some(_) => Err("its access does not wait, in the simulator it did".to_owned()),
             None => Err("its access does not end".to_owned()),
@@ -171,7 +171,7 @@ impl Conductor<'_> {
     /// The schedule is over, or lost: every thread goes on by itself, and home.
     pub(super) fn send_home(&self, turns: &Turns) {
         turns.release();
-        self.stage.release();
+        self.placement.release();
         let restorers = self.restorers.iter().map(|(_, handle)| handle);
         for handle in self.handles.iter().chain(restorers) {
             let _ = handle.commands.send(Command::Finish);
@@ -183,7 +183,7 @@ impl Conductor<'_> {
     pub(super) fn end_transfers_until(&self, over: impl Fn() -> bool) {
         const LOOK: Duration = Duration::from_micros(100);
         while !over() {
-            self.stage.end_all_transfers();
+            self.placement.end_all_transfers();
             thread::sleep(LOOK);
         }
     }

@@ -9,9 +9,9 @@ use freehold_scenario::Scenario;
 use freehold_scenario::results::DeviceResult;
 use freehold_sim::DeviceChange;
 
-use crate::collect::DeviceCounts;
 use crate::error::LiveError;
-use crate::served::{Openings, WatchedDevice, device_name};
+use crate::placement::server::{Openings, WatchedDevice, device_name};
+use crate::result::DeviceCounts;
 
 /// How long memory may take to come back, and how often it is looked whether it has.
 const PATIENCE: Duration = Duration::from_secs(20);

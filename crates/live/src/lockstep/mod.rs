@@ -8,9 +8,9 @@ mod compare;
 pub mod components;
 mod conductor;
 mod devices;
-mod player;
+mod placement;
 mod served;
-mod stage;
+mod task_thread;
 mod turn;
 
 use std::path::Path;
@@ -22,23 +22,23 @@ use std::thread::{self, ScopedJoinHandle};
 use freehold_core::units::FrameCount;
 use freehold_pager::{EnterError, Pace, TaskHandle};
 use freehold_scenario::results::{Engine, Laws, Placement, RunResult, Violation};
-use freehold_scenario::{Scenario, ScenarioDevice, Transient, plan};
+use freehold_scenario::{Scenario, ScenarioDevice, Transient, setup};
 use freehold_server::serve;
 use freehold_sim::{Options, SimError, Step, component};
 
 use self::conductor::{Conductor, Snapshot};
 use self::devices::Clients;
-use self::player::{Player, PlayerHandle};
+use self::placement::{Embedded, LockstepPlacement};
 use self::served::Served;
-use self::stage::{Embedded, Stage};
+use self::task_thread::{TaskThread, TaskThreadHandle};
 use self::turn::Turns;
-use crate::collect;
 use crate::device_memory::DeviceMemory;
 use crate::error::LiveError;
-use crate::machine::Machine;
+use crate::placement::embedded::Machine;
+use crate::placement::server::{Host, ServerPlacement};
+use crate::placement::task_memory::PlacedTask;
+use crate::result;
 use crate::run::{Outcome, decided, refuse_components};
-use crate::seat::Seat;
-use crate::served::{Host, ServerPlacement};
 use crate::store;
 use crate::watch::Paging;
 use crate::worker::TaskOutput;
@@ -167,34 +167,34 @@ fn add(laws: &mut Laws, found: Laws) {
 
 fn follow_embedded(scenario: &Scenario, stop: &AtomicBool) -> Result<Outcome, LiveError> {
     let Simulated { mut result, steps, .. } = simulate(scenario, Placement::Embedded)?;
-    let turns = Arc::new(Turns::new(usize::from(plan::limits(scenario).tasks)));
+    let turns = Arc::new(Turns::new(usize::from(setup::limits(scenario).tasks)));
     let machine = Machine::new(scenario, Pace::Manual, Some(Arc::clone(&turns) as _), None)?;
     let socket = machine.devices.as_ref().map(DeviceMemory::socket);
     let socket = socket.unwrap_or(Path::new(""));
-    let stage = Embedded {
+    let placement = Embedded {
         scenario,
         machine: &machine,
         turns: &turns,
     };
-    let restorers: Vec<_> = plan::restorers(scenario).zip(&machine.restorers).collect();
+    let restorers: Vec<_> = setup::restorers(scenario).zip(&machine.restorers).collect();
     let slots = machine.tasks.iter().map(|task| task.handle.id().index());
-    let cast = Cast {
+    let threads = Threads {
         scenario,
         turns: &turns,
-        players: slots.zip(machine.seats()).collect(),
+        task_threads: slots.zip(machine.seats()).collect(),
         restorers: &restorers,
         socket,
     };
-    let (counts, outputs, clients, stopped) = cast.play(&stage, &steps, stop)?;
+    let (counts, outputs, clients, stopped) = threads.play(&placement, &steps, stop)?;
     machine.pager.settle()?;
-    result.lock = Some(collect::lock_result(&machine.pager.report()?));
+    result.lock = Some(result::lock_result(&machine.pager.report()?));
     result.warnings.extend(store::shortfalls(&machine.pager));
     if let Some(counts) = counts.filter(|_| !stopped) {
         compare(scenario, &mut result, counts);
     }
     add(
         &mut result.laws,
-        collect::laws_of_lockstep(scenario, &machine, &outputs)?,
+        result::laws_of_lockstep(scenario, &machine, &outputs)?,
     );
     add(&mut result.laws, machine.device_results(scenario, clients.openings()).1);
     Ok(Outcome {
@@ -219,15 +219,15 @@ fn follow_served(scenario: &Scenario, server: &serve::Options, stop: &AtomicBool
     let turns = Turns::new(scenario.tasks.len());
     let machine = ServerPlacement::new(scenario, Pace::Manual, || Host::here(scenario, server))?;
     let socket = machine.host().socket();
-    let stage = Served::new(scenario, &machine, &turns)?;
-    let cast = Cast {
+    let placement = Served::new(scenario, &machine, &turns)?;
+    let threads = Threads {
         scenario,
         turns: &turns,
-        players: machine.seats().into_iter().enumerate().collect(),
+        task_threads: machine.seats().into_iter().enumerate().collect(),
         restorers: &[],
         socket: &socket,
     };
-    let (counts, outputs, clients, stopped) = cast.play(&stage, &steps, stop)?;
+    let (counts, outputs, clients, stopped) = threads.play(&placement, &steps, stop)?;
     machine.settle()?;
     let left = machine.counts(scenario, true)?;
     if let Some(counts) = counts.filter(|_| !stopped) {
@@ -246,18 +246,23 @@ fn follow_served(scenario: &Scenario, server: &serve::Options, stop: &AtomicBool
 type Played<'a> = (Option<Snapshot>, Vec<TaskOutput>, Clients<'a>, bool);
 
 /// Who plays: each by the slot of its turn.
-struct Cast<'a> {
+struct Threads<'a> {
     scenario: &'a Scenario,
     turns: &'a Turns,
-    players: Vec<(usize, Seat<'a>)>,
+    task_threads: Vec<(usize, PlacedTask<'a>)>,
     /// Who brings pages back, and for which tasks.
     restorers: &'a [(usize, &'a TaskHandle)],
     /// Where devices are opened.
     socket: &'a Path,
 }
 
-impl<'a> Cast<'a> {
-    fn play(&self, stage: &'a dyn Stage, steps: &[Step], stop: &AtomicBool) -> Result<Played<'a>, LiveError> {
+impl<'a> Threads<'a> {
+    fn play(
+        &self,
+        placement: &'a dyn LockstepPlacement,
+        steps: &[Step],
+        stop: &AtomicBool,
+    ) -> Result<Played<'a>, LiveError> {
         let (scenario, turns) = (self.scenario, self.turns);
         let name = |position: usize| scenario.tasks[position].name.clone();
         let no_thread = |position: usize| {
@@ -268,29 +273,29 @@ impl<'a> Cast<'a> {
         };
         thread::scope(|scope| {
             let (mut handles, mut joins) = (Vec::new(), Vec::new());
-            for (position, &(slot, seat)) in self.players.iter().enumerate() {
+            for (position, &(slot, placed)) in self.task_threads.iter().enumerate() {
                 let (commands, received) = mpsc::channel();
-                let player = Player {
+                let task_thread = TaskThread {
                     scenario,
                     position,
                     slot,
-                    seat,
+                    placed,
                     turns,
                 };
-                let spawned = thread::Builder::new().spawn_scoped(scope, move || player.main(&received));
-                handles.push(PlayerHandle::new(slot, commands, turns));
+                let spawned = thread::Builder::new().spawn_scoped(scope, move || task_thread.main(&received));
+                handles.push(TaskThreadHandle::new(slot, commands, turns));
                 joins.push(spawned.map_err(no_thread(position))?);
             }
             let (mut restorer_handles, mut restoring) = (Vec::new(), Vec::new());
             for &(owner, restorer) in self.restorers {
                 let (commands, received) = mpsc::channel();
-                let main = move || player::restore(restorer, turns, &received);
-                restorer_handles.push((owner, PlayerHandle::new(restorer.id().index(), commands, turns)));
+                let main = move || task_thread::restore(restorer, turns, &received);
+                restorer_handles.push((owner, TaskThreadHandle::new(restorer.id().index(), commands, turns)));
                 let spawned = thread::Builder::new().spawn_scoped(scope, main);
                 restoring.push((owner, spawned.map_err(no_thread(owner))?));
             }
             let mut conductor = Conductor {
-                stage,
+                placement,
                 handles,
                 restorers: restorer_handles,
                 clients: Clients::new(scenario, self.socket),

@@ -14,11 +14,11 @@ use freehold_scenario::{RegionKind, Scenario, TaskIndex};
 use freehold_server::serve::InProcess;
 use freehold_server::{ObjectKey, Standing, TaskKey};
 
-use super::stage::{EndedTransfer, Stage};
-use super::turn::{ANSWERED, BLOCKED, IDLE, RUNNING, Turns};
-use crate::collect::{Counts, DeviceCounts};
 use crate::error::LiveError;
-use crate::served::{Openings, ServerError, ServerPlacement};
+use crate::lockstep::placement::{EndedTransfer, LockstepPlacement};
+use crate::lockstep::turn::{ANSWERED, BLOCKED, IDLE, RUNNING, Turns};
+use crate::placement::server::{Openings, ServerError, ServerPlacement};
+use crate::result::{Counts, DeviceCounts};
 use crate::watch::Paging;
 
 /// How long the conductor waits for anything before it gives up.
@@ -95,7 +95,7 @@ fn patiently(what: &str, attempt: impl Fn() -> bool) -> Result<(), String> {
     Ok(())
 }
 
-impl Stage for Served<'_> {
+impl LockstepPlacement for Served<'_> {
     fn wait_for(&self, slot: usize, wanted: &[u32]) -> Option<u32> {
         let until = clock::now().saturating_add(PATIENCE);
         // Who may become idle says so itself; of others the engine knows at once.

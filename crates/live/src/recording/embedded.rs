@@ -5,7 +5,7 @@ use freehold_core::fact::Request;
 use freehold_pager::{Events, FaultEnd, FaultEvent};
 use freehold_scenario::recording::{Eviction, FaultKind, FaultSpan, LockHold, Transfer, TransferKind};
 
-use crate::machine::Machine;
+use crate::placement::embedded::Machine;
 use crate::recording::{Happened, RunClock, TaskHappened};
 use crate::sampler::Sampled;
 

@@ -147,7 +147,7 @@ pub(crate) fn audit(pager: &Pager) {
     }
     assert_eq!(report.broken, 0, "{report:#?}");
     assert_eq!(report.transfers, 0);
-    assert_eq!(report.reserve.headroom.get(), 16);
+    assert_eq!(report.backing.headroom.get(), 16);
     assert_eq!(report.overlong_drains, 0);
 }
 

@@ -1,4 +1,4 @@
-//! Telling systemd how far the server is: one datagram to the socket that `NOTIFY_SOCKET` names.
+//! ReportedJobs systemd how far the server is: one datagram to the socket that `NOTIFY_SOCKET` names.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};

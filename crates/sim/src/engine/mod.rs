@@ -11,7 +11,7 @@ mod touch;
 use self::pinning::Restore;
 
 use freehold_core::units::PageIndex;
-use freehold_scenario::{RegionIndex, Scenario, StoreWait, plan};
+use freehold_scenario::{RegionIndex, Scenario, StoreWait, setup};
 
 use crate::counts::Counts;
 use crate::cpu::Cpus;
@@ -43,7 +43,7 @@ pub(crate) struct Engine<'a> {
     spins: bool,
     ready: Vec<(Rank, usize)>,
     order: Vec<usize>,
-    /// Who brings pages back, in the order of [`plan::restorers`].
+    /// Who brings pages back, in the order of [`setup::restorers`].
     restores: Vec<Restore>,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Engine<'a> {
         let runners = (0..tasks)
             .map(|task| Runner::new(scenario, task, takes_part(task), options))
             .collect();
-        let restores = plan::restorers(scenario).map(|task| {
+        let restores = setup::restorers(scenario).map(|task| {
             let quota = scenario.tasks[task].app.map_or(0, |app| app.restore);
             Restore::new(task, quota)
         });

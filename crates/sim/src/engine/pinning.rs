@@ -4,7 +4,7 @@
 //! released), as missed. What it does after that counts for the next.
 
 use freehold_core::pinning::{JobReport, SwapBudgetRule};
-use freehold_scenario::{TaskIndex, plan};
+use freehold_scenario::{TaskIndex, setup};
 
 use super::Engine;
 use crate::error::SimError;
@@ -81,7 +81,7 @@ impl Engine<'_> {
         let Some(release) = self.runners[task].next_release else {
             return;
         };
-        let (lead, pause) = plan::restore_times(self.world.scenario, restore.quota);
+        let (lead, pause) = setup::restore_times(self.world.scenario, restore.quota);
         restore.left = restore.quota;
         restore.next = Some(release.saturating_sub(lead.get()).max(self.now));
         restore.pause = pause.get();

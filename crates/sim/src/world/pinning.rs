@@ -2,7 +2,7 @@
 
 use freehold_core::pinning::{JobReport, Judgement, PinnedPoolView};
 use freehold_core::units::Instant;
-use freehold_scenario::{Scenario, plan};
+use freehold_scenario::{Scenario, setup};
 
 use super::setup::enter;
 use super::{Touch, World};
@@ -13,7 +13,7 @@ impl World<'_> {
     /// Opens the pool of a task that has one, and makes the task its member.
     pub(super) fn add_pinned_task(&mut self, position: usize) -> Result<Option<freehold_core::id::TaskId>, SimError> {
         let task = &self.scenario.tasks[position];
-        let Some(settings) = plan::pinning(task) else {
+        let Some(settings) = setup::pinning(task) else {
             return Ok(None);
         };
         let opened = self.memory.open_pinned_pool(settings);
@@ -31,7 +31,7 @@ impl World<'_> {
 
     /// The task that restores pages for this one.
     pub(super) fn add_restorer_of(&mut self, position: usize) -> Result<(), SimError> {
-        let Some(number) = plan::restorers(self.scenario).position(|owner| owner == position) else {
+        let Some(number) = setup::restorers(self.scenario).position(|owner| owner == position) else {
             return Ok(());
         };
         let Some(pool) = self.names.pools[position] else {
@@ -46,7 +46,7 @@ impl World<'_> {
         let id = self.memory.add_restorer(pool).map_err(refused)?;
         enter(&mut self.names.task_of, id.index(), Some(actor));
         self.names.tasks[actor] = Some(id);
-        for region in plan::mapped_regions(self.scenario, position) {
+        for region in setup::mapped_regions(self.scenario, position) {
             let mapping = self.memory.map(id, self.object(region)).map_err(refused)?;
             enter(&mut self.names.mapped_by, mapping.index(), Some((actor, region)));
             self.names.mappings[actor][region] = Some(mapping);
@@ -95,7 +95,7 @@ pub(super) fn name_of(scenario: &Scenario, task: usize) -> String {
     match scenario.tasks.get(task) {
         Some(task) => task.name.clone(),
         None => {
-            let owner = plan::restorers(scenario).nth(task - scenario.tasks.len());
+            let owner = setup::restorers(scenario).nth(task - scenario.tasks.len());
             let owner = owner.and_then(|owner| scenario.tasks.get(owner));
             owner.map_or_else(String::new, |owner| format!("the restorer of {}", owner.name))
         }

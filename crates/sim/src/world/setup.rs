@@ -3,7 +3,7 @@
 
 use freehold_core::id::ObjectId;
 use freehold_core::limits::PageRange;
-use freehold_scenario::{ReservationIndex, Scenario, Site, plan, set_up};
+use freehold_scenario::{ReservationIndex, Scenario, Site, set_up, setup};
 
 use super::{Faults, Names, StoreCounts, Told, Work, World};
 use crate::device::DeviceMemory;
@@ -22,9 +22,9 @@ const CHECKED_CLOSELY: u64 = 1024;
 impl<'a> World<'a> {
     /// Everything in place for time 0.
     pub(crate) fn new(scenario: &'a Scenario, options: &Options) -> Result<Self, SimError> {
-        let actors = scenario.tasks.len() + plan::restorers(scenario).count();
+        let actors = scenario.tasks.len() + setup::restorers(scenario).count();
         let injector = scenario.faults.map(|faults| Injector::new(faults, scenario.seed));
-        let limits = plan::limits(scenario);
+        let limits = setup::limits(scenario);
         let mut memory = limits.seal().map_err(SimError::Seal)?;
         let mut physical = Physical::new(scenario);
         let devices = DeviceMemory::new(scenario, options.copies_at_once)?;
@@ -98,7 +98,7 @@ impl Site for World<'_> {
         let base = region.copy_of.and_then(|base| self.names.objects[base.get()]);
         let made = match base {
             Some(base) => self.memory.create_view(base),
-            None => self.memory.create_object(plan::object(region)),
+            None => self.memory.create_object(setup::object(region)),
         };
         let id = made.map_err(|reason| SimError::Region {
             region: region.name.clone(),
@@ -112,7 +112,7 @@ impl Site for World<'_> {
 
     fn admit(&mut self, index: ReservationIndex) -> Result<(), SimError> {
         let reservation = &self.scenario.reservations[index.get()];
-        let spec = plan::reservation(reservation);
+        let spec = setup::reservation(reservation);
         let refused = |reason| SimError::Admission {
             reservation: reservation.name.clone(),
             reason,
@@ -137,7 +137,7 @@ impl Site for World<'_> {
         };
         enter(&mut self.names.task_of, id.index(), Some(position));
         self.names.tasks[position] = Some(id);
-        for region in plan::mapped_regions(self.scenario, position) {
+        for region in setup::mapped_regions(self.scenario, position) {
             let mapping = self.memory.map(id, self.object(region)).map_err(refused)?;
             enter(&mut self.names.mapped_by, mapping.index(), Some((position, region)));
             self.names.mappings[position][region] = Some(mapping);

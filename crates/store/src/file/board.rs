@@ -8,7 +8,7 @@ use crate::queue::UrgencyQueue;
 use crate::slots::{Mark, Slot, SlotTable};
 use crate::store::{Completion, Urgency};
 use crate::tally::Tally;
-use freehold_linux::bell::Bell;
+use freehold_linux::event::Event;
 use freehold_linux::memory::PageLease;
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_linux::ring::Direction;
@@ -44,7 +44,7 @@ pub(super) struct Board {
     unannounced: AtomicU64,
     /// The one thread of io_uring has been told and has not looked since.
     told: AtomicBool,
-    pub(super) bell: Arc<Bell>,
+    pub(super) bell: Arc<Event>,
     pub(super) stopping: AtomicBool,
     /// Who waits for an end in [`Board::wait`].
     waiting: AtomicU32,
@@ -55,7 +55,7 @@ pub(super) struct Board {
 }
 
 impl Board {
-    pub(super) fn new(slots: u32, bell: Arc<Bell>, completion: Arc<dyn Completion>) -> Self {
+    pub(super) fn new(slots: u32, bell: Arc<Event>, completion: Arc<dyn Completion>) -> Self {
         Self {
             slots: SlotTable::new(slots),
             progress: (0..slots).map(|_| AtomicU32::new(IDLE)).collect(),

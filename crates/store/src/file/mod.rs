@@ -32,7 +32,7 @@ use crate::store::{Completion, Due, Store, Urgency};
 use crate::tally::StoreStats;
 use crate::{RECORD_SIZE, Record, checksum};
 use freehold_core::units::{Duration, Instant};
-use freehold_linux::bell::Bell;
+use freehold_linux::event::Event;
 use freehold_linux::memory::PageLease;
 use rustix::fd::OwnedFd;
 use std::path::PathBuf;
@@ -106,7 +106,7 @@ impl FileStore {
             direct,
             mut shortfalls,
         } = Backing::new(config)?;
-        let bell = Arc::new(Bell::new().map_err(SetupError::Threads)?);
+        let bell = Arc::new(Event::new().map_err(SetupError::Threads)?);
         let board = Arc::new(Board::new(config.slots, bell, completion));
         let (workers, backend) = start(config, &board, &file, &mut shortfalls)?;
         shortfalls.extend(workers.priority.err().map(Shortfall::Priority));

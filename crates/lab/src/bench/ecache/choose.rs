@@ -6,7 +6,7 @@ use freehold_core::victim_cache::{DeviceEffect, DeviceId, FileId, Placement, Pol
 
 use super::super::Bench;
 use super::super::rounds::{Effort, Found, Samples, refused};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 /// Of paper 003's phone, in MiB: 90 MiB together.

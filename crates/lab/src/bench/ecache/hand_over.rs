@@ -14,7 +14,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use super::super::Bench;
 use super::super::rounds::{Effort, Found, Samples, refused};
 use crate::devices::{self, Served, SocketPath};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 /// Paper 003's video decoder.

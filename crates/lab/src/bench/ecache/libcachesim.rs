@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use freehold_sim::replay::{Event, Row};
 
 use super::super::rounds::refused;
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// Names the Python.
 pub(super) const PYTHON: &str = "FREEHOLD_LIBCACHESIM";

@@ -8,7 +8,7 @@ use super::super::Bench;
 use super::super::rounds::{Effort, Found, refused};
 use super::scattered;
 use crate::devices::{self, key};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 /// More than CPU caches hold.

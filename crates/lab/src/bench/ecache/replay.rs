@@ -15,7 +15,7 @@ use super::super::Bench;
 use super::super::rounds::{Effort, Found, Samples, refused};
 use super::libcachesim::{LibCacheSim, OracleFile};
 use super::lru::Lru;
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 /// Frames of the page cache and of the victim cache: 40 and 90 MiB.

@@ -23,8 +23,8 @@ use super::job::{Memory, Page, Paged, Plain, Touching};
 use super::served;
 use crate::bench::rounds::{Samples, refused};
 use crate::bench::world::{self, WORDS};
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::output;
-use freehold_command::status::{Failure, Status};
 
 /// Pages of the task, all of them touched in every job: 1 MiB, which fits a private cache.
 pub(super) const WORKING_SET: usize = 256;

@@ -12,7 +12,7 @@ use freehold_rt::runner::Work;
 
 use super::child::{STALL, WARM_UP};
 use crate::bench::rounds::refused;
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// Touches between two looks at the clock.
 const LOOK_EVERY: usize = 8;

@@ -26,9 +26,9 @@ use rustix::process::Signal;
 use super::Bench;
 use super::rounds::{Effort, Found, Samples, refused};
 use crate::programs::Limited;
+use freehold_command::exit_status::Failure;
 use freehold_command::process::own_executable;
 use freehold_command::signals;
-use freehold_command::status::Failure;
 use freehold_scenario::results::Judged;
 
 use child::{Report, Setting};

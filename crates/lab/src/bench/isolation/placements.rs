@@ -4,8 +4,8 @@
 use super::child::{Report, Setting, WORKING_SET};
 use super::measure;
 use super::server::Measured;
+use freehold_command::exit_status::Failure;
 use freehold_command::signals;
-use freehold_command::status::Failure;
 
 /// What one placement gave.
 #[derive(Debug)]

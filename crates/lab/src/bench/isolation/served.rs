@@ -10,7 +10,7 @@ use super::child::{HOG_PAGES, PRIORITY, Report, WORKING_SET, periodic, stay_with
 use super::job::{Memory, Touching};
 use crate::bench::rounds::refused;
 use crate::bench::world::WORDS;
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// Pages read and written in part in one job: a third of a period at the most, a debug build's too.
 const TOUCHES: usize = if cfg!(debug_assertions) { 128 } else { 1024 };

@@ -15,9 +15,9 @@ use super::tails::compare_tails;
 use super::{AT_WORK, JOBS, LOOK, LOOKS, RUNS, Running, Side, stalls, this_command, unstalled};
 use crate::bench::Bench;
 use crate::bench::rounds::{Effort, Found, refused};
+use freehold_command::exit_status::Failure;
 use freehold_command::run_server::RunServer;
 use freehold_command::signals;
-use freehold_command::status::Failure;
 use freehold_scenario::results::Judged;
 
 /// The benchmark.

@@ -16,7 +16,7 @@ use fuser::{
 
 use super::scene::FILE;
 use crate::bench::rounds::refused;
-use freehold_command::status::{Failure, Status};
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::{output, signals};
 use freehold_linux::mounts::{self, Unmount};
 

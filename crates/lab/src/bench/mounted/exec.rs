@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::scene::{Scene, Server};
 use crate::bench::Bench;
 use crate::bench::rounds::{Effort, Found, Samples, refused};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 /// Starts of one round.

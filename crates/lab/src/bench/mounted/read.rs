@@ -11,7 +11,7 @@ use super::bare::Answers;
 use super::scene::{self, FILE, PAGE, Scene, Server};
 use crate::bench::Bench;
 use crate::bench::rounds::{Effort, Found, Samples, refused};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 const PAGES: u64 = 4_096;

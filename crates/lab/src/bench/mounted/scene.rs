@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use freehold_command::exit_status::Failure;
 use freehold_command::leftovers::Workplace;
 use freehold_command::process::own_executable;
-use freehold_command::status::Failure;
 use freehold_linux::child::end_with_parent;
 use freehold_linux::mounts::{self, Unmount};
 use rustix::fs::Advice;

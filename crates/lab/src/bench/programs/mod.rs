@@ -11,7 +11,7 @@ use super::Bench;
 use super::pairs::Paired;
 use super::rounds::{Effort, Found, Samples, refused};
 use crate::programs;
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 use place::{Outcome, Place, Size};

@@ -15,10 +15,10 @@ use freehold_linux::child::{die_with_parent, end_with_parent};
 use rustix::process::Signal;
 
 use crate::programs::cgroup::Limited;
+use freehold_command::exit_status::Failure;
 use freehold_command::leftovers::Workplace;
 use freehold_command::process::own_executable;
 use freehold_command::signals;
-use freehold_command::status::Failure;
 
 /// How long a server may take to listen.
 const STARTING: Duration = Duration::from_secs(20);

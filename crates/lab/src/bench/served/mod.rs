@@ -15,8 +15,8 @@ use freehold_linux::sched;
 use freehold_live::OwnServer;
 
 use super::rounds::refused;
+use freehold_command::exit_status::Failure;
 use freehold_command::run_server::RunServer;
-use freehold_command::status::Failure;
 
 /// Runs `work` with the calling thread on one CPU, whose number it is given: the last that the process may use.
 fn on_one_cpu<T>(work: impl FnOnce(usize) -> Result<T, Failure>) -> Result<T, Failure> {

@@ -8,7 +8,7 @@ use crate::bench::Bench;
 use crate::bench::rounds::{Effort, Found, Samples, refused};
 use crate::bench::soft;
 use crate::bench::world::{self, WORDS};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 const PAGES: u32 = 256;

@@ -13,7 +13,7 @@ use super::peer::{Peer, path};
 use super::{BOUND, URGENT, on_cpu, one_cpu, pool};
 use crate::bench::Bench;
 use crate::bench::rounds::{Effort, Found, Samples, refused};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 const CALLS: u32 = 2_000;

@@ -11,7 +11,7 @@ use freehold_linux::{ThreadId, clock, futex};
 use super::{BOUND, HOLDER, URGENT, on_cpu, one_cpu, pool};
 use crate::bench::Bench;
 use crate::bench::rounds::{Effort, Found, Samples, refused};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 const WAITS: u32 = 2_000;

@@ -21,7 +21,7 @@ use freehold_tmem::{Pool, PoolSettings};
 use std::time::Duration;
 
 use super::rounds::refused;
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// The priority of who calls, or waits.
 const URGENT: u32 = 30;

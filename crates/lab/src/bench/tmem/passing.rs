@@ -11,7 +11,7 @@ use super::peer::{Peer, path};
 use super::{URGENT, on_cpu, one_cpu, pool};
 use crate::bench::Bench;
 use crate::bench::rounds::{Effort, Found, refused};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 /// Bytes that are passed.

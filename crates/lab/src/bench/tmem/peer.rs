@@ -14,8 +14,8 @@ use freehold_tmem::channel::{Callee, Caller, Channel};
 use super::passing::MESSAGE;
 use super::{BOUND, pool};
 use crate::bench::rounds::refused;
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::process::own_executable;
-use freehold_command::status::{Failure, Status};
 
 /// Options of the hidden subcommand. It ends with its standard input.
 #[derive(Debug, clap::Args)]

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{calls, contended, units};
 use crate::bench::rounds::{Effort, Samples};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

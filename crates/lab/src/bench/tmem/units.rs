@@ -9,7 +9,7 @@ use freehold_linux::{PageRange, ThreadId, clock};
 use super::pool;
 use crate::bench::Bench;
 use crate::bench::rounds::{Effort, Found, Samples, refused};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 use freehold_scenario::results::Judged;
 
 /// Events of one sample: their mean is it.

@@ -5,7 +5,7 @@ use freehold_scenario::results::ReproduceRow;
 use super::{ALL, APP, Bench, Bound, LISTING, Laboratory, NEAR_ALL, row};
 use crate::reproduce::files::file;
 use crate::reproduce::{Experiment, Kind};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// The model runs eleven times for each.
 const SEEDS: u32 = 10;

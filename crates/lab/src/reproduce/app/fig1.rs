@@ -5,7 +5,7 @@ use freehold_scenario::results::ReproduceRow;
 use super::sample::Sample;
 use super::{Bench, Bound, Laboratory, NONE, THREE, row};
 use crate::reproduce::{Experiment, Kind};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 const SEEDS: u32 = 10;
 const MODELS: [(&str, &[&str]); 3] = [

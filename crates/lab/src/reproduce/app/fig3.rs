@@ -5,7 +5,7 @@ use freehold_scenario::results::ReproduceRow;
 use super::{APP_NO_BUDGET, Bench, Bound, Laboratory, row};
 use crate::reproduce::files::file;
 use crate::reproduce::{Experiment, Kind};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 const SEEDS: u32 = 10;
 /// Capacities in pages; in the last, the paper has no misses any more.

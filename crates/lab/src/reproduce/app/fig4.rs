@@ -7,7 +7,7 @@ use super::{
     STEADY_RESTORE, THREE, row,
 };
 use crate::reproduce::{Experiment, Kind};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// A model runs ten times for each.
 const SEEDS: u32 = 10;

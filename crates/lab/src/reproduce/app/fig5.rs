@@ -4,7 +4,7 @@ use freehold_scenario::results::ReproduceRow;
 
 use super::{ALL, APP, Bench, Bound, Laboratory, NONE, THREE, row};
 use crate::reproduce::{Experiment, Kind};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// A model runs thirteen times for each.
 const SEEDS: u32 = 10;

@@ -6,7 +6,7 @@ use super::sample::Sample;
 use super::{APP, APP_NO_BUDGET, Bench, Bound, Laboratory, Measured, NONE, row};
 use crate::reproduce::files::file;
 use crate::reproduce::{Experiment, Kind};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 const SEEDS: u32 = 10;
 const TASKS: &[&str] = &["ranger", "opencv", "mplayer"];

@@ -22,9 +22,9 @@ use freehold_scenario::results::ReproduceRow;
 use super::files::{self, File, file};
 use super::{Laboratory, task_of};
 use freehold_command::engine::{Engine, Outcome};
+use freehold_command::exit_status::Failure;
 use freehold_command::load;
 use freehold_command::output;
-use freehold_command::status::Failure;
 
 pub(super) use sample::{Bound, Sample, row};
 

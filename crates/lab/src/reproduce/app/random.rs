@@ -9,7 +9,7 @@ use super::sample::Sample;
 use super::{Bound, Laboratory, NEAR_ALL, number, percent, row, task_of};
 use crate::reproduce::{Experiment, Kind};
 use freehold_command::engine::Engine;
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// Loads, by their seeds from 1 on.
 const LOADS: u32 = 200;

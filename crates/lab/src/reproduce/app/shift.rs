@@ -7,7 +7,7 @@ use super::sample::Sample;
 use super::{ALL, APP, Bench, Bound, Laboratory, NONE, STEADY, STEADY_RESTORE, percent, row};
 use crate::reproduce::files::file;
 use crate::reproduce::{Experiment, Kind};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 const SEEDS: u32 = 10;
 /// Jobs between two shifts, as the model says, and how many of them may pass until a shift is followed.

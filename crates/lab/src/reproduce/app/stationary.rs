@@ -7,7 +7,7 @@ use super::sample::Sample;
 use super::{APP, Bench, Bound, Laboratory, STEADY, STEADY_RESTORE, number, percent, row};
 use crate::reproduce::files::file;
 use crate::reproduce::{Experiment, Kind};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 const SEEDS: u32 = 10;
 /// How far from its mean the capacity may be with the extensions, in per cent.

@@ -19,7 +19,7 @@ use super::row;
 use crate::devices::{self, Served};
 use crate::reproduce::app::{Bound, Sample};
 use crate::reproduce::{Experiment, Kind, Laboratory};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// The experiment.
 pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {

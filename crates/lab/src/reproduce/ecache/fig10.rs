@@ -8,8 +8,8 @@ use super::workload::{MULTIMEDIA, WORKLOADS};
 use super::{SEEDS, per_cent, row};
 use crate::reproduce::app::{Bound, Sample};
 use crate::reproduce::{Experiment, Kind, Laboratory};
+use freehold_command::exit_status::Failure;
 use freehold_command::output;
-use freehold_command::status::Failure;
 
 /// The experiment.
 pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {

@@ -8,7 +8,7 @@ use super::workload::{MULTIMEDIA, WORKLOADS};
 use super::{SEEDS, row};
 use crate::reproduce::app::Bound;
 use crate::reproduce::{Experiment, Kind, Laboratory};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// The experiment.
 pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {

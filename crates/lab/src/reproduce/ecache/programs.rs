@@ -5,7 +5,7 @@ use std::io::Read;
 
 use freehold_sim::replay::{Event, Format, Pages, read_trace};
 
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// What `experiments/ecache/record.sh` made.
 const RECORDED: &[u8] = include_bytes!("../../../../../experiments/ecache/programs.csv.zst");

@@ -10,7 +10,7 @@ use super::per_cent;
 use super::programs::{self, Program};
 use super::workload::{self, Sizes, WORKLOADS};
 use crate::reproduce::app::Sample;
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// What is wanted: a setting, a workload, a seed; replayed under each policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use freehold_scenario::SplitMix64;
 use freehold_sim::replay::{Event, Row};
 
 use super::programs::Program;
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// Launches of a workload.
 const LAUNCHES: usize = 400;

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use freehold_linux::clock::now;
 
 use super::process::Process;
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// The beginning of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// Until then a pool finds its size. Nanoseconds.
 const SETTLING: u64 = 10_000_000_000;

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::programs::Limited;
+use freehold_command::exit_status::Failure;
 use freehold_command::leftovers::Workplace;
 use freehold_command::output;
-use freehold_command::status::Failure;
 
 /// Room in swap for all that does not fit.
 const SWAP_PAGES: usize = 262_144;
@@ -45,7 +45,7 @@ pub(super) struct NoReadAhead {
 }
 
 impl NoReadAhead {
-    /// Switches it off.
+    /// SchedEvents it off.
     ///
     /// # Errors
     /// The right is missing.

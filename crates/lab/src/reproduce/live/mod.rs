@@ -4,9 +4,9 @@
 mod hog;
 mod jobs;
 mod kernel;
+mod measurement;
 mod process;
 mod rows;
-mod trial;
 mod workload;
 mod workload_files;
 
@@ -19,10 +19,10 @@ use freehold_scenario::{parse_size, parse_time};
 
 use super::Laboratory;
 use super::{Experiment, Kind};
+use freehold_command::exit_status::Failure;
 use freehold_command::output;
 use freehold_command::private_server::PrivateServer;
-use freehold_command::status::Failure;
-use trial::{Place, Setting, Trial, count_lines};
+use measurement::{Place, Setting, Trial, count_lines};
 use workload::Program;
 use workload_files::WorkloadFiles;
 
@@ -264,7 +264,7 @@ impl<'a> Bench<'a> {
                 hog,
                 seed,
             };
-            trial::run(&self.files, program, &setting, self.duration, stop)
+            measurement::run(&self.files, program, &setting, self.duration, stop)
         };
         let trial = match run {
             Run::Alone => start(Place::Kernel(None), &[], false, false)?,
@@ -311,7 +311,7 @@ impl<'a> Bench<'a> {
             .collect();
         let most = written.iter().map(|output| count_lines(output)).max().unwrap_or(0);
         let stop = self.laboratory.session().stop();
-        let native = trial::native(&self.files, program, most, seed, stop)?;
+        let native = measurement::native(&self.files, program, most, seed, stop)?;
         Ok(written.iter().map(|output| native.starts_with(output)).collect())
     }
 }

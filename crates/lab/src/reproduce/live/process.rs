@@ -8,8 +8,8 @@ use freehold_linux::child::end_with_parent;
 use rustix::process::Signal;
 use signal_hook::consts::SIGTERM;
 
+use freehold_command::exit_status::Failure;
 use freehold_command::process;
-use freehold_command::status::Failure;
 
 /// How often a program whose end is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(20);

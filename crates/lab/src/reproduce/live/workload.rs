@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use super::workload_files::WorkloadFiles;
 use crate::programs::is_installed;
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// How Debian installs everything; `experiments/app/live/install.sh` does it.
 const INSTALL: &str = "apt-get install -y --no-install-recommends r-cran-ranger r-cran-mlbench python3-opencv \

@@ -10,9 +10,9 @@ use rustix::process::Signal;
 
 use super::workload::{PYTHON, Program};
 use crate::programs::{Clip, Clips};
+use freehold_command::exit_status::Failure;
 use freehold_command::leftovers::Workplace;
 use freehold_command::output;
-use freehold_command::status::Failure;
 
 /// The files of `experiments/app`, part of the command so that it works anywhere.
 const FILES: [(&str, &str); 5] = [

@@ -7,7 +7,7 @@ use freehold_sim::component::task_set;
 
 use super::{DEMAND, GREEDY, MICROSECOND, SECONDS, SETS, TMEM, WAYS, Way, simulate};
 use crate::reproduce::{Claim, Experiment, Kind, Laboratory, row};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// Units beyond the minima.
 const SIZES: [u32; 7] = [0, 8, 16, 24, 32, 48, 64];

@@ -5,7 +5,7 @@ use freehold_sim::component::best_effort;
 
 use super::{GREEDY, MICROSECOND, SETS, TMEM, WAYS, Way, simulate};
 use crate::reproduce::{Claim, Experiment, Kind, Laboratory, row};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// Units beyond the minima of all three parts.
 const ABOVE: u32 = 48;

@@ -9,7 +9,7 @@ pub(super) mod table4;
 use freehold_core::transient::Policy;
 use freehold_sim::component::{Model, TransientOptions, TransientOutcome, simulate_components};
 
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// Task sets of each experiment.
 const SETS: u64 = 10;

@@ -5,7 +5,7 @@ use freehold_scenario::results::ReproduceRow;
 use crate::bench::rounds::Effort;
 use crate::bench::tmem::{Operation, operations};
 use crate::reproduce::{Claim, Experiment, Kind, Laboratory, row};
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// The experiment.
 pub(in crate::reproduce) const EXPERIMENT: Experiment = Experiment {

@@ -11,8 +11,8 @@ use freehold_scenario::results::ReproduceRow;
 use serde_json::Value;
 
 use crate::reproduce::{Claim, Experiment, Kind, Laboratory, row};
+use freehold_command::exit_status::Failure;
 use freehold_command::process::own_executable;
-use freehold_command::status::Failure;
 
 const FRONTS: u16 = 8;
 /// How long a service runs before answers are counted, and after. Units have come and gone by then.

@@ -12,7 +12,7 @@ use crate::error::EngineError;
 use freehold_core::fact::PageRef;
 use freehold_core::id::ObjectId;
 use freehold_core::units::PageIndex;
-use freehold_linux::bell::Bell;
+use freehold_linux::event::Event;
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_linux::sched::{self, Policy};
 use freehold_linux::{Errno, ThreadId};
@@ -56,9 +56,9 @@ struct Queue {
 struct Desk {
     queue: PiMutex<Queue>,
     /// Rung once for each job.
-    bell: Bell,
+    bell: Event,
     /// Rung once for each job for which somebody hurries.
-    boost: Bell,
+    boost: Event,
     priority: u32,
     /// How long each read takes at the least: what is declared of the store holds for files too.
     latency: Duration,
@@ -95,7 +95,7 @@ impl Readers {
         latency: Duration,
         read: Read,
     ) -> Result<Self, EngineError> {
-        let bell = || Bell::new().map_err(EngineError::system("a bell could not be made"));
+        let bell = || Event::new().map_err(EngineError::system("a bell could not be made"));
         let desk = Arc::new(Desk {
             queue: PiMutex::new(Queue::default()),
             bell: bell()?,

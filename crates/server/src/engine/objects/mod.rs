@@ -22,7 +22,7 @@ use crate::settings::Settings;
 use freehold_core::id::ObjectId;
 use freehold_core::limits::{ObjectKind, ObjectSpec, Regime};
 use freehold_core::units::{ByteLen, PageCount};
-use freehold_linux::memory::{Backed, BackedError};
+use freehold_linux::memory::{PagedMemfd, PagedMemfdError};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
@@ -318,7 +318,7 @@ impl Engine {
     }
 
     /// Memory for an object.
-    fn back(&mut self, name: &CStr, pages: u32, executable: bool) -> Result<Backed, EngineError> {
+    fn back(&mut self, name: &CStr, pages: u32, executable: bool) -> Result<PagedMemfd, EngineError> {
         if pages == 0 {
             return Err(EngineError::Range { what: "object" });
         }
@@ -335,8 +335,8 @@ impl Engine {
         }
     }
 
-    fn try_back(&self, name: &CStr, pages: u32, executable: bool) -> Result<Backed, BackedError> {
-        let mut memory = Backed::create(name, pages as usize, executable)?;
+    fn try_back(&self, name: &CStr, pages: u32, executable: bool) -> Result<PagedMemfd, PagedMemfdError> {
+        let mut memory = PagedMemfd::create(name, pages as usize, executable)?;
         if let Some(filler) = &self.backing.sources.filler {
             memory.fill_through(filler)?;
         }

@@ -8,7 +8,7 @@ use crate::engine::private_memory::booked::Booked;
 use crate::victims::CachedFile;
 use freehold_core::id::ObjectId;
 use freehold_core::limits::{ObjectKind, Regime};
-use freehold_linux::memory::Backed;
+use freehold_linux::memory::PagedMemfd;
 use std::sync::Arc;
 
 /// Which file, so that a changed one is another.
@@ -25,13 +25,13 @@ pub(crate) struct Identity {
 pub(crate) enum Content {
     /// Memory to share or not.
     Region {
-        memory: Arc<Backed>,
+        memory: Arc<PagedMemfd>,
         /// Others can open it by its name.
         named: bool,
     },
     /// A file's content.
     File {
-        memory: Backed,
+        memory: PagedMemfd,
         /// None while nobody uses the object.
         file: Option<LentFile>,
         identity: Identity,
@@ -75,7 +75,7 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    pub(crate) fn memory(&self) -> Option<&Backed> {
+    pub(crate) fn memory(&self) -> Option<&PagedMemfd> {
         match &self.content {
             Content::Region { memory, .. } => Some(memory),
             Content::File { memory, .. } => Some(memory),

@@ -14,7 +14,7 @@ use freehold_core::id::ObjectId;
 use freehold_core::units::Instant;
 use freehold_driver::Run;
 use freehold_ecache::{PAGE_SIZE, PageIndex};
-use freehold_linux::memory::Backed;
+use freehold_linux::memory::PagedMemfd;
 use freehold_linux::uncached_read::Uncached;
 use freehold_linux::{Errno, PageRange};
 use freehold_store::PageLease;
@@ -254,7 +254,7 @@ impl Engine {
 /// A cached file's object that pages leave.
 struct Leaving<'a> {
     cached: CachedFile,
-    memory: &'a Backed,
+    memory: &'a PagedMemfd,
     file: Option<&'a LentFile>,
     size: u64,
 }
@@ -293,7 +293,7 @@ impl<'a> Leaving<'a> {
 }
 
 /// Puts pages that are in frames.
-fn put_all(victims: &Victims, cached: CachedFile, memory: &Backed, range: PageRange) {
+fn put_all(victims: &Victims, cached: CachedFile, memory: &PagedMemfd, range: PageRange) {
     if memory.populate(range).is_err() {
         return;
     }

@@ -5,7 +5,7 @@
 //! may keep whoever gives frames back waiting (see [`holes`](crate::engine::teardown::holes)): where it is not trusted,
 //! somebody else does.
 
-use freehold_linux::memory::{Backed, BackedError};
+use freehold_linux::memory::{PagedMemfd, PagedMemfdError};
 use freehold_linux::{Errno, PageRange};
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) const MOST_WARM: usize = 64;
 /// Slots of one client.
 #[derive(Debug)]
 pub(crate) struct TransferMemory {
-    memory: Arc<Backed>,
+    memory: Arc<PagedMemfd>,
     /// The client may keep others waiting.
     apart: bool,
     /// Free slots that have their frames, the latest last.
@@ -30,9 +30,9 @@ pub(crate) struct TransferMemory {
 }
 
 impl TransferMemory {
-    pub(crate) fn new(pages: u32) -> Result<Self, BackedError> {
+    pub(crate) fn new(pages: u32) -> Result<Self, PagedMemfdError> {
         Ok(Self {
-            memory: Arc::new(Backed::create(c"freehold-transfer", pages.max(1) as usize, false)?),
+            memory: Arc::new(PagedMemfd::create(c"freehold-transfer", pages.max(1) as usize, false)?),
             apart: false,
             warm: Vec::new(),
             cold: Vec::new(),
@@ -42,7 +42,7 @@ impl TransferMemory {
         })
     }
 
-    pub(crate) fn memory(&self) -> &Backed {
+    pub(crate) fn memory(&self) -> &PagedMemfd {
         &self.memory
     }
 
@@ -110,7 +110,7 @@ impl TransferMemory {
     }
 
     /// Up to `count` free slots whose frames somebody else is to give back; none where that is done here.
-    pub(crate) fn begin_cooling(&mut self, count: usize) -> Option<(Arc<Backed>, Vec<u32>)> {
+    pub(crate) fn begin_cooling(&mut self, count: usize) -> Option<(Arc<PagedMemfd>, Vec<u32>)> {
         let count = count.min(self.warm.len());
         if !self.apart || count == 0 {
             return None;
@@ -140,7 +140,7 @@ impl TransferMemory {
 }
 
 /// Gives back the frames of these slots, neighbours together.
-pub(crate) fn punch(memory: &Backed, slots: &[u32]) -> Result<(), Errno> {
+pub(crate) fn punch(memory: &PagedMemfd, slots: &[u32]) -> Result<(), Errno> {
     let mut rest = slots;
     while let Some(&first) = rest.first() {
         let run = rest

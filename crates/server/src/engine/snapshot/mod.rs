@@ -17,7 +17,7 @@ use crate::view::{EngineView, MapperView, MemberView, ObjectView, ReservationRow
 use freehold_core::id::{ObjectId, ReservationId};
 use freehold_core::units::PageIndex;
 use freehold_core::view::PageState;
-use freehold_linux::memory::{Backed, Memfd};
+use freehold_linux::memory::{Memfd, PagedMemfd};
 use freehold_linux::{Errno, PageRange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -125,7 +125,7 @@ impl Snapshot {
         self.view
     }
 
-    fn measure(&mut self, memory: &Backed) -> Result<(), EngineError> {
+    fn measure(&mut self, memory: &PagedMemfd) -> Result<(), EngineError> {
         let handle = memory.handle().map_err(|_| EngineError::System {
             what: "a descriptor to count resident pages could not be made",
             errno: Errno::MFILE,

@@ -12,7 +12,7 @@ use crate::engine::objects::{Content, Identity, Object};
 use crate::user_threads::Work;
 use crate::victims::CachedFile;
 use freehold_linux::PageRange;
-use freehold_linux::memory::Backed;
+use freehold_linux::memory::PagedMemfd;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ const PIECE: usize = 256;
 /// What was behind one object.
 #[derive(Debug)]
 pub(crate) struct DeferredFree {
-    memory: Arc<Backed>,
+    memory: Arc<PagedMemfd>,
     /// Who may keep whoever gives it back waiting.
     user: Option<u32>,
     /// The first page that nobody has begun to give back.
@@ -45,7 +45,7 @@ impl DeferredFree {
         count > 0 && self.memory.punch(PageRange::new(first, count)).is_ok()
     }
 
-    pub(in crate::engine) fn memory(&self) -> &Backed {
+    pub(in crate::engine) fn memory(&self) -> &PagedMemfd {
         &self.memory
     }
 
@@ -143,12 +143,12 @@ impl Engine {
 mod tests {
     use super::{DeferredFree, DeferredFrees, PIECE};
     use freehold_linux::PageRange;
-    use freehold_linux::memory::Backed;
+    use freehold_linux::memory::PagedMemfd;
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
 
     fn deferred(pages: usize, frames: usize) -> Arc<DeferredFree> {
-        let memory = Arc::new(Backed::create(c"deferred", pages, false).unwrap());
+        let memory = Arc::new(PagedMemfd::create(c"deferred", pages, false).unwrap());
         memory.populate(PageRange::new(0, frames)).unwrap();
         let next = AtomicUsize::new(0);
         Arc::new(DeferredFree {

@@ -22,8 +22,8 @@ use rustix::process::Signal;
 use super::on_one_cpu;
 use crate::bench::rounds::{Effort, Found, Samples, refused};
 use crate::bench::world::WORDS;
+use freehold_command::exit_status::{Failure, Status};
 use freehold_command::process::own_executable;
-use freehold_command::status::{Failure, Status};
 
 /// What is done about a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

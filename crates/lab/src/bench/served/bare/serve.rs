@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use freehold_linux::memory::{Backed, Filler};
+use freehold_linux::memory::{Filler, PagedMemfd};
 use freehold_linux::sched::{self, Policy};
 use freehold_linux::socket::PacketSocket;
 use freehold_linux::userfault::{Features, Message, Userfault};
@@ -11,14 +11,14 @@ use freehold_linux::{AddressRange, PAGE_SIZE, PageRange, ThreadId};
 use super::{Arguments, Work};
 use crate::bench::evict::BATCH;
 use crate::bench::rounds::refused;
-use freehold_command::status::Failure;
+use freehold_command::exit_status::Failure;
 
 /// Of the thread that serves: the memory server's own.
 const PRIORITY: u32 = 60;
 
 /// Serves the faults of the client at the other end of the socket until it touches the page behind its last.
 pub(super) fn serve(socket: &PacketSocket, arguments: &Arguments) -> Result<(), Failure> {
-    let mut memory = Backed::create(c"floor", arguments.pages + 1, false).map_err(refused)?;
+    let mut memory = PagedMemfd::create(c"floor", arguments.pages + 1, false).map_err(refused)?;
     memory.fill_through(&Filler::new().map_err(refused)?).map_err(refused)?;
     let descriptor = memory.descriptor().map_err(refused)?;
     socket.send(&[0], &[descriptor.as_fd()]).map_err(refused)?;
@@ -49,7 +49,7 @@ pub(super) fn serve(socket: &PacketSocket, arguments: &Arguments) -> Result<(), 
 /// What it works with.
 struct Server {
     userfault: Userfault,
-    memory: Backed,
+    memory: PagedMemfd,
     /// Where the client has mapped it.
     base: usize,
     store: Vec<[u8; PAGE_SIZE]>,
