@@ -436,7 +436,7 @@ fn talk(
         session.send(&Request::Forked { parent }, &[])?;
     }
     let task = Request::AddTask {
-        reservation: client.reservation,
+        membership: client.reservation,
         urgency: SETTINGS.urgency(),
         name,
     };

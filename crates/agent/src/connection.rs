@@ -19,7 +19,7 @@ pub(crate) enum ConnectionError {
     Silent,
     /// The server said something that is no answer to this.
     Nonsense,
-    /// The server refused; its text is in the buffer of [`Session::text`].
+    /// The server refused; its text is in the buffer of [`Connection::text`].
     Refused,
 }
 

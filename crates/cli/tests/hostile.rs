@@ -219,7 +219,7 @@ fn what_was_not_opened_last_cannot_be_mapped() {
     };
     assert_eq!(ask(&hello, &[userfault.as_fd()]), "Welcome");
     let task = Request::AddTask {
-        reservation: 0,
+        membership: 0,
         urgency: 0,
         name: "x",
     };

@@ -264,7 +264,7 @@ mod tests {
     }
 
     const ASK: Request<'_> = Request::AddTask {
-        reservation: 0,
+        membership: 0,
         urgency: 0,
         name: "task",
     };

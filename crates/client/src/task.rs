@@ -52,7 +52,7 @@ impl Task {
             return Err(RequestError::Stranger);
         }
         let request = Request::AddTask {
-            reservation: reservation.map_or(0, |reservation| reservation.held.handle),
+            membership: reservation.map_or(0, |reservation| reservation.held.handle),
             urgency,
             name,
         };

@@ -129,7 +129,7 @@ messages! {
         /// once. Answer: `Made`.
         5 AddTask {
             /// The reservation whose frames it uses, or the pinned page pool whose pages are its; 0 is none.
-            reservation: u32,
+            membership: u32,
             /// How urgent its faults and transfers are: 0 background to 255. Above 0 needs the right to be real-time.
             urgency: u8,
             /// What it is called in reports.

@@ -112,7 +112,7 @@ fn requests_that_make(text: &str, small: u8, word: u32, long: u64, flag: bool) -
         },
         Request::Release { reservation },
         Request::AddTask {
-            reservation,
+            membership: reservation,
             urgency: small,
             name: text,
         },

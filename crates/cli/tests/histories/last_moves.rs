@@ -104,7 +104,7 @@ pub(super) fn die_while_asking(history: &mut History, at: usize) {
         region_request(&name, 5, true),
         Request::Forked { parent: 1 },
         Request::AddTask {
-            reservation: 0,
+            membership: 0,
             urgency: 0,
             name: &name,
         },

@@ -222,7 +222,7 @@ fn add_task(history: &mut History, at: usize) {
     let urgent = history.below(8) == 0;
     let member = &mut history.model.members[at];
     let request = Request::AddTask {
-        reservation: if without { 0 } else { handle },
+        membership: if without { 0 } else { handle },
         urgency: u8::from(urgent),
         name: &name,
     };

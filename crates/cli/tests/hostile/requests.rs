@@ -34,7 +34,7 @@ fn requests_of_everybody() -> Vec<Request<'static>> {
         },
         Request::Release { reservation },
         Request::AddTask {
-            reservation,
+            membership: reservation,
             urgency: 255,
             name: "x",
         },

@@ -63,7 +63,7 @@ impl Worker {
             return None;
         };
         let add = Request::AddTask {
-            reservation,
+            membership: reservation,
             urgency: 0,
             name,
         };

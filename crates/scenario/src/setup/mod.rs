@@ -1,6 +1,6 @@
 //! A scenario in the core's terms: what every engine asks of the core, and what it reports of it.
 //!
-//! In which order it is set up, [`set_up`](crate::setup::order()) says.
+//! In which order it is set up, [`set_up`](crate::set_up()) says.
 
 pub(super) mod order;
 

@@ -125,10 +125,10 @@ impl Session {
             } => self.join(registry, ticket_high, ticket_low),
             Request::Release { reservation } => self.release(registry, reservation),
             Request::AddTask {
-                reservation,
+                membership,
                 urgency,
                 name,
-            } => self.add_task(registry, reservation, urgency, name),
+            } => self.add_task(registry, membership, urgency, name),
             Request::RemoveTask { task } => self.remove_task(registry, task),
             Request::OpenRegion {
                 name,

@@ -309,7 +309,7 @@ fn request(bytes: &mut Bytes<'_>) -> Request<'static> {
         },
         4 => Request::Release { reservation: one },
         5 | 6 => Request::AddTask {
-            reservation: one,
+            membership: one,
             urgency: two.to_le_bytes()[0],
             name,
         },

@@ -79,7 +79,7 @@ pub(crate) struct ServerPlacement {
 }
 
 impl ServerPlacement {
-    /// Sets up in the order that [`plan`](scenario::plan) lays down.
+    /// Sets up in the order that [`scenario::set_up`] lays down.
     pub(crate) fn new(
         scenario: &Scenario,
         pace: Pace,
