@@ -12,12 +12,18 @@
 //! - A forked child becomes a client before anything of the program runs in it. One made by a system call past the C
 //!   library does with the first memory that it makes; until then the server only serves it.
 //!
+//! # Modules
+//! [`hooks`] has what takes the place of the C library's functions, [`forks`], `programs` and `filters` of those that
+//! make children, begin programs and forbid calls. `client` is the connection to the server, [`threads`] the agent's
+//! own threads, `orders` what they do for the server. `text` serves files, and [`kernel_paths`] keeps what the kernel
+//! reads without a fault. `sys` makes system calls by hand.
+//!
 //! # Absences
 //! - The agent thread calls nothing outside this library: the C library's text is managed memory and may be missing
 //!   while it runs. No thread-local storage, no allocation, no lock but the mailbox's.
 //! - The program's table of descriptors stays as it is: the agent thread has a table of its own.
 //! - No change of the program's signal masks, and no signal handler that it could find: those before a core file
-//!   (`core_file`) look like the default.
+//!   ([`kernel_paths`]) look like the default.
 //! - Without `FREEHOLD_SOCKET` in the environment the library does nothing at all.
 //!
 //! Where a program cannot be managed it runs as without the library, and standard error says why.
@@ -25,48 +31,16 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("freehold-agent supports Linux on x86-64 only: it makes system calls by hand");
 
-pub mod advice;
-mod agent_thread;
-pub mod alone;
-mod attach;
-mod brk_ahead;
 mod client;
-mod connection;
-mod core_file;
-mod environment;
 mod filters;
 pub mod forks;
-mod frees;
 pub mod hooks;
-mod inheritance;
-mod left_alone;
-mod linker;
-mod locks;
-mod mailbox;
-mod maps;
-mod memory;
-pub mod memory_files;
-mod mmap_ahead;
-mod move_guard;
-pub mod needed;
+pub mod kernel_paths;
 mod orders;
-mod own_stat;
-pub mod own_tasks;
-mod patch;
 mod process;
 mod programs;
-mod remap;
 mod report;
-mod sched;
-mod settings;
-pub mod shared_segments;
-mod silence;
-mod stack;
 mod sync;
 mod sys;
 mod text;
-mod told;
-#[cfg(not(test))]
-mod unwind;
-mod userfault;
-mod watch;
+pub mod threads;

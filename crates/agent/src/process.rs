@@ -3,9 +3,9 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use crate::frees::Frees;
-use crate::move_guard::MoveGuard;
-use crate::stack;
+use crate::hooks::frees::Frees;
+use crate::orders::move_guard::MoveGuard;
+use crate::sys::stack;
 use crate::sys::{self, Errno};
 
 /// Bytes of a page.
@@ -32,17 +32,17 @@ pub(crate) struct Process {
     pub(crate) client: AtomicUsize,
     /// 1 once the program has set up a filter of system calls.
     pub(crate) filtered: AtomicU32,
-    /// The thread that changes the break, see [`crate::brk_ahead`]; 0 for none.
+    /// The thread that changes the break, see [`crate::hooks::brk_ahead`]; 0 for none.
     pub(crate) breaking: AtomicUsize,
     /// Moves of pages, by the agent thread and by the program.
     pub(crate) moves: MoveGuard,
     /// Calls of the program that give addresses away.
     pub(crate) frees: Frees,
-    /// Where pages are for small mappings to come, and how many: see [`crate::mmap_ahead`].
+    /// Where pages are for small mappings to come, and how many: see [`crate::hooks::mmap_ahead`].
     pub(crate) small_ahead: AtomicU64,
     /// Pages of small mappings that the program has asked for.
     pub(crate) small_asked: AtomicUsize,
-    /// Not 0 while memory that is made is to be locked: see [`crate::locks`].
+    /// Not 0 while memory that is made is to be locked: see [`crate::hooks::locks`].
     pub(crate) future: AtomicU32,
     /// This process in its own numbering, once it has connected.
     pub(crate) pid: AtomicU32,
@@ -54,7 +54,7 @@ pub(crate) struct Process {
     pub(crate) unmanaged: [AtomicU64; 3],
 }
 
-/// A request to the agent thread: see [`crate::mailbox`].
+/// A request to the agent thread: see [`crate::threads::mailbox`].
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Mailbox {

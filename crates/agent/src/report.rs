@@ -4,9 +4,9 @@
 //! go where the program's own go, also to a socket, and behind what others have written to a file. No duplicate is
 //! kept: whoever waits for the end of a pipe must not wait for the agent.
 
-use crate::mailbox;
 use crate::sys::table::Table;
 use crate::sys::{self, Answer, Errno};
+use crate::threads::mailbox;
 
 const STANDARD_ERROR: i32 = 2;
 const BROKEN_PIPE: i32 = 32;

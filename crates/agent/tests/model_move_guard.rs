@@ -1,9 +1,9 @@
-//! Nothing is taken from an address but what the order was given for: `src/move_guard.rs`, compiled against a model
-//! checker, between a program that moves memory there, an agent and a server in every interleaving. Each planted
+//! Nothing is taken from an address but what the order was given for: `src/orders/move_guard.rs`, compiled against a
+//! model checker, between a program that moves memory there, an agent and a server in every interleaving. Each planted
 //! mistake must be found.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "../src/move_guard.rs"]
+#[path = "../src/orders/move_guard.rs"]
 mod move_guard;
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicU32, Ordering, fence};

@@ -10,11 +10,11 @@
 
 use freehold_protocol::channel::{Action, Order, Outcome};
 
-use super::{copy, page_map};
 use crate::client::Client;
+use crate::client::userfault;
+use crate::orders::{copy, page_map};
 use crate::process::PAGE;
 use crate::sys::{self, Errno};
-use crate::userfault;
 
 /// Carries out an order about the page at `from`, with a page of the staging area to copy to. Nothing has changed where
 /// the kernel says to try again.

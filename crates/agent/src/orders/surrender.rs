@@ -5,13 +5,14 @@ use core::sync::atomic::Ordering;
 
 use freehold_protocol::channel::{Action, Order, Outcome};
 
+use crate::client::userfault;
 use crate::client::{Client, STAGED, register_staging};
-use crate::move_guard::Settled;
+use crate::orders::move_guard::Settled;
 use crate::orders::page_map::{self, Entry};
 use crate::orders::{Batch, Patience, copy, drop, zap};
 use crate::process::PAGE;
 use crate::sys::{self, Errno};
-use crate::{process, report, userfault};
+use crate::{process, report};
 
 const TRIES: usize = 3;
 
@@ -111,7 +112,7 @@ impl Round<'_> {
     /// and nothing is taken that may have been moved there ([`moves`]).
     ///
     /// [`hooks`]: crate::hooks
-    /// [`moves`]: crate::move_guard
+    /// [`moves`]: crate::orders::move_guard
     fn take_out(&self, to: usize, from: usize, length: usize) -> (usize, Option<Errno>) {
         let Some(process) = process::process() else {
             return (0, Some(Errno::NOENT));

@@ -2,9 +2,9 @@
 
 use freehold_protocol::message::Stranger;
 
-use super::{Text, agent};
-use crate::environment;
-use crate::settings::SETTINGS;
+use crate::client::settings::SETTINGS;
+use crate::programs::environment;
+use crate::programs::{Text, agent};
 use crate::sys::{self, AT_FDCWD};
 
 /// Bytes of a file that are looked at together.

@@ -2,8 +2,8 @@
 
 use core::ffi::c_char;
 
-use super::{Text, Texts, agent};
-use crate::environment::{PRELOAD, preloaded};
+use crate::programs::environment::{PRELOAD, preloaded};
+use crate::programs::{Text, Texts, agent};
 
 /// Bytes for texts; before them are the addresses.
 const TEXTS: usize = 8192;

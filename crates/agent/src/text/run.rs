@@ -3,12 +3,12 @@
 
 use core::sync::atomic::Ordering;
 
-use super::elf::{Headers, first_page};
-use super::{File, Range, serve};
 use crate::client::Client;
-use crate::maps::Line;
 use crate::process::PAGE;
 use crate::sys;
+use crate::sys::maps::Line;
+use crate::text::elf::{Headers, first_page};
+use crate::text::{File, Range, serve};
 
 /// Mappings of one run that are kept.
 const LINES: usize = 16;

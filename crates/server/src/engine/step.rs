@@ -85,7 +85,7 @@ impl Engine {
                 self.take_neighbours(near);
             } else if let Some(id) = self.fork_children.zombies.pop() {
                 self.end_client(id);
-            } else if !self.retire() && self.step.completions.is_empty() {
+            } else if !self.teardown_step() && self.step.completions.is_empty() {
                 break;
             }
         }
@@ -96,7 +96,7 @@ impl Engine {
         self.send_zaps();
         self.record_sample();
         self.wake_those_that_go();
-        self.tell_reserve();
+        self.tell_backing();
         if self.clients.told != self.clients.count() {
             self.tell_of_room();
         }

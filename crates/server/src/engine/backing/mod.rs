@@ -146,7 +146,7 @@ impl Engine {
     }
 
     /// At the end of a step: tells the backing how many pages have come or gone.
-    pub(super) fn tell_reserve(&mut self) {
+    pub(super) fn tell_backing(&mut self) {
         let moved = std::mem::take(&mut self.step.moved);
         if !self.step.in_dispatch {
             // A reservation may have come or gone.

@@ -123,7 +123,7 @@ impl Engine {
         }
         let ended = self.end_oldest_idle();
         if ended {
-            self.retire();
+            self.teardown_step();
         }
         ended
     }

@@ -280,7 +280,7 @@ impl Engine {
             Piece::Reservation(id) => return self.end_reservation(id),
             Piece::Tasks(tasks) => return self.take_tasks(waiter, tasks),
         }
-        self.retire();
+        self.teardown_step();
     }
 
     fn take_tasks(&mut self, waiter: Waiter, mut tasks: Vec<TaskKey>) {

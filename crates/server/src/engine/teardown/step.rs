@@ -81,7 +81,7 @@ impl Engine {
     }
 
     /// Ends what could not be ended before; whether the core has anything to do by that.
-    pub(in crate::engine) fn retire(&mut self) -> bool {
+    pub(in crate::engine) fn teardown_step(&mut self) -> bool {
         self.drop_left();
         self.end_unused();
         let mut progress = false;
