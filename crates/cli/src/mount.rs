@@ -3,7 +3,7 @@
 use freehold_ecache::Cache;
 use freehold_ecache::serve::DeviceServer;
 use freehold_linux::PAGE_SIZE;
-use freehold_mount::{Mount, Options, Watcher};
+use freehold_mount::{Mount, Options, TakenOff, Watcher};
 use freehold_scenario::{DeviceFile, parse_size};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,16 +76,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Status, Failure> {
         std::thread::sleep(LOOK);
     }
     drop(served);
-    let unused = mount.unmount();
-    match unused.map_err(|error| Failure::Run(format!("cannot unmount {place}: {error}")))? {
-        true => Ok(Status::Done),
-        false => {
+    let taken = mount.unmount();
+    match taken.map_err(|error| Failure::Run(format!("cannot unmount {place}: {error}")))? {
+        TakenOff::Unused => {}
+        TakenOff::InUse => {
             output::note(&format!(
                 "freehold: {place} was in use: programs that use it find it gone"
             ));
-            Ok(Status::Done)
+        }
+        TakenOff::Elsewhere => {
+            output::note(&format!(
+                "freehold: {place} shows another file system by now, which stays: who uses this one still finds it gone"
+            ));
         }
     }
+    Ok(Status::Done)
 }
 
 fn serve_devices(socket: &Path, cache: Arc<Cache>, watcher: Watcher) -> Result<DeviceServer, Failure> {

@@ -20,6 +20,10 @@ fn names_links_and_attributes_are_the_sources_own() {
     }
     let mounted = Mounted::new("names", "4MiB", &[]);
     let (source, at) = (&mounted.source, &mounted.at);
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let row = table.lines().find(|row| row.contains(&format!(" {} ", at.display())));
+    let named = format!(" - fuse.freehold {} ", source.display());
+    assert!(row.is_some_and(|row| row.contains(&named)), "{row:?}");
     let odd = OsStr::from_bytes(b"\xff name \x01");
     fs::write(at.join(odd), b"odd").unwrap();
     assert_eq!(fs::read(source.join(odd)).unwrap(), b"odd");
@@ -121,6 +125,13 @@ fn writes_appends_truncations_and_holes_are_in_the_real_file_at_once() {
     file.seek(SeekFrom::Start(1 << 20)).unwrap();
     file.write_all(b"far").unwrap();
     assert_eq!(fs::metadata(&real).unwrap().len(), (1 << 20) + 3);
+    for before in [
+        rustix::fs::SeekFrom::Hole(u64::MAX),
+        rustix::fs::SeekFrom::Data(u64::MAX),
+    ] {
+        let [found, native] = [&path, &real].map(|path| rustix::fs::seek(File::open(path).unwrap(), before));
+        assert_eq!((found, native), (native, Err(rustix::io::Errno::NXIO)));
+    }
     let hole = rustix::fs::seek(File::open(&path).unwrap(), rustix::fs::SeekFrom::Hole(0)).unwrap();
     assert_eq!(
         hole,

@@ -35,6 +35,7 @@ mod opening;
 mod own;
 mod page_cache;
 mod page_index;
+mod place;
 mod reader;
 mod reading;
 mod recall;
@@ -46,5 +47,6 @@ mod status;
 mod tree;
 
 pub use mount::{Mount, MountError, Options, Watcher};
+pub use place::TakenOff;
 pub use source::SourceError;
 pub use status::{MountRow, PageCacheRow};

@@ -4,6 +4,7 @@ use crate::ahead::Ahead;
 use crate::answering::Mounted;
 use crate::files::Files;
 use crate::page_cache::LEAST_FRAMES;
+use crate::place::{Place, TakenOff};
 use crate::source::{self, SourceError};
 use crate::status::{self, MountRow};
 use crate::tree::Tree;
@@ -11,9 +12,9 @@ use crate::{ahead, aside, coherence, crowd, recall, removed};
 use freehold_ecache::Cache;
 use freehold_linux::fuse_device::FuseDevice;
 use freehold_linux::memory::LockedFramesError;
-use freehold_linux::mounts::{self, Unmount};
+use freehold_linux::mounts::FuseMount;
 use freehold_linux::process::resource_limit;
-use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use fuser::{BackgroundSession, Config, Session, SessionACL};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
@@ -88,7 +89,7 @@ pub enum MountError {
 pub struct Mount {
     files: Arc<Files>,
     source: PathBuf,
-    mountpoint: PathBuf,
+    place: Place,
     session: BackgroundSession,
     threads: Vec<JoinHandle<()>>,
 }
@@ -130,20 +131,29 @@ impl Mount {
             path: mountpoint.clone(),
             error,
         };
+        let mount = FuseMount {
+            kind: c"fuse.freehold",
+            source: &source,
+            read_only: options.read_only,
+            allow_other: options.allow_other,
+        };
         let descriptors = allow_descriptors().saturating_sub(open_descriptors());
         let tree = Tree::new(&source, descriptors).map_err(serve)?;
         let (sender, wanted) = mpsc::sync_channel(MOST_AHEAD);
         let files = Arc::new(Files::new(tree, options.frames, victims, sender)?);
         let leases = coherence::start(&files).map_err(serve)?;
         let mounted = Mounted(Arc::clone(&files));
-        let configuration = configuration(options, &source);
-        let session = match Session::new(mounted, &mountpoint, &configuration) {
-            Ok(session) => session,
-            Err(error) => {
-                files.end();
-                return Err(mounting(error));
-            }
+        let acl = if options.allow_other {
+            SessionACL::All
+        } else {
+            SessionACL::Owner
         };
+        let placed = Place::take(&mountpoint, &mount).map_err(std::io::Error::from);
+        let begun = placed.and_then(|(place, device)| {
+            // What `fuser` has mounted it takes off by its path, in the end, whatever is there then.
+            Ok((place, Session::from_fd(mounted, device, acl, configuration())?))
+        });
+        let (place, session) = begun.map_err(mounting).inspect_err(|_| files.end())?;
         let attended = attend(&files, &session, wanted).map_err(serve);
         let begun = attended.and_then(|threads| Ok((threads, session.spawn().map_err(mounting)?)));
         // Where one thread cannot be started, those that run end.
@@ -152,7 +162,7 @@ impl Mount {
         Ok(Self {
             files,
             source,
-            mountpoint,
+            place,
             session,
             threads,
         })
@@ -167,7 +177,7 @@ impl Mount {
     /// Where.
     #[must_use]
     pub fn mountpoint(&self) -> &Path {
-        &self.mountpoint
+        self.place.path()
     }
 
     /// What tells of it.
@@ -176,36 +186,30 @@ impl Mount {
         Watcher {
             files: Arc::clone(&self.files),
             source: self.source.clone(),
-            mountpoint: self.mountpoint.clone(),
+            mountpoint: self.place.path().to_path_buf(),
         }
     }
 
-    /// Takes it off its mount point; false where programs use it still, who find it gone from then on.
+    /// Takes it off its mount point, where it is there still.
     ///
     /// # Errors
     /// It cannot be taken off.
-    pub fn unmount(self) -> Result<bool, Errno> {
-        let unused = if self.session.guard.is_finished() {
-            true
+    pub fn unmount(self) -> Result<TakenOff, Errno> {
+        let taken = if self.session.guard.is_finished() {
+            self.place.has_gone();
+            TakenOff::Unused
         } else {
-            match mounts::unmount(&self.mountpoint, Unmount::Unused) {
-                Ok(()) => true,
-                Err(Errno::BUSY) => {
-                    mounts::unmount(&self.mountpoint, Unmount::Detach)?;
-                    false
-                }
-                Err(error) => return Err(error),
-            }
+            self.place.give_up()?
         };
         self.files.end();
         for thread in self.threads {
             let _ = thread.join();
         }
-        if unused {
+        if taken == TakenOff::Unused {
             // An error of the session is of a connection that is gone.
             let _ = self.session.join();
         }
-        Ok(unused)
+        Ok(taken)
     }
 }
 
@@ -236,25 +240,8 @@ impl Files {
     }
 }
 
-fn configuration(options: &Options, source: &Path) -> Config {
+fn configuration() -> Config {
     let mut configuration = Config::default();
-    configuration.mount_options = vec![
-        MountOption::FSName(source.to_string_lossy().into_owned()),
-        MountOption::Subtype("freehold".to_owned()),
-        MountOption::DefaultPermissions,
-        MountOption::NoSuid,
-        MountOption::NoDev,
-        if options.read_only {
-            MountOption::RO
-        } else {
-            MountOption::RW
-        },
-    ];
-    configuration.acl = if options.allow_other {
-        SessionACL::All
-    } else {
-        SessionACL::Owner
-    };
     configuration.n_threads = Some(THREADS);
     configuration
 }

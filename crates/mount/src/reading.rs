@@ -221,7 +221,8 @@ impl Files {
         self.lease(inode, false)?;
         let state = inode.content.read();
         let reader = state.reader.as_ref().ok_or(Errno::BADF)?;
-        let offset = u64::try_from(offset).map_err(|_| Errno::INVAL)?;
+        // As file systems answer it: there is neither data nor a hole.
+        let offset = u64::try_from(offset).map_err(|_| Errno::NXIO)?;
         let from = match whence {
             SEEK_DATA => rustix::fs::SeekFrom::Data(offset),
             SEEK_HOLE => rustix::fs::SeekFrom::Hole(offset),

@@ -84,6 +84,18 @@ impl Mounted {
         self.server.id()
     }
 
+    /// Whether the server's process has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.server.try_wait().expect("its status").is_some()
+    }
+
+    /// Goes on with another mount at the same place; this one's server has ended.
+    pub(crate) fn replace(&mut self, mut next: Self) {
+        std::mem::swap(&mut self.server, &mut next.server);
+        // Dropped, it would take the other off and remove the folders.
+        std::mem::forget(next);
+    }
+
     /// Kills the server, without a word to the kernel.
     pub(crate) fn kill(&mut self) {
         self.server.kill().expect("the server lives");
