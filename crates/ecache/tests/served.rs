@@ -91,6 +91,19 @@ fn memory(device: &Device) -> &mut [u8] {
 }
 
 #[test]
+fn a_server_that_ends_takes_its_own_socket_away_and_no_other() {
+    let first = serve("next");
+    // As the next server does it, where nobody answers any more.
+    std::fs::remove_file(&first.socket).unwrap();
+    let second = serve("next");
+    drop(first);
+    Device::open(&second.socket, "spare", 0).expect("the second listens there");
+    let socket = second.socket.clone();
+    drop(second);
+    assert!(!socket.exists());
+}
+
+#[test]
 fn garbage_and_silence_end_a_connection_and_nothing_else() {
     let served = serve("garbage");
     let socket = PacketSocket::connect(&served.socket).unwrap();

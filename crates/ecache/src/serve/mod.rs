@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -59,7 +59,34 @@ pub enum ServeError {
 pub struct DeviceServer {
     service: Arc<Service>,
     /// Where this server listens itself.
-    own: Option<PathBuf>,
+    own: Option<OwnSocket>,
+}
+
+/// A socket that a server has made, by its path.
+#[derive(Debug)]
+struct OwnSocket {
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl OwnSocket {
+    /// The socket that was made at `path`.
+    fn at(path: &Path) -> io::Result<Self> {
+        let found = fs::symlink_metadata(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            identity: (found.dev(), found.ino()),
+        })
+    }
+
+    /// Takes the path away, unless somebody else's socket is there by now.
+    fn remove(&self) {
+        let is_there = Self::at(&self.path).is_ok_and(|found| found.identity == self.identity);
+        if is_there {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// What all connections use.
@@ -107,8 +134,8 @@ impl DeviceServer {
     pub fn listen(path: &Path, cache: Arc<Cache>, more: Box<MoreStatus>) -> Result<Self, ServeError> {
         let mut server = Self::new(cache, more)?;
         let listener = Arc::new(bind(path)?);
+        server.own = OwnSocket::at(path).ok();
         accept_apart(&server.service, &listener)?;
-        server.own = Some(path.to_owned());
         Ok(server)
     }
 
@@ -128,11 +155,12 @@ impl DeviceServer {
 
 impl Drop for DeviceServer {
     fn drop(&mut self) {
+        // First, while it is sure that nobody else listens there: the last clients may take their time.
+        if let Some(own) = self.own.take() {
+            own.remove();
+        }
         self.service.stop.ring(1);
         self.service.threads.join();
-        if let Some(path) = self.own.take() {
-            let _ = fs::remove_file(path);
-        }
     }
 }
 
