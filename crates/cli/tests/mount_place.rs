@@ -5,7 +5,9 @@ mod mounts;
 
 use mounts::{Mounted, folders, may_mount, succeed, until};
 use std::fs;
+use std::io::Read;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Another file system at a folder, in which a file has this name.
 fn mount_other(at: &Path, name: &str) {
@@ -78,6 +80,23 @@ fn what_is_mounted_in_its_place_or_over_it_stays() {
     // What lay below has no process any more, and goes with the next mount.
     mounted.again();
     assert!(!has(&at, "over"));
+}
+
+/// `umount -f` cuts the connection off, and leaves what is in use where it is.
+#[test]
+fn a_mount_that_is_cut_off_is_taken_off() {
+    if !may_mount() {
+        return;
+    }
+    let mut mounted = Mounted::new("cut", "4MiB", &[]);
+    let at = mounted.at.clone();
+    fs::write(at.join("file"), "content").expect("it can be written");
+    let mut open = fs::File::open(at.join("file")).expect("it can be read");
+    let forced = Command::new("umount").arg("-f").arg(&at).stderr(Stdio::null()).status();
+    assert!(!forced.expect("umount starts").success(), "it is in use");
+    until("it ends", || mounted.has_ended().then_some(()));
+    assert!(fs::read_dir(&at).expect("no dead mount is there").next().is_none());
+    assert!(open.read_to_end(&mut Vec::new()).is_err(), "nobody serves it any more");
 }
 
 /// One mount after another at the same place, as scripts do it.

@@ -195,11 +195,11 @@ impl Mount {
     /// # Errors
     /// It cannot be taken off.
     pub fn unmount(self) -> Result<TakenOff, Errno> {
-        let taken = if self.session.guard.is_finished() {
-            self.place.has_gone();
-            TakenOff::Unused
-        } else {
-            self.place.give_up()?
+        let over = self.session.guard.is_finished();
+        // Over, and there still: somebody has cut its connection off (`umount -f` of a mount in use).
+        let taken = match self.place.give_up()? {
+            TakenOff::Elsewhere if over => TakenOff::Unused,
+            taken => taken,
         };
         self.files.end();
         for thread in self.threads {

@@ -66,11 +66,6 @@ impl Place {
             Err(error) => Err(error),
         }
     }
-
-    /// Somebody else has taken the mount off.
-    pub(crate) fn has_gone(mut self) {
-        self.id = None;
-    }
 }
 
 impl Drop for Place {
