@@ -1,4 +1,4 @@
-//! A bell: any thread, also in a signal handler, rings it; a service thread waits for it.
+//! A counted event (eventfd(2)): any thread, also in a signal handler, rings it; a service thread waits for it.
 
 use crate::Errno;
 use rustix::event::EventfdFlags;
@@ -11,7 +11,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// A silent bell.
+    /// One that nobody has rung.
     ///
     /// # Errors
     /// The kernel's refusal, such as too many open files.

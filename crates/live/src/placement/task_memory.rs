@@ -54,7 +54,7 @@ impl<'a> PlacedTask<'a> {
     }
 }
 
-/// The regions of a task, touched by the thread that has taken the task: faults of the first kind are served by that
+/// The regions of a task, touched by the thread that acts as it: faults of the first kind are served by that
 /// thread itself, those of the second by a server. Regions and words are counted from 0; a word is eight bytes.
 #[derive(Debug)]
 pub(crate) enum TaskMemory<'a> {
