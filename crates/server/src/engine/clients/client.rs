@@ -1,7 +1,8 @@
 //! A client: its process, and what each part of the engine has of it.
 
 use crate::closing::Lent;
-use crate::engine::affinity::pager_affinity::Affinity;
+use crate::engine::affinity::pager_affinity::{Affinity, Placement};
+use crate::engine::clients::client_pool::ClientChannels;
 use crate::engine::faults::deferred::Deferred;
 use crate::engine::faults::{FaultMessage, Which};
 use crate::engine::forks::Family;
@@ -106,6 +107,39 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// A client of which nothing is known yet.
+    pub(in crate::engine) fn new(
+        id: ClientId,
+        process: Process,
+        ClientChannels { outbox, slots }: ClientChannels,
+        pager: usize,
+    ) -> Self {
+        Self {
+            id,
+            process,
+            userfaults: Userfaults::default(),
+            outbox,
+            slots,
+            space: BTreeMap::new(),
+            tasks: Vec::new(),
+            urgency: 0,
+            waiting: Waiting::default(),
+            affinity: Affinity {
+                pager,
+                placement: Placement::default(),
+            },
+            counts: FaultCounts {
+                faults: 0,
+                strange: 0,
+                times: Times::new(),
+            },
+            memory: PrivateMemory::default(),
+            standing: Standing::default(),
+            prefetch: Prefetch::default(),
+            family: Family::default(),
+        }
+    }
+
     pub(crate) fn userfault(&self, which: Which) -> Option<&Userfault> {
         match which {
             Which::Shared => self.userfaults.shared.as_deref(),

@@ -6,66 +6,25 @@ pub(super) mod client_timeout;
 pub(super) mod user_limits;
 
 use crate::engine::Engine;
-use crate::engine::affinity::pager_affinity::{Affinity, Placement};
 use crate::engine::clients::client_pool::{ClientChannels, ClientPool};
 use crate::engine::clients::user_limits::UserLimits;
 use crate::engine::faults::Which;
-use crate::engine::forks::Family;
 use crate::engine::keys::{ClientId, ClientRole, Handover, NewClient};
 use crate::engine::objects::Content;
 use crate::engine::objects::sampling::Samples;
 use crate::engine::orders::{About, Follow, Outstanding};
-use crate::engine::prefetch::Prefetch;
-use crate::engine::private_memory::PrivateMemory;
 use crate::engine::rows_of;
 use crate::engine::spaces::Segment;
 use crate::engine::table::Table;
 use crate::error::EngineError;
 use crate::settings::{Settings, Unresponsive};
-use crate::times::Times;
 use crate::user_threads::Work;
-pub(crate) use client::{Client, FaultCounts, Process, Standing, Userfaults, Waiting};
+pub(crate) use client::{Client, Process, Userfaults};
 use freehold_core::fact::Request;
 use freehold_driver::End;
 use freehold_linux::userfault::{Features, Userfault};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::Signal;
-use std::collections::BTreeMap;
-
-impl Client {
-    /// A client of which nothing is known yet.
-    pub(super) fn new(
-        id: ClientId,
-        process: Process,
-        ClientChannels { outbox, slots }: ClientChannels,
-        pager: usize,
-    ) -> Self {
-        Self {
-            id,
-            process,
-            userfaults: Userfaults::default(),
-            outbox,
-            slots,
-            space: BTreeMap::new(),
-            tasks: Vec::new(),
-            urgency: 0,
-            waiting: Waiting::default(),
-            affinity: Affinity {
-                pager,
-                placement: Placement::default(),
-            },
-            counts: FaultCounts {
-                faults: 0,
-                strange: 0,
-                times: Times::new(),
-            },
-            memory: PrivateMemory::default(),
-            standing: Standing::default(),
-            prefetch: Prefetch::default(),
-            family: Family::default(),
-        }
-    }
-}
 
 /// Clients that have ended and that the backing's thread is to drop, at most.
 const ZOMBIES: usize = 16;
