@@ -105,7 +105,6 @@ fn faults_of_a_start(server: &Server) -> Option<u64> {
 
 #[test]
 fn a_program_that_ran_before_finds_what_it_used_mapped() {
-    let (mut firsts, mut all) = (Vec::new(), Vec::new());
     for _ in 0..4 {
         let server = Server::start(&["--log-level", "error", "--pool", "64MiB"]);
         let Some(first) = faults_of_a_start(&server) else {
@@ -114,16 +113,7 @@ fn a_program_that_ran_before_finds_what_it_used_mapped() {
         for _ in 0..4 {
             when_all_have_gone(&server);
             let again = faults_of_a_start(&server).expect("it ran before");
-            assert!(again < first, "{first} faults, and {again} when it ran again");
-            all.push(again);
+            assert!(3 * again < 2 * first, "{first} faults, and {again} when it ran again");
         }
-        firsts.push(first);
     }
-    // Pages beside a fault come in steps while nobody asks: on a busy machine a fault may be sooner than they are. So
-    // the means of several are compared.
-    let sum = |faults: &[u64]| faults.iter().sum::<u64>();
-    assert!(
-        3 * sum(&all) < 2 * 4 * sum(&firsts),
-        "{firsts:?} faults, and {all:?} when it ran again"
-    );
 }

@@ -24,15 +24,15 @@ const PROGRAMS: usize = 8;
 const MOST_PAGES: u32 = 64;
 /// Segments of a client that are looked through with one fault.
 const SEGMENTS: u32 = 64;
-/// Mappings of which it is known what a client was brought: it may make and unmake as many as it likes.
-const MAPPINGS: usize = 512;
+/// Segments of which it is known what a client was brought: it may make and unmake as many as it likes.
+const KNOWN: usize = 512;
 
-/// Which pieces of a file programs have faulted on: those that did last, in front.
+/// Which pieces of a file came with the faults of programs: those that faulted last, in front.
 #[derive(Debug, Default)]
 pub(crate) struct StartupHistory(Vec<(ObjectId, Bits)>);
 
 impl StartupHistory {
-    fn note(&mut self, program: ObjectId, page: u32) {
+    fn note(&mut self, program: ObjectId, used: impl IntoIterator<Item = u32>) {
         let known = self.0.iter().position(|(other, _)| *other == program);
         let at = known.unwrap_or_else(|| {
             self.0.truncate(PROGRAMS - 1);
@@ -43,7 +43,7 @@ impl StartupHistory {
             front.rotate_right(1);
         }
         if let Some((_, pieces)) = self.0.first_mut() {
-            pieces.note(page / PIECE);
+            used.into_iter().for_each(|piece| pieces.note(piece));
         }
     }
 
@@ -53,17 +53,19 @@ impl StartupHistory {
     }
 }
 
-/// Pieces of mapped files that one client was brought, and is not brought again.
+/// Pieces of mapped files that one client was brought, and is not brought again. A mapping may have several segments,
+/// and a piece at the end of one reaches into the next: each segment, known by its first page, has its own.
 #[derive(Debug, Default)]
-pub(crate) struct Brought(BTreeMap<MappingId, Bits>);
+pub(crate) struct Brought(BTreeMap<(MappingId, u32), Bits>);
 
 impl Brought {
-    /// Of one mapping. With too many, what was brought of the others is forgotten, and may be tried again.
-    fn of(&mut self, mapping: MappingId) -> &mut Bits {
-        if self.0.len() >= MAPPINGS && !self.0.contains_key(&mapping) {
+    /// Of one segment. With too many, what was brought of the others is forgotten, and may be tried again.
+    fn of(&mut self, mapping: MappingId, first: u32) -> &mut Bits {
+        let segment = (mapping, first);
+        if self.0.len() >= KNOWN && !self.0.contains_key(&segment) {
             self.0.clear();
         }
-        self.0.entry(mapping).or_default()
+        self.0.entry(segment).or_default()
     }
 }
 
@@ -87,10 +89,10 @@ fn pages_of(start: u64, segment: &Segment) -> Range<u32> {
     segment.first..segment.page_at(start, segment.end)
 }
 
-/// The pieces that a window of pages of one mapping has everything of.
-fn whole_pieces(window: &Range<u32>, mapping: &Range<u32>) -> Range<u32> {
-    let begins = window.start > mapping.start;
-    let ends = window.end < mapping.end;
+/// The pieces that a window of pages of one segment has everything of.
+fn whole_pieces(window: &Range<u32>, segment: &Range<u32>) -> Range<u32> {
+    let begins = window.start > segment.start;
+    let ends = window.end < segment.end;
     let first = if begins {
         window.start.div_ceil(PIECE)
     } else {
@@ -123,7 +125,7 @@ impl Engine {
         let here = self.client(near.client).and_then(|client| client.segment(near.address));
         if let Some((start, segment)) = here {
             let pages = pages_of(start, &segment);
-            self.note_used(near, whole_pieces(window, &pages));
+            self.note_used(near, window, &pages);
             let mut left = MOST_PAGES.saturating_sub(window.end - window.start);
             self.map_pieces(near, &pages, near.page / PIECE, &mut left);
         }
@@ -173,20 +175,20 @@ impl Engine {
         Some((client.prefetch.program?, client))
     }
 
-    /// The program has used this page of a file, and has been brought those pieces.
-    fn note_used(&mut self, near: &Neighbours, pieces: Range<u32>) {
+    /// The program has used a page of a file, in a segment, and has been brought a window of pages with it. When it
+    /// runs again there will be no fault on what came along this time: all of it counts as used. So do pieces of which
+    /// only a part came: nothing comes along but what is in frames.
+    fn note_used(&mut self, near: &Neighbours, window: &Range<u32>, segment: &Range<u32>) {
         let Some((program, client)) = self.program_of(near.client) else {
             return;
         };
-        let brought = client.prefetch.brought.of(near.mapping);
-        for piece in pieces {
-            brought.note(piece);
-        }
+        let brought = client.prefetch.brought.of(near.mapping, segment.start);
+        whole_pieces(window, segment).for_each(|piece| brought.note(piece));
         if let Some(Content::File {
             startup_history: used, ..
         }) = self.object_mut(near.object).map(|row| &mut row.content)
         {
-            used.note(program, near.page);
+            used.note(program, window.start / PIECE..window.end.div_ceil(PIECE));
         }
     }
 
@@ -203,7 +205,7 @@ impl Engine {
             && let Some(used) = used.by(program)
         {
             let pieces = pages.start / PIECE..pages.end.div_ceil(PIECE);
-            found = bring(used, all_brought.of(near.mapping), &pieces, from, most);
+            found = bring(used, all_brought.of(near.mapping, pages.start), &pieces, from, most);
         }
         if let Some(client) = self.client_mut(near.client) {
             client.prefetch.brought = all_brought;
@@ -228,7 +230,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bits, Brought, MAPPINGS, PIECE, PROGRAMS, StartupHistory, bring, whole_pieces};
+    use super::{Bits, Brought, KNOWN, PROGRAMS, StartupHistory, bring, whole_pieces};
     use crate::engine::objects::{some_mappings, some_objects};
 
     fn pieces(all: &[u32]) -> Bits {
@@ -265,12 +267,17 @@ mod tests {
     #[test]
     fn a_client_that_goes_through_files_is_forgotten_in_time() {
         let mut brought = Brought::default();
-        for mapping in some_mappings::<{ MAPPINGS + 1 }>() {
-            brought.of(mapping).note(3);
-            assert!(brought.0.len() <= MAPPINGS);
-            assert_eq!(brought.of(mapping).next_beside(&Bits::default(), 0), Some(3));
+        for mapping in some_mappings::<{ KNOWN + 1 }>() {
+            brought.of(mapping, 7).note(3);
+            assert!(brought.0.len() <= KNOWN);
+            assert_eq!(brought.of(mapping, 7).next_beside(&Bits::default(), 0), Some(3));
+            assert_eq!(
+                brought.of(mapping, 8).next_beside(&Bits::default(), 0),
+                None,
+                "another segment's"
+            );
         }
-        assert_eq!(brought.0.len(), 1);
+        assert_eq!(brought.0.len(), 2);
     }
 
     #[test]
@@ -278,15 +285,15 @@ mod tests {
         let programs = some_objects::<{ PROGRAMS + 1 }>();
         let mut used = StartupHistory::default();
         for (piece, program) in (0..).zip(&programs) {
-            used.note(*program, piece * PIECE);
-            used.note(programs[1], 1_000);
+            used.note(*program, [piece]);
+            used.note(programs[1], [1_000, 1_001]);
         }
         assert!(used.by(programs[0]).is_none(), "the one that ran longest ago");
         for (piece, program) in (0..).zip(&programs).skip(1) {
             let own = used.by(*program).expect("remembered");
-            let all = bring(own, &mut Bits::default(), &(0..100), 0, 100);
+            let all = bring(own, &mut Bits::default(), &(0..2_000), 0, 100);
             let more = if *program == programs[1] {
-                &[1_000 / PIECE][..]
+                &[1_000, 1_001][..]
             } else {
                 &[]
             };
