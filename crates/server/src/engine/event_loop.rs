@@ -12,9 +12,6 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
-/// Nanoseconds after which forks and pages that were put off are looked at again, if no event comes.
-const LOOK_AGAIN: u64 = 200_000;
-
 /// What has become ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
@@ -188,54 +185,12 @@ impl Engine {
             }
         }
         self.settle();
-        // Once faults that wait for it have been looked at again.
-        let torn_down = self.tear_down_awaited();
-        if torn_down {
-            self.settle();
-        }
-        if let Some(thread) = self.step.held.take() {
-            thread.release();
-        }
-        let more = self.give_fork_copies();
-        self.end_unconnected();
-        let period = self.end_periods();
-        self.tell_immovable();
-        self.restore();
-        self.take_back_lent();
-        let more = more || torn_down || self.has_deferred_prefetch(pager);
-        let due = if more { Some(0) } else { self.next_due(pager) };
-        self.watch();
-        let common = self.common_due();
-        self.fork_children.stopped = false;
+        let due = self.carry_out_duties(pager);
         self.end_step();
         self.step.pager = 0;
         self.step.in_dispatch = false;
-        let restore = self.restore_due(pager);
-        let due = [due, common, period, restore].into_iter().flatten().min();
         self.threads.note_due(pager, due);
         due
-    }
-
-    /// When a dispatch is due, of whatever pager thread, for what steps have put off.
-    fn common_due(&self) -> Option<u64> {
-        let put_off = self.fork_children.stopped || self.backing.eviction_batch.has_put_off();
-        let again = put_off.then(|| self.step.now.get() + LOOK_AGAIN);
-        let all = [
-            again,
-            self.deferred_due(),
-            self.clients.watch_at,
-            self.unconnected_due(),
-            self.immovable_due(),
-            self.lent_due(),
-        ];
-        all.into_iter().flatten().min()
-    }
-
-    /// A step of the control thread has put something off: pager threads that sleep do not know of it.
-    pub(super) fn ring_for_due(&self) {
-        if self.common_due().is_some_and(|due| self.threads.sleep_past(due)) {
-            self.io.completions.ring(0);
-        }
     }
 
     fn handle(&mut self, event: ReadyEvent) {

@@ -21,6 +21,7 @@
 mod affinity;
 mod backing;
 mod clients;
+mod duties;
 mod event_loop;
 mod faults;
 mod forks;

@@ -17,6 +17,8 @@ pub(super) struct Step {
     pub(super) pager: usize,
     /// A pager thread has the engine, not the control thread.
     pub(super) in_dispatch: bool,
+    /// A duty of the dispatch can be gone on with at once.
+    pub(super) goes_on: bool,
     /// The thread whose fault is being served, held where it is.
     pub(super) held: Option<AffinityHold>,
     /// Pages that have come or gone in this step.
@@ -36,6 +38,7 @@ impl Default for Step {
             now: Instant::ZERO,
             pager: 0,
             in_dispatch: false,
+            goes_on: false,
             held: None,
             moved: 0,
             batch: Batch::default(),

@@ -37,6 +37,11 @@ impl Engine {
         }
     }
 
+    /// When to look at them again.
+    pub(in crate::engine) fn watch_due(&self) -> Option<u64> {
+        self.clients.watch_at
+    }
+
     /// Stops clients that leave an order unanswered for longer than the bound while somebody else waits, and ends those
     /// that have not said in that time why they end.
     pub(in crate::engine) fn watch(&mut self) {

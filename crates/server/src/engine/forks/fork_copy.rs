@@ -37,9 +37,8 @@ pub(in crate::engine) struct ForkChildren {
 }
 
 impl Engine {
-    /// Copies some pages to children; whether there are more that could be copied at once. One child that has more is
-    /// enough for a step.
-    pub(in crate::engine) fn give_fork_copies(&mut self) -> bool {
+    /// Copies some pages to children. One child that has more is enough for a step.
+    pub(in crate::engine) fn give_fork_copies(&mut self) {
         let (mut more, mut stopped) = (false, false);
         for fork_child in self.fork_children.owed.clone() {
             more = self.give_fork_copies_to(fork_child);
@@ -52,7 +51,7 @@ impl Engine {
             }
         }
         self.fork_children.stopped = stopped;
-        more
+        self.step.goes_on |= more;
     }
 
     pub(in crate::engine) fn give_fork_copies_to(&mut self, fork_child: ClientId) -> bool {

@@ -86,8 +86,8 @@ impl Engine {
         references.now.insert(page);
     }
 
-    /// Ends periods that are over; when the next one is.
-    pub(in crate::engine) fn end_periods(&mut self) -> Option<u64> {
+    /// Ends periods that are over.
+    pub(in crate::engine) fn end_periods(&mut self) {
         let now = self.step.now.get();
         let over = self.clients.samples.periods.iter().filter(|(_, (_, end))| *end <= now);
         let over: Vec<ClientId> = over.map(|(id, _)| *id).collect();
@@ -116,6 +116,10 @@ impl Engine {
             }
             self.zap_shared(id);
         }
+    }
+
+    /// When the next period is over.
+    pub(in crate::engine) fn periods_due(&self) -> Option<u64> {
         self.clients.samples.periods.values().map(|(_, end)| *end).min()
     }
 

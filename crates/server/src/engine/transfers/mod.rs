@@ -219,8 +219,8 @@ impl Engine {
         }
     }
 
-    /// When this pager thread has something to do next, in nanoseconds of the monotonic clock.
-    pub(super) fn next_due(&self, pager: usize) -> Option<u64> {
+    /// When the next transfer of this pager thread ends that has its time, in nanoseconds of the monotonic clock.
+    pub(super) fn transfer_due(&self, pager: usize) -> Option<u64> {
         self.transfers.next_due(pager).map(Instant::get)
     }
 
