@@ -67,6 +67,7 @@ const REPLACED: &[Replaced] = &[
     replaced("duties", "pinned_task", &["crates/live/"]),
     replaced("backed", "PagedMemfd", &["crates/linux/src/memory/mod.rs"]),
     replaced("switches", "sched_events", &["crates/linux/src/lib.rs"]),
+    replaced("bell", "event, wakeup or doorbell", EVERYWHERE),
 ];
 
 /// A folder whose files were renamed: where it is, and each old name with the one that says what the file has.

@@ -75,7 +75,7 @@ const CALLS: [(&str, &[&str]); 38] = [
     ("sendmsg", &["EINTR", "ENOMEM", "ENOSPC", "EPERM"]),
     ("statx", &["ENOMEM", "EPERM"]),
     ("timerfd_settime", &["EINTR"]),
-    // To bells and the log; a bell has no other way to fail.
+    // To event descriptors and the log; the former have no other way to fail.
     ("write", &["EINTR"]),
 ];
 

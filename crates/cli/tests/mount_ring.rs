@@ -12,8 +12,8 @@ use std::fs::{self, File, OpenOptions};
 use std::sync::Arc;
 
 fn ring_of(file: &File) -> Result<Ring, Errno> {
-    let bell = Arc::new(Event::new().expect("a bell"));
-    Ring::new(file.try_clone().expect("a descriptor").into(), bell, 1)
+    let event = Arc::new(Event::new().expect("an event"));
+    Ring::new(file.try_clone().expect("a descriptor").into(), event, 1)
 }
 
 fn may_ring() -> bool {

@@ -84,7 +84,7 @@ impl Table {
 #[derive(Debug)]
 struct Channel {
     mapping: ChannelMapping,
-    /// Rung after answers.
+    /// Signalled after answers.
     server: Event,
 }
 
@@ -160,9 +160,9 @@ impl Drop for Agent {
             return;
         }
         self.quit.store(true, Ordering::Release);
-        let bell = &self.channel.mapping.bell;
-        bell.fetch_add(1, Ordering::SeqCst);
-        futex::wake_shared(bell, u32::MAX);
+        let doorbell = &self.channel.mapping.doorbell;
+        doorbell.fetch_add(1, Ordering::SeqCst);
+        futex::wake_shared(doorbell, u32::MAX);
         if let Some(handle) = self.handle.take() {
             let _ = handle.join();
         }
@@ -199,16 +199,16 @@ fn obey(channel: &Channel, table: &Table, quit: &AtomicBool) -> Result<(), Broke
     let shared = &*channel.mapping;
     loop {
         while work(channel, table, &mut read, &mut written)? {}
-        let seen = shared.bell.load(Ordering::SeqCst);
+        let seen = shared.doorbell.load(Ordering::SeqCst);
         shared.asleep.store(1, Ordering::SeqCst);
-        // Once more: orders that came before this were not rung for.
+        // Once more: orders that came before this were not signalled.
         let worked = work(channel, table, &mut read, &mut written)?;
         if quit.load(Ordering::Acquire) {
             return Ok(());
         }
         if !worked {
             // Changed, woken or interrupted: the ring says whether there are orders.
-            let _ = futex::wait_shared(&shared.bell, seen, None);
+            let _ = futex::wait_shared(&shared.doorbell, seen, None);
         }
         shared.asleep.store(0, Ordering::SeqCst);
     }
@@ -232,7 +232,7 @@ fn work(channel: &Channel, table: &Table, read: &mut Position, written: &mut Pos
         worked = true;
     }
     if worked {
-        channel.server.ring(1);
+        channel.server.signal(1);
     }
     Ok(worked)
 }
@@ -253,7 +253,7 @@ mod tests {
     /// A server's side of the channel.
     struct Server {
         channel: ChannelMapping,
-        bell: Event,
+        event: Event,
         written: Position,
         read: Position,
     }
@@ -261,11 +261,11 @@ mod tests {
     impl Server {
         fn order(&mut self, order: Order) -> Reply {
             assert!(self.channel.orders.push(&mut self.written, order));
-            self.channel.bell.fetch_add(1, Ordering::SeqCst);
+            self.channel.doorbell.fetch_add(1, Ordering::SeqCst);
             if self.channel.asleep.load(Ordering::SeqCst) == 1 {
-                futex::wake_shared(&self.channel.bell, 1);
+                futex::wake_shared(&self.channel.doorbell, 1);
             }
-            self.bell.wait().unwrap();
+            self.event.wait().unwrap();
             self.channel.replies.pop(&mut self.read).unwrap().unwrap()
         }
     }
@@ -295,14 +295,14 @@ mod tests {
         mapping.write_word(512, 7).unwrap();
 
         let memory = Memfd::create(c"channel", ChannelMapping::pages()).unwrap();
-        let bell = Event::new().unwrap();
-        let heard = bell.as_fd().try_clone_to_owned().unwrap();
+        let event = Event::new().unwrap();
+        let heard = event.as_fd().try_clone_to_owned().unwrap();
         let recruit = Recruit::start(&table, None).unwrap();
         assert_ne!(recruit.thread(), 0);
         let agent = recruit.employ(ChannelMapping::new(&memory).unwrap(), Event::adopt(heard));
         let mut server = Server {
             channel: ChannelMapping::new(&memory).unwrap(),
-            bell,
+            event,
             written: Position::default(),
             read: Position::default(),
         };

@@ -13,7 +13,7 @@ use crate::link::Link;
 /// The watching thread; dropping this ends it.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    bell: Arc<Event>,
+    event: Arc<Event>,
     thread: Option<JoinHandle<()>>,
     /// The process that has the thread.
     owner: u32,
@@ -22,8 +22,8 @@ pub(crate) struct Watch {
 impl Watch {
     /// Starts the thread. When the server goes while anything is mapped, it ends the process.
     pub(crate) fn start(link: &Arc<Link>, table: &Arc<Table>, server: u32) -> Result<Self, std::io::Error> {
-        let bell = Arc::new(Event::new()?);
-        let (link, table, heard) = (Arc::clone(link), Arc::clone(table), Arc::clone(&bell));
+        let event = Arc::new(Event::new()?);
+        let (link, table, heard) = (Arc::clone(link), Arc::clone(table), Arc::clone(&event));
         let thread = std::thread::Builder::new()
             .name("freehold-watch".to_owned())
             .stack_size(64 << 10)
@@ -37,7 +37,7 @@ impl Watch {
                 }
             })?;
         Ok(Self {
-            bell,
+            event,
             thread: Some(thread),
             owner: std::process::id(),
         })
@@ -51,7 +51,7 @@ impl Drop for Watch {
             std::mem::forget(self.thread.take());
             return;
         }
-        self.bell.ring(1);
+        self.event.signal(1);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -14,17 +14,17 @@ const PATIENCE: Duration = Duration::from_millis(200);
 pub enum Noticed {
     /// The other end is gone, or will send no more.
     Hangup,
-    /// The bell was rung; it still is.
+    /// The event was signalled; it still is.
     Event,
 }
 
-/// Sleeps until the peer of `socket` is gone or `bell` is rung. Reads nothing.
+/// Sleeps until the peer of `socket` is gone or `event` is signalled. Reads nothing.
 ///
 /// # Errors
 /// The kernel's refusal, which nothing is known to cause.
-pub fn wait(socket: BorrowedFd<'_>, bell: &Event) -> Result<Noticed, Errno> {
+pub fn wait(socket: BorrowedFd<'_>, event: &Event) -> Result<Noticed, Errno> {
     let mut sources = [
-        PollFd::from_borrowed_fd(bell.as_fd(), PollFlags::IN),
+        PollFd::from_borrowed_fd(event.as_fd(), PollFlags::IN),
         PollFd::from_borrowed_fd(socket, PollFlags::RDHUP),
     ];
     loop {
@@ -76,11 +76,11 @@ mod tests {
 
     #[test]
     fn a_peer_that_is_gone_is_noticed_and_packets_are_not() {
-        let bell = Event::new().unwrap();
+        let event = Event::new().unwrap();
         let (one, other) = PacketSocket::pair().unwrap();
         other.send(b"packet", &[]).unwrap();
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| wait(one.as_fd(), &bell));
+            let waiter = scope.spawn(|| wait(one.as_fd(), &event));
             std::thread::sleep(Duration::from_millis(10));
             assert!(!waiter.is_finished());
             drop(other);
@@ -89,11 +89,11 @@ mod tests {
     }
 
     #[test]
-    fn a_bell_ends_the_wait() {
-        let bell = Event::new().unwrap();
+    fn an_event_ends_the_wait() {
+        let event = Event::new().unwrap();
         let (one, _other) = PacketSocket::pair().unwrap();
-        bell.ring(1);
-        assert_eq!(wait(one.as_fd(), &bell), Ok(Noticed::Event));
+        event.signal(1);
+        assert_eq!(wait(one.as_fd(), &event), Ok(Noticed::Event));
     }
 
     #[test]

@@ -14,8 +14,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// The mark of the request that listens to the bell.
-const BELL: u64 = u64::MAX;
+/// The mark of the request that listens to the event.
+const EVENT: u64 = u64::MAX;
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,21 +66,21 @@ pub struct Ring {
     // Dropped before the file and the flights.
     io: IoUring,
     file: OwnedFd,
-    bell: Arc<Event>,
+    event: Arc<Event>,
     /// Transfers under way, by the mark that the kernel returns.
     flights: Box<[Option<Flight>]>,
     vacant: Vec<u32>,
-    /// The kernel listens to the bell.
+    /// The kernel listens to the event.
     listening: bool,
 }
 
 impl Ring {
-    /// A ring for up to `capacity` transfers of `file` at a time, which also wakes up when `bell` rings. To be made,
-    /// used and dropped by one thread.
+    /// A ring for up to `capacity` transfers of `file` at a time, which also wakes up when `event` is signalled. To be
+    /// made, used and dropped by one thread.
     ///
     /// # Errors
     /// The kernel's refusal: `NOSYS` without io_uring, `PERM` where it or its use is forbidden, `NOMEM`.
-    pub fn new(file: OwnedFd, bell: Arc<Event>, capacity: u16) -> Result<Self, Errno> {
+    pub fn new(file: OwnedFd, event: Arc<Event>, capacity: u16) -> Result<Self, Errno> {
         let entries = (u32::from(capacity) + 1).next_power_of_two();
         let deferred = IoUring::builder()
             .dontfork()
@@ -98,7 +98,7 @@ impl Ring {
         Ok(Self {
             io,
             file,
-            bell,
+            event,
             flights: (0..capacity).map(|_| None).collect(),
             vacant: (0..u32::from(capacity)).rev().collect(),
             listening: false,
@@ -149,8 +149,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Hands what was begun to the kernel, and waits until a transfer has ended or the bell has rung; may return for no
-    /// reason. A ring of the bell is taken.
+    /// Hands what was begun to the kernel, and waits until a transfer has ended or the event is signalled; may return
+    /// for no reason. A signal of the event is taken.
     ///
     /// # Errors
     /// The kernel's refusal, which nothing but a lack of its memory is known to cause; call again.
@@ -170,11 +170,11 @@ impl Ring {
     pub fn next_ended(&mut self) -> Option<Ended> {
         loop {
             let end = self.io.completion().next()?;
-            if end.user_data() == BELL {
+            if end.user_data() == EVENT {
                 self.listening = false;
                 // There is a ring to take, unless the poll itself failed; then there is none, and reading would wait.
                 if end.result() > 0 {
-                    let _ = self.bell.wait();
+                    let _ = self.event.wait();
                 }
                 continue;
             }
@@ -194,10 +194,10 @@ impl Ring {
     }
 
     fn listen(&mut self) {
-        let bell = types::Fd(std::os::fd::AsFd::as_fd(&*self.bell).as_raw_fd());
+        let event = types::Fd(std::os::fd::AsFd::as_fd(&*self.event).as_raw_fd());
         let readable = u32::from(libc::POLLIN.cast_unsigned());
-        let entry = opcode::PollAdd::new(bell, readable).build().user_data(BELL);
-        // SAFETY: the entry names no memory, and the bell is open as long as the ring.
+        let entry = opcode::PollAdd::new(event, readable).build().user_data(EVENT);
+        // SAFETY: the entry names no memory, and the event is open as long as the ring.
         self.listening = unsafe { self.io.submission().push(&entry) }.is_ok();
     }
 }

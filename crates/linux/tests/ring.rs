@@ -16,9 +16,9 @@ const CAPACITY: u16 = 4;
 
 fn ring(pages: usize) -> Option<(Ring, Arc<Event>)> {
     let file = Memfd::create(c"ring-test", pages).unwrap();
-    let bell = Arc::new(Event::new().unwrap());
-    match Ring::new(file.as_fd().try_clone_to_owned().unwrap(), Arc::clone(&bell), CAPACITY) {
-        Ok(ring) => Some((ring, bell)),
+    let event = Arc::new(Event::new().unwrap());
+    match Ring::new(file.as_fd().try_clone_to_owned().unwrap(), Arc::clone(&event), CAPACITY) {
+        Ok(ring) => Some((ring, event)),
         Err(errno @ (Errno::NOSYS | Errno::PERM)) => {
             println!("io_uring is absent or forbidden here ({errno}): nothing is tested");
             None
@@ -88,10 +88,10 @@ fn short_and_impossible_transfers_say_so() {
 }
 
 #[test]
-fn the_bell_ends_a_wait_as_often_as_it_rings() {
-    let Some((mut ring, bell)) = ring(1) else { return };
+fn the_event_ends_a_wait_as_often_as_it_is_signalled() {
+    let Some((mut ring, event)) = ring(1) else { return };
     for _ in 0..3 {
-        bell.ring(1);
+        event.signal(1);
         ring.wait().unwrap();
         assert!(ring.next_ended().is_none());
     }

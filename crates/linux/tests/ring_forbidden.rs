@@ -49,8 +49,8 @@ fn a_ring_that_may_be_made_but_not_used_is_refused() {
     let ring = || {
         let file = Memfd::create(c"freehold-test", 1).expect("a memfd");
         let file = file.as_fd().try_clone_to_owned().expect("a descriptor");
-        let bell = Arc::new(Event::new().expect("a bell"));
-        Ring::new(file, bell, 4).map(drop)
+        let event = Arc::new(Event::new().expect("an event"));
+        Ring::new(file, event, 4).map(drop)
     };
     if let Err(errno) = ring() {
         println!("not tested: there is no io_uring here: {errno}");

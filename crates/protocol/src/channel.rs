@@ -10,7 +10,7 @@
 //! The server reads answers as claims: a sequence number that it has not given out, or gave out for something else,
 //! ends the connection. It never waits for an answer with anything locked, and without a bound.
 //!
-//! To wake the agent the server increments [`Channel::bell`] and wakes its futex if [`Channel::asleep`] is set
+//! To wake the agent the server increments [`Channel::doorbell`] and wakes its futex if [`Channel::asleep`] is set
 //! ([`announce`]; the agent's side is [`doze`] and [`woke`]); the agent writes to the event descriptor after its
 //! answers.
 
@@ -245,7 +245,7 @@ const fn high(word: u64) -> u32 {
 #[repr(C, align(64))]
 pub struct Channel {
     /// Incremented by the server after orders; the futex that the agent sleeps on.
-    pub bell: AtomicU32,
+    pub doorbell: AtomicU32,
     /// 1 while the agent sleeps or is about to.
     pub asleep: AtomicU32,
     /// 1 while the server has no place for one more child of the program.

@@ -41,9 +41,9 @@ fn a_line_comes_when_its_file_becomes_readable_and_a_port_logs_what_is_written()
         );
         let object = world.compile("lines_ports.c", name);
         insert(&world, &object, space, &line, &port).expect("it loads");
-        let mut bell = OpenOptions::new().read(true).write(true).open(&line).expect("the pipe");
+        let mut pipe = OpenOptions::new().read(true).write(true).open(&line).expect("the pipe");
         for count in 1..=3 {
-            bell.write_all(b"x").expect("there is room");
+            pipe.write_all(b"x").expect("there is room");
             let text = format!("line 5: {count}, port {count}\n");
             eventually("the handler runs", || world.printed(name).contains(&text));
         }

@@ -7,10 +7,10 @@ use crate::stalls::{Stalls, Watch};
 use crate::timeout::Timeout;
 use crate::victims::Victims;
 use crate::view::EngineView;
+use freehold_linux::event::Wakeup;
 use freehold_linux::pi_mutex::{PiGuard, PiMutex};
 use freehold_linux::sched::{self, Policy};
 use freehold_linux::{ThreadId, clock};
-use rustix::event::EventfdFlags;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ use std::thread::JoinHandle;
 const DISPATCHED: usize = 64;
 /// What epoll says when the threads are to end: no source has this number.
 const ENDING: u64 = 0xff;
-/// What it says when a thread's alarm has rung, likewise.
+/// What it says when a thread's timer has expired, likewise.
 const TIMEOUT: u64 = 0xfe;
 
 /// What all threads of the server hold.
@@ -185,10 +185,10 @@ impl Shared {
         let cpus = self.engine().cpus().to_vec();
         let what = "a pager thread could not be started";
         let ending = Arc::new(AtomicBool::new(false));
-        let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(EngineError::system(what))?;
+        let stop = Wakeup::new().map_err(EngineError::system(what))?;
         let mut pagers = Pagers {
             ending,
-            bell,
+            stop,
             threads: Vec::new(),
         };
         let (report, reports) = mpsc::channel();
@@ -197,11 +197,11 @@ impl Shared {
                 what,
                 errno: freehold_linux::Errno::MFILE,
             })?;
-            let stop = EventData::new_u64(ENDING);
-            epoll::add(&poll, &pagers.bell, stop, EventFlags::IN).map_err(EngineError::system(what))?;
+            let ending = EventData::new_u64(ENDING);
+            epoll::add(&poll, &pagers.stop, ending, EventFlags::IN).map_err(EngineError::system(what))?;
             let timer = Timeout::new().map_err(EngineError::system("a pager thread's timer could not be made"))?;
-            let rings = EventData::new_u64(TIMEOUT);
-            epoll::add(&poll, timer.descriptor(), rings, EventFlags::IN | EventFlags::ET)
+            let expires = EventData::new_u64(TIMEOUT);
+            epoll::add(&poll, timer.descriptor(), expires, EventFlags::IN | EventFlags::ET)
                 .map_err(EngineError::system(what))?;
             let (shared, ending) = (Arc::clone(self), Arc::clone(&pagers.ending));
             let report = report.clone();
@@ -230,10 +230,7 @@ impl Shared {
     /// Starts the thread that keeps the backing: of normal class, off the fault path.
     fn spawn_keeper(self: &Arc<Self>, pagers: &Pagers) -> Result<JoinHandle<()>, EngineError> {
         let what = "the backing's thread could not be started";
-        let bell = pagers.bell.try_clone().map_err(|_| EngineError::System {
-            what,
-            errno: freehold_linux::Errno::MFILE,
-        })?;
+        let stop = pagers.stop.try_clone().map_err(EngineError::system(what))?;
         let (shared, ending) = (Arc::clone(self), Arc::clone(&pagers.ending));
         let builder = std::thread::Builder::new().name("freehold-backing".to_owned());
         let thread = builder.spawn(move || {
@@ -255,7 +252,7 @@ impl Shared {
                 drop(zombies);
                 due
             };
-            backing.keep(due, |text| shared.engine().notice(text), &bell, &ending);
+            backing.keep(due, |text| shared.engine().notice(text), &stop, &ending);
         });
         thread.map_err(|_| EngineError::System {
             what,
@@ -269,13 +266,12 @@ impl Shared {
             what: "the thread that watches the engine could not be started",
             errno,
         };
-        let bell = pagers.bell.try_clone();
-        let bell = bell.map_err(|_| refused(freehold_linux::Errno::MFILE))?;
+        let stop = pagers.stop.try_clone().map_err(refused)?;
         let (watch, ending) = (Watch::new(Arc::clone(self)), Arc::clone(&pagers.ending));
         let builder = std::thread::Builder::new().name("freehold-watch".to_owned());
         let thread = builder.spawn(move || {
             let _abort = AbortOnPanic;
-            watch.keep(&bell, &ending);
+            watch.keep(&stop, &ending);
         });
         thread.map_err(|_| refused(freehold_linux::Errno::AGAIN))
     }
@@ -309,7 +305,7 @@ impl Shared {
             let count = epoll::wait(poll, &mut events, timeout.as_ref()).unwrap_or(0);
             let polled = events.get(..count).unwrap_or_default();
             if polled.iter().any(|event| { event.data }.u64() == TIMEOUT) {
-                timer.has_rung();
+                timer.has_expired();
             }
             ready.clear();
             ready.extend(polled.iter().filter_map(ReadyEvent::of));
@@ -346,15 +342,15 @@ fn prepare(cpu: usize, priority: u32) -> Result<u32, String> {
 #[derive(Debug)]
 pub struct Pagers {
     ending: Arc<AtomicBool>,
-    bell: OwnedFd,
+    stop: Wakeup,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Drop for Pagers {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::Release);
-        // Never read, so that it wakes every thread.
-        let _ = rustix::io::retry_on_intr(|| rustix::io::write(&self.bell, &1_u64.to_ne_bytes()));
+        // Never cleared, so that it wakes every thread.
+        self.stop.signal();
         for thread in self.threads.drain(..) {
             // A panic in a pager thread has ended the process already.
             let _ = thread.join();

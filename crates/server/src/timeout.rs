@@ -12,15 +12,15 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
 /// What is due in fewer nanoseconds is near.
 const NEAR: u64 = 5_000_000;
-/// When a timer rings that is not set.
+/// When a timer expires that is not set.
 const NEVER: u64 = u64::MAX;
 
 /// A timer among what a pager thread waits for.
 #[derive(Debug)]
 pub(crate) struct Timeout {
     timer: OwnedFd,
-    /// When it rings, in nanoseconds of the monotonic clock.
-    rings: u64,
+    /// When it expires, in nanoseconds of the monotonic clock.
+    expires: u64,
 }
 
 impl Timeout {
@@ -29,29 +29,29 @@ impl Timeout {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         Ok(Self {
             timer: rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?,
-            rings: NEVER,
+            expires: NEVER,
         })
     }
 
-    /// What becomes ready when it rings. It is never read: each ring is an edge.
+    /// What becomes ready when it expires. It is never read: each time is an edge.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.timer.as_fd()
     }
 
-    /// It has rung, and is not set any more.
-    pub(crate) fn has_rung(&mut self) {
-        self.rings = NEVER;
+    /// It has expired, and is not set any more.
+    pub(crate) fn has_expired(&mut self) {
+        self.expires = NEVER;
     }
 
     /// How long to wait for something else at most, where something is due, in nanoseconds of the monotonic clock;
-    /// `None` where nothing is, or the timer rings in time. It may ring too early.
+    /// `None` where nothing is, or the timer expires in time. It may expire too early.
     pub(crate) fn timeout(&mut self, due: Option<u64>) -> Option<Timespec> {
-        let due = due.filter(|due| *due < self.rings)?;
+        let due = due.filter(|due| *due < self.expires)?;
         let left = due.saturating_sub(clock::now().as_nanos());
         if left < NEAR || self.set(due).is_err() {
             return Some(span(left));
         }
-        self.rings = due;
+        self.expires = due;
         None
     }
 
@@ -77,7 +77,7 @@ mod tests {
     use freehold_linux::clock;
     use rustix::event::{PollFd, PollFlags, poll};
 
-    fn rings(timer: &Timeout) -> bool {
+    fn expires(timer: &Timeout) -> bool {
         let wait = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
         let mut polled = [PollFd::new(&timer.timer, PollFlags::IN)];
         poll(&mut polled, Some(&wait)).expect("a wait") == 1
@@ -93,11 +93,11 @@ mod tests {
         // A stall between two looks at the clock makes it near.
         let far = now + 100 * NEAR;
         let limits = [far + 1, far, far + 10 * NEAR].map(|due| timer.timeout(Some(due)));
-        assert_eq!((limits, timer.rings), ([None; 3], far));
+        assert_eq!((limits, timer.expires), ([None; 3], far));
         assert!(timer.timeout(Some(now + 1)).is_some(), "nearer than what it is set to");
-        assert!(rings(&timer), "half a second later");
+        assert!(expires(&timer), "half a second later");
         assert!(clock::now().as_nanos() >= far);
-        timer.has_rung();
+        timer.has_expired();
         assert!(timer.timeout(Some(far)).is_some(), "it is not set any more");
     }
 }

@@ -1,13 +1,12 @@
 //! Threads that do for one user what may take as long as he likes: each waits for his descriptors and files alone.
 //!
 //! Whoever has something to be done hands it over and goes on. A thread is started for a user when there is something
-//! for him, and ends when there has been nothing for a while. Bells wake the threads, which are counted and never lost.
+//! for him, and ends when there has been nothing for a while. Wakeups are never lost.
 
+use freehold_linux::event::Wakeup;
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_linux::sched::{self, Policy};
 use freehold_linux::{ThreadId, service};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
-use rustix::fd::OwnedFd;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +16,7 @@ use std::time::Duration;
 /// How long a user's thread waits for more.
 const IDLE: Duration = Duration::from_secs(2);
 /// After this a thread is started again that the machine did not have, and is looked whether there is anything where
-/// there was no descriptor for a bell.
+/// there was no descriptor for a wakeup.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// Something to be done.
@@ -49,14 +48,14 @@ struct Desk {
 /// What is to be done for one user.
 struct Queue {
     errands: PiMutex<VecDeque<Errand>>,
-    bell: Event,
+    wakeup: Wakeable,
 }
 
 /// Threads that are to be started.
 #[derive(Debug)]
 struct Starts {
     wanted: PiMutex<Vec<(Name, Arc<Queue>)>>,
-    bell: Event,
+    wakeup: Wakeable,
     over: AtomicBool,
     /// SCHED_FIFO priority of threads for which others wait.
     priority: u32,
@@ -64,7 +63,7 @@ struct Starts {
 
 /// Wakes one thread. Where there was no descriptor for it, that looks now and then by itself.
 #[derive(Debug)]
-struct Event(Option<OwnedFd>);
+struct Wakeable(Option<Wakeup>);
 
 impl UserThreads {
     /// Starts the thread that starts the others; `priority` is the SCHED_FIFO priority of those that others wait for.
@@ -74,7 +73,7 @@ impl UserThreads {
     pub(crate) fn start(priority: u32) -> std::io::Result<Self> {
         let starts = Arc::new(Starts {
             wanted: PiMutex::new(Vec::new()),
-            bell: Event::new(),
+            wakeup: Wakeable::new(),
             over: AtomicBool::new(false),
             priority,
         });
@@ -94,21 +93,21 @@ impl UserThreads {
         let queue = queues.entry(name).or_insert_with(|| {
             let queue = Arc::new(Queue {
                 errands: PiMutex::new(VecDeque::new()),
-                bell: Event::new(),
+                wakeup: Wakeable::new(),
             });
             self.0.starts.wanted.lock().push((name, Arc::clone(&queue)));
-            self.0.starts.bell.ring();
+            self.0.starts.wakeup.signal();
             queue
         });
         queue.errands.lock().push_back(errand);
-        queue.bell.ring();
+        queue.wakeup.signal();
     }
 }
 
 impl Drop for Desk {
     fn drop(&mut self) {
         self.starts.over.store(true, Ordering::SeqCst);
-        self.starts.bell.ring();
+        self.starts.wakeup.signal();
     }
 }
 
@@ -134,7 +133,7 @@ impl Starts {
                 .collect();
             let wait = if refused.is_empty() { None } else { Some(AGAIN) };
             self.wanted.lock().append(&mut refused);
-            self.bell.wait(wait);
+            self.wakeup.wait(wait);
         }
     }
 
@@ -164,13 +163,13 @@ impl Starts {
 impl Queue {
     fn work(&self, name: Name, desk: &Weak<Desk>) {
         loop {
-            let rung = self.bell.wait(Some(IDLE));
+            let woken = self.wakeup.wait(Some(IDLE));
             let mut any = false;
             while let Some(errand) = self.take() {
                 errand();
                 any = true;
             }
-            if any || rung {
+            if any || woken {
                 continue;
             }
             if desk.upgrade().is_none_or(|desk| desk.lets_go(name, self)) {
@@ -190,29 +189,26 @@ impl fmt::Debug for Queue {
     }
 }
 
-impl Event {
+impl Wakeable {
     fn new() -> Self {
-        Self(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok())
+        Self(Wakeup::new().ok())
     }
 
-    fn ring(&self) {
-        if let Some(fd) = &self.0 {
-            // Full after 2^64 rings, and then it is readable already.
-            let _ = rustix::io::retry_on_intr(|| rustix::io::write(fd, &1_u64.to_ne_bytes()));
+    fn signal(&self) {
+        if let Some(wakeup) = &self.0 {
+            wakeup.signal();
         }
     }
 
-    /// Waits for a ring, at most so long; whether it came. It may return too early.
+    /// Waits for a signal, at most so long; whether it came. It may return too early.
     fn wait(&self, most: Option<Duration>) -> bool {
-        let Some(fd) = &self.0 else {
+        let Some(wakeup) = &self.0 else {
             std::thread::sleep(AGAIN.min(most.unwrap_or(AGAIN)));
             return false;
         };
-        let timeout = most.and_then(|most| Timespec::try_from(most).ok());
-        // Interrupted: whoever waits looks in any case.
-        let polled = rustix::event::poll(&mut [PollFd::new(fd, PollFlags::IN)], timeout.as_ref());
-        let _ = rustix::io::read(fd, &mut [0; 8]);
-        polled != Ok(0)
+        let woken = wakeup.wait(most);
+        wakeup.clear();
+        woken
     }
 }
 

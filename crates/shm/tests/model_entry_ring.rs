@@ -41,7 +41,7 @@ impl Word3 for Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mistake {
     None,
-    /// The bell is rung before the entry is there.
+    /// The doorbell is rung before the entry is there.
     AnnounceFirst,
     /// The reader does not look again after it has said that it sleeps.
     NoSecondLook,
@@ -51,7 +51,7 @@ enum Mistake {
 
 struct World {
     ring: EntryRing,
-    bell: AtomicU32,
+    doorbell: AtomicU32,
     asleep: AtomicU32,
     /// The kernel's futex queue: comparing the word and going to sleep are one step to whoever wakes.
     sleepers: Mutex<u32>,
@@ -62,7 +62,7 @@ impl World {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             ring: EntryRing::default(),
-            bell: AtomicU32::new(0),
+            doorbell: AtomicU32::new(0),
             asleep: AtomicU32::new(0),
             sleepers: Mutex::new(0),
             woken: Condvar::new(),
@@ -71,7 +71,7 @@ impl World {
 
     fn wait(&self, expected: u32) {
         let mut sleepers = self.sleepers.lock().unwrap();
-        if self.bell.load(Ordering::Relaxed) != expected {
+        if self.doorbell.load(Ordering::Relaxed) != expected {
             return;
         }
         *sleepers += 1;
@@ -89,7 +89,7 @@ impl World {
     }
 
     fn announce(&self) {
-        if doorbell::announce(&self.bell, &self.asleep) {
+        if doorbell::announce(&self.doorbell, &self.asleep) {
             self.wake();
         }
     }
@@ -120,8 +120,8 @@ impl World {
             }
             let empty = || mistake == Mistake::NoSecondLook || self.ring.is_empty(&position);
             if mistake == Mistake::SleepSecretly {
-                self.wait(self.bell.load(Ordering::Acquire));
-            } else if let Some(before) = doorbell::doze(&self.bell, &self.asleep, empty) {
+                self.wait(self.doorbell.load(Ordering::Acquire));
+            } else if let Some(before) = doorbell::doze(&self.doorbell, &self.asleep, empty) {
                 self.wait(before);
                 doorbell::woke(&self.asleep);
             }
@@ -155,7 +155,7 @@ fn entries_arrive_whole_and_in_order_when_the_ring_goes_round() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn with_a_bell_before_the_entry_a_reader_sleeps_for_ever() {
+fn with_a_doorbell_before_the_entry_a_reader_sleeps_for_ever() {
     model(3, 1, Mistake::AnnounceFirst);
 }
 

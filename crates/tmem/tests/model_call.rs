@@ -166,11 +166,11 @@ impl Kernel for Thread<'_> {
         self.world.woken.notify_all();
     }
 
-    fn sleep(&self, bell: &AtomicU32, asleep: u32) {
+    fn sleep(&self, doorbell: &AtomicU32, asleep: u32) {
         step();
         in_the_kernel(|| {
             let mut inside = self.world.inside.lock().unwrap();
-            inside.asleep = bell.load(Ordering::SeqCst) == asleep;
+            inside.asleep = doorbell.load(Ordering::SeqCst) == asleep;
             while inside.asleep {
                 inside = self.world.woken.wait(inside).unwrap();
             }

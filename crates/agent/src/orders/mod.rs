@@ -80,7 +80,7 @@ pub(crate) fn work(client: &'static Client) -> ! {
 impl Agent {
     fn run(&mut self, mut session: Connection) -> ! {
         loop {
-            let seen = self.channel.bell.load(Ordering::SeqCst);
+            let seen = self.channel.doorbell.load(Ordering::SeqCst);
             let worked = self.carry_out();
             let asked = mailbox::answer(self.client, &mut session, &mut || {
                 self.carry_out();
@@ -92,8 +92,8 @@ impl Agent {
                 continue;
             }
             self.channel.asleep.store(1, Ordering::SeqCst);
-            if self.channel.bell.load(Ordering::SeqCst) == seen {
-                sys::futex_wait(&self.channel.bell, seen);
+            if self.channel.doorbell.load(Ordering::SeqCst) == seen {
+                sys::futex_wait(&self.channel.doorbell, seen);
             }
             self.channel.asleep.store(0, Ordering::SeqCst);
         }
@@ -200,6 +200,6 @@ pub(crate) fn page_range(order: &Order) -> Option<(usize, usize)> {
 /// Wakes the agent thread, which looks at everything that may be asked of it.
 pub(crate) fn ring(client: &Client) {
     let channel = client.channel();
-    channel.bell.fetch_add(1, Ordering::SeqCst);
-    sys::futex_wake(&channel.bell);
+    channel.doorbell.fetch_add(1, Ordering::SeqCst);
+    sys::futex_wake(&channel.doorbell);
 }

@@ -18,10 +18,10 @@ pub(crate) fn serve(shared: &Shared) {
         let raw: Vec<i32> = fds
             .iter()
             .map(|fd| fd.as_raw_fd())
-            .chain([shared.bell.as_raw_fd()])
+            .chain([shared.event.as_raw_fd()])
             .collect();
         kernel::poll(&raw, 1);
-        kernel::quiet(&shared.bell);
+        kernel::quiet(&shared.event);
         dawdle(shared);
         let mut world = shared.lock();
         for at in 0..world.spaces.len() {

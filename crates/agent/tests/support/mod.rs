@@ -62,7 +62,7 @@ pub(crate) struct Shared {
     pub(crate) world: Mutex<World>,
     pub(crate) ending: AtomicBool,
     pub(crate) wakes: AtomicU64,
-    pub(crate) bell: OwnedFd,
+    pub(crate) event: OwnedFd,
 }
 
 impl Shared {
@@ -71,7 +71,7 @@ impl Shared {
     }
 
     pub(crate) fn ring(&self) {
-        kernel::ring(&self.bell);
+        kernel::ring(&self.event);
     }
 }
 
@@ -111,7 +111,7 @@ impl Torture {
             world: Mutex::new(world),
             ending: AtomicBool::new(false),
             wakes: AtomicU64::new(0),
-            bell: kernel::event(),
+            event: kernel::event(),
         });
         let listener = freehold_linux::socket::Listener::bind(&path, 64).expect("a socket");
         let (one, other) = (shared.clone(), shared.clone());

@@ -129,9 +129,9 @@ impl Client {
     }
 
     pub(crate) fn wake(&self) {
-        self.channel().bell.fetch_add(1, Ordering::SeqCst);
+        self.channel().doorbell.fetch_add(1, Ordering::SeqCst);
         if self.channel().asleep.load(Ordering::SeqCst) != 0 {
-            kernel::futex_wake(&self.channel().bell);
+            kernel::futex_wake(&self.channel().doorbell);
         }
     }
 }

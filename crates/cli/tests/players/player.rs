@@ -445,8 +445,8 @@ fn agent(channel: &ChannelMapping, event: &OwnedFd, mappings: &Mappings) {
             assert!(channel.replies.push(&mut written, reply));
             rustix::io::write(event, &1_u64.to_ne_bytes()).unwrap();
         }
-        if let Some(bell) = doze(&channel.bell, &channel.asleep, || channel.orders.is_empty(&read)) {
-            let _ = futex::wait_shared(&channel.bell, bell, None);
+        if let Some(doorbell) = doze(&channel.doorbell, &channel.asleep, || channel.orders.is_empty(&read)) {
+            let _ = futex::wait_shared(&channel.doorbell, doorbell, None);
             woke(&channel.asleep);
         }
     }

@@ -159,7 +159,7 @@ impl Drop for DeviceServer {
         if let Some(own) = self.own.take() {
             own.remove();
         }
-        self.service.stop.ring(1);
+        self.service.stop.signal(1);
         self.service.threads.join();
     }
 }

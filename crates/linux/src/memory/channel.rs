@@ -76,10 +76,10 @@ mod tests {
         };
         let (mut written, mut read) = (Position::default(), Position::default());
         assert!(server.orders.push(&mut written, order));
-        server.bell.fetch_add(1, Ordering::SeqCst);
+        server.doorbell.fetch_add(1, Ordering::SeqCst);
         assert_eq!(agent.orders.pop(&mut read), Ok(Some(order)));
         assert_eq!(agent.orders.pop::<Order>(&mut read), Ok(None));
-        assert_eq!(agent.bell.load(Ordering::SeqCst), 1);
+        assert_eq!(agent.doorbell.load(Ordering::SeqCst), 1);
     }
 
     #[test]

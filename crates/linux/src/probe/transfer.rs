@@ -26,8 +26,8 @@ fn write_and_read() -> Result<(), String> {
     let text = |error: &dyn ToString| error.to_string();
     let file = Memfd::create(c"freehold-probe", 1).map_err(|error| text(&error))?;
     let file = file.as_fd().try_clone_to_owned().map_err(|error| text(&error))?;
-    let bell = Arc::new(Event::new().map_err(|error| text(&error))?);
-    let mut ring = Ring::new(file, bell, 1).map_err(|error| text(&error))?;
+    let event = Arc::new(Event::new().map_err(|error| text(&error))?);
+    let mut ring = Ring::new(file, event, 1).map_err(|error| text(&error))?;
     let mut page = PageLease::allocated();
     page.bytes_mut().fill(PATTERN);
     transfer(&mut ring, Direction::Write, page)?;

@@ -52,8 +52,8 @@ struct Peer {
     operations: AtomicU32,
     /// Not 0 while a process wants to be woken.
     armed: AtomicU32,
-    /// Rung by the owner when it is armed.
-    bell: AtomicU32,
+    /// Incremented by the owner when it is armed.
+    doorbell: AtomicU32,
     /// Which side writes: [`Side`].
     writer: AtomicU32,
     /// One more than the FIFO that an opener's writes go to; 0 for this one.

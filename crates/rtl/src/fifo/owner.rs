@@ -218,6 +218,6 @@ fn ring_if_armed(peer: &Peer) {
 #[cold]
 fn ring(peer: &Peer) {
     peer.armed.store(0, Ordering::Relaxed);
-    peer.bell.fetch_add(1, Ordering::Release);
-    futex::wake_shared(&peer.bell, u32::MAX);
+    peer.doorbell.fetch_add(1, Ordering::Release);
+    futex::wake_shared(&peer.doorbell, u32::MAX);
 }

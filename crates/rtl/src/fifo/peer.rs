@@ -113,13 +113,13 @@ impl ProcessSide {
     /// arming and sleeping: true when there is no need to sleep.
     pub fn wait(&self, most: Duration, wanted: impl Fn(&Self) -> bool) {
         let peer = &self.0.header().peer;
-        let seen = peer.bell.load(Ordering::Acquire);
+        let seen = peer.doorbell.load(Ordering::Acquire);
         peer.armed.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if !wanted(self) {
             let until = clock::now().saturating_add(most);
             // However it ends, the caller looks again.
-            let _ = futex::wait_shared(&peer.bell, seen, Some(until));
+            let _ = futex::wait_shared(&peer.doorbell, seen, Some(until));
         }
     }
 

@@ -16,7 +16,7 @@ const STEP: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Output {
     text: PiMutex<Text>,
-    bell: AtomicU32,
+    doorbell: AtomicU32,
     ended: AtomicBool,
 }
 
@@ -39,7 +39,7 @@ impl Output {
                 used: 0,
                 lost: 0,
             }),
-            bell: AtomicU32::new(0),
+            doorbell: AtomicU32::new(0),
             ended: AtomicBool::new(false),
         }
     }
@@ -57,22 +57,22 @@ impl Output {
             text.used += line.len();
         }
         drop(text);
-        self.bell.fetch_add(1, Ordering::Release);
-        futex::wake(&self.bell, 1);
+        self.doorbell.fetch_add(1, Ordering::Release);
+        futex::wake(&self.doorbell, 1);
     }
 
     /// Has [`Output::write_to`] end when all is written.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        self.bell.fetch_add(1, Ordering::Release);
-        futex::wake(&self.bell, u32::MAX);
+        self.doorbell.fetch_add(1, Ordering::Release);
+        futex::wake(&self.doorbell, u32::MAX);
     }
 
     /// Writes what comes, until the end.
     pub(crate) fn write_to(&self, log: &mut File) {
         let mut step = vec![0; STEP];
         loop {
-            let seen = self.bell.load(Ordering::Acquire);
+            let seen = self.doorbell.load(Ordering::Acquire);
             let ended = self.ended.load(Ordering::Acquire);
             let (count, lost) = self.take(&mut step);
             // A log that cannot be written loses text; there is nobody to be told.
@@ -84,7 +84,7 @@ impl Output {
                 if ended {
                     return;
                 }
-                let _ = futex::wait(&self.bell, seen, None);
+                let _ = futex::wait(&self.doorbell, seen, None);
             }
         }
     }

@@ -19,11 +19,11 @@
 mod refill_rate;
 
 use freehold_linux::Errno;
+use freehold_linux::event::Wakeup;
 use freehold_linux::memory::LockedFrames;
 use freehold_linux::pi_mutex::PiMutex;
 use refill_rate::RefillRate;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
-use rustix::fd::OwnedFd;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -91,12 +91,12 @@ pub(crate) struct LockedBacking {
     /// Pages that have come or gone, and the stock has not followed yet.
     moved: AtomicUsize,
     /// The thread has been woken and has not looked yet.
-    rung: AtomicBool,
+    woken: AtomicBool,
     /// The thread sleeps until the first page moves.
     sleeps: AtomicBool,
     /// The thread rests between two batches that it takes.
     takes: AtomicBool,
-    bell: OwnedFd,
+    wakeup: Wakeup,
     counts: Counts,
 }
 
@@ -120,10 +120,10 @@ impl LockedBacking {
             shortfall: PiMutex::new(shortfall),
             fresh: AtomicBool::new(false),
             moved: AtomicUsize::new(0),
-            rung: AtomicBool::new(false),
+            woken: AtomicBool::new(false),
             sleeps: AtomicBool::new(false),
             takes: AtomicBool::new(false),
-            bell: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            wakeup: Wakeup::new()?,
             counts: Counts::default(),
         })
     }
@@ -141,7 +141,7 @@ impl LockedBacking {
         // In this order: a thread that goes to sleep says so, and then looks whether anything has moved.
         let before = self.moved.fetch_add(moved, Ordering::SeqCst);
         if self.sleeps.load(Ordering::SeqCst) {
-            self.ring();
+            self.wake();
         }
         before + moved >= BATCH
     }
@@ -165,16 +165,15 @@ impl LockedBacking {
         let held = self.held();
         let is_off = !(due.frames..=due.kept).contains(&held);
         if is_off && !(held < due.frames && self.takes.load(Ordering::SeqCst)) {
-            self.ring();
+            self.wake();
         }
         is_off
     }
 
     /// Wakes the thread.
-    pub(crate) fn ring(&self) {
-        if !self.rung.swap(true, Ordering::SeqCst) {
-            // Full after 2^64 rings, and then it is readable already.
-            let _ = rustix::io::retry_on_intr(|| rustix::io::write(&self.bell, &1_u64.to_ne_bytes()));
+    pub(crate) fn wake(&self) {
+        if !self.woken.swap(true, Ordering::SeqCst) {
+            self.wakeup.signal();
         }
     }
 
@@ -220,7 +219,7 @@ impl LockedBacking {
         &self,
         ask: impl Fn(bool) -> Target,
         report: impl Fn(String),
-        end: &OwnedFd,
+        end: &Wakeup,
         ending: &AtomicBool,
     ) {
         let mut refill_rate = RefillRate::new(std::thread::available_parallelism().map_or(1, usize::from));
@@ -232,8 +231,8 @@ impl LockedBacking {
                 self.wait(end, if calm { None } else { Some(&LOOK_AGAIN) });
             }
             self.sleeps.store(false, Ordering::SeqCst);
-            // What moves from here on rings again.
-            self.rung.store(false, Ordering::SeqCst);
+            // What moves from here on wakes it again.
+            self.woken.store(false, Ordering::SeqCst);
             let before = self.moved.load(Ordering::SeqCst);
             let (mut moved, mut lingers) = (0, false);
             while !ending.load(Ordering::Acquire) {
@@ -257,9 +256,9 @@ impl LockedBacking {
         }
     }
 
-    /// Rests so long before more is taken, as long as more is to be: who rings is asked at once, but no more often than
-    /// once a [`BREATH`].
-    fn rest(&self, length: Duration, ask: impl Fn() -> Target, end: &OwnedFd, ending: &AtomicBool) {
+    /// Rests so long before more is taken, as long as more is to be: whoever wakes it is asked at once, but no more
+    /// often than once a [`BREATH`].
+    fn rest(&self, length: Duration, ask: impl Fn() -> Target, end: &Wakeup, ending: &AtomicBool) {
         let until = Instant::now() + length;
         self.takes.store(true, Ordering::SeqCst);
         while !ending.load(Ordering::Acquire) {
@@ -268,7 +267,7 @@ impl LockedBacking {
                 break;
             };
             self.wait(end, Some(&timeout));
-            if self.rung.swap(false, Ordering::SeqCst) {
+            if self.woken.swap(false, Ordering::SeqCst) {
                 if self.held() >= ask().frames {
                     break;
                 }
@@ -278,11 +277,14 @@ impl LockedBacking {
         self.takes.store(false, Ordering::SeqCst);
     }
 
-    fn wait(&self, end: &OwnedFd, timeout: Option<&Timespec>) {
-        let mut ready = [PollFd::new(&self.bell, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
+    fn wait(&self, end: &Wakeup, timeout: Option<&Timespec>) {
+        let mut ready = [
+            PollFd::new(&self.wakeup, PollFlags::IN),
+            PollFd::new(end, PollFlags::IN),
+        ];
         // Interrupted, or nothing has come: it looks in any case.
         let _ = rustix::event::poll(&mut ready, timeout);
-        let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
+        self.wakeup.clear();
     }
 
     /// One batch; how many frames have moved. 0 also where the kernel refuses, which is noted.
@@ -350,7 +352,7 @@ impl LockedBacking {
 #[cfg(test)]
 mod tests {
     use super::{BATCH, BackingView, HEADROOM, LockedBacking, Target};
-    use rustix::event::{EventfdFlags, eventfd};
+    use freehold_linux::event::Wakeup;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::time::Duration;
 
@@ -402,11 +404,11 @@ mod tests {
         backing.follow(exactly(36));
         let view = seen(&backing, 36);
         assert_eq!((view.resident, view.released_by_pagers), (36, 64));
-        assert!(!backing.rung.load(Ordering::SeqCst), "nobody else need do anything");
+        assert!(!backing.woken.load(Ordering::SeqCst), "nobody else need do anything");
         assert!(backing.note(HEADROOM));
         backing.follow(exactly(90));
         assert_eq!(seen(&backing, 90).resident, 36);
-        assert!(backing.rung.load(Ordering::SeqCst));
+        assert!(backing.woken.load(Ordering::SeqCst));
     }
 
     #[test]
@@ -450,10 +452,7 @@ mod tests {
 
     #[test]
     fn a_rest_ends_when_no_more_is_to_be_taken() {
-        let (backing, end) = (
-            LockedBacking::new(100).unwrap(),
-            eventfd(0, EventfdFlags::CLOEXEC).unwrap(),
-        );
+        let (backing, end) = (LockedBacking::new(100).unwrap(), Wakeup::new().unwrap());
         let (ending, asked, hours) = (AtomicBool::new(false), AtomicUsize::new(0), Duration::from_secs(36_000));
         let count = || asked.fetch_add(1, Ordering::SeqCst);
         // Asked twice; what is there is less than what is due the first time only.
@@ -462,14 +461,14 @@ mod tests {
             let rests = scope.spawn(|| backing.rest(hours, less, &end, &ending));
             while !rests.is_finished() {
                 assert!(backing.turn_to(exactly(1)), "it is about to take it");
-                backing.ring();
+                backing.wake();
                 std::thread::yield_now();
             }
         });
         assert_eq!(asked.load(Ordering::SeqCst), 2);
         assert!(!backing.takes.load(Ordering::SeqCst));
-        // Nobody rings.
-        backing.rung.store(false, Ordering::SeqCst);
+        // Nobody wakes it.
+        backing.woken.store(false, Ordering::SeqCst);
         backing.rest(Duration::from_millis(1), || exactly(count()), &end, &ending);
         assert_eq!(asked.load(Ordering::SeqCst), 2);
     }

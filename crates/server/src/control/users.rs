@@ -11,9 +11,10 @@ use crate::control::refused::Refused;
 use crate::control::registry::Registry;
 use crate::control::reply;
 use crate::control::session::Peer;
+use freehold_linux::event::Wakeup;
 use freehold_linux::service;
 use freehold_linux::socket::PacketSocket;
-use rustix::event::{EventfdFlags, Timespec, epoll};
+use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -29,7 +30,7 @@ const EVENTS: usize = 64;
 /// Requests of one connection after which others are looked at; all of one packet are met.
 const TURN: usize = 8;
 /// The event of the mailbox; a connection's are twice its number, and one more for its process.
-const BELL: u64 = 0;
+const MAILBOX: u64 = 0;
 
 /// A connection that a user's thread is to serve.
 pub(super) type Letter = (PacketSocket, Peer, Charge);
@@ -38,7 +39,7 @@ pub(super) type Letter = (PacketSocket, Peer, Charge);
 #[derive(Debug)]
 struct Mailbox {
     letters: Mutex<Vec<Letter>>,
-    bell: OwnedFd,
+    wakeup: Wakeup,
 }
 
 /// The threads of users.
@@ -117,14 +118,14 @@ impl Users {
     }
 
     fn begin(self: &Arc<Self>, user: u32) -> io::Result<Arc<Mailbox>> {
-        let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let wakeup = Wakeup::new()?;
         let mailbox = Arc::new(Mailbox {
             letters: Mutex::new(Vec::new()),
-            bell,
+            wakeup,
         });
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let data = epoll::EventData::new_u64(BELL);
-        epoll::add(&epoll, &mailbox.bell, data, epoll::EventFlags::IN)?;
+        let data = epoll::EventData::new_u64(MAILBOX);
+        epoll::add(&epoll, &mailbox.wakeup, data, epoll::EventFlags::IN)?;
         let user_loop = UserLoop {
             users: Arc::clone(self),
             user,
@@ -149,7 +150,7 @@ impl Users {
     /// Wakes every thread, so that it sees that the server ends.
     pub(super) fn wake(&self) {
         for mailbox in self.boxes().values() {
-            mailbox.ring();
+            mailbox.wakeup.signal();
         }
     }
 
@@ -180,18 +181,12 @@ impl Mailbox {
 
     fn put(&self, letter: Letter) {
         self.letters().push(letter);
-        self.ring();
+        self.wakeup.signal();
     }
 
-    fn ring(&self) {
-        // A bell that is rung already is as good.
-        let _ = rustix::io::retry_on_intr(|| rustix::io::write(&self.bell, &1_u64.to_ne_bytes()));
-    }
-
-    /// After the bell was heard; what is put here later rings again.
+    /// After a wakeup; what is put here later wakes the thread again.
     fn take(&self) -> Vec<Letter> {
-        let mut count = [0; 8];
-        let _ = rustix::io::read(&self.bell, &mut count);
+        self.wakeup.clear();
         std::mem::take(&mut *self.letters())
     }
 }
@@ -219,7 +214,7 @@ impl UserLoop {
             }
             for event in &events {
                 match event.data.u64() {
-                    BELL => self.take_letters(),
+                    MAILBOX => self.take_letters(),
                     data if self.lent.contains_key(&(data / 2)) => self.on_first_word(data / 2),
                     data => self.on_event(data, event.flags),
                 }

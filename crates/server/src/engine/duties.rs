@@ -1,7 +1,7 @@
 //! What every dispatch of a pager thread sees to at its end, and when a thread is to be called for it again: one table.
 //!
 //! Most of it concerns the whole engine, whichever pager thread comes to it. Where a step of the control thread makes
-//! such a duty due while all pager threads sleep for longer, it rings for one of them.
+//! such a duty due while all pager threads sleep for longer, it wakes one of them.
 
 use crate::engine::Engine;
 
@@ -79,13 +79,13 @@ impl Engine {
     }
 
     /// A step of the control thread has put something off: pager threads that sleep do not know of it.
-    pub(super) fn ring_for_due(&self) {
+    pub(super) fn wake_for_due(&self) {
         let all = DUTIES.iter().filter_map(|duty| match duty.due {
             Due::Common(due) => due(self),
             Due::Own(_) => None,
         });
         if all.min().is_some_and(|due| self.threads.sleep_past(due)) {
-            self.io.completions.ring(0);
+            self.io.completions.wake(0);
         }
     }
 

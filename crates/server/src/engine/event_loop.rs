@@ -22,7 +22,7 @@ pub(crate) enum Source {
     /// The process has ended.
     Process,
     /// Transfers have ended.
-    Bell,
+    Completions,
 }
 
 /// One ready event of a pager thread: what is ready, of which client.
@@ -41,7 +41,7 @@ impl ReadyEvent {
             Source::Private => 1,
             Source::Replies => 2,
             Source::Process => 3,
-            Source::Bell => 4,
+            Source::Completions => 4,
         };
         EventData::new_u64(u64::from(self.client.generation()) << 32 | row << 8 | source)
     }
@@ -54,7 +54,7 @@ impl ReadyEvent {
             1 => Source::Private,
             2 => Source::Replies,
             3 => Source::Process,
-            4 => Source::Bell,
+            4 => Source::Completions,
             _ => return None,
         };
         let client = ClientId::new(
@@ -99,17 +99,17 @@ pub(super) fn listen(poll: &OwnedFd, client: ClientId, fd: BorrowedFd<'_>, sourc
 }
 
 impl Engine {
-    pub(super) fn listen_to_bells(&self) -> Result<(), EngineError> {
+    pub(super) fn listen_to_completions(&self) -> Result<(), EngineError> {
         for pager in 0..self.threads.cpus().len() {
-            let (Some(poll), Some(bell)) = (self.threads.poll(pager), self.io.completions.bell(pager)) else {
+            let (Some(poll), Some(wakeup)) = (self.threads.poll(pager), self.io.completions.wakeup(pager)) else {
                 continue;
             };
             let event = ReadyEvent {
                 client: ClientId::new(0, 0),
-                source: Source::Bell,
+                source: Source::Completions,
             };
-            epoll::add(poll, bell, event.data(), EventFlags::IN | EventFlags::ET)
-                .map_err(EngineError::system("a bell could not be waited for"))?;
+            epoll::add(poll, wakeup, event.data(), EventFlags::IN | EventFlags::ET)
+                .map_err(EngineError::system("ends of transfers could not be waited for"))?;
         }
         Ok(())
     }
@@ -198,7 +198,7 @@ impl Engine {
             Source::Shared => self.read_one(event.client, Which::Shared),
             Source::Private => self.read_one(event.client, Which::Private),
             Source::Process => self.dismiss(event.client),
-            Source::Replies | Source::Bell => {}
+            Source::Replies | Source::Completions => {}
         }
     }
 

@@ -129,8 +129,10 @@ impl Engine {
     /// See [`EngineError`].
     pub fn new(settings: &Settings) -> Result<Self, EngineError> {
         let (cpus, pages) = (cpus(settings), settings.pages.get());
-        let completions =
-            Arc::new(CompletionQueue::new(cpus.len(), pages).map_err(EngineError::system("a bell could not be made"))?);
+        let completions = Arc::new(
+            CompletionQueue::new(cpus.len(), pages)
+                .map_err(EngineError::system("an event descriptor could not be made"))?,
+        );
         let mut engine = Self {
             core: core(settings)?,
             clients: Clients::new(settings),
@@ -148,7 +150,7 @@ impl Engine {
             step: Step::default(),
             journal: Journal::new(settings),
         };
-        engine.listen_to_bells()?;
+        engine.listen_to_completions()?;
         if let Some(shortfall) = engine.backing.sources.shortfall.take() {
             engine.notice(shortfall);
         }

@@ -104,14 +104,14 @@ impl Engine {
             self.tell_of_room();
         }
         if !self.teardown.queue.is_empty() || self.core.wants_locking() {
-            self.backing.locked.ring();
+            self.backing.locked.wake();
         }
         if std::mem::take(&mut self.io.submitted) {
             self.io.store.flush();
         }
         debug_assert_eq!(self.backing.holes.check(), Ok(()), "who waits for a hole is woken");
         if !self.step.in_dispatch {
-            self.ring_for_due();
+            self.wake_for_due();
             self.end_step();
         }
         while let Some(id) = self.clients.announce.pop() {

@@ -119,7 +119,7 @@ pub(crate) fn main() {
 fn agent(channel: &ChannelMapping, event: &OwnedFd, mappings: &Mappings, deaf: &std::sync::atomic::AtomicBool) {
     let (mut read, mut written) = (Position::default(), Position::default());
     loop {
-        let bell = channel.bell.load(Ordering::SeqCst);
+        let doorbell = channel.doorbell.load(Ordering::SeqCst);
         let mut any = false;
         while let Some(order) = channel.orders.pop::<Order>(&mut read).unwrap() {
             if deaf.load(Ordering::SeqCst) {
@@ -139,8 +139,8 @@ fn agent(channel: &ChannelMapping, event: &OwnedFd, mappings: &Mappings, deaf: &
             continue;
         }
         channel.asleep.store(1, Ordering::SeqCst);
-        if channel.bell.load(Ordering::SeqCst) == bell {
-            let _ = futex::wait_shared(&channel.bell, bell, None);
+        if channel.doorbell.load(Ordering::SeqCst) == doorbell {
+            let _ = futex::wait_shared(&channel.doorbell, doorbell, None);
         }
         channel.asleep.store(0, Ordering::SeqCst);
     }

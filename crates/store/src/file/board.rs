@@ -44,7 +44,7 @@ pub(super) struct Board {
     unannounced: AtomicU64,
     /// The one thread of io_uring has been told and has not looked since.
     told: AtomicBool,
-    pub(super) bell: Arc<Event>,
+    pub(super) event: Arc<Event>,
     pub(super) stopping: AtomicBool,
     /// Who waits for an end in [`Board::wait`].
     waiting: AtomicU32,
@@ -55,14 +55,14 @@ pub(super) struct Board {
 }
 
 impl Board {
-    pub(super) fn new(slots: u32, bell: Arc<Event>, completion: Arc<dyn Completion>) -> Self {
+    pub(super) fn new(slots: u32, event: Arc<Event>, completion: Arc<dyn Completion>) -> Self {
         Self {
             slots: SlotTable::new(slots),
             progress: (0..slots).map(|_| AtomicU32::new(IDLE)).collect(),
             queue: PiMutex::new(UrgencyQueue::new(slots)),
             unannounced: AtomicU64::new(0),
             told: AtomicBool::new(false),
-            bell,
+            event,
             stopping: AtomicBool::new(false),
             waiting: AtomicU32::new(0),
             boost: Boost::new(),
@@ -84,13 +84,13 @@ impl Board {
     /// Rings once, unless the one thread is about to look anyway.
     pub(super) fn announce_to_one(&self) {
         if self.unannounced.swap(0, Ordering::AcqRel) > 0 && !self.told.swap(true, Ordering::AcqRel) {
-            self.bell.ring(1);
+            self.event.signal(1);
         }
     }
 
     /// Rings for each request, so that each wakes a thread.
     pub(super) fn announce_to_each(&self) {
-        self.bell.ring(self.unannounced.swap(0, Ordering::AcqRel));
+        self.event.signal(self.unannounced.swap(0, Ordering::AcqRel));
     }
 
     /// The one thread looks now: whatever comes after this rings again.

@@ -6,9 +6,9 @@
 //!
 //! # Threads
 //! The store has a thread of its own that begins transfers and takes their ends, through io_uring; where there is none,
-//! a few threads that read and write. Submitters only enter requests and ring a bell: see [`freehold_linux::ring`] for
-//! why tasks do not begin transfers themselves. These threads touch no page; they hold the locks of the queue and of
-//! the completion's tables for a few steps at a time. They have a real-time priority only while somebody hurries.
+//! a few threads that read and write. Submitters only enter requests and signal an event: see [`freehold_linux::ring`]
+//! for why tasks do not begin transfers themselves. These threads touch no page; they hold the locks of the queue and
+//! of the completion's tables for a few steps at a time. They have a real-time priority only while somebody hurries.
 //!
 //! # What can go wrong
 //! A transfer that moves less than a record is begun again from the front, a few times. An error is the transfer's
@@ -106,8 +106,8 @@ impl FileStore {
             direct,
             mut shortfalls,
         } = Backing::new(config)?;
-        let bell = Arc::new(Event::new().map_err(SetupError::Threads)?);
-        let board = Arc::new(Board::new(config.slots, bell, completion));
+        let event = Arc::new(Event::new().map_err(SetupError::Threads)?);
+        let board = Arc::new(Board::new(config.slots, event, completion));
         let (workers, backend) = start(config, &board, &file, &mut shortfalls)?;
         shortfalls.extend(workers.priority.err().map(Shortfall::Priority));
         Ok(Self {

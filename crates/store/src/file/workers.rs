@@ -48,7 +48,7 @@ impl Workers {
         let shared = Arc::clone(board);
         let work = move || {
             // A ring belongs to the thread that makes it.
-            let ring = Ring::new(file, Arc::clone(&shared.bell), parallel);
+            let ring = Ring::new(file, Arc::clone(&shared.event), parallel);
             let has_ring = ring.as_ref().map(|_| ()).map_err(|errno| *errno);
             let _ = begun.send((has_ring, try_priority(priority)));
             if let Ok(ring) = ring {
@@ -113,7 +113,7 @@ impl Workers {
     /// Ends the threads; transfers at the device end first, others never begin.
     pub(super) fn stop(&mut self, board: &Board) {
         board.stopping.store(true, Ordering::Release);
-        board.bell.ring(self.handles.len() as u64);
+        board.event.signal(self.handles.len() as u64);
         for handle in self.handles.drain(..) {
             let _ = handle.join();
         }
@@ -191,8 +191,8 @@ fn begin(board: &Board, ring: &mut Ring, job: Job) {
 
 fn serve_plainly(board: &Board, file: &OwnedFd) {
     loop {
-        // Without a bell nothing would ever wake this thread again.
-        if board.bell.wait().is_err() || board.stopping.load(Ordering::Acquire) {
+        // Without its event nothing would ever wake this thread again.
+        if board.event.wait().is_err() || board.stopping.load(Ordering::Acquire) {
             return;
         }
         let mut next = board.next_job();

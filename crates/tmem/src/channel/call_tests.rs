@@ -104,7 +104,7 @@ fn a_request_beside_the_word_of_another_is_not_served() {
     // The callee looks, as often as it is told to.
     for _ in 0..20 {
         if context.ring() {
-            freehold_linux::futex::wake_shared(&context.bell, 1);
+            freehold_linux::futex::wake_shared(&context.doorbell, 1);
         }
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -12,7 +12,7 @@ pub(super) const CALLED: u32 = 1;
 /// The result is there.
 pub(super) const DONE: u32 = 2;
 
-/// The bit of a bell that the callee's thread sleeps, or is about to.
+/// The bit of a doorbell that the callee's thread sleeps, or is about to.
 const ASLEEP: u32 = 1;
 /// A ring.
 const RING: u32 = 2;
@@ -28,7 +28,7 @@ pub(super) struct Context {
     /// The callee's thread owns it from before the request until after the result.
     pub(super) call: PiWord,
     /// Counts rings above its lowest bit, [`ASLEEP`]. The callee's thread sleeps on it.
-    pub(super) bell: AtomicU32,
+    pub(super) doorbell: AtomicU32,
     pub(super) state: AtomicU32,
     /// The callee's thread; 0 where there is none.
     pub(super) callee: AtomicU32,
@@ -117,24 +117,24 @@ impl Context {
     /// after it has answered, often when it is called again already: then nobody is woken.
     #[must_use = "a callee that is not woken sleeps for ever"]
     pub(super) fn ring(&self) -> bool {
-        self.bell.fetch_add(RING, Ordering::AcqRel) & ASLEEP != 0
+        self.doorbell.fetch_add(RING, Ordering::AcqRel) & ASLEEP != 0
     }
 
     /// For the callee, before it looks: it is awake. What [`Context::doze`] has to be told.
     pub(super) fn awake(&self) -> u32 {
-        let heard = self.bell.load(Ordering::Acquire);
+        let heard = self.doorbell.load(Ordering::Acquire);
         if heard & ASLEEP == 0 {
             return heard;
         }
-        self.bell.fetch_and(!ASLEEP, Ordering::AcqRel) & !ASLEEP
+        self.doorbell.fetch_and(!ASLEEP, Ordering::AcqRel) & !ASLEEP
     }
 
-    /// The callee found nothing, and goes to sleep while the bell is what is returned; `None` where somebody has rung
-    /// since it was `heard`. Both sides change one word, so that either sees the other.
+    /// The callee found nothing, and goes to sleep while the doorbell is what is returned; `None` where somebody has
+    /// called since it was `heard`. Both sides change one word, so that either sees the other.
     pub(super) fn doze(&self, heard: u32) -> Option<u32> {
         let asleep = heard | ASLEEP;
         let said = self
-            .bell
+            .doorbell
             .compare_exchange(heard, asleep, Ordering::AcqRel, Ordering::Relaxed);
         said.is_ok().then_some(asleep)
     }

@@ -39,10 +39,10 @@ pub(crate) trait Kernel {
     fn lock(&self, word: &PiWord) -> Result<(), LockWordError>;
     /// Gives a word to who waits for it. A word that is not the thread's was overwritten, and stays.
     fn unlock(&self, word: &PiWord);
-    /// Wakes who sleeps on a bell.
-    fn wake(&self, bell: &AtomicU32);
-    /// Sleeps on a bell while it is `asleep`, or less long.
-    fn sleep(&self, bell: &AtomicU32, asleep: u32);
+    /// Wakes who sleeps on a doorbell.
+    fn wake(&self, doorbell: &AtomicU32);
+    /// Sleeps on a doorbell while it is `asleep`, or less long.
+    fn sleep(&self, doorbell: &AtomicU32, asleep: u32);
     /// Whether the bound has passed.
     fn is_late(&self) -> bool;
 }
@@ -173,7 +173,7 @@ fn own_call_word(context: &Context, thread: u32, kernel: &impl Kernel) -> Result
 /// Has the callee look.
 fn ring(context: &Context, kernel: &impl Kernel) {
     if context.ring() {
-        kernel.wake(&context.bell);
+        kernel.wake(&context.doorbell);
     }
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn serve(
         } else if stop() {
             break;
         } else if let Some(asleep) = context.doze(heard) {
-            kernel.sleep(&context.bell, asleep);
+            kernel.sleep(&context.doorbell, asleep);
         }
     }
     context.callee.store(0, Ordering::Release);

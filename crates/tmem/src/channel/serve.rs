@@ -82,7 +82,7 @@ impl Drop for Callee {
         self.shared.stop.store(true, Ordering::Release);
         for context in self.shared.channel.all() {
             if context.ring() {
-                futex::wake_shared(&context.bell, u32::MAX);
+                futex::wake_shared(&context.doorbell, u32::MAX);
             }
         }
         for thread in self.threads.drain(..) {

@@ -33,13 +33,13 @@ impl Kernel for System {
         let _ = unlock(word.raw(), Scope::Shared);
     }
 
-    fn wake(&self, bell: &AtomicU32) {
-        futex::wake_shared(bell, 1);
+    fn wake(&self, doorbell: &AtomicU32) {
+        futex::wake_shared(doorbell, 1);
     }
 
-    fn sleep(&self, bell: &AtomicU32, asleep: u32) {
+    fn sleep(&self, doorbell: &AtomicU32, asleep: u32) {
         // Its end has no other cause than a ring, a signal, or memory that is gone with the process.
-        let _ = futex::wait_shared(bell, asleep, None);
+        let _ = futex::wait_shared(doorbell, asleep, None);
     }
 
     fn is_late(&self) -> bool {

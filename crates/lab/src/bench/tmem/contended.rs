@@ -92,16 +92,16 @@ pub(super) fn run(effort: Effort) -> Result<Found, Failure> {
 }
 
 fn contend<T: Thing>(samples: &mut Samples, thing: &T, cpu: usize, waits: u32) -> Result<(), Failure> {
-    let (bell, done, ready) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
+    let (doorbell, done, ready) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
     on_cpu(cpu, Some(HOLDER), || {
         let waiter = |samples: &mut Samples| -> Result<(), Failure> {
             sched::set_policy(ThreadId::current(), Policy::Fifo { priority: URGENT }).map_err(refused)?;
             ready.store(true, Ordering::Release);
             let mut seen = 0;
             while !done.load(Ordering::Acquire) {
-                let rung = bell.load(Ordering::Acquire);
+                let rung = doorbell.load(Ordering::Acquire);
                 if rung == seen {
-                    let _ = futex::wait(&bell, seen, None);
+                    let _ = futex::wait(&doorbell, seen, None);
                     continue;
                 }
                 seen = rung;
@@ -126,13 +126,13 @@ fn contend<T: Thing>(samples: &mut Samples, thing: &T, cpu: usize, waits: u32) -
                     failed = true;
                     break;
                 };
-                bell.fetch_add(1, Ordering::Release);
-                futex::wake(&bell, 1);
+                doorbell.fetch_add(1, Ordering::Release);
+                futex::wake(&doorbell, 1);
                 failed |= !thing.release(held);
             }
             done.store(true, Ordering::Release);
-            bell.fetch_add(1, Ordering::Release);
-            futex::wake(&bell, 1);
+            doorbell.fetch_add(1, Ordering::Release);
+            futex::wake(&doorbell, 1);
             let ended = waiter.join().unwrap_or_else(|_| Err(refused("the waiter failed")));
             if failed {
                 Err(refused("the holder failed"))

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The backing of a server.
 fn make(settings: &Settings) -> Result<Arc<LockedBacking>, EngineError> {
-    let what = "the backing's bell could not be made";
+    let what = "the backing's event descriptor could not be made";
     let backing = LockedBacking::new(settings.frames.get() as usize);
     backing.map(Arc::new).map_err(EngineError::system(what))
 }
@@ -84,7 +84,7 @@ impl Engine {
     pub(super) fn begin_spare(&mut self) {
         self.keep_spare(self.step.now.get(), self.backing_due());
         // It may sleep, and is to see when they go.
-        self.backing.locked.ring();
+        self.backing.locked.wake();
     }
 
     fn keep_spare(&mut self, now: u64, due: usize) {
@@ -99,7 +99,7 @@ impl Engine {
     pub(super) fn use_spare(&mut self) {
         let left = self.backing.locked.held().saturating_sub(self.backing_due());
         self.backing.spare.frames = self.backing.spare.frames.min(left);
-        self.backing.locked.ring();
+        self.backing.locked.wake();
     }
 
     /// As [`backing_due`](Self::backing_due); where free slots have more frames than are due, takes theirs, a batch at

@@ -59,7 +59,7 @@ impl Engine {
     /// As [`ClientChannels::new`].
     pub(in crate::engine) fn take_channels(&mut self) -> Result<ClientChannels, EngineError> {
         // More are to be made.
-        self.backing.locked.ring();
+        self.backing.locked.wake();
         match self.clients.client_pool.ready.pop() {
             Some(channels) => Ok(channels),
             None => ClientChannels::new(self.clients.client_pool.pages),

@@ -229,7 +229,7 @@ impl Engine {
         self.give_up_tasks(id, std::mem::take(&mut client.tasks));
         if self.clients.zombies.len() < ZOMBIES {
             self.clients.zombies.push(client);
-            self.backing.locked.ring();
+            self.backing.locked.wake();
         } else {
             let user = client.process.uid;
             self.backing

@@ -55,9 +55,9 @@ struct Queue {
 #[derive(Debug)]
 struct Desk {
     queue: PiMutex<Queue>,
-    /// Rung once for each job.
-    bell: Event,
-    /// Rung once for each job for which somebody hurries.
+    /// Signalled once for each job.
+    submitted: Event,
+    /// Signalled once for each job for which somebody hurries.
     boost: Event,
     priority: u32,
     /// How long each read takes at the least: what is declared of the store holds for files too.
@@ -95,11 +95,11 @@ impl Readers {
         latency: Duration,
         read: Read,
     ) -> Result<Self, EngineError> {
-        let bell = || Event::new().map_err(EngineError::system("a bell could not be made"));
+        let event = || Event::new().map_err(EngineError::system("an event descriptor could not be made"));
         let desk = Arc::new(Desk {
             queue: PiMutex::new(Queue::default()),
-            bell: bell()?,
-            boost: bell()?,
+            submitted: event()?,
+            boost: event()?,
             priority,
             latency,
         });
@@ -116,8 +116,8 @@ impl Readers {
     pub(crate) fn submit(&self, job: Job) {
         let boosted = job.urgency > 0;
         self.desk.queue.lock().jobs.push(job);
-        self.desk.bell.ring(1);
-        self.desk.boost.ring(u64::from(boosted));
+        self.desk.submitted.signal(1);
+        self.desk.boost.signal(u64::from(boosted));
     }
 
     /// Somebody more urgent waits for a page, which may be being read. O(jobs).
@@ -128,7 +128,7 @@ impl Readers {
             let begins = job.urgency == 0;
             job.urgency = job.urgency.max(urgency);
             drop(queue);
-            self.desk.boost.ring(u64::from(begins));
+            self.desk.boost.signal(u64::from(begins));
             return;
         }
         let serving = queue.serving.iter_mut().find(|serving| same(serving.page));
@@ -143,8 +143,8 @@ impl Readers {
 impl Drop for Readers {
     fn drop(&mut self) {
         self.desk.queue.lock().ending = true;
-        self.desk.bell.ring(READERS as u64);
-        self.desk.boost.ring(1);
+        self.desk.submitted.signal(READERS as u64);
+        self.desk.boost.signal(1);
     }
 }
 
@@ -155,9 +155,9 @@ fn boost(thread: ThreadId, priority: u32) {
 
 /// Reads; `boosted`: only for those who are boosted.
 fn work(desk: &Desk, completions: &CompletionQueue, read: Read, boosted: bool) {
-    let bell = if boosted { &desk.boost } else { &desk.bell };
-    // Without its bell a thread would never be woken again.
-    while bell.wait().is_ok() {
+    let event = if boosted { &desk.boost } else { &desk.submitted };
+    // Without its event a thread would never be woken again.
+    while event.wait().is_ok() {
         if desk.queue.lock().ending {
             return;
         }

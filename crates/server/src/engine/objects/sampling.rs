@@ -57,7 +57,7 @@ impl Engine {
             let end = engine.step.now.get().saturating_add(nanos);
             engine.clients.samples.periods.insert(client, (nanos, end));
             engine.zap_shared(client);
-            engine.io.completions.ring(0);
+            engine.io.completions.wake(0);
             Ok(())
         })
     }

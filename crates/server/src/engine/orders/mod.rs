@@ -269,9 +269,9 @@ impl Outbox {
         if !std::mem::take(&mut self.unannounced) {
             return;
         }
-        self.channel.bell.fetch_add(1, Ordering::SeqCst);
+        self.channel.doorbell.fetch_add(1, Ordering::SeqCst);
         if self.channel.asleep.load(Ordering::SeqCst) != 0 {
-            futex::wake_shared(&self.channel.bell, 1);
+            futex::wake_shared(&self.channel.doorbell, 1);
         }
     }
 

@@ -125,7 +125,7 @@ impl Engine {
         if let Some(restorer) = restorers.find(|restorer| restorer.pool == pool) {
             restorer.times.await_release(now, release);
             // The thread that sleeps does not know of it.
-            self.io.completions.ring(0);
+            self.io.completions.wake(0);
         }
     }
 

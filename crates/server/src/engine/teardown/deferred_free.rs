@@ -112,7 +112,7 @@ impl Engine {
         self.teardown.deferred_free.0.push_back(Arc::clone(&deferred));
         match user {
             Some(user) => self.clear_apart(user, deferred),
-            None => self.backing.locked.ring(),
+            None => self.backing.locked.wake(),
         }
     }
 

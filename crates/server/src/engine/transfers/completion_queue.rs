@@ -5,11 +5,10 @@ use crate::engine::teardown::deferred_free::DeferredFree;
 use freehold_core::fact::PageRef;
 use freehold_core::id::ObjectId;
 use freehold_linux::Errno;
+use freehold_linux::event::Wakeup;
 use freehold_linux::memory::zeroed;
 use freehold_linux::pi_mutex::PiMutex;
 use freehold_store::{Completion, PageLease, Slot};
-use rustix::event::EventfdFlags;
-use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -41,7 +40,7 @@ struct Tray {
     holes: PiMutex<Vec<HoleEnd>>,
     deferred: PiMutex<Vec<Arc<DeferredFree>>>,
     slots: PiMutex<Vec<(ClientId, Vec<u32>)>>,
-    bell: OwnedFd,
+    wakeup: Wakeup,
 }
 
 /// The trays of all pager threads, and whose each record's transfer is.
@@ -60,7 +59,7 @@ impl CompletionQueue {
                 holes: PiMutex::new(Vec::new()),
                 deferred: PiMutex::new(Vec::new()),
                 slots: PiMutex::new(Vec::new()),
-                bell: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+                wakeup: Wakeup::new()?,
             })
         };
         Ok(Self {
@@ -69,9 +68,9 @@ impl CompletionQueue {
         })
     }
 
-    /// The bell of a pager thread: an eventfd, to be waited for edge by edge and never read.
-    pub(crate) fn bell(&self, pager: usize) -> Option<&OwnedFd> {
-        self.trays.get(pager).map(|tray| &tray.bell)
+    /// What wakes a pager thread, to be waited for edge by edge and never cleared.
+    pub(crate) fn wakeup(&self, pager: usize) -> Option<&Wakeup> {
+        self.trays.get(pager).map(|tray| &tray.wakeup)
     }
 
     /// Whoever ends the transfer of `record` tells this pager thread.
@@ -81,24 +80,23 @@ impl CompletionQueue {
         }
     }
 
-    pub(crate) fn ring(&self, pager: usize) {
+    pub(crate) fn wake(&self, pager: usize) {
         if let Some(tray) = self.trays.get(pager) {
-            // Full after 2^64 rings, and then it is readable already.
-            let _ = rustix::io::retry_on_intr(|| rustix::io::write(&tray.bell, &1_u64.to_ne_bytes()));
+            tray.wakeup.signal();
         }
     }
 
     pub(crate) fn file_ended(&self, pager: usize, end: FileEnd) {
         if let Some(tray) = self.trays.get(pager) {
             tray.files.lock().push(end);
-            self.ring(pager);
+            self.wake(pager);
         }
     }
 
     pub(crate) fn hole_made(&self, pager: usize, end: HoleEnd) {
         if let Some(tray) = self.trays.get(pager) {
             tray.holes.lock().push(end);
-            self.ring(pager);
+            self.wake(pager);
         }
     }
 
@@ -109,7 +107,7 @@ impl CompletionQueue {
     pub(crate) fn deferred_cleared(&self, pager: usize, deferred: Arc<DeferredFree>) {
         if let Some(tray) = self.trays.get(pager) {
             tray.deferred.lock().push(deferred);
-            self.ring(pager);
+            self.wake(pager);
         }
     }
 
@@ -120,7 +118,7 @@ impl CompletionQueue {
     pub(crate) fn slots_cooled(&self, pager: usize, cooled: (ClientId, Vec<u32>)) {
         if let Some(tray) = self.trays.get(pager) {
             tray.slots.lock().push(cooled);
-            self.ring(pager);
+            self.wake(pager);
         }
     }
 
@@ -144,7 +142,7 @@ impl Completion for CompletionQueue {
         let pager = owner.map_or(0, |owner| usize::from(owner.load(Ordering::Acquire)));
         if let Some(tray) = self.trays.get(pager) {
             tray.records.lock().push(slot.get());
-            self.ring(pager);
+            self.wake(pager);
         }
     }
 }

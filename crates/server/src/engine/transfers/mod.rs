@@ -215,7 +215,7 @@ impl Engine {
         self.transfers.expect(record, self.step.pager, due);
         if !self.step.in_dispatch {
             // The thread that sleeps does not know of it.
-            self.io.completions.ring(self.step.pager);
+            self.io.completions.wake(self.step.pager);
         }
     }
 
