@@ -3,9 +3,10 @@
 use crate::attributes::{self, Changes};
 use crate::files::Files;
 use crate::inode::Inode;
-use crate::replies::{NEVER, refusal, tell_entry, tell_open};
+use crate::mixed::Mixing;
+use crate::replies::{NEVER, refusal, tell_entry, tell_open, tell_written};
 use crate::tree::Entry;
-use fuser::{INodeNo, OpenAccMode, OpenFlags, ReplyAttr, ReplyEntry, ReplyOpen};
+use fuser::{INodeNo, OpenAccMode, OpenFlags, ReplyAttr, ReplyEntry, ReplyOpen, ReplyWrite};
 use rustix::io::Errno;
 use std::sync::{Arc, Mutex};
 
@@ -57,7 +58,7 @@ impl Mounted {
         let work = Arc::new(work);
         let take = |work: &Mutex<Option<_>>| work.lock().ok().and_then(|mut work| work.take());
         let theirs = Arc::clone(&work);
-        let thread = std::thread::Builder::new().name("write-open".to_owned());
+        let thread = std::thread::Builder::new().name("write".to_owned());
         let started = thread.spawn(move || {
             if let Some(work) = take(&theirs) {
                 work(&shared);
@@ -79,6 +80,15 @@ impl Mounted {
         }
         let inode = Arc::clone(inode);
         self.elsewhere(move |mounted| tell_open(reply, mounted.0.open_to_write(&inode, flags.0)));
+    }
+
+    /// Writes where the kernel has pages of the file: one write in a thread that answers requests, since the others
+    /// answer those that it waits for.
+    pub(crate) fn mix(&self, mixing: Mixing, reply: ReplyWrite) {
+        if let Ok(_alone) = self.0.mixes_here.try_lock() {
+            return tell_written(reply, self.0.mix(&mixing));
+        }
+        self.elsewhere(move |mounted| tell_written(reply, mounted.0.mix(&mixing)));
     }
 
     pub(crate) fn set_size(

@@ -1,6 +1,7 @@
 //! What is known of a regular file's content: the lease that keeps it still, who writes it, what is read ahead.
 
 use crate::growth::End;
+use crate::mixed::Mixed;
 use crate::reader::Reader;
 use rustix::fd::OwnedFd;
 use std::ops::Range;
@@ -36,6 +37,7 @@ pub(crate) struct Content {
     ahead: Mutex<Vec<Range<u32>>>,
     landed: Condvar,
     pub(crate) end: End,
+    pub(crate) mixed: Mixed,
 }
 
 /// What the lock keeps.

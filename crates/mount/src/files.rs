@@ -87,6 +87,8 @@ pub(crate) struct Files {
     /// There is something to take back, or the end has come.
     pub(crate) wanted: Condvar,
     pub(crate) stop: AtomicBool,
+    /// Held by the thread that answers requests and waits for the kernel's pages meanwhile.
+    pub(crate) mixes_here: Mutex<()>,
 }
 
 impl Files {
@@ -114,6 +116,7 @@ impl Files {
             aside: Aside::default(),
             wanted: Condvar::new(),
             stop: AtomicBool::new(false),
+            mixes_here: Mutex::new(()),
         })
     }
 

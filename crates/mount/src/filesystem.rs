@@ -7,9 +7,9 @@
 use crate::answering::Mounted;
 use crate::attributes::{self, Changes};
 use crate::files::count;
-use crate::opening::Written;
+use crate::opening::{Written, Wrote};
 use crate::recall::Fill;
-use crate::replies::{refusal, tell, tell_created, tell_entry, tell_extended, tell_open};
+use crate::replies::{refusal, tell, tell_created, tell_entry, tell_extended, tell_open, tell_written};
 use crate::tree::Creation;
 use fuser::{
     BsdFileFlags, Errno as Refusal, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, KernelConfig, LockOwner,
@@ -257,12 +257,14 @@ impl Filesystem for Mounted {
         let written = Written {
             offset,
             bytes: data,
+            mapped,
             strips: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
             appended: !mapped && OFlags::from_bits_retain(flags.0.cast_unsigned()).contains(OFlags::APPEND),
         };
         match self.0.write(handle.0, written) {
-            Ok(written) => reply.written(written),
-            Err(error) => reply.error(refusal(error)),
+            Ok(Wrote::Done(done)) => tell_written(reply, Ok(done)),
+            Ok(Wrote::Mixed(mixing)) => self.mix(mixing, reply),
+            Err(error) => tell_written(reply, Err(error)),
         }
     }
 

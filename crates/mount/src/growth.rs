@@ -11,6 +11,7 @@ use crate::own::PAGE;
 use crate::page_cache::Room;
 use fuser::INodeNo;
 use rustix::fs::FileType;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -112,11 +113,15 @@ impl Files {
         self.wake_recall();
     }
 
-    /// Counts a page that the kernel is given, to be taken back at once; not where there is no room for it.
     fn count_end(&self, inode: &Inode, page: u64) -> bool {
+        self.count_stored(inode, &(page..page + 1))
+    }
+
+    /// Counts pages that the kernel is given, to be taken back at once; not where there is no room for them.
+    pub(crate) fn count_stored(&self, inode: &Inode, pages: &Range<u64>) -> bool {
         let mut cache = self.cache();
         let mut gone = Vec::new();
-        let room = cache.give_to_kernel(inode.number, &(page..page + 1), true, &mut |page| gone.push(page));
+        let room = cache.give_to_kernel(inode.number, pages, true, &mut |page| gone.push(page));
         self.put_victims(cache, gone);
         room == Room::Counted
     }

@@ -30,6 +30,7 @@ mod filesystem;
 mod growth;
 mod inode;
 mod kernel_pages;
+mod mixed;
 mod mount;
 mod opening;
 mod own;

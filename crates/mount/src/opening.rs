@@ -6,6 +6,7 @@
 use crate::content::OpenFile;
 use crate::files::{Files, count};
 use crate::inode::Inode;
+use crate::mixed::Mixing;
 use crate::tree::{Creation, Entry};
 use fuser::FopenFlags;
 use rustix::fd::OwnedFd;
@@ -26,10 +27,36 @@ const KEPT: OFlags = OFlags::SYNC.union(OFlags::DSYNC);
 pub(crate) struct Written<'a> {
     pub(crate) offset: u64,
     pub(crate) bytes: &'a [u8],
+    /// They are a mapping's, and go where they are mapped.
+    pub(crate) mapped: bool,
     /// They go to the end of the file, wherever that is.
     pub(crate) appended: bool,
     /// The writer is one whose writes take the set-user-ID and set-group-ID bits away.
     pub(crate) strips: bool,
+}
+
+/// What has come of a write.
+#[derive(Debug)]
+pub(crate) enum Wrote {
+    /// So many bytes were taken.
+    Done(usize),
+    /// The kernel has pages of the file, which are to know of it.
+    Mixed(Mixing),
+}
+
+/// Writes bytes where they belong, or at the end of the file: how many were taken before an error.
+pub(crate) fn put(file: &OwnedFd, offset: u64, bytes: &[u8], flags: ReadWriteFlags) -> Result<usize, Errno> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match rustix::io::pwritev2(file, &[IoSlice::new(&bytes[done..])], offset + done as u64, flags) {
+            Ok(0) => break,
+            Ok(written) => done += written,
+            Err(Errno::INTR) => {}
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
 }
 
 /// Takes the bits away by which others run a file with the rights of its owner or group.
@@ -137,11 +164,12 @@ impl Files {
         }
     }
 
-    /// Writes; how many bytes were taken.
-    pub(crate) fn write(&self, handle: u64, written: Written<'_>) -> Result<u32, Errno> {
+    /// Writes; how many bytes were taken, or what is to be written by a thread that may wait.
+    pub(crate) fn write(&self, handle: u64, written: Written<'_>) -> Result<Wrote, Errno> {
         let Written {
             offset,
             bytes,
+            mapped,
             appended,
             strips,
         } = written;
@@ -151,22 +179,21 @@ impl Files {
             strip_rights(writer)?;
         }
         count(&self.counters.writes, 1);
+        if mapped {
+            return self.write_back(&file, offset, bytes).map(Wrote::Done);
+        }
+        if let Some(mixing) = self.mixing(&file, (offset, bytes), appended, None) {
+            return Ok(Wrote::Mixed(mixing));
+        }
         let flags = if appended {
             ReadWriteFlags::APPEND
         } else {
             ReadWriteFlags::empty()
         };
-        let mut done = 0;
-        while done < bytes.len() {
-            match rustix::io::pwritev2(writer, &[IoSlice::new(&bytes[done..])], offset + done as u64, flags) {
-                Ok(0) => break,
-                Ok(written) => done += written,
-                Err(Errno::INTR) => {}
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
-            }
-        }
-        u32::try_from(done).map_err(|_| Errno::OVERFLOW)
+        let done = put(writer, offset, bytes, flags)?;
+        // The kernel may have asked for a page meanwhile.
+        let mixing = self.mixing(&file, (offset, bytes), appended, Some(done));
+        Ok(mixing.map_or(Wrote::Done(done), Wrote::Mixed))
     }
 
     /// Sets the size of a file. [`begin_writing`](Self::begin_writing) came before, and has ended after.

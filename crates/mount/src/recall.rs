@@ -49,6 +49,7 @@ impl Files {
             return fill.reply.error(Refusal::from_i32(error.raw_os_error()));
         }
         let inode = Arc::clone(&fill.inode);
+        inode.content.mixed.note_filled();
         let state = inode.content.read();
         let urgent = state.still().is_none();
         {

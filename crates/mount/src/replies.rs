@@ -3,7 +3,8 @@
 use crate::attributes::Extended;
 use crate::tree::Entry;
 use fuser::{
-    Errno as Refusal, FileHandle, FopenFlags, Generation, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyXattr,
+    Errno as Refusal, FileHandle, FopenFlags, Generation, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite,
+    ReplyXattr,
 };
 use rustix::io::Errno;
 use std::time::Duration;
@@ -36,6 +37,13 @@ pub(crate) fn tell_created(reply: ReplyCreate, outcome: Result<(Entry, u64, Fope
         Ok((attributes, handle, answer)) => {
             reply.created(&NEVER, &attributes, Generation(0), FileHandle(handle), answer);
         }
+        Err(error) => reply.error(refusal(error)),
+    }
+}
+
+pub(crate) fn tell_written(reply: ReplyWrite, outcome: Result<usize, Errno>) {
+    match outcome.and_then(|done| u32::try_from(done).map_err(|_| Errno::OVERFLOW)) {
+        Ok(done) => reply.written(done),
         Err(error) => reply.error(refusal(error)),
     }
 }
