@@ -3,10 +3,9 @@
 use crate::attributes::{self, Changes};
 use crate::files::Files;
 use crate::inode::Inode;
-use crate::mixed::Mixing;
-use crate::replies::{NEVER, refusal, tell_entry, tell_open, tell_written};
+use crate::replies::{NEVER, refusal, tell_entry, tell_open};
 use crate::tree::Entry;
-use fuser::{INodeNo, OpenAccMode, OpenFlags, ReplyAttr, ReplyEntry, ReplyOpen, ReplyWrite};
+use fuser::{INodeNo, OpenAccMode, OpenFlags, ReplyAttr, ReplyEntry, ReplyOpen};
 use rustix::io::Errno;
 use std::sync::{Arc, Mutex};
 
@@ -82,13 +81,13 @@ impl Mounted {
         self.elsewhere(move |mounted| tell_open(reply, mounted.0.open_to_write(&inode, flags.0)));
     }
 
-    /// Writes where the kernel has pages of the file: one write in a thread that answers requests, since the others
-    /// answer those that it waits for.
-    pub(crate) fn mix(&self, mixing: Mixing, reply: ReplyWrite) {
+    /// Does what waits for the kernel's pages: one at a time in a thread that answers requests, since the others answer
+    /// those that it waits for.
+    pub(crate) fn mix(&self, work: impl FnOnce(&Self) + Send + 'static) {
         if let Ok(_alone) = self.0.mixes_here.try_lock() {
-            return tell_written(reply, self.0.mix(&mixing));
+            return work(self);
         }
-        self.elsewhere(move |mounted| tell_written(reply, mounted.0.mix(&mixing)));
+        self.elsewhere(work);
     }
 
     pub(crate) fn set_size(

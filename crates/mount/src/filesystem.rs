@@ -7,6 +7,7 @@
 use crate::answering::Mounted;
 use crate::attributes::{self, Changes};
 use crate::files::count;
+use crate::mixed::Allocation;
 use crate::opening::{Written, Wrote};
 use crate::recall::Fill;
 use crate::replies::{refusal, tell, tell_created, tell_entry, tell_extended, tell_open, tell_written};
@@ -263,7 +264,7 @@ impl Filesystem for Mounted {
         };
         match self.0.write(handle.0, written) {
             Ok(Wrote::Done(done)) => tell_written(reply, Ok(done)),
-            Ok(Wrote::Mixed(mixing)) => self.mix(mixing, reply),
+            Ok(Wrote::Mixed(mixing)) => self.mix(move |mounted| tell_written(reply, mounted.0.mix(&mixing))),
             Err(error) => tell_written(reply, Err(error)),
         }
     }
@@ -403,7 +404,13 @@ impl Filesystem for Mounted {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        tell(reply, self.0.allocate(handle.0, offset, length, mode));
+        match self.0.allocate(handle.0, Allocation { offset, length, mode }) {
+            Ok(None) => reply.ok(),
+            Ok(Some((file, allocation))) => self.mix(move |mounted| {
+                tell(reply, mounted.0.mix_zeros(&file, allocation));
+            }),
+            Err(error) => reply.error(refusal(error)),
+        }
     }
 
     fn lseek(

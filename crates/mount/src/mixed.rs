@@ -11,6 +11,8 @@
 //! 4. The kernel drops the pages, and so waits for those that are on their way back: they were copied before step 3.
 //! 5. They are noted no more, and the program is answered.
 //!
+//! Bytes that fallocate(2) makes zeros of are written so, too.
+//!
 //! A page that the kernel cannot drop, because a thread is about to use it, is right as it is after step 3.
 
 use crate::content::OpenFile;
@@ -19,6 +21,8 @@ use crate::inode::Inode;
 use crate::opening::put;
 use crate::own::PAGE;
 use fuser::INodeNo;
+use rustix::fd::OwnedFd;
+use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +33,41 @@ use std::time::Duration;
 /// the page cache for the moment until they are dropped.
 const WAITS: usize = 100;
 const WAIT: Duration = Duration::from_millis(1);
+
+/// What fallocate(2) is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allocation {
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) mode: i32,
+}
+
+impl Allocation {
+    /// Whether it makes zeros of bytes, and the kernel may have pages of the file.
+    pub(crate) fn is_mixed(&self, file: &OpenFile) -> bool {
+        let zeros = FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE;
+        self.flags().intersects(zeros) && file.inode.content.mixed.is_filled()
+    }
+
+    pub(crate) fn carry_out(&self, writer: &OwnedFd) -> Result<(), Errno> {
+        rustix::fs::fallocate(writer, self.flags(), self.offset, self.length)
+    }
+
+    fn flags(&self) -> FallocateFlags {
+        FallocateFlags::from_bits_retain(self.mode.cast_unsigned())
+    }
+
+    /// What of its first and of its last page are to be zeros, where that is not the whole page: where, and how much.
+    fn edges(&self) -> Vec<(u64, usize)> {
+        let (page, start, end) = (PAGE as u64, self.offset, self.offset.saturating_add(self.length));
+        let first = start..end.min(start.next_multiple_of(page));
+        let last = first.end.max(end / page * page)..end;
+        let parts = [first, last].into_iter().filter(|part| part.start < part.end);
+        parts
+            .map(|part| (part.start, usize::try_from(part.end - part.start).unwrap_or(PAGE)))
+            .collect()
+    }
+}
 
 /// What is known of an inode's pages in the kernel, to whom they are older than the file.
 #[derive(Debug, Default)]
@@ -158,6 +197,27 @@ impl Files {
         outcome
     }
 
+    /// Makes zeros of bytes. The kernel takes all that is zeros out of its pages when it is answered.
+    pub(crate) fn mix_zeros(&self, file: &OpenFile, allocation: Allocation) -> Result<(), Errno> {
+        let Allocation { offset, length, .. } = allocation;
+        let inode = &file.inode;
+        let writer = file.writer.as_ref().ok_or(Errno::BADF)?;
+        let noted = offset..offset.saturating_add(length);
+        inode.content.mixed.note(noted.clone());
+        let outcome = allocation.carry_out(writer);
+        if outcome.is_ok() {
+            let size = rustix::fs::fstat(writer).map_or(0, |status| u64::try_from(status.st_size).unwrap_or(0));
+            for (start, length) in allocation.edges() {
+                let there = usize::try_from(size.saturating_sub(start)).unwrap_or(PAGE);
+                self.store_written(inode, start, &[0; PAGE][..length.min(there)]);
+            }
+            let page = PAGE as u64;
+            self.drop_pages(inode.number, &(noted.start / page..noted.end.div_ceil(page)));
+        }
+        inode.content.mixed.forget(&noted);
+        outcome
+    }
+
     fn store_written(&self, inode: &Inode, start: u64, bytes: &[u8]) {
         let pages = pages(start, bytes.len());
         for _ in 0..WAITS {
@@ -195,6 +255,23 @@ mod tests {
         assert_eq!(left(&[(100, 200)]), [(0, 100), (200, 4096)]);
         assert_eq!(left(&[(100, 200), (150, 300), (4000, 9000)]), [(0, 100), (300, 4000)]);
         assert_eq!(left(&[(0, 8192)]), []);
+    }
+
+    #[test]
+    fn the_edges_of_what_becomes_zeros_are_parts_of_pages() {
+        let edges = |offset, length| {
+            Allocation {
+                offset,
+                length,
+                mode: 0,
+            }
+            .edges()
+        };
+        assert_eq!(edges(10, 20), [(10, 20)]);
+        assert_eq!(edges(4000, 200), [(4000, 96), (4096, 104)]);
+        assert_eq!(edges(0, 4096), []);
+        assert_eq!(edges(4096, 10_000), [(12_288, 1808)]);
+        assert_eq!(edges(100, 8092), [(100, 3996)]);
     }
 
     #[test]

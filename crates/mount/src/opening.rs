@@ -6,11 +6,11 @@
 use crate::content::OpenFile;
 use crate::files::{Files, count};
 use crate::inode::Inode;
-use crate::mixed::Mixing;
+use crate::mixed::{Allocation, Mixing};
 use crate::tree::{Creation, Entry};
 use fuser::FopenFlags;
 use rustix::fd::OwnedFd;
-use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::ffi::OsStr;
 use std::io::IoSlice;
@@ -212,16 +212,19 @@ impl Files {
         outcome
     }
 
-    /// fallocate(2), through a descriptor that is open for writing.
-    pub(crate) fn allocate(&self, handle: u64, offset: u64, length: u64, mode: i32) -> Result<(), Errno> {
+    /// fallocate(2), through a descriptor that is open for writing; what is to be done by a thread that may wait, if
+    /// the kernel has pages of the file that are to know of it.
+    pub(crate) fn allocate(
+        &self,
+        handle: u64,
+        allocation: Allocation,
+    ) -> Result<Option<(Arc<OpenFile>, Allocation)>, Errno> {
         let file = self.handles.file(handle)?;
-        let writer = file.writer.as_ref().ok_or(Errno::BADF)?;
-        rustix::fs::fallocate(
-            writer,
-            FallocateFlags::from_bits_retain(mode.cast_unsigned()),
-            offset,
-            length,
-        )
+        if !allocation.is_mixed(&file) {
+            allocation.carry_out(file.writer.as_ref().ok_or(Errno::BADF)?)?;
+        }
+        // The kernel may have asked for a page meanwhile.
+        Ok(allocation.is_mixed(&file).then_some((file, allocation)))
     }
 
     /// Has everything written reach the device.
