@@ -69,7 +69,7 @@ impl Allocation {
     }
 }
 
-/// What is known of an inode's pages in the kernel, to whom they are older than the file.
+/// What is known of an inode's pages in the kernel, which may be older than the file.
 #[derive(Debug, Default)]
 pub(crate) struct Mixed {
     /// The kernel was given pages of it.
@@ -137,9 +137,11 @@ impl Files {
         let noted = noted.read().unwrap_or_else(PoisonError::into_inner);
         for part in outside(&noted, offset..offset.saturating_add(bytes.len() as u64)) {
             let place = |at: u64| usize::try_from(at - offset).unwrap_or(bytes.len());
-            let wanted = bytes.get(place(part.start)..place(part.end)).unwrap_or_default();
-            if put(writer, part.start, wanted, ReadWriteFlags::empty())? < wanted.len() {
-                return Err(Errno::IO);
+            let mut rest = bytes.get(place(part.start)..place(part.end)).unwrap_or_default();
+            // The kernel asks no more for what is left of a page: all of it, or the error.
+            while !rest.is_empty() {
+                let done = put(writer, part.end - rest.len() as u64, rest, ReadWriteFlags::empty())?;
+                rest = rest.get(done..).filter(|_| done > 0).ok_or(Errno::IO)?;
             }
         }
         Ok(bytes.len())
@@ -185,7 +187,7 @@ impl Files {
             ReadWriteFlags::empty()
         };
         let outcome = done.map_or_else(|| put(writer, *offset, bytes, flags), Ok);
-        if let Ok(done) = outcome {
+        if let Some(done) = outcome.ok().filter(|done| *done > 0) {
             // Others may have appended as well: where these bytes are is not known then.
             let known = !appended || size() == Ok(start + done as u64);
             if let Some(bytes) = bytes.get(..done).filter(|_| known) {
@@ -209,7 +211,9 @@ impl Files {
             let size = rustix::fs::fstat(writer).map_or(0, |status| u64::try_from(status.st_size).unwrap_or(0));
             for (start, length) in allocation.edges() {
                 let there = usize::try_from(size.saturating_sub(start)).unwrap_or(PAGE);
-                self.store_written(inode, start, &[0; PAGE][..length.min(there)]);
+                if there > 0 {
+                    self.store_written(inode, start, &[0; PAGE][..length.min(there)]);
+                }
             }
             let page = PAGE as u64;
             self.drop_pages(inode.number, &(noted.start / page..noted.end.div_ceil(page)));

@@ -4,7 +4,6 @@ use crate::engine::is_trusted;
 use crate::shared::Shared;
 use freehold_linux::event::Wakeup;
 use freehold_linux::user_filesystems::UserFilesystems;
-use rustix::event::{PollFd, PollFlags, Timespec};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,10 +47,9 @@ impl Watch {
 
     /// Looks until `stop` is signalled and the server ends.
     pub(crate) fn keep(mut self, stop: &Wakeup, ending: &AtomicBool) {
-        let pause = Timespec::try_from(LOOK).ok();
         loop {
             // Interrupted, it looks a little early.
-            let _ = rustix::event::poll(&mut [PollFd::new(stop, PollFlags::IN)], pause.as_ref());
+            let _ = stop.wait(Some(LOOK));
             self.look();
             if ending.load(Ordering::Acquire) {
                 // A thread that has the engine ends before the server does.
