@@ -128,7 +128,7 @@ impl Scheduler {
     pub fn handle_blocked(&mut self, component: usize, thread: Option<usize>, count: u64, nanos: u64) {
         let components = self.rows.len();
         if let Some(row) = self.rows.get_mut(component) {
-            row.view.contended += count;
+            row.view.contended = row.view.contended.saturating_add(count);
             row.view.blocked = row.view.blocked.saturating_add(nanos);
             if let Some(thread) = thread.filter(|thread| *thread < self.threads.len()) {
                 let wait = &mut self.waits[thread * components + component];
@@ -169,7 +169,7 @@ impl Scheduler {
     /// Waits for a component's units have ended at the bound.
     pub fn handle_overrun(&mut self, component: usize, count: u64) {
         if let Some(row) = self.rows.get_mut(component).filter(|_| count > 0) {
-            row.view.overruns += count;
+            row.view.overruns = row.view.overruns.saturating_add(count);
             row.restart = row.spec.restarts;
         }
     }

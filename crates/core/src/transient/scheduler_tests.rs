@@ -235,7 +235,8 @@ fn numbers_outside_their_ranges_are_refused() {
     assert_eq!(scheduler.run_policy(&[], ALL), Err(ScheduleError::Shape));
 }
 
-/// An engine that does a part of what it is told, refuses some, and has frames recalled at any time.
+/// An engine that does a part of what it is told, refuses some, and has frames recalled at any time. What its
+/// components say of themselves may be anything.
 struct Engine {
     scheduler: Scheduler,
     /// Of each component: units that it was told to take, and to bring.
@@ -266,15 +267,17 @@ impl Engine {
         let scheduler = &mut self.scheduler;
         match random.below(5) {
             0 => {
-                let usage: Vec<Usage> = self
-                    .pending
-                    .iter()
-                    .map(|_| wants(random.below(8), random.below(5)))
-                    .collect();
+                let usage = self.pending.iter();
+                let usage: Vec<Usage> = usage.map(|_| wants(random.claim(8), random.claim(5))).collect();
                 for thread in 0..3 {
-                    let (component, waited) = (random.below(5) as usize, random.below(5000));
-                    scheduler.handle_blocked(component, Some(thread), 1, waited.into());
-                    scheduler.handle_job_end(thread, i64::from(random.below(4000)) - 1000);
+                    let (component, waited) = (random.below(5) as usize, random.claim(5000));
+                    let wild = waited == u32::MAX;
+                    let most = |number: u32| if wild { u64::MAX } else { number.into() };
+                    scheduler.handle_blocked(component, Some(thread), most(1), most(waited));
+                    scheduler.handle_overrun(component, if wild { u64::MAX } else { 0 });
+                    let early = if wild { i64::MIN } else { -1000 };
+                    scheduler.handle_job_end(thread, i64::from(random.claim(4000)).saturating_add(early));
+                    scheduler.handle_job_end(thread, if wild { i64::MAX } else { early });
                 }
                 let lent = FrameCount::new(random.below(30));
                 scheduler.run_policy(&usage, lent).unwrap();
@@ -329,6 +332,15 @@ impl Random {
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         u32::try_from((self.0 >> 33) % u64::from(bound.max(1))).unwrap()
+    }
+
+    /// A number below the bound, or one that cannot be true.
+    fn claim(&mut self, bound: u32) -> u32 {
+        if self.below(16) == 0 {
+            u32::MAX
+        } else {
+            self.below(bound)
+        }
     }
 }
 
